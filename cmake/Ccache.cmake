@@ -1,0 +1,8 @@
+# Compile through ccache when it is installed; the cache is shared by all build folders.
+find_program(FSDP_CCACHE ccache)
+if(FSDP_CCACHE)
+  set(launcher ${CMAKE_COMMAND} -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      ${FSDP_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
+endif()

@@ -1,0 +1,17 @@
+# Flags that every target of the project shares.
+add_library(fsdp_flags INTERFACE)
+target_compile_options(fsdp_flags INTERFACE
+  -Wall -Wextra -Wno-unused-parameter -Wimplicit-fallthrough
+  # Results are compared bitwise with torch's: fuse only where the source says fma.
+  -ffp-contract=off
+  $<$<BOOL:${FSDP_WERROR}>:-Werror>)
+if(FSDP_SANITIZE STREQUAL "address")
+  target_compile_options(fsdp_flags INTERFACE
+    -fsanitize=address,undefined -fno-sanitize=vptr -fno-omit-frame-pointer)
+  target_link_options(fsdp_flags INTERFACE -fsanitize=address,undefined)
+elseif(FSDP_SANITIZE STREQUAL "thread")
+  target_compile_options(fsdp_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(fsdp_flags INTERFACE -fsanitize=thread)
+elseif(FSDP_SANITIZE)
+  message(FATAL_ERROR "FSDP_SANITIZE is '${FSDP_SANITIZE}', expected 'address', 'thread' or nothing")
+endif()

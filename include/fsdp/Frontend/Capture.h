@@ -1,0 +1,58 @@
+//===- Capture.h - A training step of a PyTorch model as IR ------*- C++ -*-===//
+
+#ifndef FSDP_FRONTEND_CAPTURE_H
+#define FSDP_FRONTEND_CAPTURE_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fsdp::frontend {
+
+/// One input of the model's entry: `tokens:i64[4,128]`. dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool.
+struct InputSpec {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> sizes;
+};
+
+/// Parses `NAME:DTYPE[DIMS]`; the error quotes the text and says what was expected.
+llvm::Expected<InputSpec> parseInputSpec(llvm::StringRef text);
+
+/// torch.optim's optimizers under torch's names and with torch's defaults for what is not given.
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::AdamW;
+  std::optional<double> lr, weightDecay, momentum, beta1, beta2, eps;
+};
+
+/// Which attention variants are recorded.
+enum class Target { Cpu, Cuda };
+
+struct CaptureOptions {
+  std::string model;              // TorchScript file or .pt2
+  std::string method = "forward"; // TorchScript entry
+  std::vector<InputSpec> inputs;  // TorchScript: one per argument, in order; .pt2: none, or checked
+  OptimizerSpec optimizer;
+  Target target = Target::Cpu;
+};
+
+struct CapturedStep {
+  mlir::OwningOpRef<mlir::ModuleOp> module; // phase captured
+  bool hasWeights = false;                  // false: the model was saved on meta
+};
+
+/// Captures one training step (forward, loss, backward, update). If `weightsPath` is not empty and
+/// the model has weights, writes parameters and buffers there as safetensors, by qualified name.
+/// Errors are one line that names the operator, module, input or file, and the reason.
+llvm::Expected<CapturedStep> captureStep(const CaptureOptions &options,
+                                         const std::string &weightsPath,
+                                         mlir::MLIRContext &context);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_FRONTEND_CAPTURE_H

@@ -1,0 +1,79 @@
+//===- AtenBase.td - Dialect, phases of a step, literals ---*- tablegen -*-===//
+
+#ifndef FSDP_IR_ATENBASE
+#define FSDP_IR_ATENBASE
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+def Aten_Dialect : Dialect {
+  let name = "aten";
+  let cppNamespace = "::fsdp::aten";
+  let summary = "Calls of PyTorch's aten operators on functional tensors";
+  let description = [{
+    One captured training step is a block of `aten.call`s: functionalised aten operators in program
+    order. The dialect knows no operator by name; whatever a pass needs to know about one (is it a
+    view, does it draw random numbers) it asks of the table in `AtenSemantics.h`.
+
+    Tensors carry their strides: a type without encoding is contiguous in row-major order at offset
+    0 of its storage; any other layout is an encoding `#aten.strides<[...], offset = n>`, in elements,
+    the offset from the beginning of the storage.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+}
+
+def Aten_Phase : I32Enum<"Phase", "part of the training step", [
+  I32EnumCase<"Forward", 0, "fwd">,
+  I32EnumCase<"Backward", 1, "bwd">
+]> {
+  let cppNamespace = "::fsdp::aten";
+}
+
+def Aten_MemoryFormat : I32Enum<"MemoryFormat", "memory format, as c10 numbers it", [
+  I32EnumCase<"Contiguous", 0, "contiguous">,
+  I32EnumCase<"Preserve", 1, "preserve">,
+  I32EnumCase<"ChannelsLast", 2, "channels_last">,
+  I32EnumCase<"ChannelsLast3d", 3, "channels_last_3d">
+]> {
+  let cppNamespace = "::fsdp::aten";
+}
+
+class Aten_Attr<string name, string attrMnemonic> : AttrDef<Aten_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Aten_OperandAttr : Aten_Attr<"Operand", "operand"> {
+  let summary = "Marks the place of an SSA operand among the arguments of a call";
+}
+
+def Aten_StridesAttr : Aten_Attr<"Strides", "strides"> {
+  let summary = "The encoding of a tensor type that is not contiguous at offset 0 of its storage";
+  let description = [{
+    Strides and offset are elements; the offset counts from the beginning of the storage.
+
+    ```mlir
+    tensor<8x4xf32, #aten.strides<[1, 8]>>
+    tensor<2x4xf32, #aten.strides<[8, 1], offset = 4>>
+    ```
+  }];
+  let parameters = (ins OptionalArrayRefParameter<"int64_t">:$strides,
+                        DefaultValuedParameter<"int64_t", "0">:$offset);
+  let assemblyFormat = "`<` `[` (`]`) : ($strides^ `]`)? (`,` `offset` `=` $offset^)? `>`";
+}
+
+def Aten_DeviceAttr : Aten_Attr<"Device", "device"> {
+  let summary = "The device on which the step runs";
+}
+
+def Aten_StridedAttr : Aten_Attr<"Strided", "strided"> {
+  let summary = "The layout argument torch.strided, the only one that is captured";
+}
+
+def Aten_MemoryFormatAttr : Aten_Attr<"MemoryFormat", "memory_format"> {
+  let summary = "A memory format argument";
+  let parameters = (ins EnumParameter<Aten_MemoryFormat>:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+#endif // FSDP_IR_ATENBASE

@@ -1,0 +1,25 @@
+//===- AtenSemantics.h - What passes know about aten operators --*- C++ -*-===//
+
+#ifndef FSDP_IR_ATENSEMANTICS_H
+#define FSDP_IR_ATENSEMANTICS_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace fsdp::aten {
+
+/// What the compiler knows about one operator, all overloads alike.
+struct Semantics {
+  /// Every tensor result shares the storage of the first operand.
+  bool isView = false;
+  /// The operator draws random numbers.
+  bool isRandom = false;
+};
+
+/// The semantics of the operator with this base name (`mm` of `mm.default`); an operator that the
+/// table does not list is neither a view nor random. The capture checks every operator that it
+/// records against what torch really does, so that the table cannot drift.
+Semantics lookupSemantics(llvm::StringRef baseName);
+
+} // namespace fsdp::aten
+
+#endif // FSDP_IR_ATENSEMANTICS_H

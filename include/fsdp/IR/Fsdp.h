@@ -1,0 +1,36 @@
+//===- Fsdp.h - The fsdp dialect --------------------------------*- C++ -*-===//
+
+#ifndef FSDP_IR_FSDP_H
+#define FSDP_IR_FSDP_H
+
+#include "fsdp/IR/Aten.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace fsdp {
+
+/// The order in which ranks meet: every collective of a rank writes it.
+struct CommunicatorResource : mlir::SideEffects::Resource::Base<CommunicatorResource> {
+  llvm::StringRef getName() final { return "fsdp.communicator"; }
+};
+
+/// The storage of parameters, gradients, buffers and optimizer state.
+struct ParameterStorageResource : mlir::SideEffects::Resource::Base<ParameterStorageResource> {
+  llvm::StringRef getName() final { return "fsdp.storage"; }
+};
+
+} // namespace fsdp
+
+#include "fsdp/IR/FsdpDialect.h.inc"
+#include "fsdp/IR/FsdpEnums.h.inc"
+#include "fsdp/IR/FsdpInterfaces.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "fsdp/IR/FsdpTypes.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "fsdp/IR/FsdpAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "fsdp/IR/FsdpOps.h.inc"
+
+#endif // FSDP_IR_FSDP_H

@@ -1,0 +1,102 @@
+//===- FsdpBase.td - Dialect, types, attributes, interfaces -*- tablegen -*-===//
+
+#ifndef FSDP_IR_FSDPBASE
+#define FSDP_IR_FSDPBASE
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/Interfaces.td"
+include "mlir/IR/OpBase.td"
+
+def Fsdp_Dialect : Dialect {
+  let name = "fsdp";
+  let cppNamespace = "::fsdp";
+  let summary = "Sharded parameters and the collectives that serve them";
+  let description = [{
+    A parameter is declared once (`fsdp.param`), belongs to exactly one group (`fsdp.group`), and is
+    read and given a gradient by symbol. Collectives move whole groups; each is a start and a wait
+    joined by a `!fsdp.handle`.
+
+    A module goes through four phases, named by its attribute `fsdp.phase`: *captured* (single
+    device), *sharded* (groups, collectives), *scheduled* (program order is issue order, streams),
+    *planned* (every buffer has an arena offset). `fsdp-verify-<phase>` checks each.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let extraClassDeclaration = [{
+    /// Module attribute (`#fsdp.module_phase`): how far the module has come.
+    static constexpr ::llvm::StringLiteral getPhaseAttrName() { return "fsdp.phase"; }
+    /// Module attribute (i64): bytes of the arena, on a planned module.
+    static constexpr ::llvm::StringLiteral getArenaAttrName() { return "fsdp.arena_bytes"; }
+    /// Module attribute (string): name of the model, for people.
+    static constexpr ::llvm::StringLiteral getModelAttrName() { return "fsdp.model"; }
+  }];
+}
+
+class Fsdp_Enum<string name, string summary, list<I32EnumCase> cases>
+    : I32Enum<name, summary, cases> {
+  let cppNamespace = "::fsdp";
+}
+
+def Fsdp_ModulePhase : Fsdp_Enum<"ModulePhase", "phase of compilation", [
+  I32EnumCase<"Captured", 0, "captured">,
+  I32EnumCase<"Sharded", 1, "sharded">,
+  I32EnumCase<"Scheduled", 2, "scheduled">,
+  I32EnumCase<"Planned", 3, "planned">
+]>;
+
+def Fsdp_Reshard : Fsdp_Enum<"Reshard", "FSDP2's reshard_after_forward", [
+  I32EnumCase<"Never", 0, "false">,
+  I32EnumCase<"Always", 1, "true">,
+  I32EnumCase<"Auto", 2, "none">
+]>;
+
+def Fsdp_Layout : Fsdp_Enum<"Layout", "how a group's parameters are cut over the ranks", [
+  I32EnumCase<"Flat", 0, "flat">,
+  I32EnumCase<"PerParam", 1, "per_param">
+]>;
+
+def Fsdp_Stream : Fsdp_Enum<"Stream", "in-order queue of a device", [
+  I32EnumCase<"Compute", 0, "compute">,
+  I32EnumCase<"Gather", 1, "gather">,
+  I32EnumCase<"Reduce", 2, "reduce">
+]>;
+
+def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "optimizer, as torch.optim names it", [
+  I32EnumCase<"SGD", 0, "sgd">,
+  I32EnumCase<"Adam", 1, "adam">,
+  I32EnumCase<"AdamW", 2, "adamw">
+]>;
+
+class Fsdp_Attr<string name, string attrMnemonic> : AttrDef<Fsdp_Dialect, name> {
+  let mnemonic = attrMnemonic;
+}
+
+def Fsdp_ModulePhaseAttr : Fsdp_Attr<"ModulePhase", "module_phase"> {
+  let summary = "How far a module has come";
+  let parameters = (ins EnumParameter<Fsdp_ModulePhase>:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_HandleType : TypeDef<Fsdp_Dialect, "Handle"> {
+  let mnemonic = "handle";
+  let summary = "A collective: made by its start, waited for once";
+}
+
+def Fsdp_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
+  let cppNamespace = "::fsdp";
+  let description = [{
+    An operation that starts one collective on behalf of one parameter group. Schedulers, reports
+    and cost models ask this interface, never a concrete operation.
+  }];
+  let methods = [
+    InterfaceMethod<"The group of parameters that the collective serves.",
+      "::mlir::FlatSymbolRefAttr", "getCollectiveGroup">,
+    InterfaceMethod<"The handle that its wait takes.", "::mlir::Value", "getCollectiveHandle">,
+    InterfaceMethod<"What moves: all_gather, reduce_scatter or all_reduce.",
+      "::llvm::StringRef", "getCollectiveKind">
+  ];
+}
+
+#endif // FSDP_IR_FSDPBASE

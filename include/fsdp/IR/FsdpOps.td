@@ -1,0 +1,280 @@
+//===- FsdpOps.td - Sharded parameters and collectives -----*- tablegen -*-===//
+
+#ifndef FSDP_IR_FSDPOPS
+#define FSDP_IR_FSDPOPS
+
+include "fsdp/IR/AtenBase.td"
+include "fsdp/IR/FsdpBase.td"
+include "mlir/IR/OpAsmInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Fsdp_Communicator : Resource<"::fsdp::CommunicatorResource">;
+def Fsdp_Storage : Resource<"::fsdp::ParameterStorageResource">;
+
+class Fsdp_Op<string mnemonic, list<Trait> traits = []> : Op<Fsdp_Dialect, mnemonic, traits>;
+
+defvar Fsdp_SymbolUser = DeclareOpInterfaceMethods<SymbolUserOpInterface>;
+defvar Fsdp_NamesResults = DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>;
+
+//===----------------------------------------------------------------------===//
+// Declarations: what the model holds
+//===----------------------------------------------------------------------===//
+
+def Fsdp_ParamOp : Fsdp_Op<"param", [Symbol]> {
+  let summary = "Declare a trainable parameter and its global type";
+  let description = [{
+    `aliases` are the other qualified names of a parameter that several modules share.
+
+    ```mlir
+    fsdp.param @wte.weight : tensor<64x64xf32> aliases ["head.weight"]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<AnyStaticShapeTensor>:$type,
+                       OptionalAttr<StrArrayAttr>:$aliases);
+  let assemblyFormat = "$sym_name `:` $type (`aliases` $aliases^)? attr-dict";
+  let hasVerifier = 1;
+}
+
+def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
+  let summary = "Declare a buffer of the model: state that is no parameter, whole on every rank";
+  let description = [{
+    `offset` is the buffer's place in the arena (bytes), written by memory planning.
+
+    ```mlir
+    fsdp.buffer @bn.running_mean : tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypeAttrOf<AnyStaticShapeTensor>:$type,
+                       OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = "$sym_name `:` $type (`at` custom<PlainInteger>($offset)^)? attr-dict";
+}
+
+def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
+  let summary = "Declare the optimizer and its hyper-parameters, named as in torch.optim";
+  let description = [{
+    `lr` is the default learning rate; the one of a step is a run-time input. `momentum` belongs to
+    sgd, `betas` and `eps` to adam and adamw.
+
+    ```mlir
+    fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
+    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+    ```
+  }];
+  let arguments = (ins EnumProp<Fsdp_OptimizerKind>:$kind,
+                       F64Attr:$lr,
+                       F64Attr:$weight_decay,
+                       OptionalAttr<F64Attr>:$momentum,
+                       OptionalAttr<DenseF64ArrayAttr>:$betas,
+                       OptionalAttr<F64Attr>:$eps);
+  let assemblyFormat = [{
+    $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
+    (`momentum` `=` custom<PlainFloat>($momentum)^)? (`betas` `=` $betas^)?
+    (`eps` `=` custom<PlainFloat>($eps)^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Declarations: how it is sharded
+//===----------------------------------------------------------------------===//
+
+def Fsdp_MeshOp : Fsdp_Op<"mesh", [Symbol]> {
+  let summary = "Declare the device mesh: the names and sizes of its axes";
+  let description = [{
+    ```mlir
+    fsdp.mesh @mesh <dp = 4>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes);
+  let assemblyFormat = "$sym_name custom<MeshAxes>($axes, $sizes) attr-dict";
+  let hasVerifier = 1;
+}
+
+def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
+  let summary = "Declare the parameters that one collective gathers together";
+  let description = [{
+    `modules` are the modules whose forward the group serves ("" is the root): FSDP2's one
+    `fully_shard` call. The order of the groups in the module is FSDP2's order of calls; the root
+    group is last. Each parameter's place within the group follows from its order in `params`.
+
+    `offsets`, written by memory planning, are the places in the arena (bytes) of what the group
+    keeps between steps: this rank's shard of the parameters, then each state of the optimizer.
+
+    ```mlir
+    fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
+        over @mesh "dp" flat reshard_after_forward true
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+                       TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$params,
+                       StrArrayAttr:$modules,
+                       FlatSymbolRefAttr:$mesh,
+                       StrAttr:$axis,
+                       EnumProp<Fsdp_Layout>:$layout,
+                       EnumProp<Fsdp_Reshard>:$reshard_after_forward,
+                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let assemblyFormat = [{
+    $sym_name $params `of` $modules `over` $mesh $axis $layout
+    `reshard_after_forward` $reshard_after_forward (`at` $offsets^)? attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// What the capture says
+//===----------------------------------------------------------------------===//
+
+def Fsdp_InputType : AnyTypeOf<[AnyStaticShapeTensor, I64, F64], "tensor, i64 or f64">;
+
+def Fsdp_InputOp : Fsdp_Op<"input", [Pure, Fsdp_NamesResults]> {
+  let summary = "A value that changes from step to step: a tensor of the batch, step or lr";
+  let description = [{
+    Tensors are the model's inputs, in the order of the forward's arguments. The two scalars are the
+    number of the update, from 1 (`"step"`, i64), and its learning rate (`"lr"`, f64).
+
+    ```mlir
+    %tokens = fsdp.input "tokens" : tensor<4x128xi64>
+    %lr = fsdp.input "lr" : f64
+    ```
+  }];
+  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_InputType:$result);
+  let assemblyFormat = [{
+    $name (`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)
+  }];
+}
+
+def Fsdp_ReadOp : Fsdp_Op<"read", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults]> {
+  let summary = "The full value of a parameter or a buffer";
+  let description = [{
+    Once parameters are sharded over more than one rank, only buffers are read; parameters come from
+    `fsdp.all_gather.wait`.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$source);
+  let results = (outs AnyStaticShapeTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($result)";
+}
+
+def Fsdp_WriteOp : Fsdp_Op<"write", [
+    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
+  let summary = "The new value of a buffer, which the next step reads";
+  let arguments = (ins FlatSymbolRefAttr:$buffer, AnyStaticShapeTensor:$value);
+  let assemblyFormat = "$buffer `,` $value attr-dict `:` type($value)";
+}
+
+def Fsdp_GradOp : Fsdp_Op<"grad", [MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
+  let summary = "The full, not yet reduced gradient of a parameter";
+  let arguments = (ins FlatSymbolRefAttr:$param, AnyStaticShapeTensor:$value);
+  let assemblyFormat = "$param `,` $value attr-dict `:` type($value)";
+}
+
+def Fsdp_UpdateOp : Fsdp_Op<"update", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
+  let summary = "Update a parameter, or this rank's shard of a group, with its gradient";
+  let description = [{
+    Captured, the target is a parameter; sharded, it is a group. `offset`, written by memory
+    planning, is the place (bytes) of the gradients that it reads: this rank's shard, or on one rank
+    the whole group's.
+
+    ```mlir
+    fsdp.update @layers.0 step %step lr %lr
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$target, I64:$step, F64:$lr, OptionalAttr<I64Attr>:$offset);
+  let assemblyFormat = [{
+    $target `step` $step `lr` $lr (`at` custom<PlainInteger>($offset)^)? attr-dict
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// What the compiler inserts
+//===----------------------------------------------------------------------===//
+//
+// The memory model of streams. Operations of the compute stream happen in program order. A start
+// begins after every operation that precedes it in the program (it waits for the compute stream's
+// position) and after the starts that precede it on its own stream. Everything after a wait happens
+// after the collective that it waits for. So a buffer may be reused from the operation on that
+// follows the end of its live range in program order, where live ranges of what a collective
+// touches reach to its wait.
+
+class Fsdp_StartOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser,
+    DeclareOpInterfaceMethods<Fsdp_CollectiveOpInterface>, Fsdp_NamesResults] # traits>;
+
+def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start"> {
+  let summary = "Start gathering the shards of a group (FSDP2: unshard)";
+  let description = [{
+    `offset`, written by memory planning, is the place of the gathered bytes in the arena, rank by
+    rank. In the flat layout they are the parameters.
+
+    ```mlir
+    %u0 = fsdp.all_gather.start @layers.0 fwd on gather
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group, EnumProp<Aten_Phase>:$phase,
+                       EnumProp<Fsdp_Stream>:$stream,
+                       OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = [{
+    $group $phase `on` $stream (`at` custom<PlainInteger>($offset)^)? attr-dict
+  }];
+}
+
+def Fsdp_AllGatherWaitOp : Fsdp_Op<"all_gather.wait", [
+    MemoryEffects<[MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser, Fsdp_NamesResults]> {
+  let summary = "Wait for a gather; yields the group's parameters in the group's order";
+  let description = [{
+    `offsets`, written by memory planning in the per-param layout only, are the places of the full
+    parameters (bytes), into which the gathered bytes are copied at the wait.
+  }];
+  let arguments = (ins Fsdp_HandleType:$handle, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Variadic<AnyStaticShapeTensor>:$results);
+  let assemblyFormat = "$handle (`at` $offsets^)? attr-dict `:` type($results)";
+  let hasVerifier = 1;
+}
+
+def Fsdp_ReleaseOp : Fsdp_Op<"release", [MemoryEffects<[MemFree<Fsdp_Storage>]>]> {
+  let summary = "End the life of gathered parameters (FSDP2: reshard)";
+  let description = [{
+    After it nothing may read the results of the handle's wait, or a view of them.
+  }];
+  let arguments = (ins Fsdp_HandleType:$handle, EnumProp<Aten_Phase>:$phase);
+  let assemblyFormat = "$handle $phase attr-dict";
+  let hasVerifier = 1;
+}
+
+def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start"> {
+  let summary = "Start averaging a group's gradients into their shards (FSDP2: post-backward)";
+  let description = [{
+    Takes one gradient per parameter, in the group's order.
+
+    `offsets`, written by memory planning, are the place of the whole group's gradients (the
+    collective's input) and of this rank's shard of the reduced ones (its output), in bytes.
+
+    ```mlir
+    %r0 = fsdp.reduce_scatter.start @layers.0(%g0, %g1) bwd on reduce : tensor<64x64xf32>, tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group,
+                       Variadic<AnyStaticShapeTensor>:$grads,
+                       EnumProp<Aten_Phase>:$phase,
+                       EnumProp<Fsdp_Stream>:$stream,
+                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = [{
+    $group `(` $grads `)` $phase `on` $stream (`at` $offsets^)? attr-dict `:` type($grads)
+  }];
+}
+
+def Fsdp_ReduceScatterWaitOp : Fsdp_Op<"reduce_scatter.wait", [
+    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>]> {
+  let summary = "Wait until this rank's shard of a group's gradients is there";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let assemblyFormat = "$handle attr-dict";
+  let hasVerifier = 1;
+}
+
+#endif // FSDP_IR_FSDPOPS

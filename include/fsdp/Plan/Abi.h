@@ -1,0 +1,225 @@
+/*===- Abi.h - The plan: tables that a compiled step hands to the runtime ---===*\
+|*
+|* Plain C, constant data, no pointers but those of `fsdp_plan`. fsdp-compile writes the tables into
+|* .rodata; the runtime reads them and never changes them. Any change of this file changes
+|* FSDP_PLAN_ABI_VERSION.
+|*
+|* Conventions. Strings are offsets into `strings` (NUL-terminated, offset 0 is ""). Lists of
+|* integers are `first, count` into `integers`. Offsets into the arena are bytes from its beginning;
+|* -1 means "none". Every rank has the same plan, thus the same offsets.
+|*
+\*===----------------------------------------------------------------------===*/
+
+#ifndef FSDP_PLAN_ABI_H
+#define FSDP_PLAN_ABI_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FSDP_PLAN_ABI_VERSION 1u
+
+/* Element types, numbered as c10::ScalarType. */
+typedef enum fsdp_dtype {
+  FSDP_U8 = 0,
+  FSDP_I8 = 1,
+  FSDP_I16 = 2,
+  FSDP_I32 = 3,
+  FSDP_I64 = 4,
+  FSDP_F16 = 5,
+  FSDP_F32 = 6,
+  FSDP_F64 = 7,
+  FSDP_BOOL = 11,
+  FSDP_BF16 = 15
+} fsdp_dtype;
+
+typedef enum fsdp_phase { FSDP_FORWARD = 0, FSDP_BACKWARD = 1 } fsdp_phase;
+
+typedef enum fsdp_stream { FSDP_COMPUTE = 0, FSDP_GATHER = 1, FSDP_REDUCE = 2 } fsdp_stream;
+#define FSDP_NUM_STREAMS 3
+
+typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
+
+typedef enum fsdp_optimizer_kind { FSDP_SGD = 0, FSDP_ADAM = 1, FSDP_ADAMW = 2 } fsdp_optimizer_kind;
+
+/* A tensor of the step: a view of the arena at a fixed address. Two values may share bytes: a view
+ * and its base. */
+typedef struct fsdp_value {
+  int64_t offset;        /* arena, bytes, of the first element; -1: the value is undefined */
+  uint32_t dtype;        /* fsdp_dtype */
+  uint32_t num_dims;
+  uint32_t first_size;   /* `num_dims` sizes in `integers`, then as many strides (elements) */
+  uint32_t name;         /* for people: the SSA name */
+} fsdp_value;
+
+/* One argument of an operator call. */
+typedef enum fsdp_argument_kind {
+  FSDP_ARG_NONE = 0,         /* absent optional, generator */
+  FSDP_ARG_VALUE = 1,        /* index: value */
+  FSDP_ARG_VALUE_LIST = 2,   /* index, count: values in `integers`; -1 is an absent tensor */
+  FSDP_ARG_INT = 3,          /* payload.integer; in a tensor's place a wrapped number */
+  FSDP_ARG_FLOAT = 4,        /* payload.real; likewise */
+  FSDP_ARG_BOOL = 5,         /* payload.integer; likewise */
+  FSDP_ARG_STRING = 6,       /* index: string */
+  FSDP_ARG_INT_LIST = 7,     /* index, count: `integers` */
+  FSDP_ARG_FLOAT_LIST = 8,   /* index, count: `integers`, each the bits of a double */
+  FSDP_ARG_BOOL_LIST = 9,    /* index, count: `integers` */
+  FSDP_ARG_DTYPE = 10,       /* payload.integer: fsdp_dtype */
+  FSDP_ARG_DEVICE = 11,      /* the device of the step */
+  FSDP_ARG_MEMORY_FORMAT = 12, /* payload.integer: c10::MemoryFormat */
+  FSDP_ARG_LAYOUT = 13       /* torch.strided */
+} fsdp_argument_kind;
+
+typedef struct fsdp_argument {
+  uint32_t kind; /* fsdp_argument_kind */
+  uint32_t index;
+  uint32_t count;
+  uint32_t reserved;
+  union {
+    int64_t integer;
+    double real;
+  } payload;
+} fsdp_argument;
+
+typedef enum fsdp_entry_kind {
+  /* Calls `callee` with `num_arguments` arguments from `first_argument`. Result i of the schema (a
+   * single list of tensors is flattened) is value `integers[first_result + i]`, -1 where unused. */
+  FSDP_CALL = 0,
+  /* Like FSDP_CALL; the results are views of the first argument: known addresses, nothing to run. */
+  FSDP_VIEW = 1,
+  /* Gathers group `target`: `bytes` per rank from `source` (own shard) to `destination` (rank by
+   * rank), on `stream`. `handle` is waited for by one FSDP_WAIT. */
+  FSDP_ALL_GATHER_START = 2,
+  /* Averages group `target`: the input at `source` holds `count` elements per rank (rank by rank) of
+   * `dtype`; this rank's average goes to `destination`. */
+  FSDP_REDUCE_SCATTER_START = 3,
+  /* Compute waits for `handle`. */
+  FSDP_WAIT = 4,
+  /* Group `target` is resharded: its gathered bytes may be reused. Nothing to run. */
+  FSDP_RELEASE = 5,
+  /* Copies value `source_value` into value `destination_value` (equal sizes, any strides). */
+  FSDP_COPY = 6,
+  /* Sets `bytes` bytes at `destination` to zero. */
+  FSDP_ZERO = 7,
+  /* Updates this rank's shard of group `target` with the gradients at `source`. */
+  FSDP_UPDATE = 8
+} fsdp_entry_kind;
+
+/* One entry of the plan; the order of entries is the order of issue. Fields that a kind does not
+ * name are 0. */
+typedef struct fsdp_entry {
+  uint8_t kind;   /* fsdp_entry_kind */
+  uint8_t phase;  /* fsdp_phase */
+  uint8_t stream; /* fsdp_stream */
+  uint8_t dtype;  /* fsdp_dtype */
+  uint32_t target; /* group */
+  uint32_t handle;
+  uint32_t callee; /* string: "aten::mm" */
+  uint32_t overload; /* string: "" or "out" */
+  uint32_t first_argument, num_arguments;
+  uint32_t first_result, num_results;
+  int64_t rng;    /* FSDP_CALL: position of the random draw within the step, -1 if it draws none */
+  int64_t source, destination; /* arena offsets */
+  int64_t bytes, count;
+  uint32_t source_value, destination_value;
+  uint32_t module;   /* string: qualified name of the module */
+  uint32_t location; /* string: file:line, or "" */
+} fsdp_entry;
+
+/* A tensor of the batch; the runtime fills its value before each step. */
+typedef struct fsdp_input {
+  uint32_t name;
+  uint32_t value;
+} fsdp_input;
+
+/* A buffer of the model: whole on every rank, kept between steps. */
+typedef struct fsdp_buffer {
+  uint32_t name;
+  uint32_t value;
+} fsdp_buffer;
+
+/* A literal tensor, copied into the arena at start. Its bytes lie in `data`. */
+typedef struct fsdp_constant {
+  uint32_t value;
+  uint32_t reserved;
+  int64_t first_byte, bytes;
+} fsdp_constant;
+
+/* A piece of a parameter in the memory of one rank: elements [first, first + count) of the
+ * parameter, flattened in row-major order, lie at element `shard_offset` of the group's shard. In
+ * both layouts every rank holds at most one piece of a parameter. */
+typedef struct fsdp_piece {
+  uint32_t rank;
+  uint32_t parameter;
+  int64_t first, count;
+  int64_t shard_offset;
+} fsdp_piece;
+
+typedef struct fsdp_parameter {
+  uint32_t name;
+  uint32_t group;
+  uint32_t dtype;
+  uint32_t num_dims;
+  uint32_t first_size; /* global sizes in `integers` */
+  uint32_t first_alias, num_aliases; /* strings in `integers`: other names of a shared parameter */
+  uint32_t first_piece, num_pieces;  /* in `pieces`, by rank */
+} fsdp_parameter;
+
+typedef struct fsdp_group {
+  uint32_t name;
+  uint32_t dtype;
+  uint32_t layout; /* fsdp_layout */
+  uint32_t first_parameter, num_parameters;
+  uint32_t reserved;
+  int64_t shard_elements; /* per rank, padding included; equal on all ranks */
+  int64_t shard;          /* arena offset of this rank's shard of the parameters */
+  int64_t state[2];       /* arena offsets of the optimizer's state of the shard: sgd with momentum:
+                             {momentum buffer, -1}; adam, adamw: {exp_avg, exp_avg_sq}; else -1 */
+} fsdp_group;
+
+typedef struct fsdp_optimizer {
+  uint32_t kind; /* fsdp_optimizer_kind */
+  uint32_t reserved;
+  double lr, weight_decay, momentum, beta1, beta2, eps;
+} fsdp_optimizer;
+
+typedef struct fsdp_plan {
+  uint32_t abi_version;  /* FSDP_PLAN_ABI_VERSION */
+  uint32_t struct_bytes; /* sizeof(fsdp_plan) */
+  uint32_t model;        /* string */
+  uint32_t axis;         /* string: the mesh axis over which groups are sharded */
+  uint32_t world_size;
+  uint32_t loss_value;
+  uint32_t num_handles;
+  uint32_t reserved;
+  int64_t arena_bytes;
+  int64_t peak_live_bytes; /* largest sum of live buffers: arena_bytes cannot be less */
+  fsdp_optimizer optimizer;
+
+  uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
+      num_groups, num_parameters, num_pieces, num_integers;
+  uint64_t num_string_bytes, num_data_bytes;
+  const fsdp_value *values;
+  const fsdp_argument *arguments;
+  const fsdp_entry *entries;
+  const fsdp_input *inputs;
+  const fsdp_buffer *buffers;
+  const fsdp_constant *constants;
+  const fsdp_group *groups;
+  const fsdp_parameter *parameters;
+  const fsdp_piece *pieces;
+  const int64_t *integers;
+  const char *strings;
+  const unsigned char *data;
+} fsdp_plan;
+
+/* The runtime's one entry: `main` of a training binary. Returns the exit code. */
+int fsdp_train_main(int argc, char **argv, const fsdp_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FSDP_PLAN_ABI_H */

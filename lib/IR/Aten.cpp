@@ -1,0 +1,213 @@
+//===- Aten.cpp - The aten dialect ----------------------------------------===//
+
+#include "fsdp/IR/Aten.h"
+
+#include "PlainNumbers.h"
+#include "fsdp/IR/AtenSemantics.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::aten;
+
+//===----------------------------------------------------------------------===//
+// Arguments of a call
+//===----------------------------------------------------------------------===//
+
+/// The list attribute with the most compact form: integers, floats and bools are dense arrays.
+static Attribute getListAttr(MLIRContext *context, ArrayRef<Attribute> elements) {
+  auto all = [&](auto isKind) { return !elements.empty() && llvm::all_of(elements, isKind); };
+  if (all([](Attribute a) {
+        auto integer = dyn_cast<IntegerAttr>(a);
+        return integer && integer.getType().isSignlessInteger(64);
+      }))
+    return DenseI64ArrayAttr::get(context, llvm::map_to_vector(elements, [](Attribute a) {
+                                    return cast<IntegerAttr>(a).getInt();
+                                  }));
+  if (all([](Attribute a) {
+        auto real = dyn_cast<FloatAttr>(a);
+        return real && real.getType().isF64();
+      }))
+    return DenseF64ArrayAttr::get(context, llvm::map_to_vector(elements, [](Attribute a) {
+                                    return cast<FloatAttr>(a).getValueAsDouble();
+                                  }));
+  if (all([](Attribute a) { return isa<BoolAttr>(a); }))
+    return DenseBoolArrayAttr::get(context, llvm::map_to_vector(elements, [](Attribute a) {
+                                     return cast<BoolAttr>(a).getValue();
+                                   }));
+  return ArrayAttr::get(context, elements);
+}
+
+/// Parses one argument: an SSA operand, a bracketed list, `none` or a literal.
+static ParseResult parseArgument(OpAsmParser &parser,
+                                 SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands,
+                                 Attribute &arg) {
+  MLIRContext *context = parser.getContext();
+  OpAsmParser::UnresolvedOperand operand;
+  OptionalParseResult hasOperand = parser.parseOptionalOperand(operand);
+  if (hasOperand.has_value()) {
+    if (failed(*hasOperand))
+      return failure();
+    operands.push_back(operand);
+    arg = OperandAttr::get(context);
+    return success();
+  }
+  if (succeeded(parser.parseOptionalKeyword("none"))) {
+    arg = UnitAttr::get(context);
+    return success();
+  }
+  if (succeeded(parser.parseOptionalLSquare())) {
+    SmallVector<Attribute> elements;
+    if (failed(parser.parseOptionalRSquare())) {
+      if (parser.parseCommaSeparatedList(
+              [&] { return parseArgument(parser, operands, elements.emplace_back()); }) ||
+          parser.parseRSquare())
+        return failure();
+    }
+    arg = getListAttr(context, elements);
+    return success();
+  }
+  return parser.parseAttribute(arg);
+}
+
+static ParseResult parseCallArguments(OpAsmParser &parser,
+                                      SmallVectorImpl<OpAsmParser::UnresolvedOperand> &operands,
+                                      ArrayAttr &args) {
+  SmallVector<Attribute> elements;
+  // The enclosing format owns the parentheses, so an empty list ends at `)`; no operator that is
+  // captured takes no argument at all.
+  if (parser.parseCommaSeparatedList(
+          [&] { return parseArgument(parser, operands, elements.emplace_back()); }))
+    return failure();
+  args = parser.getBuilder().getArrayAttr(elements);
+  return success();
+}
+
+static void printReal(OpAsmPrinter &printer, MLIRContext *context, double value) {
+  APFloat real(value);
+  // Not finite: MLIR prints the bits in hexadecimal, which need the type to be read back.
+  if (real.isFinite())
+    printer.printFloat(real);
+  else
+    printer << FloatAttr::get(Float64Type::get(context), real);
+}
+
+static void printArgument(OpAsmPrinter &printer, Attribute arg, OperandRange::iterator &operand) {
+  auto list = [&](auto elements, auto print) {
+    printer << '[';
+    llvm::interleaveComma(elements, printer, print);
+    printer << ']';
+  };
+  TypeSwitch<Attribute>(arg)
+      .Case([&](OperandAttr) { printer << *operand++; })
+      .Case([&](UnitAttr) { printer << "none"; })
+      .Case([&](ArrayAttr array) {
+        list(array, [&](Attribute element) { printArgument(printer, element, operand); });
+      })
+      .Case([&](DenseI64ArrayAttr array) {
+        list(array.asArrayRef(), [&](int64_t element) { printer << element; });
+      })
+      .Case([&](DenseF64ArrayAttr array) {
+        list(array.asArrayRef(),
+             [&](double element) { printReal(printer, arg.getContext(), element); });
+      })
+      .Case([&](DenseBoolArrayAttr array) {
+        list(array.asArrayRef(), [&](bool element) { printer << (element ? "true" : "false"); });
+      })
+      .Default([&](Attribute literal) {
+        auto integer = dyn_cast<IntegerAttr>(literal);
+        auto real = dyn_cast<FloatAttr>(literal);
+        if (integer && integer.getType().isSignlessInteger(64))
+          printer << integer.getInt();
+        else if (real && real.getType().isF64())
+          printReal(printer, arg.getContext(), real.getValueAsDouble());
+        else
+          printer << literal;
+      });
+}
+
+static void printCallArguments(OpAsmPrinter &printer, Operation *, OperandRange operands,
+                               ArrayAttr args) {
+  OperandRange::iterator operand = operands.begin();
+  llvm::interleaveComma(args, printer,
+                        [&](Attribute arg) { printArgument(printer, arg, operand); });
+}
+
+static unsigned countOperandMarks(ArrayAttr args) {
+  unsigned count = 0;
+  for (Attribute arg : args) {
+    if (isa<OperandAttr>(arg))
+      ++count;
+    else if (auto list = dyn_cast<ArrayAttr>(arg))
+      count += countOperandMarks(list);
+  }
+  return count;
+}
+
+//===----------------------------------------------------------------------===//
+// CallOp
+//===----------------------------------------------------------------------===//
+
+LogicalResult CallOp::verify() {
+  if (!getCallee().contains('.'))
+    return emitOpError("callee must name an overload, as in 'mm.default', got '")
+           << getCallee() << "'";
+  unsigned marks = countOperandMarks(getArgs());
+  if (marks != getOperands().size())
+    return emitOpError("has ") << getOperands().size() << " operands but its arguments name "
+                               << marks;
+  if (isRandom() != getRng().has_value())
+    return emitOpError() << "'" << getCallee() << "' "
+                         << (isRandom() ? "draws random numbers: it needs 'rng'"
+                                        : "draws no random numbers: it has no 'rng'");
+  if (getOffsets() && getOffsets()->size() != getNumResults())
+    return emitOpError("has ") << getNumResults() << " results but " << getOffsets()->size()
+                               << " offsets";
+  return success();
+}
+
+bool CallOp::isView() { return lookupSemantics(getBaseName()).isView; }
+
+bool CallOp::isRandom() { return lookupSemantics(getBaseName()).isRandom; }
+
+void CallOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  // One name for the whole pack: %native_dropout:2.
+  if (getNumResults() != 0)
+    setName(getResult(0), getBaseName());
+}
+
+//===----------------------------------------------------------------------===//
+// ConstantOp
+//===----------------------------------------------------------------------===//
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+void ConstantOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "constant");
+}
+
+//===----------------------------------------------------------------------===//
+// Dialect
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/IR/AtenDialect.cpp.inc"
+#include "fsdp/IR/AtenEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "fsdp/IR/AtenAttrs.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "fsdp/IR/AtenOps.cpp.inc"
+
+void AtenDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "fsdp/IR/AtenAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "fsdp/IR/AtenOps.cpp.inc"
+      >();
+}

@@ -1,0 +1,40 @@
+//===- AtenSemantics.cpp - What passes know about aten operators ----------===//
+
+#include "fsdp/IR/AtenSemantics.h"
+
+#include "llvm/ADT/StringSet.h"
+
+using namespace fsdp::aten;
+
+Semantics fsdp::aten::lookupSemantics(llvm::StringRef baseName) {
+  static const llvm::StringSet<> views = {
+      "_conj",          "_reshape_alias",
+      "_unsafe_view",   "alias",
+      "as_strided",     "detach",
+      "diagonal",       "expand",
+      "lift_fresh",     "permute",
+      "select",         "slice",
+      "split",          "split_with_sizes",
+      "squeeze",        "t",
+      "transpose",      "unbind",
+      "unfold",         "unsafe_split",
+      "unsqueeze",      "unsafe_split_with_sizes",
+      "view",           "view_as_complex",
+      "view_as_real"};
+  static const llvm::StringSet<> random = {"bernoulli",
+                                           "multinomial",
+                                           "native_dropout",
+                                           "normal",
+                                           "normal_functional",
+                                           "poisson",
+                                           "rand",
+                                           "rand_like",
+                                           "randint",
+                                           "randint_like",
+                                           "randn",
+                                           "randn_like",
+                                           "randperm",
+                                           "rrelu_with_noise_functional",
+                                           "uniform"};
+  return {.isView = views.contains(baseName), .isRandom = random.contains(baseName)};
+}

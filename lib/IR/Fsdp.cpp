@@ -1,0 +1,316 @@
+//===- Fsdp.cpp - The fsdp dialect ----------------------------------------===//
+
+#include "fsdp/IR/Fsdp.h"
+
+#include "PlainNumbers.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+//===----------------------------------------------------------------------===//
+// Symbols
+//===----------------------------------------------------------------------===//
+
+/// The declaration that `symbol` names, of kind OpT, or an error that names both.
+template <typename OpT>
+static FailureOr<OpT> resolve(Operation *op, SymbolRefAttr symbol, SymbolTableCollection &symbols,
+                              StringRef what) {
+  Operation *found = symbols.lookupNearestSymbolFrom(op, symbol);
+  if (!found)
+    return op->emitOpError("names ") << what << " " << symbol << ", which is not declared";
+  if (auto declaration = dyn_cast<OpT>(found))
+    return declaration;
+  InFlightDiagnostic diag = op->emitOpError("names ")
+                            << what << " " << symbol << ", which is no " << what;
+  diag.attachNote(found->getLoc()) << "declared here as " << found->getName();
+  return diag;
+}
+
+static LogicalResult checkType(Operation *op, Type got, Type expected, StringRef what,
+                               SymbolRefAttr symbol, Operation *declaration) {
+  if (got == expected)
+    return success();
+  InFlightDiagnostic diag = op->emitOpError("has type ")
+                            << got << " for " << what << " " << symbol << ", expected " << expected;
+  diag.attachNote(declaration->getLoc()) << "declared here";
+  return diag;
+}
+
+/// Checks one value per parameter of the group, of the parameter's type.
+static LogicalResult checkGroupTypes(Operation *op, FlatSymbolRefAttr groupName, TypeRange types,
+                                     SymbolTableCollection &symbols) {
+  FailureOr<GroupOp> group = resolve<GroupOp>(op, groupName, symbols, "group");
+  if (failed(group))
+    return failure();
+  if (group->getParams().size() != types.size()) {
+    InFlightDiagnostic diag = op->emitOpError("has ")
+                              << types.size() << " values for group " << groupName << ", expected "
+                              << group->getParams().size();
+    diag.attachNote(group->getLoc()) << "declared here";
+    return diag;
+  }
+  for (auto [name, type] : llvm::zip_equal(group->getParams(), types)) {
+    auto symbol = cast<FlatSymbolRefAttr>(name);
+    FailureOr<ParamOp> param = resolve<ParamOp>(*group, symbol, symbols, "parameter");
+    if (failed(param) ||
+        failed(checkType(op, cast<RankedTensorType>(type).cloneWithEncoding({}), param->getType(),
+                         "parameter", symbol, *param)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Declarations
+//===----------------------------------------------------------------------===//
+
+LogicalResult ParamOp::verify() {
+  auto type = cast<RankedTensorType>(getType());
+  if (!isa<FloatType>(type.getElementType()))
+    return emitOpError("parameter @")
+           << getSymName() << " has element type " << type.getElementType()
+           << ", expected a floating-point type";
+  return success();
+}
+
+LogicalResult OptimizerOp::verify() {
+  bool isSgd = getKind() == OptimizerKind::SGD;
+  auto check = [&](StringRef name, bool present, bool expected) -> LogicalResult {
+    if (present == expected)
+      return success();
+    return emitOpError("'") << stringifyOptimizerKind(getKind()) << "' "
+                            << (expected ? "needs '" : "has no '") << name << "'";
+  };
+  if (failed(check("momentum", getMomentum().has_value(), isSgd)) ||
+      failed(check("betas", getBetas().has_value(), !isSgd)) ||
+      failed(check("eps", getEps().has_value(), !isSgd)))
+    return failure();
+  if (getBetas() && getBetas()->size() != 2)
+    return emitOpError("has ") << getBetas()->size() << " betas, expected 2";
+  return success();
+}
+
+static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI64ArrayAttr &sizes) {
+  SmallVector<Attribute> names;
+  SmallVector<int64_t> numbers;
+  if (parser.parseCommaSeparatedList(OpAsmParser::Delimiter::LessGreater, [&]() -> ParseResult {
+        std::string name;
+        if (parser.parseKeywordOrString(&name) || parser.parseEqual() ||
+            parser.parseInteger(numbers.emplace_back()))
+          return failure();
+        names.push_back(parser.getBuilder().getStringAttr(name));
+        return success();
+      }))
+    return failure();
+  axes = parser.getBuilder().getArrayAttr(names);
+  sizes = parser.getBuilder().getDenseI64ArrayAttr(numbers);
+  return success();
+}
+
+static void printMeshAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes,
+                          DenseI64ArrayAttr sizes) {
+  printer << '<';
+  llvm::interleaveComma(llvm::zip_equal(axes, sizes.asArrayRef()), printer, [&](auto axis) {
+    printer.printKeywordOrString(cast<StringAttr>(std::get<0>(axis)).getValue());
+    printer << " = " << std::get<1>(axis);
+  });
+  printer << '>';
+}
+
+LogicalResult MeshOp::verify() {
+  if (getAxes().size() != getSizes().size() || getAxes().empty())
+    return emitOpError("has ") << getAxes().size() << " axes and " << getSizes().size()
+                               << " sizes, expected as many, and at least one";
+  llvm::StringSet<> seen;
+  for (auto [axis, size] : llvm::zip_equal(getAxes(), getSizes())) {
+    StringRef name = cast<StringAttr>(axis).getValue();
+    if (size < 1)
+      return emitOpError("axis '") << name << "' has size " << size << ", expected at least 1";
+    if (!seen.insert(name).second)
+      return emitOpError("has two axes '") << name << "'";
+  }
+  return success();
+}
+
+LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
+  if (failed(mesh))
+    return failure();
+  if (!llvm::is_contained(mesh->getAxes(), getAxisAttr())) {
+    InFlightDiagnostic diag = emitOpError("is sharded over axis '")
+                              << getAxis() << "', which mesh " << getMeshAttr() << " lacks";
+    diag.attachNote(mesh->getLoc()) << "declared here";
+    return diag;
+  }
+  ParamOp first;
+  for (Attribute name : getParams()) {
+    auto symbol = cast<FlatSymbolRefAttr>(name);
+    FailureOr<ParamOp> param = resolve<ParamOp>(*this, symbol, symbols, "parameter");
+    if (failed(param))
+      return failure();
+    if (!first)
+      first = *param;
+    Type element = cast<RankedTensorType>(param->getType()).getElementType();
+    Type expected = cast<RankedTensorType>(first.getType()).getElementType();
+    if (element != expected) {
+      InFlightDiagnostic diag = emitOpError("holds parameter ")
+                                << symbol << " of " << element << " beside @" << first.getSymName()
+                                << " of " << expected << "; a group has one dtype";
+      diag.attachNote(param->getLoc()) << "declared here";
+      return diag;
+    }
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// What the capture says
+//===----------------------------------------------------------------------===//
+
+void InputOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), getName()); }
+
+LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *source = symbols.lookupNearestSymbolFrom(*this, getSourceAttr());
+  Type expected;
+  if (auto param = dyn_cast_or_null<ParamOp>(source))
+    expected = param.getType();
+  else if (auto buffer = dyn_cast_or_null<BufferOp>(source))
+    expected = buffer.getType();
+  else
+    return emitOpError("reads ") << getSourceAttr() << ", which is no parameter and no buffer";
+  return checkType(*this, getResult().getType(), expected, "", getSourceAttr(), source);
+}
+
+void ReadOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), getSource()); }
+
+LogicalResult WriteOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<BufferOp> buffer = resolve<BufferOp>(*this, getBufferAttr(), symbols, "buffer");
+  if (failed(buffer))
+    return failure();
+  return checkType(*this, cast<RankedTensorType>(getValue().getType()).cloneWithEncoding({}),
+                   cast<RankedTensorType>(buffer->getType()).cloneWithEncoding({}), "buffer",
+                   getBufferAttr(), *buffer);
+}
+
+LogicalResult GradOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<ParamOp> param = resolve<ParamOp>(*this, getParamAttr(), symbols, "parameter");
+  if (failed(param))
+    return failure();
+  // A gradient has its parameter's sizes; its strides are its own.
+  return checkType(*this, cast<RankedTensorType>(getValue().getType()).cloneWithEncoding({}),
+                   cast<RankedTensorType>(param->getType()).cloneWithEncoding({}),
+                   "the gradient of parameter", getParamAttr(), *param);
+}
+
+LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  Operation *target = symbols.lookupNearestSymbolFrom(*this, getTargetAttr());
+  if (!isa_and_nonnull<ParamOp, GroupOp>(target))
+    return emitOpError("updates ") << getTargetAttr() << ", which is no parameter and no group";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+/// Checks that `handle` was made by a StartT.
+template <typename StartT>
+static LogicalResult checkHandle(Operation *op, Value handle) {
+  Operation *start = handle.getDefiningOp();
+  if (isa_and_nonnull<StartT>(start))
+    return success();
+  InFlightDiagnostic diag = op->emitOpError("takes the handle of a ")
+                            << StartT::getOperationName();
+  if (start)
+    diag.attachNote(start->getLoc()) << "but it comes from " << start->getName();
+  return diag;
+}
+
+LogicalResult AllGatherStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+}
+FlatSymbolRefAttr AllGatherStartOp::getCollectiveGroup() { return getGroupAttr(); }
+Value AllGatherStartOp::getCollectiveHandle() { return getHandle(); }
+StringRef AllGatherStartOp::getCollectiveKind() { return "all_gather"; }
+void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "u"); }
+
+LogicalResult AllGatherWaitOp::verify() { return checkHandle<AllGatherStartOp>(*this, getHandle()); }
+
+LogicalResult AllGatherWaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto start = getHandle().getDefiningOp<AllGatherStartOp>();
+  return checkGroupTypes(*this, start.getGroupAttr(), getResultTypes(), symbols);
+}
+
+void AllGatherWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  if (getNumResults() != 0)
+    setName(getResult(0), "w");
+}
+
+LogicalResult ReleaseOp::verify() { return checkHandle<AllGatherStartOp>(*this, getHandle()); }
+
+LogicalResult ReduceScatterStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return checkGroupTypes(*this, getGroupAttr(), getGrads().getTypes(), symbols);
+}
+FlatSymbolRefAttr ReduceScatterStartOp::getCollectiveGroup() { return getGroupAttr(); }
+Value ReduceScatterStartOp::getCollectiveHandle() { return getHandle(); }
+StringRef ReduceScatterStartOp::getCollectiveKind() { return "reduce_scatter"; }
+void ReduceScatterStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getHandle(), "r");
+}
+
+LogicalResult ReduceScatterWaitOp::verify() {
+  return checkHandle<ReduceScatterStartOp>(*this, getHandle());
+}
+
+//===----------------------------------------------------------------------===//
+// Dialect
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/IR/FsdpDialect.cpp.inc"
+#include "fsdp/IR/FsdpEnums.cpp.inc"
+#include "fsdp/IR/FsdpInterfaces.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "fsdp/IR/FsdpTypes.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "fsdp/IR/FsdpAttrs.cpp.inc"
+
+#define GET_OP_CLASSES
+#include "fsdp/IR/FsdpOps.cpp.inc"
+
+void FsdpDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "fsdp/IR/FsdpTypes.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "fsdp/IR/FsdpAttrs.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "fsdp/IR/FsdpOps.cpp.inc"
+      >();
+}
+
+LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  auto expect = [&](bool ok, StringRef what) -> LogicalResult {
+    if (isa<ModuleOp>(op) && ok)
+      return success();
+    return op->emitError("attribute '") << name << "' must be " << what << " on the module";
+  };
+  if (name == getPhaseAttrName())
+    return expect(isa<ModulePhaseAttr>(attribute.getValue()), "a #fsdp.module_phase");
+  if (name == getArenaAttrName())
+    return expect(isa<IntegerAttr>(attribute.getValue()), "an integer (bytes)");
+  if (name == getModelAttrName())
+    return expect(isa<StringAttr>(attribute.getValue()), "a string");
+  return op->emitError("unknown attribute '") << name << "'";
+}

@@ -1,0 +1,61 @@
+//===- TensorLayout.cpp - Strides and storage of tensor types -------------===//
+
+#include "fsdp/IR/TensorLayout.h"
+
+#include "fsdp/IR/Aten.h"
+
+using namespace mlir;
+
+static SmallVector<int64_t, 4> getRowMajorStrides(ArrayRef<int64_t> sizes) {
+  SmallVector<int64_t, 4> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    // As torch: an empty dimension counts as one.
+    stride *= std::max<int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+fsdp::TensorLayout fsdp::getTensorLayout(RankedTensorType type) {
+  if (auto strided = dyn_cast_or_null<aten::StridesAttr>(type.getEncoding()))
+    return {llvm::to_vector<4>(strided.getStrides()), strided.getOffset()};
+  return {getRowMajorStrides(type.getShape()), 0};
+}
+
+RankedTensorType fsdp::getStridedTensorType(ArrayRef<int64_t> sizes, Type element,
+                                            ArrayRef<int64_t> strides, int64_t offset) {
+  if (offset == 0 && ArrayRef<int64_t>(getRowMajorStrides(sizes)) == strides)
+    return RankedTensorType::get(sizes, element);
+  return RankedTensorType::get(sizes, element,
+                               aten::StridesAttr::get(element.getContext(), strides, offset));
+}
+
+bool fsdp::isContiguous(RankedTensorType type) {
+  TensorLayout layout = getTensorLayout(type);
+  int64_t expected = 1;
+  for (size_t i = type.getRank(); i-- > 0;) {
+    int64_t size = type.getDimSize(i);
+    if (size == 0)
+      return true;
+    if (size != 1 && layout.strides[i] != expected)
+      return false;
+    expected *= size;
+  }
+  return true;
+}
+
+int64_t fsdp::getElementBytes(Type element) {
+  return std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1);
+}
+
+int64_t fsdp::getStorageBytes(RankedTensorType type) {
+  TensorLayout layout = getTensorLayout(type);
+  int64_t last = layout.offset;
+  for (auto [size, stride] : llvm::zip_equal(type.getShape(), layout.strides)) {
+    if (size == 0)
+      return 0;
+    last += (size - 1) * stride;
+  }
+  return (last + 1) * getElementBytes(type.getElementType());
+}

@@ -1,0 +1,83 @@
+//===- Communicator.h - Collectives between the ranks of a run ---*- C++ -*-===//
+//
+// One interface, several backends: `local` (one thread per rank in one process), `shm` (processes on
+// one host), `gloo` (c10d, across hosts). One conformance suite (test/runtime/comm) holds for all.
+//
+// A communicator has lanes, numbered from 0: independent orders of collectives, so that gathers and
+// reductions may be in flight at the same time. Within a lane all ranks issue the same collectives
+// in the same order. Each lane is used by one thread at a time. Collectives block the calling
+// thread, which is a stream's worker, until the output is complete and the input may be overwritten.
+//
+// Failures: a dead or stalled peer, or an abort, makes every pending and later call on every rank
+// return an error within the deadline of CommunicatorOptions. Nothing throws, nothing calls abort().
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COMMUNICATOR_H
+#define FSDP_RUNTIME_COMMUNICATOR_H
+
+#include "Status.h"
+#include "fsdp/Plan/Abi.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+enum class ReduceOp { Sum, Average, Max };
+
+/// The lanes of a training run.
+enum Lane : unsigned { kGatherLane = 0, kReduceLane = 1, kControlLane = 2, kNumLanes = 3 };
+
+class Communicator {
+public:
+  virtual ~Communicator() = default;
+
+  virtual unsigned rank() const = 0;
+  virtual unsigned size() const = 0;
+
+  /// The rank's arena: `bytes` of zeroed memory, 64-byte aligned, of the same size on all ranks, owned
+  /// by the communicator and valid until it is destroyed. Called once, by all ranks. Collectives
+  /// whose input lies in the arena read it in place from the peers where the backend can (shm, local);
+  /// all ranks must then pass inputs at the same arena offset.
+  virtual Result<std::byte *> makeArena(size_t bytes) = 0;
+
+  /// output[r * bytes, (r + 1) * bytes) = input of rank r. `input` may be output + rank * bytes.
+  virtual Status allGather(unsigned lane, const void *input, void *output, size_t bytes) = 0;
+
+  /// `input` holds size() blocks of `count` elements; `output` receives the reduction of block rank()
+  /// over all ranks. Sums run in rank order, each addition rounded to the dtype (`gloo`: in an order
+  /// of its own, fixed for a given size, at more than 2 ranks); Average divides the sum by size().
+  virtual Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                               fsdp_dtype dtype, ReduceOp op) = 0;
+
+  /// data = reduction of `data` over all ranks; the same bits on all ranks.
+  virtual Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                           ReduceOp op) = 0;
+
+  /// data = data of rank `root`.
+  virtual Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) = 0;
+
+  virtual Status barrier(unsigned lane) = 0;
+
+  /// Makes pending and later calls fail, here and on the peers, with `reason` in their message.
+  /// Callable from any thread.
+  virtual void abort(const std::string &reason) = 0;
+};
+
+struct CommunicatorOptions {
+  /// A collective that takes longer than this has failed.
+  std::chrono::milliseconds deadline{std::chrono::seconds(60)};
+};
+
+/// Communicators of `size` ranks of this process, by rank; each is for one thread.
+std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(unsigned size,
+                                                                  CommunicatorOptions options);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMMUNICATOR_H

@@ -1,0 +1,37 @@
+//===- Rendezvous.h - How the processes of a run find each other -*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_RENDEZVOUS_H
+#define FSDP_RUNTIME_RENDEZVOUS_H
+
+#include "Communicator.h"
+
+#include <functional>
+#include <optional>
+
+namespace fsdp::rt {
+
+/// What the launcher says through the environment. Rank and world size come, in this order, from
+/// torchrun or plain variables (RANK, WORLD_SIZE, LOCAL_RANK), mpirun (OMPI_COMM_WORLD_*, PMI_*) or
+/// srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID).
+struct LaunchEnvironment {
+  unsigned rank = 0, worldSize = 1, localRank = 0;
+  std::string masterAddress; // MASTER_ADDR; "" if unset
+  uint16_t masterPort = 0;   // MASTER_PORT; 0 if unset
+  bool agentStore = false;   // torchrun serves the store itself: every rank is a client
+  std::string runId;         // distinguishes runs and restarts that share a store
+  std::string launcher;      // "torchrun", "environment", "mpirun", "srun", for messages
+};
+
+/// Reads the environment through `get` (getenv in production). No value: the process was started
+/// alone. An error names the variable, its value and what was expected.
+Result<std::optional<LaunchEnvironment>>
+readLaunchEnvironment(const std::function<const char *(const char *)> &get);
+
+/// A communicator between processes; `backend` is "shm" or "gloo".
+Result<std::unique_ptr<Communicator>> connect(const std::string &backend,
+                                              const LaunchEnvironment &environment,
+                                              CommunicatorOptions options);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_RENDEZVOUS_H

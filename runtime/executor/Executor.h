@@ -1,0 +1,65 @@
+//===- Executor.h - Runs a plan, step after step -----------------*- C++ -*-===//
+//
+// The executor resolves everything once (operators, arguments, addresses, events) and then walks the
+// plan's entries. It runs on the thread that made it, which is the compute stream of a CPU.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_EXECUTOR_H
+#define FSDP_RUNTIME_EXECUTOR_H
+
+#include "Status.h"
+#include "comm/Communicator.h"
+#include "device/Device.h"
+#include "fsdp/Plan/Abi.h"
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace fsdp::rt {
+
+/// What a step needs from outside.
+struct StepInputs {
+  int64_t step = 1; // number of the update, from 1
+  double learningRate = 0;
+  uint64_t seed = 0; // of the run; with step, rank and a draw's position it determines the numbers
+};
+
+struct StepResults {
+  double loss = 0;              // of this rank
+  double gradientSquareSum = 0; // over this rank's shards of the reduced gradients
+};
+
+/// Figures of the last step, for reports and tests.
+struct ExecutorStatistics {
+  int64_t plannedAllocations = 0;  // served at their planned address
+  int64_t fallbackAllocations = 0; // served by the ordinary allocator during an operator
+  std::map<std::string, int64_t> fallbacksByOperator;
+  int64_t copiedBytes = 0;  // results that did not land at their address, and FSDP_COPY entries
+  int64_t scratchBytes = 0; // memory beside the arena for temporaries inside operators
+};
+
+class Executor {
+public:
+  virtual ~Executor() = default;
+
+  /// Makes an executor for `plan` on this thread. `arena` is plan.arena_bytes long and zeroed, and
+  /// outlives the executor, as do the other arguments. Errors name the operator or value concerned.
+  static Result<std::unique_ptr<Executor>> create(const fsdp_plan &plan, Device &device,
+                                                  Communicator &communicator, std::byte *arena);
+
+  /// The bytes of input `index`, to be filled before each step.
+  virtual std::span<std::byte> input(unsigned index) = 0;
+
+  /// Runs one step. The first one also measures temporaries inside operators and places them. After
+  /// an error the executor is spent.
+  virtual Result<StepResults> step(const StepInputs &inputs) = 0;
+
+  virtual const ExecutorStatistics &statistics() const = 0;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_EXECUTOR_H

@@ -1,0 +1,20 @@
+//===- DType.h - Element types of a plan -------------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_DTYPE_H
+#define FSDP_RUNTIME_DTYPE_H
+
+#include "fsdp/Plan/Abi.h"
+
+#include <cstddef>
+
+namespace fsdp::rt {
+
+/// Bytes of one element; 0 if the number names no type.
+size_t elementBytes(uint32_t dtype);
+
+/// Its name as the project writes it: f32, bf16, i64, u8, bool; "?" if the number names no type.
+const char *dtypeName(uint32_t dtype);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_DTYPE_H

@@ -1,0 +1,22 @@
+# lit configuration; values that depend on the build are in lit.site.cfg.py.in.
+import os
+
+import lit.formats
+from lit.llvm import llvm_config
+
+config.name = "fsdpc"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "CMakeLists.txt"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = config.fsdp_obj_root
+
+llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+llvm_config.with_system_environment(["HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"])
+llvm_config.add_tool_substitutions(
+    ["fsdp-opt", "fsdp-compile", "fsdp-capture", "fsdp-reduce", "fsdp-lsp-server", "fsdpc"],
+    [config.fsdp_tools_dir],
+)
+llvm_config.add_tool_substitutions(["FileCheck", "not", "split-file"], [config.llvm_tools_dir])
+config.substitutions.append(("%python", config.fsdp_python))
+config.substitutions.append(("%source", config.fsdp_source_root))

@@ -1,0 +1,15 @@
+//===- fsdp-opt.cpp - Run passes on captured training steps ---------------===//
+
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  registry.insert<mlir::func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
+  mlir::registerTransformsPasses(); // cse, canonicalize, view-op-graph, ...
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "fsdp-opt: FSDP passes on captured steps\n", registry));
+}
