@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Setup, then all tests. The last lines are ctest's summary; the exit status is ctest's.
+#
+#   tools/check.sh [ctest arguments, for example -R parity]
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tools/setup.sh
+printf '\n== Tests\n'
+exec ctest --test-dir "build/${FSDP_PRESET:-release}" --output-on-failure -j2 "$@"

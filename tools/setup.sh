@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Everything that a fresh Debian machine needs: packages, a Python environment with torch, the build.
+#
+#   tools/setup.sh
+#
+# May be run again at any time; what is there already is kept. Environment:
+#   FSDP_PYTHON   an interpreter whose environment holds torch 2.11 and numpy; it is used instead of
+#                 making build/venv
+#   FSDP_PRESET   the CMake preset to configure and build: release (default), debug, asan, tsan
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages=(
+  g++ cmake ninja-build ccache git python3-venv
+  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22 clang-22
+  libcli11-dev nlohmann-json3-dev libgtest-dev libfmt-dev
+)
+torch_version=2.11.0
+preset=${FSDP_PRESET:-release}
+
+say() { printf '\n== %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  say "Debian packages: ${missing[*]}"
+  command -v apt-get >/dev/null || fail "this is not a Debian system; install: ${missing[*]}"
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "neither root nor sudo; as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y \
+    --no-install-recommends "${missing[@]}"
+fi
+
+has_torch() {
+  [ -x "$1" ] && "$1" -c "
+import importlib.metadata as m, sys
+import numpy
+sys.exit(m.version('torch').split('+')[0] != '$torch_version')" 2>/dev/null
+}
+
+if [ -n "${FSDP_PYTHON:-}" ]; then
+  python=$(realpath -s "$FSDP_PYTHON")
+  has_torch "$python" || fail "FSDP_PYTHON is '$python', which lacks torch $torch_version or numpy"
+else
+  python=$PWD/build/venv/bin/python
+  if ! has_torch "$python"; then
+    say "Python environment with torch $torch_version in build/venv"
+    python3 -m venv build/venv
+    "$python" -m pip install --quiet --disable-pip-version-check "torch==$torch_version" numpy
+  fi
+fi
+
+# Once configured, a build folder remembers where torch lies; another interpreter means another torch.
+cache=build/$preset/CMakeCache.txt
+fresh=()
+if [ -f "$cache" ] && ! grep -qxF "FSDP_PYTHON:FILEPATH=$python" "$cache"; then
+  fresh=(--fresh)
+fi
+say "Configure build/$preset"
+cmake --preset "$preset" "${fresh[@]}" -DFSDP_PYTHON="$python"
+say "Build"
+cmake --build --preset "$preset"
