@@ -1,0 +1,139 @@
+//===- DescribePlan.cpp - What a plan holds, for people --------------------===//
+
+#include "plan/DType.h"
+#include "plan/PlanView.h"
+
+#include <array>
+#include <cstdio>
+#include <set>
+
+using namespace fsdp::rt;
+
+template <typename... Args> static std::string format(const char *pattern, Args... args) {
+  int length = std::snprintf(nullptr, 0, pattern, args...);
+  std::string text(length + 1, 0);
+  std::snprintf(text.data(), text.size(), pattern, args...);
+  text.pop_back();
+  return text;
+}
+
+/// `1536 bytes`, `12.5 MiB`.
+static std::string bytesText(int64_t bytes) {
+  if (bytes < 1 << 20)
+    return format("%lld bytes", static_cast<long long>(bytes));
+  if (bytes < int64_t(1) << 30)
+    return format("%.2f MiB", double(bytes) / (1 << 20));
+  return format("%.2f GiB", double(bytes) / (1 << 30));
+}
+
+static std::string optimizerText(const fsdp_optimizer &optimizer) {
+  if (optimizer.kind == FSDP_SGD)
+    return format("sgd lr %g, weight decay %g, momentum %g", optimizer.lr, optimizer.weight_decay,
+                  optimizer.momentum);
+  return format("%s lr %g, weight decay %g, betas %g, %g, eps %g",
+                optimizer.kind == FSDP_ADAM ? "adam" : "adamw", optimizer.lr,
+                optimizer.weight_decay, optimizer.beta1, optimizer.beta2, optimizer.eps);
+}
+
+static std::string groupsText(const PlanView &view) {
+  int64_t elements = 0;
+  for (const fsdp_parameter &parameter : view.parameters())
+    elements += view.numElements(parameter);
+  std::string text = format("groups: %zu, %zu parameters of %lld elements\n", view.groups().size(),
+                            view.parameters().size(), static_cast<long long>(elements));
+  for (const fsdp_group &group : view.groups())
+    text += format("  %s: %u parameters, %s, %s layout, %s per rank\n",
+                   displayName(view.string(group.name)), group.num_parameters,
+                   dtypeName(group.dtype), group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per-param",
+                   bytesText(view.shardBytes(group)).c_str());
+  return text;
+}
+
+static std::string collectivesText(const PlanView &view) {
+  struct Sum {
+    int64_t count = 0, bytes = 0;
+  };
+  std::array<std::array<Sum, 2>, 2> sums; // by kind, phase
+  for (const fsdp_entry &entry : view.entries()) {
+    bool gather = entry.kind == FSDP_ALL_GATHER_START;
+    if (!gather && entry.kind != FSDP_REDUCE_SCATTER_START)
+      continue;
+    Sum &sum = sums[gather ? 0 : 1][entry.phase == FSDP_BACKWARD];
+    sum.count += 1;
+    sum.bytes += (gather ? entry.bytes : entry.count * int64_t(elementBytes(entry.dtype))) *
+                 view.tables().world_size;
+  }
+  std::string text = "collectives per step:";
+  bool any = false;
+  const char *kinds[] = {"all_gather", "reduce_scatter"}, *phases[] = {"forward", "backward"};
+  for (unsigned kind = 0; kind < 2; ++kind)
+    for (unsigned phase = 0; phase < 2; ++phase)
+      if (const Sum &sum = sums[kind][phase]; sum.count) {
+        text += format("\n  %s in %s: %lld, %s whole", kinds[kind], phases[phase],
+                       static_cast<long long>(sum.count), bytesText(sum.bytes).c_str());
+        any = true;
+      }
+  return text + (any ? "\n" : " none\n");
+}
+
+static std::string memoryText(const PlanView &view) {
+  int64_t persistent = 0, copied = 0;
+  for (const fsdp_group &group : view.groups())
+    persistent += view.shardBytes(group) * (1 + view.numOptimizerStates());
+  // Buffers, inputs and constants may share a place; count each once.
+  std::set<int64_t> seen;
+  auto add = [&](uint32_t index) {
+    const fsdp_value &value = view.values()[index];
+    if (value.offset >= 0 && seen.insert(value.offset).second)
+      persistent += view.spanBytes(value);
+  };
+  for (const fsdp_buffer &buffer : view.buffers())
+    add(buffer.value);
+  for (const fsdp_constant &constant : view.constants())
+    add(constant.value);
+  for (const fsdp_input &input : view.inputs())
+    add(input.value);
+  for (const fsdp_entry &entry : view.entries())
+    if (entry.kind == FSDP_COPY) {
+      const fsdp_value &value = view.values()[entry.source_value];
+      copied += view.numElements(value) * int64_t(elementBytes(value.dtype));
+    }
+  const fsdp_plan &plan = view.tables();
+  return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +
+         "\n  largest sum of live buffers: " + bytesText(plan.peak_live_bytes) +
+         "\n  kept between steps: " + bytesText(persistent) +
+         "\n  activations, gathered parameters and gradients: " +
+         bytesText(plan.arena_bytes - persistent) + "\n  copied per step: " + bytesText(copied) +
+         "\n";
+}
+
+static std::string entriesText(const PlanView &view) {
+  int64_t calls = 0, views = 0;
+  for (const fsdp_entry &entry : view.entries()) {
+    calls += entry.kind == FSDP_CALL;
+    views += entry.kind == FSDP_VIEW;
+  }
+  return format("entries: %zu, of which %lld calls and %lld views\n", view.entries().size(),
+                static_cast<long long>(calls), static_cast<long long>(views));
+}
+
+static std::string tensorsText(const PlanView &view) {
+  std::string text;
+  for (const fsdp_input &input : view.inputs()) {
+    const fsdp_value &value = view.values()[input.value];
+    text += format("input: %s %s", view.string(input.name), dtypeName(value.dtype));
+    std::string sizes;
+    for (int64_t size : view.sizes(value))
+      sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
+    text += "[" + sizes + "]\n";
+  }
+  return text;
+}
+
+std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
+  PlanView view(plan);
+  return format("model: %s\nmesh: %s = %u\n", view.string(plan.model), view.string(plan.axis),
+                plan.world_size) +
+         "optimizer: " + optimizerText(plan.optimizer) + "\n" + tensorsText(view) +
+         groupsText(view) + collectivesText(view) + memoryText(view) + entriesText(view);
+}

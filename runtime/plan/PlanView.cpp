@@ -1,0 +1,112 @@
+//===- PlanView.cpp - Typed access to a plan's tables ---------------------===//
+
+#include "plan/PlanView.h"
+#include "plan/DType.h"
+
+using namespace fsdp::rt;
+
+int64_t PlanView::product(std::span<const int64_t> sizes) {
+  int64_t elements = 1;
+  for (int64_t size : sizes)
+    elements *= size;
+  return elements;
+}
+
+int64_t PlanView::spanBytes(const fsdp_value &value) const {
+  std::span<const int64_t> valueSizes = sizes(value), valueStrides = strides(value);
+  int64_t last = 0;
+  for (size_t i = 0; i < valueSizes.size(); ++i) {
+    if (valueSizes[i] == 0)
+      return 0;
+    last += (valueSizes[i] - 1) * valueStrides[i];
+  }
+  return (last + 1) * static_cast<int64_t>(elementBytes(value.dtype));
+}
+
+bool PlanView::isContiguous(const fsdp_value &value) const {
+  std::span<const int64_t> valueSizes = sizes(value), valueStrides = strides(value);
+  int64_t expected = 1;
+  for (size_t i = valueSizes.size(); i-- > 0;) {
+    if (valueSizes[i] == 0)
+      return true;
+    if (valueSizes[i] != 1 && valueStrides[i] != expected)
+      return false;
+    expected *= valueSizes[i];
+  }
+  return true;
+}
+
+int64_t PlanView::shardBytes(const fsdp_group &group) const {
+  return group.shard_elements * static_cast<int64_t>(elementBytes(group.dtype));
+}
+
+unsigned PlanView::numOptimizerStates() const {
+  if (plan.optimizer.kind == FSDP_SGD)
+    return plan.optimizer.momentum != 0 ? 1 : 0;
+  return 2;
+}
+
+const char *fsdp::rt::displayName(const char *name) { return *name ? name : "root"; }
+
+static std::string listText(std::span<const int64_t> numbers) {
+  std::string text = "[";
+  for (size_t i = 0; i < numbers.size(); ++i)
+    text += (i ? ", " : "") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+std::string fsdp::rt::describeTensor(uint32_t dtype, std::span<const int64_t> sizes,
+                                     std::span<const int64_t> strides) {
+  return dtypeName(dtype) + listText(sizes) + " strides " + listText(strides);
+}
+
+std::string PlanView::describeValue(const fsdp_value &value) const {
+  std::string text = string(value.name);
+  if (!text.empty())
+    text = "%" + text + ": ";
+  return text + describeTensor(value.dtype, sizes(value), strides(value));
+}
+
+std::string PlanView::describeEntry(const fsdp_entry &entry) const {
+  auto ofGroup = [&](const char *what) {
+    return std::string(what) + " of group \"" +
+           displayName(string(plan.groups[entry.target].name)) + "\"";
+  };
+  std::string text;
+  switch (entry.kind) {
+  case FSDP_CALL:
+  case FSDP_VIEW:
+    text = string(entry.callee);
+    if (*string(entry.overload))
+      text += std::string(".") + string(entry.overload);
+    break;
+  case FSDP_ALL_GATHER_START:
+    text = ofGroup("all_gather");
+    break;
+  case FSDP_REDUCE_SCATTER_START:
+    text = ofGroup("reduce_scatter");
+    break;
+  case FSDP_WAIT:
+    text = "wait for handle " + std::to_string(entry.handle);
+    break;
+  case FSDP_RELEASE:
+    text = ofGroup("release");
+    break;
+  case FSDP_COPY:
+    text = "copy to " + describeValue(plan.values[entry.destination_value]);
+    break;
+  case FSDP_ZERO:
+    text = "zeroing of " + std::to_string(entry.bytes) + " bytes";
+    break;
+  case FSDP_UPDATE:
+    text = ofGroup("update");
+    break;
+  default:
+    text = "entry of unknown kind " + std::to_string(entry.kind);
+  }
+  if (entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW || *string(entry.module))
+    text += std::string(" in module \"") + string(entry.module) + "\"";
+  if (*string(entry.location))
+    text += std::string(" (") + string(entry.location) + ")";
+  return text;
+}

@@ -1,0 +1,114 @@
+//===- PlanView.h - Typed access to a plan's tables --------------*- C++ -*-===//
+//
+// A plan is flat tables of numbers (fsdp/Plan/Abi.h). Here they are strings and spans. Nothing is
+// copied: views point into the plan, which is constant data of the program. Accessors trust the
+// plan; validatePlan establishes that they may.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_PLANVIEW_H
+#define FSDP_RUNTIME_PLANVIEW_H
+
+#include "Status.h"
+#include "fsdp/Plan/Abi.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace fsdp::rt {
+
+class PlanView {
+public:
+  explicit PlanView(const fsdp_plan &plan) : plan(plan) {}
+
+  const fsdp_plan &tables() const { return plan; }
+  const char *string(uint32_t offset) const { return plan.strings + offset; }
+  std::span<const int64_t> integers(uint32_t first, uint32_t count) const {
+    return {plan.integers + first, count};
+  }
+
+  std::span<const fsdp_value> values() const { return {plan.values, plan.num_values}; }
+  std::span<const fsdp_entry> entries() const { return {plan.entries, plan.num_entries}; }
+  std::span<const fsdp_input> inputs() const { return {plan.inputs, plan.num_inputs}; }
+  std::span<const fsdp_buffer> buffers() const { return {plan.buffers, plan.num_buffers}; }
+  std::span<const fsdp_constant> constants() const { return {plan.constants, plan.num_constants}; }
+  std::span<const fsdp_group> groups() const { return {plan.groups, plan.num_groups}; }
+  std::span<const fsdp_parameter> parameters() const {
+    return {plan.parameters, plan.num_parameters};
+  }
+  std::span<const fsdp_piece> pieces() const { return {plan.pieces, plan.num_pieces}; }
+
+  std::span<const fsdp_argument> arguments(const fsdp_entry &entry) const {
+    return {plan.arguments + entry.first_argument, entry.num_arguments};
+  }
+  /// The values of the results of an entry, -1 where a result is unused.
+  std::span<const int64_t> results(const fsdp_entry &entry) const {
+    return integers(entry.first_result, entry.num_results);
+  }
+  std::span<const fsdp_parameter> parametersOf(const fsdp_group &group) const {
+    return parameters().subspan(group.first_parameter, group.num_parameters);
+  }
+  /// The pieces of a parameter, by rank.
+  std::span<const fsdp_piece> piecesOf(const fsdp_parameter &parameter) const {
+    return pieces().subspan(parameter.first_piece, parameter.num_pieces);
+  }
+
+  std::span<const int64_t> sizes(const fsdp_value &value) const {
+    return integers(value.first_size, value.num_dims);
+  }
+  std::span<const int64_t> strides(const fsdp_value &value) const {
+    return integers(value.first_size + value.num_dims, value.num_dims);
+  }
+  std::span<const int64_t> sizes(const fsdp_parameter &parameter) const {
+    return integers(parameter.first_size, parameter.num_dims);
+  }
+  int64_t numElements(const fsdp_value &value) const { return product(sizes(value)); }
+  int64_t numElements(const fsdp_parameter &parameter) const { return product(sizes(parameter)); }
+
+  /// Bytes from a value's first element to the end of its last; 0 if it has no elements.
+  int64_t spanBytes(const fsdp_value &value) const;
+  /// True if the elements lie one after another in row-major order.
+  bool isContiguous(const fsdp_value &value) const;
+  /// A value without storage that yet has elements: torch's undefined tensor.
+  bool isUndefined(const fsdp_value &value) const {
+    return value.offset < 0 && numElements(value) > 0;
+  }
+
+  /// Bytes of one rank's shard of a group.
+  int64_t shardBytes(const fsdp_group &group) const;
+  /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2.
+  unsigned numOptimizerStates() const;
+
+  /// An entry for a message: `aten::mm in module "layers.0" (model.py:12)`, or
+  /// `all_gather of group "layers.0"`.
+  std::string describeEntry(const fsdp_entry &entry) const;
+  /// A value for a message: `%mm: f32[8, 16] strides [16, 1]`.
+  std::string describeValue(const fsdp_value &value) const;
+
+private:
+  static int64_t product(std::span<const int64_t> sizes);
+
+  const fsdp_plan &plan;
+};
+
+/// `f32[8, 16] strides [16, 1]`.
+std::string describeTensor(uint32_t dtype, std::span<const int64_t> sizes,
+                           std::span<const int64_t> strides);
+
+/// A group's or module's name for people: the root, whose name is "", is `root`.
+const char *displayName(const char *name);
+
+/// Checks all that the runtime relies on: the ABI version and the size of the header, that every
+/// index and every list lies within its table and every byte that a step touches within the arena,
+/// that collectives and waits match. Errors name the table and the entry, with both figures.
+Status validatePlan(const fsdp_plan &plan);
+
+/// What a plan holds, for people: model, mesh, optimizer, groups, collectives by kind and phase,
+/// memory. Several lines, each ended by a newline. The plan must be valid.
+std::string describePlan(const fsdp_plan &plan);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_PLANVIEW_H
