@@ -1,0 +1,323 @@
+//===- ArenaPlanner.cpp - Place buffers with live ranges in one arena -----===//
+//
+// Two heuristics, several orders; the smallest arena wins:
+//
+// * First fit: each item takes the lowest hole that is free during its whole life. It looks at
+// every
+//   buffer placed before, so it is quadratic and runs while its number of steps stays in a budget.
+// * Skyline: each item lies on top of whatever was placed before it during its life, a range
+// maximum
+//   over the program: O(n log n). Longest life first makes this tight for a training step, where
+//   what is saved for backward nests like a stack and short-lived buffers lie on top.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Plan/ArenaPlanner.h"
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+using namespace fsdp::plan;
+
+namespace {
+
+/// A part of an item: one buffer, at its place within the item.
+struct Part {
+  int64_t begin, size; // bytes, relative to the item; aligned
+  int64_t first, last; // positions
+  int64_t buffer;      // index in the input
+};
+
+/// What is placed as a whole: one buffer, or a bundle of them.
+struct Item {
+  size_t firstPart, numParts;
+  int64_t size;        // bytes, from the first part's beginning to the last one's end
+  int64_t first, last; // positions, over all parts
+  int64_t area;        // byte-positions
+};
+
+struct Problem {
+  std::vector<Part> parts; // by item
+  std::vector<Item> items;
+  int64_t numPositions = 0;
+  int64_t peakLiveBytes = 0;
+
+  std::span<const Part> partsOf(const Item &item) const {
+    return std::span(parts).subspan(item.firstPart, item.numParts);
+  }
+};
+
+/// The steps that first fit may take over all its attempts: under half a second.
+constexpr int64_t kFirstFitBudget = 400'000'000;
+
+} // namespace
+
+static Problem makeProblem(std::span<const BufferRange> buffers) {
+  Problem problem;
+  std::unordered_map<int64_t, size_t> itemOfBundle;
+  std::vector<std::vector<Part>> parts;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const BufferRange &buffer = buffers[i];
+    assert(buffer.first >= 0 && buffer.first <= buffer.last && buffer.sizeBytes >= 0);
+    assert(buffer.bundleOffset % kArenaAlignmentBytes == 0);
+    problem.numPositions = std::max(problem.numPositions, buffer.last + 1);
+    if (buffer.sizeBytes == 0)
+      continue;
+    size_t item = parts.size();
+    if (buffer.bundle >= 0)
+      item = itemOfBundle.try_emplace(buffer.bundle, item).first->second;
+    if (item == parts.size())
+      parts.emplace_back();
+    parts[item].push_back({buffer.bundleOffset, alignToArena(buffer.sizeBytes), buffer.first,
+                           buffer.last, static_cast<int64_t>(i)});
+  }
+  for (std::vector<Part> &itemParts : parts) {
+    std::ranges::sort(itemParts, {}, &Part::begin);
+    Item item{problem.parts.size(), itemParts.size(), 0, problem.numPositions, 0, 0};
+    for (const Part &part : itemParts) {
+      item.size = std::max(item.size, part.begin + part.size);
+      item.first = std::min(item.first, part.first);
+      item.last = std::max(item.last, part.last);
+      item.area += part.size * (part.last - part.first + 1);
+      problem.parts.push_back(part);
+    }
+    problem.items.push_back(item);
+  }
+  std::vector<int64_t> change(problem.numPositions + 1);
+  for (const Part &part : problem.parts) {
+    change[part.first] += part.size;
+    change[part.last + 1] -= part.size;
+  }
+  int64_t live = 0;
+  for (int64_t delta : change)
+    problem.peakLiveBytes = std::max(problem.peakLiveBytes, live += delta);
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// First fit
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class FirstFit {
+public:
+  FirstFit(const Problem &problem, int64_t &budget) : problem(problem), budget(budget) {}
+
+  /// Places the items in this order, below `limit` bytes. False if they do not fit, or the budget
+  /// is used up.
+  bool run(std::span<const size_t> order, int64_t limit, std::vector<int64_t> &bases) {
+    placed.clear();
+    for (size_t index : order) {
+      const Item &item = problem.items[index];
+      int64_t base = item.numParts == 1 ? placeOne(problem.partsOf(item).front())
+                                        : placeBundle(problem.partsOf(item));
+      if (base + item.size >= limit || budget < 0)
+        return false;
+      bases[index] = base;
+      for (const Part &part : problem.partsOf(item)) {
+        Placed block{base + part.begin, base + part.begin + part.size, part.first, part.last};
+        placed.insert(std::ranges::upper_bound(placed, block.begin, {}, &Placed::begin), block);
+      }
+    }
+    return true;
+  }
+
+private:
+  struct Placed {
+    int64_t begin, end;  // bytes
+    int64_t first, last; // positions
+  };
+
+  int64_t placeOne(const Part &part) {
+    int64_t base = 0;
+    size_t seen = 0;
+    for (const Placed &other : placed) {
+      ++seen;
+      if (other.first > part.last || other.last < part.first)
+        continue;
+      if (other.begin - base >= part.size)
+        break;
+      base = std::max(base, other.end);
+    }
+    budget -= static_cast<int64_t>(seen);
+    return base;
+  }
+
+  int64_t placeBundle(std::span<const Part> parts) {
+    // Bases b with low < b < high collide.
+    std::vector<std::pair<int64_t, int64_t>> forbidden;
+    for (const Part &part : parts)
+      for (const Placed &other : placed)
+        if (other.first <= part.last && part.first <= other.last)
+          forbidden.emplace_back(other.begin - part.begin - part.size, other.end - part.begin);
+    budget -= static_cast<int64_t>(parts.size() * placed.size());
+    std::ranges::sort(forbidden);
+    int64_t base = 0;
+    for (auto [low, high] : forbidden) {
+      if (low >= base)
+        break;
+      base = std::max(base, high);
+    }
+    return base;
+  }
+
+  const Problem &problem;
+  int64_t &budget;
+  std::vector<Placed> placed; // by begin
+};
+
+//===----------------------------------------------------------------------===//
+// Skyline
+//===----------------------------------------------------------------------===//
+
+/// The height of what is placed at each position, as a segment tree.
+class Skyline {
+public:
+  explicit Skyline(int64_t numPositions) {
+    while (width < numPositions)
+      width *= 2;
+    highest.resize(2 * width);
+    floor.resize(2 * width);
+  }
+
+  int64_t heightOver(int64_t first, int64_t last) const {
+    return query(1, 0, width - 1, first, last);
+  }
+  /// Raises the positions to `height` where they are lower.
+  void raise(int64_t first, int64_t last, int64_t height) {
+    update(1, 0, width - 1, first, last, height);
+  }
+
+private:
+  int64_t query(int64_t node, int64_t low, int64_t high, int64_t first, int64_t last) const {
+    if (first <= low && high <= last)
+      return highest[node];
+    int64_t middle = (low + high) / 2, height = floor[node];
+    if (first <= middle)
+      height = std::max(height, query(2 * node, low, middle, first, last));
+    if (last > middle)
+      height = std::max(height, query(2 * node + 1, middle + 1, high, first, last));
+    return height;
+  }
+  void update(int64_t node, int64_t low, int64_t high, int64_t first, int64_t last,
+              int64_t height) {
+    highest[node] = std::max(highest[node], height);
+    if (first <= low && high <= last) {
+      floor[node] = std::max(floor[node], height);
+      return;
+    }
+    int64_t middle = (low + high) / 2;
+    if (first <= middle)
+      update(2 * node, low, middle, first, last, height);
+    if (last > middle)
+      update(2 * node + 1, middle + 1, high, first, last, height);
+  }
+
+  int64_t width = 1;
+  std::vector<int64_t> highest; // of any position below the node
+  std::vector<int64_t> floor;   // of every position below the node
+};
+
+} // namespace
+
+static bool runSkyline(const Problem &problem, std::span<const size_t> order, int64_t limit,
+                       std::vector<int64_t> &bases) {
+  Skyline skyline(problem.numPositions);
+  for (size_t index : order) {
+    const Item &item = problem.items[index];
+    int64_t base = 0;
+    for (const Part &part : problem.partsOf(item))
+      base = std::max(base, skyline.heightOver(part.first, part.last) - part.begin);
+    if (base + item.size >= limit)
+      return false;
+    bases[index] = base;
+    for (const Part &part : problem.partsOf(item))
+      skyline.raise(part.first, part.last, base + part.begin + part.size);
+  }
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// The best of all
+//===----------------------------------------------------------------------===//
+
+ArenaPlan fsdp::plan::planArena(std::span<const BufferRange> buffers) {
+  Problem problem = makeProblem(buffers);
+  ArenaPlan plan;
+  plan.offsets.resize(buffers.size());
+  plan.peakLiveBytes = problem.peakLiveBytes;
+
+  std::vector<size_t> bySize(problem.items.size());
+  std::iota(bySize.begin(), bySize.end(), 0);
+  auto sorted = [&](auto key) {
+    std::vector<size_t> order = bySize;
+    std::ranges::stable_sort(
+        order, [&](size_t a, size_t b) { return key(problem.items[a]) > key(problem.items[b]); });
+    return order;
+  };
+  auto life = [](const Item &item) { return item.last - item.first; };
+  std::vector<size_t> byLife =
+      sorted([&](const Item &item) { return std::tuple(life(item), item.size); });
+  std::vector<size_t> byArea = sorted([](const Item &item) { return item.area; });
+  bySize = sorted([&](const Item &item) { return std::tuple(item.size, life(item)); });
+
+  int64_t best = INT64_MAX, budget = kFirstFitBudget;
+  std::vector<int64_t> bases(problem.items.size()), bestBases(problem.items.size());
+  FirstFit firstFit(problem, budget);
+  // Each attempt has to beat the best one so far; at the lower bound nothing can.
+  auto attempt = [&](auto run) {
+    if (best <= problem.peakLiveBytes || !run())
+      return;
+    best = 0;
+    for (size_t i = 0; i < problem.items.size(); ++i)
+      best = std::max(best, bases[i] + problem.items[i].size);
+    bestBases = bases;
+  };
+  attempt([&] { return runSkyline(problem, byLife, best, bases); });
+  attempt([&] { return firstFit.run(bySize, best, bases); });
+  attempt([&] { return firstFit.run(byLife, best, bases); });
+  attempt([&] { return firstFit.run(byArea, best, bases); });
+  attempt([&] { return runSkyline(problem, byArea, best, bases); });
+
+  for (size_t i = 0; i < problem.items.size(); ++i)
+    for (const Part &part : problem.partsOf(problem.items[i])) {
+      plan.offsets[part.buffer] = bestBases[i] + part.begin;
+      plan.arenaBytes = std::max(plan.arenaBytes, bestBases[i] + part.begin + part.size);
+    }
+  return plan;
+}
+
+Overlap fsdp::plan::findOverlap(std::span<const BufferRange> buffers,
+                                std::span<const int64_t> offsets) {
+  std::vector<size_t> starts, ends;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].sizeBytes > 0)
+      starts.push_back(i);
+  ends = starts;
+  std::ranges::stable_sort(starts, {}, [&](size_t i) { return buffers[i].first; });
+  std::ranges::stable_sort(ends, {}, [&](size_t i) { return buffers[i].last; });
+  std::map<int64_t, size_t> live; // by offset; disjoint by induction
+  auto end = ends.begin();
+  for (size_t index : starts) {
+    for (; end != ends.end() && buffers[*end].last < buffers[index].first; ++end)
+      live.erase(offsets[*end]);
+    auto next = live.lower_bound(offsets[index]);
+    size_t other = buffers.size();
+    if (next != live.end() && next->first < offsets[index] + buffers[index].sizeBytes)
+      other = next->second;
+    else if (next != live.begin()) {
+      auto previous = std::prev(next);
+      if (previous->first + buffers[previous->second].sizeBytes > offsets[index])
+        other = previous->second;
+    }
+    if (other != buffers.size())
+      return {static_cast<int64_t>(std::min(index, other)),
+              static_cast<int64_t>(std::max(index, other))};
+    live.emplace(offsets[index], index);
+  }
+  return {};
+}

@@ -1,0 +1,74 @@
+//===- GroupLayout.cpp - Where a group's parameters lie -------------------===//
+
+#include "fsdp/Plan/GroupLayout.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+using namespace fsdp::plan;
+
+static int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+static int64_t countElements(std::span<const int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
+}
+
+static GroupLayout layOutFlat(std::span<const std::vector<int64_t>> shapes, unsigned ranks,
+                              int64_t alignmentElements) {
+  GroupLayout layout{.layout = Layout::Flat, .ranks = ranks};
+  int64_t end = 0;
+  for (const std::vector<int64_t> &shape : shapes) {
+    layout.parameters.push_back({.offset = end});
+    end = roundUp(end + countElements(shape), alignmentElements);
+  }
+  int64_t total = roundUp(end, ranks * alignmentElements);
+  layout.shardElements = total / ranks;
+  if (total == 0)
+    return layout;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    ParameterPlace &place = layout.parameters[i];
+    int64_t last = place.offset + countElements(shapes[i]);
+    for (int64_t at = place.offset; at < last;) {
+      int64_t rank = at / layout.shardElements;
+      int64_t next = std::min(last, (rank + 1) * layout.shardElements);
+      place.pieces.push_back({.rank = static_cast<unsigned>(rank),
+                              .first = at - place.offset,
+                              .count = next - at,
+                              .shardOffset = at - rank * layout.shardElements});
+      at = next;
+    }
+  }
+  return layout;
+}
+
+static GroupLayout layOutPerParam(std::span<const std::vector<int64_t>> shapes, unsigned ranks) {
+  GroupLayout layout{.layout = Layout::PerParam, .ranks = ranks};
+  for (const std::vector<int64_t> &shape : shapes) {
+    int64_t rows = shape.empty() ? 1 : shape.front();
+    int64_t rowElements = shape.empty() ? 1 : countElements(std::span(shape).subspan(1));
+    int64_t chunkRows = (rows + ranks - 1) / ranks;
+    ParameterPlace place{.offset = layout.shardElements, .chunkElements = chunkRows * rowElements};
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      int64_t first = std::min(rows, rank * chunkRows);
+      int64_t last = std::min(rows, first + chunkRows);
+      if (first < last && rowElements != 0)
+        place.pieces.push_back({.rank = rank,
+                                .first = first * rowElements,
+                                .count = (last - first) * rowElements,
+                                .shardOffset = place.offset});
+    }
+    layout.shardElements += place.chunkElements;
+    layout.parameters.push_back(std::move(place));
+  }
+  return layout;
+}
+
+GroupLayout fsdp::plan::layOutGroup(Layout layout, std::span<const std::vector<int64_t>> shapes,
+                                    unsigned ranks, int64_t alignmentElements) {
+  if (layout == Layout::Flat)
+    return layOutFlat(shapes, ranks, alignmentElements);
+  return layOutPerParam(shapes, ranks);
+}

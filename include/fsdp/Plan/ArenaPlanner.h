@@ -16,10 +16,21 @@ namespace fsdp::plan {
 /// Every buffer begins at a multiple of this many bytes (a cache line, the widest vector).
 inline constexpr int64_t kArenaAlignmentBytes = 64;
 
+/// `bytes`, rounded up to the arena's alignment.
+constexpr int64_t alignToArena(int64_t bytes) {
+  return (bytes + kArenaAlignmentBytes - 1) / kArenaAlignmentBytes * kArenaAlignmentBytes;
+}
+
 /// A buffer that is live at positions first, ..., last of the program, both included.
+///
+/// Buffers of one bundle keep their distances: each lies `bundleOffset` bytes (a multiple of the
+/// alignment) behind the bundle's beginning. So one contiguous buffer may have parts that come to
+/// life one after another, as the gradients of a group do. Parts of a bundle must not overlap.
 struct BufferRange {
   int64_t sizeBytes;
   int64_t first, last;
+  int64_t bundle = -1; // any number that names the bundle; -1: the buffer stands alone
+  int64_t bundleOffset = 0;
 };
 
 struct ArenaPlan {

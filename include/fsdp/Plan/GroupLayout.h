@@ -28,14 +28,14 @@ struct ParameterPlace {
   int64_t offset = 0;
   /// PerParam: padded elements per rank (rows of ceil(dim0 / ranks)); Flat: 0.
   int64_t chunkElements = 0;
-  std::vector<Piece> pieces; // at most one per rank, by rank
+  std::vector<Piece> pieces = {}; // at most one per rank, by rank
 };
 
 struct GroupLayout {
   Layout layout = Layout::Flat;
   unsigned ranks = 1;
   int64_t shardElements = 0; // per rank, padding included
-  std::vector<ParameterPlace> parameters;
+  std::vector<ParameterPlace> parameters = {};
 
   int64_t gatheredElements() const { return shardElements * ranks; }
 };

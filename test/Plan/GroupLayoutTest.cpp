@@ -1,0 +1,89 @@
+//===- GroupLayoutTest.cpp - Where a group's parameters lie ---------------===//
+
+#include "fsdp/Plan/GroupLayout.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+using namespace fsdp::plan;
+
+using Shapes = std::vector<std::vector<int64_t>>;
+
+/// Checks what holds for every layout: pieces are in order, within the shard, and together they are
+/// the parameter.
+static void expectComplete(const GroupLayout &layout, const Shapes &shapes) {
+  ASSERT_EQ(layout.parameters.size(), shapes.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    int64_t elements =
+        std::accumulate(shapes[i].begin(), shapes[i].end(), int64_t(1), std::multiplies<>());
+    int64_t next = 0;
+    int64_t lastRank = -1;
+    for (const Piece &piece : layout.parameters[i].pieces) {
+      EXPECT_EQ(piece.first, next);
+      EXPECT_GT(int64_t(piece.rank), lastRank);
+      EXPECT_LE(piece.shardOffset + piece.count, layout.shardElements);
+      next = piece.first + piece.count;
+      lastRank = piece.rank;
+    }
+    EXPECT_EQ(next, elements) << "parameter " << i;
+  }
+}
+
+// A parameter that crosses the cut has one piece on each side.
+TEST(GroupLayout, FlatCutsAParameter) {
+  Shapes shapes = {{10}, {30}};
+  GroupLayout layout = layOutGroup(Layout::Flat, shapes, 2, 16);
+  expectComplete(layout, shapes);
+  EXPECT_EQ(layout.parameters[0].offset, 0);
+  EXPECT_EQ(layout.parameters[1].offset, 16); // 10 rounded up to 16
+  EXPECT_EQ(layout.shardElements, 32);        // 16 + 32, rounded up to 2 * 16, halved
+  ASSERT_EQ(layout.parameters[1].pieces.size(), 2u);
+  EXPECT_EQ(layout.parameters[1].pieces[0].count, 16);
+  EXPECT_EQ(layout.parameters[1].pieces[0].shardOffset, 16);
+  EXPECT_EQ(layout.parameters[1].pieces[1].rank, 1u);
+  EXPECT_EQ(layout.parameters[1].pieces[1].first, 16);
+  EXPECT_EQ(layout.parameters[1].pieces[1].count, 14);
+  EXPECT_EQ(layout.parameters[1].pieces[1].shardOffset, 0);
+}
+
+TEST(GroupLayout, FlatOnOneRankIsWhole) {
+  Shapes shapes = {{3, 5}, {}, {7}};
+  GroupLayout layout = layOutGroup(Layout::Flat, shapes, 1, 16);
+  expectComplete(layout, shapes);
+  EXPECT_EQ(layout.shardElements, 48);
+  EXPECT_EQ(layout.gatheredElements(), 48);
+}
+
+TEST(GroupLayout, FlatIsCompleteOnManyRanks) {
+  Shapes shapes = {{129, 3}, {1}, {}, {64, 64}, {5}};
+  for (unsigned ranks : {1, 2, 3, 4, 7, 64})
+    expectComplete(layOutGroup(Layout::Flat, shapes, ranks, 16), shapes);
+}
+
+// torch.chunk(5 rows, 4): 2, 2, 1 and nothing; every rank has room for 2 rows.
+TEST(GroupLayout, PerParamChunksRowsAsTorchDoes) {
+  Shapes shapes = {{5, 3}, {8}};
+  GroupLayout layout = layOutGroup(Layout::PerParam, shapes, 4, 16);
+  expectComplete(layout, shapes);
+  EXPECT_EQ(layout.shardElements, 6 + 2);
+  EXPECT_EQ(layout.parameters[0].chunkElements, 6);
+  ASSERT_EQ(layout.parameters[0].pieces.size(), 3u);
+  EXPECT_EQ(layout.parameters[0].pieces[2].count, 3);
+  EXPECT_EQ(layout.parameters[1].offset, 6);
+  EXPECT_EQ(layout.parameters[1].pieces[3].shardOffset, 6);
+}
+
+TEST(GroupLayout, PerParamScalarIsOneRow) {
+  Shapes shapes = {{}};
+  GroupLayout layout = layOutGroup(Layout::PerParam, shapes, 2, 16);
+  expectComplete(layout, shapes);
+  EXPECT_EQ(layout.shardElements, 1);
+  EXPECT_EQ(layout.parameters[0].pieces.size(), 1u);
+}
+
+TEST(GroupLayout, PerParamIsCompleteOnManyRanks) {
+  Shapes shapes = {{129, 3}, {1}, {64, 64}, {5}, {2, 2, 2}};
+  for (unsigned ranks : {1, 2, 3, 4, 7, 64})
+    expectComplete(layOutGroup(Layout::PerParam, shapes, ranks, 16), shapes);
+}
