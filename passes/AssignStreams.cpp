@@ -1,0 +1,27 @@
+//===- AssignStreams.cpp - Streams for gathers and reductions -------------===//
+
+#include "passes/Passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_ASSIGNSTREAMS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+struct AssignStreamsPass : public fsdp::impl::AssignStreamsBase<AssignStreamsPass> {
+  void runOnOperation() override {
+    for (auto step : getOperation().getOps<func::FuncOp>())
+      step.walk([](Operation *op) {
+        if (auto gather = dyn_cast<AllGatherStartOp>(op))
+          gather.setStream(Stream::Gather);
+        else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
+          reduction.setStream(Stream::Reduce);
+      });
+  }
+};
+} // namespace

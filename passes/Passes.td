@@ -1,0 +1,198 @@
+//===- Passes.td - Passes over captured training steps -----*- tablegen -*-===//
+
+#ifndef FSDP_PASSES
+#define FSDP_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+class Fsdp_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
+  let dependentDialects = ["::fsdp::FsdpDialect"];
+}
+
+//===----------------------------------------------------------------------===//
+// captured -> sharded
+//===----------------------------------------------------------------------===//
+
+def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
+  let summary = "Declare the mesh and the groups of parameters that travel together";
+  let description = [{
+    Input: a captured module without mesh and groups. Output: the same with one `fsdp.mesh` and one
+    `fsdp.group` per call that an FSDP2 user would make of `fully_shard`, in the order of the calls;
+    the root group is last and takes what is left. A parameter belongs to the first call whose
+    modules hold it.
+
+    The groups come from a YAML file in FSDP2's words:
+
+    ```yaml
+    mesh: {dp: 4}
+    layout: flat                          # or per-param
+    prefetch: fsdp2                       # or none
+    reshard_after_forward: none           # of groups that do not say
+    groups:
+      - modules: ["layers.*"]             # one group per matching module
+        reshard_after_forward: true
+      - together: ["norm", "lm_head"]     # one group of several modules
+    root: {reshard_after_forward: none}
+    optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
+    ```
+
+    A `*` in a pattern stands for one component of a module's path. Without a file each repeated
+    block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
+    command line win over the file's `mesh`, `layout`, `prefetch` and top-level
+    `reshard_after_forward`; a group's own `reshard_after_forward` wins over both.
+
+    Why: groups are symbols of their own, so that everything after this pass reads what to gather
+    together and never how the user said so.
+  }];
+  let options = [
+    Option<"config", "config", "std::string", "\"\"", "YAML file with mesh and groups">,
+    Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS; default dp=1">,
+    Option<"reshardAfterForward", "reshard-after-forward", "std::string", "\"\"",
+           "true, false or none (the root is kept, others are resharded); default none">,
+    Option<"layout", "layout", "std::string", "\"\"",
+           "flat or per-param (FSDP2's); default flat">,
+    Option<"prefetch", "prefetch", "std::string", "\"\"",
+           "fsdp2 (its implicit backward prefetch) or none; default fsdp2">
+  ];
+}
+
+def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
+  let summary = "Gather, release and reduce each group where FSDP2's hooks would";
+  let description = [{
+    Input: a captured module with groups. Output: a sharded module.
+
+    - A group is gathered before the first operation of its modules' forward and, if it is to be
+      resharded, released after the last; then it is gathered again before the first operation of
+      their backward.
+    - After the last operation of their backward it is released, and its gradients are
+      reduce-scattered and its shards updated. If no input of the modules needs a gradient, this
+      happens at the end of the step instead, after the root group's turn.
+    - `fsdp.read` of a parameter becomes the result of the gather; views of a parameter that were
+      made before it was released are made again from the next gather.
+
+    Every start is directly followed by its wait and all run on the compute stream: correct, and
+    nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and each
+    group is updated where its reduction would have been.
+
+    Why: which collectives exist, and what they mean for the data flow, is decided here; when they
+    run is decided by `fsdp-schedule`.
+
+    ```mlir
+    %w = fsdp.read @l.w : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
+    %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
+    fsdp.grad @l.w, %g : tensor<4x4xf32>
+    fsdp.update @l.w step %step lr %lr
+    // becomes (with reshard_after_forward false)
+    %u = fsdp.all_gather.start @l fwd on compute
+    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
+    %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
+    fsdp.release %u bwd
+    %r = fsdp.reduce_scatter.start @l(%g) bwd on compute : tensor<4x4xf32>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @l step %step lr %lr
+    ```
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// sharded -> scheduled
+//===----------------------------------------------------------------------===//
+
+def Schedule : Fsdp_Pass<"fsdp-schedule"> {
+  let summary = "Put the collectives' starts and waits in the order of issue";
+  let description = [{
+    Input: a sharded module. Output: a scheduled module, whose program order is the order in which
+    every rank issues its operations.
+
+    `prefetch=fsdp2` is the order of eager FSDP2, event for event: when the backward of a group's
+    modules begins, the gather of the group before it in forward order is started, unless that group
+    is gathered already. `prefetch=none` leaves each gather where it is used. The default is what
+    the module's attribute `fsdp.prefetch` says, else fsdp2.
+
+    Either way one reduction is pending at a time: its wait, and the update that follows it, stand
+    before the next reduction's start, the last at the end of the step.
+
+    Why: collectives can run beside computation only where their start and wait are apart.
+  }];
+  let options = [
+    Option<"prefetch", "prefetch", "std::string", "\"\"", "fsdp2 or none">
+  ];
+}
+
+def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
+  let summary = "Give gathers and reductions streams of their own";
+  let description = [{
+    Input: a scheduled module. Output: the same with all gathers on the gather stream and all
+    reductions on the reduce stream.
+
+    Why: each stream has a communicator, so that a reduction never waits behind a gather, and all
+    ranks meet in one order on each of them.
+  }];
+}
+
+def Report : Fsdp_Pass<"fsdp-report"> {
+  let summary = "Write events and collectives of a scheduled step as JSON";
+  let description = [{
+    Input: a scheduled or planned module, which is not changed. The file holds the events (unshard,
+    reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
+    elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
+    input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
+    a reduce_scatter.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">
+  ];
+}
+
+//===----------------------------------------------------------------------===//
+// Verifiers of phases
+//===----------------------------------------------------------------------===//
+
+def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
+  let summary = "Check that a module is one step of single-device training";
+  let description = [{
+    Proves of a captured module:
+
+    - C1: it has one function `@step` without arguments whose result is one floating-point scalar.
+    - C2: nothing belongs to a later phase: no collectives, no arena offsets.
+    - C3: operators are functional: none mutates an argument.
+    - C4: every parameter has exactly one gradient and one update; there is one optimizer.
+    - C5: inputs and random draws are told apart by their names and positions.
+    - C6: no operation of the forward uses a value of the backward.
+    - C7: groups, where they are declared, hold every parameter exactly once.
+  }];
+}
+
+def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
+  let summary = "Check that parameters are used only while gathered, and reduced once";
+  let description = [{
+    Proves of a sharded module:
+
+    - S1: every parameter is in exactly one group, every group over the one mesh.
+    - S2: every gather has one wait and one release, in this order; no group is gathered while it
+      is gathered, nor after its update.
+    - S3: no full parameter, nor a view of one, is used after its release.
+    - S4: each group's gradients are reduced exactly once (on one rank: each parameter has one
+      gradient), each reduction is waited for once, and each group is updated once, after that.
+    - S5: with several ranks no parameter is read and no gradient left without a collective; with one
+      rank there are no collectives.
+  }];
+}
+
+def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
+  let summary = "Check order and streams of a scheduled module";
+  let description = [{
+    Proves of a scheduled module, beside all that `fsdp-verify-sharded` proves:
+
+    - D1: the step is one block, so that every rank issues the same collectives in the same order.
+    - D2: gathers are on the gather stream and reductions on the reduce stream: one order per
+      communicator on all ranks, thus no deadlock.
+    - D3: what another stream produces is used only after the wait for it: parameters through their
+      gather's wait, shards of gradients by an update after their reduction's wait; and no group is
+      released while its gather is in flight.
+  }];
+}
+
+#endif // FSDP_PASSES

@@ -1,0 +1,41 @@
+//===- Pipelines.h - From a captured to a planned step ----------*- C++ -*-===//
+
+#ifndef FSDP_PASSES_PIPELINES_H
+#define FSDP_PASSES_PIPELINES_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassOptions.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// What a user chooses. Empty strings mean: as the YAML file says, else the default.
+struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
+  Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
+  Option<std::string> mesh{*this, "mesh", llvm::cl::desc("Device mesh as AXIS=RANKS")};
+  Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
+                                          llvm::cl::desc("true, false or none")};
+  Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
+  Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
+  Option<std::string> report{*this, "report",
+                             llvm::cl::desc("Write events and collectives to this JSON file")};
+  Option<ModulePhase> upTo{*this, "up-to", llvm::cl::init(ModulePhase::Planned),
+                           llvm::cl::desc("Last phase"),
+                           llvm::cl::values(clEnumValN(ModulePhase::Sharded, "sharded", ""),
+                                            clEnumValN(ModulePhase::Scheduled, "scheduled", ""),
+                                            clEnumValN(ModulePhase::Planned, "planned", ""))};
+  Option<bool> verify{*this, "verify", llvm::cl::init(true),
+                      llvm::cl::desc("Check the module after every phase")};
+};
+
+/// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
+void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
+
+/// Registers `--fsdp-pipeline`.
+void registerFsdpPipelines();
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_PIPELINES_H
