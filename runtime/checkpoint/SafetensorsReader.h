@@ -1,0 +1,62 @@
+//===- SafetensorsReader.h - Named tensors of a file -------------*- C++ -*-===//
+//
+// The format (https://huggingface.co/docs/safetensors): an 8-byte little-endian header length, a
+// JSON object {"name": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {...}},
+// then the tensors' bytes, row-major and without holes. The file is not trusted: whatever it holds,
+// reading it gives either an error or tensors that lie within it and whose sizes agree with their
+// shapes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_SAFETENSORSREADER_H
+#define FSDP_RUNTIME_SAFETENSORSREADER_H
+
+#include "checkpoint/MappedFile.h"
+#include "fsdp/Plan/Abi.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace fsdp::rt {
+
+struct StoredTensor {
+  std::string dtypeName;           // as the file says: "F32"
+  std::optional<fsdp_dtype> dtype; // absent for types that plans do not have, such as "F8_E4M3"
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes; // in the file; not aligned
+};
+
+using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+
+/// Parses a whole file's bytes; the tensors refer to them. Errors name the tensor and both values.
+Result<StoredTensors> parseSafetensors(std::span<const std::byte> file);
+
+/// The name of a plan's element type in such files ("BF16"); "?" if it has none.
+const char *safetensorsName(uint32_t dtype);
+
+/// "F32[4,8]", for messages.
+std::string describeStored(const std::string &dtypeName, std::span<const int64_t> shape);
+
+/// A mapped safetensors file. Move-only.
+class SafetensorsFile {
+public:
+  /// Errors name the path.
+  static Result<SafetensorsFile> open(const std::string &path);
+
+  const StoredTensors &tensors() const { return stored; }
+  /// The tensor of that name, or null.
+  const StoredTensor *find(std::string_view name) const;
+  const std::string &path() const { return filePath; }
+
+private:
+  MappedFile file;
+  StoredTensors stored;
+  std::string filePath;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_SAFETENSORSREADER_H

@@ -1,0 +1,89 @@
+//===- SaveWeights.cpp - Full weights out of the ranks' arenas ------------===//
+
+#include "checkpoint/SafetensorsWriter.h"
+#include "checkpoint/Weights.h"
+#include "plan/DType.h"
+#include "plan/PlanView.h"
+
+#include <algorithm>
+#include <optional>
+
+using namespace fsdp::rt;
+
+/// What the file will hold: parameters in the plan's order, each under all its names, then buffers.
+static std::vector<TensorToStore> listTensors(const PlanView &plan) {
+  std::vector<TensorToStore> tensors;
+  auto add = [&](std::string name, uint32_t dtype, std::span<const int64_t> shape) {
+    tensors.push_back(
+        {std::move(name), static_cast<fsdp_dtype>(dtype), {shape.begin(), shape.end()}});
+  };
+  for (const fsdp_group &group : plan.groups())
+    for (const fsdp_parameter &parameter : plan.parametersOf(group))
+      for (std::string &name : parameterNames(plan, parameter))
+        add(std::move(name), parameter.dtype, plan.sizes(parameter));
+  for (const fsdp_buffer &buffer : plan.buffers()) {
+    const fsdp_value &value = plan.values()[buffer.value];
+    add(plan.string(buffer.name), value.dtype, plan.sizes(value));
+  }
+  return tensors;
+}
+
+/// Writes one gathered group as the tensors from `index` on, and moves `index` past them.
+static Status writeGroup(const PlanView &plan, const fsdp_group &group, const std::byte *gathered,
+                         SafetensorsWriter &writer, size_t &index) {
+  auto elementSize = static_cast<int64_t>(elementBytes(group.dtype));
+  for (const fsdp_parameter &parameter : plan.parametersOf(group))
+    for (uint32_t name = 0; name <= parameter.num_aliases; ++name, ++index)
+      for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
+        int64_t element = piece.rank * group.shard_elements + piece.shard_offset;
+        Status status =
+            writer.write(index, piece.first * elementSize, gathered + element * elementSize,
+                         static_cast<size_t>(piece.count * elementSize));
+        if (!status.ok())
+          return status;
+      }
+  return {};
+}
+
+static Status writeBuffers(const PlanView &plan, const std::byte *arena, SafetensorsWriter &writer,
+                           size_t index) {
+  for (const fsdp_buffer &buffer : plan.buffers()) {
+    const fsdp_value &value = plan.values()[buffer.value];
+    auto bytes = static_cast<size_t>(plan.spanBytes(value));
+    if (Status status = writer.write(index++, 0, arena + value.offset, bytes); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator,
+                             const std::byte *arena, const std::string &path) {
+  // A failed disk on rank 0 must not leave the others waiting: remember the error and go on
+  // gathering.
+  Status disk;
+  std::optional<SafetensorsWriter> writer;
+  if (communicator.rank() == 0) {
+    if (auto created = SafetensorsWriter::create(path, listTensors(plan)); created.ok())
+      writer.emplace(std::move(*created));
+    else
+      disk = created.status();
+  }
+  size_t largest = 0;
+  for (const fsdp_group &group : plan.groups())
+    largest = std::max(largest, static_cast<size_t>(plan.shardBytes(group)) * communicator.size());
+  std::vector<std::byte> gathered(largest);
+  size_t index = 0;
+  for (const fsdp_group &group : plan.groups()) {
+    Status status = communicator.allGather(kControlLane, arena + group.shard, gathered.data(),
+                                           static_cast<size_t>(plan.shardBytes(group)));
+    if (!status.ok())
+      return status;
+    if (writer && disk.ok())
+      disk = writeGroup(plan, group, gathered.data(), *writer, index);
+  }
+  if (writer && disk.ok())
+    disk = writeBuffers(plan, arena, *writer, index);
+  if (writer && disk.ok())
+    disk = writer->commit();
+  return disk;
+}

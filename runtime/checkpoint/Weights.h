@@ -1,0 +1,41 @@
+//===- Weights.h - Full weights in and out of a rank's arena -----*- C++ -*-===//
+//
+// Weights files name whole tensors by qualified name, whatever the layout and the number of ranks:
+// the plan's piece tables say which elements of which parameter lie where on which rank.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_WEIGHTS_H
+#define FSDP_RUNTIME_WEIGHTS_H
+
+#include "Status.h"
+#include "checkpoint/SafetensorsReader.h"
+#include "comm/Communicator.h"
+#include "plan/PlanView.h"
+
+namespace fsdp::rt {
+
+/// A parameter's name, then its aliases.
+std::vector<std::string> parameterNames(const PlanView &plan, const fsdp_parameter &parameter);
+
+/// Fails unless `file` holds every parameter (under its name or an alias of it) and every buffer of
+/// the plan with the plan's shape and dtype, and nothing else. Reads the header only. The error
+/// names the first such tensor and both shapes.
+Status checkWeights(const PlanView &plan, const SafetensorsFile &file);
+
+/// Copies `rank`'s pieces of every parameter into its shards, and every buffer, into `arena`
+/// (zeroed, plan.arena_bytes long: padding stays zero). Fails as checkWeights does, or if a
+/// parameter stands under several names with different values.
+Status loadWeights(const PlanView &plan, unsigned rank, std::byte *arena,
+                   const SafetensorsFile &file);
+
+/// Gathers the full weights group by group over the control lane; rank 0 writes them, each
+/// parameter under its name and its aliases, and rank 0's buffers. Called by all ranks, between
+/// steps. A rank holds at most one gathered group beside its arena. What fails on rank 0's disk is
+/// returned there alone; a failed collective everywhere.
+Status saveWeights(const PlanView &plan, Communicator &communicator, const std::byte *arena,
+                   const std::string &path);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_WEIGHTS_H

@@ -1,0 +1,66 @@
+//===- BatchReader.h - Batches from a file -----------------------*- C++ -*-===//
+//
+// Two kinds of files. A safetensors file has one tensor per input of the step, whose first
+// dimension counts samples. A file of raw tokens, for language models, is cut into windows: with
+// inputs of shape [B, T], sample s is tokens [s * T, s * T + T], of which the first T go to the
+// first input and the last T to the second (the target of each token is the next one); with a
+// single input, sample s is tokens [s * T, s * T + T).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_BATCHREADER_H
+#define FSDP_RUNTIME_BATCHREADER_H
+
+#include "Status.h"
+#include "plan/PlanView.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// An input of the step: [B, ...] per rank, contiguous.
+struct InputShape {
+  std::string name;
+  fsdp_dtype dtype;
+  std::vector<int64_t> sizes;
+};
+
+/// The plan's inputs, checked: at least one, contiguous, all with the same first dimension.
+Result<std::vector<InputShape>> planInputs(const PlanView &plan);
+
+/// Element types of token files.
+enum class TokenType { U8, U16, I32, I64 };
+
+struct DataOptions {
+  std::string path;
+  std::optional<TokenType> tokenType; // set: a file of raw tokens; else a safetensors file
+  std::optional<uint64_t> shuffleSeed;
+  unsigned rank = 0, worldSize = 1;
+};
+
+/// Reads the batches of one rank. Used by one thread.
+class BatchReader {
+public:
+  virtual ~BatchReader() = default;
+  virtual int64_t samples() const = 0;
+  /// Tokens per sample; 0 if the file does not hold tokens.
+  virtual int64_t tokensPerSample() const = 0;
+  /// Fills the inputs of `step` (from 0), in the plan's order. Allocates nothing. Fails only for a
+  /// token that the input's type cannot hold.
+  virtual Status fill(int64_t step, std::span<const std::span<std::byte>> inputs) = 0;
+};
+
+/// Opens the file and checks it against the inputs: names, dtypes, shapes, and at least one batch
+/// for every rank. Errors name the file, the input and both values.
+Result<std::unique_ptr<BatchReader>> openData(const DataOptions &options,
+                                              const std::vector<InputShape> &inputs);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_BATCHREADER_H
