@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""The reference: trains a model with PyTorch itself on CPU and writes down what happened.
+
+    oracle.py --model '{"model": "llama", "dim": 64, "batch": 2}' --data FILE.safetensors \
+              --ranks 2 --steps 10 --group 'layers.*' --optimizer adamw --lr 1e-3 \
+              --out run.json --save end.safetensors
+
+--mode fsdp2 (default) runs torch.distributed.fsdp.fully_shard on spawned processes with gloo, ddp
+runs DistributedDataParallel on the same, single one process on the batches of all ranks together.
+--model holds fields of Config in test/models/models.py. The model's inputs are looked up by name in
+the data file. With B samples per batch, rank r reads at step t (from 0) samples (t * ranks + r) * B
+and following, modulo their number.
+
+The JSON: `losses` (per rank, a C hex float per step), `grad_norms`, and of one steady-state step of
+fsdp2 `events` and `collectives` in the words of fsdpc's report. Elements are those of the
+collective's input. With --time, `step_ms`; with --memory, `peak_bytes` of the allocator in rank 0.
+"""
+
+import argparse
+import dataclasses
+import fnmatch
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
+
+import models  # noqa: E402
+import safetensors_io  # noqa: E402
+from recorder import AllocationRecorder, step_recorder  # noqa: E402
+
+
+@dataclasses.dataclass
+class Run:
+    """One training run; the command line's options under the same names."""
+
+    model: dict
+    data: str
+    mode: str = "fsdp2"
+    ranks: int = 2
+    steps: int = 10
+    group: list = dataclasses.field(default_factory=list)
+    reshard_after_forward: str = "none"
+    optimizer: str = "adamw"
+    lr: float = 1e-3
+    weight_decay: float | None = None
+    momentum: float | None = None
+    betas: tuple | None = None
+    eps: float | None = None
+    init: str | None = None
+    det_rs: bool = False
+    threads: int = 1
+    time: bool = False
+    memory: bool = False
+
+    @property
+    def config(self):
+        return models.Config(**self.model)
+
+
+def make_model(run):
+    model = models.build(run.config)
+    if run.init:
+        values = safetensors_io.load(run.init)
+        with torch.no_grad():
+            for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+                if name in values:
+                    tensor.copy_(values[name])
+    return model
+
+
+def make_optimizer(run, parameters):
+    options = {
+        "weight_decay": run.weight_decay,
+        "momentum": run.momentum,
+        "betas": run.betas,
+        "eps": run.eps,
+    }
+    options = {name: value for name, value in options.items() if value is not None}
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    return kind[run.optimizer](parameters, lr=run.lr, foreach=False, **options)
+
+
+def matching_groups(model, patterns):
+    """fully_shard's calls, in order: each module that matches, or those of a,b,c together."""
+    names = [name for name, _ in model.named_modules() if name]
+
+    def matches(name, pattern):
+        parts, wanted = name.split("."), pattern.split(".")
+        return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
+
+    for pattern in patterns:
+        if "," in pattern:
+            yield [model.get_submodule(name) for name in pattern.split(",")]
+            continue
+        found = [name for name in names if matches(name, pattern)]
+        if not found:
+            raise SystemExit(f"oracle: no module matches '{pattern}'")
+        for name in found:
+            yield model.get_submodule(name)
+
+
+def rank_ordered_reduce_scatter():
+    """FSDP2's reduce-scatter with sums in rank order, which gloo promises for two ranks only."""
+    from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
+
+    class RankOrdered(DefaultReduceScatter):
+        def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+            parts = [torch.empty_like(input_tensor) for _ in range(group.size())]
+            dist.all_gather(parts, input_tensor, group=group)
+            count = output_tensor.numel()
+            mine = slice(group.rank() * count, (group.rank() + 1) * count)
+            total = parts[0][mine].clone()
+            for part in parts[1:]:
+                total += part[mine]
+            if op == dist.ReduceOp.AVG:
+                total /= group.size()
+            output_tensor.copy_(total)
+
+    return RankOrdered()
+
+
+def shard(run, model):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FSDPModule, fully_shard
+
+    options = {
+        "mesh": init_device_mesh("cpu", (run.ranks,), mesh_dim_names=("dp",)),
+        "reshard_after_forward": {"true": True, "false": False, "none": None}[
+            run.reshard_after_forward
+        ],
+    }
+    for modules in matching_groups(model, run.group):
+        fully_shard(modules, **options)
+    fully_shard(model, **options)
+    if run.det_rs:
+        for module in model.modules():
+            if isinstance(module, FSDPModule):
+                module.set_custom_reduce_scatter(rank_ordered_reduce_scatter())
+    return model
+
+
+class Batches:
+    """The samples of each rank and step, in the order of fsdpc's training binary."""
+
+    def __init__(self, run):
+        data = safetensors_io.load(run.data)
+        names = list(models.input_specs(run.config))
+        missing = [name for name in names if name not in data]
+        if missing:
+            raise SystemExit(f"oracle: {run.data} lacks {missing}; it has {list(data)}")
+        self.run, self.data = run, [data[name] for name in names]
+
+    def __call__(self, rank, step):
+        run = self.run
+        ranks = [rank] if run.mode != "single" else range(run.ranks)
+        size = run.config.batch
+        rows = [(step * run.ranks + r) * size + i for r in ranks for i in range(size)]
+        return [tensor[torch.tensor(rows) % len(tensor)] for tensor in self.data]
+
+
+def gradient_norm(parameters):
+    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    return (norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item()
+
+
+def train(run, rank):
+    """Trains, as rank `rank` of run.ranks processes or alone; returns figures and parameters."""
+    torch.set_num_threads(run.threads)
+    allocations = AllocationRecorder() if run.memory else None
+    model = make_model(run)
+    batches = Batches(run)
+    if run.mode == "fsdp2":
+        model = shard(run, model)
+    network = model
+    if run.mode == "ddp":
+        network = torch.nn.parallel.DistributedDataParallel(model)
+    parameters = list(model.parameters())
+    optimizer = make_optimizer(run, parameters)
+    recorder = None
+    if run.mode == "fsdp2" and not (run.time or run.memory):
+        recorder = step_recorder()
+
+    losses, norms, step_ms = [], [], []
+    for step in range(run.steps):
+        batch = batches(rank, step)
+        if allocations:
+            allocations.begin_step()
+        begin = time.perf_counter()
+        if recorder:
+            recorder.begin_step()
+        loss = network(*batch)
+        if recorder:
+            recorder.phase = "backward"
+        loss.backward()
+        if recorder:
+            recorder.end_step()
+        if not (run.time or run.memory):
+            norms.append(gradient_norm(parameters))
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+        step_ms.append((time.perf_counter() - begin) * 1e3)
+        del loss
+    result = {"losses": losses, "grad_norms": norms}
+    if allocations:
+        result["peak_bytes"] = allocations.peak()
+    if run.time:
+        result["step_ms"] = step_ms
+    if recorder:
+        result |= {"events": recorder.events, "collectives": recorder.collectives}
+    tensors = dict(model.named_parameters())
+    if run.mode == "fsdp2":
+        tensors = {name: tensor.full_tensor() for name, tensor in tensors.items()}
+    tensors |= dict(model.named_buffers())
+    return result, {name: tensor.detach().clone() for name, tensor in tensors.items()}
+
+
+def worker(rank, runs, port, path):
+    ranks = runs[0].ranks
+    store = dist.TCPStore("127.0.0.1", port, ranks, is_master=False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
+    results = []
+    for run in runs:
+        result, tensors = train(run, rank)
+        everyone = [None] * ranks
+        dist.all_gather_object(everyone, result)
+        for other in everyone:
+            for key in ("events", "collectives"):
+                if other.get(key) != result.get(key):
+                    raise SystemExit(f"oracle: ranks differ in their {key}")
+        results.append((everyone, tensors))
+    if rank == 0:
+        torch.save(results, path)
+    dist.barrier()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Tearing down gloo's threads at interpreter exit now and then aborts the process.
+    os._exit(0)
+
+
+def execute(runs):
+    """Executes runs of one number of ranks, in the same processes one after another.
+
+    Returns one (record, final parameters and buffers by name) per run.
+    """
+    if runs[0].mode == "single":
+        results = []
+        for run in runs:
+            result, tensors = train(run, 0)
+            results.append(([result], tensors))
+    else:
+        # A store on a port of the system's choice, served by this process.
+        ranks = runs[0].ranks
+        store = dist.TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "results.pt")
+            torch.multiprocessing.spawn(worker, (runs, store.port, path), nprocs=ranks)
+            results = torch.load(path, weights_only=False)
+    return [(make_record(run, everyone), tensors) for run, (everyone, tensors) in zip(runs, results)]
+
+
+def make_record(run, everyone):
+    record = dict(everyone[0], config=dataclasses.asdict(run), torch=torch.__version__)
+    record["losses"] = [result["losses"] for result in everyone]
+    if run.time:
+        per_step = [max(times) for times in zip(*(result["step_ms"] for result in everyone))]
+        record["step_ms"] = per_step
+        record["median_step_ms"] = statistics.median(per_step[1:] or per_step)
+    return record
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--model", type=json.loads, required=True, help="JSON object: fields of models.Config")
+    add("--data", required=True, help="safetensors, one tensor per input of the model")
+    add("--mode", choices=["fsdp2", "ddp", "single"], default="fsdp2")
+    add("--ranks", type=int, default=2)
+    add("--steps", type=int, default=10)
+    add("--group", action="append", default=[], help="module pattern, or a,b,c for one group")
+    add("--reshard-after-forward", choices=["true", "false", "none"], default="none")
+    add("--optimizer", choices=["sgd", "adam", "adamw"], default="adamw")
+    add("--lr", type=float, default=1e-3)
+    add("--weight-decay", type=float)
+    add("--momentum", type=float)
+    add("--betas", type=lambda text: tuple(map(float, text.split(","))))
+    add("--eps", type=float)
+    add("--init", help="safetensors with initial parameters and buffers")
+    add("--det-rs", action="store_true", help="sum gradients in rank order")
+    add("--threads", type=int, default=1, help="intra-op threads per process")
+    add("--time", action="store_true", help="measure; record nothing else")
+    add("--memory", action="store_true", help="trace the allocator; measure no time")
+    add("--out", help="JSON record; standard output if absent")
+    add("--save", help="safetensors with the final parameters and buffers")
+    return parser.parse_args(arguments)
+
+
+def main(arguments=None):
+    options = vars(parse(arguments))
+    out, save = options.pop("out"), options.pop("save")
+    [(record, tensors)] = execute([Run(**options)])
+    if save:
+        safetensors_io.save(save, tensors)
+    text = json.dumps(record, indent=1)
+    if out:
+        pathlib.Path(out).write_text(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()
