@@ -1,0 +1,179 @@
+//===- CpuDevice.cpp - Streams of a CPU ------------------------------------===//
+
+#include "device/CpuDevice.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <pthread.h>
+#include <thread>
+#include <vector>
+
+using namespace fsdp::rt;
+
+namespace {
+class WorkerStream;
+
+/// Belongs to the thread that runs the step; workers get copies of it.
+struct CpuEvent final : Event {
+  WorkerStream *stream = nullptr; // null: complete
+  uint64_t position = 0;          // items of `stream` that precede the event
+};
+
+class WorkerStream final : public Stream {
+public:
+  WorkerStream(const char *name, size_t capacity)
+      : ring(capacity), worker([this] { runWorker(); }) {
+    pthread_setname_np(worker.native_handle(), name);
+  }
+  ~WorkerStream() override {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+    }
+    added.notify_all();
+    worker.join();
+  }
+
+  void enqueue(Work work) override { push({work, nullptr, 0}); }
+  void record(Event &event) override {
+    auto &cpuEvent = static_cast<CpuEvent &>(event);
+    cpuEvent.stream = this;
+    cpuEvent.position = pushed;
+  }
+  Status wait(Event &event) override;
+  Status synchronize() override { return waitFor(pushed, true); }
+
+  bool isComplete(uint64_t position) const {
+    return completed.load(std::memory_order_acquire) >= position;
+  }
+  /// Blocks until `position` items have run; the stream's first error. With `help` the calling
+  /// thread runs them itself where it can.
+  Status waitFor(uint64_t position, bool help);
+
+private:
+  /// Work, or a wait for `position` items of `awaited`.
+  struct Item {
+    Work work;
+    WorkerStream *awaited = nullptr;
+    uint64_t position = 0;
+  };
+
+  void push(Item item);
+  void runWorker();
+  /// Runs the oldest item. Expects the lock, which it gives up while the item runs.
+  void runOne(std::unique_lock<std::mutex> &lock);
+  static Status execute(const Item &item);
+
+  mutable std::mutex mutex;
+  std::condition_variable added; // the worker has something to run, or the stream stops
+  std::condition_variable ran;   // an item has run
+  std::vector<Item> ring;
+  uint64_t pushed = 0;                // items ever added
+  std::atomic<uint64_t> completed{0}; // items that have run; changes under the lock
+  bool running = false;               // a thread is executing an item
+  bool stopping = false;
+  Status firstError;
+  std::thread worker; // last: it uses the rest
+};
+
+/// The thread itself: work runs where it is enqueued, so that every event is complete at once.
+class ComputeStream final : public Stream {
+public:
+  void enqueue(Work work) override {
+    if (firstError.ok())
+      firstError = work.run(work.context, work.index);
+  }
+  void record(Event &event) override { static_cast<CpuEvent &>(event).stream = nullptr; }
+  Status wait(Event &event) override {
+    auto &cpuEvent = static_cast<CpuEvent &>(event);
+    return cpuEvent.stream ? cpuEvent.stream->waitFor(cpuEvent.position, true) : Status();
+  }
+  Status synchronize() override { return firstError; }
+
+private:
+  Status firstError;
+};
+} // namespace
+
+void WorkerStream::push(Item item) {
+  {
+    std::unique_lock lock(mutex);
+    ran.wait(lock, [&] { return pushed - completed.load() < ring.size(); });
+    ring[pushed % ring.size()] = item;
+    ++pushed;
+  }
+  added.notify_one();
+}
+
+Status WorkerStream::execute(const Item &item) {
+  if (item.awaited)
+    return item.awaited->waitFor(item.position, false);
+  try {
+    return item.work.run(item.work.context, item.work.index);
+  } catch (const std::exception &error) {
+    return Status::error(error.what());
+  }
+}
+
+void WorkerStream::runOne(std::unique_lock<std::mutex> &lock) {
+  Item item = ring[completed.load() % ring.size()];
+  running = true;
+  Status status;
+  if (firstError.ok()) {
+    lock.unlock();
+    status = execute(item);
+    lock.lock();
+  }
+  if (firstError.ok())
+    firstError = status;
+  running = false;
+  completed.fetch_add(1, std::memory_order_release);
+  ran.notify_all();
+  // What a helper leaves behind is the worker's, which may have gone back to sleep meanwhile.
+  if (completed.load() < pushed)
+    added.notify_one();
+}
+
+void WorkerStream::runWorker() {
+  // Signals are for the thread that runs the step.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::unique_lock lock(mutex);
+  while (true) {
+    added.wait(lock, [&] { return stopping || (!running && completed.load() < pushed); });
+    if (stopping)
+      return;
+    runOne(lock);
+  }
+}
+
+Status WorkerStream::waitFor(uint64_t position, bool help) {
+  std::unique_lock lock(mutex);
+  while (completed.load() < position) {
+    if (help && !running)
+      runOne(lock);
+    else
+      ran.wait(lock);
+  }
+  return firstError;
+}
+
+Status WorkerStream::wait(Event &event) {
+  auto &cpuEvent = static_cast<CpuEvent &>(event);
+  if (cpuEvent.stream == this)
+    return Status(); // a stream is in order
+  if (cpuEvent.stream && !cpuEvent.stream->isComplete(cpuEvent.position))
+    push({{}, cpuEvent.stream, cpuEvent.position});
+  return Status();
+}
+
+std::unique_ptr<Stream> CpuDevice::makeComputeStream() { return std::make_unique<ComputeStream>(); }
+
+std::unique_ptr<Stream> CpuDevice::makeStream(const char *name) {
+  return std::make_unique<WorkerStream>(name, options.queueCapacity);
+}
+
+std::unique_ptr<Event> CpuDevice::makeEvent() { return std::make_unique<CpuEvent>(); }
