@@ -1,15 +1,18 @@
 //===- Communicator.h - Collectives between the ranks of a run ---*- C++ -*-===//
 //
-// One interface, several backends: `local` (one thread per rank in one process), `shm` (processes on
-// one host), `gloo` (c10d, across hosts). One conformance suite (test/runtime/comm) holds for all.
+// One interface, several backends: `local` (one thread per rank in one process), `shm` (processes
+// on one host), `gloo` (c10d, across hosts). One conformance suite (test/runtime/comm) holds for
+// all.
 //
 // A communicator has lanes, numbered from 0: independent orders of collectives, so that gathers and
 // reductions may be in flight at the same time. Within a lane all ranks issue the same collectives
 // in the same order. Each lane is used by one thread at a time. Collectives block the calling
-// thread, which is a stream's worker, until the output is complete and the input may be overwritten.
+// thread, which is a stream's worker, until the output is complete and the input may be
+// overwritten.
 //
 // Failures: a dead or stalled peer, or an abort, makes every pending and later call on every rank
-// return an error within the deadline of CommunicatorOptions. Nothing throws, nothing calls abort().
+// return an error within the deadline of CommunicatorOptions. Nothing throws, nothing calls
+// abort().
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,18 +43,19 @@ public:
   virtual unsigned rank() const = 0;
   virtual unsigned size() const = 0;
 
-  /// The rank's arena: `bytes` of zeroed memory, 64-byte aligned, of the same size on all ranks, owned
-  /// by the communicator and valid until it is destroyed. Called once, by all ranks. Collectives
-  /// whose input lies in the arena read it in place from the peers where the backend can (shm, local);
-  /// all ranks must then pass inputs at the same arena offset.
+  /// The rank's arena: `bytes` of zeroed memory, 64-byte aligned, of the same size on all ranks,
+  /// owned by the communicator and valid until it is destroyed. Called once, by all ranks.
+  /// Collectives whose input lies in the arena read it in place from the peers where the backend
+  /// can (shm, local); all ranks must then pass inputs at the same arena offset.
   virtual Result<std::byte *> makeArena(size_t bytes) = 0;
 
   /// output[r * bytes, (r + 1) * bytes) = input of rank r. `input` may be output + rank * bytes.
   virtual Status allGather(unsigned lane, const void *input, void *output, size_t bytes) = 0;
 
-  /// `input` holds size() blocks of `count` elements; `output` receives the reduction of block rank()
-  /// over all ranks. Sums run in rank order, each addition rounded to the dtype (`gloo`: in an order
-  /// of its own, fixed for a given size, at more than 2 ranks); Average divides the sum by size().
+  /// `input` holds size() blocks of `count` elements; `output` receives the reduction of block
+  /// rank() over all ranks. Sums run in rank order, each addition rounded to the dtype (`gloo`: in
+  /// an order of its own, fixed for a given size, at more than 2 ranks); Average divides the sum by
+  /// size().
   virtual Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                                fsdp_dtype dtype, ReduceOp op) = 0;
 

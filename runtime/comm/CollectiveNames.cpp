@@ -1,0 +1,46 @@
+//===- CollectiveNames.cpp - How messages speak of collectives ------------===//
+
+#include "comm/CollectiveNames.h"
+#include "comm/Reduction.h"
+#include "plan/DType.h"
+
+using namespace fsdp::rt;
+
+const char *fsdp::rt::laneName(unsigned lane) {
+  switch (lane) {
+  case kGatherLane:
+    return "gather lane";
+  case kReduceLane:
+    return "reduce lane";
+  case kControlLane:
+    return "control lane";
+  default:
+    return "unknown lane";
+  }
+}
+
+std::string fsdp::rt::describeCollective(const CollectiveDescriptor &descriptor) {
+  std::string bytes = " of " + std::to_string(descriptor.count) + " bytes";
+  std::string elements = " of " + std::to_string(descriptor.count) + " " +
+                         dtypeName(descriptor.dtype) + " (" + reduceOpName(descriptor.op) + ")";
+  switch (descriptor.kind) {
+  case CollectiveKind::AllGather:
+    return "all_gather" + bytes;
+  case CollectiveKind::ReduceScatter:
+    return "reduce_scatter" + elements;
+  case CollectiveKind::AllReduce:
+    return "all_reduce" + elements;
+  case CollectiveKind::Broadcast:
+    return "broadcast" + bytes + " from rank " + std::to_string(descriptor.root);
+  case CollectiveKind::Barrier:
+    return "barrier";
+  }
+  return "collective";
+}
+
+Status fsdp::rt::checkLane(unsigned lane) {
+  if (lane < kNumLanes)
+    return {};
+  return Status::error("collective on lane " + std::to_string(lane) + ", but there are " +
+                       std::to_string(unsigned(kNumLanes)) + " lanes");
+}

@@ -1,0 +1,23 @@
+//===- CollectiveNames.h - How messages speak of collectives -----*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_COMM_COLLECTIVENAMES_H
+#define FSDP_RUNTIME_COMM_COLLECTIVENAMES_H
+
+#include "comm/SharedRegion.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+/// "gather lane".
+const char *laneName(unsigned lane);
+
+/// "all_gather of 128 bytes", "reduce_scatter of 64 f32 (average)".
+std::string describeCollective(const CollectiveDescriptor &descriptor);
+
+/// An error if `lane` names none.
+Status checkLane(unsigned lane);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_COLLECTIVENAMES_H

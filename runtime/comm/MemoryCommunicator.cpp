@@ -1,0 +1,285 @@
+//===- MemoryCommunicator.cpp - Collectives through common memory ---------===//
+
+#include "comm/MemoryCommunicator.h"
+#include "comm/CollectiveNames.h"
+#include "comm/Reduction.h"
+#include "plan/DType.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp::rt;
+
+// Below this, reducing everything on every rank beats reducing a part each and gathering the parts.
+static constexpr size_t kReduceInPartsBytes = size_t(64) << 10;
+
+MemoryCommunicator::MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
+                                       CommunicatorOptions options)
+    : region(region), myRank(rank), numRanks(size), options(options) {
+  for (LaneScratch &lane : lanes)
+    lane.inputs.resize(size);
+}
+
+//===----------------------------------------------------------------------===//
+// Arena
+//===----------------------------------------------------------------------===//
+
+Result<std::byte *> MemoryCommunicator::makeArena(size_t bytes) {
+  if (!arenas.empty())
+    return Status::error("the arena was made before");
+  auto failed = [&](const Status &status) {
+    abort(status.message());
+    return status;
+  };
+  Result<std::byte *> own = createArena(std::max<size_t>(bytes, 1));
+  if (!own.ok())
+    return failed(own.status());
+  region.rank(myRank).arenaBytes = bytes;
+  if (Status status = barrier(kControlLane); !status.ok())
+    return status;
+
+  std::vector<std::byte *> mapped(numRanks);
+  for (unsigned peer = 0; peer < numRanks; ++peer) {
+    if (region.rank(peer).arenaBytes != bytes)
+      return failed(Status::error("arenas differ: rank " + std::to_string(myRank) + " asks for " +
+                                  std::to_string(bytes) + " bytes, rank " + std::to_string(peer) +
+                                  " for " + std::to_string(region.rank(peer).arenaBytes)));
+    if (peer == myRank) {
+      mapped[peer] = *own;
+      continue;
+    }
+    Result<std::byte *> theirs = mapArena(peer, std::max<size_t>(bytes, 1));
+    if (!theirs.ok())
+      return failed(theirs.status());
+    mapped[peer] = *theirs;
+  }
+  if (Status status = barrier(kControlLane); !status.ok())
+    return status;
+  arenasAreMapped();
+  arenas = std::move(mapped);
+  arenaBytes = bytes;
+  return arenas[myRank];
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+Status MemoryCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
+  Result<Operation> operation = begin(lane, CollectiveKind::AllGather, bytes);
+  if (!operation.ok())
+    return operation.status();
+  useArena(*operation, input, bytes);
+  auto *in = static_cast<const std::byte *>(input);
+  auto *out = static_cast<std::byte *>(output);
+  // The peers read the input, not the output, so that this copy runs beside theirs.
+  if (bytes && in != out + myRank * bytes && numRanks == 1)
+    std::memcpy(out, in, bytes);
+  if (numRanks == 1)
+    return {};
+  return operation->descriptor.inArena ? gatherFromArenas(*operation, out, bytes)
+                                       : gatherStaged(*operation, in, out, bytes);
+}
+
+Status MemoryCommunicator::gatherFromArenas(const Operation &operation, std::byte *output,
+                                            size_t bytes) {
+  uint32_t round = publish(operation);
+  const std::byte *input = arenas[myRank] + operation.descriptor.offset;
+  std::byte *own = output + myRank * bytes;
+  if (bytes && own != input)
+    std::memcpy(own, input, bytes);
+  for (unsigned distance = 1; distance < numRanks; ++distance) {
+    unsigned peer = (myRank + distance) % numRanks;
+    if (Status status = awaitInput(operation, round, peer); !status.ok())
+      return status;
+    uint64_t offset = region.lane(operation.lane, peer).descriptors[round % 2].offset;
+    if (bytes)
+      std::memcpy(output + peer * bytes, arenas[peer] + offset, bytes);
+  }
+  return finishReading(operation, round);
+}
+
+Status MemoryCommunicator::gatherStaged(const Operation &operation, const std::byte *input,
+                                        std::byte *output, size_t bytes) {
+  std::byte *own = output + myRank * bytes;
+  size_t first = 0;
+  do {
+    size_t length = std::min(SharedRegion::kStagingBytes, bytes - first);
+    uint32_t next = lanes[operation.lane].round + 1;
+    if (length)
+      std::memcpy(region.staging(operation.lane, myRank, next), input + first, length);
+    uint32_t round = publish(operation);
+    if (length && own != input)
+      std::memcpy(own + first, input + first, length);
+    for (unsigned distance = 1; distance < numRanks; ++distance) {
+      unsigned peer = (myRank + distance) % numRanks;
+      if (Status status = awaitInput(operation, round, peer); !status.ok())
+        return status;
+      if (length)
+        std::memcpy(output + peer * bytes + first, region.staging(operation.lane, peer, round),
+                    length);
+    }
+    first += length;
+  } while (first < bytes);
+  return {};
+}
+
+Status MemoryCommunicator::reduceScatter(unsigned lane, const void *input, void *output,
+                                         size_t count, fsdp_dtype dtype, ReduceOp op) {
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  Result<Operation> operation = begin(lane, CollectiveKind::ReduceScatter, count, dtype, op);
+  if (!operation.ok())
+    return operation.status();
+  useArena(*operation, input, numRanks * count * elementBytes(dtype));
+  auto *in = static_cast<const std::byte *>(input);
+  auto *out = static_cast<std::byte *>(output);
+  if (numRanks == 1) {
+    reduceInOrder({&in, 1}, out, count, dtype, op);
+    return {};
+  }
+  return operation->descriptor.inArena ? reduceFromArenas(*operation, out, count)
+                                       : reduceStaged(*operation, in, out, count);
+}
+
+Status MemoryCommunicator::reduceFromArenas(const Operation &operation, std::byte *output,
+                                            size_t count) {
+  const CollectiveDescriptor &what = operation.descriptor;
+  auto dtype = static_cast<fsdp_dtype>(what.dtype);
+  size_t block = count * elementBytes(dtype);
+  std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
+  uint32_t round = publish(operation);
+  if (Status status = awaitInputs(operation, round); !status.ok())
+    return status;
+  for (unsigned peer = 0; peer < numRanks; ++peer) {
+    uint64_t offset = region.lane(operation.lane, peer).descriptors[round % 2].offset;
+    inputs[peer] = arenas[peer] + offset + myRank * block;
+  }
+  reduceInOrder(inputs, output, count, dtype, what.op);
+  return finishReading(operation, round);
+}
+
+Status MemoryCommunicator::reduceStaged(const Operation &operation, const std::byte *input,
+                                        std::byte *output, size_t count) {
+  const CollectiveDescriptor &what = operation.descriptor;
+  auto dtype = static_cast<fsdp_dtype>(what.dtype);
+  size_t element = elementBytes(dtype), block = count * element;
+  // A piece of every rank's block fits in the staging space.
+  size_t stride = SharedRegion::kStagingBytes / numRanks / 64 * 64, piece = stride / element;
+  std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
+  size_t first = 0;
+  do {
+    size_t length = std::min(piece, count - first);
+    uint32_t next = lanes[operation.lane].round + 1;
+    std::byte *staging = region.staging(operation.lane, myRank, next);
+    for (unsigned peer = 0; peer < numRanks; ++peer)
+      if (peer != myRank && length)
+        std::memcpy(staging + peer * stride, input + peer * block + first * element,
+                    length * element);
+    uint32_t round = publish(operation);
+    if (Status status = awaitInputs(operation, round); !status.ok())
+      return status;
+    for (unsigned peer = 0; peer < numRanks; ++peer)
+      inputs[peer] = region.staging(operation.lane, peer, round) + myRank * stride;
+    inputs[myRank] = input + myRank * block + first * element;
+    reduceInOrder(inputs, output + first * element, length, dtype, what.op);
+    first += length;
+  } while (first < count);
+  return {};
+}
+
+Status MemoryCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                                     ReduceOp op) {
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  Result<Operation> operation = begin(lane, CollectiveKind::AllReduce, count, dtype, op);
+  if (!operation.ok())
+    return operation.status();
+  if (numRanks == 1)
+    return {};
+  auto *bytes = static_cast<std::byte *>(data);
+  if (count * elementBytes(dtype) < kReduceInPartsBytes)
+    return reduceEverywhere(*operation, bytes, count);
+  return reduceInParts(*operation, bytes, count);
+}
+
+Status MemoryCommunicator::reduceEverywhere(const Operation &operation, std::byte *data,
+                                            size_t count) {
+  const CollectiveDescriptor &what = operation.descriptor;
+  auto dtype = static_cast<fsdp_dtype>(what.dtype);
+  size_t element = elementBytes(dtype), piece = SharedRegion::kStagingBytes / element;
+  std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
+  size_t first = 0;
+  do {
+    size_t length = std::min(piece, count - first);
+    uint32_t next = lanes[operation.lane].round + 1;
+    if (length)
+      std::memcpy(region.staging(operation.lane, myRank, next), data + first * element,
+                  length * element);
+    uint32_t round = publish(operation);
+    if (Status status = awaitInputs(operation, round); !status.ok())
+      return status;
+    for (unsigned peer = 0; peer < numRanks; ++peer)
+      inputs[peer] = region.staging(operation.lane, peer, round);
+    reduceInOrder(inputs, data + first * element, length, dtype, what.op);
+    first += length;
+  } while (first < count);
+  return {};
+}
+
+/// Each rank reduces its part in place, then the parts are gathered in place.
+Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *data,
+                                         size_t count) {
+  size_t element = elementBytes(operation.descriptor.dtype);
+  size_t part = count / numRanks, rest = count % numRanks;
+  std::byte *own = data + myRank * part * element;
+  Operation gather = operation;
+  gather.descriptor.kind = CollectiveKind::AllReduce;
+  Operation reduce = gather;
+  useArena(reduce, data, numRanks * part * element);
+  useArena(gather, own, part * element);
+  Status status = reduce.descriptor.inArena ? reduceFromArenas(reduce, own, part)
+                                            : reduceStaged(reduce, data, own, part);
+  if (!status.ok())
+    return status;
+  status = gather.descriptor.inArena ? gatherFromArenas(gather, data, part * element)
+                                     : gatherStaged(gather, own, data, part * element);
+  if (!status.ok() || rest == 0)
+    return status;
+  return reduceEverywhere(operation, data + numRanks * part * element, rest);
+}
+
+Status MemoryCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
+  Result<Operation> operation =
+      begin(lane, CollectiveKind::Broadcast, bytes, FSDP_U8, ReduceOp::Sum, root);
+  if (!operation.ok())
+    return operation.status();
+  if (root >= numRanks)
+    return Status::error("broadcast from rank " + std::to_string(root) + ", but there are " +
+                         std::to_string(numRanks) + " ranks");
+  if (numRanks == 1)
+    return {};
+  auto *target = static_cast<std::byte *>(data);
+  size_t first = 0;
+  do {
+    size_t length = std::min(SharedRegion::kStagingBytes, bytes - first);
+    uint32_t next = lanes[lane].round + 1;
+    if (myRank == root && length)
+      std::memcpy(region.staging(lane, root, next), target + first, length);
+    uint32_t round = publish(*operation);
+    // Everybody waits for everybody: that is what lets the halves of the staging space alternate.
+    if (Status status = awaitInputs(*operation, round); !status.ok())
+      return status;
+    if (myRank != root && length)
+      std::memcpy(target + first, region.staging(lane, root, round), length);
+    first += length;
+  } while (first < bytes);
+  return {};
+}
+
+Status MemoryCommunicator::barrier(unsigned lane) {
+  Result<Operation> operation = begin(lane, CollectiveKind::Barrier, 0);
+  if (!operation.ok())
+    return operation.status();
+  return awaitInputs(*operation, publish(*operation));
+}

@@ -1,0 +1,110 @@
+//===- MemoryCommunicator.h - Collectives through common memory --*- C++ -*-===//
+//
+// What `local` and `shm` share: every rank sees the arenas and the staging space of all ranks. A
+// rank publishes its input, waits until the peers have published theirs, and reads them where they
+// are; a reduction is one pass over the inputs of all ranks. Inputs in the arena are read in place,
+// and the collective ends when all peers have read them. Other inputs are copied to staging space
+// piece by piece; its two halves alternate, so that nobody waits for readers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COMM_MEMORYCOMMUNICATOR_H
+#define FSDP_RUNTIME_COMM_MEMORYCOMMUNICATOR_H
+
+#include "comm/SharedRegion.h"
+
+#include <vector>
+
+namespace fsdp::rt {
+
+class MemoryCommunicator : public Communicator {
+public:
+  ~MemoryCommunicator() override = default;
+
+  unsigned rank() const final { return myRank; }
+  unsigned size() const final { return numRanks; }
+
+  Result<std::byte *> makeArena(size_t bytes) final;
+  Status allGather(unsigned lane, const void *input, void *output, size_t bytes) final;
+  Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                       fsdp_dtype dtype, ReduceOp op) final;
+  Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) final;
+  Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) final;
+  Status barrier(unsigned lane) final;
+  void abort(const std::string &reason) final;
+
+protected:
+  MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
+                     CommunicatorOptions options);
+
+  /// Tells the peers that this rank takes part in nothing any more. To be called first by the
+  /// destructor of the derived class, while the region is mapped.
+  void leave();
+
+  /// Zeroed memory of `bytes` > 0 that the peers can map.
+  virtual Result<std::byte *> createArena(size_t bytes) = 0;
+  /// The arena that `peer` has created.
+  virtual Result<std::byte *> mapArena(unsigned peer, size_t bytes) = 0;
+  /// Called when all ranks have mapped all arenas.
+  virtual void arenasAreMapped() {}
+  virtual bool isAlive(unsigned peer) = 0;
+  /// "rank 1 (pid 4711)", for messages.
+  virtual std::string nameOf(unsigned rank) const = 0;
+
+  const SharedRegion region;
+
+private:
+  using Clock = std::chrono::steady_clock;
+  using Progress = SharedCounter LaneState::*;
+
+  /// A collective that is under way.
+  struct Operation {
+    unsigned lane;
+    CollectiveDescriptor descriptor;
+    Clock::time_point deadline;
+  };
+
+  Result<Operation> begin(unsigned lane, CollectiveKind kind, size_t count,
+                          fsdp_dtype dtype = FSDP_U8, ReduceOp op = ReduceOp::Sum,
+                          unsigned root = 0);
+  void useArena(Operation &operation, const void *input, size_t bytes) const;
+
+  Status gatherFromArenas(const Operation &operation, std::byte *output, size_t bytes);
+  Status gatherStaged(const Operation &operation, const std::byte *input, std::byte *output,
+                      size_t bytes);
+  Status reduceFromArenas(const Operation &operation, std::byte *output, size_t count);
+  Status reduceStaged(const Operation &operation, const std::byte *input, std::byte *output,
+                      size_t count);
+  Status reduceEverywhere(const Operation &operation, std::byte *data, size_t count);
+  Status reduceInParts(const Operation &operation, std::byte *data, size_t count);
+
+  /// Starts the lane's next round; returns its number.
+  uint32_t publish(const Operation &operation);
+  Status awaitInput(const Operation &operation, uint32_t round, unsigned peer);
+  Status awaitInputs(const Operation &operation, uint32_t round);
+  /// Ends a round whose inputs lie in arenas: when it returns, all peers have read this rank's.
+  Status finishReading(const Operation &operation, uint32_t round);
+
+  Status await(const Operation &operation, Progress progress, uint32_t round, unsigned peer);
+  Status lostPeer(const Operation &operation, Progress progress, uint32_t round);
+  Status mismatch(const Operation &operation, unsigned peer, const CollectiveDescriptor &other);
+  Status abortedStatus(const std::string &what) const;
+  Status fail(const Operation &operation, const std::string &text);
+  std::string describe(const Operation &operation) const;
+
+  const unsigned myRank, numRanks;
+  const CommunicatorOptions options;
+  std::vector<std::byte *> arenas; // by rank; empty until made
+  size_t arenaBytes = 0;
+
+  /// What a lane's thread works with, apart from other lanes'.
+  struct alignas(64) LaneScratch {
+    uint32_t round = 0;
+    std::vector<const std::byte *> inputs; // by rank
+  };
+  LaneScratch lanes[kNumLanes];
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_MEMORYCOMMUNICATOR_H

@@ -1,0 +1,174 @@
+//===- MemoryProgress.cpp - Rounds, waiting and failure in common memory --===//
+
+#include "comm/CollectiveNames.h"
+#include "comm/MemoryCommunicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp::rt;
+
+// How often a rank that waits looks for aborts and dead peers.
+static constexpr std::chrono::milliseconds kCheckInterval{5};
+
+Result<MemoryCommunicator::Operation> MemoryCommunicator::begin(unsigned lane, CollectiveKind kind,
+                                                                size_t count, fsdp_dtype dtype,
+                                                                ReduceOp op, unsigned root) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  Operation operation{};
+  operation.lane = lane;
+  operation.descriptor.kind = kind;
+  operation.descriptor.op = op;
+  operation.descriptor.dtype = dtype;
+  operation.descriptor.root = root;
+  operation.descriptor.count = count;
+  operation.deadline = Clock::now() + options.deadline;
+  if (region.abortState().state.load(std::memory_order_acquire) == AbortState::Done)
+    return abortedStatus(describe(operation));
+  return operation;
+}
+
+void MemoryCommunicator::useArena(Operation &operation, const void *input, size_t bytes) const {
+  if (arenas.empty())
+    return;
+  auto address = reinterpret_cast<uintptr_t>(input);
+  auto begin = reinterpret_cast<uintptr_t>(arenas[myRank]);
+  if (address < begin || address > begin + arenaBytes || begin + arenaBytes - address < bytes)
+    return;
+  operation.descriptor.inArena = 1;
+  operation.descriptor.offset = address - begin;
+}
+
+uint32_t MemoryCommunicator::publish(const Operation &operation) {
+  uint32_t round = ++lanes[operation.lane].round;
+  LaneState &own = region.lane(operation.lane, myRank);
+  own.descriptors[round % 2] = operation.descriptor;
+  own.published.advance(round);
+  return round;
+}
+
+Status MemoryCommunicator::awaitInput(const Operation &operation, uint32_t round, unsigned peer) {
+  if (Status status = await(operation, &LaneState::published, round, peer); !status.ok())
+    return status;
+  const CollectiveDescriptor &mine = operation.descriptor;
+  const CollectiveDescriptor &theirs = region.lane(operation.lane, peer).descriptors[round % 2];
+  if (theirs.kind != mine.kind || theirs.op != mine.op || theirs.dtype != mine.dtype ||
+      theirs.root != mine.root || theirs.count != mine.count || theirs.inArena != mine.inArena)
+    return mismatch(operation, peer, theirs);
+  return {};
+}
+
+Status MemoryCommunicator::awaitInputs(const Operation &operation, uint32_t round) {
+  for (unsigned distance = 1; distance < numRanks; ++distance)
+    if (Status status = awaitInput(operation, round, (myRank + distance) % numRanks); !status.ok())
+      return status;
+  return {};
+}
+
+Status MemoryCommunicator::finishReading(const Operation &operation, uint32_t round) {
+  region.lane(operation.lane, myRank).consumed.advance(round);
+  for (unsigned distance = 1; distance < numRanks; ++distance) {
+    unsigned peer = (myRank + distance) % numRanks;
+    if (Status status = await(operation, &LaneState::consumed, round, peer); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Status MemoryCommunicator::await(const Operation &operation, Progress progress, uint32_t round,
+                                 unsigned peer) {
+  SharedCounter &counter = region.lane(operation.lane, peer).*progress;
+  if (counter.spinFor(round))
+    return {};
+  for (;;) {
+    if (region.abortState().state.load(std::memory_order_acquire) == AbortState::Done)
+      return abortedStatus(describe(operation));
+    if (Status status = lostPeer(operation, progress, round); !status.ok())
+      return status;
+    auto remaining = operation.deadline - Clock::now();
+    if (remaining <= Clock::duration::zero())
+      return fail(operation, nameOf(peer) +
+                                 (progress == &LaneState::published ? " did not take part within "
+                                                                    : " did not finish within ") +
+                                 std::to_string(options.deadline.count()) + " ms");
+    counter.sleepFor(round, std::min<std::chrono::nanoseconds>(remaining, kCheckInterval));
+    if (counter.reached(round))
+      return {};
+  }
+}
+
+/// Whoever has left or died before the round was reached will never reach it. One who has done so
+/// after it is no failure of this round.
+Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progress, uint32_t round) {
+  for (unsigned peer = 0; peer < numRanks; ++peer) {
+    const SharedCounter &counter = region.lane(operation.lane, peer).*progress;
+    if (peer == myRank || counter.reached(round))
+      continue;
+    bool left = region.rank(peer).left.load(std::memory_order_acquire) != 0;
+    if (!left && isAlive(peer))
+      continue;
+    // It may have got there just before it went.
+    if (!left)
+      left = region.rank(peer).left.load(std::memory_order_acquire) != 0;
+    if (!counter.reached(round))
+      return fail(operation, nameOf(peer) + (left ? " has left the run" : " died"));
+  }
+  return {};
+}
+
+Status MemoryCommunicator::mismatch(const Operation &operation, unsigned peer,
+                                    const CollectiveDescriptor &other) {
+  const CollectiveDescriptor &mine = operation.descriptor;
+  std::string text =
+      "ranks disagree: rank " + std::to_string(myRank) + " issues " + describeCollective(mine);
+  if (describeCollective(mine) == describeCollective(other))
+    text += mine.inArena
+                ? " with its input in the arena, rank " + std::to_string(peer) + " outside"
+                : " with its input outside the arena, rank " + std::to_string(peer) + " inside";
+  else
+    text += ", rank " + std::to_string(peer) + " " + describeCollective(other);
+  return fail(operation, text);
+}
+
+std::string MemoryCommunicator::describe(const Operation &operation) const {
+  return describeCollective(operation.descriptor) + " on the " + laneName(operation.lane);
+}
+
+Status MemoryCommunicator::abortedStatus(const std::string &what) const {
+  const AbortState &aborted = region.abortState();
+  std::string reason(aborted.reason, strnlen(aborted.reason, AbortState::kReasonBytes));
+  return Status::error(what + ": aborted by " + nameOf(aborted.rank) + ": " + reason);
+}
+
+/// One rank's failure is everybody's: the others learn the reason at once.
+Status MemoryCommunicator::fail(const Operation &operation, const std::string &text) {
+  std::string message = describe(operation) + ": " + text;
+  abort(message);
+  return Status::error(message);
+}
+
+void MemoryCommunicator::abort(const std::string &reason) {
+  AbortState &aborted = region.abortState();
+  uint32_t none = AbortState::None;
+  if (!aborted.state.compare_exchange_strong(none, AbortState::Writing))
+    return;
+  aborted.rank = myRank;
+  size_t length = std::min(reason.size(), AbortState::kReasonBytes - 1);
+  std::memcpy(aborted.reason, reason.data(), length);
+  aborted.reason[length] = '\0';
+  aborted.state.store(AbortState::Done, std::memory_order_release);
+  for (unsigned lane = 0; lane < kNumLanes; ++lane)
+    for (unsigned rank = 0; rank < numRanks; ++rank) {
+      region.lane(lane, rank).published.wakeAll();
+      region.lane(lane, rank).consumed.wakeAll();
+    }
+}
+
+void MemoryCommunicator::leave() {
+  region.rank(myRank).left.store(1, std::memory_order_release);
+  for (unsigned lane = 0; lane < kNumLanes; ++lane) {
+    region.lane(lane, myRank).published.wakeAll();
+    region.lane(lane, myRank).consumed.wakeAll();
+  }
+}

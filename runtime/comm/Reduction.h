@@ -1,0 +1,30 @@
+//===- Reduction.h - Element-wise reductions in rank order -------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_COMM_REDUCTION_H
+#define FSDP_RUNTIME_COMM_REDUCTION_H
+
+#include "comm/Communicator.h"
+
+#include <span>
+
+namespace fsdp::rt {
+
+/// "sum", "average", "max".
+const char *reduceOpName(ReduceOp op);
+
+/// An error if `op` has no meaning for `dtype`: bool, and averages of integers.
+Status checkReduction(fsdp_dtype dtype, ReduceOp op);
+
+/// output[i] = inputs[0][i] op inputs[1][i] op …, for `count` elements, as if tensors of `dtype`
+/// were added one after another: each addition is rounded to `dtype`, integers wrap around, a NaN
+/// wins over every maximum. Average then divides by the number of inputs. One pass over memory.
+/// `output` may be one of the inputs. Expects what checkReduction() accepts.
+void reduceInOrder(std::span<const std::byte *const> inputs, std::byte *output, size_t count,
+                   fsdp_dtype dtype, ReduceOp op);
+
+/// data[i] /= divisor, rounded to `dtype`, a floating-point type.
+void divideInPlace(std::byte *data, size_t count, fsdp_dtype dtype, unsigned divisor);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_REDUCTION_H
