@@ -1,7 +1,7 @@
 //===- Executor.h - Runs a plan, step after step -----------------*- C++ -*-===//
 //
-// The executor resolves everything once (operators, arguments, addresses, events) and then walks the
-// plan's entries. It runs on the thread that made it, which is the compute stream of a CPU.
+// The executor resolves everything once (operators, arguments, addresses, events) and then walks
+// the plan's entries. It runs on the thread that made it, which is the compute stream of a CPU.
 //
 //===----------------------------------------------------------------------===//
 

@@ -125,7 +125,7 @@ static std::string tensorsText(const PlanView &view) {
     std::string sizes;
     for (int64_t size : view.sizes(value))
       sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
-    text += "[" + sizes + "]\n";
+    text += format("[%s]\n", sizes.c_str());
   }
   return text;
 }

@@ -1,0 +1,30 @@
+//===- Arguments.h - From a plan's arguments to torch's ----------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_ARGUMENTS_H
+#define FSDP_RUNTIME_ARGUMENTS_H
+
+#include "Status.h"
+#include "plan/PlanView.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <span>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// The operator that an entry calls. The error names it.
+Result<c10::OperatorHandle> findOperator(const PlanView &view, const fsdp_entry &entry);
+
+/// The arguments of a call, converted to what each place of the schema expects: a number in a
+/// tensor's place becomes a wrapped number; dtypes, layouts and memory formats become integers;
+/// missing trailing arguments take the schema's defaults. `tensors` are the plan's values. The
+/// error names the operator and the argument.
+Result<std::vector<c10::IValue>> bindArguments(const PlanView &view, const fsdp_entry &entry,
+                                               const c10::OperatorHandle &op,
+                                               std::span<const at::Tensor> tensors);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_ARGUMENTS_H

@@ -1,0 +1,52 @@
+//===- FusedKernels.h - fp32 loops of the optimizers --------------*- C++ -*-===//
+//
+// Each loop exists twice, for AVX2 with FMA and portable; both give the same bits, as every fused
+// multiply-add is written as one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_FUSEDKERNELS_H
+#define FSDP_RUNTIME_FUSEDKERNELS_H
+
+#include <cstddef>
+
+namespace fsdp::rt {
+
+struct SgdScalars {
+  float negativeLearningRate;
+  float weightDecay; // 0: none
+  float momentum;
+  bool hasMomentum;
+  bool firstStep; // the momentum buffer is the gradient
+};
+
+struct AdamScalars {
+  float decay;       // factor of the parameters (decoupled weight decay); 1: none
+  float weightDecay; // added to the gradient times the parameter; 0: none
+  float lerpWeight;  // 1 - beta1
+  float beta2;
+  float oneMinusBeta2;
+  float sqrtCorrection2;
+  float eps;
+  float negativeStepSize;
+};
+
+/// The loops over `count` elements. Those that see the gradients return the sum of their squares.
+struct FusedKernels {
+  double (*sgd)(float *parameters, const float *gradients, float *momentum, size_t count,
+                const SgdScalars &scalars);
+  /// Updates both moments and copies the second one to `root`, for the square root.
+  double (*adamMoments)(const float *parameters, const float *gradients, float *moment1,
+                        float *moment2, float *root, size_t count, const AdamScalars &scalars);
+  void (*adamParameters)(float *parameters, const float *moment1, const float *root, size_t count,
+                         const AdamScalars &scalars);
+};
+
+/// The best set for this machine.
+const FusedKernels &fusedKernels();
+/// The portable set, for tests.
+const FusedKernels &portableFusedKernels();
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_FUSEDKERNELS_H

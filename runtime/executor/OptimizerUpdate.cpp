@@ -1,0 +1,131 @@
+//===- OptimizerUpdate.cpp - Update a shard in one pass --------------------===//
+
+#include "executor/OptimizerUpdate.h"
+#include "executor/FusedKernels.h"
+#include "executor/TorchOptimizer.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/sqrt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+using namespace fsdp::rt;
+
+namespace {
+/// Elements that a thread works on at a time: what it touches stays in the second-level cache.
+constexpr int64_t kChunkElements = 8192;
+
+/// Splits fp32 shards in chunks and sums their square sums in order, whatever the threads.
+class FusedUpdate : public ShardUpdate {
+public:
+  FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
+      : optimizer(optimizer), elements(shard.elements),
+        parameters(reinterpret_cast<float *>(shard.parameters)),
+        gradients(reinterpret_cast<const float *>(shard.gradients)),
+        state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1])},
+        squareSums((elements + kChunkElements - 1) / kChunkElements) {}
+
+protected:
+  /// Calls chunk(first, count) -> square sum for every chunk.
+  template <typename Chunk> double forChunks(Chunk chunk) {
+    at::parallel_for(0, static_cast<int64_t>(squareSums.size()), 1,
+                     [&](int64_t begin, int64_t end) {
+                       for (int64_t i = begin; i < end; ++i) {
+                         int64_t first = i * kChunkElements;
+                         squareSums[i] = chunk(first, std::min(kChunkElements, elements - first));
+                       }
+                     });
+    double total = 0;
+    for (double sum : squareSums)
+      total += sum;
+    return total;
+  }
+
+  const fsdp_optimizer optimizer;
+  const int64_t elements;
+  float *const parameters;
+  const float *const gradients;
+  float *const state[2];
+  std::vector<double> squareSums; // by chunk
+};
+
+class FusedSgd final : public FusedUpdate {
+public:
+  using FusedUpdate::FusedUpdate;
+
+  double run(int64_t step, double learningRate) override {
+    SgdScalars scalars{.negativeLearningRate = static_cast<float>(-learningRate),
+                       .weightDecay = static_cast<float>(optimizer.weight_decay),
+                       .momentum = static_cast<float>(optimizer.momentum),
+                       .hasMomentum = optimizer.momentum != 0,
+                       .firstStep = step == 1};
+    const FusedKernels &kernels = fusedKernels();
+    return forChunks([&](int64_t first, int64_t count) {
+      return kernels.sgd(parameters + first, gradients + first,
+                         state[0] ? state[0] + first : nullptr, count, scalars);
+    });
+  }
+};
+
+class FusedAdam final : public FusedUpdate {
+public:
+  FusedAdam(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
+      : FusedUpdate(optimizer, shard), roots(at::get_num_threads()) {
+    for (Root &root : roots) {
+      root.values.resize(kChunkElements);
+      root.whole = at::from_blob(root.values.data(), {kChunkElements}, at::kFloat);
+      root.rest = at::from_blob(root.values.data(), {elements % kChunkElements}, at::kFloat);
+    }
+  }
+
+  double run(int64_t step, double learningRate) override {
+    // torch's arithmetic of scalars, in doubles.
+    double time = static_cast<double>(step);
+    double correction1 = 1 - std::pow(optimizer.beta1, time);
+    double correction2 = 1 - std::pow(optimizer.beta2, time);
+    bool decoupled = optimizer.kind == FSDP_ADAMW;
+    double decay = optimizer.weight_decay;
+    AdamScalars scalars{
+        .decay = static_cast<float>(decoupled && decay != 0 ? 1 - learningRate * decay : 1),
+        .weightDecay = static_cast<float>(decoupled ? 0 : decay),
+        .lerpWeight = static_cast<float>(1 - optimizer.beta1),
+        .beta2 = static_cast<float>(optimizer.beta2),
+        .oneMinusBeta2 = static_cast<float>(1 - optimizer.beta2),
+        .sqrtCorrection2 = static_cast<float>(std::pow(correction2, 0.5)),
+        .eps = static_cast<float>(optimizer.eps),
+        .negativeStepSize = static_cast<float>(-(learningRate / correction1))};
+    const FusedKernels &kernels = fusedKernels();
+    return forChunks([&](int64_t first, int64_t count) {
+      Root &root = roots[at::get_thread_num()];
+      double squares = kernels.adamMoments(parameters + first, gradients + first, state[0] + first,
+                                           state[1] + first, root.values.data(), count, scalars);
+      // torch's square root is not correctly rounded everywhere; take the same one.
+      at::Tensor &tensor = count == kChunkElements ? root.whole : root.rest;
+      at::sqrt_(tensor);
+      kernels.adamParameters(parameters + first, state[0] + first, root.values.data(), count,
+                             scalars);
+      return squares;
+    });
+  }
+
+private:
+  struct Root {
+    std::vector<float> values;
+    at::Tensor whole, rest; // of a whole chunk, of the last one
+  };
+  std::vector<Root> roots; // by thread
+};
+} // namespace
+
+std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &optimizer,
+                                                       const ShardBuffers &shard) {
+  if (shard.dtype != FSDP_F32)
+    return makeTorchUpdate(optimizer, shard);
+  if (optimizer.kind == FSDP_SGD)
+    return std::make_unique<FusedSgd>(optimizer, shard);
+  return std::make_unique<FusedAdam>(optimizer, shard);
+}

@@ -1,0 +1,44 @@
+//===- OptimizerUpdate.h - Update a shard in one pass ------------*- C++ -*-===//
+//
+// The update of torch.optim's single-tensor SGD, Adam and AdamW on a flat shard. fp32 shards take
+// fused loops whose results equal torch's operator sequence bit for bit (each multiply-add that
+// torch's kernels fuse is fused here, and no other; square roots are torch's own). Other dtypes run
+// torch's operator sequence itself, chunk by chunk.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_OPTIMIZERUPDATE_H
+#define FSDP_RUNTIME_OPTIMIZERUPDATE_H
+
+#include "fsdp/Plan/Abi.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace fsdp::rt {
+
+/// One rank's part of a group: `elements` of `dtype` each. `state` as in fsdp_group; an unused
+/// state is null. The memory belongs to the caller.
+struct ShardBuffers {
+  fsdp_dtype dtype;
+  int64_t elements;
+  std::byte *parameters;
+  const std::byte *gradients;
+  std::byte *state[2];
+};
+
+/// Updates one shard, step after step.
+class ShardUpdate {
+public:
+  virtual ~ShardUpdate() = default;
+  /// Applies update number `step` (from 1); returns the sum of the squares of the gradients.
+  virtual double run(int64_t step, double learningRate) = 0;
+};
+
+std::unique_ptr<ShardUpdate> makeShardUpdate(const fsdp_optimizer &optimizer,
+                                             const ShardBuffers &shard);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_OPTIMIZERUPDATE_H

@@ -1,0 +1,17 @@
+//===- TorchOptimizer.h - torch.optim's operator sequences -------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_TORCHOPTIMIZER_H
+#define FSDP_RUNTIME_TORCHOPTIMIZER_H
+
+#include "executor/OptimizerUpdate.h"
+
+namespace fsdp::rt {
+
+/// The update of a shard of any floating dtype by the operators that torch.optim's single-tensor
+/// implementation calls, in its order. Slower than the fused loops; their reference in tests.
+std::unique_ptr<ShardUpdate> makeTorchUpdate(const fsdp_optimizer &optimizer,
+                                             const ShardBuffers &shard);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_TORCHOPTIMIZER_H
