@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""The report's events and collectives are those of the real FSDP2, for each model and mode."""
+
+import json
+import unittest
+
+import harness
+import oracle
+from oracle import models
+
+#: Model, and the groups that fsdpc makes by default: its repeated blocks.
+MODELS = {
+    "mlp": (models.Config("mlp", dim=16, layers=3, batch=2), ["layers.*"]),
+    "vit": (models.Config("vit", dim=32, layers=3, batch=2), ["blocks.*"]),
+    "gpt2": (models.Config("gpt2", dim=32, layers=3, batch=2), ["h.*"]),
+    "llama": (models.Config("llama", dim=32, layers=3, batch=2), ["layers.*"]),
+    "convnet": (models.Config("convnet", dim=8, layers=3, batch=2), ["layers.*"]),
+}
+RESHARD = ["true", "false", "none"]
+
+
+def lines(records):
+    """One line per record, which makes unittest's difference of two lists readable."""
+    return [" ".join(str(value) for _, value in sorted(record.items())) for record in records]
+
+
+class Events(unittest.TestCase):
+    maxDiff = None
+
+    def compare(self, name, config=None, groups=None):
+        model, default_groups = MODELS[name]
+        workspace = harness.Workspace(model, samples=8)
+        self.addCleanup(workspace.remove)
+        workspace.capture()
+        text = None
+        if config:
+            text = workspace.folder / "config.yaml"
+            text.write_text(config)
+        runs = [
+            workspace.oracle_run(groups or default_groups, steps=2, reshard_after_forward=reshard)
+            for reshard in RESHARD
+        ]
+        for run, (expected, _) in zip(runs, oracle.execute(runs)):
+            reshard = run.reshard_after_forward
+            with self.subTest(model=name, reshard_after_forward=reshard):
+                _, report = workspace.plan(2, reshard, "per-param", text)
+                report = json.loads(report.read_text())
+                self.assertEqual(lines(expected["events"]), lines(report["events"]))
+                self.assertEqual(lines(expected["collectives"]), lines(report["collectives"]))
+
+    def test_mlp(self):
+        """The first block's input needs no gradient: its post-backward is the last one."""
+        self.compare("mlp")
+
+    def test_vit(self):
+        self.compare("vit")
+
+    def test_gpt2(self):
+        """Tied embedding and head, both in the root group."""
+        self.compare("gpt2")
+
+    def test_llama(self):
+        self.compare("llama")
+
+    def test_convnet(self):
+        """Buffers belong to no group."""
+        self.compare("convnet")
+
+    def test_configured_groups(self):
+        """Groups of a configuration file: blocks, and one group of two modules."""
+        self.compare(
+            "llama",
+            'groups:\n  - modules: ["layers.*"]\n  - together: ["norm", "head"]\n',
+            ["layers.*", "norm,head"],
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

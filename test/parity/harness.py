@@ -1,0 +1,187 @@
+"""What the parity tests share: a model's way through the tools, and the oracle's answers."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+import oracle
+from oracle import ROOT, models, safetensors_io
+
+sys.path.insert(0, str(ROOT / "test" / "models"))
+import export  # noqa: E402
+
+#: The build folder's bin/, handed over by ctest.
+TOOLS = pathlib.Path(os.environ.get("FSDP_TOOLS", ROOT / "build" / "release" / "bin"))
+
+#: A run that takes longer than this hangs.
+TIMEOUT_SECONDS = 300
+
+
+class CommandFailed(AssertionError):
+    """A command's exit status or output is not what the test needs; holds the whole output."""
+
+
+def describe(command, process):
+    line = " ".join(map(str, command))
+    return f"$ {line}\nexit status {process.returncode}\n{process.stdout}{process.stderr}"
+
+
+def run(command, environment=None, check=True, timeout=TIMEOUT_SECONDS):
+    """Runs a command; with check, a failure raises CommandFailed with all it printed."""
+    process = subprocess.run(
+        list(map(str, command)),
+        env={**clean_environment(), **(environment or {})},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    if check and process.returncode != 0:
+        raise CommandFailed(describe(command, process))
+    return process
+
+
+def clean_environment():
+    """The environment without a launcher's variables, which would make a run part of another."""
+    launchers = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclasses.dataclass
+class Optimizer:
+    """A torch.optim optimizer and what differs from its defaults."""
+
+    kind: str
+    options: dict
+
+    def flags(self):
+        pairs = ((f"--{name.replace('_', '-')}", value) for name, value in self.options.items())
+        return ["--optimizer", self.kind, *(str(text) for pair in pairs for text in pair)]
+
+
+SGD = Optimizer("sgd", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01})
+ADAMW = Optimizer("adamw", {"lr": 1e-3, "weight_decay": 0.1})
+
+
+class Workspace:
+    """One model in a folder of its own: its file, data, captured step and training binaries."""
+
+    def __init__(self, config, optimizer=ADAMW, samples=52, folder=None):
+        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="fsdpc-parity-"))
+        self.config, self.optimizer = config, optimizer
+        self.data = self.folder / "data.safetensors"
+        safetensors_io.save(self.data, models.example_inputs(config, batch=samples))
+        self.captured = self.folder / "captured.mlir"
+        self.weights = self.folder / "initial.safetensors"
+
+    def remove(self):
+        shutil.rmtree(self.folder)
+
+    def capture(self, form="script"):
+        model = self.folder / ("model.pt2" if form == "pt2" else "model.pt")
+        export.export(self.config, form, str(model))
+        inputs = [] if form == "pt2" else models.input_flags(self.config)
+        run([TOOLS / "fsdp-capture", model, *inputs, *self.optimizer.flags(),
+             "--weights", self.weights, "-o", self.captured])  # fmt: skip
+
+    def plan(self, ranks, reshard="none", layout="flat", config=None):
+        """The captured step through the pipeline; returns the planned module and the report."""
+        name = f"{ranks}-{reshard}-{layout}"
+        planned, report = self.folder / f"{name}.mlir", self.folder / f"{name}.json"
+        options = f"mesh=dp={ranks} reshard-after-forward={reshard} layout={layout}"
+        if config:
+            options += f" config={config}"
+        options += f" report={report}"
+        run([TOOLS / "fsdp-opt", self.captured, f"--fsdp-pipeline={options}", "-o", planned])
+        return planned, report
+
+    def compile(self, ranks, reshard="none", layout="flat", config=None):
+        planned, _ = self.plan(ranks, reshard, layout, config)
+        binary = planned.with_suffix("")
+        run([TOOLS / "fsdp-compile", planned, "-o", binary])
+        return binary
+
+    def oracle_run(self, groups, ranks=2, **options):
+        return oracle.Run(
+            model=dataclasses.asdict(self.config),
+            data=str(self.data),
+            ranks=ranks,
+            group=groups,
+            optimizer=self.optimizer.kind,
+            **self.optimizer.options,
+            **options,
+        )
+
+
+def training_arguments(workspace, log, save, steps, extra=()):
+    return ["--data", workspace.data, "--init", workspace.weights, "--steps", steps,
+            "--log", log, "--save", save, *extra]  # fmt: skip
+
+
+def start_ranks(binary, ranks, arguments):
+    """Starts one process per rank, as a shell loop would: plain RANK, WORLD_SIZE, MASTER_*."""
+    port = free_port()
+    processes = []
+    for rank in range(ranks):
+        environment = {
+            **clean_environment(),
+            "RANK": str(rank),
+            "WORLD_SIZE": str(ranks),
+            "LOCAL_RANK": str(rank),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+        }
+        processes.append(
+            subprocess.Popen(
+                [str(binary), *map(str, arguments)],
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    return processes
+
+
+def finish(processes, timeout=TIMEOUT_SECONDS):
+    """Waits for all; returns (exit status, output) per rank. Kills what is left after timeout."""
+    try:
+        outputs = [process.communicate(timeout=timeout) for process in processes]
+    except subprocess.TimeoutExpired as late:
+        for process in processes:
+            process.kill()
+        rest = [process.communicate() for process in processes]
+        raise CommandFailed(f"a rank did not end within {timeout} s: {rest}") from late
+    return [(p.returncode, out + err) for p, (out, err) in zip(processes, outputs)]
+
+
+def read_log(path):
+    return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+
+
+def bitwise_difference(expected, actual):
+    """None, or a sentence on the first tensor whose bits differ."""
+    if set(expected) != set(actual):
+        return f"names differ: {sorted(set(expected) ^ set(actual))}"
+    for name, tensor in expected.items():
+        other = actual[name]
+        if (tensor.dtype, tensor.shape) != (other.dtype, other.shape):
+            return f"{name}: {tensor.dtype}{list(tensor.shape)}, got {other.dtype}{list(other.shape)}"
+        same = tensor.contiguous().view(-1).view(torch.uint8) == other.contiguous().view(-1).view(torch.uint8)
+        if not bool(same.all()):
+            gap = (tensor.double() - other.double()).abs().max().item()
+            return f"{name}: bits differ, by {gap:.3g} at most"
+    return None

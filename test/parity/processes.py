@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""How a training run starts, and how it ends when a rank dies."""
+
+import os
+import pathlib
+import signal
+import sys
+import unittest
+
+import harness
+from oracle import models
+
+CONFIG = models.Config("llama", dim=32, layers=2, seq=16, batch=2)
+
+
+def shared_memory():
+    return set(os.listdir("/dev/shm"))
+
+
+class Processes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.workspace = harness.Workspace(CONFIG)
+        cls.addClassCleanup(cls.workspace.remove)
+        cls.workspace.capture()
+        cls.binary = cls.workspace.compile(2)
+
+    def arguments(self, name, steps, extra=()):
+        folder = self.workspace.folder
+        log, save = folder / f"{name}.jsonl", folder / f"{name}.safetensors"
+        return harness.training_arguments(self.workspace, log, save, steps, extra)
+
+    def test_torchrun(self):
+        """torchrun starts the binary and is its rendezvous; so does a plain environment."""
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
+                    "--nproc-per-node", 2]  # fmt: skip
+        harness.run([*torchrun, self.binary, *self.arguments("torchrun", 3)])
+        plain = harness.finish(harness.start_ranks(self.binary, 2, self.arguments("plain", 3)))
+        self.assertEqual([status for status, _ in plain], [0, 0], plain)
+        by_torchrun, by_environment = (
+            [line["loss_hex"] for line in harness.read_log(self.workspace.folder / f"{name}.jsonl")]
+            for name in ("torchrun", "plain")
+        )
+        self.assertEqual(len(by_torchrun), 3)
+        self.assertEqual(by_torchrun, by_environment)
+
+    def kill(self, communicator, victim):
+        """Kills a rank once steps are running; the other must fail soon, and say why."""
+        before = shared_memory()
+        log = self.workspace.folder / f"killed-{communicator}-{victim}.jsonl"
+        os.mkfifo(log)  # reading it follows the run step by step
+        arguments = ["--communicator", communicator, "--timeout", 10, "--data",
+                     self.workspace.data, "--init", self.workspace.weights, "--steps", 1000000,
+                     "--log", log]  # fmt: skip
+        processes = harness.start_ranks(self.binary, 2, arguments)
+        self.addCleanup(lambda: [process.kill() for process in processes])
+        with open(log) as lines:
+            for _ in range(3):
+                self.assertTrue(lines.readline(), "the run ended before its third step")
+            processes[victim].send_signal(signal.SIGKILL)
+            ends = harness.finish(processes, timeout=60)
+        status, output = ends[1 - victim]
+        self.assertGreater(status, 0, f"the surviving rank: {output}")
+        self.assertRegex(output, rf"rank {victim}\b")
+        self.assertEqual(shared_memory() - before, set(), "shared memory left behind")
+
+    def test_killed_rank_shm(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                self.kill("shm", victim)
+
+    def test_killed_rank_gloo(self):
+        self.kill("gloo", 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Step time, memory and compile time beside PyTorch FSDP2, DDP and one process, in one run.
+
+    compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-compile]
+
+Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, against FSDP2 and DDP on the same
+(gloo) and one process with 2 threads on the batches of both ranks. The contestants take turns, round
+by round; a figure is the median over all steps but the first three of each round. Nothing else
+should run on the machine: the load is printed.
+
+Memory is what the allocator hands out at the peak of a step, on both sides: arena, scratch and
+fallbacks of the compiled binary; the profiler's allocation events of FSDP2.
+"""
+
+import argparse
+import dataclasses
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "parity"))
+
+import harness  # noqa: E402
+import oracle  # noqa: E402
+from oracle import models  # noqa: E402
+
+SIZES = {
+    "tiny": models.Config("llama", dim=16, layers=3, heads=2, vocab=64, seq=8, batch=1),
+    "4m": models.Config("llama", dim=256, layers=4, heads=8, vocab=1536, seq=128, batch=4),
+    "25m": models.Config("llama", dim=512, layers=6, heads=8, vocab=6144, seq=128, batch=4),
+}
+LLAMA_8B = models.Config(
+    "llama", dim=4096, layers=32, heads=32, kv_heads=8, ffn=14336, vocab=128256, seq=2048, batch=1
+)
+RANKS = 2
+WARM_UP = 3
+
+
+class Table:
+    """What was measured, beside what it should be."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, value, goal, form="{:.3f}"):
+        verdict = "ok" if value <= goal else "MISSED"
+        self.rows.append((what, form.format(value), "<= " + form.format(goal), verdict))
+        print("  {:<58} {:>10} {:>12}  {}".format(*self.rows[-1]), flush=True)
+
+
+def binary_steps(workspace, binary, ranks, steps):
+    """Milliseconds of each step of a compiled binary."""
+    log = workspace.folder / "log.jsonl"
+    log.unlink(missing_ok=True)
+    arguments = ["--data", workspace.data, "--init", workspace.weights, "--steps", steps,
+                 "--log", log, "--quiet"]  # fmt: skip
+    if ranks == 1:
+        harness.run([binary, "--ranks", 1, *arguments])
+    else:
+        arguments += ["--communicator", "shm", "--threads", 1]
+        for status, output in harness.finish(harness.start_ranks(binary, ranks, arguments)):
+            if status:
+                raise harness.CommandFailed(output)
+    return [line["step_ms"] for line in harness.read_log(log)]
+
+
+def torch_steps(workspace, mode, steps):
+    run = workspace.oracle_run(
+        ["layers.*"], RANKS, steps=steps, mode=mode, time=True, threads=2 if mode == "single" else 1
+    )
+    [(record, _)] = oracle.execute([run])
+    return record["step_ms"]
+
+
+def measure_steps(workspace, binary, rounds, steps):
+    """Median milliseconds per contestant, in alternation."""
+    contestants = {
+        "fsdpc": lambda: binary_steps(workspace, binary, RANKS, steps),
+        "FSDP2": lambda: torch_steps(workspace, "fsdp2", steps),
+        "DDP": lambda: torch_steps(workspace, "ddp", steps),
+        "one process": lambda: torch_steps(workspace, "single", steps),
+    }
+    times = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, contestant in contestants.items():
+            times[name] += contestant()[WARM_UP:]
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def compare_size(name, options, table):
+    config = SIZES[name]
+    parameters = sum(p.numel() for p in models.build(config, "meta").parameters())
+    print(f"\n{name}: {parameters / 1e6:.2f}M parameters, {RANKS} ranks, batch per rank "
+          f"{config.batch}x{config.seq}")  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-") as folder:
+        workspace = harness.Workspace(config, samples=64, folder=folder)
+        workspace.capture()
+        binary = workspace.compile(RANKS)
+        # Tiny steps are short and scatter: take many.
+        steps = options.steps * (20 if name == "tiny" else 1)
+        median = measure_steps(workspace, binary, options.rounds, steps)
+        print("  ms per step: " + ", ".join(f"{who} {ms:.2f}" for who, ms in median.items()))
+        ours = median["fsdpc"]
+        if name == "tiny":
+            table.add("tiny: step time / FSDP2", ours / median["FSDP2"], 0.1)
+            alone = workspace.compile(1)
+            times = binary_steps(workspace, alone, 1, steps)[WARM_UP:]
+            ops = workspace.captured.read_text().count("aten.call ")
+            micros = statistics.median(times) * 1e3 / ops
+            print(f"  {ops} captured ops, {statistics.median(times):.3f} ms per step on one rank")
+            table.add("tiny: microseconds of host time per captured op", micros, 0.85)
+            return
+        table.add(f"{name}: step time / FSDP2", ours / median["FSDP2"], 0.50)
+        table.add(f"{name}: step time / DDP", ours / median["DDP"], 0.70)
+        table.add(f"{name}: step time / one process, 2 threads", ours / median["one process"], 0.92)
+        compare_memory(name, workspace, binary, table)
+
+
+def compare_memory(name, workspace, binary, table):
+    [(record, _)] = oracle.execute([workspace.oracle_run(["layers.*"], RANKS, steps=5, memory=True)])
+    memory = binary_memory(workspace, binary)
+    peak = memory["arena"] + memory["scratch"] + memory["fallback"]
+    print(f"  bytes at the peak: fsdpc {peak} {memory}, FSDP2 {record['peak_bytes']}")
+    table.add(f"{name}: peak memory of a rank / FSDP2", peak / record["peak_bytes"], 0.9)
+    table.add(f"{name}: arena / largest sum of live bytes", memory["arena"] / memory["live"], 1.02)
+
+
+def binary_memory(workspace, binary):
+    raise NotImplementedError
+
+
+def compile_time(table):
+    """Llama-3-8B from captured MLIR to an object file, on one core."""
+    print("\nLlama-3-8B, 32 layers")
+    with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-") as folder:
+        folder = pathlib.Path(folder)
+        model, captured = folder / "model.pt", folder / "captured.mlir"
+        harness.export.export(LLAMA_8B, "script", str(model), meta=True)
+        tools = harness.TOOLS
+        begin = time.perf_counter()
+        harness.run([tools / "fsdp-capture", model, *models.input_flags(LLAMA_8B),
+                     *harness.ADAMW.flags(), "-o", captured])  # fmt: skip
+        print(f"  fsdp-capture {time.perf_counter() - begin:.2f} s")
+        one_core = ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
+        scheduled = folder / "scheduled.mlirbc"
+        begin = time.perf_counter()
+        harness.run([*one_core, tools / "fsdp-opt", captured, "--emit-bytecode", "-o", scheduled,
+                     "--fsdp-pipeline=mesh=dp=8 up-to=scheduled"])  # fmt: skip
+        middle = time.perf_counter()
+        harness.run([*one_core, tools / "fsdp-compile", scheduled, "--object", "-o", folder / "o.o"])
+        end = time.perf_counter()
+        ops = captured.read_text().count("aten.call ")
+        print(f"  {ops} ops: fsdp-opt {middle - begin:.2f} s, fsdp-compile {end - middle:.2f} s")
+        table.add("Llama-3-8B: seconds from captured step to object", end - begin, 2.0)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", default="tiny,4m,25m", help="comma-separated: tiny, 4m, 25m")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=12, help="per round; the tiny model: 20 times")
+    parser.add_argument("--no-compile", action="store_true", help="leave out the compile time")
+    options = parser.parse_args()
+    sizes = options.sizes.split(",") if options.sizes else []
+    if unknown := set(sizes) - set(SIZES):
+        parser.error(f"unknown size {sorted(unknown)}, expected some of {', '.join(SIZES)}")
+    if options.steps <= WARM_UP:
+        parser.error(f"--steps {options.steps}: more than {WARM_UP} are needed")
+    print(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
+    table = Table()
+    for name in sizes:
+        compare_size(name, options, table)
+    if not options.no_compile:
+        compile_time(table)
+    print("\n| figure | measured | goal | |\n|---|---|---|---|")
+    for row in table.rows:
+        print("| " + " | ".join(row) + " |")
+
+
+if __name__ == "__main__":
+    main()
