@@ -101,6 +101,10 @@ Status SafetensorsWriter::write(size_t index, int64_t offset, const void *data, 
   return {};
 }
 
+Status SafetensorsWriter::flush() {
+  return ::fdatasync(descriptor) == 0 ? Status() : failed("syncing");
+}
+
 Status SafetensorsWriter::commit() {
   if (::fsync(descriptor) != 0)
     return failed("syncing");

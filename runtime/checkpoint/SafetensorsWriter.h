@@ -34,6 +34,8 @@ public:
 
   /// Writes bytes [offset, offset + bytes) of tensor `index`, row-major.
   Status write(size_t index, int64_t offset, const void *data, size_t bytes);
+  /// Waits until what is written so far is on disk, which keeps `commit` short.
+  Status flush();
   Status commit();
 
 private:

@@ -42,7 +42,8 @@ static Status writeGroup(const PlanView &plan, const fsdp_group &group, const st
         if (!status.ok())
           return status;
       }
-  return {};
+  // Group by group, so that the other ranks never wait for the disk longer than for one group.
+  return writer.flush();
 }
 
 static Status writeBuffers(const PlanView &plan, const std::byte *arena, SafetensorsWriter &writer,

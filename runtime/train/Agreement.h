@@ -1,0 +1,30 @@
+//===- Agreement.h - Errors that all ranks know ------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_AGREEMENT_H
+#define FSDP_RUNTIME_AGREEMENT_H
+
+#include "comm/Communicator.h"
+
+namespace fsdp::rt {
+
+/// How a rank's part of a run ended.
+struct Outcome {
+  Status status;
+  /// True: every rank has this error, and rank 0 prints it. False: found during a step or while
+  /// talking to a peer that may be gone.
+  bool known = true;
+};
+
+/// Exchanges what went wrong on each rank: fails on all ranks with the message of the lowest rank
+/// that failed, "[rank 1] ..." unless that is rank 0.
+Outcome agree(Communicator &communicator, const Status &own);
+
+/// `message` of `rank`, to be passed to Communicator::abort.
+std::string abortReason(unsigned rank, const std::string &message);
+
+/// The part of an error message that comes from another rank's abortReason; "" if none does.
+std::string relayedReason(const std::string &message);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_AGREEMENT_H

@@ -1,0 +1,107 @@
+//===- Console.cpp - What rank 0 tells a person ---------------------------===//
+
+#include "train/Console.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+using namespace fsdp::rt;
+
+/// 1234567 as "1,234,567".
+static std::string grouped(int64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto i = static_cast<int64_t>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(static_cast<size_t>(i), ",");
+  return digits;
+}
+
+static std::string mebibytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+static const char *plural(int64_t count) { return count == 1 ? "" : "s"; }
+
+Console::Console(const TrainOptions &options, const PlanView &plan, const char *backend,
+                 const RunFigures &figures)
+    : options(options), plan(plan), backend(backend), figures(figures) {}
+
+std::string Console::rate(double samplesPerSecond) const {
+  bool tokens = figures.tokensPerSample != 0;
+  double value = samplesPerSecond * static_cast<double>(tokens ? figures.tokensPerSample : 1);
+  const char *unit = tokens ? " tokens/s" : " samples/s";
+  if (!std::isfinite(value))
+    return tokens ? "- tokens/s" : "- samples/s";
+  if (value >= 1000)
+    return grouped(std::llround(value)) + unit;
+  char text[48];
+  std::snprintf(text, sizeof(text), "%.1f%s", value, unit);
+  return text;
+}
+
+void Console::begin(const std::string &weights) {
+  if (options.quiet)
+    return;
+  const fsdp_plan &tables = plan.tables();
+  std::printf("%s on %u rank%s (%s), %u thread%s each, weights from %s\n",
+              plan.string(tables.model), tables.world_size, plural(tables.world_size), backend,
+              options.threads, plural(options.threads), weights.c_str());
+  std::printf("%s step%s of %s sample%s, %s samples in %s, arena %s per rank\n",
+              grouped(figures.steps).c_str(), plural(figures.steps),
+              grouped(figures.samplesPerStep).c_str(), plural(figures.samplesPerStep),
+              grouped(figures.samplesInData).c_str(), options.data.c_str(),
+              mebibytes(tables.arena_bytes).c_str());
+  std::fflush(stdout);
+}
+
+void Console::step(const StepRecord &record, bool last) {
+  ++stepsDone;
+  totalMilliseconds += record.milliseconds;
+  if (stepsDone == 1)
+    firstMilliseconds = record.milliseconds;
+  Clock::time_point now = Clock::now();
+  if (options.quiet || (stepsDone != 1 && !last && now - lastLine < std::chrono::seconds(1)))
+    return;
+  lastLine = now;
+  int width = static_cast<int>(std::to_string(figures.steps).size());
+  std::printf("step %*lld/%lld  loss %.4f  grad norm %.4g  lr %.3g  %s\n", width,
+              static_cast<long long>(record.step), static_cast<long long>(figures.steps),
+              record.loss, record.gradientNorm, record.learningRate,
+              rate(record.samplesPerSecond).c_str());
+  std::fflush(stdout);
+}
+
+void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
+  if (options.quiet)
+    return;
+  // The first step also measures temporaries: it is told apart.
+  double mean = stepsDone > 1
+                    ? (totalMilliseconds - firstMilliseconds) / static_cast<double>(stepsDone - 1)
+                    : firstMilliseconds;
+  std::printf("%s %s step%s in %.1f s: %.3g ms per step (first %.3g ms), %s\n",
+              interrupted ? "stopped by a signal after" : "done:", grouped(stepsDone).c_str(),
+              plural(stepsDone), totalMilliseconds / 1000, mean, firstMilliseconds,
+              rate(static_cast<double>(figures.samplesPerStep) * 1000 / mean).c_str());
+  std::printf("last step, rank 0: %s allocations at planned addresses, %s by the ordinary "
+              "allocator, %s bytes copied, scratch %s\n",
+              grouped(statistics.plannedAllocations).c_str(),
+              grouped(statistics.fallbackAllocations).c_str(),
+              grouped(statistics.copiedBytes).c_str(), mebibytes(statistics.scratchBytes).c_str());
+  std::vector<std::pair<int64_t, std::string>> fallbacks;
+  for (const auto &[name, count] : statistics.fallbacksByOperator)
+    fallbacks.emplace_back(-count, name);
+  std::sort(fallbacks.begin(), fallbacks.end());
+  for (const auto &[count, name] : fallbacks)
+    std::printf("  by the ordinary allocator in %s: %s\n", name.c_str(), grouped(-count).c_str());
+  std::fflush(stdout);
+}
+
+void Console::saved(const std::string &path) {
+  if (options.quiet)
+    return;
+  std::printf("weights saved to %s\n", path.c_str());
+  std::fflush(stdout);
+}

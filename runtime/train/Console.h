@@ -1,0 +1,53 @@
+//===- Console.h - What rank 0 tells a person --------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_CONSOLE_H
+#define FSDP_RUNTIME_CONSOLE_H
+
+#include "executor/Executor.h"
+#include "plan/PlanView.h"
+#include "train/StepLog.h"
+#include "train/TrainOptions.h"
+
+#include <chrono>
+
+namespace fsdp::rt {
+
+/// What a run is about to do.
+struct RunFigures {
+  int64_t steps = 0;
+  int64_t samplesPerStep = 0;  // over all ranks
+  int64_t tokensPerSample = 0; // 0: the data are not tokens
+  int64_t samplesInData = 0;
+};
+
+/// Progress on standard output: a line for the first and the last step and at most one a second
+/// between, then a summary. Silent with --quiet.
+class Console {
+public:
+  Console(const TrainOptions &options, const PlanView &plan, const char *backend,
+          const RunFigures &figures);
+
+  void begin(const std::string &weights);
+  /// A finished step. `last`: no other follows.
+  void step(const StepRecord &record, bool last);
+  /// After the last step; `interrupted`: stopped by a signal.
+  void end(const ExecutorStatistics &statistics, bool interrupted);
+  void saved(const std::string &path);
+
+private:
+  using Clock = std::chrono::steady_clock;
+  /// "12,345 tokens/s" at that many samples per second.
+  std::string rate(double samplesPerSecond) const;
+
+  const TrainOptions &options;
+  const PlanView &plan;
+  const char *backend;
+  RunFigures figures;
+  Clock::time_point lastLine;
+  int64_t stepsDone = 0;
+  double firstMilliseconds = 0, totalMilliseconds = 0;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CONSOLE_H

@@ -1,0 +1,27 @@
+//===- Launch.h - How the ranks of a run come to be --------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_LAUNCH_H
+#define FSDP_RUNTIME_LAUNCH_H
+
+#include "comm/Rendezvous.h"
+#include "train/TrainOptions.h"
+
+namespace fsdp::rt {
+
+using GetEnvironment = std::function<const char *(const char *)>;
+
+/// Either all ranks are threads of this process ("local"), or this process is one rank of several.
+struct Launch {
+  std::string backend;           // "local", "shm" or "gloo"
+  LaunchEnvironment environment; // of this process, unless local
+};
+
+/// Decides from the flags and the environment, and compares with the number of ranks for which the
+/// plan is compiled. Errors name both values.
+Result<Launch> decideLaunch(const TrainOptions &options,
+                            const std::optional<LaunchEnvironment> &environment,
+                            const GetEnvironment &get, const PlanView &plan);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_LAUNCH_H

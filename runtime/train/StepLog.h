@@ -1,0 +1,50 @@
+//===- StepLog.h - A JSON line per step --------------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_STEPLOG_H
+#define FSDP_RUNTIME_STEPLOG_H
+
+#include "Status.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace fsdp::rt {
+
+/// What a step was, over all ranks.
+struct StepRecord {
+  int64_t step = 0; // from 1
+  double loss = 0;  // mean over ranks, summed in rank order
+  std::span<const double> rankLosses;
+  double gradientNorm = 0;
+  double learningRate = 0;
+  double milliseconds = 0;
+  double samplesPerSecond = 0;
+};
+
+/// The line, with its newline, in place of `line`: {"step", "loss", "loss_hex", "grad_norm", "lr",
+/// "step_ms", "samples_per_s"}. Numbers read back to the same bits; one that is not finite is null.
+/// loss_hex holds each rank's loss as Python's float.hex writes it.
+void formatStep(const StepRecord &record, std::string &line);
+
+/// The file of --log. Move-only.
+class StepLog {
+public:
+  StepLog() = default;
+  StepLog(StepLog &&other) noexcept;
+  StepLog &operator=(StepLog &&other) noexcept;
+  ~StepLog();
+
+  /// Creates or truncates the file. Errors name the path.
+  static Result<StepLog> open(const std::string &path);
+  /// Writes the step's line at once. Without a file: nothing.
+  Status write(const StepRecord &record);
+
+private:
+  int descriptor = -1;
+  std::string path, line;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_STEPLOG_H

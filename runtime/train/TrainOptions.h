@@ -1,0 +1,47 @@
+//===- TrainOptions.h - The command line of a training binary ----*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_TRAINOPTIONS_H
+#define FSDP_RUNTIME_TRAINOPTIONS_H
+
+#include "Status.h"
+#include "data/BatchReader.h"
+#include "plan/PlanView.h"
+#include "train/LearningRate.h"
+
+#include <optional>
+#include <string>
+
+namespace fsdp::rt {
+
+struct TrainOptions {
+  std::optional<unsigned> ranks; // threads of this process
+  std::string communicator;      // "local", "shm", "gloo"; "": chosen at launch
+  std::string data;
+  std::optional<TokenType> dataType; // set: raw tokens
+  bool shuffle = false;
+  std::string init, save, log;  // "": not given
+  std::optional<int64_t> steps; // default: one pass over the data
+  LearningRateShape schedule = LearningRateShape::Constant;
+  double learningRate = 0; // the peak
+  double minimumLearningRate = 0;
+  int64_t warmupSteps = 0;
+  uint64_t seed = 0;
+  unsigned threads = 1; // per rank
+  double timeoutSeconds = 60;
+  bool quiet = false;
+};
+
+/// What the command line asks for: a run, or a text to print.
+struct TrainCommand {
+  TrainOptions options;
+  std::optional<std::string> textToPrint; // help, version, description
+};
+
+/// Parses and checks everything that needs no file and no peer. `environmentThreads` is the value
+/// of OMP_NUM_THREADS or null. Errors are one line that names the flags and their values.
+Result<TrainCommand> parseTrainOptions(int argc, const char *const *argv, const PlanView &plan,
+                                       const char *environmentThreads);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_TRAINOPTIONS_H

@@ -1,0 +1,249 @@
+//===- TrainRank.cpp - One rank's run -------------------------------------===//
+
+#include "train/TrainRank.h"
+
+#include "checkpoint/Weights.h"
+#include "data/BatchReader.h"
+#include "device/CpuDevice.h"
+#include "executor/Executor.h"
+#include "train/Console.h"
+#include "train/StopSignals.h"
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+
+namespace {
+
+/// What the ranks tell each other after each step.
+struct StepExchange {
+  double loss, gradientSquareSum;
+  int64_t stop; // 1: this rank received a signal
+};
+
+class RankRun {
+public:
+  RankRun(const PlanView &plan, const TrainOptions &options, const char *backend,
+          Communicator &communicator)
+      : plan(plan), options(options), backend(backend), communicator(communicator),
+        isFirst(communicator.rank() == 0) {}
+
+  Outcome run();
+
+private:
+  Status openFiles();
+  Status openWeights();
+  Status checkOutputs();
+  Status makeExecutor();
+  Outcome loop();
+  Outcome exchange(const StepResults &own);
+  Status runStep(int64_t step, double learningRate, StepResults &results);
+
+  const PlanView &plan;
+  const TrainOptions &options;
+  const char *backend;
+  Communicator &communicator;
+  bool isFirst;
+
+  std::unique_ptr<BatchReader> reader;
+  std::optional<SafetensorsFile> weights;
+  StepLog log;
+  RunFigures figures;
+  LearningRateSchedule schedule;
+
+  std::byte *arena = nullptr;
+  CpuDevice device;
+  std::unique_ptr<Executor> executor;
+  std::vector<std::span<std::byte>> inputs;
+  std::vector<StepExchange> exchanged; // by rank
+  std::vector<double> losses;          // by rank
+  std::optional<Console> console;      // on rank 0
+  bool stopped = false;
+};
+
+} // namespace
+
+/// Where fsdpc leaves a model's weights: beside the binary.
+static std::string weightsBesideBinary() {
+  char path[4096];
+  ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
+  return length <= 0 ? "" : std::string(path, static_cast<size_t>(length)) + ".safetensors";
+}
+
+Status RankRun::openWeights() {
+  std::string path = options.init;
+  if (path.empty()) {
+    path = weightsBesideBinary();
+    if (path.empty() || ::access(path.c_str(), F_OK) != 0)
+      return Status::error("no initial weights: --init FILE.safetensors is not given, and there is "
+                           "no '" +
+                           path + "'");
+  }
+  Result<SafetensorsFile> file = SafetensorsFile::open(path);
+  if (!file.ok())
+    return file.status();
+  weights = std::move(*file);
+  return checkWeights(plan, *weights);
+}
+
+/// Output errors should show before the training, not after it.
+Status RankRun::checkOutputs() {
+  if (!isFirst)
+    return {};
+  if (!options.save.empty()) {
+    size_t slash = options.save.rfind('/');
+    std::string folder = slash == std::string::npos ? "." : options.save.substr(0, slash + 1);
+    if (::access(folder.c_str(), W_OK) != 0)
+      return Status::error("--save " + options.save + ": cannot write in '" + folder +
+                           "': " + std::strerror(errno));
+  }
+  if (options.log.empty())
+    return {};
+  Result<StepLog> opened = StepLog::open(options.log);
+  if (opened.ok())
+    log = std::move(*opened);
+  return opened.status();
+}
+
+Status RankRun::openFiles() {
+  Result<std::vector<InputShape>> shapes = planInputs(plan);
+  if (!shapes.ok())
+    return shapes.status();
+  DataOptions data{options.data, options.dataType, std::nullopt, communicator.rank(),
+                   communicator.size()};
+  if (options.shuffle)
+    data.shuffleSeed = options.seed;
+  Result<std::unique_ptr<BatchReader>> opened = openData(data, *shapes);
+  if (!opened.ok())
+    return opened.status();
+  reader = std::move(*opened);
+
+  figures.samplesInData = reader->samples();
+  figures.tokensPerSample = reader->tokensPerSample();
+  figures.samplesPerStep = (*shapes)[0].sizes[0] * communicator.size();
+  figures.steps = options.steps.value_or(figures.samplesInData / figures.samplesPerStep);
+  if (options.warmupSteps >= figures.steps && options.warmupSteps != 0)
+    return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
+                         " leaves nothing of the " + std::to_string(figures.steps) +
+                         " steps (--steps)");
+  schedule = {options.schedule, options.learningRate, options.minimumLearningRate,
+              options.warmupSteps, figures.steps};
+  if (Status status = openWeights(); !status.ok())
+    return status;
+  return checkOutputs();
+}
+
+Status RankRun::makeExecutor() {
+  if (Status status = loadWeights(plan, communicator.rank(), arena, *weights); !status.ok())
+    return status;
+  auto created = Executor::create(plan.tables(), device, communicator, arena);
+  if (!created.ok())
+    return created.status();
+  executor = std::move(*created);
+  for (unsigned i = 0; i < plan.tables().num_inputs; ++i)
+    inputs.push_back(executor->input(i));
+  exchanged.resize(communicator.size());
+  losses.resize(communicator.size());
+  return {};
+}
+
+Outcome RankRun::run() {
+  at::set_num_threads(static_cast<int>(options.threads));
+  if (Outcome outcome = agree(communicator, openFiles()); !outcome.status.ok())
+    return outcome;
+  Result<std::byte *> memory =
+      communicator.makeArena(static_cast<size_t>(plan.tables().arena_bytes));
+  if (!memory.ok())
+    return {memory.status(), false};
+  arena = *memory;
+  if (Outcome outcome = agree(communicator, makeExecutor()); !outcome.status.ok())
+    return outcome;
+  if (isFirst) {
+    console.emplace(options, plan, backend, figures);
+    console->begin(weights->path());
+  }
+  weights.reset();
+
+  if (Outcome outcome = loop(); !outcome.status.ok())
+    return outcome;
+  if (console)
+    console->end(executor->statistics(), stopped);
+  if (options.save.empty())
+    return {};
+  Outcome outcome = agree(communicator, saveWeights(plan, communicator, arena, options.save));
+  if (outcome.status.ok() && console)
+    console->saved(options.save);
+  return outcome;
+}
+
+Status RankRun::runStep(int64_t step, double learningRate, StepResults &results) {
+  if (Status status = reader->fill(step - 1, inputs); !status.ok())
+    return status;
+  Result<StepResults> own = executor->step({step, learningRate, options.seed});
+  if (own.ok())
+    results = *own;
+  return own.status();
+}
+
+Outcome RankRun::exchange(const StepResults &own) {
+  StepExchange mine{own.loss, own.gradientSquareSum, StopSignals::requested() ? 1 : 0};
+  return {communicator.allGather(kControlLane, &mine, exchanged.data(), sizeof(mine)), false};
+}
+
+Outcome RankRun::loop() {
+  using Clock = std::chrono::steady_clock;
+  for (int64_t step = 1; step <= figures.steps && !stopped; ++step) {
+    Clock::time_point begin = Clock::now();
+    double learningRate = schedule.at(step);
+    StepResults own;
+    if (Status status = runStep(step, learningRate, own); !status.ok())
+      return {status, false};
+    if (Outcome outcome = exchange(own); !outcome.status.ok())
+      return outcome;
+    double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+
+    double lossSum = 0, squareSum = 0;
+    for (size_t rank = 0; rank < exchanged.size(); ++rank) {
+      losses[rank] = exchanged[rank].loss;
+      lossSum += exchanged[rank].loss;
+      squareSum += exchanged[rank].gradientSquareSum;
+      // A signal during the last step stops nothing.
+      stopped |= exchanged[rank].stop != 0 && step < figures.steps;
+    }
+    if (!console)
+      continue;
+    StepRecord record{step,
+                      lossSum / static_cast<double>(losses.size()),
+                      losses,
+                      std::sqrt(squareSum),
+                      learningRate,
+                      milliseconds,
+                      static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds};
+    if (Status status = log.write(record); !status.ok())
+      return {status, false};
+    console->step(record, stopped || step == figures.steps);
+  }
+  return {};
+}
+
+Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,
+                            Communicator &communicator) {
+  Outcome outcome;
+  {
+    RankRun run(plan, options, backend, communicator);
+    try {
+      outcome = run.run();
+    } catch (const std::exception &error) {
+      outcome = {Status::error(error.what()), false};
+    }
+    // Before the executor is destroyed: its streams may be waiting for a peer.
+    if (!outcome.status.ok() && !outcome.known)
+      communicator.abort(abortReason(communicator.rank(), outcome.status.message()));
+  }
+  return outcome;
+}

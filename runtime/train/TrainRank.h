@@ -1,0 +1,19 @@
+//===- TrainRank.h - One rank's run ------------------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_TRAINRANK_H
+#define FSDP_RUNTIME_TRAINRANK_H
+
+#include "plan/PlanView.h"
+#include "train/Agreement.h"
+#include "train/TrainOptions.h"
+
+namespace fsdp::rt {
+
+/// Runs this rank from opening the data to saving the weights, on the calling thread. Whatever
+/// fails, on this rank or another, every rank returns an error; nothing throws.
+Outcome trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,
+                  Communicator &communicator);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_TRAINRANK_H
