@@ -1,0 +1,42 @@
+//===- EmitObject.h - A plan as a native object ------------------*- C++ -*-===//
+
+#ifndef FSDP_EXPORT_EMITOBJECT_H
+#define FSDP_EXPORT_EMITOBJECT_H
+
+#include "fsdp/Plan/Abi.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <string>
+
+namespace fsdp {
+
+/// The symbol under which an object or shared library holds its plan (`const fsdp_plan`).
+inline constexpr char kPlanSymbol[] = "fsdp_step_plan";
+
+struct EmitOptions {
+  /// Define `main`, which hands the plan to the runtime.
+  bool withMain = true;
+};
+
+/// The plan as a relocatable ELF object for x86-64: constant tables, the `fsdp_plan` that points to
+/// them, and `main`. Its only undefined symbol is the runtime's entry.
+llvm::Expected<llvm::SmallVector<char, 0>> emitObject(const fsdp_plan &plan,
+                                                      const EmitOptions &options);
+
+struct LinkOptions {
+  std::string linker;     // a C++ compiler driver; empty: the one that built this compiler
+  std::string runtimeDir; // folder that holds libfsdp_runtime.so
+  bool shared = false;    // a shared library instead of an executable
+};
+
+/// Links `object`, a file, with the runtime into `output`. The error holds the linker's words.
+llvm::Error linkObject(const std::string &object, const std::string &output,
+                       const LinkOptions &options);
+
+/// The folder of the runtime library that belongs to the tool at `argv0`: ../lib beside its own.
+std::string getDefaultRuntimeDir(const char *argv0);
+
+} // namespace fsdp
+
+#endif // FSDP_EXPORT_EMITOBJECT_H

@@ -1,0 +1,69 @@
+//===- GroupTable.h - The groups of a module and their layouts ---*- C++ -*-===//
+
+#ifndef FSDP_EXPORT_GROUPTABLE_H
+#define FSDP_EXPORT_GROUPTABLE_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "fsdp/Plan/GroupLayout.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace fsdp {
+
+/// A group, resolved: its parameters and where they lie. Offsets are bytes unless they say
+/// elements.
+struct GroupInfo {
+  GroupOp op;
+  unsigned index = 0; // among the module's groups
+  llvm::SmallVector<ParamOp> params;
+  mlir::Type elementType;
+  int64_t elementBytes = 0;
+  plan::GroupLayout layout;
+
+  bool isFlat() const { return layout.layout == plan::Layout::Flat; }
+  int64_t shardBytes() const { return layout.shardElements * elementBytes; }
+  int64_t gatheredBytes() const { return layout.gatheredElements() * elementBytes; }
+  mlir::RankedTensorType getParamType(unsigned param) const {
+    ParamOp op = params[param]; // accessors of operations are not const
+    return mlir::cast<mlir::RankedTensorType>(op.getType());
+  }
+  int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
+  /// Where the parameter begins in the gathered group or the group's gradients (flat layout, or one
+  /// rank, where both layouts leave parameters whole).
+  int64_t getParamBegin(unsigned param) const {
+    return layout.parameters[param].offset * elementBytes;
+  }
+  /// Where the next parameter begins, or the group ends: what lies between is padding.
+  int64_t getParamEnd(unsigned param) const {
+    return param + 1 < params.size() ? getParamBegin(param + 1) : gatheredBytes();
+  }
+};
+
+/// All groups of a sharded, scheduled or planned module, in order of declaration.
+class GroupTable {
+public:
+  /// Errors where groups are sharded over different numbers of ranks, or a parameter has no group.
+  static llvm::FailureOr<GroupTable> build(mlir::ModuleOp module);
+
+  llvm::ArrayRef<GroupInfo> getGroups() const { return groups; }
+  /// Ranks over which every group is sharded.
+  unsigned getRanks() const { return ranks; }
+  const GroupInfo &lookup(mlir::FlatSymbolRefAttr group) const {
+    return groups[groupOf.lookup(group.getAttr())];
+  }
+  /// The group of a parameter and its index there; null if the symbol is no parameter of a group.
+  std::pair<const GroupInfo *, unsigned> lookupParam(mlir::FlatSymbolRefAttr param) const;
+  bool isGroup(mlir::FlatSymbolRefAttr symbol) const { return groupOf.contains(symbol.getAttr()); }
+
+private:
+  std::vector<GroupInfo> groups;
+  llvm::DenseMap<mlir::StringAttr, unsigned> groupOf;
+  llvm::DenseMap<mlir::StringAttr, std::pair<unsigned, unsigned>> paramOf;
+  unsigned ranks = 1;
+};
+
+/// How many tensors of the shard's size the optimizer keeps between steps.
+unsigned getNumOptimizerStates(OptimizerOp optimizer);
+
+} // namespace fsdp
+
+#endif // FSDP_EXPORT_GROUPTABLE_H

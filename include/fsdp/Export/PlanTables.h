@@ -1,0 +1,67 @@
+//===- PlanTables.h - A plan in memory ---------------------------*- C++ -*-===//
+
+#ifndef FSDP_EXPORT_PLANTABLES_H
+#define FSDP_EXPORT_PLANTABLES_H
+
+#include "fsdp/Plan/Abi.h"
+
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// The tables of Abi.h and the memory that holds them.
+struct PlanTables {
+  /// What is not a table; counts and pointers are filled by `getPlan`.
+  fsdp_plan header = {};
+  std::vector<fsdp_value> values;
+  std::vector<fsdp_argument> arguments;
+  std::vector<fsdp_entry> entries;
+  std::vector<fsdp_input> inputs;
+  std::vector<fsdp_buffer> buffers;
+  std::vector<fsdp_constant> constants;
+  std::vector<fsdp_group> groups;
+  std::vector<fsdp_parameter> parameters;
+  std::vector<fsdp_piece> pieces;
+  std::vector<int64_t> integers;
+  std::string strings;
+  std::vector<unsigned char> data;
+
+  /// The plan as the runtime sees it; it points into this object and is valid while that stays
+  /// unchanged.
+  fsdp_plan getPlan() const {
+    fsdp_plan plan = header;
+    plan.abi_version = FSDP_PLAN_ABI_VERSION;
+    plan.struct_bytes = sizeof(fsdp_plan);
+    auto count = [](const auto &table) { return static_cast<uint32_t>(table.size()); };
+    plan.num_values = count(values);
+    plan.num_arguments = count(arguments);
+    plan.num_entries = count(entries);
+    plan.num_inputs = count(inputs);
+    plan.num_buffers = count(buffers);
+    plan.num_constants = count(constants);
+    plan.num_groups = count(groups);
+    plan.num_parameters = count(parameters);
+    plan.num_pieces = count(pieces);
+    plan.num_integers = count(integers);
+    plan.num_string_bytes = strings.size();
+    plan.num_data_bytes = data.size();
+    plan.values = values.data();
+    plan.arguments = arguments.data();
+    plan.entries = entries.data();
+    plan.inputs = inputs.data();
+    plan.buffers = buffers.data();
+    plan.constants = constants.data();
+    plan.groups = groups.data();
+    plan.parameters = parameters.data();
+    plan.pieces = pieces.data();
+    plan.integers = integers.data();
+    plan.strings = strings.data();
+    plan.data = data.data();
+    return plan;
+  }
+};
+
+} // namespace fsdp
+
+#endif // FSDP_EXPORT_PLANTABLES_H

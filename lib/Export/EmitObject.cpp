@@ -1,0 +1,127 @@
+//===- EmitObject.cpp - A plan as a native object -------------------------===//
+
+#include "fsdp/Export/EmitObject.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+#include <cstddef>
+
+using namespace llvm;
+
+// The tables go into the object as the bytes that they are here: host and target are one ABI.
+static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
+              sizeof(fsdp_entry) == 96 && sizeof(fsdp_input) == 8 && sizeof(fsdp_buffer) == 8 &&
+              sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
+              sizeof(fsdp_parameter) == 36 && sizeof(fsdp_group) == 56 &&
+              sizeof(fsdp_optimizer) == 56);
+// The plan itself: numbers first, then one pointer per table.
+static constexpr size_t kNumTables = 12;
+static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);
+static_assert(kNumberBytes % sizeof(void *) == 0 &&
+              sizeof(fsdp_plan) == kNumberBytes + kNumTables * sizeof(void *));
+
+namespace {
+struct Table {
+  const char *name;
+  const void *data;
+  size_t bytes;
+};
+} // namespace
+
+static Constant *getBytes(LLVMContext &context, const void *data, size_t bytes) {
+  return ConstantDataArray::getRaw(StringRef(static_cast<const char *>(data), bytes), bytes,
+                                   Type::getInt8Ty(context));
+}
+
+static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan) {
+  // In the order of the pointers in fsdp_plan.
+  const Table tables[] = {
+      {"fsdp_values", plan.values, plan.num_values * sizeof(fsdp_value)},
+      {"fsdp_arguments", plan.arguments, plan.num_arguments * sizeof(fsdp_argument)},
+      {"fsdp_entries", plan.entries, plan.num_entries * sizeof(fsdp_entry)},
+      {"fsdp_inputs", plan.inputs, plan.num_inputs * sizeof(fsdp_input)},
+      {"fsdp_buffers", plan.buffers, plan.num_buffers * sizeof(fsdp_buffer)},
+      {"fsdp_constants", plan.constants, plan.num_constants * sizeof(fsdp_constant)},
+      {"fsdp_groups", plan.groups, plan.num_groups * sizeof(fsdp_group)},
+      {"fsdp_parameters", plan.parameters, plan.num_parameters * sizeof(fsdp_parameter)},
+      {"fsdp_pieces", plan.pieces, plan.num_pieces * sizeof(fsdp_piece)},
+      {"fsdp_integers", plan.integers, plan.num_integers * sizeof(int64_t)},
+      {"fsdp_strings", plan.strings, plan.num_string_bytes},
+      {"fsdp_data", plan.data, plan.num_data_bytes}};
+  static_assert(std::size(tables) == kNumTables);
+  static_assert(offsetof(fsdp_plan, arguments) == kNumberBytes + sizeof(void *) &&
+                offsetof(fsdp_plan, entries) == kNumberBytes + 2 * sizeof(void *) &&
+                offsetof(fsdp_plan, inputs) == kNumberBytes + 3 * sizeof(void *) &&
+                offsetof(fsdp_plan, buffers) == kNumberBytes + 4 * sizeof(void *) &&
+                offsetof(fsdp_plan, constants) == kNumberBytes + 5 * sizeof(void *) &&
+                offsetof(fsdp_plan, groups) == kNumberBytes + 6 * sizeof(void *) &&
+                offsetof(fsdp_plan, parameters) == kNumberBytes + 7 * sizeof(void *) &&
+                offsetof(fsdp_plan, pieces) == kNumberBytes + 8 * sizeof(void *) &&
+                offsetof(fsdp_plan, integers) == kNumberBytes + 9 * sizeof(void *) &&
+                offsetof(fsdp_plan, strings) == kNumberBytes + 10 * sizeof(void *) &&
+                offsetof(fsdp_plan, data) == kNumberBytes + 11 * sizeof(void *));
+
+  LLVMContext &context = module.getContext();
+  SmallVector<Constant *> fields = {getBytes(context, &plan, kNumberBytes)};
+  for (const Table &table : tables) {
+    Constant *bytes = getBytes(context, table.data, table.bytes);
+    auto *global = new GlobalVariable(module, bytes->getType(), /*isConstant=*/true,
+                                      GlobalValue::InternalLinkage, bytes, table.name);
+    global->setAlignment(Align(64));
+    fields.push_back(global);
+  }
+  Constant *contents = ConstantStruct::getAnon(fields, /*Packed=*/true);
+  auto *global = new GlobalVariable(module, contents->getType(), /*isConstant=*/true,
+                                    GlobalValue::ExternalLinkage, contents, fsdp::kPlanSymbol);
+  global->setAlignment(Align(64));
+  return global;
+}
+
+/// int main(int argc, char **argv) { return fsdp_train_main(argc, argv, &fsdp_step_plan); }
+static void addMain(Module &module, GlobalVariable *plan) {
+  LLVMContext &context = module.getContext();
+  Type *i32 = Type::getInt32Ty(context), *ptr = PointerType::get(context, 0);
+  FunctionCallee run =
+      module.getOrInsertFunction("fsdp_train_main", FunctionType::get(i32, {i32, ptr, ptr}, false));
+  auto *main = Function::Create(FunctionType::get(i32, {i32, ptr}, false),
+                                GlobalValue::ExternalLinkage, "main", module);
+  IRBuilder<> builder(BasicBlock::Create(context, "", main));
+  builder.CreateRet(builder.CreateCall(run, {main->getArg(0), main->getArg(1), plan}));
+}
+
+Expected<SmallVector<char, 0>> fsdp::emitObject(const fsdp_plan &plan, const EmitOptions &options) {
+  LLVMContext context;
+  Module module("fsdp_step", context);
+  GlobalVariable *global = addPlan(module, plan);
+  if (options.withMain)
+    addMain(module, global);
+
+  InitializeNativeTarget();
+  InitializeNativeTargetAsmPrinter();
+  Triple triple("x86_64-unknown-linux-gnu");
+  std::string error;
+  const Target *target = TargetRegistry::lookupTarget(triple, error);
+  if (!target)
+    return createStringError(error);
+  // The baseline CPU of the triple: an artifact runs on every host.
+  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
+      triple, "x86-64", "", TargetOptions(), Reloc::PIC_, std::nullopt, CodeGenOptLevel::None));
+  module.setTargetTriple(triple);
+  module.setDataLayout(machine->createDataLayout());
+  module.setPICLevel(PICLevel::BigPIC);
+
+  SmallVector<char, 0> object;
+  raw_svector_ostream os(object);
+  legacy::PassManager codegen;
+  if (machine->addPassesToEmitFile(codegen, os, nullptr, CodeGenFileType::ObjectFile))
+    return createStringError("LLVM cannot emit object files for " + triple.str());
+  codegen.run(module);
+  return object;
+}

@@ -1,0 +1,73 @@
+//===- GroupTable.cpp - The groups of a module and their layouts ----------===//
+
+#include "fsdp/Export/GroupTable.h"
+
+#include "fsdp/IR/TensorLayout.h"
+#include "fsdp/Plan/ArenaPlanner.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+/// The size of the axis over which the group is sharded; its verifier has checked that there is
+/// one.
+static unsigned getGroupRanks(GroupOp group, const SymbolTable &symbols) {
+  auto mesh = symbols.lookup<MeshOp>(group.getMesh());
+  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
+    if (axis == group.getAxisAttr())
+      return size;
+  llvm_unreachable("a group's axis is an axis of its mesh");
+}
+
+FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
+  GroupTable table;
+  SymbolTable symbols(module);
+  for (auto group : module.getOps<GroupOp>()) {
+    GroupInfo info;
+    info.op = group;
+    info.index = table.groups.size();
+    std::vector<std::vector<int64_t>> shapes;
+    for (auto name : group.getParams().getAsRange<FlatSymbolRefAttr>()) {
+      auto param = symbols.lookup<ParamOp>(name.getAttr());
+      table.paramOf[name.getAttr()] = {info.index, static_cast<unsigned>(info.params.size())};
+      info.params.push_back(param);
+      shapes.push_back(cast<RankedTensorType>(param.getType()).getShape().vec());
+    }
+    if (info.params.empty())
+      return group.emitOpError("@") << group.getSymName() << " has no parameters";
+    info.elementType = info.getParamType(0).getElementType();
+    info.elementBytes = getElementBytes(info.elementType);
+    unsigned ranks = getGroupRanks(group, symbols);
+    if (table.groups.empty()) {
+      table.ranks = ranks;
+    } else if (ranks != table.ranks) {
+      GroupOp first = table.groups.front().op;
+      InFlightDiagnostic diag = group.emitOpError("@")
+                                << group.getSymName() << " is sharded over " << ranks
+                                << " ranks, but @" << first.getSymName() << " over " << table.ranks;
+      diag.attachNote(first.getLoc()) << "declared here";
+      return diag;
+    }
+    info.layout = plan::layOutGroup(group.getLayout() == Layout::Flat ? plan::Layout::Flat
+                                                                      : plan::Layout::PerParam,
+                                    shapes, ranks, plan::kArenaAlignmentBytes / info.elementBytes);
+    table.groupOf[group.getSymNameAttr()] = info.index;
+    table.groups.push_back(std::move(info));
+  }
+  for (auto param : module.getOps<ParamOp>())
+    if (!table.paramOf.contains(param.getSymNameAttr()))
+      return param.emitOpError("@") << param.getSymName() << " belongs to no group";
+  return table;
+}
+
+std::pair<const GroupInfo *, unsigned> GroupTable::lookupParam(FlatSymbolRefAttr param) const {
+  auto found = paramOf.find(param.getAttr());
+  if (found == paramOf.end())
+    return {nullptr, 0};
+  return {&groups[found->second.first], found->second.second};
+}
+
+unsigned fsdp::getNumOptimizerStates(OptimizerOp optimizer) {
+  if (optimizer.getKind() != OptimizerKind::SGD)
+    return 2;
+  return optimizer.getMomentum()->isZero() ? 0 : 1;
+}

@@ -1,0 +1,62 @@
+//===- Link.cpp - Link a step with the runtime ----------------------------===//
+
+#include "fsdp/Export/EmitObject.h"
+
+#include "BuildPaths.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+using namespace llvm;
+
+std::string fsdp::getDefaultRuntimeDir(const char *argv0) {
+  static int anchor;
+  SmallString<256> path(sys::fs::getMainExecutable(argv0, &anchor));
+  sys::path::remove_filename(path);
+  sys::path::append(path, "..", "lib");
+  sys::path::remove_dots(path, /*remove_dot_dot=*/true);
+  return std::string(path);
+}
+
+Error fsdp::linkObject(const std::string &object, const std::string &output,
+                       const LinkOptions &options) {
+  std::string linker = options.linker.empty() ? kDefaultLinker : options.linker;
+  ErrorOr<std::string> program = sys::findProgramByName(linker);
+  if (!program)
+    return createStringError("linker '" + linker + "': " + program.getError().message());
+  SmallString<256> runtime(options.runtimeDir);
+  sys::path::append(runtime, "libfsdp_runtime.so");
+  if (!sys::fs::exists(runtime))
+    return createStringError("the runtime library '" + runtime.str() +
+                             "' does not exist; build the target 'fsdp_runtime'");
+
+  // libtorch's own needs (libcudart, ...) are found through its run-time paths.
+  std::vector<std::string> arguments = {*program,
+                                        object,
+                                        "-o",
+                                        output,
+                                        "-L" + options.runtimeDir,
+                                        "-lfsdp_runtime",
+                                        "-Wl,-rpath," + options.runtimeDir,
+                                        std::string("-Wl,-rpath,") + kTorchLibraryDir,
+                                        "-Wl,--allow-shlib-undefined",
+                                        "-Wl,-z,relro,-z,now"};
+  arguments.push_back(options.shared ? "-shared" : "-pie");
+
+  SmallString<128> messages;
+  if (std::error_code code = sys::fs::createTemporaryFile("fsdp-link", "txt", messages))
+    return createStringError(code, "cannot make a temporary file for the linker's messages");
+  FileRemover remover(messages);
+  std::string problem;
+  std::optional<StringRef> redirects[] = {StringRef(""), messages.str(), messages.str()};
+  SmallVector<StringRef> views(arguments.begin(), arguments.end());
+  int code = sys::ExecuteAndWait(*program, views, std::nullopt, redirects, 0, 0, &problem);
+  if (code == 0)
+    return Error::success();
+  if (auto text = MemoryBuffer::getFile(messages))
+    problem += (*text)->getBuffer().rtrim();
+  return createStringError("'" + *program + "' failed with exit code " + Twine(code) + ": " +
+                           problem);
+}

@@ -1,0 +1,145 @@
+//===- PlanBuilder.cpp - Strings, lists and values of a plan --------------===//
+
+#include "PlanBuilder.h"
+
+#include "fsdp/IR/TensorLayout.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
+  if (element.isF32())
+    return FSDP_F32;
+  if (element.isBF16())
+    return FSDP_BF16;
+  if (element.isF16())
+    return FSDP_F16;
+  if (element.isF64())
+    return FSDP_F64;
+  auto integer = dyn_cast<IntegerType>(element);
+  if (!integer)
+    return std::nullopt;
+  if (integer.isUnsigned())
+    return integer.getWidth() == 8 ? std::optional(FSDP_U8) : std::nullopt;
+  switch (integer.getWidth()) {
+  case 1:
+    return FSDP_BOOL;
+  case 8:
+    return FSDP_I8;
+  case 16:
+    return FSDP_I16;
+  case 32:
+    return FSDP_I32;
+  case 64:
+    return FSDP_I64;
+  default:
+    return std::nullopt;
+  }
+}
+
+FailureOr<std::vector<unsigned char>> fsdp::getConstantBytes(ElementsAttr value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t elementBytes = getElementBytes(type.getElementType());
+  std::vector<unsigned char> bytes;
+  bytes.reserve(type.getNumElements() * elementBytes);
+  auto append = [&](const APInt &bits) {
+    uint64_t word = bits.getZExtValue();
+    for (int64_t i = 0; i < elementBytes; ++i)
+      bytes.push_back(static_cast<unsigned char>(word >> (8 * i)));
+  };
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
+    AsmResourceBlob *blob = resource.getRawHandle().getBlob();
+    if (!blob ||
+        blob->getData().size() != static_cast<size_t>(type.getNumElements() * elementBytes))
+      return failure();
+    return std::vector<unsigned char>(blob->getData().begin(), blob->getData().end());
+  }
+  auto dense = dyn_cast<DenseElementsAttr>(value);
+  if (!dense)
+    return failure();
+  if (isa<FloatType>(type.getElementType()))
+    for (const APFloat &element : dense.getValues<APFloat>())
+      append(element.bitcastToAPInt());
+  else
+    for (const APInt &element : dense.getValues<APInt>())
+      append(element);
+  return bytes;
+}
+
+uint32_t PlanBuilder::addString(StringRef text) {
+  if (text.empty())
+    return 0;
+  auto [entry, isNew] = stringAt.try_emplace(text, static_cast<uint32_t>(tables.strings.size()));
+  if (isNew) {
+    tables.strings.append(text.data(), text.size());
+    tables.strings.push_back('\0');
+  }
+  return entry->second;
+}
+
+uint32_t PlanBuilder::addIntegers(ArrayRef<int64_t> numbers) {
+  uint32_t first = tables.integers.size();
+  tables.integers.insert(tables.integers.end(), numbers.begin(), numbers.end());
+  return first;
+}
+
+/// The place in a file that a location names, if it does.
+static FileLineColLoc getFilePlace(Location location) {
+  return llvm::TypeSwitch<Location, FileLineColLoc>(location)
+      .Case([](FileLineColLoc place) { return place; })
+      .Case([](NameLoc name) { return getFilePlace(name.getChildLoc()); })
+      .Case([](CallSiteLoc call) { return getFilePlace(call.getCallee()); })
+      .Case([](FusedLoc fused) {
+        for (Location part : fused.getLocations())
+          if (FileLineColLoc place = getFilePlace(part))
+            return place;
+        return FileLineColLoc();
+      })
+      .Default([](Location) { return FileLineColLoc(); });
+}
+
+uint32_t PlanBuilder::addLocation(Location location) {
+  auto [entry, isNew] = locationAt.try_emplace(location, 0);
+  if (isNew)
+    if (FileLineColLoc place = getFilePlace(location))
+      entry->second =
+          addString((place.getFilename().getValue() + ":" + Twine(place.getLine())).str());
+  return entry->second;
+}
+
+uint32_t PlanBuilder::addValue(RankedTensorType type, int64_t base, StringRef name) {
+  TensorLayout layout = getTensorLayout(type);
+  auto [shape, isNew] = shapeAt.try_emplace(type, 0);
+  if (isNew) {
+    shape->second = addIntegers(type.getShape());
+    addIntegers(layout.strides);
+  }
+  fsdp_value &value = tables.values.emplace_back();
+  value.offset = base + layout.offset * getElementBytes(type.getElementType());
+  value.dtype = *getPlanDType(type.getElementType());
+  value.num_dims = type.getRank();
+  value.first_size = shape->second;
+  value.name = addString(name);
+  return tables.values.size() - 1;
+}
+
+uint32_t PlanBuilder::addStridedValue(fsdp_dtype dtype, ArrayRef<int64_t> sizes,
+                                      ArrayRef<int64_t> strides, int64_t offset, StringRef name) {
+  fsdp_value &value = tables.values.emplace_back();
+  value.offset = offset;
+  value.dtype = dtype;
+  value.num_dims = sizes.size();
+  value.first_size = addIntegers(sizes);
+  addIntegers(strides);
+  value.name = addString(name);
+  return tables.values.size() - 1;
+}
+
+fsdp_entry &PlanBuilder::addEntry(fsdp_entry_kind kind, fsdp_phase phase) {
+  fsdp_entry &entry = tables.entries.emplace_back();
+  entry.kind = kind;
+  entry.phase = phase;
+  return entry;
+}

@@ -1,0 +1,53 @@
+//===- PlanBuilder.h - Strings, lists and values of a plan -------*- C++ -*-===//
+
+#ifndef FSDP_LIB_EXPORT_PLANBUILDER_H
+#define FSDP_LIB_EXPORT_PLANBUILDER_H
+
+#include "fsdp/Export/PlanTables.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Location.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <optional>
+
+namespace fsdp {
+
+/// The plan's number for an element type; none if plans have no such type.
+std::optional<fsdp_dtype> getPlanDType(mlir::Type element);
+
+/// The elements of a constant as the runtime lays them out: row-major, a byte per bool.
+llvm::FailureOr<std::vector<unsigned char>> getConstantBytes(mlir::ElementsAttr value);
+
+/// Appends to a plan's tables; equal strings and equal shapes are stored once.
+class PlanBuilder {
+public:
+  PlanBuilder() { tables.strings.push_back('\0'); }
+
+  PlanTables tables;
+
+  uint32_t addString(llvm::StringRef text);
+  /// Index of the first integer.
+  uint32_t addIntegers(llvm::ArrayRef<int64_t> numbers);
+  /// `file:line` of where the operation came from, or "".
+  uint32_t addLocation(mlir::Location location);
+
+  /// A tensor of this type whose storage begins at arena offset `base`.
+  uint32_t addValue(mlir::RankedTensorType type, int64_t base, llvm::StringRef name);
+  /// A tensor whose first element is at arena offset `offset`; strides in elements.
+  uint32_t addStridedValue(fsdp_dtype dtype, llvm::ArrayRef<int64_t> sizes,
+                           llvm::ArrayRef<int64_t> strides, int64_t offset, llvm::StringRef name);
+
+  /// The new entry, all zero but for `kind` and `phase`; valid until the next one is added.
+  fsdp_entry &addEntry(fsdp_entry_kind kind, fsdp_phase phase);
+
+private:
+  llvm::StringMap<uint32_t> stringAt;
+  llvm::DenseMap<mlir::Type, uint32_t> shapeAt;
+  llvm::DenseMap<mlir::Location, uint32_t> locationAt;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_LIB_EXPORT_PLANBUILDER_H

@@ -1,0 +1,286 @@
+//===- PrintPlan.cpp - A plan for people ----------------------------------===//
+
+#include "fsdp/Export/LowerToPlan.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/bit.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace llvm;
+
+static StringRef getDTypeName(uint32_t dtype) {
+  switch (dtype) {
+  case FSDP_U8:
+    return "u8";
+  case FSDP_I8:
+    return "i8";
+  case FSDP_I16:
+    return "i16";
+  case FSDP_I32:
+    return "i32";
+  case FSDP_I64:
+    return "i64";
+  case FSDP_F16:
+    return "f16";
+  case FSDP_F32:
+    return "f32";
+  case FSDP_F64:
+    return "f64";
+  case FSDP_BOOL:
+    return "bool";
+  case FSDP_BF16:
+    return "bf16";
+  }
+  return "?";
+}
+
+namespace {
+
+class Printer {
+public:
+  Printer(const fsdp_plan &plan, raw_ostream &os) : plan(plan), os(os) {}
+
+  void printAll();
+
+private:
+  const char *string(uint32_t offset) const { return plan.strings + offset; }
+  ArrayRef<int64_t> integers(uint32_t first, uint32_t count) const {
+    return ArrayRef(plan.integers + first, count);
+  }
+  void printList(ArrayRef<int64_t> numbers) {
+    os << '[';
+    interleaveComma(numbers, os);
+    os << ']';
+  }
+
+  void printOptimizer();
+  void printGroup(const fsdp_group &group);
+  /// `%mm f32[2, 4] at 128`, with strides where they are not row-major.
+  void printValue(uint32_t index);
+  void printNames(ArrayRef<int64_t> values);
+  void printArgument(const fsdp_argument &argument);
+  void printEntry(const fsdp_entry &entry);
+  void printCall(const fsdp_entry &entry);
+
+  const fsdp_plan &plan;
+  raw_ostream &os;
+};
+
+} // namespace
+
+void Printer::printOptimizer() {
+  const fsdp_optimizer &optimizer = plan.optimizer;
+  static constexpr const char *names[] = {"sgd", "adam", "adamw"};
+  os << "optimizer " << names[optimizer.kind] << " lr " << optimizer.lr << " weight_decay "
+     << optimizer.weight_decay;
+  if (optimizer.kind == FSDP_SGD)
+    os << " momentum " << optimizer.momentum;
+  else
+    os << " betas [" << optimizer.beta1 << ", " << optimizer.beta2 << "] eps " << optimizer.eps;
+  os << '\n';
+}
+
+void Printer::printGroup(const fsdp_group &group) {
+  os << "group @" << string(group.name) << ' '
+     << (group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per_param") << ' '
+     << getDTypeName(group.dtype) << ", " << group.shard_elements << " elements per rank at "
+     << group.shard;
+  for (int64_t state : group.state)
+    if (state >= 0)
+      os << ", state at " << state;
+  os << '\n';
+  for (const fsdp_parameter &parameter :
+       ArrayRef(plan.parameters + group.first_parameter, group.num_parameters)) {
+    os << "  parameter " << string(parameter.name) << ' ' << getDTypeName(parameter.dtype);
+    printList(integers(parameter.first_size, parameter.num_dims));
+    for (int64_t alias : integers(parameter.first_alias, parameter.num_aliases))
+      os << " alias " << string(alias);
+    for (const fsdp_piece &piece :
+         ArrayRef(plan.pieces + parameter.first_piece, parameter.num_pieces))
+      os << ", rank " << piece.rank << " holds " << piece.first << " + " << piece.count << " at "
+         << piece.shard_offset;
+    os << '\n';
+  }
+}
+
+void Printer::printValue(uint32_t index) {
+  const fsdp_value &value = plan.values[index];
+  ArrayRef<int64_t> sizes = integers(value.first_size, value.num_dims);
+  ArrayRef<int64_t> strides = integers(value.first_size + value.num_dims, value.num_dims);
+  os << string(value.name) << ' ' << getDTypeName(value.dtype);
+  printList(sizes);
+  int64_t expected = 1;
+  bool rowMajor = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    rowMajor &= sizes[i] == 1 || strides[i] == expected;
+    expected *= sizes[i];
+  }
+  if (!rowMajor) {
+    os << " strides ";
+    printList(strides);
+  }
+  os << " at " << value.offset;
+}
+
+void Printer::printNames(ArrayRef<int64_t> values) {
+  interleaveComma(values, os, [&](int64_t value) {
+    if (value < 0)
+      os << "none";
+    else
+      os << string(plan.values[value].name);
+  });
+}
+
+void Printer::printArgument(const fsdp_argument &argument) {
+  ArrayRef<int64_t> list = integers(argument.index, argument.count);
+  switch (argument.kind) {
+  case FSDP_ARG_NONE:
+    os << "none";
+    break;
+  case FSDP_ARG_VALUE:
+    os << string(plan.values[argument.index].name);
+    break;
+  case FSDP_ARG_VALUE_LIST:
+    os << '[';
+    printNames(list);
+    os << ']';
+    break;
+  case FSDP_ARG_INT:
+    os << argument.payload.integer;
+    break;
+  case FSDP_ARG_FLOAT:
+    os << argument.payload.real;
+    break;
+  case FSDP_ARG_BOOL:
+    os << (argument.payload.integer ? "true" : "false");
+    break;
+  case FSDP_ARG_STRING:
+    os << '"' << string(argument.index) << '"';
+    break;
+  case FSDP_ARG_INT_LIST:
+    printList(list);
+    break;
+  case FSDP_ARG_FLOAT_LIST:
+    os << '[';
+    interleaveComma(list, os, [&](int64_t bits) { os << bit_cast<double>(bits); });
+    os << ']';
+    break;
+  case FSDP_ARG_BOOL_LIST:
+    os << '[';
+    interleaveComma(list, os, [&](int64_t boolean) { os << (boolean ? "true" : "false"); });
+    os << ']';
+    break;
+  case FSDP_ARG_DTYPE:
+    os << getDTypeName(argument.payload.integer);
+    break;
+  case FSDP_ARG_DEVICE:
+    os << "device";
+    break;
+  case FSDP_ARG_MEMORY_FORMAT:
+    os << "memory_format " << argument.payload.integer;
+    break;
+  case FSDP_ARG_LAYOUT:
+    os << "strided";
+    break;
+  }
+}
+
+void Printer::printCall(const fsdp_entry &entry) {
+  os << (entry.kind == FSDP_VIEW ? "view " : "call ");
+  interleaveComma(integers(entry.first_result, entry.num_results), os, [&](int64_t value) {
+    if (value < 0)
+      os << "none";
+    else
+      printValue(value);
+  });
+  os << " = " << string(entry.callee);
+  if (entry.overload)
+    os << '.' << string(entry.overload);
+  os << '(';
+  interleaveComma(ArrayRef(plan.arguments + entry.first_argument, entry.num_arguments), os,
+                  [&](const fsdp_argument &argument) { printArgument(argument); });
+  os << ") in \"" << string(entry.module) << '"';
+  if (entry.rng >= 0)
+    os << " rng " << entry.rng;
+}
+
+void Printer::printEntry(const fsdp_entry &entry) {
+  static constexpr const char *streams[] = {"compute", "gather", "reduce"};
+  os << (entry.phase == FSDP_FORWARD ? "  fwd " : "  bwd ");
+  auto group = [&] { return string(plan.groups[entry.target].name); };
+  switch (entry.kind) {
+  case FSDP_CALL:
+  case FSDP_VIEW:
+    printCall(entry);
+    break;
+  case FSDP_ALL_GATHER_START:
+    os << "all_gather.start @" << group() << " on " << streams[entry.stream] << ", handle "
+       << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source << " to "
+       << entry.destination;
+    break;
+  case FSDP_REDUCE_SCATTER_START:
+    os << "reduce_scatter.start @" << group() << " on " << streams[entry.stream] << ", handle "
+       << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype)
+       << " per rank from " << entry.source << " to " << entry.destination;
+    break;
+  case FSDP_WAIT:
+    os << "wait for handle " << entry.handle;
+    break;
+  case FSDP_RELEASE:
+    os << "release @" << group();
+    break;
+  case FSDP_COPY:
+    os << "copy ";
+    printValue(entry.source_value);
+    os << " to ";
+    printValue(entry.destination_value);
+    break;
+  case FSDP_ZERO:
+    os << "zero " << entry.bytes << " bytes at " << entry.destination;
+    break;
+  case FSDP_UPDATE:
+    os << "update @" << group() << " with " << entry.count << ' ' << getDTypeName(entry.dtype)
+       << " at " << entry.source;
+    break;
+  }
+  if (entry.location)
+    os << " loc " << string(entry.location);
+  os << '\n';
+}
+
+void Printer::printAll() {
+  os << "plan of \"" << string(plan.model) << "\", ABI " << plan.abi_version << '\n'
+     << "mesh " << string(plan.axis) << " = " << plan.world_size << '\n'
+     << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
+  printOptimizer();
+  for (const fsdp_group &group : ArrayRef(plan.groups, plan.num_groups))
+    printGroup(group);
+  for (const fsdp_input &input : ArrayRef(plan.inputs, plan.num_inputs)) {
+    os << "input ";
+    printValue(input.value);
+    os << '\n';
+  }
+  for (const fsdp_buffer &buffer : ArrayRef(plan.buffers, plan.num_buffers)) {
+    os << "buffer ";
+    printValue(buffer.value);
+    os << '\n';
+  }
+  for (const fsdp_constant &constant : ArrayRef(plan.constants, plan.num_constants)) {
+    os << "constant ";
+    printValue(constant.value);
+    os << " =";
+    for (unsigned char byte :
+         ArrayRef(plan.data + constant.first_byte, constant.bytes).take_front(64))
+      os << ' ' << hexdigit(byte >> 4, true) << hexdigit(byte & 15, true);
+    os << (constant.bytes > 64 ? " ...\n" : "\n");
+  }
+  os << "entries\n";
+  for (const fsdp_entry &entry : ArrayRef(plan.entries, plan.num_entries))
+    printEntry(entry);
+  os << "loss ";
+  printValue(plan.loss_value);
+  os << '\n';
+}
+
+void fsdp::printPlan(const fsdp_plan &plan, raw_ostream &os) { Printer(plan, os).printAll(); }
