@@ -308,8 +308,10 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   };
   if (name == getPhaseAttrName())
     return expect(isa<ModulePhaseAttr>(attribute.getValue()), "a #fsdp.module_phase");
-  if (name == getArenaAttrName())
+  if (name == getArenaAttrName() || name == getPeakAttrName())
     return expect(isa<IntegerAttr>(attribute.getValue()), "an integer (bytes)");
+  if (name == getPrefetchAttrName())
+    return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
   if (name == getModelAttrName())
     return expect(isa<StringAttr>(attribute.getValue()), "a string");
   return op->emitError("unknown attribute '") << name << "'";

@@ -29,6 +29,10 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getPhaseAttrName() { return "fsdp.phase"; }
     /// Module attribute (i64): bytes of the arena, on a planned module.
     static constexpr ::llvm::StringLiteral getArenaAttrName() { return "fsdp.arena_bytes"; }
+    /// Module attribute (`#fsdp.prefetch`): the order of gathers that the user asked for.
+    static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "fsdp.prefetch"; }
+    /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
+    static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
     /// Module attribute (string): name of the model, for people.
     static constexpr ::llvm::StringLiteral getModelAttrName() { return "fsdp.model"; }
   }];
@@ -69,6 +73,11 @@ def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "optimizer, as torch.optim n
   I32EnumCase<"AdamW", 2, "adamw">
 ]>;
 
+def Fsdp_Prefetch : Fsdp_Enum<"Prefetch", "when a gather starts before its use", [
+  I32EnumCase<"None", 0, "none">,
+  I32EnumCase<"Fsdp2", 1, "fsdp2">
+]>;
+
 class Fsdp_Attr<string name, string attrMnemonic> : AttrDef<Fsdp_Dialect, name> {
   let mnemonic = attrMnemonic;
 }
@@ -76,6 +85,12 @@ class Fsdp_Attr<string name, string attrMnemonic> : AttrDef<Fsdp_Dialect, name> 
 def Fsdp_ModulePhaseAttr : Fsdp_Attr<"ModulePhase", "module_phase"> {
   let summary = "How far a module has come";
   let parameters = (ins EnumParameter<Fsdp_ModulePhase>:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_PrefetchAttr : Fsdp_Attr<"Prefetch", "prefetch"> {
+  let summary = "When a gather starts before its use";
+  let parameters = (ins EnumParameter<Fsdp_Prefetch>:$value);
   let assemblyFormat = "`<` $value `>`";
 }
 
