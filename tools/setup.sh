@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that a fresh Debian machine needs: packages, a Python environment with torch, the build.
+# What a fresh Debian machine needs: packages, a Python environment with torch, the build.
 #
 #   tools/setup.sh
 #
@@ -31,7 +31,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || fail "this is not a Debian system; install: ${missing[*]}"
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || fail "neither root nor sudo; as root: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null || fail "no sudo; as root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   "${as_root[@]}" apt-get update -qq
@@ -58,7 +58,7 @@ else
   fi
 fi
 
-# Once configured, a build folder remembers where torch lies; another interpreter means another torch.
+# A build folder remembers where torch lies; another interpreter means another torch.
 cache=build/$preset/CMakeCache.txt
 fresh=()
 if [ -f "$cache" ] && ! grep -qxF "FSDP_PYTHON:FILEPATH=$python" "$cache"; then

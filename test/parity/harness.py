@@ -50,7 +50,8 @@ def run(command, environment=None, check=True, timeout=TIMEOUT_SECONDS):
 
 def clean_environment():
     """The environment without a launcher's variables, which would make a run part of another."""
-    launchers = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "OMPI_", "SLURM_", "PMI_")
+    launchers = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_", "OMPI_", "SLURM_",
+                 "PMI_")  # fmt: skip
     return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
 
 
@@ -172,6 +173,10 @@ def read_log(path):
     return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
 
 
+def bits(tensor):
+    return tensor.contiguous().view(-1).view(torch.uint8)
+
+
 def bitwise_difference(expected, actual):
     """None, or a sentence on the first tensor whose bits differ."""
     if set(expected) != set(actual):
@@ -179,9 +184,9 @@ def bitwise_difference(expected, actual):
     for name, tensor in expected.items():
         other = actual[name]
         if (tensor.dtype, tensor.shape) != (other.dtype, other.shape):
-            return f"{name}: {tensor.dtype}{list(tensor.shape)}, got {other.dtype}{list(other.shape)}"
-        same = tensor.contiguous().view(-1).view(torch.uint8) == other.contiguous().view(-1).view(torch.uint8)
-        if not bool(same.all()):
+            shapes = [f"{t.dtype}{list(t.shape)}" for t in (tensor, other)]
+            return f"{name}: {shapes[0]}, got {shapes[1]}"
+        if not torch.equal(bits(tensor), bits(other)):
             gap = (tensor.double() - other.double()).abs().max().item()
             return f"{name}: bits differ, by {gap:.3g} at most"
     return None

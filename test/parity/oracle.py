@@ -266,7 +266,9 @@ def execute(runs):
             path = os.path.join(folder, "results.pt")
             torch.multiprocessing.spawn(worker, (runs, store.port, path), nprocs=ranks)
             results = torch.load(path, weights_only=False)
-    return [(make_record(run, everyone), tensors) for run, (everyone, tensors) in zip(runs, results)]
+    return [
+        (make_record(run, everyone), tensors) for run, (everyone, tensors) in zip(runs, results)
+    ]
 
 
 def make_record(run, everyone):

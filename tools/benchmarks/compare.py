@@ -4,9 +4,9 @@
     compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-compile]
 
 Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, against FSDP2 and DDP on the same
-(gloo) and one process with 2 threads on the batches of both ranks. The contestants take turns, round
-by round; a figure is the median over all steps but the first three of each round. Nothing else
-should run on the machine: the load is printed.
+(gloo) and one process with 2 threads on the batches of both ranks. The contestants take turns,
+round by round; a figure is the median over all steps but the first three of each round. Nothing
+else should run on the machine: the load is printed.
 
 Memory is what the allocator hands out at the peak of a step, on both sides: arena, scratch and
 fallbacks of the compiled binary; the profiler's allocation events of FSDP2.
@@ -118,12 +118,14 @@ def compare_size(name, options, table):
             return
         table.add(f"{name}: step time / FSDP2", ours / median["FSDP2"], 0.50)
         table.add(f"{name}: step time / DDP", ours / median["DDP"], 0.70)
-        table.add(f"{name}: step time / one process, 2 threads", ours / median["one process"], 0.92)
+        single = median["one process"]
+        table.add(f"{name}: step time / one process, 2 threads", ours / single, 0.92)
         compare_memory(name, workspace, binary, table)
 
 
 def compare_memory(name, workspace, binary, table):
-    [(record, _)] = oracle.execute([workspace.oracle_run(["layers.*"], RANKS, steps=5, memory=True)])
+    run = workspace.oracle_run(["layers.*"], RANKS, steps=5, memory=True)
+    [(record, _)] = oracle.execute([run])
     memory = binary_memory(workspace, binary)
     peak = memory["arena"] + memory["scratch"] + memory["fallback"]
     print(f"  bytes at the peak: fsdpc {peak} {memory}, FSDP2 {record['peak_bytes']}")
@@ -132,7 +134,24 @@ def compare_memory(name, workspace, binary, table):
 
 
 def binary_memory(workspace, binary):
-    raise NotImplementedError
+    """Bytes of rank 0, from what the binary says of its plan and after a run."""
+
+    def figure(text, pattern):
+        value, unit = re.search(pattern + r"([0-9.]+) (bytes|[KMG]iB)", text).groups()
+        return round(float(value) * {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}[unit])
+
+    plan = harness.run([binary, "--describe"]).stdout
+    ends = harness.finish(harness.start_ranks(binary, RANKS, [
+        "--data", workspace.data, "--init", workspace.weights, "--steps", 5,
+        "--communicator", "shm", "--threads", 1]))  # fmt: skip
+    if any(status for status, _ in ends):
+        raise harness.CommandFailed("\n".join(output for _, output in ends))
+    return {
+        "arena": figure(plan, "arena: "),
+        "live": figure(plan, "largest sum of live buffers: "),
+        "scratch": figure(ends[0][1], "scratch "),
+        "fallback": figure(ends[0][1], r"by the ordinary allocator \("),
+    }
 
 
 def compile_time(table):
@@ -153,7 +172,8 @@ def compile_time(table):
         harness.run([*one_core, tools / "fsdp-opt", captured, "--emit-bytecode", "-o", scheduled,
                      "--fsdp-pipeline=mesh=dp=8 up-to=scheduled"])  # fmt: skip
         middle = time.perf_counter()
-        harness.run([*one_core, tools / "fsdp-compile", scheduled, "--object", "-o", folder / "o.o"])
+        compiler = [tools / "fsdp-compile", "--object"]
+        harness.run([*one_core, *compiler, scheduled, "-o", folder / "step.o"])
         end = time.perf_counter()
         ops = captured.read_text().count("aten.call ")
         print(f"  {ops} ops: fsdp-opt {middle - begin:.2f} s, fsdp-compile {end - middle:.2f} s")

@@ -69,7 +69,7 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """forward(tokens, targets) is the mean cross-entropy in nats; logits(tokens) is for generation."""
+    """forward is the mean cross-entropy in nats; logits are for generation."""
 
     def __init__(
         self,
