@@ -1,0 +1,258 @@
+//===- OperatorCall.cpp - One resolved operator call of a plan -------------===//
+
+#include "executor/OperatorCall.h"
+#include "executor/Random.h"
+
+#include <cstring>
+#include <optional>
+
+using namespace fsdp::rt;
+
+static constexpr size_t kScratchAlignment = 64;
+
+static size_t alignUp(size_t bytes) {
+  return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+}
+
+Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entry &entry,
+                                           std::span<const at::Tensor> tensors, std::byte *arena) {
+  Result<c10::OperatorHandle> op = findOperator(view, entry);
+  if (!op.ok())
+    return op.status();
+  OperatorCall call(*op);
+  call.entry = &entry;
+  const std::vector<c10::Argument> &returns = op->schema().returns();
+  call.returnsList = returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType;
+  if (!call.returnsList && entry.num_results > returns.size())
+    return Status::error(view.describeEntry(entry) + ": " + std::to_string(entry.num_results) +
+                         " results, the operator has " + std::to_string(returns.size()));
+  Result<std::vector<c10::IValue>> arguments = bindArguments(view, entry, *op, tensors);
+  if (!arguments.ok())
+    return arguments.status();
+  call.arguments = std::move(*arguments);
+  std::span<const int64_t> values = view.results(entry);
+  for (uint32_t slot = 0; slot < values.size(); ++slot) {
+    if (values[slot] < 0)
+      continue;
+    const fsdp_value &value = view.values()[values[slot]];
+    if (view.isUndefined(value))
+      continue;
+    size_t bytes = static_cast<size_t>(view.spanBytes(value));
+    call.results.push_back({slot, static_cast<uint32_t>(values[slot]), view.numElements(value),
+                            bytes, bytes ? arena + value.offset : nullptr});
+  }
+  return call;
+}
+
+void OperatorCall::invoke(CallContext &context) {
+  context.stack.assign(arguments.begin(), arguments.end());
+  if (entry->rng < 0) {
+    op.callBoxed(context.stack);
+    return;
+  }
+  // The generator is one per process and ranks may be threads.
+  RandomDraw draw(context.inputs.seed, context.inputs.step, context.rank, entry->rng);
+  op.callBoxed(context.stack);
+}
+
+at::Tensor OperatorCall::resultOf(const CallContext &context, const PlannedResult &result) const {
+  const c10::IValue &returned = context.stack[returnsList ? 0 : result.slot];
+  if (returnsList) {
+    std::vector<at::Tensor> list = returned.toTensorVector();
+    return result.slot < list.size() ? list[result.slot] : at::Tensor();
+  }
+  return returned.isTensor() ? returned.toTensor() : at::Tensor();
+}
+
+/// True if the layouts address the same elements: strides matter where there is more than one.
+static bool sameLayout(const at::Tensor &tensor, std::span<const int64_t> sizes,
+                       std::span<const int64_t> strides) {
+  if (!tensor.sizes().equals(at::IntArrayRef(sizes.data(), sizes.size())))
+    return false;
+  if (tensor.numel() == 0)
+    return true;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1 && tensor.stride(static_cast<int64_t>(i)) != strides[i])
+      return false;
+  return true;
+}
+
+Status OperatorCall::check(const CallContext &context, const PlannedResult &result,
+                           const at::Tensor &actual) const {
+  const PlanView &view = context.view;
+  const fsdp_value &value = view.values()[result.value];
+  std::string where =
+      view.describeEntry(*entry) + ": result " + std::to_string(result.slot) + " is ";
+  std::string expected = ", the plan says " + view.describeValue(value);
+  if (!actual.defined())
+    return Status::error(where + "undefined" + expected);
+  if (static_cast<uint32_t>(actual.scalar_type()) == value.dtype &&
+      sameLayout(actual, view.sizes(value), view.strides(value)))
+    return Status();
+  return Status::error(where +
+                       describeTensor(static_cast<uint32_t>(actual.scalar_type()),
+                                      {actual.sizes().data(), actual.sizes().size()},
+                                      {actual.strides().data(), actual.strides().size()}) +
+                       expected);
+}
+
+Status OperatorCall::checkView(CallContext &context) const {
+  // Offsets of as_strided count from the beginning of a storage, which values here do not have.
+  for (const c10::Argument &place : op.schema().arguments())
+    if (place.name() == "storage_offset")
+      return Status();
+  context.stack.assign(arguments.begin(), arguments.end());
+  op.callBoxed(context.stack);
+  for (const PlannedResult &result : results) {
+    at::Tensor actual = resultOf(context, result);
+    if (Status status = check(context, result, actual); !status.ok())
+      return status;
+    if (result.elements != 0 && actual.const_data_ptr() != result.address)
+      return Status::error(
+          context.view.describeEntry(*entry) + ": the view begins " +
+          std::to_string(static_cast<const std::byte *>(actual.const_data_ptr()) - result.address) +
+          " bytes after its place in the plan, " +
+          context.view.describeValue(context.view.values()[result.value]));
+  }
+  context.stack.clear();
+  return Status();
+}
+
+Status OperatorCall::measure(CallContext &context) {
+  OperatorAllocations &recorder = context.allocations;
+  struct Recording {
+    OperatorAllocations &recorder;
+    explicit Recording(OperatorAllocations &recorder) : recorder(recorder) {
+      recorder.beginRecording();
+    }
+    ~Recording() { recorder.end(); }
+  };
+  int64_t before = recorder.fallbacks;
+  /// Where an allocation that holds results belongs, if they agree on it.
+  struct Place {
+    std::byte *base = nullptr;
+    size_t bytes = 0; // reserved there, as far as the results tell
+    bool consistent = true;
+  };
+  std::vector<std::optional<Place>> places;
+  {
+    Recording recording(recorder);
+    invoke(context);
+    places.resize(recorder.recorded().size());
+    for (const PlannedResult &result : results) {
+      at::Tensor actual = resultOf(context, result);
+      if (Status status = check(context, result, actual); !status.ok())
+        return status;
+      if (result.elements == 0)
+        continue;
+      const auto *data = static_cast<const std::byte *>(actual.const_data_ptr());
+      const auto *storage = static_cast<const std::byte *>(actual.storage().data());
+      for (size_t i = places.size(); i-- > 0;) {
+        const RecordedAllocation &allocation = recorder.recorded()[i];
+        if (allocation.address != storage || allocation.freed)
+          continue;
+        size_t offset = static_cast<size_t>(data - storage);
+        Place place{result.address - offset, offset + result.spanBytes, true};
+        if (places[i]) {
+          place.consistent = places[i]->consistent && places[i]->base == place.base;
+          place.bytes = std::max(place.bytes, places[i]->bytes);
+        } else {
+          // The bytes before the first result need a first result that begins there.
+          place.consistent = offset == 0;
+        }
+        places[i] = place;
+        break;
+      }
+    }
+    if (Status status = moveToPlace(context); !status.ok())
+      return status;
+    context.stack.clear();
+  }
+  noteFallbacks(context, recorder.fallbacks - before);
+
+  for (size_t i = 0; i < places.size(); ++i) {
+    const RecordedAllocation &allocation = recorder.recorded()[i];
+    PlannedAllocation planned{allocation.bytes, nullptr};
+    // What the operator keeps for itself is none of the plan's memory.
+    if (allocation.freed) {
+      if (places[i] && places[i]->consistent && allocation.bytes <= places[i]->bytes) {
+        planned.address = places[i]->base;
+      } else {
+        temporaries.emplace_back(i, scratchSize);
+        scratchSize += alignUp(allocation.bytes);
+      }
+    }
+    allocations.push_back(planned);
+  }
+  return Status();
+}
+
+void OperatorCall::placeTemporaries(std::byte *scratch) {
+  for (auto [index, offset] : temporaries)
+    allocations[index].address = scratch + offset;
+}
+
+bool OperatorCall::isPlaced(const CallContext &context, const PlannedResult &result) const {
+  const c10::IValue &returned = context.stack[result.slot];
+  if (!returned.isTensor())
+    return false;
+  const at::TensorImpl *tensor = returned.unsafeToTensorImpl();
+  return tensor->numel() == result.elements && tensor->data() == result.address;
+}
+
+Status OperatorCall::run(CallContext &context) {
+  int64_t fallbacks = context.allocations.fallbacks;
+  int64_t elsewhere = context.countOtherThreads ? allocationsByOtherThreads() : 0;
+  struct Serving {
+    OperatorAllocations &allocations;
+    ~Serving() { allocations.end(); }
+  };
+  bool placed = !returnsList;
+  {
+    context.allocations.beginPlanned(allocations);
+    Serving serving{context.allocations};
+    invoke(context);
+  }
+  if (context.countOtherThreads)
+    context.allocations.fallbacks += allocationsByOtherThreads() - elsewhere;
+  if (context.allocations.fallbacks != fallbacks)
+    noteFallbacks(context, context.allocations.fallbacks - fallbacks);
+  for (const PlannedResult &result : results)
+    placed = placed && isPlaced(context, result);
+  Status status = placed ? Status() : moveToPlace(context);
+  context.stack.clear();
+  return status;
+}
+
+Status OperatorCall::moveToPlace(CallContext &context) const {
+  std::vector<std::pair<const PlannedResult *, at::Tensor>> misplaced;
+  for (const PlannedResult &result : results) {
+    at::Tensor actual = resultOf(context, result);
+    if (!actual.defined() || actual.numel() != result.elements)
+      return Status::error(context.view.describeEntry(*entry) + ": result " +
+                           std::to_string(result.slot) + " has " +
+                           std::to_string(actual.defined() ? actual.numel() : 0) +
+                           " elements, the plan says " + std::to_string(result.elements));
+    if (result.elements != 0 && actual.const_data_ptr() != result.address)
+      misplaced.emplace_back(&result, std::move(actual));
+  }
+  // A result may lie in the place of another one: take all away before any is put.
+  std::vector<std::vector<std::byte>> taken;
+  if (misplaced.size() > 1)
+    for (auto &[result, tensor] : misplaced) {
+      const auto *bytes = static_cast<const std::byte *>(tensor.const_data_ptr());
+      taken.emplace_back(bytes, bytes + result->spanBytes);
+    }
+  for (size_t i = 0; i < misplaced.size(); ++i) {
+    auto &[result, tensor] = misplaced[i];
+    const void *source = taken.empty() ? tensor.const_data_ptr() : taken[i].data();
+    std::memmove(result->address, source, result->spanBytes);
+    context.statistics.copiedBytes += static_cast<int64_t>(result->spanBytes);
+  }
+  return Status();
+}
+
+void OperatorCall::noteFallbacks(CallContext &context, int64_t count) const {
+  if (count)
+    context.statistics.fallbacksByOperator[context.view.string(entry->callee)] += count;
+}

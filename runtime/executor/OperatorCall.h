@@ -1,0 +1,82 @@
+//===- OperatorCall.h - One resolved operator call of a plan ----*- C++ -*-===//
+//
+// The arguments of a call are tensors at fixed addresses, so the argument stack is built once. In
+// the first step the call is measured: it allocates as it likes, its results are compared with the
+// plan and copied to their places, and its allocations are sorted into results and temporaries.
+// From then on results are allocated at their places and temporaries in a scratch area.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_OPERATORCALL_H
+#define FSDP_RUNTIME_OPERATORCALL_H
+
+#include "executor/Arguments.h"
+#include "executor/Executor.h"
+#include "executor/PlacementAllocator.h"
+
+namespace fsdp::rt {
+
+/// What the calls of an executor share while a step runs.
+struct CallContext {
+  const PlanView &view;
+  ExecutorStatistics &statistics;
+  unsigned rank = 0;
+  /// Operators may allocate on helper threads: count those allocations too.
+  bool countOtherThreads = false;
+
+  StepInputs inputs = {};
+  OperatorAllocations allocations = {};
+  std::vector<c10::IValue> stack = {};
+};
+
+class OperatorCall {
+public:
+  /// Resolves the call (or view) `entry`; `tensors` are the plan's values, in memory at `arena`.
+  static Result<OperatorCall> resolve(const PlanView &view, const fsdp_entry &entry,
+                                      std::span<const at::Tensor> tensors, std::byte *arena);
+
+  /// For a view: makes it of its argument and checks that it is where the plan says.
+  Status checkView(CallContext &context) const;
+  /// Runs the call for the first time.
+  Status measure(CallContext &context);
+  /// Bytes for the temporaries of the call, known once it is measured.
+  size_t scratchBytes() const { return scratchSize; }
+  /// Places the temporaries at `scratch`, 64-byte aligned; calls may share it.
+  void placeTemporaries(std::byte *scratch);
+  /// Runs the measured call. May throw what the operator throws.
+  Status run(CallContext &context);
+
+private:
+  explicit OperatorCall(c10::OperatorHandle op) : op(op) {}
+
+  /// Result `slot` of the schema (element of the list, if it returns one) at its planned place.
+  struct PlannedResult {
+    uint32_t slot;
+    uint32_t value;
+    int64_t elements;
+    size_t spanBytes;
+    std::byte *address; // null: no elements
+  };
+
+  void invoke(CallContext &context);
+  at::Tensor resultOf(const CallContext &context, const PlannedResult &result) const;
+  Status check(const CallContext &context, const PlannedResult &result,
+               const at::Tensor &actual) const;
+  bool isPlaced(const CallContext &context, const PlannedResult &result) const;
+  Status moveToPlace(CallContext &context) const;
+  void noteFallbacks(CallContext &context, int64_t count) const;
+
+  c10::OperatorHandle op;
+  const fsdp_entry *entry = nullptr;
+  bool returnsList = false;
+  std::vector<c10::IValue> arguments;
+  std::vector<PlannedResult> results;
+
+  std::vector<PlannedAllocation> allocations;
+  std::vector<std::pair<size_t, size_t>> temporaries; // index in `allocations`, offset in scratch
+  size_t scratchSize = 0;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_OPERATORCALL_H

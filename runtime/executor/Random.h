@@ -1,0 +1,23 @@
+//===- Random.h - Numbers of a random operator -------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_RANDOM_H
+#define FSDP_RUNTIME_RANDOM_H
+
+#include <cstdint>
+#include <mutex>
+
+namespace fsdp::rt {
+
+/// Seeds torch's default CPU generator from all that determines a draw, and keeps other threads
+/// from drawing for the life of the object. The same four numbers give the same draw.
+class RandomDraw {
+public:
+  RandomDraw(uint64_t seed, int64_t step, unsigned rank, int64_t position);
+
+private:
+  std::unique_lock<std::mutex> lock;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_RANDOM_H
