@@ -1,0 +1,168 @@
+#include "data/BatchReader.h"
+#include "Files.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+
+namespace {
+
+template <typename T> std::span<std::byte> bytesOf(std::vector<T> &values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+const std::vector<InputShape> kTokenInputs{{"tokens", FSDP_I64, {2, 3}},
+                                           {"targets", FSDP_I64, {2, 3}}};
+
+/// Opens raw tokens 0, 1, ..., `count` - 1 of type T.
+template <typename T>
+Result<std::unique_ptr<BatchReader>> openCounting(const Folder &folder, TokenType type, int count,
+                                                  const std::vector<InputShape> &inputs,
+                                                  unsigned rank = 0, unsigned ranks = 1) {
+  std::vector<T> tokens;
+  for (int i = 0; i < count; ++i)
+    tokens.push_back(static_cast<T>(i));
+  return openData({folder.write("tokens.bin", rawBytes(tokens)), type, {}, rank, ranks}, inputs);
+}
+
+std::string message(const Result<std::unique_ptr<BatchReader>> &reader) {
+  return reader.status().message();
+}
+
+} // namespace
+
+template <typename T> static void expectWindows(TokenType type) {
+  Folder folder;
+  auto reader = openCounting<T>(folder, type, 20, kTokenInputs);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  EXPECT_EQ((*reader)->samples(), 6); // 19 / 3: the last token is only a target
+  EXPECT_EQ((*reader)->tokensPerSample(), 3);
+  std::vector<int64_t> tokens(6), targets(6);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens), bytesOf(targets)};
+  ASSERT_TRUE((*reader)->fill(1, inputs).ok());
+  EXPECT_EQ(tokens, (std::vector<int64_t>{6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(targets, (std::vector<int64_t>{7, 8, 9, 10, 11, 12}));
+}
+
+TEST(TokenReader, CutsWindowsOfEveryType) {
+  expectWindows<uint8_t>(TokenType::U8);
+  expectWindows<uint16_t>(TokenType::U16);
+  expectWindows<int32_t>(TokenType::I32);
+  expectWindows<int64_t>(TokenType::I64);
+}
+
+TEST(TokenReader, WrapsAtTheEndOfTheFile) {
+  Folder folder;
+  auto reader = openCounting<uint8_t>(folder, TokenType::U8, 10, kTokenInputs); // 3 samples
+  std::vector<int64_t> tokens(6), targets(6);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens), bytesOf(targets)};
+  ASSERT_TRUE((*reader)->fill(1, inputs).ok());
+  EXPECT_EQ(tokens, (std::vector<int64_t>{6, 7, 8, 0, 1, 2}));
+}
+
+TEST(TokenReader, SingleInputNeedsNoTarget) {
+  Folder folder;
+  auto reader =
+      openCounting<uint8_t>(folder, TokenType::U8, 6, {{"tokens", FSDP_I32, {2, 3}}}, 0, 1);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  std::vector<int32_t> tokens(6);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens)};
+  ASSERT_TRUE((*reader)->fill(0, inputs).ok());
+  EXPECT_EQ(tokens, (std::vector<int32_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(TokenReader, NamesATokenThatDoesNotFit) {
+  Folder folder;
+  std::vector<int64_t> file{1, 2, int64_t{1} << 40};
+  auto reader = openData({folder.write("t.bin", rawBytes(file)), TokenType::I64, {}, 0, 1},
+                         {{"tokens", FSDP_I32, {1, 3}}});
+  std::vector<int32_t> tokens(3);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens)};
+  Status status = (*reader)->fill(0, inputs);
+  EXPECT_NE(status.message().find("token 2 does not fit"), std::string::npos) << status.message();
+}
+
+TEST(TokenReader, RefusesTooFewSamplesWithBothNumbers) {
+  Folder folder;
+  auto reader = openCounting<uint8_t>(folder, TokenType::U8, 10, kTokenInputs, 0, 2);
+  EXPECT_NE(message(reader).find("has 3 samples"), std::string::npos) << message(reader);
+  EXPECT_NE(message(reader).find("needs 4"), std::string::npos) << message(reader);
+}
+
+TEST(TokenReader, RefusesPartialTokensAndShortFiles) {
+  Folder folder;
+  auto odd = openData({folder.write("odd.bin", "abc"), TokenType::U16, {}, 0, 1}, kTokenInputs);
+  EXPECT_NE(message(odd).find("3 bytes, not a multiple of the 2"), std::string::npos);
+  auto empty = openData({folder.write("empty.bin", ""), TokenType::U8, {}, 0, 1}, kTokenInputs);
+  EXPECT_NE(message(empty).find("has 0 tokens, but one window takes 4"), std::string::npos)
+      << message(empty);
+}
+
+TEST(TokenReader, RefusesInputsThatAreNotTokens) {
+  Folder folder;
+  std::string file = folder.write("t.bin", "0123456789");
+  for (const std::vector<InputShape> &inputs :
+       {std::vector<InputShape>{{"x", FSDP_F32, {2, 3}}},
+        std::vector<InputShape>{{"x", FSDP_I64, {2}}},
+        std::vector<InputShape>{{"x", FSDP_I64, {2, 3}}, {"y", FSDP_I64, {2, 4}}},
+        std::vector<InputShape>{
+            {"x", FSDP_I64, {2, 3}}, {"y", FSDP_I64, {2, 3}}, {"z", FSDP_I64, {2, 3}}}}) {
+    auto reader = openData({file, TokenType::U8, {}, 0, 1}, inputs);
+    EXPECT_NE(message(reader).find("use a safetensors file"), std::string::npos) << message(reader);
+  }
+}
+
+namespace {
+
+const std::vector<InputShape> kTensorInputs{{"x", FSDP_F32, {2, 2}}, {"y", FSDP_I64, {2}}};
+
+std::string tensorFile(const std::string &x = R"("F32","shape":[4,2])",
+                       const std::string &y = R"("I64","shape":[4])") {
+  std::string header = R"({"x":{"dtype":)" + x + R"(,"data_offsets":[0,32]},"y":{"dtype":)" + y +
+                       R"(,"data_offsets":[32,64]}})";
+  return safetensorsBytes(header, rawBytes<float>({0, 1, 2, 3, 4, 5, 6, 7}) +
+                                      rawBytes<int64_t>({10, 11, 12, 13}));
+}
+
+Result<std::unique_ptr<BatchReader>> openTensorFile(const Folder &folder, const std::string &bytes,
+                                                    const std::vector<InputShape> &inputs) {
+  return openData({folder.write("data.safetensors", bytes), {}, {}, 0, 1}, inputs);
+}
+
+} // namespace
+
+TEST(TensorReader, ReadsSamplesInOrder) {
+  Folder folder;
+  auto reader = openTensorFile(folder, tensorFile(), kTensorInputs);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  EXPECT_EQ((*reader)->samples(), 4);
+  EXPECT_EQ((*reader)->tokensPerSample(), 0);
+  std::vector<float> x(4);
+  std::vector<int64_t> y(2);
+  std::vector<std::span<std::byte>> inputs{bytesOf(x), bytesOf(y)};
+  ASSERT_TRUE((*reader)->fill(1, inputs).ok());
+  EXPECT_EQ(x, (std::vector<float>{4, 5, 6, 7}));
+  EXPECT_EQ(y, (std::vector<int64_t>{12, 13}));
+  ASSERT_TRUE((*reader)->fill(2, inputs).ok());
+  EXPECT_EQ(y, (std::vector<int64_t>{10, 11}));
+}
+
+TEST(TensorReader, RefusesWhatDoesNotMatchWithBothValues) {
+  Folder folder;
+  auto refused = [&](const std::string &bytes, const std::vector<InputShape> &inputs,
+                     const std::vector<std::string> &words) {
+    auto reader = openTensorFile(folder, bytes, inputs);
+    for (const std::string &word : words)
+      EXPECT_NE(message(reader).find(word), std::string::npos) << message(reader);
+  };
+  refused(tensorFile(R"("I32","shape":[4,2])"), kTensorInputs, {"'x'", "I32[4,2]", "F32[2,2]"});
+  refused(tensorFile(R"("F32","shape":[2,4])"), kTensorInputs, {"'x'", "F32[2,4]", "F32[2,2]"});
+  refused(tensorFile(R"("F32","shape":[8])"), kTensorInputs, {"'x'", "F32[8]", "F32[2,2]"});
+  refused(tensorFile(R"("F32","shape":[4,2])", R"("I64","shape":[2,2])"),
+          {kTensorInputs[0], {"y", FSDP_I64, {2, 2}}}, {"4 samples of 'x'", "2 of 'y'"});
+  refused(tensorFile(), {{"z", FSDP_F32, {2, 2}}}, {"no tensor 'z'"});
+  refused(tensorFile(), {kTensorInputs[0]}, {"holds 'y'"});
+  refused(tensorFile(), {{"x", FSDP_F32, {5, 2}}, {"y", FSDP_I64, {5}}},
+          {"has 4 samples", "needs 5"});
+}

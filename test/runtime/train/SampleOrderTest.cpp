@@ -1,0 +1,64 @@
+#include "data/SampleOrder.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+using namespace fsdp::rt;
+
+TEST(SampleOrder, RanksReadConsecutiveBlocksAndWrap) {
+  // 2 ranks, 3 samples each, 10 samples: step 1 begins at position 6 and wraps after sample 9.
+  SampleOrder first(10, 3, 0, 2, std::nullopt), second(10, 3, 1, 2, std::nullopt);
+  std::vector<int64_t> read;
+  for (int64_t step = 0; step < 2; ++step)
+    for (SampleOrder *order : {&first, &second})
+      for (int64_t i = 0; i < 3; ++i)
+        read.push_back(order->sample(step, i));
+  EXPECT_EQ(read, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1}));
+}
+
+TEST(SampleOrder, ShuffledPassesSeeEverySampleOnceAndDiffer) {
+  SampleOrder order(10, 5, 0, 1, 7);
+  std::vector<std::vector<int64_t>> passes(2);
+  for (int64_t step = 0; step < 4; ++step)
+    for (int64_t i = 0; i < 5; ++i)
+      passes[static_cast<size_t>(step / 2)].push_back(order.sample(step, i));
+  EXPECT_NE(passes[0], passes[1]);
+  for (std::vector<int64_t> &pass : passes) {
+    std::sort(pass.begin(), pass.end());
+    EXPECT_EQ(pass, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  }
+}
+
+TEST(SampleOrder, ShuffledRanksShareOneOrder) {
+  SampleOrder alone(100, 4, 0, 1, 3), first(100, 2, 0, 2, 3), second(100, 2, 1, 2, 3);
+  for (int64_t step = 0; step < 60; ++step)
+    for (int64_t i = 0; i < 4; ++i)
+      EXPECT_EQ(alone.sample(step, i), (i < 2 ? first : second).sample(step, i % 2));
+}
+
+TEST(Permutation, IsBijectiveForEverySize) {
+  for (uint64_t size = 1; size < 300; ++size) {
+    Permutation permutation(size, size * 31);
+    std::vector<bool> seen(size);
+    for (uint64_t i = 0; i < size; ++i) {
+      uint64_t image = permutation(i);
+      ASSERT_LT(image, size);
+      ASSERT_FALSE(seen[image]) << size << " " << i;
+      seen[image] = true;
+    }
+  }
+}
+
+TEST(Permutation, DependsOnTheSeedAlone) {
+  Permutation a(1000, 1), again(1000, 1), b(1000, 2);
+  unsigned equal = 0, fixed = 0;
+  for (uint64_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(a(i), again(i));
+    equal += a(i) == b(i);
+    fixed += a(i) == i;
+  }
+  // Two random permutations agree in one place on average.
+  EXPECT_LT(equal, 10u);
+  EXPECT_LT(fixed, 10u);
+}
