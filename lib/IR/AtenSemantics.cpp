@@ -36,5 +36,10 @@ Semantics fsdp::aten::lookupSemantics(llvm::StringRef baseName) {
                                            "randperm",
                                            "rrelu_with_noise_functional",
                                            "uniform"};
-  return {.isView = views.contains(baseName), .isRandom = random.contains(baseName)};
+  static const llvm::StringSet<> cuts = {"detach",    "empty_like", "full_like", "new_empty",
+                                         "new_full",  "new_ones",   "new_zeros", "ones_like",
+                                         "rand_like", "randn_like", "zeros_like"};
+  return {.isView = views.contains(baseName),
+          .isRandom = random.contains(baseName),
+          .cutsGradient = cuts.contains(baseName)};
 }

@@ -6,6 +6,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -135,6 +136,19 @@ LogicalResult MeshOp::verify() {
       return emitOpError("has two axes '") << name << "'";
   }
   return success();
+}
+
+bool GroupOp::isRoot() {
+  return getModules().size() == 1 && cast<StringAttr>(getModules()[0]).getValue().empty();
+}
+
+std::string GroupOp::getModuleName() {
+  if (isRoot())
+    return "root";
+  return llvm::join(
+      llvm::map_range(getModules().getAsRange<StringAttr>(),
+                      [](StringAttr module) { return module.getValue(); }),
+      ", ");
 }
 
 LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {

@@ -13,6 +13,8 @@ struct Semantics {
   bool isView = false;
   /// The operator draws random numbers.
   bool isRandom = false;
+  /// No result needs a gradient, whatever the operands need.
+  bool cutsGradient = false;
 };
 
 /// The semantics of the operator with this base name (`mm` of `mm.default`); an operator that the

@@ -120,6 +120,13 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     $sym_name $params `of` $modules `over` $mesh $axis $layout
     `reshard_after_forward` $reshard_after_forward (`at` $offsets^)? attr-dict
   }];
+  let extraClassDeclaration = [{
+    /// True if the group serves the root module.
+    bool isRoot();
+
+    /// The name that people and FSDP2 know it by: "root", or the modules' paths.
+    std::string getModuleName();
+  }];
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,0 +1,55 @@
+//===- Step.h - The declarations and the function of one step ---*- C++ -*-===//
+
+#ifndef FSDP_ANALYSIS_STEP_H
+#define FSDP_ANALYSIS_STEP_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace fsdp {
+
+/// A parameter's place: which group, and where in it.
+struct GroupMember {
+  unsigned group;
+  unsigned position;
+};
+
+/// What a module declares, collected once, in program order. Every pass begins with one.
+struct Step {
+  mlir::ModuleOp module;
+  mlir::func::FuncOp function;
+  OptimizerOp optimizer;
+  MeshOp mesh; // null before grouping
+  llvm::SmallVector<ParamOp> params;
+  llvm::SmallVector<GroupOp> groups; // the root group is last
+  llvm::DenseMap<mlir::StringAttr, ParamOp> paramByName;
+  llvm::DenseMap<mlir::StringAttr, unsigned> groupByName;
+  llvm::DenseMap<mlir::StringAttr, GroupMember> memberByParam;
+
+  /// Collects the declarations of `module`. Diagnoses a step without a function of one block, more
+  /// than one function, mesh or optimizer, and a parameter in two groups.
+  static mlir::FailureOr<Step> collect(mlir::ModuleOp module);
+
+  mlir::Block &getBody() { return function.getBody().front(); }
+
+  /// Ranks over which the groups are sharded; 1 without a mesh.
+  int64_t getRanks();
+
+  /// The group's parameters, in the group's order.
+  llvm::SmallVector<ParamOp> getParams(GroupOp group);
+};
+
+/// The module's phase; captured if it has no attribute.
+ModulePhase getPhase(mlir::ModuleOp module);
+void setPhase(mlir::ModuleOp module, ModulePhase phase);
+
+/// Diagnoses a module that is in another phase than `pass` takes.
+mlir::LogicalResult expectPhase(mlir::ModuleOp module, llvm::StringRef pass,
+                                llvm::ArrayRef<ModulePhase> phases);
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_STEP_H

@@ -1,0 +1,37 @@
+//===- Grouping.h - Which parameters travel together ------------*- C++ -*-===//
+
+#ifndef FSDP_CONFIG_GROUPING_H
+#define FSDP_CONFIG_GROUPING_H
+
+#include "fsdp/Config/ShardingConfig.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace fsdp {
+
+/// A parameter under all of its qualified names; the first is its own, the others are aliases.
+struct NamedParam {
+  std::vector<std::string> names;
+};
+
+/// One call of fully_shard.
+struct ParamGroup {
+  std::vector<std::string> modules; // "" is the root
+  std::vector<unsigned> params;     // indices into the model's parameters, in its order
+  Reshard reshardAfterForward = Reshard::Auto;
+};
+
+/// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls; the
+/// root group is last, and left out if nothing is left for it. `modules` are further paths that
+/// patterns may name: those of modules without parameters. Modules that hold no parameters make no
+/// group.
+///
+/// Errors name file, line, pattern and module: a pattern without match, a module given twice or
+/// after a module around it, a parameter that two groups share.
+llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
+                                                    llvm::ArrayRef<std::string> modules,
+                                                    const ShardingConfig &config);
+
+} // namespace fsdp
+
+#endif // FSDP_CONFIG_GROUPING_H

@@ -1,0 +1,73 @@
+//===- ShardingConfig.h - How a user shards a model, in FSDP2's words -*- C++ -*-===//
+//
+// What stands in a YAML file (see fsdp-group-parameters for the format) or on the command line.
+// Errors begin with "FILE:LINE:COLUMN: " where they come from a file.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_CONFIG_SHARDINGCONFIG_H
+#define FSDP_CONFIG_SHARDINGCONFIG_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "llvm/Support/Error.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fsdp {
+
+/// A device mesh of one axis.
+struct MeshSpec {
+  std::string axis = "dp";
+  int64_t ranks = 1;
+};
+
+/// A line and a column in the file, from 1.
+struct ConfigPlace {
+  unsigned line = 0, column = 0;
+};
+
+/// One entry of `groups`.
+struct GroupRule {
+  std::vector<std::string> modules; // paths or patterns
+  /// One group of all modules; else one group per module.
+  bool isTogether = false;
+  std::optional<Reshard> reshardAfterForward;
+  ConfigPlace place;
+};
+
+/// Replaces what the captured optimizer says; a value that is absent stays. Another `kind` starts
+/// from torch's defaults.
+struct OptimizerOverrides {
+  std::optional<OptimizerKind> kind;
+  std::optional<double> lr, weightDecay, momentum, eps;
+  std::optional<std::vector<double>> betas;
+  ConfigPlace place;
+};
+
+struct ShardingConfig {
+  std::string file; // empty: no file
+  std::optional<MeshSpec> mesh;
+  std::optional<Layout> layout;
+  std::optional<Prefetch> prefetch;
+  std::optional<Reshard> reshardAfterForward; // of groups that do not say
+  /// Absent: each repeated block is a group.
+  std::optional<std::vector<GroupRule>> groups;
+  std::optional<Reshard> rootReshardAfterForward;
+  std::optional<OptimizerOverrides> optimizer;
+};
+
+/// Reads a YAML file. Unknown keys, missing values and values out of range are errors.
+llvm::Expected<ShardingConfig> readShardingConfig(llvm::StringRef path);
+
+// The words that the file and the command line share. Errors quote the text and say what was
+// expected.
+llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4
+llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
+llvm::Expected<Layout> parseLayout(llvm::StringRef text);
+llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
+
+} // namespace fsdp
+
+#endif // FSDP_CONFIG_SHARDINGCONFIG_H

@@ -1,0 +1,100 @@
+//===- Step.cpp - The declarations and the function of one step -----------===//
+
+#include "fsdp/Analysis/Step.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+/// Takes `op` as the only one of its kind, or diagnoses the second.
+template <typename OpT>
+static LogicalResult takeOnly(OpT op, OpT &only, StringRef what) {
+  if (!only) {
+    only = op;
+    return success();
+  }
+  InFlightDiagnostic diag = op.emitError("a module has one ") << what;
+  diag.attachNote(only.getLoc()) << "the first one is here";
+  return diag;
+}
+
+FailureOr<Step> Step::collect(ModuleOp module) {
+  Step step;
+  step.module = module;
+  for (Operation &op : *module.getBody()) {
+    if (auto function = dyn_cast<func::FuncOp>(op)) {
+      if (failed(takeOnly(function, step.function, "function, the step")))
+        return failure();
+    } else if (auto optimizer = dyn_cast<OptimizerOp>(op)) {
+      if (failed(takeOnly(optimizer, step.optimizer, "optimizer")))
+        return failure();
+    } else if (auto mesh = dyn_cast<MeshOp>(op)) {
+      if (failed(takeOnly(mesh, step.mesh, "mesh")))
+        return failure();
+    } else if (auto param = dyn_cast<ParamOp>(op)) {
+      step.params.push_back(param);
+      step.paramByName[param.getSymNameAttr()] = param;
+    } else if (auto group = dyn_cast<GroupOp>(op)) {
+      step.groupByName[group.getSymNameAttr()] = step.groups.size();
+      step.groups.push_back(group);
+    }
+  }
+  if (!step.function || !step.function.getBody().hasOneBlock()) {
+    module.emitError("expected one function of one block, the step");
+    return failure();
+  }
+  for (auto [index, group] : llvm::enumerate(step.groups))
+    for (auto [position, name] :
+         llvm::enumerate(group.getParams().getAsRange<FlatSymbolRefAttr>())) {
+      GroupMember member{static_cast<unsigned>(index), static_cast<unsigned>(position)};
+      auto [it, isNew] = step.memberByParam.try_emplace(name.getAttr(), member);
+      if (isNew)
+        continue;
+      GroupOp other = step.groups[it->second.group];
+      InFlightDiagnostic diag = group.emitError("parameter ")
+                                << name << " is already in group @" << other.getSymName();
+      diag.attachNote(other.getLoc()) << "first grouped here";
+      return failure();
+    }
+  return step;
+}
+
+int64_t Step::getRanks() {
+  int64_t ranks = 1;
+  if (mesh)
+    for (int64_t size : mesh.getSizes())
+      ranks *= size;
+  return ranks;
+}
+
+SmallVector<ParamOp> Step::getParams(GroupOp group) {
+  return llvm::map_to_vector(group.getParams().getAsRange<FlatSymbolRefAttr>(),
+                             [&](FlatSymbolRefAttr name) {
+                               return paramByName.lookup(name.getAttr());
+                             });
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+ModulePhase fsdp::getPhase(ModuleOp module) {
+  auto phase = module->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
+  return phase ? phase.getValue() : ModulePhase::Captured;
+}
+
+void fsdp::setPhase(ModuleOp module, ModulePhase phase) {
+  module->setAttr(FsdpDialect::getPhaseAttrName(),
+                  ModulePhaseAttr::get(module.getContext(), phase));
+}
+
+LogicalResult fsdp::expectPhase(ModuleOp module, StringRef pass, ArrayRef<ModulePhase> phases) {
+  if (llvm::is_contained(phases, getPhase(module)))
+    return success();
+  InFlightDiagnostic diag = module.emitError(pass)
+                            << " takes a module of phase "
+                            << llvm::join(llvm::map_range(phases, stringifyModulePhase), " or ")
+                            << ", got " << stringifyModulePhase(getPhase(module));
+  return diag;
+}

@@ -1,0 +1,170 @@
+//===- ShardingConfig.cpp - Reads the YAML file ---------------------------===//
+
+#include "fsdp/Config/ShardingConfig.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/YAMLTraits.h"
+
+using namespace fsdp;
+namespace yaml = llvm::yaml;
+
+LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::GroupRule)
+
+namespace {
+/// What the traits need beside the value.
+struct ReadContext {
+  llvm::StringRef text;
+
+  ConfigPlace getPlace(yaml::IO &io) const {
+    // Only ever used to read.
+    auto &input = static_cast<yaml::Input &>(io);
+    const char *start = input.getCurrentNode()->getSourceRange().Start.getPointer();
+    llvm::StringRef before = text.take_front(start - text.begin());
+    size_t lineStart = before.rfind('\n');
+    lineStart = lineStart == llvm::StringRef::npos ? 0 : lineStart + 1;
+    return {static_cast<unsigned>(before.count('\n') + 1),
+            static_cast<unsigned>(before.size() - lineStart + 1)};
+  }
+};
+
+/// `root:` of the file.
+struct RootRule {
+  std::optional<Reshard> reshardAfterForward;
+};
+} // namespace
+
+static ConfigPlace getPlace(yaml::IO &io) {
+  return static_cast<ReadContext *>(io.getContext())->getPlace(io);
+}
+
+/// Sets `value` or returns the message of the error, for which YAMLIO wants a reference.
+template <typename T>
+static llvm::StringRef takeWord(llvm::Expected<T> parsed, T &value) {
+  if (parsed) {
+    value = *parsed;
+    return {};
+  }
+  static thread_local std::string message;
+  message = llvm::toString(parsed.takeError());
+  return message;
+}
+
+namespace llvm::yaml {
+
+/// Words are only read.
+template <typename T, Expected<T> (*parse)(StringRef)>
+struct WordTraits {
+  static void output(const T &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *, T &value) { return takeWord(parse(text), value); }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
+template <>
+struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
+template <>
+struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
+template <>
+struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
+
+static Expected<OptimizerKind> parseOptimizerKind(StringRef text) {
+  if (std::optional<OptimizerKind> kind = symbolizeOptimizerKind(text))
+    return *kind;
+  return createStringError("optimizer name is '" + text + "', expected sgd, adam or adamw");
+}
+template <>
+struct ScalarTraits<OptimizerKind> : WordTraits<OptimizerKind, parseOptimizerKind> {};
+
+template <>
+struct MappingTraits<MeshSpec> {
+  static void mapping(IO &io, MeshSpec &mesh) {
+    std::vector<StringRef> axes = io.keys();
+    if (axes.size() != 1)
+      return io.setError("mesh has " + Twine(axes.size()) + " axes, expected one, as in {dp: 4}");
+    mesh.axis = axes.front().str();
+    io.mapRequired(mesh.axis.c_str(), mesh.ranks);
+    if (mesh.ranks < 1)
+      io.setError("mesh axis '" + Twine(mesh.axis) + "' has " + Twine(mesh.ranks) +
+                  " ranks, expected at least 1");
+  }
+};
+
+template <>
+struct MappingTraits<GroupRule> {
+  static void mapping(IO &io, GroupRule &rule) {
+    rule.place = getPlace(io);
+    std::optional<std::vector<std::string>> modules, together;
+    io.mapOptional("modules", modules);
+    io.mapOptional("together", together);
+    io.mapOptional("reshard_after_forward", rule.reshardAfterForward);
+    if (modules.has_value() == together.has_value())
+      return io.setError("a group has either 'modules' or 'together'");
+    rule.isTogether = together.has_value();
+    rule.modules = rule.isTogether ? *together : *modules;
+    if (rule.modules.empty())
+      io.setError("a group names at least one module");
+  }
+};
+
+template <>
+struct MappingTraits<RootRule> {
+  static void mapping(IO &io, RootRule &root) {
+    io.mapOptional("reshard_after_forward", root.reshardAfterForward);
+  }
+};
+
+template <>
+struct MappingTraits<OptimizerOverrides> {
+  static void mapping(IO &io, OptimizerOverrides &optimizer) {
+    optimizer.place = getPlace(io);
+    io.mapOptional("name", optimizer.kind);
+    io.mapOptional("lr", optimizer.lr);
+    io.mapOptional("weight_decay", optimizer.weightDecay);
+    io.mapOptional("momentum", optimizer.momentum);
+    io.mapOptional("betas", optimizer.betas);
+    io.mapOptional("eps", optimizer.eps);
+    if (optimizer.betas && optimizer.betas->size() != 2)
+      io.setError("optimizer has " + Twine(optimizer.betas->size()) + " betas, expected 2");
+  }
+};
+
+template <>
+struct MappingTraits<ShardingConfig> {
+  static void mapping(IO &io, ShardingConfig &config) {
+    RootRule root;
+    io.mapOptional("mesh", config.mesh);
+    io.mapOptional("layout", config.layout);
+    io.mapOptional("prefetch", config.prefetch);
+    io.mapOptional("reshard_after_forward", config.reshardAfterForward);
+    io.mapOptional("groups", config.groups);
+    io.mapOptional("root", root);
+    io.mapOptional("optimizer", config.optimizer);
+    config.rootReshardAfterForward = root.reshardAfterForward;
+  }
+};
+
+} // namespace llvm::yaml
+
+/// Keeps the first problem as "FILE:LINE:COLUMN: message".
+static void keepFirst(const llvm::SMDiagnostic &problem, void *context) {
+  auto &message = *static_cast<std::string *>(context);
+  if (message.empty())
+    message = (problem.getFilename() + ":" + llvm::Twine(problem.getLineNo()) + ":" +
+               llvm::Twine(problem.getColumnNo() + 1) + ": " + problem.getMessage())
+                  .str();
+}
+
+llvm::Expected<ShardingConfig> fsdp::readShardingConfig(llvm::StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/true);
+  if (std::error_code error = buffer.getError())
+    return llvm::createStringError("cannot read config file '" + path + "': " + error.message());
+  ShardingConfig config;
+  std::string message;
+  ReadContext context{(*buffer)->getBuffer()};
+  yaml::Input input((*buffer)->getMemBufferRef(), &context, keepFirst, &message);
+  input >> config;
+  if (std::error_code error = input.error())
+    return llvm::createStringError(message.empty() ? (path + ": " + error.message()).str()
+                                                   : message);
+  config.file = path.str();
+  return config;
+}

@@ -1,0 +1,46 @@
+//===- Words.cpp - Words that the YAML file and the command line share ----===//
+
+#include "fsdp/Config/ShardingConfig.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace fsdp;
+
+/// The value of a word, or an error that says which words there are.
+template <typename T>
+static llvm::Expected<T> takeWord(std::optional<T> value, llvm::StringRef what,
+                                  llvm::StringRef text, llvm::StringRef expected) {
+  if (value)
+    return *value;
+  return llvm::createStringError(what + " is '" + text + "', expected " + expected);
+}
+
+llvm::Expected<MeshSpec> fsdp::parseMesh(llvm::StringRef text) {
+  MeshSpec mesh;
+  auto [axis, size] = text.split('=');
+  mesh.axis = axis.str();
+  if (axis.empty() || size.getAsInteger(10, mesh.ranks) || mesh.ranks < 1)
+    return llvm::createStringError("mesh is '" + text +
+                                   "', expected AXIS=RANKS with at least one rank, as in dp=4");
+  return mesh;
+}
+
+llvm::Expected<Reshard> fsdp::parseReshard(llvm::StringRef text) {
+  return takeWord(llvm::StringSwitch<std::optional<Reshard>>(text)
+                      .Cases({"true", "True"}, Reshard::Always)
+                      .Cases({"false", "False"}, Reshard::Never)
+                      .Cases({"none", "None", "null"}, Reshard::Auto)
+                      .Default(std::nullopt),
+                  "reshard_after_forward", text, "true, false or none");
+}
+
+llvm::Expected<Layout> fsdp::parseLayout(llvm::StringRef text) {
+  return takeWord(llvm::StringSwitch<std::optional<Layout>>(text)
+                      .Case("flat", Layout::Flat)
+                      .Cases({"per-param", "per_param"}, Layout::PerParam)
+                      .Default(std::nullopt),
+                  "layout", text, "flat or per-param");
+}
+
+llvm::Expected<Prefetch> fsdp::parsePrefetch(llvm::StringRef text) {
+  return takeWord(symbolizePrefetch(text), "prefetch", text, "fsdp2 or none");
+}

@@ -1,0 +1,182 @@
+//===- GroupParameters.cpp - Declare the mesh and the groups --------------===//
+
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/Grouping.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_GROUPPARAMETERS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+struct GroupParametersPass : public fsdp::impl::GroupParametersBase<GroupParametersPass> {
+  using GroupParametersBase::GroupParametersBase;
+  void runOnOperation() override;
+
+private:
+  llvm::Expected<ShardingConfig> readConfig();
+  llvm::Error declareGroups(Step &step, const ShardingConfig &choices);
+  llvm::Error replaceOptimizer(Step &step, const ShardingConfig &choices);
+};
+} // namespace
+
+/// Lets a command-line word win over the file's.
+template <typename T>
+static llvm::Error takeOption(StringRef text, llvm::Expected<T> (*parse)(StringRef),
+                              std::optional<T> &value) {
+  if (text.empty())
+    return llvm::Error::success();
+  llvm::Expected<T> parsed = parse(text);
+  if (!parsed)
+    return parsed.takeError();
+  value = *parsed;
+  return llvm::Error::success();
+}
+
+llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
+  ShardingConfig choices;
+  if (!config.empty()) {
+    llvm::Expected<ShardingConfig> read = readShardingConfig(config);
+    if (!read)
+      return read.takeError();
+    choices = std::move(*read);
+  }
+  if (llvm::Error error = takeOption<MeshSpec>(mesh, parseMesh, choices.mesh))
+    return error;
+  if (llvm::Error error =
+          takeOption<Reshard>(reshardAfterForward, parseReshard, choices.reshardAfterForward))
+    return error;
+  if (llvm::Error error = takeOption<Layout>(layout, parseLayout, choices.layout))
+    return error;
+  if (llvm::Error error = takeOption<Prefetch>(prefetch, parsePrefetch, choices.prefetch))
+    return error;
+  return choices;
+}
+
+/// `name`, or with a number behind it if the module has such a symbol.
+static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
+  std::string symbol = name.str();
+  for (unsigned number = 0; symbols.lookup(symbol); ++number)
+    symbol = (name + "_" + Twine(number)).str();
+  return symbol;
+}
+
+llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices) {
+  std::vector<NamedParam> params;
+  for (ParamOp param : step.params) {
+    NamedParam &named = params.emplace_back();
+    named.names.push_back(param.getSymName().str());
+    if (ArrayAttr aliases = param.getAliasesAttr())
+      for (auto alias : aliases.getAsRange<StringAttr>())
+        named.names.push_back(alias.str());
+  }
+  llvm::SmallSetVector<StringAttr, 32> paths;
+  for (auto call : step.getBody().getOps<aten::CallOp>())
+    paths.insert(call.getModuleAttr());
+  std::vector<std::string> modules;
+  for (StringAttr path : paths)
+    modules.push_back(path.str());
+
+  llvm::Expected<std::vector<ParamGroup>> groups = groupParams(params, modules, choices);
+  if (!groups)
+    return groups.takeError();
+  OpBuilder builder(step.function);
+  Location loc = step.module.getLoc();
+  SymbolTable symbols(step.module);
+  MeshSpec spec = choices.mesh.value_or(MeshSpec());
+  auto meshOp = MeshOp::create(builder, loc, getFreeSymbol(symbols, "mesh"),
+                               builder.getStrArrayAttr({spec.axis}),
+                               builder.getDenseI64ArrayAttr({spec.ranks}));
+  symbols.insert(meshOp, step.function->getIterator());
+  for (const ParamGroup &group : *groups) {
+    bool isRoot = group.modules.front().empty();
+    std::string name = isRoot ? "root" : llvm::join(group.modules, ", ");
+    SmallVector<Attribute> members = llvm::map_to_vector(group.params, [&](unsigned index) {
+      return Attribute(FlatSymbolRefAttr::get(step.params[index].getSymNameAttr()));
+    });
+    SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
+    auto op = GroupOp::create(builder, loc, getFreeSymbol(symbols, name),
+                              builder.getArrayAttr(members), builder.getStrArrayAttr(held),
+                              meshOp.getSymName(), spec.axis,
+                              choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
+                              /*offsets=*/nullptr);
+    symbols.insert(op, step.function->getIterator());
+  }
+  remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
+      << remark::metric("Groups", groups->size()) << remark::metric("Ranks", spec.ranks);
+  return llvm::Error::success();
+}
+
+llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConfig &choices) {
+  if (!choices.optimizer)
+    return llvm::Error::success();
+  const OptimizerOverrides &chosen = *choices.optimizer;
+  auto fail = [&](const Twine &message) {
+    return llvm::createStringError(choices.file + ":" + Twine(chosen.place.line) + ":" +
+                                   Twine(chosen.place.column) + ": " + message);
+  };
+  if (!step.optimizer)
+    return fail("the model's step has no optimizer whose values could be replaced");
+  OptimizerOp old = step.optimizer;
+  OptimizerKind kind = chosen.kind.value_or(old.getKind());
+  bool isSgd = kind == OptimizerKind::SGD, isSame = kind == old.getKind();
+  if (isSgd && (chosen.betas || chosen.eps))
+    return fail("sgd has no betas and no eps");
+  if (!isSgd && chosen.momentum)
+    return fail(stringifyOptimizerKind(kind) + " has no momentum");
+  // torch's defaults where another kind of optimizer takes the captured one's place.
+  OpBuilder builder(old);
+  double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
+  double decay = isSame                           ? old.getWeightDecay().convertToDouble()
+                 : kind == OptimizerKind::AdamW ? 1e-2
+                                                  : 0.0;
+  double momentum = isSame && isSgd ? old.getMomentum()->convertToDouble() : 0.0;
+  double eps = isSame && !isSgd ? old.getEps()->convertToDouble() : 1e-8;
+  SmallVector<double, 2> betas = {0.9, 0.999};
+  if (isSame && !isSgd)
+    betas.assign(old.getBetas()->begin(), old.getBetas()->end());
+  if (chosen.betas)
+    betas.assign(chosen.betas->begin(), chosen.betas->end());
+  auto real = [&](double value) { return builder.getF64FloatAttr(value); };
+  OptimizerOp::create(builder, old.getLoc(), kind, real(chosen.lr.value_or(lr)),
+                      real(chosen.weightDecay.value_or(decay)),
+                      isSgd ? real(chosen.momentum.value_or(momentum)) : FloatAttr(),
+                      isSgd ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(betas),
+                      isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)));
+  old.erase();
+  return llvm::Error::success();
+}
+
+void GroupParametersPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
+    return signalPassFailure();
+  FailureOr<Step> step = Step::collect(module);
+  if (failed(step))
+    return signalPassFailure();
+  if (step->mesh || !step->groups.empty()) {
+    InFlightDiagnostic diag = module.emitError("the module has a mesh or groups already");
+    diag.attachNote(step->mesh ? step->mesh.getLoc() : step->groups.front().getLoc())
+        << "declared here";
+    return signalPassFailure();
+  }
+  llvm::Expected<ShardingConfig> choices = readConfig();
+  llvm::Error error = choices ? declareGroups(*step, *choices) : choices.takeError();
+  if (!error)
+    error = replaceOptimizer(*step, *choices);
+  if (error) {
+    module.emitError(llvm::toString(std::move(error)));
+    return signalPassFailure();
+  }
+  if (choices->prefetch)
+    module->setAttr(FsdpDialect::getPrefetchAttrName(),
+                    PrefetchAttr::get(&getContext(), *choices->prefetch));
+}

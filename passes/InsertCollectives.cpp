@@ -1,0 +1,318 @@
+//===- InsertCollectives.cpp - Gather, release and reduce each group ------===//
+//
+// One walk over the step with the hooks of all groups beside it. Linear: nothing here asks for the
+// order of operations, whose cache every insertion would invalidate.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/GroupHooks.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_INSERTCOLLECTIVES
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+using aten::Phase;
+
+namespace {
+
+/// Where a group stands while the step is walked.
+struct GroupState {
+  AllGatherStartOp gather; // null while resharded
+  AllGatherWaitOp wait;
+  bool reshardAfterForward = false;
+  SmallVector<Value> gradients; // by position in the group
+  /// What stands, since the last gather, for a parameter or a view of one that the capture made.
+  DenseMap<Value, Value> current;
+};
+
+class Inserter {
+public:
+  Inserter(Step &step, ArrayRef<Hook> hooks)
+      : step(step), hooks(hooks), states(step.groups.size()), builder(step.module.getContext()),
+        handleType(HandleType::get(step.module.getContext())) {}
+  LogicalResult run();
+
+  struct Counts {
+    unsigned allGathers = 0, releases = 0, reduceScatters = 0, viewsRecomputed = 0;
+  } counts;
+
+private:
+  LogicalResult prepare();
+  LogicalResult runHook(const Hook &hook, Operation *before);
+  void gather(unsigned group, Phase phase);
+  void release(unsigned group, Phase phase);
+  LogicalResult reduce(unsigned group);
+  LogicalResult visit(Operation *op);
+  LogicalResult remapOperands(Operation *op);
+  Value getCurrent(Value value, GroupMember member, Phase phase);
+
+  Step &step;
+  ArrayRef<Hook> hooks;
+  SmallVector<GroupState> states;
+  OpBuilder builder;
+  Type handleType;
+  bool isSharded = false; // over more than one rank
+  Value number, rate;     // of the update
+  /// The parameter that a captured value is or is a view of.
+  DenseMap<Value, GroupMember> origin;
+  DenseMap<Operation *, Value> viewBase; // what the capture made the view of
+  SmallVector<Operation *> replaced;     // reads, gradients and updates, erased at the end
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Collect
+//===----------------------------------------------------------------------===//
+
+LogicalResult Inserter::prepare() {
+  isSharded = step.getRanks() > 1;
+  for (auto [index, group] : llvm::enumerate(step.groups)) {
+    Reshard choice = group.getReshardAfterForward();
+    states[index].reshardAfterForward =
+        choice == Reshard::Always || (choice == Reshard::Auto && !group.isRoot());
+    states[index].gradients.resize(group.getParams().size());
+  }
+  for (ParamOp param : step.params)
+    if (!step.memberByParam.contains(param.getSymNameAttr()))
+      return param.emitError("parameter @") << param.getSymName() << " is in no group";
+
+  // Updates move up to their groups' reductions: inputs must be above them.
+  Block &body = step.getBody();
+  SmallVector<InputOp> inputs(body.getOps<InputOp>());
+  for (InputOp input : llvm::reverse(inputs))
+    input->moveBefore(&body, body.begin());
+  for (UpdateOp update : body.getOps<UpdateOp>()) {
+    number = update.getStep();
+    rate = update.getLr();
+  }
+  if (!number && !step.params.empty())
+    return step.function.emitError("no parameter is updated");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Hooks
+//===----------------------------------------------------------------------===//
+
+void Inserter::gather(unsigned index, Phase phase) {
+  GroupState &state = states[index];
+  GroupOp group = step.groups[index];
+  auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  SmallVector<Type> types = llvm::map_to_vector(
+      step.getParams(group), [](ParamOp param) -> Type { return param.getType(); });
+  Location loc = group.getLoc();
+  state.gather = AllGatherStartOp::create(builder, loc, handleType, name, phase, Stream::Compute,
+                                          /*offset=*/nullptr);
+  state.wait =
+      AllGatherWaitOp::create(builder, loc, types, state.gather.getHandle(), /*offsets=*/nullptr);
+  state.current.clear();
+  ++counts.allGathers;
+}
+
+void Inserter::release(unsigned index, Phase phase) {
+  GroupState &state = states[index];
+  ReleaseOp::create(builder, step.groups[index].getLoc(), state.gather.getHandle(), phase);
+  state.gather = {};
+  ++counts.releases;
+}
+
+LogicalResult Inserter::reduce(unsigned index) {
+  GroupState &state = states[index];
+  GroupOp group = step.groups[index];
+  auto groupName = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  Location loc = group.getLoc();
+  for (auto [name, gradient] :
+       llvm::zip_equal(group.getParams().getAsRange<FlatSymbolRefAttr>(), state.gradients))
+    if (!gradient) {
+      ParamOp param = step.paramByName.lookup(name.getAttr());
+      return param.emitError("parameter @") << param.getSymName() << " has no gradient";
+    }
+  if (isSharded) {
+    auto start = ReduceScatterStartOp::create(builder, loc, handleType, groupName, state.gradients,
+                                              Phase::Backward, Stream::Compute,
+                                              /*offsets=*/nullptr);
+    ReduceScatterWaitOp::create(builder, loc, start.getHandle());
+    ++counts.reduceScatters;
+  }
+  UpdateOp::create(builder, loc, groupName, number, rate, /*offset=*/nullptr);
+  return success();
+}
+
+LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
+  builder.setInsertionPoint(before);
+  GroupState &state = states[hook.group];
+  if (step.groups[hook.group].getParams().empty())
+    return success();
+  switch (hook.kind) {
+  case HookKind::PreForward:
+  case HookKind::PreBackward:
+    if (isSharded && !state.gather)
+      gather(hook.group, hook.kind == HookKind::PreForward ? Phase::Forward : Phase::Backward);
+    return success();
+  case HookKind::PostForward:
+    if (state.gather && state.reshardAfterForward)
+      release(hook.group, Phase::Forward);
+    return success();
+  case HookKind::PostBackward:
+    if (state.gather)
+      release(hook.group, Phase::Backward);
+    return hook.isLast ? reduce(hook.group) : success();
+  }
+  llvm_unreachable("all kinds of hooks are handled");
+}
+
+//===----------------------------------------------------------------------===//
+// Operations
+//===----------------------------------------------------------------------===//
+
+/// What stands, since the last gather of its group, for `value`: a parameter, or a view that the
+/// capture made of one. Views that were made before are made again where the builder
+/// stands.
+Value Inserter::getCurrent(Value value, GroupMember member, Phase phase) {
+  GroupState &state = states[member.group];
+  if (Value known = state.current.lookup(value))
+    return known;
+  auto view = value.getDefiningOp<CallOp>();
+  if (!view)
+    return state.current[value] = state.wait.getResult(member.position);
+  Value base = getCurrent(viewBase.lookup(view), member, phase);
+  auto again = cast<CallOp>(builder.clone(*view));
+  again.setPhase(phase);
+  again->setOperand(0, base);
+  for (auto [from, to] : llvm::zip_equal(view.getResults(), again.getResults()))
+    state.current[from] = to;
+  ++counts.viewsRecomputed;
+  return state.current.lookup(value);
+}
+
+LogicalResult Inserter::remapOperands(Operation *op) {
+  auto call = dyn_cast<CallOp>(op);
+  Phase phase = call ? call.getPhase() : Phase::Backward;
+  for (OpOperand &operand : op->getOpOperands()) {
+    auto it = origin.find(operand.get());
+    if (it == origin.end())
+      continue;
+    GroupMember member = it->second;
+    GroupOp group = step.groups[member.group];
+    if (!states[member.group].gather) {
+      InFlightDiagnostic diag = op->emitError("parameter ")
+                                << group.getParams()[member.position]
+                                << " is used while its group @" << group.getSymName()
+                                << " is not gathered";
+      if (call)
+        diag << ", by module '" << call.getModule() << "'";
+      diag.attachNote(group.getLoc())
+          << "the group is gathered while the modules " << group.getModules()
+          << " run; put all modules that use a parameter into its group";
+      return diag;
+    }
+    if (call && call.isView() && operand.getOperandNumber() == 0)
+      viewBase[call] = operand.get();
+    builder.setInsertionPoint(op);
+    operand.set(getCurrent(operand.get(), member, phase));
+    if (viewBase.contains(op))
+      for (Value result : op->getResults()) {
+        origin[result] = member;
+        states[member.group].current[result] = result;
+      }
+  }
+  return success();
+}
+
+LogicalResult Inserter::visit(Operation *op) {
+  if (auto grad = dyn_cast<GradOp>(op)) {
+    if (isSharded && failed(remapOperands(op)))
+      return failure();
+    GroupMember member = step.memberByParam.lookup(grad.getParamAttr().getAttr());
+    Value &gradient = states[member.group].gradients[member.position];
+    if (gradient)
+      return grad.emitError("parameter ") << grad.getParamAttr() << " has two gradients";
+    gradient = grad.getValue();
+    if (isSharded)
+      replaced.push_back(op);
+    return success();
+  }
+  if (isa<UpdateOp>(op)) {
+    replaced.push_back(op);
+    return success();
+  }
+  if (!isSharded)
+    return success();
+  if (auto read = dyn_cast<ReadOp>(op)) {
+    auto it = step.memberByParam.find(read.getSourceAttr().getAttr());
+    if (it != step.memberByParam.end()) {
+      origin[read.getResult()] = it->second;
+      replaced.push_back(op);
+    }
+    return success();
+  }
+  return remapOperands(op);
+}
+
+//===----------------------------------------------------------------------===//
+// The walk
+//===----------------------------------------------------------------------===//
+
+LogicalResult Inserter::run() {
+  if (failed(prepare()))
+    return failure();
+  Operation *terminator = step.getBody().getTerminator();
+  const Hook *hook = hooks.begin();
+  // The operations are listed first: the walk inserts among them.
+  for (Operation *op : llvm::map_to_vector(step.getBody(), [](Operation &op) { return &op; })) {
+    if (op == terminator)
+      break;
+    for (; isa<CallOp>(op) && hook != hooks.end() && hook->before == op; ++hook)
+      if (failed(runHook(*hook, op)))
+        return failure();
+    if (failed(visit(op)))
+      return failure();
+  }
+  // The step's results are made before the groups of the end are released.
+  if (isSharded && failed(remapOperands(terminator)))
+    return failure();
+  for (; hook != hooks.end(); ++hook)
+    if (failed(runHook(*hook, terminator)))
+      return failure();
+  for (Operation *op : llvm::reverse(replaced))
+    op->erase();
+  setPhase(step.module, ModulePhase::Sharded);
+  return success();
+}
+
+namespace {
+struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCollectivesPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
+      return signalPassFailure();
+    FailureOr<Step> step = Step::collect(module);
+    if (failed(step))
+      return signalPassFailure();
+    if (step->groups.empty()) {
+      module.emitError("the module has no groups; run fsdp-group-parameters first");
+      return signalPassFailure();
+    }
+    FailureOr<SmallVector<Hook>> hooks = findHooks(*step);
+    if (failed(hooks))
+      return signalPassFailure();
+    Inserter inserter(*step, *hooks);
+    if (failed(inserter.run()))
+      return signalPassFailure();
+    remark::analysis(module.getLoc(),
+                     remark::RemarkOpts::name("collectives").category(getArgument()))
+        << remark::metric("AllGathers", inserter.counts.allGathers)
+        << remark::metric("Releases", inserter.counts.releases)
+        << remark::metric("ReduceScatters", inserter.counts.reduceScatters)
+        << remark::metric("ViewsRecomputed", inserter.counts.viewsRecomputed);
+  }
+};
+} // namespace

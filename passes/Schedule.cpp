@@ -1,0 +1,221 @@
+//===- Schedule.cpp - The order of issue ----------------------------------===//
+//
+// Decides on the order that the sharded step has, then moves operations, and asks for no order in
+// between.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/GroupHooks.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_SCHEDULE
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+using aten::Phase;
+
+namespace {
+
+/// A gather of the backward.
+struct Gather {
+  AllGatherStartOp start;
+  AllGatherWaitOp wait;
+  unsigned position; // number of calls before it
+};
+
+/// A reduction with what must follow it.
+struct Reduction {
+  ReduceScatterStartOp start;
+  ReduceScatterWaitOp wait;
+  UpdateOp update;
+};
+
+/// `op` moves right behind `after`, or, if that is null, right before `before`.
+struct Move {
+  Operation *op, *after, *before;
+};
+
+class Scheduler {
+public:
+  Scheduler(Step &step, ArrayRef<Hook> hooks) : step(step), hooks(hooks), groups(step.groups.size()) {}
+  LogicalResult collect();
+  void prefetchBackward();
+  void deferReductions();
+  void apply();
+
+  unsigned prefetched = 0;
+
+private:
+  struct GroupState {
+    SmallVector<Gather> gathers; // of the backward, in order
+    size_t issued = 0;           // how many of them have been started
+    bool isGathered = false;
+    SmallVector<unsigned> postForwards; // places in the order of post-forwards
+  };
+
+  void prefetch(unsigned target, const Hook &hook, Gather *own);
+
+  Step &step;
+  ArrayRef<Hook> hooks;
+  SmallVector<GroupState> groups;
+  SmallVector<Reduction> reductions;
+  SmallVector<Move> moves;
+};
+
+} // namespace
+
+LogicalResult Scheduler::collect() {
+  unsigned position = 0;
+  DenseMap<Value, Gather> open;
+  DenseMap<Value, unsigned> openReductions;
+  DenseMap<StringAttr, unsigned> reductionByGroup;
+  for (Operation &op : step.getBody()) {
+    if (isa<CallOp>(op)) {
+      ++position;
+    } else if (auto start = dyn_cast<AllGatherStartOp>(op)) {
+      open[start.getHandle()] = {start, {}, position};
+      unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
+      // Kept into the backward, unless a release of the forward follows.
+      groups[group].isGathered = start.getPhase() == Phase::Forward;
+    } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
+      Gather &gather = open[wait.getHandle()];
+      gather.wait = wait;
+      unsigned group = step.groupByName.lookup(gather.start.getGroupAttr().getAttr());
+      if (gather.start.getPhase() == Phase::Backward)
+        groups[group].gathers.push_back(gather);
+    } else if (auto release = dyn_cast<ReleaseOp>(op)) {
+      auto start = release.getHandle().getDefiningOp<AllGatherStartOp>();
+      unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
+      if (release.getPhase() == Phase::Forward)
+        groups[group].isGathered = false;
+    } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
+      openReductions[start.getHandle()] = reductions.size();
+      reductionByGroup[start.getGroupAttr().getAttr()] = reductions.size();
+      reductions.push_back({start, {}, {}});
+    } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(op)) {
+      reductions[openReductions.lookup(wait.getHandle())].wait = wait;
+    } else if (auto update = dyn_cast<UpdateOp>(op)) {
+      auto it = reductionByGroup.find(update.getTargetAttr().getAttr());
+      if (it != reductionByGroup.end())
+        reductions[it->second].update = update;
+    }
+  }
+  for (Reduction &reduction : reductions)
+    if (!reduction.wait || !reduction.update)
+      return reduction.start.emitError("the reduction of group ")
+             << reduction.start.getGroupAttr() << " has no "
+             << (reduction.wait ? "update" : "wait") << " after it";
+  return success();
+}
+
+/// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already. `own` is
+/// the gather that `hook` waits for, if it has one.
+void Scheduler::prefetch(unsigned target, const Hook &hook, Gather *own) {
+  GroupState &state = groups[target];
+  if (state.isGathered || state.issued == state.gathers.size())
+    return;
+  Gather &gather = state.gathers[state.issued++];
+  state.isGathered = true;
+  // Begins at the same place: it is in order as it stands.
+  if (gather.position == hook.position)
+    return;
+  moves.push_back({gather.start, own ? own->wait.getOperation() : nullptr, hook.before});
+  ++prefetched;
+}
+
+void Scheduler::prefetchBackward() {
+  SmallVector<unsigned> postForwards;
+  for (const Hook &hook : hooks) {
+    GroupState &state = groups[hook.group];
+    switch (hook.kind) {
+    case HookKind::PreForward:
+      break;
+    case HookKind::PostForward:
+      state.postForwards.push_back(postForwards.size());
+      postForwards.push_back(hook.group);
+      break;
+    case HookKind::PreBackward: {
+      if (!state.isGathered && state.issued < state.gathers.size()) {
+        ++state.issued;
+        state.isGathered = true;
+      }
+      Gather *own = state.issued ? &state.gathers[state.issued - 1] : nullptr;
+      if (state.postForwards.empty())
+        break;
+      unsigned place = state.postForwards.pop_back_val();
+      if (place > 0)
+        prefetch(postForwards[place - 1], hook, own);
+      break;
+    }
+    case HookKind::PostBackward:
+      state.isGathered = false;
+      break;
+    }
+  }
+}
+
+void Scheduler::deferReductions() {
+  Operation *terminator = step.getBody().getTerminator();
+  for (auto [index, reduction] : llvm::enumerate(reductions)) {
+    Operation *before =
+        index + 1 < reductions.size() ? reductions[index + 1].start.getOperation() : terminator;
+    moves.push_back({reduction.wait, nullptr, before});
+    moves.push_back({reduction.update, nullptr, before});
+  }
+}
+
+void Scheduler::apply() {
+  for (const Move &move : moves) {
+    if (move.after)
+      move.op->moveAfter(move.after);
+    else
+      move.op->moveBefore(move.before);
+  }
+  setPhase(step.module, ModulePhase::Scheduled);
+}
+
+namespace {
+struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
+  using ScheduleBase::ScheduleBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Sharded)))
+      return signalPassFailure();
+    std::optional<Prefetch> order = getOrder(module);
+    FailureOr<Step> step = Step::collect(module);
+    if (!order || failed(step))
+      return signalPassFailure();
+    FailureOr<SmallVector<Hook>> hooks = findHooks(*step);
+    if (failed(hooks))
+      return signalPassFailure();
+    Scheduler scheduler(*step, *hooks);
+    if (failed(scheduler.collect()))
+      return signalPassFailure();
+    if (*order == Prefetch::Fsdp2)
+      scheduler.prefetchBackward();
+    scheduler.deferReductions();
+    scheduler.apply();
+    remark::analysis(module.getLoc(),
+                     remark::RemarkOpts::name("schedule").category(getArgument()))
+        << remark::metric("PrefetchedGathers", scheduler.prefetched);
+  }
+
+private:
+  std::optional<Prefetch> getOrder(ModuleOp module) {
+    if (!prefetch.empty()) {
+      std::optional<Prefetch> chosen = symbolizePrefetch(prefetch);
+      if (!chosen)
+        module.emitError("prefetch is '") << prefetch << "', expected 'fsdp2' or 'none'";
+      return chosen;
+    }
+    auto chosen = module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName());
+    return chosen ? chosen.getValue() : Prefetch::Fsdp2;
+  }
+};
+} // namespace
