@@ -44,3 +44,10 @@ Status fsdp::rt::checkLane(unsigned lane) {
   return Status::error("collective on lane " + std::to_string(lane) + ", but there are " +
                        std::to_string(unsigned(kNumLanes)) + " lanes");
 }
+
+Status fsdp::rt::checkRoot(unsigned root, unsigned size) {
+  if (root < size)
+    return {};
+  return Status::error("broadcast from rank " + std::to_string(root) + ", but there are " +
+                       std::to_string(size) + " ranks");
+}

@@ -18,6 +18,9 @@ std::string describeCollective(const CollectiveDescriptor &descriptor);
 /// An error if `lane` names none.
 Status checkLane(unsigned lane);
 
+/// An error if `root` is none of `size` ranks.
+Status checkRoot(unsigned root, unsigned size);
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RUNTIME_COMM_COLLECTIVENAMES_H

@@ -76,9 +76,12 @@ public:
 struct CommunicatorOptions {
   /// A collective that takes longer than this has failed.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
+  /// A rank that has not come to the rendezvous after this time is missing.
+  std::chrono::milliseconds connectTimeout{std::chrono::seconds(60)};
 };
 
-/// Communicators of `size` ranks of this process, by rank; each is for one thread.
+/// Communicators of `size` ranks of this process, by rank; each is for one rank's threads. Empty if
+/// there is no memory.
 std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(unsigned size,
                                                                   CommunicatorOptions options);
 

@@ -250,13 +250,12 @@ Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *
 }
 
 Status MemoryCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
+  if (Status status = checkRoot(root, numRanks); !status.ok())
+    return status;
   Result<Operation> operation =
       begin(lane, CollectiveKind::Broadcast, bytes, FSDP_U8, ReduceOp::Sum, root);
   if (!operation.ok())
     return operation.status();
-  if (root >= numRanks)
-    return Status::error("broadcast from rank " + std::to_string(root) + ", but there are " +
-                         std::to_string(numRanks) + " ranks");
   if (numRanks == 1)
     return {};
   auto *target = static_cast<std::byte *>(data);

@@ -120,8 +120,6 @@ template <typename Function> void withType(fsdp_dtype dtype, Function &&function
     return function(uint8_t());
   case FSDP_I8:
     return function(int8_t());
-  case FSDP_I16:
-    return function(int16_t());
   case FSDP_I32:
     return function(int32_t());
   case FSDP_I64:
@@ -134,6 +132,7 @@ template <typename Function> void withType(fsdp_dtype dtype, Function &&function
     return function(double());
   case FSDP_BF16:
     return function(c10::BFloat16());
+  case FSDP_I16:
   case FSDP_BOOL:
     break;
   }
@@ -156,13 +155,12 @@ const char *fsdp::rt::reduceOpName(ReduceOp op) {
 
 Status fsdp::rt::checkReduction(fsdp_dtype dtype, ReduceOp op) {
   bool floating = dtype == FSDP_F16 || dtype == FSDP_F32 || dtype == FSDP_F64 || dtype == FSDP_BF16;
-  bool integral = dtype == FSDP_U8 || dtype == FSDP_I8 || dtype == FSDP_I16 || dtype == FSDP_I32 ||
-                  dtype == FSDP_I64;
+  bool integral = dtype == FSDP_U8 || dtype == FSDP_I8 || dtype == FSDP_I32 || dtype == FSDP_I64;
   if (floating || (integral && op != ReduceOp::Average))
     return {};
   return Status::error(std::string("no ") + reduceOpName(op) + " of " + dtypeName(dtype) +
-                       " between ranks: sum and max take integers and floating-point types, "
-                       "average takes floating-point types");
+                       " between ranks: sum and max take u8, i8, i32, i64 and "
+                       "floating-point types, average takes floating-point types");
 }
 
 void fsdp::rt::reduceInOrder(std::span<const std::byte *const> inputs, std::byte *output,

@@ -12,7 +12,8 @@ namespace fsdp::rt {
 /// "sum", "average", "max".
 const char *reduceOpName(ReduceOp op);
 
-/// An error if `op` has no meaning for `dtype`: bool, and averages of integers.
+/// An error if no backend reduces `dtype` with `op`: bool, i16 (which gloo lacks), averages of
+/// integers.
 Status checkReduction(fsdp_dtype dtype, ReduceOp op);
 
 /// output[i] = inputs[0][i] op inputs[1][i] op …, for `count` elements, as if tensors of `dtype`

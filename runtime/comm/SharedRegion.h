@@ -43,10 +43,9 @@ struct LaneState {
 /// What a rank says about itself.
 struct alignas(64) RankState {
   std::atomic<uint32_t> left; // 1: its communicator is destroyed
-  int32_t pid;
-  uint64_t startTime;  // of the process, as the kernel counts: pids are used again
-  int32_t arenaFile;   // shm: a file descriptor of that process
-  uint64_t arenaBytes; // 0: not made yet
+  int32_t pid;                // shm
+  int32_t arenaFile;          // shm: a file descriptor of that process
+  uint64_t arenaBytes;        // 0: not made yet
 };
 
 /// The first abort, with its reason.

@@ -5,8 +5,15 @@
 
 #include "comm/Communicator.h"
 
+#include <c10/util/intrusive_ptr.h>
+
 #include <functional>
 #include <string>
+#include <sys/types.h>
+
+namespace c10d {
+class TCPStore;
+}
 
 namespace fsdp::rt {
 
@@ -14,15 +21,34 @@ struct Ranks {
   std::string backend; // local, shm, gloo
   unsigned size;
 
-  /// Inputs of a collective are summed in rank order.
+  /// Sums run in rank order.
   bool sumsInRankOrder() const { return backend != "gloo" || size <= 2; }
-  bool detectsMismatches() const { return backend != "gloo"; }
 };
+
+using RankBody = std::function<void(Communicator &)>;
 
 /// Runs `body` with a communicator on each rank: threads for `local`, else processes. What the
 /// bodies EXPECT counts for the test that calls this.
-void onRanks(const Ranks &ranks, const std::function<void(Communicator &)> &body,
-             CommunicatorOptions options = {});
+void onRanks(const Ranks &ranks, const RankBody &body, CommunicatorOptions options = {});
+
+/// Ranks that are processes, each of which runs `body` and ends. Those that nobody has waited for
+/// when this object goes must end well.
+class RankProcesses {
+public:
+  static constexpr int kFailed = 1, kNoStore = 2;
+
+  RankProcesses(const Ranks &ranks, const RankBody &body, CommunicatorOptions options = {});
+  RankProcesses(const RankProcesses &) = delete;
+  ~RankProcesses();
+
+  pid_t pid(unsigned rank) const { return processes[rank]; }
+  /// Waits for a rank's end; its status as of waitpid().
+  int wait(unsigned rank);
+
+private:
+  std::vector<pid_t> processes; // by rank; -1 once waited for
+  c10::intrusive_ptr<c10d::TCPStore> store;
+};
 
 } // namespace fsdp::rt
 

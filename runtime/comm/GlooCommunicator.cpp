@@ -1,0 +1,263 @@
+//===- GlooCommunicator.cpp - Ranks on any hosts, over c10d's gloo --------===//
+
+#include "comm/Backends.h"
+#include "comm/CollectiveNames.h"
+#include "comm/Exceptions.h"
+#include "comm/MappedMemory.h"
+#include "comm/NetworkDevice.h"
+#include "comm/Reduction.h"
+#include "plan/DType.h"
+
+#include <ATen/ops/from_blob.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+
+using namespace fsdp::rt;
+
+namespace {
+
+class GlooGroup final : public c10d::ProcessGroupGloo {
+public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+  /// Peers that wait for this rank see the end of the connection, and fail.
+  void closeConnections() {
+    for (auto &context : contexts_)
+      context->closeConnections();
+  }
+};
+
+using GlooGroups = std::vector<c10::intrusive_ptr<GlooGroup>>;
+
+class GlooCommunicator final : public Communicator {
+public:
+  GlooCommunicator(unsigned rank, unsigned size, std::unique_ptr<Store> store, GlooGroups groups)
+      : myRank(rank), numRanks(size), store(std::move(store)), groups(std::move(groups)) {}
+
+  unsigned rank() const override { return myRank; }
+  unsigned size() const override { return numRanks; }
+
+  Result<std::byte *> makeArena(size_t bytes) override;
+  Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
+  Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                       fsdp_dtype dtype, ReduceOp op) override;
+  Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
+  Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
+  Status barrier(unsigned lane) override;
+  void abort(const std::string &reason) override;
+
+private:
+  /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
+  template <typename Start>
+  Status run(unsigned lane, const CollectiveDescriptor &what, Start &&start);
+  /// Why the communicator has failed; "" if it has not, as far as this rank knows.
+  std::string failureReason();
+
+  static at::Tensor tensor(const void *data, size_t count, fsdp_dtype dtype) {
+    return at::from_blob(const_cast<void *>(data), {static_cast<int64_t>(count)},
+                         static_cast<at::ScalarType>(dtype));
+  }
+
+  const unsigned myRank, numRanks;
+  std::unique_ptr<Store> store;
+  GlooGroups groups; // by lane
+  MappedMemory arena;
+  std::mutex mutex;
+  std::string failure; // guarded by `mutex`
+};
+
+} // namespace
+
+static const char *const kAbortKey = "gloo/aborted";
+
+Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
+  if (arena.begin())
+    return Status::error("the arena was made before");
+  Result<MappedMemory> memory = MappedMemory::anonymous(std::max<size_t>(bytes, 1));
+  if (!memory.ok()) {
+    abort(memory.status().message());
+    return memory.status();
+  }
+  // Sizes must agree, as for the backends that share arenas.
+  std::vector<uint64_t> sizes(numRanks);
+  uint64_t own = bytes;
+  if (Status status = allGather(kControlLane, &own, sizes.data(), sizeof(own)); !status.ok())
+    return status;
+  for (unsigned peer = 0; peer < numRanks; ++peer)
+    if (sizes[peer] != own)
+      return Status::error("arenas differ: rank " + std::to_string(myRank) + " asks for " +
+                           std::to_string(own) + " bytes, rank " + std::to_string(peer) + " for " +
+                           std::to_string(sizes[peer]));
+  arena = std::move(*memory);
+  return arena.begin();
+}
+
+template <typename Start>
+Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, Start &&start) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  std::string reason, name = describeCollective(what) + " on the " + laneName(lane);
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    reason = failure;
+  }
+  if (reason.empty()) {
+    try {
+      start(*groups[lane])->wait();
+      return {};
+    } catch (const std::exception &exception) {
+      // The peer that failed first has left its reason before it closed its connections.
+      reason = failureReason();
+      if (reason.empty()) {
+        std::string message = name + ": " + firstLine(exception);
+        abort(message);
+        return Status::error(message);
+      }
+      abort(reason);
+    }
+  }
+  return Status::error(name + ": " + reason);
+}
+
+std::string GlooCommunicator::failureReason() {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!failure.empty())
+      return failure;
+  }
+  return store->getIfSet(kAbortKey);
+}
+
+void GlooCommunicator::abort(const std::string &reason) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!failure.empty())
+      return;
+    failure = store->getIfSet(kAbortKey);
+    if (failure.empty()) {
+      failure = "aborted by rank " + std::to_string(myRank) + ": " + reason;
+      // Without a store the peers still see the connections end.
+      (void)store->set(kAbortKey, failure).ok();
+    }
+  }
+  for (auto &group : groups) {
+    try {
+      group->closeConnections();
+    } catch (const std::exception &) {
+      // A connection that cannot be closed is closed already.
+    }
+  }
+}
+
+Status GlooCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::AllGather;
+  what.count = bytes;
+  at::Tensor in = tensor(input, bytes, FSDP_U8), out = tensor(output, numRanks * bytes, FSDP_U8);
+  return run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
+    return bytes ? group._allgather_base(out, in) : group.barrier();
+  });
+}
+
+Status GlooCommunicator::reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                                       fsdp_dtype dtype, ReduceOp op) {
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::ReduceScatter;
+  what.op = op;
+  what.dtype = dtype;
+  what.count = count;
+  at::Tensor in = tensor(input, numRanks * count, dtype), out = tensor(output, count, dtype);
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = op == ReduceOp::Max ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
+  Status status = run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
+    return count ? group._reduce_scatter_base(out, in, options) : group.barrier();
+  });
+  if (status.ok() && op == ReduceOp::Average)
+    divideInPlace(static_cast<std::byte *>(output), count, dtype, numRanks);
+  return status;
+}
+
+Status GlooCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                                   ReduceOp op) {
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::AllReduce;
+  what.op = op;
+  what.dtype = dtype;
+  what.count = count;
+  std::vector<at::Tensor> tensors{tensor(data, count, dtype)};
+  c10d::AllreduceOptions options;
+  options.reduceOp = op == ReduceOp::Max ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
+  Status status = run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
+    return count ? group.allreduce(tensors, options) : group.barrier();
+  });
+  if (status.ok() && op == ReduceOp::Average)
+    divideInPlace(static_cast<std::byte *>(data), count, dtype, numRanks);
+  return status;
+}
+
+Status GlooCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
+  if (Status status = checkRoot(root, numRanks); !status.ok())
+    return status;
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::Broadcast;
+  what.count = bytes;
+  what.root = root;
+  std::vector<at::Tensor> tensors{tensor(data, bytes, FSDP_U8)};
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  return run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
+    return bytes ? group.broadcast(tensors, options) : group.barrier();
+  });
+}
+
+Status GlooCommunicator::barrier(unsigned lane) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::Barrier;
+  return run(lane, what, [](GlooGroup &group) { return group.barrier(); });
+}
+
+Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironment &environment,
+                                                            std::unique_ptr<Store> store,
+                                                            CommunicatorOptions options) {
+  const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
+  std::string address;
+  if (!interface || !*interface) {
+    Result<std::string> found =
+        localAddressTowards(environment.masterAddress, environment.masterPort);
+    if (!found.ok())
+      return found.status();
+    address = *found;
+  }
+  try {
+    GlooGroups groups;
+    for (unsigned lane = 0; lane < kNumLanes; ++lane) {
+      auto settings = c10d::ProcessGroupGloo::Options::create(options.connectTimeout);
+      settings->threads = 1; // one collective at a time
+      settings->devices.push_back(address.empty()
+                                      ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                                      : c10d::ProcessGroupGloo::createDeviceForHostname(address));
+      auto prefixed = c10::make_intrusive<c10d::PrefixStore>(
+          "gloo/" + std::to_string(lane),
+          c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store->native()));
+      groups.push_back(c10::make_intrusive<GlooGroup>(prefixed, static_cast<int>(environment.rank),
+                                                      static_cast<int>(environment.worldSize),
+                                                      settings));
+      groups.back()->setTimeout(options.deadline);
+    }
+    std::unique_ptr<Communicator> communicator = std::make_unique<GlooCommunicator>(
+        environment.rank, environment.worldSize, std::move(store), std::move(groups));
+    return communicator;
+  } catch (const std::exception &exception) {
+    return Status::error(
+        "gloo cannot connect " + std::to_string(environment.worldSize) + " ranks over " +
+        (address.empty() ? "GLOO_SOCKET_IFNAME=" + std::string(interface) : address) + ": " +
+        firstLine(exception));
+  }
+}

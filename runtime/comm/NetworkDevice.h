@@ -1,0 +1,19 @@
+//===- NetworkDevice.h - The network that gloo uses --------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_COMM_NETWORKDEVICE_H
+#define FSDP_RUNTIME_COMM_NETWORKDEVICE_H
+
+#include "Status.h"
+
+#include <cstdint>
+#include <string>
+
+namespace fsdp::rt {
+
+/// The address of this host, as digits, from which it reaches `host`: that of the interface which
+/// the peers of a run can reach too. Sends nothing.
+Result<std::string> localAddressTowards(const std::string &host, uint16_t port);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_NETWORKDEVICE_H

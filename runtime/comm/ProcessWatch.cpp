@@ -1,0 +1,46 @@
+//===- ProcessWatch.cpp - Whether a process still runs --------------------===//
+
+#include "comm/ProcessWatch.h"
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <poll.h>
+#include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+
+/// When process `pid` started, in the kernel's ticks, plus 1; 0 if it does not run.
+static uint64_t startTimeOf(int pid) {
+  std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "re"), &std::fclose);
+  char text[1024];
+  size_t length = file ? std::fread(text, 1, sizeof(text) - 1, file.get()) : 0;
+  text[length] = '\0';
+  // "pid (name) state …": the name may hold anything, even parentheses.
+  const char *end = std::strrchr(text, ')');
+  char state;
+  unsigned long long start;
+  if (!end || std::sscanf(end + 1,
+                          " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
+                          "%*d %llu",
+                          &state, &start) != 2)
+    return 0;
+  return state == 'Z' || state == 'X' ? 0 : start + 1;
+}
+
+ProcessWatch::ProcessWatch(int pid)
+    : pid(pid), handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
+  if (!handle.valid())
+    startTime = startTimeOf(pid);
+}
+
+bool ProcessWatch::isAlive() const {
+  if (!handle.valid())
+    return startTime != 0 && startTimeOf(pid) == startTime;
+  // Readable once the process has ended.
+  pollfd query{handle.get(), POLLIN, 0};
+  return poll(&query, 1, 0) != 1;
+}

@@ -1,0 +1,162 @@
+//===- ShmCommunicator.cpp - Ranks that are processes of one host ---------===//
+
+#include "comm/Backends.h"
+#include "comm/MappedMemory.h"
+#include "comm/MemoryCommunicator.h"
+#include "comm/ProcessWatch.h"
+
+#include <climits>
+#include <fstream>
+#include <sstream>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+
+namespace {
+
+/// What each rank tells the others at the rendezvous.
+struct Introduction {
+  std::string host;     // for people
+  std::string identity; // equal where processes see each other's numbers and memory
+  int pid = 0;
+  int regionFile = -1; // of rank 0: a file descriptor of that process
+
+  std::string text() const {
+    return host + " " + identity + " " + std::to_string(pid) + " " + std::to_string(regionFile);
+  }
+  static Introduction parse(const std::string &text) {
+    Introduction result;
+    std::istringstream(text) >> result.host >> result.identity >> result.pid >> result.regionFile;
+    return result;
+  }
+  static Introduction ofThisProcess();
+};
+
+class ShmCommunicator final : public MemoryCommunicator {
+public:
+  ShmCommunicator(unsigned rank, const std::vector<Introduction> &ranks, MappedMemory memory,
+                  CommunicatorOptions options)
+      : MemoryCommunicator(rank, static_cast<unsigned>(ranks.size()),
+                           SharedRegion(memory.begin(), static_cast<unsigned>(ranks.size())),
+                           options),
+        memory(std::move(memory)), arenas(ranks.size()) {
+    for (const Introduction &introduction : ranks)
+      watches.emplace_back(introduction.pid);
+    region.rank(rank).pid = getpid();
+  }
+
+  ~ShmCommunicator() override { leave(); }
+
+private:
+  Result<std::byte *> createArena(size_t bytes) override {
+    Result<FileDescriptor> file = createMemoryFile("fsdpc-arena", bytes);
+    if (!file.ok())
+      return file.status();
+    arenaFile = std::move(*file);
+    region.rank(rank()).arenaFile = arenaFile.get();
+    return map(rank(), arenaFile, bytes);
+  }
+
+  Result<std::byte *> mapArena(unsigned peer, size_t bytes) override {
+    Result<FileDescriptor> file =
+        openFileOfProcess(region.rank(peer).pid, region.rank(peer).arenaFile);
+    if (!file.ok())
+      return file.status();
+    return map(peer, *file, bytes);
+  }
+
+  void arenasAreMapped() override { arenaFile = FileDescriptor(); }
+
+  bool isAlive(unsigned peer) override { return watches[peer].isAlive(); }
+
+  std::string nameOf(unsigned rank) const override {
+    return "rank " + std::to_string(rank) + " (pid " + std::to_string(region.rank(rank).pid) + ")";
+  }
+
+  Result<std::byte *> map(unsigned owner, const FileDescriptor &file, size_t bytes) {
+    Result<MappedMemory> mapped = MappedMemory::shared(file, bytes);
+    if (!mapped.ok())
+      return mapped.status();
+    arenas[owner] = std::move(*mapped);
+    return arenas[owner].begin();
+  }
+
+  MappedMemory memory;              // of the region
+  std::vector<MappedMemory> arenas; // by rank
+  std::vector<ProcessWatch> watches;
+  FileDescriptor arenaFile; // until the peers have mapped it
+};
+
+} // namespace
+
+/// The first word of a file of /proc; "-" if it cannot be read.
+static std::string wordOf(const char *path) {
+  std::string word;
+  std::ifstream(path) >> word;
+  return word.empty() ? "-" : word;
+}
+
+/// Where a symbolic link of /proc points; "-" if it cannot be read.
+static std::string linkOf(const char *path) {
+  char target[PATH_MAX];
+  ssize_t length = readlink(path, target, sizeof(target));
+  return length <= 0 ? "-" : std::string(target, static_cast<size_t>(length));
+}
+
+Introduction Introduction::ofThisProcess() {
+  Introduction result;
+  char name[HOST_NAME_MAX + 1] = {};
+  gethostname(name, HOST_NAME_MAX);
+  result.host = name[0] ? name : "-";
+  result.identity = wordOf("/proc/sys/kernel/random/boot_id") + "/" + linkOf("/proc/self/ns/pid");
+  result.pid = getpid();
+  return result;
+}
+
+Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironment &environment,
+                                                           std::unique_ptr<Store> store,
+                                                           CommunicatorOptions options) {
+  unsigned rank = environment.rank, size = environment.worldSize;
+  size_t bytes = SharedRegion::bytes(size);
+  Introduction own = Introduction::ofThisProcess();
+  FileDescriptor file;
+  if (rank == 0) {
+    Result<FileDescriptor> created = createMemoryFile("fsdpc-ranks", bytes);
+    if (!created.ok())
+      return created.status();
+    file = std::move(*created);
+    own.regionFile = file.get();
+  }
+  if (Status status = store->set("shm/" + std::to_string(rank), own.text()); !status.ok())
+    return status;
+
+  std::vector<Introduction> ranks(size);
+  for (unsigned peer = 0; peer < size; ++peer) {
+    Result<std::string> text = store->get("shm/" + std::to_string(peer));
+    if (!text.ok())
+      return Status::error("rank " + std::to_string(peer) + " did not come to the rendezvous of " +
+                           std::to_string(size) + " ranks: " + text.status().message());
+    ranks[peer] = Introduction::parse(*text);
+    if (ranks[peer].identity != ranks[0].identity)
+      return Status::error(
+          "the shm communicator needs all ranks on one host (and in one container): "
+          "rank 0 is on " +
+          ranks[0].host + ", rank " + std::to_string(peer) + " on " + ranks[peer].host +
+          "; use --communicator gloo");
+  }
+  if (rank != 0) {
+    Result<FileDescriptor> opened = openFileOfProcess(ranks[0].pid, ranks[0].regionFile);
+    if (!opened.ok())
+      return opened.status();
+    file = std::move(*opened);
+  }
+  Result<MappedMemory> memory = MappedMemory::shared(file, bytes);
+  if (!memory.ok())
+    return memory.status();
+  std::unique_ptr<Communicator> communicator =
+      std::make_unique<ShmCommunicator>(rank, ranks, std::move(*memory), options);
+  // After this all ranks have mapped the region, and need the store and rank 0's file no more.
+  if (Status status = communicator->barrier(kControlLane); !status.ok())
+    return status;
+  return communicator;
+}

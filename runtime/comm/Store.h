@@ -1,0 +1,41 @@
+//===- Store.h - The key-value store where ranks meet ------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_COMM_STORE_H
+#define FSDP_RUNTIME_COMM_STORE_H
+
+#include "comm/Rendezvous.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace fsdp::rt {
+
+/// A c10d TCPStore, whose errors are values. Keys are those of one run: a prefix tells runs and
+/// restarts apart that share a store. Thread-safe.
+class Store {
+public:
+  /// Connects to the launcher's store or, without one, to that of rank 0, which serves it as long
+  /// as its object lives. Takes no longer than `timeout`, which also bounds get().
+  static Result<std::unique_ptr<Store>> connect(const LaunchEnvironment &environment,
+                                                std::chrono::milliseconds timeout);
+  ~Store();
+
+  Status set(const std::string &key, const std::string &value);
+  /// The value of `key`; waits until it is set.
+  Result<std::string> get(const std::string &key);
+  /// The value of `key` if it is set; does not wait. "" also if the store is gone.
+  std::string getIfSet(const std::string &key);
+
+  /// For process groups.
+  c10d::Store &native();
+
+private:
+  struct Implementation;
+  explicit Store(std::unique_ptr<Implementation> implementation);
+  std::unique_ptr<Implementation> implementation;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_STORE_H
