@@ -147,6 +147,40 @@ def Report : Fsdp_Pass<"fsdp-report"> {
 }
 
 //===----------------------------------------------------------------------===//
+// scheduled -> planned
+//===----------------------------------------------------------------------===//
+
+def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
+  let summary = "Give every buffer of the step its place in one arena";
+  let description = [{
+    Input: a scheduled module. Output: a planned module: every operation that makes or fills a buffer
+    has the buffer's arena offset (bytes, multiples of 64) as its `at`, and the module has
+    `fsdp.arena_bytes` and `fsdp.peak_live_bytes`, below which no arena can be.
+
+    A buffer is live from its first write to its last use in program order; what a collective touches,
+    until its wait. Shards, optimizer state, buffers of the model, constants and inputs are live
+    throughout. In the flat layout a gradient is placed where its group's reduction reads it, if the
+    operation that makes it makes all of it, contiguous, and nothing else lies in its storage; each
+    part of the reduction's input is live only from its gradient's definition. Other gradients are
+    copied when the reduction starts.
+
+    Remarks (`--remarks-filter-analysis=fsdp-plan-memory`): `ArenaBytes`, `PeakLiveBytes`,
+    `ArenaOverPeak`, `GradientsPlaced`, `GradientsCopied`, `GradientBytesCopied`.
+
+    Why: with planned addresses a step allocates nothing, its memory is known before it runs, and a
+    plan that does not fit is refused here.
+
+    ```mlir
+    %mm = aten.call "mm.default"(%x, %w) fwd in "l" at [4096] : ...
+    ```
+  }];
+  let options = [
+    Option<"memoryCapBytes", "memory-cap", "int64_t", "0",
+           "Refuse a plan whose arena is larger than this many bytes; 0: no cap">
+  ];
+}
+
+//===----------------------------------------------------------------------===//
 // Verifiers of phases
 //===----------------------------------------------------------------------===//
 
@@ -192,6 +226,20 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
     - D3: what another stream produces is used only after the wait for it: parameters through their
       gather's wait, shards of gradients by an update after their reduction's wait; and no group is
       released while its gather is in flight.
+  }];
+}
+
+def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
+  let summary = "Check that no two live buffers of a planned module overlap";
+  let description = [{
+    Proves of a planned module, from its offsets alone and without the planner's help:
+
+    - P1: every buffer has an offset, a multiple of 64 bytes, and lies within the arena.
+    - P2: no two buffers that are live at the same time overlap; live ranges follow the memory model
+      of streams (see the fsdp dialect): what a collective touches is live until its wait.
+    - P3: every view lies within its storage.
+    - P4: a buffer or shard that is read keeps its value until the last use of what was read: no
+      write or update comes before.
   }];
 }
 

@@ -64,7 +64,7 @@ static Problem makeProblem(std::span<const BufferRange> buffers) {
     assert(buffer.first >= 0 && buffer.first <= buffer.last && buffer.sizeBytes >= 0);
     assert(buffer.bundleOffset % kArenaAlignmentBytes == 0);
     problem.numPositions = std::max(problem.numPositions, buffer.last + 1);
-    if (buffer.sizeBytes == 0)
+    if (buffer.sizeBytes == 0 && buffer.bundle < 0)
       continue;
     size_t item = parts.size();
     if (buffer.bundle >= 0)

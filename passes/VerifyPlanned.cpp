@@ -1,0 +1,499 @@
+//===- VerifyPlanned.cpp - Proof that live buffers are apart --------------===//
+//
+// Walks the program once forward. At each operation the storages that it makes are entered into a
+// map of occupied bytes, where they must find their place free; they leave after their last use.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/Passes.h"
+
+#include "fsdp/Export/GroupTable.h"
+#include "fsdp/Export/StepStorage.h"
+#include "fsdp/IR/TensorLayout.h"
+#include "fsdp/Plan/ArenaPlanner.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <map>
+#include <optional>
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYPLANNED
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// A buffer where the offsets in the module put it.
+struct Placed {
+  int64_t begin, bytes;
+  int64_t last; // position of the last use
+  Operation *owner;
+  std::string name;
+};
+
+/// The occupied bytes of the arena at one position of the program.
+class Arena {
+public:
+  explicit Arena(int64_t bytes) : bytes(bytes) {}
+
+  /// Occupies the block's bytes, or says at its owner what is wrong with its place.
+  LogicalResult enter(Placed block, bool isAligned = true);
+  /// Frees what has had its last use before `position`.
+  void advance(int64_t position);
+
+private:
+  int64_t bytes;
+  std::map<int64_t, Placed> live; // by begin; disjoint
+  std::multimap<int64_t, int64_t> beginByLast;
+};
+
+/// Where a group's gradients come together: the input of a reduction, or what an update reads.
+struct Sink {
+  const GroupInfo *group;
+  int64_t base, end; // arena offset; position until which they are needed
+};
+
+class Checker {
+public:
+  Checker(ModuleOp module, func::FuncOp step, GroupTable &groups, StepStorage &storage,
+          int64_t arenaBytes)
+      : module(module), step(step), groups(groups), storage(storage), arena(arenaBytes) {}
+
+  LogicalResult run();
+
+private:
+  void findLastUses();
+  /// Notes which gradients lie at their place already: their storage is needed until it is reduced.
+  void findPlacedGradients();
+  void findPlacedGradient(const Sink &sink, unsigned param, Value gradient);
+  std::optional<Sink> getSink(Operation *op) const;
+  int64_t getReleasePosition(Operation *start) const;
+
+  LogicalResult enterDeclarations();
+  LogicalResult enter(Operation &op, int64_t position);
+  LogicalResult enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last);
+  LogicalResult enterGather(AllGatherStartOp start);
+  LogicalResult enterReduction(ReduceScatterStartOp start);
+  /// The bytes of a gradient that is copied to its place.
+  LogicalResult enterGradient(const Sink &sink, unsigned param, Value gradient, Operation *owner);
+  LogicalResult enterPadding(const Sink &sink, Operation *owner);
+
+  /// P4: what was read from `symbol` is not used after it was overwritten at `position`.
+  LogicalResult checkReads(Operation *writer, StringAttr symbol, int64_t position);
+  LogicalResult checkUpdate(UpdateOp update, int64_t position);
+
+  ModuleOp module;
+  func::FuncOp step;
+  GroupTable &groups;
+  StepStorage &storage;
+  Arena arena;
+
+  int64_t end = 0;                                  // position of the return
+  std::vector<int64_t> lastUse;                     // by storage
+  std::vector<Operation *> lastUser;                // by storage
+  llvm::DenseSet<int64_t> placedGradients;          // storages
+  DenseMap<Operation *, int64_t> positionOf;        // of all but calls
+  DenseMap<Operation *, int64_t> waitOf, releaseOf; // by start
+  DenseMap<StringAttr, UpdateOp> updateOf;          // by group
+  DenseMap<StringAttr, ReduceScatterStartOp> reductionOf;
+  DenseMap<StringAttr, SmallVector<int64_t>> readsOf; // storages, by buffer or parameter
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Occupied bytes
+//===----------------------------------------------------------------------===//
+
+LogicalResult Arena::enter(Placed block, bool isAligned) {
+  if (block.bytes == 0)
+    return success();
+  auto bytesOf = [](const Placed &b) {
+    return "bytes [" + std::to_string(b.begin) + ", " + std::to_string(b.begin + b.bytes) + ")";
+  };
+  if (block.begin < 0 || block.begin + block.bytes > bytes)
+    return block.owner->emitOpError("P1: ")
+           << block.name << " at " << bytesOf(block) << " does not lie within the arena of "
+           << bytes << " bytes";
+  if (isAligned && block.begin % plan::kArenaAlignmentBytes != 0)
+    return block.owner->emitOpError("P1: ")
+           << block.name << " lies at byte " << block.begin << ", expected a multiple of "
+           << plan::kArenaAlignmentBytes;
+  const Placed *other = nullptr;
+  auto next = live.lower_bound(block.begin);
+  if (next != live.end() && next->first < block.begin + block.bytes)
+    other = &next->second;
+  else if (next != live.begin() &&
+           std::prev(next)->first + std::prev(next)->second.bytes > block.begin)
+    other = &std::prev(next)->second;
+  if (other) {
+    InFlightDiagnostic diag = block.owner->emitOpError("P2: ")
+                              << block.name << " at " << bytesOf(block) << " overlaps "
+                              << other->name << " at " << bytesOf(*other) << ", which is live";
+    diag.attachNote(other->owner->getLoc()) << other->name << " is made here";
+    return diag;
+  }
+  beginByLast.emplace(block.last, block.begin);
+  live.emplace(block.begin, std::move(block));
+  return success();
+}
+
+void Arena::advance(int64_t position) {
+  auto stop = beginByLast.lower_bound(position);
+  for (auto it = beginByLast.begin(); it != stop; ++it)
+    live.erase(it->second);
+  beginByLast.erase(beginByLast.begin(), stop);
+}
+
+//===----------------------------------------------------------------------===//
+// Live ranges
+//===----------------------------------------------------------------------===//
+
+void Checker::findLastUses() {
+  mlir::Block &body = step.getBody().front();
+  lastUse.assign(storage.getStorages().size(), -1);
+  lastUser.assign(storage.getStorages().size(), nullptr);
+  end = std::distance(body.begin(), body.end()) - 1;
+  int64_t position = end;
+  // From the end, so that the first use found is the last one.
+  for (Operation &op : llvm::reverse(body)) {
+    auto use = [&](Value value) {
+      int64_t index = storage.lookup(value);
+      if (index != StepStorage::kNone && lastUse[index] < 0) {
+        lastUse[index] = position;
+        lastUser[index] = &op;
+      }
+    };
+    llvm::for_each(op.getOperands(), use);
+    llvm::for_each(op.getResults(), use);
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case<AllGatherWaitOp, ReduceScatterWaitOp>(
+            [&](auto wait) { waitOf[wait.getHandle().getDefiningOp()] = position; })
+        .Case([&](ReleaseOp release) { releaseOf[release.getHandle().getDefiningOp()] = position; })
+        .Case([&](UpdateOp update) { updateOf[update.getTargetAttr().getAttr()] = update; })
+        .Case([&](ReduceScatterStartOp start) {
+          reductionOf[start.getGroupAttr().getAttr()] = start;
+        })
+        .Case([&](ReadOp read) {
+          readsOf[read.getSourceAttr().getAttr()].push_back(storage.lookup(read.getResult()));
+        });
+    if (!isa<aten::CallOp>(op))
+      positionOf[&op] = position;
+    --position;
+  }
+}
+
+std::optional<Sink> Checker::getSink(Operation *op) const {
+  if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
+    if (!start.getOffsets() || start.getOffsets()->size() != 2 || !waitOf.contains(op))
+      return std::nullopt;
+    return Sink{&groups.lookup(start.getGroupAttr()), (*start.getOffsets())[0], waitOf.lookup(op)};
+  }
+  auto [group, param] = groups.lookupParam(cast<GradOp>(op).getParamAttr());
+  if (!group)
+    return std::nullopt;
+  GroupOp groupOp = group->op;
+  UpdateOp update = updateOf.lookup(groupOp.getSymNameAttr());
+  if (!update || !update.getOffset())
+    return std::nullopt;
+  return Sink{group, static_cast<int64_t>(*update.getOffset()), positionOf.lookup(update)};
+}
+
+void Checker::findPlacedGradient(const Sink &sink, unsigned param, Value gradient) {
+  int64_t index = storage.lookup(gradient);
+  bool isCut = !sink.group->isFlat() && sink.group->layout.ranks > 1;
+  if (index == StepStorage::kNone || isCut)
+    return;
+  const Storage &item = storage.getStorages()[index];
+  auto call = dyn_cast<aten::CallOp>(item.owner);
+  if (!call || !call.getOffsets())
+    return;
+  auto type = cast<RankedTensorType>(gradient.getType());
+  int64_t begin =
+      (*call.getOffsets())[item.index] + getTensorLayout(type).offset * sink.group->elementBytes;
+  if (begin != sink.base + sink.group->getParamBegin(param) || !isContiguous(type))
+    return;
+  placedGradients.insert(index);
+  lastUse[index] = std::max(lastUse[index], sink.end);
+}
+
+void Checker::findPlacedGradients() {
+  for (Operation &op : step.getBody().front()) {
+    if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
+      if (std::optional<Sink> sink = getSink(start))
+        for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
+          findPlacedGradient(*sink, param, gradient);
+    } else if (auto grad = dyn_cast<GradOp>(op)) {
+      if (std::optional<Sink> sink = getSink(grad))
+        findPlacedGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue());
+    }
+  }
+}
+
+int64_t Checker::getReleasePosition(Operation *start) const {
+  auto release = releaseOf.find(start);
+  return release == releaseOf.end() ? end : release->second;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+static LogicalResult missingOffset(Operation *op) {
+  return op->emitOpError("P1: has a buffer without an arena offset");
+}
+
+LogicalResult Checker::enterDeclarations() {
+  for (const GroupInfo &group : groups.getGroups()) {
+    GroupOp op = group.op;
+    auto optimizers = module.getOps<OptimizerOp>();
+    size_t expected = optimizers.empty() ? 1 : 1 + getNumOptimizerStates(*optimizers.begin());
+    if (!op.getOffsets() || op.getOffsets()->size() != expected)
+      return op.emitOpError("P1: @")
+             << op.getSymName() << " has " << (op.getOffsets() ? op.getOffsets()->size() : 0)
+             << " offsets, expected " << expected;
+    for (auto [i, offset] : llvm::enumerate(*op.getOffsets())) {
+      std::string what = i == 0 ? "the shard" : "optimizer state " + std::to_string(i);
+      if (failed(arena.enter(
+              {offset, group.shardBytes(), end, op, what + " of @" + op.getSymName().str()})))
+        return failure();
+    }
+  }
+  for (auto buffer : module.getOps<BufferOp>()) {
+    if (!buffer.getOffset())
+      return missingOffset(buffer);
+    if (failed(arena.enter({static_cast<int64_t>(*buffer.getOffset()),
+                            getStorageBytes(cast<RankedTensorType>(buffer.getType())), end, buffer,
+                            "buffer @" + buffer.getSymName().str()})))
+      return failure();
+  }
+  // Constants and inputs are there before the step begins.
+  for (auto [index, item] : llvm::enumerate(storage.getStorages())) {
+    std::optional<int64_t> offset;
+    if (auto input = dyn_cast<InputOp>(item.owner))
+      offset = input.getOffset();
+    else if (auto constant = dyn_cast<aten::ConstantOp>(item.owner))
+      offset = constant.getOffset();
+    else
+      continue;
+    if (failed(enterStorage(index, offset, end)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Checker::enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last) {
+  if (index == StepStorage::kNone)
+    return success();
+  const Storage &item = storage.getStorages()[index];
+  if (!offset)
+    return missingOffset(item.owner);
+  return arena.enter({*offset, item.bytes, last, item.owner, describe(item)});
+}
+
+LogicalResult Checker::enterGather(AllGatherStartOp start) {
+  if (!start.getOffset() || !waitOf.contains(start))
+    return missingOffset(start);
+  const GroupInfo &group = groups.lookup(start.getGroupAttr());
+  int64_t last = waitOf.lookup(start);
+  if (group.isFlat()) {
+    last = getReleasePosition(start);
+    for (Operation *user : start.getHandle().getUsers())
+      if (auto wait = dyn_cast<AllGatherWaitOp>(user))
+        for (Value param : wait.getResults())
+          if (int64_t index = storage.lookup(param); index != StepStorage::kNone)
+            last = std::max(last, lastUse[index]);
+  }
+  return arena.enter({static_cast<int64_t>(*start.getOffset()), group.gatheredBytes(), last, start,
+                      "the gathered group @" + start.getGroup().str()});
+}
+
+LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
+  std::optional<Sink> sink = getSink(start);
+  if (!sink)
+    return missingOffset(start);
+  const GroupInfo &group = *sink->group;
+  UpdateOp update = updateOf.lookup(start.getGroupAttr().getAttr());
+  int64_t last = update ? std::max(positionOf.lookup(update), sink->end) : end;
+  std::string name = "gradients of @" + start.getGroup().str();
+  if (failed(arena.enter(
+          {(*start.getOffsets())[1], group.shardBytes(), last, start, "the reduced " + name})))
+    return failure();
+  if (!group.isFlat())
+    return arena.enter({sink->base, group.gatheredBytes(), sink->end, start, "the " + name});
+  for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
+    if (failed(enterGradient(*sink, param, gradient, start)))
+      return failure();
+  return enterPadding(*sink, start);
+}
+
+LogicalResult Checker::enterGradient(const Sink &sink, unsigned param, Value gradient,
+                                     Operation *owner) {
+  const GroupInfo &group = *sink.group;
+  int64_t index = storage.lookup(gradient);
+  if (index == StepStorage::kNone)
+    return success();
+  int64_t begin = sink.base + group.getParamBegin(param);
+  // A gradient that lies there already is live since it was made, unless it lies there twice.
+  if (placedGradients.contains(index)) {
+    auto call = cast<aten::CallOp>(storage.getStorages()[index].owner);
+    auto type = cast<RankedTensorType>(gradient.getType());
+    if (isContiguous(type) && (*call.getOffsets())[storage.getStorages()[index].index] +
+                                      getTensorLayout(type).offset * group.elementBytes ==
+                                  begin)
+      return success();
+  }
+  ParamOp op = group.params[param];
+  return arena.enter({begin, group.getParamElements(param) * group.elementBytes, sink.end, owner,
+                      "the gradient of @" + op.getSymName().str()},
+                     /*isAligned=*/group.isFlat());
+}
+
+LogicalResult Checker::enterPadding(const Sink &sink, Operation *owner) {
+  const GroupInfo &group = *sink.group;
+  for (unsigned param = 0; param < group.params.size(); ++param) {
+    int64_t begin = group.getParamBegin(param) + group.getParamElements(param) * group.elementBytes;
+    ParamOp op = group.params[param];
+    if (failed(arena.enter({sink.base + begin, group.getParamEnd(param) - begin, sink.end, owner,
+                            "the padding behind the gradient of @" + op.getSymName().str()},
+                           /*isAligned=*/false)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Checker::enter(Operation &op, int64_t position) {
+  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+      .Case([&](aten::CallOp call) -> LogicalResult {
+        if (call.isView())
+          return success();
+        for (auto [i, value] : llvm::enumerate(call.getResults())) {
+          int64_t index = storage.lookup(value);
+          std::optional<int64_t> offset;
+          if (call.getOffsets())
+            offset = (*call.getOffsets())[i];
+          if (failed(enterStorage(index, offset, index < 0 ? 0 : lastUse[index])))
+            return failure();
+        }
+        return success();
+      })
+      .Case([&](AllGatherStartOp start) { return enterGather(start); })
+      .Case([&](AllGatherWaitOp wait) -> LogicalResult {
+        Operation *start = wait.getHandle().getDefiningOp();
+        for (auto [i, value] : llvm::enumerate(wait.getResults())) {
+          int64_t index = storage.lookup(value);
+          if (index == StepStorage::kNone ||
+              storage.getStorages()[index].kind == Storage::Kind::Gathered)
+            continue;
+          if (!wait.getOffsets() || wait.getOffsets()->size() != wait.getNumResults())
+            return missingOffset(wait);
+          if (failed(enterStorage(index, (*wait.getOffsets())[i],
+                                  std::max(lastUse[index], getReleasePosition(start)))))
+            return failure();
+        }
+        return success();
+      })
+      .Case([&](ReduceScatterStartOp start) { return enterReduction(start); })
+      .Case([&](GradOp grad) {
+        std::optional<Sink> sink = getSink(grad);
+        if (!sink)
+          return missingOffset(grad);
+        return enterGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue(),
+                             grad);
+      })
+      .Case([&](UpdateOp update) { return checkUpdate(update, position); })
+      .Case([&](WriteOp write) {
+        return checkReads(write, write.getBufferAttr().getAttr(), position);
+      })
+      .Default([](Operation *) { return success(); });
+}
+
+//===----------------------------------------------------------------------===//
+// What is overwritten
+//===----------------------------------------------------------------------===//
+
+LogicalResult Checker::checkReads(Operation *writer, StringAttr symbol, int64_t position) {
+  for (int64_t index : readsOf.lookup(symbol)) {
+    if (index == StepStorage::kNone)
+      continue;
+    Operation *read = storage.getStorages()[index].owner;
+    if (positionOf.lookup(read) > position || lastUse[index] <= position)
+      continue;
+    InFlightDiagnostic diag = writer->emitOpError("P4: overwrites @")
+                              << symbol.getValue() << " before the last use of what was read";
+    diag.attachNote(read->getLoc()) << "read here";
+    diag.attachNote(lastUser[index]->getLoc()) << "last used here";
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult Checker::checkUpdate(UpdateOp update, int64_t position) {
+  if (!groups.isGroup(update.getTargetAttr()) || !update.getOffset())
+    return missingOffset(update);
+  const GroupInfo &group = groups.lookup(update.getTargetAttr());
+  for (ParamOp param : group.params)
+    if (failed(checkReads(update, param.getSymNameAttr(), position)))
+      return failure();
+  if (groups.getRanks() == 1)
+    return enterPadding({&group, static_cast<int64_t>(*update.getOffset()), position}, update);
+  ReduceScatterStartOp reduction = reductionOf.lookup(update.getTargetAttr().getAttr());
+  if (!reduction || !reduction.getOffsets())
+    return missingOffset(update);
+  int64_t reduced = (*reduction.getOffsets())[1];
+  if (static_cast<int64_t>(*update.getOffset()) == reduced)
+    return success();
+  InFlightDiagnostic diag = update.emitOpError("P1: reads gradients at byte ")
+                            << *update.getOffset() << ", but they are reduced to byte " << reduced;
+  diag.attachNote(reduction.getLoc()) << "reduced here";
+  return diag;
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+LogicalResult Checker::run() {
+  findLastUses();
+  findPlacedGradients();
+  if (failed(enterDeclarations()))
+    return failure();
+  int64_t position = 0;
+  for (Operation &op : step.getBody().front()) {
+    arena.advance(position);
+    if (failed(enter(op, position)))
+      return failure();
+    ++position;
+  }
+  return success();
+}
+
+namespace {
+struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Planned);
+    if (failed(step))
+      return signalPassFailure();
+    auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName());
+    if (!arena) {
+      module.emitError("P1: lacks the attribute '") << FsdpDialect::getArenaAttrName() << "'";
+      return signalPassFailure();
+    }
+    FailureOr<GroupTable> groups = GroupTable::build(module);
+    if (failed(groups))
+      return signalPassFailure();
+    FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
+    if (failed(storage))
+      return signalPassFailure();
+    if (failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

@@ -1,0 +1,152 @@
+//===- fsdp-compile.cpp - From a scheduled or planned module to a binary ---===//
+
+#include "fsdp/Export/EmitObject.h"
+#include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "passes/Passes.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/ToolOutputFile.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace mlir;
+
+namespace {
+
+struct Options {
+  std::string input = "-", output;
+  bool shared = false, object = false, noVerify = false;
+  std::string emit = "binary";
+  int64_t memoryCapBytes = 0;
+  fsdp::LinkOptions link;
+};
+
+} // namespace
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "fsdp-compile: error: " << message << '\n';
+  return 1;
+}
+
+static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
+
+/// Brings the module to the phase planned, and checks it.
+static LogicalResult planModule(ModuleOp module, const Options &options) {
+  auto phase = module->getAttrOfType<fsdp::ModulePhaseAttr>(fsdp::FsdpDialect::getPhaseAttrName());
+  PassManager manager(module.getContext());
+  if (phase && phase.getValue() == fsdp::ModulePhase::Scheduled)
+    manager.addPass(fsdp::createPlanMemory({options.memoryCapBytes}));
+  else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned)
+    return module.emitError("the module is '")
+           << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
+           << "', expected 'scheduled' or 'planned'; fsdp-opt --fsdp-pipeline schedules a captured "
+              "module";
+  if (!options.noVerify)
+    manager.addPass(fsdp::createVerifyPlanned());
+  return manager.run(module);
+}
+
+static int writeFile(const std::string &path, llvm::StringRef contents) {
+  std::string error;
+  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &error);
+  if (!file)
+    return fail(error);
+  file->os() << contents;
+  file->os().flush();
+  if (file->os().has_error()) {
+    std::string reason = file->os().error().message();
+    file->os().clear_error();
+    return fail("cannot write '" + path + "': " + reason);
+  }
+  file->keep();
+  return 0;
+}
+
+static int compile(const fsdp_plan &plan, const Options &options) {
+  llvm::Expected<llvm::SmallVector<char, 0>> object =
+      fsdp::emitObject(plan, {.withMain = !options.shared});
+  if (!object)
+    return fail(object.takeError());
+  llvm::StringRef bytes(object->data(), object->size());
+  if (options.object)
+    return writeFile(options.output, bytes);
+
+  llvm::SmallString<128> path;
+  if (std::error_code code = llvm::sys::fs::createTemporaryFile("fsdp-step", "o", path))
+    return fail("cannot make a temporary file for the object: " + code.message());
+  llvm::FileRemover remover(path);
+  if (int code = writeFile(std::string(path), bytes))
+    return code;
+  fsdp::LinkOptions link = options.link;
+  link.shared = options.shared;
+  if (llvm::Error error = fsdp::linkObject(std::string(path), options.output, link))
+    return fail(std::move(error));
+  return 0;
+}
+
+static int run(const Options &options) {
+  DialectRegistry registry;
+  registry.insert<func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
+
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(options.input, &error);
+  if (!file)
+    return fail(error);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!module || failed(planModule(*module, options)))
+    return 1;
+  FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(*module);
+  if (failed(tables))
+    return 1;
+  if (options.emit == "plan") {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    fsdp::printPlan(tables->getPlan(), os);
+    return writeFile(options.output.empty() ? "-" : options.output, text);
+  }
+  return compile(tables->getPlan(), options);
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Compiles a scheduled or planned training step to a native training binary.",
+               "fsdp-compile");
+  Options options;
+  options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
+  app.add_option("INPUT", options.input,
+                 "Scheduled or planned module, text or bytecode; - is "
+                 "standard input");
+  app.add_option("-o,--output", options.output, "What to write");
+  auto *shared = app.add_flag("--shared", options.shared,
+                              "Write a shared library that defines fsdp_step_plan, without main");
+  auto *object =
+      app.add_flag("--object", options.object, "Write an object file, with main, for linking");
+  shared->excludes(object);
+  app.add_option("--emit", options.emit, "binary, or plan: the plan as text for people")
+      ->check(CLI::IsMember({"binary", "plan"}))
+      ->excludes(shared)
+      ->excludes(object);
+  app.add_option("--memory-cap", options.memoryCapBytes,
+                 "Refuse an arena of more than this many bytes (scheduled modules; 0: no cap)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--no-verify", options.noVerify, "Do not prove the planned module free of overlaps");
+  app.add_option("--linker", options.link.linker,
+                 "C++ compiler driver that links (default: the one that built this tool)");
+  app.add_option("--runtime-dir", options.link.runtimeDir, "Folder of libfsdp_runtime.so")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (options.emit == "binary" && options.output.empty())
+    return fail("-o is needed: where to write the binary");
+  return run(options);
+}
