@@ -1,0 +1,40 @@
+//===- CommandLine.h - The flags of a capture --------------------*- C++ -*-===//
+//
+// Shared by fsdp-capture and fsdpc. Include CLI/CLI.hpp where the application is made.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_FRONTEND_COMMANDLINE_H
+#define FSDP_FRONTEND_COMMANDLINE_H
+
+#include "fsdp/Frontend/Capture.h"
+
+namespace CLI {
+class App;
+}
+
+namespace fsdp::frontend {
+
+/// MODEL, --input, --method, --optimizer and its hyper-parameters, --target.
+class CaptureFlags {
+public:
+  /// Adds the flags to the application; this object must outlive its parsing.
+  void addTo(CLI::App &app);
+
+  /// The options after parsing, or an error that quotes the flag.
+  llvm::Expected<CaptureOptions> getOptions() const;
+
+private:
+  std::string model, method = "forward", optimizer = "adamw", target = "cpu";
+  std::vector<std::string> inputs;
+  std::optional<double> lr, weightDecay, momentum, eps;
+  std::vector<double> betas;
+};
+
+/// Writes the module as bytecode if `path` ends in .mlirbc, else as text with locations; "-" is
+/// standard output.
+llvm::Error writeModule(mlir::ModuleOp module, const std::string &path);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_FRONTEND_COMMANDLINE_H

@@ -1,0 +1,149 @@
+//===- Capture.cpp - A training step of a PyTorch model as IR -------------===//
+
+#include "fsdp/Frontend/Capture.h"
+
+#include "MetaKernels.h"
+#include "Model.h"
+#include "Overrides.h"
+#include "StepBuilder.h"
+#include "Weights.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+
+#include <torch/csrc/autograd/autograd.h>
+
+using namespace fsdp;
+using namespace fsdp::frontend;
+
+static void checkOptimizer(const OptimizerSpec &spec) {
+  std::string kind = stringifyOptimizerKind(spec.kind).str();
+  bool isSgd = spec.kind == OptimizerKind::SGD;
+  auto refuse = [&](const char *name, bool given) {
+    if (given)
+      throw CaptureError("optimizer '" + kind + "' has no " + name);
+  };
+  refuse("momentum", !isSgd && spec.momentum);
+  refuse("betas", isSgd && (spec.beta1 || spec.beta2));
+  refuse("eps", isSgd && spec.eps);
+  auto check = [&](const char *name, std::optional<double> value, double limit) {
+    if (value && !(*value >= 0 && *value < limit))
+      throw CaptureError("optimizer '" + kind + "': " + name + " is " + std::to_string(*value) +
+                         ", expected at least 0" +
+                         (std::isinf(limit) ? "" : " and less than " + std::to_string(limit)));
+  };
+  double infinity = std::numeric_limits<double>::infinity();
+  check("lr", spec.lr, infinity);
+  check("weight-decay", spec.weightDecay, infinity);
+  check("momentum", spec.momentum, infinity);
+  check("eps", spec.eps, infinity);
+  check("the first of betas", spec.beta1, 1);
+  check("the second of betas", spec.beta2, 1);
+}
+
+static void loadModel(const CaptureOptions &options, bool needsValues, Model &model) {
+  if (!llvm::sys::fs::exists(options.model))
+    throw CaptureError("no such file");
+  llvm::StringRef stem = llvm::sys::path::stem(options.model);
+  model.name = stem.str();
+  if (llvm::sys::path::extension(options.model) == ".pt2")
+    loadExportedProgram(options, needsValues, model);
+  else
+    loadTorchScript(options, needsValues, model);
+}
+
+static void checkLoss(const at::Tensor &loss) {
+  if (!loss.defined() || loss.dim() != 0)
+    throw CaptureError("the loss is " + describe(loss.scalar_type(), loss.sizes()) +
+                       ", expected a scalar");
+  if (!at::isFloatingType(loss.scalar_type()))
+    throw CaptureError(std::string("the loss has dtype ") + getDtypeName(loss.scalar_type()) +
+                       ", expected a floating-point type");
+  if (!loss.requires_grad())
+    throw CaptureError("the loss needs no gradient: it depends on no parameter");
+}
+
+/// Runs forward and backward under the recorder.
+static StepOutputs recordStep(Model &model) {
+  Recorder &recorder = model.recorder;
+  StepOutputs outputs;
+  std::vector<at::Tensor> parameters;
+  std::vector<const ModelTensor *> entries;
+  for (const ModelTensor &tensor : model.tensors)
+    if (tensor.isParameter) {
+      parameters.push_back(tensor.wrapper);
+      entries.push_back(&tensor);
+    }
+  Recorder::Region region(recorder);
+  at::Tensor loss = model.forward();
+  checkLoss(loss);
+  recorder.beginBackward();
+  auto gradients = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{},
+                                         /*retain_graph=*/false, /*create_graph=*/false,
+                                         /*allow_unused=*/true);
+  outputs.loss = recorder.getValue(loss, "the loss");
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string &name = entries[i]->name;
+    if (!gradients[i].defined())
+      throw CaptureError("parameter '" + name + "' is not used: the loss does not depend on it");
+    if (gradients[i].layout() != at::kStrided)
+      throw CaptureError("parameter '" + name + "' has a sparse gradient, which cannot be sharded");
+    outputs.gradients.push_back(
+        recorder.getValue(gradients[i], "the gradient of parameter '" + name + "'"));
+  }
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const ModelTensor &tensor = model.tensors[i];
+    int value = recorder.getValue(tensor.wrapper, "the new value of '" + tensor.name + "'");
+    if (value == tensor.value)
+      continue;
+    if (tensor.isParameter)
+      throw CaptureError("parameter '" + tensor.name + "' is written by the forward");
+    outputs.writes.push_back({i, value});
+  }
+  return outputs;
+}
+
+/// The last line of an error that crossed TorchScript's interpreter, where the reason is.
+static std::string getReason(const std::exception &exception) {
+  std::string text = exception.what();
+  if (auto *error = dynamic_cast<const c10::Error *>(&exception))
+    text = error->what_without_backtrace();
+  text = llvm::StringRef(text).rtrim().str();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &options,
+                                                         const std::string &weightsPath,
+                                                         mlir::MLIRContext &context) {
+  context.loadDialect<mlir::func::FuncDialect, aten::AtenDialect, FsdpDialect>();
+  auto fail = [&](const llvm::Twine &reason) {
+    return llvm::createStringError(options.model + ": " + reason);
+  };
+  Recorder recorder;
+  try {
+    checkOptimizer(options.optimizer);
+    MetaKernels metaKernels;
+    Overrides overrides(options.target);
+    Model model(recorder);
+    loadModel(options, !weightsPath.empty(), model);
+    bool hasParameter = llvm::any_of(model.tensors, [](auto &t) { return t.isParameter; });
+    if (!hasParameter)
+      throw CaptureError("the model has no parameters");
+    CapturedStep step;
+    StepOutputs outputs = recordStep(model);
+    step.module = buildStep(model, outputs, options.optimizer, context);
+    if (mlir::failed(mlir::verify(*step.module)))
+      return fail("the captured step is invalid");
+    step.hasWeights = model.hasWeights;
+    if (!weightsPath.empty() && model.hasWeights) {
+      model.checkValues();
+      writeWeights(model.tensors, weightsPath);
+    }
+    return step;
+  } catch (const std::exception &exception) {
+    if (recorder.error)
+      return fail(*recorder.error);
+    return fail(getReason(exception));
+  }
+}

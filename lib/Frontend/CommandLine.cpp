@@ -1,0 +1,83 @@
+//===- CommandLine.cpp - The flags of a capture ---------------------------===//
+
+#include "fsdp/Frontend/CommandLine.h"
+
+#include "mlir/Bytecode/BytecodeWriter.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace fsdp;
+using namespace fsdp::frontend;
+
+void CaptureFlags::addTo(CLI::App &app) {
+  app.add_option("MODEL", model, "TorchScript file (torch.jit), or .pt2 (torch.export.save)")
+      ->required();
+  app.add_option("--input", inputs,
+                 "NAME:DTYPE[DIMS] for each argument of the entry, as tokens:i64[4,128]; for .pt2 "
+                 "taken from the file")
+      ->allow_extra_args(false)
+      ->delimiter('\0');
+  app.add_option("--method", method, "the entry: takes the batch, returns the scalar loss")
+      ->capture_default_str();
+  app.add_option("--optimizer", optimizer, "sgd, adam or adamw")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
+      ->capture_default_str();
+  app.add_option("--lr", lr, "learning rate (1e-3)");
+  app.add_option("--weight-decay", weightDecay, "weight decay (0; adamw: 1e-2)");
+  app.add_option("--momentum", momentum, "momentum of sgd (0)");
+  app.add_option("--betas", betas, "A,B: betas of adam and adamw (0.9,0.999)")
+      ->delimiter(',')
+      ->expected(2);
+  app.add_option("--eps", eps, "eps of adam and adamw (1e-8)");
+  app.add_option("--target", target, "cpu or cuda: which attention kernels are recorded")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+}
+
+llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
+  CaptureOptions options;
+  options.model = model;
+  options.method = method;
+  options.target = target == "cuda" ? Target::Cuda : Target::Cpu;
+  for (const std::string &text : inputs) {
+    llvm::Expected<InputSpec> spec = parseInputSpec(text);
+    if (!spec)
+      return spec.takeError();
+    for (const InputSpec &other : options.inputs)
+      if (other.name == spec->name)
+        return llvm::createStringError("input '" + spec->name + "' is given twice");
+    options.inputs.push_back(*spec);
+  }
+  options.optimizer.kind = *symbolizeOptimizerKind(optimizer);
+  options.optimizer.lr = lr;
+  options.optimizer.weightDecay = weightDecay;
+  options.optimizer.momentum = momentum;
+  options.optimizer.eps = eps;
+  if (!betas.empty()) {
+    options.optimizer.beta1 = betas[0];
+    options.optimizer.beta2 = betas[1];
+  }
+  return options;
+}
+
+llvm::Error fsdp::frontend::writeModule(mlir::ModuleOp module, const std::string &path) {
+  std::error_code code;
+  llvm::ToolOutputFile file(path, code, llvm::sys::fs::OF_None);
+  if (code)
+    return llvm::createStringError("cannot write '" + path + "': " + code.message());
+  if (llvm::StringRef(path).ends_with(".mlirbc")) {
+    if (failed(mlir::writeBytecodeToFile(module, file.os())))
+      return llvm::createStringError("cannot write '" + path + "' as bytecode");
+  } else {
+    mlir::OpPrintingFlags flags;
+    flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
+    module->print(file.os(), flags);
+  }
+  file.os().flush();
+  if (file.os().has_error())
+    return llvm::createStringError("cannot write '" + path + "': " + file.os().error().message());
+  file.keep();
+  return llvm::Error::success();
+}

@@ -1,0 +1,96 @@
+//===- Graph.h - A recorded training step ------------------------*- C++ -*-===//
+//
+// What the recorder writes down: tensors of the step as numbered values, and the operator calls
+// that made them, in program order. Tensors are on the meta device: sizes and strides, no data.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_FRONTEND_GRAPH_H
+#define FSDP_LIB_FRONTEND_GRAPH_H
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace fsdp::frontend {
+
+/// Why a model cannot be captured, as one line for the user. Thrown inside the frontend only;
+/// captureStep turns it into an llvm::Error.
+struct CaptureError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Where in the model an operator was called.
+struct Place {
+  std::string module; // qualified name, "" is the root
+  std::string file;   // empty if unknown
+  unsigned line = 0, column = 0;
+};
+
+enum class ValueKind { Result, Parameter, Buffer, Input, Constant };
+
+struct GraphValue {
+  at::Tensor tensor; // keeps the address, by which values are found, from being used again
+  ValueKind kind = ValueKind::Result;
+  std::string name = {}; // of a parameter, buffer or input
+  at::Tensor data = {};  // of a constant
+};
+
+struct GraphNode {
+  c10::OperatorHandle op;
+  std::vector<c10::IValue> arguments; // one per argument of the schema
+  std::vector<c10::IValue> results;   // one per return value of the schema
+  bool isBackward = false;
+  int place = 0;
+};
+
+struct Graph {
+  std::vector<GraphValue> values;
+  std::vector<GraphNode> nodes;
+  std::vector<Place> places = {Place()};
+
+  /// The number of the value that this tensor is, or -1.
+  int find(const at::Tensor &tensor) const {
+    auto found = ids.find(tensor.unsafeGetTensorImpl());
+    return found == ids.end() ? -1 : found->second;
+  }
+
+  /// Adds a value, which must be new.
+  int add(GraphValue value) {
+    int id = static_cast<int>(values.size());
+    ids.emplace(value.tensor.unsafeGetTensorImpl(), id);
+    values.push_back(std::move(value));
+    return id;
+  }
+
+private:
+  std::unordered_map<const at::TensorImpl *, int> ids;
+};
+
+/// Calls `visit` for each defined tensor in `value`, lists included, in order.
+template <typename Visitor> void forEachTensor(const c10::IValue &value, Visitor &&visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined())
+      visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor &tensor : value.toTensorList())
+      visit(tensor);
+  } else if (value.isList()) {
+    for (const c10::IValue &element : value.toListRef())
+      forEachTensor(element, visit);
+  }
+}
+
+/// `mm.default` of aten::mm; other namespaces are written out: `ns::op.overload`.
+std::string getCalleeName(const c10::OperatorHandle &op);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_GRAPH_H

@@ -1,0 +1,34 @@
+//===- MetaKernels.h - Shapes of operators that torch lacks ------*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_METAKERNELS_H
+#define FSDP_LIB_FRONTEND_METAKERNELS_H
+
+#include <torch/library.h>
+
+namespace fsdp::frontend {
+
+/// While one lives, operators that LibTorch implements for the meta device in Python only, or not
+/// at all, have a kernel there. Each yields the sizes, dtypes and strides of the real kernel's
+/// results.
+class MetaKernels {
+public:
+  MetaKernels();
+
+private:
+  template <typename Function> void add(const char *name, Function *function);
+  /// Also where torch has a kernel (which throws).
+  template <typename Function> void replace(const char *name, Function *function);
+
+  void addElementwise();
+  void addReductions();
+  void addLosses();
+  void addNormalization();
+  void addConvolution();
+  void addAttention();
+
+  torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__};
+};
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_METAKERNELS_H

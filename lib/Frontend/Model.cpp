@@ -1,0 +1,103 @@
+//===- Model.cpp - A loaded model, ready to be run under the recorder -----===//
+
+#include "Model.h"
+
+#include <ATen/ops/empty.h>
+
+#include <sstream>
+
+using namespace fsdp::frontend;
+
+namespace {
+struct DtypeName {
+  const char *name;
+  at::ScalarType dtype;
+};
+} // namespace
+
+static constexpr DtypeName dtypeNames[] = {
+    {"f64", at::kDouble}, {"f32", at::kFloat}, {"f16", at::kHalf},  {"bf16", at::kBFloat16},
+    {"i64", at::kLong},   {"i32", at::kInt},   {"i16", at::kShort}, {"i8", at::kChar},
+    {"u8", at::kByte},    {"bool", at::kBool}};
+
+at::ScalarType fsdp::frontend::parseDtype(const std::string &name) {
+  for (const DtypeName &entry : dtypeNames)
+    if (name == entry.name)
+      return entry.dtype;
+  throw CaptureError("unknown dtype '" + name + "'");
+}
+
+const char *fsdp::frontend::getDtypeName(at::ScalarType dtype) {
+  for (const DtypeName &entry : dtypeNames)
+    if (dtype == entry.dtype)
+      return entry.name;
+  return "?";
+}
+
+std::string fsdp::frontend::describe(at::ScalarType dtype, at::IntArrayRef sizes) {
+  std::ostringstream text;
+  text << getDtypeName(dtype) << '[';
+  for (size_t i = 0; i < sizes.size(); ++i)
+    text << (i ? "," : "") << sizes[i];
+  text << ']';
+  return text.str();
+}
+
+at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &tensor,
+                            bool isParameter) {
+  std::string what = (isParameter ? "parameter '" : "buffer '") + tensorName + "'";
+  if (tensor.layout() != at::kStrided)
+    throw CaptureError(what + " is not a dense tensor");
+  if (*getDtypeName(tensor.scalar_type()) == '?' ||
+      (isParameter && !at::isFloatingType(tensor.scalar_type())))
+    throw CaptureError(what + " has unsupported dtype " + toString(tensor.scalar_type()));
+  if (isParameter && !tensor.requires_grad())
+    throw CaptureError(what + " is frozen (requires_grad is false); frozen parameters are not "
+                              "supported, register it as a buffer");
+  if (!isParameter && tensor.requires_grad())
+    throw CaptureError(what + " requires a gradient but is no nn.Parameter");
+  if (isParameter && !tensor.is_contiguous())
+    throw CaptureError(what + " is not contiguous, which sharding needs");
+
+  const void *storage = tensor.storage().unsafeGetStorageImpl();
+  Identity identity{storage, tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec()};
+  auto [same, isNew] = tensorOfIdentity.try_emplace(identity, tensors.size());
+  if (!isNew) {
+    ModelTensor &first = tensors[same->second];
+    if (first.isParameter != isParameter)
+      throw CaptureError(what + " shares its memory with '" + first.name +
+                         "', of which only one is a parameter");
+    first.aliases.push_back(tensorName);
+    return first.wrapper;
+  }
+  auto [other, isAlone] = tensorOfStorage.try_emplace(storage, tensors.size());
+  if (!isAlone && tensor.numel() != 0)
+    throw CaptureError(what + " shares a part of its memory with '" + tensors[other->second].name +
+                       "'");
+  ModelTensor entry{.name = tensorName,
+                    .aliases = {},
+                    .isParameter = isParameter,
+                    .data = tensor.detach(),
+                    .wrapper = {},
+                    .value = static_cast<int>(recorder.graph.values.size())};
+  entry.wrapper = recorder.wrap(tensor, isParameter ? ValueKind::Parameter : ValueKind::Buffer,
+                                tensorName, isParameter);
+  tensors.push_back(std::move(entry));
+  return tensors.back().wrapper;
+}
+
+at::Tensor Model::addInput(const InputSpec &spec) {
+  inputs.push_back(static_cast<int>(recorder.graph.values.size()));
+  at::Tensor shape =
+      at::empty(spec.sizes, at::TensorOptions(parseDtype(spec.dtype)).device(at::kMeta));
+  return recorder.wrap(shape, ValueKind::Input, spec.name, /*requiresGrad=*/false);
+}
+
+void Model::checkValues() const {
+  const ModelTensor *with = nullptr, *without = nullptr;
+  for (const ModelTensor &tensor : tensors)
+    (tensor.data.is_meta() ? without : with) = &tensor;
+  if (with && without)
+    throw CaptureError("'" + without->name + "' has no values (it was saved on meta) but '" +
+                       with->name + "' has");
+}

@@ -1,0 +1,71 @@
+//===- Model.h - A loaded model, ready to be run under the recorder ------*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_MODEL_H
+#define FSDP_LIB_FRONTEND_MODEL_H
+
+#include "Recorder.h"
+#include "fsdp/Frontend/Capture.h"
+
+#include <functional>
+#include <map>
+#include <tuple>
+
+namespace fsdp::frontend {
+
+/// A parameter or buffer.
+struct ModelTensor {
+  std::string name;                 // the first of its qualified names
+  std::vector<std::string> aliases; // the others
+  bool isParameter = false;
+  at::Tensor data;    // as loaded; on meta if the model was saved so
+  at::Tensor wrapper; // what the program sees
+  int value = -1;     // in the graph, at the beginning of the step
+};
+
+/// A model whose tensors are known to the recorder.
+class Model {
+public:
+  explicit Model(Recorder &recorder) : recorder(recorder) {}
+
+  /// Adds a parameter or buffer under a qualified name; returns what the program is to see in its
+  /// place. Names of the same memory are one tensor.
+  at::Tensor addTensor(const std::string &name, const at::Tensor &tensor, bool isParameter);
+
+  /// Adds an input; inputs are added in the order of the forward's arguments.
+  at::Tensor addInput(const InputSpec &spec);
+
+  /// Refuses a model of which only a part has values.
+  void checkValues() const;
+
+  Recorder &recorder;
+  std::string name; // of the file, without directory and extension
+  std::vector<ModelTensor> tensors;
+  std::vector<int> inputs; // values, in order
+  bool hasWeights = false; // false: it was saved on meta
+  /// Runs the forward; returns the loss.
+  std::function<at::Tensor()> forward;
+
+private:
+  /// Storage, offset, sizes, strides.
+  using Identity = std::tuple<const void *, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+  std::map<Identity, size_t> tensorOfIdentity;
+  std::map<const void *, size_t> tensorOfStorage;
+};
+
+/// Loads a TorchScript file. `needsValues`: also read the tensors' data.
+void loadTorchScript(const CaptureOptions &options, bool needsValues, Model &model);
+
+/// Loads a file of torch.export.save.
+void loadExportedProgram(const CaptureOptions &options, bool needsValues, Model &model);
+
+/// The dtype of an InputSpec; throws CaptureError.
+at::ScalarType parseDtype(const std::string &name);
+/// Its name, as users write it: f32, i64; `?` if unsupported.
+const char *getDtypeName(at::ScalarType dtype);
+
+/// `f32[4,128]`.
+std::string describe(at::ScalarType dtype, at::IntArrayRef sizes);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_MODEL_H

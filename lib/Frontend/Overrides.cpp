@@ -1,0 +1,81 @@
+//===- Overrides.cpp - Which form of fused operators is recorded ----------===//
+
+#include "Overrides.h"
+
+#include "fsdp/Frontend/Capture.h"
+
+#include <ATen/SDPBackend.h>
+#include <ATen/ops/_fused_sdp_choice_native.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/native_dropout.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <limits>
+
+using namespace fsdp::frontend;
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+static Tensor dropout(const Tensor &x, double p, bool train) {
+  return train && p > 0 ? std::get<0>(at::native_dropout(x, p, true)) : x;
+}
+
+static Tensor batchNorm(const Tensor &x, const OptionalTensor &weight, const OptionalTensor &bias,
+                        const OptionalTensor &mean, const OptionalTensor &variance, bool training,
+                        double momentum, double eps, bool) {
+  // native_batch_norm's schema hides that it writes the running statistics.
+  if (training && mean && mean->defined()) {
+    Tensor runningMean = *mean, runningVariance = *variance;
+    return std::get<0>(at::_native_batch_norm_legit(x, weight, bias, runningMean, runningVariance,
+                                                    training, momentum, eps));
+  }
+  return std::get<0>(
+      at::native_batch_norm(x, weight, bias, mean, variance, training, momentum, eps));
+}
+
+/// As eager attention: a boolean mask becomes one to add.
+static OptionalTensor makeAdditive(const OptionalTensor &mask, at::ScalarType dtype) {
+  if (!mask || !mask->defined() || mask->scalar_type() != at::kBool)
+    return mask;
+  Tensor additive = at::zeros_like(*mask, mask->options().dtype(dtype));
+  additive.masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  return additive;
+}
+
+static Tensor attentionForCpu(const Tensor &q, const Tensor &k, const Tensor &v,
+                              const OptionalTensor &mask, double dropout, bool isCausal,
+                              std::optional<double> scale, bool enableGqa) {
+  OptionalTensor additive = makeAdditive(mask, q.scalar_type());
+  // The choice looks at sizes, strides and dtypes alone: the one that eager makes on a CPU.
+  auto choice = static_cast<at::SDPBackend>(
+      at::native::_fused_sdp_choice_cpp(q, k, v, mask, dropout, isCausal, scale, enableGqa));
+  if (choice == at::SDPBackend::flash_attention)
+    return std::get<0>(at::_scaled_dot_product_flash_attention_for_cpu(q, k, v, dropout, isCausal,
+                                                                       additive, scale));
+  return std::get<0>(at::_scaled_dot_product_attention_math(q, k, v, additive, dropout, isCausal,
+                                                            {}, scale, enableGqa));
+}
+
+/// CUDA's flash attention takes half precision and no mask.
+static Tensor attentionForCuda(const Tensor &q, const Tensor &k, const Tensor &v,
+                               const OptionalTensor &mask, double dropout, bool isCausal,
+                               std::optional<double> scale, bool enableGqa) {
+  bool isHalf = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
+  int64_t headDim = q.size(-1);
+  if (isHalf && !(mask && mask->defined()) && q.dim() == 4 && headDim % 8 == 0 && headDim <= 256)
+    return std::get<0>(at::_scaled_dot_product_flash_attention(q, k, v, dropout, isCausal,
+                                                               /*return_debug_mask=*/false, scale));
+  return std::get<0>(at::_scaled_dot_product_attention_math(
+      q, k, v, makeAdditive(mask, q.scalar_type()), dropout, isCausal, {}, scale, enableGqa));
+}
+
+Overrides::Overrides(Target target) {
+  library.impl("dropout", &dropout);
+  library.impl("batch_norm", &batchNorm);
+  library.impl("scaled_dot_product_attention",
+               target == Target::Cpu ? &attentionForCpu : &attentionForCuda);
+}

@@ -1,0 +1,26 @@
+//===- Overrides.h - Which form of fused operators is recorded ---*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_OVERRIDES_H
+#define FSDP_LIB_FRONTEND_OVERRIDES_H
+
+#include <torch/library.h>
+
+namespace fsdp::frontend {
+
+enum class Target;
+
+/// While one lives, dropout, attention and batch norm on meta tensors keep the fused form that the
+/// target's eager kernels have: torch would decompose them on meta, or lose a mutation. Other
+/// devices are not touched.
+class Overrides {
+public:
+  explicit Overrides(Target target);
+
+private:
+  torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__,
+                         __LINE__};
+};
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_OVERRIDES_H

@@ -1,0 +1,309 @@
+//===- Recorder.cpp - Records operator calls below autograd ---------------===//
+
+#include "Recorder.h"
+
+#include "fsdp/IR/AtenSemantics.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/function.h>
+
+using namespace fsdp::frontend;
+namespace functional = at::functionalization::impl;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::IValue;
+
+static Recorder *active = nullptr;
+
+std::string fsdp::frontend::getCalleeName(const c10::OperatorHandle &op) {
+  const std::string &qualified = op.operator_name().name;
+  std::string name = qualified.rfind("aten::", 0) == 0 ? qualified.substr(6) : qualified;
+  const std::string &overload = op.operator_name().overload_name;
+  return name + "." + (overload.empty() ? "default" : overload);
+}
+
+bool fsdp::frontend::isSupportedDtype(at::ScalarType dtype) {
+  switch (dtype) {
+  case at::kByte:
+  case at::kChar:
+  case at::kShort:
+  case at::kInt:
+  case at::kLong:
+  case at::kHalf:
+  case at::kFloat:
+  case at::kDouble:
+  case at::kBool:
+  case at::kBFloat16:
+  case at::kUInt64: // the state of CUDA's random numbers
+    return true;
+  default:
+    return false;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Registration
+//===----------------------------------------------------------------------===//
+
+static void recordKernel(const c10::OperatorHandle &op, DispatchKeySet keys,
+                         torch::jit::Stack *stack) {
+  constexpr DispatchKeySet afterFake(DispatchKeySet::FULL_AFTER, DispatchKey::Fake);
+  c10::impl::ExcludeDispatchKeyGuard withoutFake(DispatchKey::Fake);
+  if (active && active->isRecording())
+    active->record(op, keys & afterFake, *stack);
+  else
+    op.redispatchBoxed(keys & afterFake, stack);
+}
+
+Recorder::Recorder() {
+  TORCH_CHECK(!active, "two captures at a time");
+  // Per operator: the fallback of the Fake key belongs to torch itself.
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
+    auto op = c10::Dispatcher::singleton().findSchema(name);
+    size_t colons = name.name.find("::");
+    std::string space = name.name.substr(0, colons);
+    if (!op || space == "prim" || space == "prims" ||
+        op->hasKernelForDispatchKey(DispatchKey::Fake))
+      continue;
+    auto &library = libraries[space];
+    if (!library)
+      library = std::make_unique<torch::Library>(torch::Library::IMPL, space, DispatchKey::Fake,
+                                                 __FILE__, __LINE__);
+    std::string overload = name.overload_name.empty() ? "" : "." + name.overload_name;
+    library->impl((name.name.substr(colons + 2) + overload).c_str(),
+                  torch::CppFunction::makeFromBoxedFunction<&recordKernel>());
+  }
+  active = this;
+}
+
+Recorder::~Recorder() { active = nullptr; }
+
+Recorder::Region::Region(Recorder &recorder) : recorder(recorder) {
+  recorder.recording = true;
+  recorder.lastSequence = at::sequence_number::peek();
+}
+
+Recorder::Region::~Region() {
+  recorder.recording = false;
+  recorder.inBackward = false;
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+at::Tensor Recorder::wrap(const at::Tensor &tensor, ValueKind kind, std::string name,
+                          bool requiresGrad) {
+  at::Tensor meta = at::empty(tensor.sizes(), at::TensorOptions(tensor.dtype()).device(at::kMeta));
+  graph.add({.tensor = meta, .kind = kind, .name = std::move(name), .data = {}});
+  at::Tensor wrapper = functional::to_functional_tensor(meta);
+  if (requiresGrad)
+    wrapper.requires_grad_(true);
+  return wrapper;
+}
+
+at::Tensor Recorder::wrapConstant(const at::Tensor &data) {
+  // A scalar stays real: programs read sizes and factors back from such constants.
+  at::Tensor tensor =
+      data.dim() == 0 ? data.detach()
+                      : at::empty(data.sizes(), at::TensorOptions(data.dtype()).device(at::kMeta));
+  graph.add({.tensor = tensor, .kind = ValueKind::Constant, .name = {}, .data = data.contiguous()});
+  return functional::to_functional_tensor(tensor);
+}
+
+int Recorder::getValue(const at::Tensor &tensor, const std::string &what) {
+  int id = -1;
+  if (functional::isFunctionalTensor(tensor)) {
+    functional::sync(tensor);
+    id = graph.find(functional::from_functional_tensor(tensor));
+  }
+  if (id < 0)
+    throw CaptureError(what + " depends on a tensor of unknown origin" +
+                       (firstDropped.empty() ? "" : " (first used by " + firstDropped + ")"));
+  return id;
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// The place of the node that runs in backward.
+int Recorder::findPlace(uint64_t sequence) const {
+  auto found = nodeOfSequence.find(sequence);
+  return found == nodeOfSequence.end() ? 0 : graph.nodes[found->second].place;
+}
+
+/// Maps the autograd nodes made since the last call to the forward node about to be added; those
+/// before the newest were made after the previous call (in-place writes to views).
+void Recorder::trackSequence() {
+  uint64_t next = at::sequence_number::peek();
+  int node = static_cast<int>(graph.nodes.size());
+  for (uint64_t sequence = lastSequence; sequence + 1 < next; ++sequence)
+    if (node > 0)
+      nodeOfSequence.emplace(sequence, node - 1);
+  if (next > lastSequence)
+    nodeOfSequence.emplace(next - 1, node);
+  lastSequence = next;
+}
+
+void Recorder::fail(const c10::OperatorHandle &op, const std::string &reason) {
+  int place = 0;
+  if (!inBackward)
+    place = getPlace();
+  else if (auto node = torch::autograd::get_current_node())
+    place = findPlace(node->sequence_nr());
+  const Place &where = graph.places[place];
+  std::string text = "operator '" + getCalleeName(op) + "' in " +
+                     (where.module.empty() ? "the root module" : "module '" + where.module + "'");
+  if (inBackward)
+    text += " (backward)";
+  if (!where.file.empty())
+    text += " at " + where.file + ":" + std::to_string(where.line);
+  text += ": " + reason;
+  if (!error)
+    error = text;
+  throw CaptureError(text);
+}
+
+//===----------------------------------------------------------------------===//
+// Recording
+//===----------------------------------------------------------------------===//
+
+/// The first line of a torch error, without its backtrace.
+static std::string summarize(const std::exception &exception) {
+  std::string text = exception.what();
+  if (auto *error = dynamic_cast<const c10::Error *>(&exception))
+    text = error->what_without_backtrace();
+  return text.substr(0, text.find('\n'));
+}
+
+/// True if all operands are known, false if the call is to be dropped: functionalization runs some
+/// operators on clones to learn shapes, whose results nobody uses.
+bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IValue> &arguments) {
+  bool isKnown = true;
+  for (const IValue &argument : arguments)
+    forEachTensor(argument, [&](const at::Tensor &tensor) {
+      if (graph.find(tensor) >= 0 || tensor.unsafeGetTensorImpl()->is_wrapped_number())
+        return;
+      if (tensor.is_meta()) {
+        isKnown = false;
+      } else if (tensor.dim() == 0 && !tensor.requires_grad()) {
+        // A number that a formula of torch wrapped.
+        graph.add({.tensor = tensor, .kind = ValueKind::Constant, .name = {}, .data = tensor});
+      } else {
+        fail(op, "uses a constant of unknown origin: a tensor that is no parameter, buffer, input "
+                 "or literal of the model");
+      }
+    });
+  return isKnown;
+}
+
+void Recorder::checkResults(const GraphNode &node) {
+  for (const IValue &result : node.results)
+    forEachTensor(result, [&](const at::Tensor &tensor) {
+      if (tensor.layout() != at::kStrided)
+        fail(node.op, std::string("makes a sparse tensor (layout ") +
+                          (tensor.layout() == at::kSparse ? "sparse" : "not strided") +
+                          "); only dense tensors and gradients are captured");
+      if (!isSupportedDtype(tensor.scalar_type()))
+        fail(node.op,
+             std::string("makes a tensor of unsupported dtype ") + toString(tensor.scalar_type()));
+      if (graph.find(tensor) >= 0)
+        fail(node.op, "returns its own argument");
+    });
+}
+
+/// The passes rely on the table of AtenSemantics: what torch does must agree with it.
+void Recorder::checkAliasing(const GraphNode &node) {
+  const std::string callee = getCalleeName(node.op);
+  fsdp::aten::Semantics semantics =
+      fsdp::aten::lookupSemantics(llvm::StringRef(callee).split('.').first);
+  const c10::StorageImpl *first = nullptr;
+  std::vector<const c10::StorageImpl *> storages;
+  for (const IValue &argument : node.arguments)
+    forEachTensor(argument, [&](const at::Tensor &tensor) {
+      storages.push_back(tensor.storage().unsafeGetStorageImpl());
+      if (!first)
+        first = storages.back();
+    });
+  for (const IValue &result : node.results)
+    forEachTensor(result, [&](const at::Tensor &tensor) {
+      const c10::StorageImpl *storage = tensor.storage().unsafeGetStorageImpl();
+      bool isView = storage == first;
+      if (tensor.numel() == 0)
+        return;
+      if (isView != semantics.isView ||
+          (!isView && std::find(storages.begin(), storages.end(), storage) != storages.end()))
+        fail(node.op, isView ? "returns a view, which the table of operators does not say"
+                             : "returns no view of its first operand, against the table of "
+                               "operators");
+    });
+  // CPU flash attention is tagged for the sake of its CUDA sibling; it takes no dropout.
+  bool isTagged = node.op.hasTag(at::Tag::nondeterministic_seeded) &&
+                  callee.find("flash_attention_for_cpu") == std::string::npos;
+  if (isTagged != semantics.isRandom)
+    fail(node.op, isTagged ? "draws random numbers, which the table of operators does not say"
+                           : "draws no random numbers, against the table of operators");
+}
+
+void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
+                      torch::jit::Stack &stack) {
+  if (std::this_thread::get_id() != thread)
+    fail(op, "runs on another thread than the capture");
+  const c10::FunctionSchema &schema = op.schema();
+  size_t count = schema.arguments().size(), base = stack.size() - count;
+  GraphNode node{.op = op, .arguments = {stack.begin() + base, stack.end()}, .results = {}};
+
+  bool hasTensor = false, hasMeta = false;
+  for (const IValue &argument : node.arguments)
+    forEachTensor(argument, [&](const at::Tensor &tensor) {
+      hasTensor = true;
+      hasMeta |= tensor.is_meta();
+    });
+  if (hasMeta && op.hasTag(at::Tag::data_dependent_output))
+    fail(op, "reads a value that is known at run time only (.item(), or a tensor as a condition)");
+  bool isKnown = checkOperands(op, node.arguments);
+  if (isKnown && schema.is_mutable() && hasMeta)
+    fail(op, "writes in place and has no functional form");
+
+  // Whatever device the program names, the step is on one device, and the recording on meta. Sizes
+  // that a trace computes through scalar tensors stay real, so that they can be read back.
+  bool isScalar = op.operator_name().name == "aten::scalar_tensor";
+  for (size_t i = 0; i < count; ++i) {
+    const std::string &name = schema.arguments()[i].name();
+    IValue &argument = stack[base + i];
+    bool isDefaultDevice = !hasTensor && argument.isNone() && name == "device";
+    if (isDefaultDevice)
+      node.arguments[i] = c10::Device(at::kMeta);
+    if (!isScalar && (argument.isDevice() || isDefaultDevice))
+      argument = c10::Device(at::kMeta);
+    if (name == "pin_memory")
+      argument = node.arguments[i] = IValue();
+  }
+  try {
+    op.redispatchBoxed(below, &stack);
+  } catch (const std::exception &exception) {
+    fail(op, op.hasTag(at::Tag::dynamic_output_shape)
+                 ? "the shape of its result depends on data"
+                 : "cannot be captured: " + summarize(exception));
+  }
+  if (!isKnown) {
+    if (firstDropped.empty())
+      firstDropped = getCalleeName(op);
+    return;
+  }
+  node.results.assign(stack.end() - schema.returns().size(), stack.end());
+  node.isBackward = inBackward;
+  checkResults(node);
+  checkAliasing(node);
+  for (const IValue &result : node.results)
+    forEachTensor(result, [&](const at::Tensor &tensor) { graph.add({.tensor = tensor}); });
+  if (!inBackward) {
+    trackSequence();
+    node.place = getPlace();
+  } else if (auto current = torch::autograd::get_current_node()) {
+    node.place = findPlace(current->sequence_nr());
+  }
+  graph.nodes.push_back(std::move(node));
+}

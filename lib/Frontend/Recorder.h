@@ -1,0 +1,92 @@
+//===- Recorder.h - Records operator calls below autograd --------*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_RECORDER_H
+#define FSDP_LIB_FRONTEND_RECORDER_H
+
+#include "Graph.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+namespace fsdp::frontend {
+
+/// Records the operators that run on functional tensors over meta tensors. While a recorder lives,
+/// a boxed kernel sits at the Fake key of every operator: below autograd, so that the backward's
+/// operators are seen, and below functionalization, so that none of them mutates. There is at most
+/// one recorder at a time, and it records on the thread that made it.
+class Recorder {
+public:
+  Recorder();
+  ~Recorder();
+  Recorder(const Recorder &) = delete;
+  Recorder &operator=(const Recorder &) = delete;
+
+  /// Operators are recorded while one lives.
+  class Region {
+  public:
+    explicit Region(Recorder &recorder);
+    ~Region();
+
+  private:
+    Recorder &recorder;
+    c10::impl::IncludeDispatchKeyGuard fake{c10::DispatchKey::Fake};
+    c10::impl::IncludeDispatchKeyGuard functionalize{c10::DispatchKey::Functionalize};
+    at::functionalization::impl::FunctionalizationReapplyViewsGuard reapplyViews{true};
+  };
+
+  /// From now on operators belong to the backward: their places are those of the forward calls
+  /// whose autograd nodes run.
+  void beginBackward() { inBackward = true; }
+
+  /// A functional tensor that stands for a tensor of the model or the batch. It has the sizes and
+  /// dtype of `tensor` and is contiguous.
+  at::Tensor wrap(const at::Tensor &tensor, ValueKind kind, std::string name, bool requiresGrad);
+
+  /// A functional tensor that stands for the literal `data`.
+  at::Tensor wrapConstant(const at::Tensor &data);
+
+  /// The value that a functional tensor holds now; `what` names it in the error if its origin is
+  /// unknown.
+  int getValue(const at::Tensor &functional, const std::string &what);
+
+  Graph graph;
+
+  /// Tells the place of the forward's current call, as an index into graph.places.
+  std::function<int()> getPlace = [] { return 0; };
+
+  /// The first error of a recorded operator: interpreters above may wrap what they pass on.
+  std::optional<std::string> error;
+
+  /// The boxed kernel.
+  void record(const c10::OperatorHandle &op, c10::DispatchKeySet below, torch::jit::Stack &stack);
+  bool isRecording() const { return recording; }
+
+private:
+  int findPlace(uint64_t nextSequence) const;
+  void trackSequence();
+  [[noreturn]] void fail(const c10::OperatorHandle &op, const std::string &reason);
+  bool checkOperands(const c10::OperatorHandle &op, const std::vector<c10::IValue> &arguments);
+  void checkResults(const GraphNode &node);
+  void checkAliasing(const GraphNode &node);
+
+  std::map<std::string, std::unique_ptr<torch::Library>> libraries;
+  std::thread::id thread = std::this_thread::get_id();
+  bool recording = false, inBackward = false;
+  /// Autograd sequence number -> forward node.
+  std::unordered_map<uint64_t, int> nodeOfSequence;
+  uint64_t lastSequence = 0;
+  std::string firstDropped;
+};
+
+/// True for the dtypes of captured tensors.
+bool isSupportedDtype(at::ScalarType dtype);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_RECORDER_H

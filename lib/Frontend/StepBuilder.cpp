@@ -1,0 +1,279 @@
+//===- StepBuilder.cpp - A recorded step as IR ----------------------------===//
+
+#include "StepBuilder.h"
+
+#include "fsdp/IR/AtenSemantics.h"
+#include "fsdp/IR/TensorLayout.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::frontend;
+
+/// Literals of more elements become buffers, whose values lie in the weights file.
+static constexpr int64_t largestLiteral = 1024;
+
+namespace {
+
+class StepBuilder {
+public:
+  StepBuilder(Model &model, const StepOutputs &outputs, MLIRContext &context)
+      : model(model), graph(model.recorder.graph), outputs(outputs), context(context),
+        builder(UnknownLoc::get(&context), &context), values(graph.values.size()) {}
+
+  OwningOpRef<ModuleOp> run(const OptimizerSpec &optimizer) {
+    OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getLoc(), model.name);
+    module->removeSymNameAttr();
+    (*module)->setAttr(FsdpDialect::getPhaseAttrName(),
+                       ModulePhaseAttr::get(&context, ModulePhase::Captured));
+    (*module)->setAttr(FsdpDialect::getModelAttrName(), builder.getStringAttr(model.name));
+    findNeeded();
+    moveLargeLiterals();
+    builder.setInsertionPointToStart(module->getBody());
+    declareTensors();
+    declareOptimizer(optimizer);
+    buildFunction();
+    return module;
+  }
+
+private:
+  void findNeeded();
+  void moveLargeLiterals();
+  void declareTensors();
+  void declareOptimizer(const OptimizerSpec &spec);
+  void buildFunction();
+  void buildCall(const GraphNode &node);
+  void buildGradients(int value);
+  mlir::Value getOperand(int id);
+  RankedTensorType getType(const at::Tensor &tensor) {
+    return getStridedTensorType(tensor.sizes(), convertDtype(tensor.scalar_type(), context),
+                                tensor.strides(), tensor.storage_offset());
+  }
+  FlatSymbolRefAttr getSymbol(StringRef name) { return FlatSymbolRefAttr::get(&context, name); }
+  Location getLocation(int place);
+
+  Model &model;
+  const Graph &graph;
+  const StepOutputs &outputs;
+  MLIRContext &context;
+  ImplicitLocOpBuilder builder;
+  std::vector<mlir::Value> values; // by value of the graph
+  std::vector<bool> isNeeded;      // by node
+  llvm::DenseMap<Attribute, mlir::Value> literals;
+  llvm::DenseMap<int, std::string> nameOfLiteral; // large ones
+  llvm::DenseMap<int, SmallVector<StringRef, 1>> parametersOfGradient;
+  std::vector<Location> locations; // by place
+  int64_t nextRandom = 0;
+};
+
+} // namespace
+
+/// Marks the nodes that the step's outputs depend on, from the last to the first.
+void StepBuilder::findNeeded() {
+  std::vector<bool> isValueNeeded(graph.values.size());
+  isValueNeeded[outputs.loss] = true;
+  for (int gradient : outputs.gradients)
+    isValueNeeded[gradient] = true;
+  for (auto [buffer, value] : outputs.writes)
+    isValueNeeded[value] = true;
+  isNeeded.resize(graph.nodes.size());
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    bool needed = false;
+    for (const c10::IValue &result : graph.nodes[i].results)
+      forEachTensor(result,
+                    [&](const at::Tensor &t) { needed = needed || isValueNeeded[graph.find(t)]; });
+    isNeeded[i] = needed;
+    if (!needed)
+      continue;
+    for (const c10::IValue &argument : graph.nodes[i].arguments)
+      forEachTensor(argument, [&](const at::Tensor &tensor) {
+        if (int id = graph.find(tensor); id >= 0)
+          isValueNeeded[id] = true;
+      });
+  }
+  // Literals are made where they are needed; remember only which large ones are.
+  for (size_t id = 0; id < graph.values.size(); ++id) {
+    const GraphValue &value = graph.values[id];
+    if (value.kind == ValueKind::Constant && isValueNeeded[id] &&
+        value.data.numel() > largestLiteral)
+      nameOfLiteral[id] = "literal" + std::to_string(nameOfLiteral.size());
+  }
+}
+
+void StepBuilder::moveLargeLiterals() {
+  llvm::SmallVector<int> ids;
+  for (auto &entry : nameOfLiteral)
+    ids.push_back(entry.first);
+  llvm::sort(ids);
+  for (int id : ids)
+    model.tensors.push_back({.name = nameOfLiteral[id],
+                             .aliases = {},
+                             .isParameter = false,
+                             .data = graph.values[id].data,
+                             .wrapper = {},
+                             .value = id});
+}
+
+void StepBuilder::declareTensors() {
+  for (bool isParameter : {true, false})
+    for (const ModelTensor &tensor : model.tensors) {
+      if (tensor.isParameter != isParameter)
+        continue;
+      auto type = RankedTensorType::get(tensor.data.sizes(),
+                                        convertDtype(tensor.data.scalar_type(), context));
+      if (!isParameter) {
+        BufferOp::create(builder, tensor.name, type, /*offset=*/IntegerAttr());
+        continue;
+      }
+      ArrayAttr aliases;
+      if (!tensor.aliases.empty())
+        aliases = builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(tensor.aliases));
+      ParamOp::create(builder, tensor.name, type, aliases);
+    }
+}
+
+void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
+  bool isSgd = spec.kind == OptimizerKind::SGD;
+  double weightDecay = spec.kind == OptimizerKind::AdamW ? 1e-2 : 0.0;
+  FloatAttr momentum, eps;
+  DenseF64ArrayAttr betas;
+  if (isSgd) {
+    momentum = builder.getF64FloatAttr(spec.momentum.value_or(0.0));
+  } else {
+    betas = builder.getDenseF64ArrayAttr({spec.beta1.value_or(0.9), spec.beta2.value_or(0.999)});
+    eps = builder.getF64FloatAttr(spec.eps.value_or(1e-8));
+  }
+  OptimizerOp::create(builder, spec.kind, builder.getF64FloatAttr(spec.lr.value_or(1e-3)),
+                      builder.getF64FloatAttr(spec.weightDecay.value_or(weightDecay)), momentum,
+                      betas, eps);
+}
+
+Location StepBuilder::getLocation(int place) {
+  while (locations.size() <= static_cast<size_t>(place)) {
+    const Place &p = graph.places[locations.size()];
+    if (p.file.empty())
+      locations.push_back(UnknownLoc::get(&context));
+    else
+      locations.push_back(FileLineColLoc::get(&context, p.file, p.line, p.column));
+  }
+  return locations[place];
+}
+
+void StepBuilder::buildFunction() {
+  RankedTensorType lossType = getType(graph.values[outputs.loss].tensor);
+  auto function = func::FuncOp::create(builder, "step", builder.getFunctionType({}, {lossType}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  for (int id : model.inputs)
+    values[id] = InputOp::create(builder, getType(graph.values[id].tensor), graph.values[id].name,
+                                 IntegerAttr());
+  mlir::Value step = InputOp::create(builder, builder.getI64Type(), "step", IntegerAttr());
+  mlir::Value lr = InputOp::create(builder, builder.getF64Type(), "lr", IntegerAttr());
+
+  size_t parameter = 0;
+  for (const ModelTensor &tensor : model.tensors)
+    if (tensor.isParameter)
+      parametersOfGradient[outputs.gradients[parameter++]].push_back(tensor.name);
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (isNeeded[i])
+      buildCall(graph.nodes[i]);
+
+  builder.setLoc(UnknownLoc::get(&context));
+  // Gradients that no call makes: a literal, an input or a buffer.
+  for (int gradient : outputs.gradients)
+    buildGradients(gradient);
+  for (auto [buffer, value] : outputs.writes)
+    WriteOp::create(builder, getSymbol(model.tensors[buffer].name), getOperand(value));
+  for (const ModelTensor &tensor : model.tensors)
+    if (tensor.isParameter)
+      UpdateOp::create(builder, getSymbol(tensor.name), step, lr, IntegerAttr());
+  func::ReturnOp::create(builder, getOperand(outputs.loss));
+}
+
+/// Hands the value to the parameters whose gradient it is, once.
+void StepBuilder::buildGradients(int value) {
+  auto found = parametersOfGradient.find(value);
+  if (found == parametersOfGradient.end())
+    return;
+  for (StringRef name : found->second)
+    GradOp::create(builder, getSymbol(name), getOperand(value));
+  parametersOfGradient.erase(found);
+}
+
+/// The SSA value; what the model holds is read at its first use.
+mlir::Value StepBuilder::getOperand(int id) {
+  if (values[id])
+    return values[id];
+  const GraphValue &value = graph.values[id];
+  if (value.kind == ValueKind::Constant && !nameOfLiteral.contains(id)) {
+    auto type =
+        RankedTensorType::get(value.data.sizes(), convertDtype(value.data.scalar_type(), context));
+    ArrayRef<char> bytes(static_cast<const char *>(value.data.const_data_ptr()),
+                         value.data.nbytes());
+    // bool: one byte in torch and in raw data of MLIR 22.
+    ElementsAttr literal = DenseElementsAttr::getFromRawBuffer(type, bytes);
+    mlir::Value &constant = literals[literal];
+    if (!constant)
+      constant = aten::ConstantOp::create(builder, type, literal, IntegerAttr());
+    return values[id] = constant;
+  }
+  assert(value.kind != ValueKind::Result && value.kind != ValueKind::Input &&
+         "used before it is made");
+  StringRef name = value.kind == ValueKind::Constant ? nameOfLiteral[id] : value.name;
+  return values[id] = ReadOp::create(builder, getType(value.tensor), getSymbol(name));
+}
+
+void StepBuilder::buildCall(const GraphNode &node) {
+  const c10::FunctionSchema &schema = node.op.schema();
+  const Place &place = graph.places[node.place];
+  std::string callee = getCalleeName(node.op);
+  builder.setLoc(getLocation(node.place));
+  SmallVector<Attribute> arguments;
+  std::vector<int> operandIds;
+  try {
+    for (size_t i = 0; i < node.arguments.size(); ++i)
+      arguments.push_back(
+          convertArgument(node.arguments[i], schema.arguments()[i], graph, operandIds, context));
+  } catch (const CaptureError &error) {
+    throw CaptureError("operator '" + callee + "' in module '" + place.module +
+                       "': " + error.what());
+  }
+  SmallVector<mlir::Value> operands;
+  for (int id : operandIds)
+    operands.push_back(getOperand(id));
+
+  SmallVector<Type> types;
+  std::vector<int> resultIds;
+  auto addResult = [&](const c10::IValue &result) {
+    bool isTensor = result.isTensor() && result.toTensor().defined();
+    types.push_back(isTensor ? Type(getType(result.toTensor())) : builder.getNoneType());
+    resultIds.push_back(isTensor ? graph.find(result.toTensor()) : -1);
+  };
+  if (node.results.size() == 1 && node.results[0].isTensorList()) {
+    for (const at::Tensor &tensor : node.results[0].toTensorList())
+      addResult(tensor);
+  } else {
+    for (const c10::IValue &result : node.results)
+      addResult(result);
+  }
+  IntegerAttr random;
+  if (aten::lookupSemantics(StringRef(callee).split('.').first).isRandom)
+    random = builder.getI64IntegerAttr(nextRandom++);
+  auto call = aten::CallOp::create(
+      builder, types, operands, callee, builder.getArrayAttr(arguments),
+      node.isBackward ? aten::Phase::Backward : aten::Phase::Forward, place.module, random,
+      /*offsets=*/DenseI64ArrayAttr());
+  for (auto [id, result] : llvm::zip_equal(resultIds, call.getResults()))
+    if (id >= 0)
+      values[id] = result;
+  for (int id : resultIds)
+    if (id >= 0)
+      buildGradients(id);
+}
+
+OwningOpRef<ModuleOp> fsdp::frontend::buildStep(Model &model, const StepOutputs &outputs,
+                                                const OptimizerSpec &optimizer,
+                                                MLIRContext &context) {
+  return StepBuilder(model, outputs, context).run(optimizer);
+}

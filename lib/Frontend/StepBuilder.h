@@ -1,0 +1,34 @@
+//===- StepBuilder.h - A recorded step as IR ---------------------*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_STEPBUILDER_H
+#define FSDP_LIB_FRONTEND_STEPBUILDER_H
+
+#include "Model.h"
+
+namespace fsdp::frontend {
+
+/// What the recorded step yields, as values of the graph.
+struct StepOutputs {
+  int loss = -1;
+  std::vector<int> gradients;                 // one per parameter, in model order
+  std::vector<std::pair<size_t, int>> writes; // (index of a buffer in Model::tensors, new value)
+};
+
+/// The module that holds the step; calls that nothing needs are left out. Throws CaptureError.
+/// Large literals become buffers: they are appended to `model.tensors`.
+mlir::OwningOpRef<mlir::ModuleOp> buildStep(Model &model, const StepOutputs &outputs,
+                                            const OptimizerSpec &optimizer,
+                                            mlir::MLIRContext &context);
+
+/// One argument of a call as an attribute; tensors are appended to `operands`, as values of the
+/// graph. Throws CaptureError.
+mlir::Attribute convertArgument(const c10::IValue &value, const c10::Argument &formal,
+                                const Graph &graph, std::vector<int> &operands,
+                                mlir::MLIRContext &context);
+
+/// The element type of a dtype.
+mlir::Type convertDtype(at::ScalarType dtype, mlir::MLIRContext &context);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_STEPBUILDER_H

@@ -1,0 +1,310 @@
+//===- TorchScript.cpp - Models saved by torch.jit ------------------------===//
+//
+// The entry's graph is inlined here, call by call, so that each node's qualified module name is
+// known: torch's own inlining keeps only the last part of it, and loses which ModuleList a block is
+// in. The interpreter tells the node that runs by its source range only; so each node's range is
+// replaced by one into a table of places.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Model.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
+#include <torch/csrc/jit/runtime/operator.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+using namespace fsdp::frontend;
+namespace jit = torch::jit;
+
+namespace {
+
+/// Inlines all calls of a method, and gives each node its place.
+class Inliner {
+public:
+  Inliner(jit::Graph &graph, std::vector<Place> &places) : graph(graph), places(places) {}
+
+  void run() {
+    inlineBlock(graph.block());
+    // The ranges of the new source are places' numbers; its text is long enough to hold them.
+    source = std::make_shared<jit::Source>(std::string(places.size() + placeOfNode.size() + 1, ' '),
+                                           std::string("places"));
+    markBlock(graph.block());
+  }
+
+  std::shared_ptr<jit::Source> source;
+
+private:
+  struct NodePlace {
+    std::string module;
+    jit::SourceRange range; // in the user's code if possible
+  };
+
+  static bool isLibraryCode(const jit::SourceRange &range) {
+    auto where = getFileLine(range);
+    return !where || std::get<0>(*where).find("/torch/") != std::string::npos ||
+           std::get<0>(*where).rfind("torch/", 0) == 0;
+  }
+
+  static std::optional<std::tuple<std::string, size_t, size_t>>
+  getFileLine(const jit::SourceRange &range) {
+    if (!range.source())
+      return std::nullopt;
+    if (auto original = range.findSourceRangeThatGenerated())
+      return original->file_line_col();
+    return range.file_line_col();
+  }
+
+  /// The qualified name of the module that `self` is.
+  static std::string getModuleName(jit::Value *self) {
+    std::string name;
+    for (; self->node()->kind() == c10::prim::GetAttr; self = self->node()->input(0))
+      name = self->node()->s(c10::attr::name) + (name.empty() ? "" : ".") + name;
+    return name;
+  }
+
+  void inlineBlock(jit::Block *block) {
+    for (auto it = block->nodes().begin(); it != block->nodes().end();) {
+      jit::Node *node = *it++;
+      if (jit::GraphFunction *callee = getCallee(node)) {
+        jit::Node *previous = node->prev();
+        NodePlace caller = getPlace(node);
+        if (node->kind() == c10::prim::CallMethod)
+          caller.module = getModuleName(node->input(0));
+        if (node->kind() == c10::prim::CallFunction) {
+          jit::Node *function = node->input(0)->node();
+          node->removeInput(0);
+          if (!function->hasUses()) {
+            if (function == previous)
+              previous = function->prev();
+            function->destroy();
+          }
+        }
+        std::shared_ptr<jit::Graph> body = callee->graph();
+        jit::inlineCallTo(node, callee, body.get());
+        // Go on with the first of the nodes that stand where the call stood.
+        jit::Node *end = *it;
+        it = jit::graph_node_list_iterator(previous->next(), jit::kNextDirection);
+        for (jit::Node *n = previous->next(); n != end; n = n->next())
+          setPlaces(n, caller);
+        continue;
+      }
+      for (jit::Block *inner : node->blocks())
+        inlineBlock(inner);
+    }
+  }
+
+  static jit::GraphFunction *getCallee(jit::Node *node) {
+    torch::jit::Function *function = nullptr;
+    if (node->kind() == c10::prim::CallFunction) {
+      auto constant = node->input(0)->node();
+      if (constant->kind() != c10::prim::Constant)
+        return nullptr;
+      function = node->input(0)->type()->expect<c10::FunctionType>()->function();
+    } else if (node->kind() == c10::prim::CallMethod) {
+      auto type = node->input(0)->type()->cast<c10::ClassType>();
+      if (!type)
+        return nullptr;
+      function = &type->getMethod(node->s(c10::attr::name));
+    }
+    return function ? jit::tryToGraphFunction(*function) : nullptr;
+  }
+
+  NodePlace getPlace(jit::Node *node) const {
+    auto found = placeOfNode.find(node);
+    return found == placeOfNode.end() ? NodePlace{"", node->sourceRange()} : found->second;
+  }
+
+  /// Places of nodes that came from a callee: the user's line that is nearest to them.
+  void setPlaces(jit::Node *node, const NodePlace &caller) {
+    bool useCaller = isLibraryCode(node->sourceRange()) && !isLibraryCode(caller.range);
+    placeOfNode[node] = {caller.module, useCaller ? caller.range : node->sourceRange()};
+    for (jit::Block *block : node->blocks())
+      for (jit::Node *inner : block->nodes())
+        setPlaces(inner, caller);
+  }
+
+  void markBlock(jit::Block *block) {
+    for (jit::Node *node : block->nodes()) {
+      NodePlace place = getPlace(node);
+      Place entry{.module = place.module, .file = {}};
+      if (auto where = getFileLine(place.range)) {
+        entry.file = std::get<0>(*where);
+        entry.line = static_cast<unsigned>(std::get<1>(*where));
+        entry.column = static_cast<unsigned>(std::get<2>(*where)) + 1;
+      }
+      node->setSourceRange(jit::SourceRange(source, places.size(), places.size() + 1));
+      places.push_back(std::move(entry));
+      for (jit::Block *inner : node->blocks())
+        markBlock(inner);
+    }
+  }
+
+  jit::Graph &graph;
+  std::vector<Place> &places;
+  std::unordered_map<jit::Node *, NodePlace> placeOfNode;
+};
+
+/// A scripted or traced model.
+class ScriptModel {
+public:
+  ScriptModel(const CaptureOptions &options, bool needsValues, Model &model)
+      : options(options), model(model) {
+    module = load(needsValues);
+    auto method = module.find_method(options.method);
+    if (!method)
+      throw CaptureError("the model has no method '" + options.method + "'");
+    auto *function = jit::tryToGraphFunction(method->function());
+    if (!function)
+      throw CaptureError("method '" + options.method + "' is not TorchScript code");
+    wrapModule(module, "");
+    makeInputs(function->getSchema());
+    graph = function->graph()->copy();
+    Inliner inliner(*graph, model.recorder.graph.places);
+    inliner.run();
+    source = inliner.source;
+    wrapConstants(graph->block());
+  }
+
+  at::Tensor run() {
+    jit::Code code(graph, options.method);
+    jit::Stack stack = arguments;
+    jit::InterpreterState(code).run(stack);
+    if (stack.size() != 1 || !stack[0].isTensor())
+      throw CaptureError("method '" + options.method + "' returns " +
+                         (stack.empty() ? "nothing" : stack[0].tagKind()) +
+                         ", expected one tensor: the loss");
+    return stack[0].toTensor();
+  }
+
+  int getPlace() const {
+    auto stack = jit::currentCallstack();
+    for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
+      if (entry->range.source() == source)
+        return static_cast<int>(entry->range.start());
+    return 0;
+  }
+
+private:
+  jit::Module load(bool needsValues) {
+    try {
+      // Literals of the code need their values in any case.
+      bool hasConstants = false;
+      {
+        caffe2::serialize::PyTorchStreamReader reader(options.model);
+        for (const std::string &record : reader.getAllRecords()) {
+          hasConstants |= record.rfind("constants/", 0) == 0;
+          model.hasWeights |= record.rfind("data/", 0) == 0;
+        }
+      }
+      if (needsValues || hasConstants)
+        return jit::load(options.model);
+      return jit::load(options.model, c10::Device(at::kMeta));
+    } catch (const std::exception &exception) {
+      std::string text = exception.what();
+      throw CaptureError("not a readable TorchScript file: " + text.substr(0, text.find('\n')));
+    }
+  }
+
+  void wrapModule(const jit::Module &part, const std::string &prefix) {
+    auto type = part.type();
+    for (size_t i = 0; i < type->numAttributes(); ++i) {
+      c10::IValue value = part._ivalue()->getSlot(i);
+      std::string name = prefix + type->getAttributeName(i);
+      if (value.isModule())
+        wrapModule(value.toModule(), name + ".");
+      else if (value.isTensor() && value.toTensor().defined())
+        part._ivalue()->setSlot(i, model.addTensor(name, value.toTensor(), type->is_parameter(i)));
+    }
+  }
+
+  /// The arguments of the entry: the module, then inputs by name, then defaults.
+  void makeInputs(const c10::FunctionSchema &schema) {
+    arguments.push_back(module._ivalue());
+    std::string expected;
+    for (size_t i = 1; i < schema.arguments().size(); ++i)
+      expected += (i > 1 ? ", " : "") + schema.arguments()[i].name();
+    for (const InputSpec &input : options.inputs)
+      if (schema.argumentIndexWithName(input.name).value_or(0) == 0)
+        throw CaptureError("input '" + input.name + "' is no argument of '" + options.method +
+                           "', whose arguments are: " + expected);
+    for (size_t i = 1; i < schema.arguments().size(); ++i) {
+      const c10::Argument &argument = schema.arguments()[i];
+      auto input = std::find_if(options.inputs.begin(), options.inputs.end(),
+                                [&](const InputSpec &s) { return s.name == argument.name(); });
+      if (input == options.inputs.end()) {
+        if (!argument.default_value())
+          throw CaptureError("argument '" + argument.name() + "' of '" + options.method +
+                             "' has no --input; got " + std::to_string(options.inputs.size()) +
+                             " inputs, expected " + std::to_string(schema.arguments().size() - 1) +
+                             ": " + expected);
+        arguments.push_back(*argument.default_value());
+        continue;
+      }
+      if (!argument.type()->isSubtypeOf(*c10::OptionalType::ofTensor()))
+        throw CaptureError("input '" + input->name + "' is a " + argument.type()->str() +
+                           ", expected a tensor");
+      arguments.push_back(model.addInput(*input));
+    }
+  }
+
+  /// Literals in the code are real CPU tensors; the program is to see functional ones.
+  void wrapConstants(jit::Block *block) {
+    for (auto it = block->nodes().begin(); it != block->nodes().end();) {
+      jit::Node *node = *it++;
+      for (jit::Block *inner : node->blocks())
+        wrapConstants(inner);
+      if (node->kind() == c10::aten::tensor || node->kind() == c10::aten::as_tensor) {
+        replaceTensorLiteral(node);
+      } else if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value)) {
+        if (node->kindOf(c10::attr::value) == jit::AttributeKind::t)
+          node->t_(c10::attr::value, model.recorder.wrapConstant(node->t(c10::attr::value)));
+      }
+    }
+  }
+
+  /// torch.tensor(...) writes through data pointers: it runs outside of the recording, and its
+  /// result is a literal.
+  void replaceTensorLiteral(jit::Node *node) {
+    static int count = 0;
+    const c10::FunctionSchema &schema = node->schema();
+    std::string name = "fsdp_frontend::tensor" + std::to_string(count++);
+    auto operation = std::make_shared<jit::Operation>(node->getOperation());
+    size_t numArguments = schema.arguments().size();
+    Recorder *recorder = &model.recorder;
+    auto run = [operation, numArguments, recorder](jit::Stack &stack) {
+      c10::impl::ExcludeDispatchKeyGuard outside(
+          c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize}));
+      for (size_t i = stack.size() - numArguments; i < stack.size(); ++i)
+        if (stack[i].isDevice())
+          stack[i] = c10::Device(at::kCPU);
+      (*operation)(stack);
+      stack.back() = recorder->wrapConstant(stack.back().toTensor());
+    };
+    jit::registerOperator(jit::Operator(name, "", schema.arguments(), schema.returns(),
+                                        jit::Operation(run), c10::AliasAnalysisKind::CONSERVATIVE));
+    node->replaceWithNewSymbol(c10::Symbol::fromQualString(name));
+    node->destroy();
+  }
+
+  const CaptureOptions &options;
+  Model &model;
+  jit::Module module;
+  std::shared_ptr<jit::Graph> graph;
+  std::shared_ptr<jit::Source> source;
+  jit::Stack arguments;
+};
+
+} // namespace
+
+void fsdp::frontend::loadTorchScript(const CaptureOptions &options, bool needsValues,
+                                     Model &model) {
+  auto script = std::make_shared<ScriptModel>(options, needsValues, model);
+  model.recorder.getPlace = [script] { return script->getPlace(); };
+  model.forward = [script] { return script->run(); };
+}

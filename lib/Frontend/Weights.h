@@ -1,0 +1,16 @@
+//===- Weights.h - Initial values in safetensors -----------------*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_WEIGHTS_H
+#define FSDP_LIB_FRONTEND_WEIGHTS_H
+
+#include "Model.h"
+
+namespace fsdp::frontend {
+
+/// Writes parameters and buffers by qualified name; a shared parameter once, under its first name.
+/// Throws CaptureError. The file appears whole or not at all.
+void writeWeights(const std::vector<ModelTensor> &tensors, const std::string &path);
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_WEIGHTS_H
