@@ -103,11 +103,11 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
       return Attribute(FlatSymbolRefAttr::get(step.params[index].getSymNameAttr()));
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
-    auto op = GroupOp::create(builder, loc, getFreeSymbol(symbols, name),
-                              builder.getArrayAttr(members), builder.getStrArrayAttr(held),
-                              meshOp.getSymName(), spec.axis,
-                              choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
-                              /*offsets=*/nullptr);
+    auto op =
+        GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
+                        builder.getStrArrayAttr(held), meshOp.getSymName(), spec.axis,
+                        choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
+                        /*offsets=*/nullptr);
     symbols.insert(op, step.function->getIterator());
   }
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
@@ -135,9 +135,9 @@ llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConf
   // torch's defaults where another kind of optimizer takes the captured one's place.
   OpBuilder builder(old);
   double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
-  double decay = isSame                           ? old.getWeightDecay().convertToDouble()
+  double decay = isSame                         ? old.getWeightDecay().convertToDouble()
                  : kind == OptimizerKind::AdamW ? 1e-2
-                                                  : 0.0;
+                                                : 0.0;
   double momentum = isSame && isSgd ? old.getMomentum()->convertToDouble() : 0.0;
   double eps = isSame && !isSgd ? old.getEps()->convertToDouble() : 1e-8;
   SmallVector<double, 2> betas = {0.9, 0.999};

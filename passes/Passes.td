@@ -164,7 +164,7 @@ def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
     part of the reduction's input is live only from its gradient's definition. Other gradients are
     copied when the reduction starts.
 
-    Remarks (`--remarks-filter-analysis=fsdp-plan-memory`): `ArenaBytes`, `PeakLiveBytes`,
+    Remarks (`--remarks-filter-analyse=fsdp-plan-memory`): `ArenaBytes`, `PeakLiveBytes`,
     `ArenaOverPeak`, `GradientsPlaced`, `GradientsCopied`, `GradientBytesCopied`.
 
     Why: with planned addresses a step allocates nothing, its memory is known before it runs, and a

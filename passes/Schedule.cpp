@@ -42,7 +42,8 @@ struct Move {
 
 class Scheduler {
 public:
-  Scheduler(Step &step, ArrayRef<Hook> hooks) : step(step), hooks(hooks), groups(step.groups.size()) {}
+  Scheduler(Step &step, ArrayRef<Hook> hooks)
+      : step(step), hooks(hooks), groups(step.groups.size()) {}
   LogicalResult collect();
   void prefetchBackward();
   void deferReductions();
@@ -108,8 +109,8 @@ LogicalResult Scheduler::collect() {
   for (Reduction &reduction : reductions)
     if (!reduction.wait || !reduction.update)
       return reduction.start.emitError("the reduction of group ")
-             << reduction.start.getGroupAttr() << " has no "
-             << (reduction.wait ? "update" : "wait") << " after it";
+             << reduction.start.getGroupAttr() << " has no " << (reduction.wait ? "update" : "wait")
+             << " after it";
   return success();
 }
 
@@ -201,8 +202,7 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
       scheduler.prefetchBackward();
     scheduler.deferReductions();
     scheduler.apply();
-    remark::analysis(module.getLoc(),
-                     remark::RemarkOpts::name("schedule").category(getArgument()))
+    remark::analysis(module.getLoc(), remark::RemarkOpts::name("schedule").category(getArgument()))
         << remark::metric("PrefetchedGathers", scheduler.prefetched);
   }
 

@@ -60,12 +60,13 @@ private:
   void collectSlots();
   void collectCalls();
   void scanCall(int index);
+  void noteParams(int index);
+  void noteGradientFlow(int index, ArrayRef<unsigned> found);
   ArrayRef<unsigned> getSlots(StringAttr module);
   void extendRun(unsigned slot, int index, int previous, Phase phase);
   SmallVector<ForwardCall> getForwardCalls(unsigned group);
   SmallVector<Span> getBackwardSpans(unsigned group, size_t numCalls);
-  void place(HookKind kind, unsigned group, int position, int order, int64_t first,
-             int64_t second);
+  void place(HookKind kind, unsigned group, int position, int order, int64_t first, int64_t second);
   LogicalResult placeHooks(unsigned group);
   void placeFinalHooks();
   int64_t getDepth(unsigned group);
@@ -76,7 +77,9 @@ private:
   DenseMap<StringAttr, SmallVector<unsigned>> slotsByModule; // with all enclosing modules
   SmallVector<CallOp> calls;
   SmallVector<GroupRuns> runs;
-  SmallVector<int> lastGradient; // per group: the call that makes its last gradient
+  /// Per group: the last call that makes one of its gradients or uses one of its parameters.
+  SmallVector<int> lastNeeded;
+  DenseMap<Value, unsigned> paramGroup; // of full parameters and their views
   /// Position of the call that made a value which needs a gradient; -1 for a parameter.
   DenseMap<Value, int> needsGrad;
   int previousForward = -1, previousBackward = -1;
@@ -97,7 +100,7 @@ void HookFinder::collectSlots() {
       slots.push_back({static_cast<unsigned>(index)});
     }
   runs.resize(step.groups.size());
-  lastGradient.assign(step.groups.size(), -1);
+  lastNeeded.assign(step.groups.size(), -1);
 }
 
 /// The modules of groups that `module` is or lies in, outermost first.
@@ -142,8 +145,27 @@ void HookFinder::scanCall(int index) {
   for (unsigned slot : found)
     extendRun(slot, index, previous, phase);
   previous = index;
-  if (!isForward)
-    return;
+  noteParams(index);
+  if (isForward)
+    noteGradientFlow(index, found);
+}
+
+void HookFinder::noteParams(int index) {
+  CallOp call = calls[index];
+  for (OpOperand &operand : call->getOpOperands()) {
+    auto it = paramGroup.find(operand.get());
+    if (it == paramGroup.end())
+      continue;
+    unsigned group = it->second;
+    lastNeeded[group] = index;
+    if (operand.getOperandNumber() == 0 && call.isView())
+      for (Value result : call.getResults())
+        paramGroup[result] = group;
+  }
+}
+
+void HookFinder::noteGradientFlow(int index, ArrayRef<unsigned> found) {
+  CallOp call = calls[index];
 
   bool needs = false;
   for (Value operand : call.getOperands()) {
@@ -171,7 +193,11 @@ void HookFinder::collectCalls() {
   auto noteGradient = [&](unsigned group, Value gradient) {
     auto it = positions.find(gradient.getDefiningOp());
     if (it != positions.end())
-      lastGradient[group] = std::max(lastGradient[group], it->second);
+      lastNeeded[group] = std::max(lastNeeded[group], it->second);
+  };
+  auto noteParam = [&](Value param, unsigned group) {
+    needsGrad[param] = -1;
+    paramGroup[param] = group;
   };
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {
@@ -179,11 +205,13 @@ void HookFinder::collectCalls() {
       calls.push_back(call);
       scanCall(calls.size() - 1);
     } else if (auto read = dyn_cast<ReadOp>(op)) {
-      if (step.memberByParam.contains(read.getSourceAttr().getAttr()))
-        needsGrad[read.getResult()] = -1;
-    } else if (isa<AllGatherWaitOp>(op)) {
-      for (Value result : op.getResults())
-        needsGrad[result] = -1;
+      auto it = step.memberByParam.find(read.getSourceAttr().getAttr());
+      if (it != step.memberByParam.end())
+        noteParam(read.getResult(), it->second.group);
+    } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
+      auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
+      for (Value result : wait.getResults())
+        noteParam(result, step.groupByName.lookup(start.getGroupAttr().getAttr()));
     } else if (auto grad = dyn_cast<GradOp>(op)) {
       auto it = step.memberByParam.find(grad.getParamAttr().getAttr());
       if (it != step.memberByParam.end())
@@ -279,7 +307,7 @@ LogicalResult HookFinder::placeHooks(unsigned group) {
     place(HookKind::PreBackward, group, span.first, begins, -lastForward, -depth);
     bool isLast = index + 1 == backward.size();
     if (call.inputNeedsGrad) {
-      int last = isLast ? std::max(span.last, lastGradient[group]) : span.last;
+      int last = isLast ? std::max(span.last, lastNeeded[group]) : span.last;
       place(HookKind::PostBackward, group, last + 1, ends, -depth, 0);
       placed.back().hook.isLast = isLast;
     } else if (isLast) {

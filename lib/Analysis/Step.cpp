@@ -8,8 +8,7 @@ using namespace mlir;
 using namespace fsdp;
 
 /// Takes `op` as the only one of its kind, or diagnoses the second.
-template <typename OpT>
-static LogicalResult takeOnly(OpT op, OpT &only, StringRef what) {
+template <typename OpT> static LogicalResult takeOnly(OpT op, OpT &only, StringRef what) {
   if (!only) {
     only = op;
     return success();
@@ -69,10 +68,9 @@ int64_t Step::getRanks() {
 }
 
 SmallVector<ParamOp> Step::getParams(GroupOp group) {
-  return llvm::map_to_vector(group.getParams().getAsRange<FlatSymbolRefAttr>(),
-                             [&](FlatSymbolRefAttr name) {
-                               return paramByName.lookup(name.getAttr());
-                             });
+  return llvm::map_to_vector(
+      group.getParams().getAsRange<FlatSymbolRefAttr>(),
+      [&](FlatSymbolRefAttr name) { return paramByName.lookup(name.getAttr()); });
 }
 
 //===----------------------------------------------------------------------===//

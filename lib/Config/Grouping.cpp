@@ -57,7 +57,9 @@ private:
 } // namespace
 
 /// The path of the module that holds `name`: "a.b" of "a.b.weight".
-static StringRef getParent(StringRef name) { return name.contains('.') ? name.rsplit('.').first : ""; }
+static StringRef getParent(StringRef name) {
+  return name.contains('.') ? name.rsplit('.').first : "";
+}
 
 static bool isBelow(StringRef name, StringRef module) {
   return module.empty() || name == module ||
@@ -153,8 +155,7 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   for (StringRef module : modules) {
     path.clear();
     module.split(path, '.');
-    if (path.size() == globs.size() &&
-        llvm::all_of(llvm::zip_equal(globs, path), [](auto both) {
+    if (path.size() == globs.size() && llvm::all_of(llvm::zip_equal(globs, path), [](auto both) {
           return std::get<0>(both).match(std::get<1>(both));
         }))
       found.push_back(module.str());
@@ -169,8 +170,8 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
-  group.reshardAfterForward = rule.reshardAfterForward.value_or(
-      config.reshardAfterForward.value_or(Reshard::Auto));
+  group.reshardAfterForward =
+      rule.reshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::Auto));
   int takenBy = kNoGroup;
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
@@ -219,8 +220,8 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
 void Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
-  root.reshardAfterForward = config.rootReshardAfterForward.value_or(
-      config.reshardAfterForward.value_or(Reshard::Auto));
+  root.reshardAfterForward =
+      config.rootReshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::Auto));
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();
@@ -237,9 +238,8 @@ llvm::Error Grouper::checkShared() {
       // The group that would take the parameter if this were its only name.
       int taker = kNoGroup;
       for (auto [index, group] : llvm::enumerate(groups))
-        if (taker == kNoGroup && llvm::any_of(group.modules, [&](StringRef module) {
-              return isBelow(name, module);
-            }))
+        if (taker == kNoGroup &&
+            llvm::any_of(group.modules, [&](StringRef module) { return isBelow(name, module); }))
           taker = index;
       if (taker == owner)
         continue;

@@ -38,8 +38,7 @@ static ConfigPlace getPlace(yaml::IO &io) {
 }
 
 /// Sets `value` or returns the message of the error, for which YAMLIO wants a reference.
-template <typename T>
-static llvm::StringRef takeWord(llvm::Expected<T> parsed, T &value) {
+template <typename T> static llvm::StringRef takeWord(llvm::Expected<T> parsed, T &value) {
   if (parsed) {
     value = *parsed;
     return {};
@@ -52,30 +51,24 @@ static llvm::StringRef takeWord(llvm::Expected<T> parsed, T &value) {
 namespace llvm::yaml {
 
 /// Words are only read.
-template <typename T, Expected<T> (*parse)(StringRef)>
-struct WordTraits {
+template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
   static void output(const T &, void *, raw_ostream &) {}
   static StringRef input(StringRef text, void *, T &value) { return takeWord(parse(text), value); }
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
 
-template <>
-struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
-template <>
-struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
-template <>
-struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
+template <> struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
+template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
+template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
 
 static Expected<OptimizerKind> parseOptimizerKind(StringRef text) {
   if (std::optional<OptimizerKind> kind = symbolizeOptimizerKind(text))
     return *kind;
   return createStringError("optimizer name is '" + text + "', expected sgd, adam or adamw");
 }
-template <>
-struct ScalarTraits<OptimizerKind> : WordTraits<OptimizerKind, parseOptimizerKind> {};
+template <> struct ScalarTraits<OptimizerKind> : WordTraits<OptimizerKind, parseOptimizerKind> {};
 
-template <>
-struct MappingTraits<MeshSpec> {
+template <> struct MappingTraits<MeshSpec> {
   static void mapping(IO &io, MeshSpec &mesh) {
     std::vector<StringRef> axes = io.keys();
     if (axes.size() != 1)
@@ -88,8 +81,7 @@ struct MappingTraits<MeshSpec> {
   }
 };
 
-template <>
-struct MappingTraits<GroupRule> {
+template <> struct MappingTraits<GroupRule> {
   static void mapping(IO &io, GroupRule &rule) {
     rule.place = getPlace(io);
     std::optional<std::vector<std::string>> modules, together;
@@ -105,15 +97,13 @@ struct MappingTraits<GroupRule> {
   }
 };
 
-template <>
-struct MappingTraits<RootRule> {
+template <> struct MappingTraits<RootRule> {
   static void mapping(IO &io, RootRule &root) {
     io.mapOptional("reshard_after_forward", root.reshardAfterForward);
   }
 };
 
-template <>
-struct MappingTraits<OptimizerOverrides> {
+template <> struct MappingTraits<OptimizerOverrides> {
   static void mapping(IO &io, OptimizerOverrides &optimizer) {
     optimizer.place = getPlace(io);
     io.mapOptional("name", optimizer.kind);
@@ -127,8 +117,7 @@ struct MappingTraits<OptimizerOverrides> {
   }
 };
 
-template <>
-struct MappingTraits<ShardingConfig> {
+template <> struct MappingTraits<ShardingConfig> {
   static void mapping(IO &io, ShardingConfig &config) {
     RootRule root;
     io.mapOptional("mesh", config.mesh);

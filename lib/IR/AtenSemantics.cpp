@@ -7,20 +7,19 @@
 using namespace fsdp::aten;
 
 Semantics fsdp::aten::lookupSemantics(llvm::StringRef baseName) {
-  static const llvm::StringSet<> views = {
-      "_conj",          "_reshape_alias",
-      "_unsafe_view",   "alias",
-      "as_strided",     "detach",
-      "diagonal",       "expand",
-      "lift_fresh",     "permute",
-      "select",         "slice",
-      "split",          "split_with_sizes",
-      "squeeze",        "t",
-      "transpose",      "unbind",
-      "unfold",         "unsafe_split",
-      "unsqueeze",      "unsafe_split_with_sizes",
-      "view",           "view_as_complex",
-      "view_as_real"};
+  static const llvm::StringSet<> views = {"_conj",        "_reshape_alias",
+                                          "_unsafe_view", "alias",
+                                          "as_strided",   "detach",
+                                          "diagonal",     "expand",
+                                          "lift_fresh",   "permute",
+                                          "select",       "slice",
+                                          "split",        "split_with_sizes",
+                                          "squeeze",      "t",
+                                          "transpose",    "unbind",
+                                          "unfold",       "unsafe_split",
+                                          "unsqueeze",    "unsafe_split_with_sizes",
+                                          "view",         "view_as_complex",
+                                          "view_as_real"};
   static const llvm::StringSet<> random = {"bernoulli",
                                            "multinomial",
                                            "native_dropout",

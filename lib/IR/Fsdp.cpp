@@ -58,9 +58,8 @@ static LogicalResult checkGroupTypes(Operation *op, FlatSymbolRefAttr groupName,
   for (auto [name, type] : llvm::zip_equal(group->getParams(), types)) {
     auto symbol = cast<FlatSymbolRefAttr>(name);
     FailureOr<ParamOp> param = resolve<ParamOp>(*group, symbol, symbols, "parameter");
-    if (failed(param) ||
-        failed(checkType(op, cast<RankedTensorType>(type).cloneWithEncoding({}), param->getType(),
-                         "parameter", symbol, *param)))
+    if (failed(param) || failed(checkType(op, cast<RankedTensorType>(type).cloneWithEncoding({}),
+                                          param->getType(), "parameter", symbol, *param)))
       return failure();
   }
   return success();
@@ -145,10 +144,9 @@ bool GroupOp::isRoot() {
 std::string GroupOp::getModuleName() {
   if (isRoot())
     return "root";
-  return llvm::join(
-      llvm::map_range(getModules().getAsRange<StringAttr>(),
-                      [](StringAttr module) { return module.getValue(); }),
-      ", ");
+  return llvm::join(llvm::map_range(getModules().getAsRange<StringAttr>(),
+                                    [](StringAttr module) { return module.getValue(); }),
+                    ", ");
 }
 
 LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -233,13 +231,11 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
 //===----------------------------------------------------------------------===//
 
 /// Checks that `handle` was made by a StartT.
-template <typename StartT>
-static LogicalResult checkHandle(Operation *op, Value handle) {
+template <typename StartT> static LogicalResult checkHandle(Operation *op, Value handle) {
   Operation *start = handle.getDefiningOp();
   if (isa_and_nonnull<StartT>(start))
     return success();
-  InFlightDiagnostic diag = op->emitOpError("takes the handle of a ")
-                            << StartT::getOperationName();
+  InFlightDiagnostic diag = op->emitOpError("takes the handle of a ") << StartT::getOperationName();
   if (start)
     diag.attachNote(start->getLoc()) << "but it comes from " << start->getName();
   return diag;
@@ -253,7 +249,9 @@ Value AllGatherStartOp::getCollectiveHandle() { return getHandle(); }
 StringRef AllGatherStartOp::getCollectiveKind() { return "all_gather"; }
 void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "u"); }
 
-LogicalResult AllGatherWaitOp::verify() { return checkHandle<AllGatherStartOp>(*this, getHandle()); }
+LogicalResult AllGatherWaitOp::verify() {
+  return checkHandle<AllGatherStartOp>(*this, getHandle());
+}
 
 LogicalResult AllGatherWaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto start = getHandle().getDefiningOp<AllGatherStartOp>();

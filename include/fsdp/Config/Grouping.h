@@ -21,8 +21,8 @@ struct ParamGroup {
   Reshard reshardAfterForward = Reshard::Auto;
 };
 
-/// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls; the
-/// root group is last, and left out if nothing is left for it. `modules` are further paths that
+/// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;
+/// the root group is last, and left out if nothing is left for it. `modules` are further paths that
 /// patterns may name: those of modules without parameters. Modules that hold no parameters make no
 /// group.
 ///

@@ -1,0 +1,142 @@
+//===- Report.cpp - Events and collectives of a step as JSON --------------===//
+
+#include "fsdp/Export/Report.h"
+
+#include "fsdp/Export/GroupTable.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace fsdp;
+using aten::Phase;
+namespace json = llvm::json;
+
+namespace {
+
+/// Totals by kind and phase.
+struct Totals {
+  static constexpr llvm::StringLiteral kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
+  int64_t values[std::size(kinds)][2] = {};
+
+  void add(StringRef kind, Phase phase, int64_t value) {
+    values[llvm::find(kinds, kind) - std::begin(kinds)][phase == Phase::Backward] += value;
+  }
+  void write(json::OStream &out) const {
+    for (auto [kind, byPhase] : llvm::zip_equal(kinds, values))
+      out.attributeObject(kind, [&] {
+        out.attribute("forward", byPhase[0]);
+        out.attribute("backward", byPhase[1]);
+      });
+  }
+};
+
+struct Event {
+  StringRef event;
+  std::string group;
+  Phase phase;
+};
+
+struct Collective {
+  StringRef kind;
+  const GroupInfo *group;
+  Phase phase;
+  int64_t elements;
+
+  int64_t bytes() const { return elements * group->elementBytes; }
+};
+
+} // namespace
+
+static StringRef getPhaseName(Phase phase) {
+  return phase == Phase::Forward ? "forward" : "backward";
+}
+
+static std::string getDtypeName(Type type) { return llvm::formatv("{0}", type).str(); }
+
+static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OStream &out) {
+  if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
+    out.attribute("model", model.getValue());
+  if (auto phase = module->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName()))
+    out.attribute("phase", stringifyModulePhase(phase.getValue()));
+  out.attributeObject("mesh", [&] {
+    for (auto mesh : module.getOps<MeshOp>())
+      for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
+        out.attribute(cast<StringAttr>(axis).getValue(), size);
+  });
+  out.attributeArray("groups", [&] {
+    for (const GroupInfo &group : table.getGroups())
+      out.object([&] {
+        GroupOp op = group.op;
+        int64_t elements = 0;
+        for (unsigned param = 0; param < group.params.size(); ++param)
+          elements += group.getParamElements(param);
+        out.attribute("group", op.getModuleName());
+        out.attribute("parameters", group.params.size());
+        out.attribute("elements", elements);
+        out.attribute("dtype", getDtypeName(group.elementType));
+      });
+  });
+}
+
+LogicalResult fsdp::writeReport(ModuleOp module, llvm::raw_ostream &os) {
+  FailureOr<GroupTable> table = GroupTable::build(module);
+  if (failed(table))
+    return failure();
+  SmallVector<Event> events;
+  SmallVector<Collective> collectives;
+  auto addEvent = [&](StringRef event, FlatSymbolRefAttr group, Phase phase) {
+    GroupOp op = table->lookup(group).op;
+    events.push_back({event, op.getModuleName(), phase});
+  };
+  for (auto step : module.getOps<func::FuncOp>())
+    for (Operation &op : step.getOps()) {
+      if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
+        const GroupInfo &group = table->lookup(gather.getGroupAttr());
+        addEvent("unshard", gather.getGroupAttr(), gather.getPhase());
+        collectives.push_back(
+            {gather.getCollectiveKind(), &group, gather.getPhase(), group.layout.shardElements});
+      } else if (auto release = dyn_cast<ReleaseOp>(op)) {
+        auto start = release.getHandle().getDefiningOp<AllGatherStartOp>();
+        addEvent("reshard", start.getGroupAttr(), release.getPhase());
+      } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
+        const GroupInfo &group = table->lookup(reduction.getGroupAttr());
+        addEvent("post_backward", reduction.getGroupAttr(), reduction.getPhase());
+        collectives.push_back({reduction.getCollectiveKind(), &group, reduction.getPhase(),
+                               group.layout.gatheredElements()});
+      }
+    }
+
+  json::OStream out(os, /*IndentSize=*/1);
+  out.object([&] {
+    writeDeclarations(module, *table, out);
+    out.attributeArray("events", [&] {
+      for (const Event &event : events)
+        out.object([&] {
+          out.attribute("event", event.event);
+          out.attribute("group", event.group);
+          out.attribute("phase", getPhaseName(event.phase));
+        });
+    });
+    Totals counts, bytes;
+    out.attributeArray("collectives", [&] {
+      for (const Collective &collective : collectives)
+        out.object([&] {
+          GroupOp op = collective.group->op;
+          out.attribute("kind", collective.kind);
+          out.attribute("group", op.getModuleName());
+          out.attribute("phase", getPhaseName(collective.phase));
+          out.attribute("dtype", getDtypeName(collective.group->elementType));
+          out.attribute("elements", collective.elements);
+          out.attribute("bytes", collective.bytes());
+          out.attribute("axis", op.getAxis());
+          counts.add(collective.kind, collective.phase, 1);
+          bytes.add(collective.kind, collective.phase, collective.bytes());
+        });
+    });
+    out.attributeObject("counts", [&] { counts.write(out); });
+    out.attributeObject("bytes", [&] { bytes.write(out); });
+  });
+  os << '\n';
+  return success();
+}

@@ -1,0 +1,42 @@
+//===- Pipelines.cpp - From a captured to a planned step ------------------===//
+
+#include "passes/Pipelines.h"
+
+#include "mlir/Pass/PassRegistry.h"
+#include "passes/Passes.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
+  auto verify = [&](std::unique_ptr<Pass> verifier) {
+    if (options.verify)
+      manager.addPass(std::move(verifier));
+  };
+  verify(createVerifyCaptured());
+  manager.addPass(createGroupParameters({.config = options.config,
+                                         .mesh = options.mesh,
+                                         .reshardAfterForward = options.reshardAfterForward,
+                                         .layout = options.layout,
+                                         .prefetch = options.prefetch}));
+  manager.addPass(createInsertCollectives());
+  verify(createVerifySharded());
+  if (options.upTo == ModulePhase::Sharded)
+    return;
+
+  manager.addPass(createSchedule());
+  manager.addPass(createAssignStreams());
+  verify(createVerifyScheduled());
+  if (!options.report.empty())
+    manager.addPass(createReport({.file = options.report}));
+  if (options.upTo == ModulePhase::Scheduled)
+    return;
+
+  manager.addPass(createPlanMemory());
+  verify(createVerifyPlanned());
+}
+
+void fsdp::registerFsdpPipelines() {
+  PassPipelineRegistration<PipelineOptions>(
+      "fsdp-pipeline", "From a captured to a planned step, each phase verified", buildPipeline);
+}

@@ -1,0 +1,38 @@
+//===- Report.cpp - Events and collectives of a step as JSON --------------===//
+
+#include "fsdp/Export/Report.h"
+
+#include "fsdp/Analysis/Step.h"
+#include "mlir/Support/FileUtilities.h"
+#include "passes/Passes.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_REPORT
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
+  using ReportBase::ReportBase;
+
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), {ModulePhase::Scheduled, ModulePhase::Planned})))
+      return signalPassFailure();
+    std::string message;
+    std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(file, &message);
+    if (!output) {
+      module.emitError("cannot write the report: ") << message;
+      return signalPassFailure();
+    }
+    if (failed(writeReport(module, output->os())))
+      return signalPassFailure();
+    output->keep();
+  }
+};
+} // namespace

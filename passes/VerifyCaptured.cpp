@@ -1,0 +1,189 @@
+//===- VerifyCaptured.cpp - One step of single-device training ------------===//
+
+#include "fsdp/Analysis/ShardingChecks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYCAPTURED
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+using aten::Phase;
+
+namespace {
+
+/// One walk over the step.
+class Checker {
+public:
+  explicit Checker(Step &step) : step(step) {}
+  LogicalResult run();
+
+private:
+  LogicalResult checkSignature();
+  LogicalResult visit(CallOp call);
+  LogicalResult visit(InputOp input);
+  LogicalResult visit(GradOp grad);
+  LogicalResult visit(UpdateOp update);
+  LogicalResult checkEnd();
+
+  /// Notes `op` under `key`, or diagnoses the second.
+  template <typename KeyT>
+  LogicalResult takeOnce(DenseMap<KeyT, Operation *> &known, KeyT key, Operation *op,
+                         const Twine &message);
+
+  Step &step;
+  DenseMap<StringAttr, Operation *> inputs, gradients, updates, writes;
+  DenseMap<int64_t, Operation *> draws;
+};
+
+} // namespace
+
+template <typename KeyT>
+LogicalResult Checker::takeOnce(DenseMap<KeyT, Operation *> &known, KeyT key, Operation *op,
+                                const Twine &message) {
+  auto [it, isNew] = known.try_emplace(key, op);
+  if (isNew)
+    return success();
+  InFlightDiagnostic diag = op->emitError(message);
+  diag.attachNote(it->second->getLoc()) << "the first one is here";
+  return diag;
+}
+
+/// C1.
+LogicalResult Checker::checkSignature() {
+  func::FuncOp function = step.function;
+  if (function.getSymName() != "step")
+    return function.emitError("the step's function is named @")
+           << function.getSymName() << ", expected @step";
+  if (function.getNumArguments() != 0)
+    return function.emitError("the step has ")
+           << function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
+  ArrayRef<Type> results = function.getResultTypes();
+  auto loss = results.size() == 1 ? dyn_cast<RankedTensorType>(results[0]) : RankedTensorType();
+  if (!loss || loss.getRank() != 0 || !isa<FloatType>(loss.getElementType()))
+    return function.emitError("the step returns ")
+           << TypeRange(results) << ", expected one floating-point scalar, the loss";
+  return success();
+}
+
+/// C2, C3, C5 and C6.
+LogicalResult Checker::visit(CallOp call) {
+  StringRef base = call.getBaseName();
+  StringRef overload = call.getCallee().split('.').second;
+  bool isInPlace = base.ends_with("_") && !base.ends_with("__");
+  if (isInPlace || overload == "out" || overload.ends_with("_out"))
+    return call.emitError("'") << call.getCallee() << "' in module '" << call.getModule()
+                               << "' mutates an argument; a captured step is functional";
+  if (call.getOffsets())
+    return call.emitError("has arena offsets, which memory planning writes");
+  if (call.getPhase() == Phase::Forward)
+    for (Value operand : call.getOperands())
+      if (auto source = operand.getDefiningOp<CallOp>();
+          source && source.getPhase() == Phase::Backward) {
+        InFlightDiagnostic diag = call.emitError("'")
+                                  << call.getCallee() << "' of the forward, in module '"
+                                  << call.getModule() << "', uses a value of the backward";
+        diag.attachNote(source.getLoc()) << "which is made here";
+        return diag;
+      }
+  if (std::optional<int64_t> rng = call.getRng())
+    return takeOnce(draws, *rng, call, "two draws of random numbers have position " + Twine(*rng));
+  return success();
+}
+
+LogicalResult Checker::visit(InputOp input) {
+  StringRef name = input.getName();
+  Type type = input.getResult().getType();
+  Type scalar;
+  if (name == "step")
+    scalar = IntegerType::get(input.getContext(), 64);
+  else if (name == "lr")
+    scalar = Float64Type::get(input.getContext());
+  if (scalar ? type != scalar : !isa<RankedTensorType>(type)) {
+    InFlightDiagnostic diag = input.emitError("input \"") << name << "\" has type " << type;
+    if (scalar)
+      diag << ", expected " << scalar;
+    else
+      diag << ", expected a tensor";
+    return diag;
+  }
+  return takeOnce(inputs, input.getNameAttr(), input, "two inputs are named \"" + name + "\"");
+}
+
+LogicalResult Checker::visit(GradOp grad) {
+  return takeOnce(gradients, grad.getParamAttr().getAttr(), grad,
+                  "parameter @" + grad.getParam() + " has two gradients");
+}
+
+LogicalResult Checker::visit(UpdateOp update) {
+  auto expectInput = [&](Value value, StringRef name) -> LogicalResult {
+    auto input = value.getDefiningOp<InputOp>();
+    if (input && input.getName() == name)
+      return success();
+    return update.emitError("takes its ")
+           << name << " from elsewhere than input \"" << name << "\"";
+  };
+  if (!step.paramByName.contains(update.getTargetAttr().getAttr()))
+    return update.emitError("updates group @")
+           << update.getTarget() << "; a captured step updates parameters";
+  if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
+    return failure();
+  return takeOnce(updates, update.getTargetAttr().getAttr(), update,
+                  "parameter @" + update.getTarget() + " is updated twice");
+}
+
+/// C4.
+LogicalResult Checker::checkEnd() {
+  for (ParamOp param : step.params) {
+    if (!gradients.contains(param.getSymNameAttr()))
+      return param.emitError("parameter @") << param.getSymName() << " has no gradient";
+    if (!updates.contains(param.getSymNameAttr()))
+      return param.emitError("parameter @") << param.getSymName() << " is never updated";
+  }
+  if (!step.params.empty() && !step.optimizer)
+    return step.module.emitError("the module has parameters but no optimizer");
+  return success();
+}
+
+LogicalResult Checker::run() {
+  if (failed(checkSignature()))
+    return failure();
+  for (Operation &op : step.getBody()) {
+    LogicalResult result = success();
+    if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
+            ReduceScatterWaitOp>(op))
+      result = op.emitError("a captured step has no collectives");
+    else if (auto call = dyn_cast<CallOp>(op))
+      result = visit(call);
+    else if (auto input = dyn_cast<InputOp>(op))
+      result = visit(input);
+    else if (auto grad = dyn_cast<GradOp>(op))
+      result = visit(grad);
+    else if (auto update = dyn_cast<UpdateOp>(op))
+      result = visit(update);
+    else if (auto write = dyn_cast<WriteOp>(op))
+      result = takeOnce(writes, write.getBufferAttr().getAttr(), write,
+                        "buffer @" + write.getBuffer() + " is written twice");
+    if (failed(result))
+      return failure();
+  }
+  return checkEnd();
+}
+
+namespace {
+struct VerifyCapturedPass : public fsdp::impl::VerifyCapturedBase<VerifyCapturedPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
+      return signalPassFailure();
+    FailureOr<Step> step = Step::collect(module);
+    if (failed(step) || (!step->groups.empty() && failed(checkGroups(*step))) ||
+        failed(Checker(*step).run()))
+      return signalPassFailure();
+  }
+};
+} // namespace

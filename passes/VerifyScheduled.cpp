@@ -1,0 +1,59 @@
+//===- VerifyScheduled.cpp - Order and streams ----------------------------===//
+
+#include "fsdp/Analysis/ShardingChecks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_VERIFYSCHEDULED
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+/// D1: with regions, ranks could issue different collectives.
+static LogicalResult checkFlat(Step &step) {
+  for (Operation &op : step.getBody())
+    if (op.getNumRegions() != 0)
+      return op.emitError("a scheduled step is one block: '")
+             << op.getName() << "' has a region, whose operations ranks could run differently";
+  return success();
+}
+
+/// D2: one order per communicator.
+static LogicalResult checkStreams(Step &step) {
+  auto check = [](auto start, Stream expected) -> LogicalResult {
+    if (start.getStream() == expected)
+      return success();
+    return start.emitError("'") << start->getName() << "' of group @" << start.getGroup()
+                                << " is on stream " << stringifyStream(start.getStream())
+                                << ", expected " << stringifyStream(expected)
+                                << "; run fsdp-assign-streams";
+  };
+  for (Operation &op : step.getBody()) {
+    LogicalResult result = success();
+    if (auto gather = dyn_cast<AllGatherStartOp>(op))
+      result = check(gather, Stream::Gather);
+    else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
+      result = check(reduction, Stream::Reduce);
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
+namespace {
+struct VerifyScheduledPass : public fsdp::impl::VerifyScheduledBase<VerifyScheduledPass> {
+  void runOnOperation() override {
+    markAllAnalysesPreserved();
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Scheduled)))
+      return signalPassFailure();
+    FailureOr<Step> step = Step::collect(module);
+    // D3 is what checkCollectives proves: in this IR values of another stream come out of waits.
+    if (failed(step) || failed(checkGroups(*step)) || failed(checkFlat(*step)) ||
+        failed(checkCollectives(*step)) || failed(checkStreams(*step)))
+      return signalPassFailure();
+  }
+};
+} // namespace
