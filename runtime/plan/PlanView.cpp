@@ -63,7 +63,7 @@ std::string fsdp::rt::describeTensor(uint32_t dtype, std::span<const int64_t> si
 std::string PlanView::describeValue(const fsdp_value &value) const {
   std::string text = string(value.name);
   if (!text.empty())
-    text = "%" + text + ": ";
+    text += ": ";
   return text + describeTensor(value.dtype, sizes(value), strides(value));
 }
 

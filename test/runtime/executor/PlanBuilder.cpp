@@ -1,0 +1,285 @@
+//===- PlanBuilder.cpp - Plans by hand, for tests --------------------------===//
+
+#include "PlanBuilder.h"
+#include "plan/DType.h"
+
+#include <bit>
+#include <cstring>
+
+using namespace fsdp::test;
+
+static Argument make(fsdp_argument_kind kind) {
+  Argument argument;
+  argument.lowered.kind = kind;
+  return argument;
+}
+
+static Argument makeList(fsdp_argument_kind kind, std::vector<int64_t> list) {
+  Argument argument = make(kind);
+  argument.list = std::move(list);
+  return argument;
+}
+
+static Argument makeInteger(fsdp_argument_kind kind, int64_t number) {
+  Argument argument = make(kind);
+  argument.lowered.payload.integer = number;
+  return argument;
+}
+
+Argument fsdp::test::value(uint32_t index) {
+  Argument argument = make(FSDP_ARG_VALUE);
+  argument.lowered.index = index;
+  return argument;
+}
+Argument fsdp::test::values(std::vector<int64_t> indices) {
+  return makeList(FSDP_ARG_VALUE_LIST, std::move(indices));
+}
+Argument fsdp::test::integer(int64_t number) { return makeInteger(FSDP_ARG_INT, number); }
+Argument fsdp::test::real(double number) {
+  Argument argument = make(FSDP_ARG_FLOAT);
+  argument.lowered.payload.real = number;
+  return argument;
+}
+Argument fsdp::test::boolean(bool flag) { return makeInteger(FSDP_ARG_BOOL, flag); }
+Argument fsdp::test::integers(std::vector<int64_t> numbers) {
+  return makeList(FSDP_ARG_INT_LIST, std::move(numbers));
+}
+Argument fsdp::test::reals(std::vector<double> numbers) {
+  std::vector<int64_t> bits;
+  for (double number : numbers)
+    bits.push_back(std::bit_cast<int64_t>(number));
+  return makeList(FSDP_ARG_FLOAT_LIST, std::move(bits));
+}
+Argument fsdp::test::string(std::string text) {
+  Argument argument = make(FSDP_ARG_STRING);
+  argument.text = std::move(text);
+  return argument;
+}
+Argument fsdp::test::none() { return make(FSDP_ARG_NONE); }
+Argument fsdp::test::dtype(fsdp_dtype type) { return makeInteger(FSDP_ARG_DTYPE, type); }
+Argument fsdp::test::device() { return make(FSDP_ARG_DEVICE); }
+Argument fsdp::test::layout() { return make(FSDP_ARG_LAYOUT); }
+Argument fsdp::test::memoryFormat(int64_t format) {
+  return makeInteger(FSDP_ARG_MEMORY_FORMAT, format);
+}
+
+PlanBuilder::PlanBuilder() {
+  strings.push_back('\0');
+  plan.abi_version = FSDP_PLAN_ABI_VERSION;
+  plan.struct_bytes = sizeof(fsdp_plan);
+  plan.world_size = 1;
+  plan.optimizer.kind = FSDP_SGD;
+}
+
+int64_t PlanBuilder::allocate(int64_t bytes) {
+  int64_t offset = top;
+  top += (bytes + 63) / 64 * 64;
+  return offset;
+}
+
+uint32_t PlanBuilder::addString(const std::string &text) {
+  if (text.empty())
+    return 0;
+  auto offset = static_cast<uint32_t>(strings.size());
+  strings += text;
+  strings.push_back('\0');
+  return offset;
+}
+
+uint32_t PlanBuilder::addIntegers(const std::vector<int64_t> &numbers) {
+  auto first = static_cast<uint32_t>(integerTable.size());
+  integerTable.insert(integerTable.end(), numbers.begin(), numbers.end());
+  return first;
+}
+
+uint32_t PlanBuilder::addValue(fsdp_dtype dtype, std::vector<int64_t> sizes,
+                               std::optional<int64_t> offset) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * sizes[i];
+  return addStrided(dtype, std::move(sizes), std::move(strides), offset);
+}
+
+uint32_t PlanBuilder::addStrided(fsdp_dtype dtype, std::vector<int64_t> sizes,
+                                 std::vector<int64_t> strides, std::optional<int64_t> offset) {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    last += (sizes[i] - 1) * strides[i];
+  auto bytes = static_cast<int64_t>(fsdp::rt::elementBytes(dtype)) * (last + 1);
+  auto index = static_cast<uint32_t>(valueTable.size());
+  fsdp_value &value = valueTable.emplace_back();
+  value.offset = offset ? *offset : allocate(bytes);
+  value.dtype = dtype;
+  value.num_dims = static_cast<uint32_t>(sizes.size());
+  value.first_size = addIntegers(sizes);
+  addIntegers(strides);
+  std::string name = "%";
+  name += std::to_string(index);
+  value.name = addString(name);
+  return index;
+}
+
+uint32_t PlanBuilder::addInput(const std::string &name, uint32_t value) {
+  inputTable.push_back({addString(name), value});
+  return static_cast<uint32_t>(inputTable.size() - 1);
+}
+
+uint32_t PlanBuilder::addConstant(std::vector<int64_t> sizes, std::vector<float> literal) {
+  uint32_t value = addValue(FSDP_F32, std::move(sizes));
+  auto bytes = static_cast<int64_t>(literal.size() * sizeof(float));
+  constantTable.push_back({value, 0, static_cast<int64_t>(data.size()), bytes});
+  const auto *begin = reinterpret_cast<const unsigned char *>(literal.data());
+  data.insert(data.end(), begin, begin + bytes);
+  return value;
+}
+
+fsdp_entry &PlanBuilder::entry(fsdp_entry_kind kind) {
+  fsdp_entry &entry = entryTable.emplace_back();
+  entry.kind = static_cast<uint8_t>(kind);
+  entry.rng = -1;
+  return entry;
+}
+
+fsdp_entry &PlanBuilder::call(const std::string &name, const std::string &overload,
+                              std::vector<Argument> arguments, std::vector<int64_t> results) {
+  auto first = static_cast<uint32_t>(argumentTable.size());
+  for (Argument &argument : arguments) {
+    fsdp_argument lowered = argument.lowered;
+    if (!argument.text.empty())
+      lowered.index = addString(argument.text);
+    if (lowered.kind == FSDP_ARG_VALUE_LIST || lowered.kind == FSDP_ARG_INT_LIST ||
+        lowered.kind == FSDP_ARG_FLOAT_LIST) {
+      lowered.index = addIntegers(argument.list);
+      lowered.count = static_cast<uint32_t>(argument.list.size());
+    }
+    argumentTable.push_back(lowered);
+  }
+  std::string qualified = "aten::";
+  qualified += name;
+  uint32_t callee = addString(qualified), overloadName = addString(overload);
+  uint32_t firstResult = addIntegers(results);
+  fsdp_entry &call = entry(FSDP_CALL);
+  call.callee = callee;
+  call.overload = overloadName;
+  call.first_argument = first;
+  call.num_arguments = static_cast<uint32_t>(arguments.size());
+  call.first_result = firstResult;
+  call.num_results = static_cast<uint32_t>(results.size());
+  return call;
+}
+
+fsdp_entry &PlanBuilder::view(const std::string &name, const std::string &overload,
+                              std::vector<Argument> arguments, std::vector<int64_t> results) {
+  fsdp_entry &view = call(name, overload, std::move(arguments), std::move(results));
+  view.kind = FSDP_VIEW;
+  return view;
+}
+
+void PlanBuilder::copy(uint32_t source, uint32_t destination) {
+  fsdp_entry &copy = entry(FSDP_COPY);
+  copy.source_value = source;
+  copy.destination_value = destination;
+}
+
+void PlanBuilder::zero(int64_t offset, int64_t bytes) {
+  fsdp_entry &zero = entry(FSDP_ZERO);
+  zero.destination = offset;
+  zero.bytes = bytes;
+}
+
+uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &parameter,
+                               std::vector<int64_t> sizes, fsdp_dtype dtype) {
+  int64_t elements = 1;
+  for (int64_t size : sizes)
+    elements *= size;
+  auto index = static_cast<uint32_t>(groupTable.size());
+  auto elementBytes = static_cast<int64_t>(fsdp::rt::elementBytes(dtype));
+  fsdp_group group{};
+  group.name = addString(name);
+  group.dtype = dtype;
+  group.first_parameter = static_cast<uint32_t>(parameterTable.size());
+  group.num_parameters = 1;
+  group.shard_elements = elements / plan.world_size;
+  for (int64_t *place : {&group.shard, &group.state[0], &group.state[1]})
+    *place = allocate(group.shard_elements * elementBytes);
+  groupTable.push_back(group);
+
+  fsdp_parameter lowered{};
+  lowered.name = addString(parameter);
+  lowered.group = index;
+  lowered.dtype = dtype;
+  lowered.num_dims = static_cast<uint32_t>(sizes.size());
+  lowered.first_size = addIntegers(sizes);
+  lowered.first_piece = static_cast<uint32_t>(pieceTable.size());
+  lowered.num_pieces = plan.world_size;
+  for (uint32_t rank = 0; rank < plan.world_size; ++rank)
+    pieceTable.push_back({rank, static_cast<uint32_t>(parameterTable.size()),
+                          rank * group.shard_elements, group.shard_elements, 0});
+  parameterTable.push_back(lowered);
+  return index;
+}
+
+uint32_t PlanBuilder::allGather(uint32_t group, int64_t destination) {
+  fsdp_entry &start = entry(FSDP_ALL_GATHER_START);
+  start.stream = FSDP_GATHER;
+  start.target = group;
+  start.handle = plan.num_handles++;
+  start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
+  start.source = groupTable[group].shard;
+  start.destination = destination;
+  start.bytes = groupTable[group].shard_elements *
+                static_cast<int64_t>(fsdp::rt::elementBytes(groupTable[group].dtype));
+  return start.handle;
+}
+
+uint32_t PlanBuilder::reduceScatter(uint32_t group, int64_t source, int64_t destination) {
+  fsdp_entry &start = entry(FSDP_REDUCE_SCATTER_START);
+  start.phase = FSDP_BACKWARD;
+  start.stream = FSDP_REDUCE;
+  start.target = group;
+  start.handle = plan.num_handles++;
+  start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
+  start.source = source;
+  start.destination = destination;
+  start.count = groupTable[group].shard_elements;
+  return start.handle;
+}
+
+void PlanBuilder::wait(uint32_t handle) { entry(FSDP_WAIT).handle = handle; }
+
+void PlanBuilder::update(uint32_t group, int64_t gradients) {
+  fsdp_entry &update = entry(FSDP_UPDATE);
+  update.target = group;
+  update.source = gradients;
+}
+
+fsdp_plan &PlanBuilder::finish(uint32_t loss) {
+  plan.model = addString("test");
+  plan.axis = addString("dp");
+  plan.loss_value = loss;
+  plan.arena_bytes = top;
+  plan.peak_live_bytes = top;
+  plan.num_values = static_cast<uint32_t>(valueTable.size());
+  plan.num_arguments = static_cast<uint32_t>(argumentTable.size());
+  plan.num_entries = static_cast<uint32_t>(entryTable.size());
+  plan.num_inputs = static_cast<uint32_t>(inputTable.size());
+  plan.num_constants = static_cast<uint32_t>(constantTable.size());
+  plan.num_groups = static_cast<uint32_t>(groupTable.size());
+  plan.num_parameters = static_cast<uint32_t>(parameterTable.size());
+  plan.num_pieces = static_cast<uint32_t>(pieceTable.size());
+  plan.num_integers = static_cast<uint32_t>(integerTable.size());
+  plan.num_string_bytes = strings.size();
+  plan.num_data_bytes = data.size();
+  plan.values = valueTable.data();
+  plan.arguments = argumentTable.data();
+  plan.entries = entryTable.data();
+  plan.inputs = inputTable.data();
+  plan.constants = constantTable.data();
+  plan.groups = groupTable.data();
+  plan.parameters = parameterTable.data();
+  plan.pieces = pieceTable.data();
+  plan.integers = integerTable.data();
+  plan.strings = strings.data();
+  plan.data = data.data();
+  return plan;
+}

@@ -1,0 +1,98 @@
+//===- PlanBuilder.h - Plans by hand, for tests ------------------*- C++ -*-===//
+
+#ifndef FSDP_TEST_RUNTIME_EXECUTOR_PLANBUILDER_H
+#define FSDP_TEST_RUNTIME_EXECUTOR_PLANBUILDER_H
+
+#include "fsdp/Plan/Abi.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fsdp::test {
+
+/// One argument of a call: a value, a number, a list.
+struct Argument {
+  fsdp_argument lowered{};
+  std::vector<int64_t> list; // goes to `integers`
+  std::string text;
+};
+
+Argument value(uint32_t index);
+Argument values(std::vector<int64_t> indices);
+Argument integer(int64_t number);
+Argument real(double number);
+Argument boolean(bool flag);
+Argument integers(std::vector<int64_t> numbers);
+Argument reals(std::vector<double> numbers);
+Argument string(std::string text);
+Argument none();
+Argument dtype(fsdp_dtype type);
+Argument device();
+Argument layout();
+Argument memoryFormat(int64_t format);
+
+/// Appends to a plan's tables. Offsets are handed out one after another, 64-byte aligned: no buffer
+/// shares its place with another unless a test says so.
+class PlanBuilder {
+public:
+  PlanBuilder();
+
+  int64_t allocate(int64_t bytes);
+  uint32_t addString(const std::string &text);
+
+  /// A contiguous tensor at `offset`, or in memory of its own.
+  uint32_t addValue(fsdp_dtype dtype, std::vector<int64_t> sizes,
+                    std::optional<int64_t> offset = {});
+  uint32_t addStrided(fsdp_dtype dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides,
+                      std::optional<int64_t> offset = {});
+  int64_t offsetOf(uint32_t value) const { return valueTable[value].offset; }
+
+  uint32_t addInput(const std::string &name, uint32_t value);
+  /// A literal of f32.
+  uint32_t addConstant(std::vector<int64_t> sizes, std::vector<float> data);
+
+  /// A call of `aten::name`; `overload` may be empty.
+  fsdp_entry &call(const std::string &name, const std::string &overload,
+                   std::vector<Argument> arguments, std::vector<int64_t> results);
+  fsdp_entry &view(const std::string &name, const std::string &overload,
+                   std::vector<Argument> arguments, std::vector<int64_t> results);
+  fsdp_entry &entry(fsdp_entry_kind kind);
+  void copy(uint32_t source, uint32_t destination);
+  void zero(int64_t offset, int64_t bytes);
+
+  /// A group of one parameter of `elements` (a multiple of the world size), cut evenly.
+  uint32_t addGroup(const std::string &name, const std::string &parameter,
+                    std::vector<int64_t> sizes, fsdp_dtype dtype = FSDP_F32);
+  /// Gathers the group to `destination`; returns the handle.
+  uint32_t allGather(uint32_t group, int64_t destination);
+  uint32_t reduceScatter(uint32_t group, int64_t source, int64_t destination);
+  void wait(uint32_t handle);
+  void update(uint32_t group, int64_t gradients);
+
+  /// The plan; valid as long as the builder, until the next change.
+  fsdp_plan &finish(uint32_t loss);
+
+  fsdp_plan plan{};
+  std::vector<fsdp_value> valueTable;
+  std::vector<fsdp_entry> entryTable;
+  std::vector<fsdp_group> groupTable;
+
+private:
+  uint32_t addIntegers(const std::vector<int64_t> &numbers);
+
+  std::vector<fsdp_argument> argumentTable;
+  std::vector<fsdp_input> inputTable;
+  std::vector<fsdp_constant> constantTable;
+  std::vector<fsdp_parameter> parameterTable;
+  std::vector<fsdp_piece> pieceTable;
+  std::vector<int64_t> integerTable;
+  std::string strings;
+  std::vector<unsigned char> data;
+  int64_t top = 0;
+};
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_RUNTIME_EXECUTOR_PLANBUILDER_H
