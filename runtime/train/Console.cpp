@@ -17,9 +17,16 @@ static std::string grouped(int64_t value) {
   return digits;
 }
 
-static std::string mebibytes(int64_t bytes) {
+static std::string readableBytes(int64_t bytes) {
+  const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024)
+    return std::to_string(bytes) + " bytes";
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
   char text[32];
-  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  std::snprintf(text, sizeof(text), "%.1f %s", value, units[unit]);
   return text;
 }
 
@@ -53,7 +60,7 @@ void Console::begin(const std::string &weights) {
               grouped(figures.steps).c_str(), plural(figures.steps),
               grouped(figures.samplesPerStep).c_str(), plural(figures.samplesPerStep),
               grouped(figures.samplesInData).c_str(), options.data.c_str(),
-              mebibytes(tables.arena_bytes).c_str());
+              readableBytes(tables.arena_bytes).c_str());
   std::fflush(stdout);
 }
 
@@ -86,10 +93,11 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
               plural(stepsDone), totalMilliseconds / 1000, mean, firstMilliseconds,
               rate(static_cast<double>(figures.samplesPerStep) * 1000 / mean).c_str());
   std::printf("last step, rank 0: %s allocations at planned addresses, %s by the ordinary "
-              "allocator, %s bytes copied, scratch %s\n",
+              "allocator, %s copied, scratch %s\n",
               grouped(statistics.plannedAllocations).c_str(),
               grouped(statistics.fallbackAllocations).c_str(),
-              grouped(statistics.copiedBytes).c_str(), mebibytes(statistics.scratchBytes).c_str());
+              readableBytes(statistics.copiedBytes).c_str(),
+              readableBytes(statistics.scratchBytes).c_str());
   std::vector<std::pair<int64_t, std::string>> fallbacks;
   for (const auto &[name, count] : statistics.fallbacksByOperator)
     fallbacks.emplace_back(-count, name);

@@ -55,11 +55,42 @@ static std::string number(double value) {
   return {text, end};
 }
 
+/// A whole number from 0 to `maximum`; CLI11's own conversion wraps negative numbers around.
+static CLI::Validator wholeNumber(uint64_t maximum) {
+  return CLI::Validator(
+      [maximum](const std::string &text) -> std::string {
+        uint64_t value = 0;
+        const char *end = text.data() + text.size();
+        auto [stop, error] = std::from_chars(text.data(), end, value);
+        if (error == std::errc() && stop == end && value <= maximum)
+          return "";
+        return "'" + text + "' is not a whole number from 0 to " + std::to_string(maximum);
+      },
+      "");
+}
+
+// Keeps a step's sample numbers far from the limits of 64 bits.
+static constexpr uint64_t kMaximumSteps = 1'000'000'000'000;
+static constexpr uint64_t kMaximumThreads = 100'000;
+
+/// Breaks a help text into lines; CLI11 indents them.
+static std::string wrapped(const std::string &text) {
+  constexpr size_t kColumns = 68;
+  std::string result;
+  size_t begin = 0;
+  while (text.size() - begin > kColumns) {
+    size_t space = text.rfind(' ', begin + kColumns);
+    result += text.substr(begin, space - begin) + '\n';
+    begin = space + 1;
+  }
+  return result + text.substr(begin);
+}
+
 CommandLine::CommandLine(const PlanView &plan, const char *program)
-    : plan(plan),
-      app("Trains " + std::string(plan.string(plan.tables().model)) + " on " +
-              std::to_string(plan.tables().world_size) + " rank(s), as compiled by fsdpc.",
-          program) {
+    : plan(plan), app("Trains " + std::string(plan.string(plan.tables().model)) + " on " +
+                          std::to_string(plan.tables().world_size) +
+                          (plan.tables().world_size == 1 ? " rank." : " ranks."),
+                      program) {
   options.learningRate = plan.tables().optimizer.lr;
   app.set_version_flag("--version",
                        "fsdpc training binary, plan ABI " + std::to_string(FSDP_PLAN_ABI_VERSION));
@@ -69,6 +100,8 @@ CommandLine::CommandLine(const PlanView &plan, const char *program)
   addDataFlags();
   addOptimizationFlags();
   addOutputFlags();
+  for (CLI::Option *option : app.get_options())
+    option->description(wrapped(option->get_description()));
 }
 
 void CommandLine::addLaunchFlags() {
@@ -77,17 +110,19 @@ void CommandLine::addLaunchFlags() {
                  "Run all ranks as threads of this process; N must be " + ranks +
                      ". Default: one rank per process, from the environment of torchrun, mpirun, "
                      "srun, or RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT")
+      ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");
   app.add_option("--communicator", options.communicator,
                  "local: threads of this process; shm: processes on one host; gloo: processes "
                  "on any hosts. Default: local with --ranks, shm when all ranks share a host, "
                  "else gloo")
-      ->check(CLI::IsMember({"local", "shm", "gloo"}))
-      ->type_name("NAME")
+      ->check(CLI::IsMember({"local", "shm", "gloo"}).description(""))
+      ->type_name("local|shm|gloo")
       ->group("Launch");
   app.add_option("--threads", options.threads,
                  "Threads of each rank inside one operator. Default: OMP_NUM_THREADS, else 1")
+      ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");
   app.add_option("--timeout", options.timeoutSeconds,
@@ -108,8 +143,8 @@ void CommandLine::addDataFlags() {
                  "FILE holds raw little-endian tokens of type u8, u16, i32 or i64: a sample is a "
                  "window of T+1 tokens, the first T for the first input and the last T for "
                  "the second; windows begin every T tokens")
-      ->check(CLI::IsMember({"u8", "u16", "i32", "i64"}))
-      ->type_name("DTYPE")
+      ->check(CLI::IsMember({"u8", "u16", "i32", "i64"}).description(""))
+      ->type_name("u8|u16|i32|i64")
       ->group("Data");
   app.add_flag("--shuffle", options.shuffle,
                "Permute the samples by --seed, anew in each pass. Default: file order")
@@ -123,6 +158,7 @@ void CommandLine::addDataFlags() {
 
 void CommandLine::addOptimizationFlags() {
   app.add_option("--steps", options.steps, "Optimizer updates. Default: one pass over the data")
+      ->check(wholeNumber(kMaximumSteps))
       ->type_name("N")
       ->group("Optimization");
   app.add_option("--lr", options.learningRate,
@@ -133,11 +169,12 @@ void CommandLine::addOptimizationFlags() {
   app.add_option("--lr-schedule", shape,
                  "constant, linear or cosine: how the rate falls from --lr after the warm-up to "
                  "--min-lr at the last step. Default: constant")
-      ->check(CLI::IsMember({"constant", "linear", "cosine"}))
-      ->type_name("SHAPE")
+      ->check(CLI::IsMember({"constant", "linear", "cosine"}).description(""))
+      ->type_name("constant|linear|cosine")
       ->group("Optimization");
   app.add_option("--warmup-steps", options.warmupSteps,
                  "Steps of linear warm-up from 0: step t has --lr * t / N. Default: 0")
+      ->check(wholeNumber(kMaximumSteps))
       ->type_name("N")
       ->group("Optimization");
   app.add_option("--min-lr", options.minimumLearningRate,
@@ -146,6 +183,7 @@ void CommandLine::addOptimizationFlags() {
       ->group("Optimization");
   app.add_option("--seed", options.seed,
                  "Seed of dropout and other random operators, and of --shuffle. Default: 0")
+      ->check(wholeNumber(UINT64_MAX))
       ->type_name("N")
       ->group("Optimization");
 }
@@ -211,8 +249,6 @@ Status CommandLine::checkLearningRate() {
       if (!std::isfinite(value) || value < 0)
         return Status::error(typed(flag) + ": expected a finite number, 0 or more");
     }
-  if (options.warmupSteps < 0)
-    return Status::error(typed("--warmup-steps") + ": expected 0 or more");
   if (given("--min-lr")) {
     if (options.schedule == LearningRateShape::Constant)
       return Status::error(typed("--min-lr") + " has no effect with --lr-schedule constant");

@@ -1,0 +1,122 @@
+#include "train/Agreement.h"
+#include "train/LearningRate.h"
+#include "train/StepLog.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+using namespace fsdp::rt;
+
+namespace {
+
+std::vector<double> rates(const LearningRateSchedule &schedule) {
+  std::vector<double> result;
+  for (int64_t step = 1; step <= schedule.steps; ++step)
+    result.push_back(schedule.at(step));
+  return result;
+}
+
+} // namespace
+
+TEST(LearningRate, StaysConstantAfterWarmUp) {
+  EXPECT_EQ(rates({LearningRateShape::Constant, 8, 0, 0, 3}), (std::vector<double>{8, 8, 8}));
+  EXPECT_EQ(rates({LearningRateShape::Constant, 8, 0, 4, 6}),
+            (std::vector<double>{2, 4, 6, 8, 8, 8}));
+}
+
+TEST(LearningRate, FallsLinearlyToTheMinimumAtTheLastStep) {
+  EXPECT_EQ(rates({LearningRateShape::Linear, 8, 0, 0, 5}), (std::vector<double>{8, 6, 4, 2, 0}));
+  EXPECT_EQ(rates({LearningRateShape::Linear, 8, 4, 2, 4}), (std::vector<double>{4, 8, 6, 4}));
+  EXPECT_EQ(rates({LearningRateShape::Linear, 8, 4, 0, 1}), (std::vector<double>{8}));
+}
+
+TEST(LearningRate, FallsAlongHalfACosine) {
+  std::vector<double> fall = rates({LearningRateShape::Cosine, 10, 2, 0, 5});
+  const double expected[] = {10, 2 + 8 * (1 + std::sqrt(0.5)) / 2, 6,
+                             2 + 8 * (1 - std::sqrt(0.5)) / 2, 2};
+  for (size_t i = 0; i < 5; ++i)
+    EXPECT_NEAR(fall[i], expected[i], 1e-12);
+  EXPECT_EQ(fall.back(), 2);
+}
+
+TEST(StepLog, WritesNumbersThatReadBackToTheSameBits) {
+  const double losses[] = {0.1, 3.0};
+  StepRecord record{7, 1.0 / 3, losses, 2.0 / 7, 1e-5, 12.5, 640};
+  std::string line;
+  formatStep(record, line);
+  EXPECT_EQ(line.back(), '\n');
+  auto json = nlohmann::ordered_json::parse(line);
+  std::vector<std::string> keys;
+  for (const auto &item : json.items())
+    keys.push_back(item.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "loss_hex", "grad_norm", "lr",
+                                            "step_ms", "samples_per_s"}));
+  EXPECT_EQ(json["step"], 7);
+  EXPECT_EQ(json["loss"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(json["grad_norm"].get<double>(), 2.0 / 7);
+  EXPECT_EQ(json["lr"].get<double>(), 1e-5);
+  // As Python writes (0.1).hex() and (3.0).hex().
+  EXPECT_EQ(json["loss_hex"][0], "0x1.999999999999ap-4");
+  EXPECT_EQ(json["loss_hex"][1], "0x1.8000000000000p+1");
+}
+
+TEST(StepLog, StaysJsonWhenTheLossIsNot) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double losses[] = {std::nan(""), -kInfinity, 0.0, -0.0};
+  StepRecord record{1, std::nan(""), losses, kInfinity, 0, 0, kInfinity};
+  std::string line;
+  formatStep(record, line);
+  auto json = nlohmann::json::parse(line);
+  EXPECT_TRUE(json["loss"].is_null());
+  EXPECT_TRUE(json["grad_norm"].is_null());
+  EXPECT_EQ(json["loss_hex"], (nlohmann::json{"nan", "-inf", "0x0.0p+0", "-0x0.0p+0"}));
+}
+
+TEST(StepLog, NamesAFileThatCannotBeWritten) {
+  EXPECT_NE(StepLog::open("/nonexistent/log").status().message().find("--log /nonexistent/log"),
+            std::string::npos);
+}
+
+namespace {
+
+std::vector<Outcome> agreeAll(const std::vector<Status> &statuses) {
+  auto communicators = makeLocalCommunicators(static_cast<unsigned>(statuses.size()), {});
+  std::vector<Outcome> outcomes(statuses.size());
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < statuses.size(); ++rank)
+    threads.emplace_back(
+        [&, rank] { outcomes[rank] = agree(*communicators[rank], statuses[rank]); });
+  for (std::thread &thread : threads)
+    thread.join();
+  return outcomes;
+}
+
+} // namespace
+
+TEST(Agreement, AllRanksFailWithTheLowestRanksMessage) {
+  for (const Outcome &outcome : agreeAll({{}, {}, {}}))
+    EXPECT_TRUE(outcome.status.ok());
+  for (const Outcome &outcome : agreeAll({{}, Status::error("no file"), Status::error("else")})) {
+    EXPECT_EQ(outcome.status.message(), "[rank 1] no file");
+    EXPECT_TRUE(outcome.known);
+  }
+  for (const Outcome &outcome : agreeAll({Status::error("no data"), Status::error("no file")}))
+    EXPECT_EQ(outcome.status.message(), "no data");
+}
+
+TEST(Agreement, CutsLongMessages) {
+  std::vector<Outcome> outcomes = agreeAll({{}, Status::error(std::string(5000, 'x'))});
+  EXPECT_EQ(outcomes[0].status.message(), "[rank 1] " + std::string(1019, 'x'));
+}
+
+TEST(Agreement, PassedOnReasonsKeepTheirRank) {
+  std::string reason = abortReason(2, "token 7 does not fit");
+  EXPECT_EQ(reason, "[rank 2] token 7 does not fit");
+  EXPECT_EQ(relayedReason("all_gather was aborted: " + reason), reason);
+  EXPECT_EQ(abortReason(0, "all_gather was aborted: " + reason), reason);
+  EXPECT_EQ(relayedReason("rank 1 died"), "");
+}

@@ -1,0 +1,241 @@
+#include "TinyPlan.h"
+#include "train/Launch.h"
+#include "train/TrainOptions.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+
+namespace {
+
+const TinyPlan &tinyPlan(unsigned ranks) {
+  static const TinyPlan one(1, fsdp::plan::Layout::Flat), two(2, fsdp::plan::Layout::Flat);
+  return ranks == 1 ? one : two;
+}
+
+Result<TrainCommand> parse(std::vector<const char *> flags, const char *threads = nullptr) {
+  flags.insert(flags.begin(), "train");
+  return parseTrainOptions(static_cast<int>(flags.size()), flags.data(),
+                           PlanView(tinyPlan(2).tables()), threads);
+}
+
+/// The flags are refused with one line that holds all the words.
+void expectRefused(const std::vector<const char *> &flags, const std::vector<std::string> &words,
+                   const char *threads = nullptr) {
+  Result<TrainCommand> command = parse(flags, threads);
+  ASSERT_FALSE(command.ok());
+  std::string message = command.status().message();
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  for (const std::string &word : words)
+    EXPECT_NE(message.find(word), std::string::npos) << message << "\nlacks " << word;
+}
+
+} // namespace
+
+TEST(TrainOptions, ReadsEveryFlag) {
+  auto command = parse({"--ranks",
+                        "2",
+                        "--communicator",
+                        "local",
+                        "--data",
+                        "d.bin",
+                        "--init",
+                        "i.safetensors",
+                        "--save",
+                        "s.safetensors",
+                        "--steps",
+                        "9",
+                        "--lr",
+                        "0.5",
+                        "--seed",
+                        "18446744073709551615",
+                        "--log",
+                        "l.jsonl",
+                        "--data-dtype",
+                        "u16",
+                        "--shuffle",
+                        "--lr-schedule",
+                        "cosine",
+                        "--warmup-steps",
+                        "3",
+                        "--min-lr",
+                        "0.25",
+                        "--threads",
+                        "4",
+                        "--timeout",
+                        "1.5",
+                        "--quiet"},
+                       "7");
+  ASSERT_TRUE(command.ok()) << command.status().message();
+  const TrainOptions &options = command->options;
+  EXPECT_EQ(options.ranks, 2u);
+  EXPECT_EQ(options.communicator, "local");
+  EXPECT_EQ(options.data, "d.bin");
+  EXPECT_EQ(options.dataType, TokenType::U16);
+  EXPECT_TRUE(options.shuffle);
+  EXPECT_EQ(options.init, "i.safetensors");
+  EXPECT_EQ(options.save, "s.safetensors");
+  EXPECT_EQ(options.log, "l.jsonl");
+  EXPECT_EQ(options.steps, 9);
+  EXPECT_EQ(options.schedule, LearningRateShape::Cosine);
+  EXPECT_EQ(options.learningRate, 0.5);
+  EXPECT_EQ(options.minimumLearningRate, 0.25);
+  EXPECT_EQ(options.warmupSteps, 3);
+  EXPECT_EQ(options.seed, 18446744073709551615u);
+  EXPECT_EQ(options.threads, 4u);
+  EXPECT_EQ(options.timeoutSeconds, 1.5);
+  EXPECT_TRUE(options.quiet);
+}
+
+TEST(TrainOptions, TakesDefaultsFromThePlanAndTheEnvironment) {
+  auto command = parse({"--data", "d.safetensors"}, "3,2");
+  ASSERT_TRUE(command.ok()) << command.status().message();
+  EXPECT_EQ(command->options.learningRate, 0.01); // of the compiled optimizer
+  EXPECT_EQ(command->options.threads, 3u);
+  EXPECT_EQ(parse({"--data", "d.safetensors"})->options.threads, 1u);
+  EXPECT_EQ(parse({"--data", "d.safetensors"}, "")->options.threads, 1u);
+}
+
+TEST(TrainOptions, PrintsTextsWithoutNeedingData) {
+  auto help = parse({"-h"}), version = parse({"--version"}), description = parse({"--describe"});
+  EXPECT_NE(help->textToPrint->find("--lr X"), std::string::npos);
+  EXPECT_NE(help->textToPrint->find("Default: 0.01"), std::string::npos);
+  EXPECT_EQ(*version->textToPrint, "fsdpc training binary, plan ABI 1\n");
+  EXPECT_NE(description->textToPrint->find("tiny"), std::string::npos);
+}
+
+TEST(TrainOptions, RefusesMalformedFlags) {
+  expectRefused({"--nonsense", "3"}, {"--nonsense"});
+  expectRefused({"--steps", "many"}, {"--steps", "many"});
+  expectRefused({"--steps"}, {"--steps"});
+  expectRefused({"--steps", "1", "--steps", "2"}, {"--steps"});
+  expectRefused({"--seed", "-1"}, {"--seed", "-1"});
+  expectRefused({"--ranks", "-1"}, {"--ranks", "-1"});
+  expectRefused({"--steps", "99999999999999999999"}, {"--steps", "99999999999999999999"});
+  expectRefused({"--communicator", "mpi"}, {"--communicator", "mpi", "gloo"});
+  expectRefused({"--data-dtype", "f32"}, {"--data-dtype", "f32", "u16"});
+  expectRefused({"--lr-schedule", "step"}, {"--lr-schedule", "step", "cosine"});
+}
+
+TEST(TrainOptions, RefusesValuesOutOfRange) {
+  expectRefused({"--data", "d.safetensors", "--steps", "0"}, {"--steps 0"});
+  expectRefused({"--data", "d.safetensors", "--ranks", "0"}, {"--ranks 0"});
+  expectRefused({"--data", "d.safetensors", "--lr", "-0.1"}, {"--lr -0.1"});
+  expectRefused({"--data", "d.safetensors", "--lr", "nan"}, {"--lr nan"});
+  expectRefused({"--data", "d.safetensors", "--timeout", "0"}, {"--timeout 0"});
+  expectRefused({"--data", "d.safetensors", "--timeout", "nan"}, {"--timeout nan"});
+  expectRefused({"--data", "d.safetensors", "--warmup-steps", "-2"}, {"--warmup-steps", "-2"});
+  expectRefused({"--data", "d.safetensors", "--threads", "0"}, {"--threads 0"});
+  expectRefused({"--data", "d.safetensors"}, {"OMP_NUM_THREADS", "'two'"}, "two");
+}
+
+TEST(TrainOptions, RefusesCombinationsThatContradict) {
+  expectRefused({}, {"--data"});
+  expectRefused({"--data", "d.safetensors", "--data-dtype", "u8"},
+                {"--data-dtype u8", "--data d.safetensors"});
+  expectRefused({"--data", "d.bin"}, {"--data d.bin", "--data-dtype"});
+  expectRefused({"--data", "d.safetensors", "--ranks", "2", "--communicator", "shm"},
+                {"--ranks 2", "--communicator shm"});
+  expectRefused({"--data", "d.safetensors", "--min-lr", "0.1"},
+                {"--min-lr 0.1", "--lr-schedule constant"});
+  expectRefused({"--data", "d.safetensors", "--lr-schedule", "linear", "--min-lr", "0.1"},
+                {"--min-lr 0.1", "--lr 0.01"});
+  expectRefused({"--data", "d.safetensors", "--init", "w.bin"}, {"--init w.bin"});
+  expectRefused({"--data", "d.safetensors", "--save", "w.bin"}, {"--save w.bin"});
+  expectRefused({"--data", "d.safetensors", "--save", "d.safetensors"},
+                {"--save d.safetensors", "--data d.safetensors"});
+  expectRefused({"--data", "d.safetensors", "--save", "s.safetensors", "--log", "s.safetensors"},
+                {"--save s.safetensors", "--log s.safetensors"});
+  expectRefused({"--describe", "--steps", "3"}, {"--describe", "--steps"});
+}
+
+TEST(TrainOptions, MayOverwriteTheWeightsItReads) {
+  EXPECT_TRUE(
+      parse({"--data", "d.safetensors", "--init", "w.safetensors", "--save", "w.safetensors"})
+          .ok());
+}
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Result<Launch> launch(unsigned planRanks, const TrainOptions &options,
+                      const Variables &variables = {}) {
+  GetEnvironment get = [&](const char *name) {
+    auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  auto environment = readLaunchEnvironment(get);
+  EXPECT_TRUE(environment.ok()) << environment.status().message();
+  return decideLaunch(options, *environment, get, PlanView(tinyPlan(planRanks).tables()));
+}
+
+Variables twoProcesses(const Variables &more = {}) {
+  Variables variables{
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}};
+  variables.insert(more.begin(), more.end());
+  return variables;
+}
+
+TrainOptions withRanks(unsigned ranks) {
+  TrainOptions options;
+  options.ranks = ranks;
+  return options;
+}
+
+TrainOptions withCommunicator(const char *name) {
+  TrainOptions options;
+  options.communicator = name;
+  return options;
+}
+
+void expectWords(const Status &status, const std::vector<std::string> &words) {
+  for (const std::string &word : words)
+    EXPECT_NE(status.message().find(word), std::string::npos) << status.message();
+}
+
+} // namespace
+
+TEST(Launch, ThreadsNeedAsManyRanksAsThePlan) {
+  EXPECT_EQ(launch(2, withRanks(2))->backend, "local");
+  EXPECT_EQ(launch(1, {})->backend, "local");
+  expectWords(launch(2, withRanks(3)).status(), {"--ranks 3", "2 ranks (mesh dp=2)"});
+  expectWords(launch(2, {}).status(), {"started alone", "--ranks 2", "torchrun"});
+}
+
+TEST(Launch, ProcessesOfOneHostUseSharedMemory) {
+  EXPECT_EQ(launch(2, {}, twoProcesses({{"LOCAL_WORLD_SIZE", "2"}}))->backend, "shm");
+  EXPECT_EQ(launch(2, {}, twoProcesses({{"LOCAL_WORLD_SIZE", "1"}}))->backend, "gloo");
+  EXPECT_EQ(launch(2, {}, twoProcesses())->backend, "gloo");
+  Variables variables = twoProcesses();
+  variables["MASTER_ADDR"] = "localhost";
+  Result<Launch> decided = launch(2, {}, variables);
+  EXPECT_EQ(decided->backend, "shm");
+  EXPECT_EQ(decided->environment.rank, 1u);
+  EXPECT_EQ(launch(2, withCommunicator("gloo"), variables)->backend, "gloo");
+}
+
+TEST(Launch, RefusesWhatContradictsTheLauncher) {
+  Variables three = twoProcesses();
+  three["WORLD_SIZE"] = "3";
+  expectWords(launch(2, {}, three).status(), {"started 3 processes", "2 ranks (mesh dp=2)"});
+  expectWords(launch(1, {}, twoProcesses()).status(),
+              {"started 2 processes", "1 rank (mesh dp=1)"});
+  expectWords(launch(2, withRanks(2), twoProcesses()).status(),
+              {"--ranks 2", "started 2 processes"});
+  expectWords(launch(2, withCommunicator("local"), twoProcesses()).status(),
+              {"--communicator local", "started 2 processes"});
+  expectWords(launch(1, withCommunicator("gloo")).status(),
+              {"--communicator gloo", "RANK and WORLD_SIZE"});
+  Variables one{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  expectWords(launch(2, {}, one).status(), {"started 1 process,", "2 ranks"});
+}
+
+TEST(Launch, ALauncherOfOneProcessMayRunThreads) {
+  Variables one{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  EXPECT_EQ(launch(2, withRanks(2), one)->backend, "local");
+  EXPECT_EQ(launch(1, {}, one)->backend, "local");
+}
