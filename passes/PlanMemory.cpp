@@ -354,9 +354,10 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
     planner.makeRanges();
     planner.plan();
     const plan::ArenaPlan &arena = planner.getArena();
-    if (memoryCapBytes > 0 && arena.arenaBytes > memoryCapBytes) {
+    int64_t cap = memoryCapBytes;
+    if (cap > 0 && arena.arenaBytes > cap) {
       module.emitError("the step needs an arena of ")
-          << arena.arenaBytes << " bytes, more than the memory cap of " << memoryCapBytes
+          << arena.arenaBytes << " bytes, more than the memory cap of " << cap
           << " bytes; at least " << arena.peakLiveBytes << " bytes are live at once";
       return signalPassFailure();
     }

@@ -1,0 +1,388 @@
+// RUN: fsdp-opt %s -split-input-file -verify-diagnostics -fsdp-verify-planned
+
+// A sound plan: nothing to say.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    %y = aten.call "neg.default"(%w) fwd in "" at [384] : (tensor<32xf32>) -> tensor<32xf32>
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// Two results that are live together.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-note @below {{result #0 of 'neg.default' in "a" is made here}}
+    %y = aten.call "neg.default"(%x) fwd in "a" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-error @below {{P2: result #0 of 'relu.default' in "b" at bytes [320, 448) overlaps result #0 of 'neg.default' in "a" at bytes [256, 384), which is live}}
+    %z = aten.call "relu.default"(%x) fwd in "b" at [320] : (tensor<32xf32>) -> tensor<32xf32>
+    %s = aten.call "dot.default"(%y, %z) fwd in "" at [512] : (tensor<32xf32>, tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// An operand is live while its operation runs: no result may take its bytes.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-note @below {{is made here}}
+    %y = aten.call "neg.default"(%x) fwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-error @below {{P2: result #0 of 'sum.default' in "" at bytes [256, 260) overlaps}}
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [256] : (tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// A view's use is a use of its storage.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-note @below {{is made here}}
+    %y = aten.call "neg.default"(%x) fwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %v = aten.call "view.default"(%y, [4, 8]) fwd in "" : (tensor<32xf32>) -> tensor<4x8xf32>
+    // expected-error @below {{P2: result #0 of 'relu.default'}}
+    %z = aten.call "relu.default"(%x) fwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %s = aten.call "sum.default"(%v, none) fwd in "" at [512] : (tensor<4x8xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The gather writes from its start on, not from its wait.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-note @below {{the gathered group @g is made here}}
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    // expected-error @below {{P2: result #0 of 'sum.default' in "" at bytes [256, 260) overlaps the gathered group @g at bytes [256, 384), which is live}}
+    %s = aten.call "sum.default"(%x, none) fwd in "" at [256] : (tensor<32xf32>) -> tensor<f32>
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    fsdp.release %u fwd
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// A reduction reads its input until its wait.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    %y = aten.call "neg.default"(%w) fwd in "" at [384] : (tensor<32xf32>) -> tensor<32xf32>
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.release %u fwd
+    // expected-note @below {{is made here}}
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
+    // expected-error @below {{P2: result #0 of 'relu.default' in "" at bytes [256, 384) overlaps result #0 of 'neg.default'}}
+    %z = aten.call "relu.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// A gradient that is copied needs its bytes from the reduction's start on.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    %y = aten.call "neg.default"(%w) fwd in "" at [384] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-note @below {{is made here}}
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-error @below {{P2: the gradient of @w at bytes [512, 640) overlaps result #0 of 'sum.default' in "" at bytes [512, 516), which is live}}
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [512, 384] : tensor<32xf32>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The reduced shard is live until the update.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    %y = aten.call "neg.default"(%w) fwd in "" at [384] : (tensor<32xf32>) -> tensor<32xf32>
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-note @below {{the reduced gradients of @g is made here}}
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
+    fsdp.reduce_scatter.wait %r
+    // expected-error @below {{overlaps the reduced gradients of @g at bytes [384, 448), which is live}}
+    %z = aten.call "relu.default"(%x) bwd in "" at [320] : (tensor<32xf32>) -> tensor<32xf32>
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The loss is needed after the step's last operation.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    %y = aten.call "neg.default"(%w) fwd in "" at [384] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-note @below {{is made here}}
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
+    fsdp.reduce_scatter.wait %r
+    // expected-error @below {{P2}}
+    %z = aten.call "relu.default"(%x) bwd in "" at [448] : (tensor<32xf32>) -> tensor<32xf32>
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// Inputs are there before the step: an earlier operation may not write over them.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %c = fsdp.input "c" at 384 : tensor<32xf32>
+    // expected-error @below {{P2: result #0 of 'neg.default' in "" at bytes [128, 256) overlaps input "x" at bytes [128, 256), which is live}}
+    %y = aten.call "neg.default"(%c) fwd in "" at [128] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-note @below {{input "x" is made here}}
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %s = aten.call "dot.default"(%x, %x) fwd in "" at [512] : (tensor<32xf32>, tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// What outlives the step is live throughout.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P2: buffer @b at bytes [0, 16) overlaps the shard of @g at bytes [0, 64), which is live}}
+  fsdp.buffer @b : tensor<4xf32> at 0
+  // expected-note @below {{the shard of @g is made here}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %s = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// Alignment.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-error @below {{P1: result #0 of 'sum.default' in "" lies at byte 516, expected a multiple of 64}}
+    %s = aten.call "sum.default"(%x, none) fwd in "" at [516] : (tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// Bounds.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-error @below {{P1: result #0 of 'sum.default' in "" at bytes [1024, 1028) does not lie within the arena of 1024 bytes}}
+    %s = aten.call "sum.default"(%x, none) fwd in "" at [1024] : (tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// No offset at all.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    // expected-error @below {{P1: has a buffer without an arena offset}}
+    %s = aten.call "sum.default"(%x, none) fwd in "" : (tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The update must read what was reduced.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xf32>
+    %y = aten.call "neg.default"(%w) fwd in "" at [384] : (tensor<32xf32>) -> tensor<32xf32>
+    %s = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-note @below {{reduced here}}
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
+    fsdp.reduce_scatter.wait %r
+    // expected-error @below {{P1: reads gradients at byte 640, but they are reduced to byte 384}}
+    fsdp.update @g step %step lr %lr at 640
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// A buffer that is read keeps its value until the last use of what was read.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.buffer @b : tensor<4xf32> at 64
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    // expected-note @below {{read here}}
+    %b = fsdp.read @b : tensor<4xf32>
+    %c = aten.call "neg.default"(%b) fwd in "" at [256] : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-error @below {{P4: overwrites @b before the last use of what was read}}
+    fsdp.write @b, %c : tensor<4xf32>
+    // expected-note @below {{last used here}}
+    %s = aten.call "sum.default"(%b, none) fwd in "" at [512] : (tensor<4xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// On one rank the same holds for parameters and their update.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    // expected-note @below {{read here}}
+    %w = fsdp.read @w : tensor<32xf32>
+    %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    fsdp.grad @w, %g : tensor<32xf32>
+    // expected-error @below {{P4: overwrites @w before the last use of what was read}}
+    fsdp.update @g step %step lr %lr at 256
+    // expected-note @below {{last used here}}
+    %s = aten.call "sum.default"(%w, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
