@@ -128,7 +128,6 @@ LogicalResult fsdp::writeReport(ModuleOp module, llvm::raw_ostream &os) {
           out.attribute("phase", getPhaseName(collective.phase));
           out.attribute("dtype", getDtypeName(collective.group->elementType));
           out.attribute("elements", collective.elements);
-          out.attribute("bytes", collective.bytes());
           out.attribute("axis", op.getAxis());
           counts.add(collective.kind, collective.phase, 1);
           bytes.add(collective.kind, collective.phase, collective.bytes());

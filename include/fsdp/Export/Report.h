@@ -14,7 +14,7 @@ namespace fsdp {
 ///      "groups": [{"group": "layers.0", "parameters": 9, "elements": 49408, "dtype": "f32"}, ...],
 ///      "events": [{"event": "unshard", "group": "root", "phase": "forward"}, ...],
 ///      "collectives": [{"kind": "all_gather", "group": "root", "phase": "forward", "dtype": "f32",
-///                       "elements": 4096, "bytes": 16384, "axis": "dp"}, ...],
+///                       "elements": 4096, "axis": "dp"}, ...],
 ///      "counts": {"all_gather": {"forward": 4, "backward": 3}, "reduce_scatter": {...}},
 ///      "bytes": {"all_gather": {"forward": ..., "backward": ...}, "reduce_scatter": {...}}}
 ///
