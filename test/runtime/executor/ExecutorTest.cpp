@@ -134,25 +134,32 @@ TEST(ExecutorTest, MisplacedResultsAreCopied) {
   EXPECT_EQ(rank.executor().statistics().copiedBytes, 32);
 }
 
-// What depends on data comes from the ordinary allocator, counted by operator.
+// A temporary whose size depends on data comes from the ordinary allocator, counted by operator.
 TEST(ExecutorTest, FallbacksAreCountedByOperator) {
   PlanBuilder builder;
-  uint32_t mask = builder.addValue(FSDP_BOOL, {64}), count = builder.addValue(FSDP_I64, {});
-  uint32_t places = builder.addValue(FSDP_I64, {32, 1}), loss = builder.addValue(FSDP_F32, {});
+  uint32_t x = builder.addValue(FSDP_F32, {64}), mask = builder.addValue(FSDP_BOOL, {64});
+  uint32_t filled = builder.addValue(FSDP_F32, {64}), loss = builder.addValue(FSDP_F32, {});
   builder.addInput("mask", mask);
-  builder.call("nonzero", "", {value(mask)}, {places});
-  builder.call("sum", "", {value(places), none()}, {count});
-  builder.call("_to_copy", "",
-               {value(count), dtype(FSDP_F32), layout(), device(), none(), boolean(false), none()},
-               {loss});
+  uint32_t one = builder.addConstant({}, {1});
+  builder.call("index_put", "", {value(x), values({mask}), value(one), boolean(true)}, {filled});
+  builder.call("sum", "", {value(filled), none()}, {loss});
   SingleRank rank(builder.finish(loss));
   ASSERT_TRUE(rank.status().ok()) << rank.status().message();
   at::Tensor input = rank.tensor(builder.offsetOf(mask), {64}, at::kBool);
-  for (int64_t step = 1; step <= 2; ++step) {
+  for (int64_t step = 1; step <= 3; ++step) {
     input.zero_();
-    input.slice(0, step, step + 32).fill_(true);
-    EXPECT_EQ(rank.step(step).loss, 31 * 16 + 32.0 * static_cast<double>(step));
+    input.slice(0, 0, 8 * step).fill_(true);
+    EXPECT_EQ(rank.step(step).loss, 8.0 * static_cast<double>(step));
   }
+  const fsdp::rt::ExecutorStatistics &statistics = rank.executor().statistics();
+  EXPECT_GT(statistics.fallbackAllocations, 0);
+  ASSERT_EQ(statistics.fallbacksByOperator.size(), 1u);
+  EXPECT_EQ(statistics.fallbacksByOperator.at("aten::index_put"), statistics.fallbackAllocations);
+  // With the measured size again, nothing falls back.
+  input.zero_();
+  input.slice(0, 0, 8).fill_(true);
+  rank.step(4);
+  EXPECT_EQ(rank.executor().statistics().fallbackAllocations, 0);
 }
 
 // Lists of tensors, optional tensors and numbers arrive as the schema wants them.

@@ -1,0 +1,160 @@
+//===- OptimizerTest.cpp - Updates equal torch.optim's bit for bit ---------===//
+
+#include "executor/FusedKernels.h"
+#include "executor/OptimizerUpdate.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace fsdp::rt;
+
+namespace {
+/// What torch.optim's single-tensor functions execute (torch 2.11, _single_tensor_adam and
+/// _single_tensor_sgd), on a whole parameter.
+struct Reference {
+  fsdp_optimizer optimizer;
+  at::Tensor parameter, state[2];
+  bool hasBuffer = false;
+
+  void step(at::Tensor gradient, int64_t number, double lr) {
+    if (optimizer.kind == FSDP_SGD)
+      sgd(gradient, lr);
+    else
+      adam(gradient, static_cast<double>(number), lr);
+  }
+
+  void sgd(at::Tensor gradient, double lr) {
+    if (optimizer.weight_decay != 0)
+      gradient = gradient.add(parameter, optimizer.weight_decay);
+    if (optimizer.momentum != 0) {
+      if (!hasBuffer)
+        state[0] = gradient.detach().clone();
+      else
+        state[0].mul_(optimizer.momentum).add_(gradient, 1.0 - 0.0);
+      hasBuffer = true;
+      gradient = state[0];
+    }
+    parameter.add_(gradient, -lr);
+  }
+
+  void adam(at::Tensor gradient, double number, double lr) {
+    if (optimizer.weight_decay != 0) {
+      if (optimizer.kind == FSDP_ADAMW)
+        parameter.mul_(1 - lr * optimizer.weight_decay);
+      else
+        gradient = gradient.add(parameter, optimizer.weight_decay);
+    }
+    state[0].lerp_(gradient, 1 - optimizer.beta1);
+    state[1].mul_(optimizer.beta2).addcmul_(gradient, gradient, 1 - optimizer.beta2);
+    double correction1 = 1 - std::pow(optimizer.beta1, number);
+    double correction2 = 1 - std::pow(optimizer.beta2, number);
+    at::Tensor denominator = state[1].sqrt().div(std::pow(correction2, 0.5)).add_(optimizer.eps);
+    parameter.addcdiv_(state[0], denominator, -(lr / correction1));
+  }
+};
+
+fsdp_optimizer sgd(double weightDecay, double momentum) {
+  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0};
+}
+fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9) {
+  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, 0.999, 1e-8};
+}
+
+std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }
+
+/// Runs a few steps of the shard and of the reference with one gradient sequence.
+void compare(const fsdp_optimizer &optimizer, int64_t elements, at::ScalarType type) {
+  at::Tensor parameter = at::randn({elements}).to(type);
+  at::Tensor gradient = at::empty_like(parameter);
+  at::Tensor state[2] = {at::zeros_like(parameter), at::zeros_like(parameter)};
+  Reference reference{optimizer, parameter.clone(), {state[0].clone(), state[1].clone()}};
+  auto update = makeShardUpdate(optimizer, {static_cast<fsdp_dtype>(type),
+                                            elements,
+                                            bytes(parameter),
+                                            bytes(gradient),
+                                            {bytes(state[0]), bytes(state[1])}});
+  for (int64_t step = 1; step <= 5; ++step) {
+    // Gradients over many orders of magnitude, and exact zeros.
+    at::Tensor scale = at::pow(10.0, at::mul(at::randn({elements}), 3));
+    gradient.copy_(at::mul(at::randn({elements}), scale).mul_(at::rand({elements}).gt(0.05)));
+    double lr = 1e-2 / static_cast<double>(step);
+    double squares = update->run(step, lr);
+    reference.step(gradient, step, lr);
+    ASSERT_TRUE(at::equal(parameter, reference.parameter)) << "step " << step;
+    ASSERT_TRUE(at::equal(state[0], reference.state[0])) << "step " << step;
+    ASSERT_TRUE(at::equal(state[1], reference.state[1])) << "step " << step;
+    double expected = gradient.to(at::kDouble).square().sum().item<double>();
+    ASSERT_NEAR(squares, expected, 1e-12 * expected);
+  }
+}
+
+class OptimizerTest : public testing::TestWithParam<fsdp_optimizer> {};
+} // namespace
+
+// fp32 updates are torch's, bit for bit, for shards below, at and above the size of a chunk and
+// with any remainder.
+TEST_P(OptimizerTest, SinglePrecisionIsBitwise) {
+  at::manual_seed(1);
+  for (int64_t elements : {1, 7, 8, 9, 1003, 8192, 8193, 40009})
+    compare(GetParam(), elements, at::kFloat);
+}
+
+// So are those of bf16 parameters, whose state is bf16 too; vector width is a chunk's divisor.
+TEST_P(OptimizerTest, BFloat16IsBitwise) {
+  at::manual_seed(2);
+  for (int64_t elements : {16, 8192, 24576 + 64})
+    compare(GetParam(), elements, at::kBFloat16);
+}
+
+// Several threads give the same bits, and the same sum of squares.
+TEST_P(OptimizerTest, ThreadsDoNotMatter) {
+  at::manual_seed(3);
+  int threads = at::get_num_threads();
+  at::Tensor start = at::randn({100003}), gradient = at::randn({100003});
+  std::vector<at::Tensor> parameters;
+  std::vector<double> sums;
+  for (int count : {1, 3}) {
+    at::set_num_threads(count);
+    at::Tensor parameter = start.clone(), m = at::zeros_like(start), v = at::zeros_like(start);
+    auto update = makeShardUpdate(
+        GetParam(),
+        {FSDP_F32, start.numel(), bytes(parameter), bytes(gradient), {bytes(m), bytes(v)}});
+    sums.push_back(update->run(1, 0.1));
+    sums.back() += update->run(2, 0.1);
+    parameters.push_back(parameter);
+  }
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::equal(parameters[0], parameters[1]));
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerTest,
+                         testing::Values(sgd(0, 0), sgd(0.1, 0), sgd(0, 0.9), sgd(0.01, 0.9),
+                                         adam(FSDP_ADAM, 0), adam(FSDP_ADAM, 0.1),
+                                         adam(FSDP_ADAMW, 0), adam(FSDP_ADAMW, 0.1),
+                                         adam(FSDP_ADAMW, 0.1, 0.3)),
+                         [](const auto &info) { return "Case" + std::to_string(info.index); });
+
+// The portable loops and those for this machine give the same bits.
+TEST(FusedKernelsTest, PortableLoopsAreTheSame) {
+  at::manual_seed(4);
+  constexpr size_t kCount = 1003;
+  AdamScalars adamScalars{0.999f, 0.01f, 0.1f, 0.999f, 0.001f, 0.5f, 1e-8f, -0.01f};
+  SgdScalars sgdScalars{-0.1f, 0.01f, 0.9f, true, false};
+  at::Tensor start = at::randn({6, kCount}), first = start.clone(), second = start.clone();
+  double sums[2];
+  int i = 0;
+  for (auto [kernels, data] :
+       {std::pair(&fusedKernels(), &first), std::pair(&portableFusedKernels(), &second)}) {
+    auto row = [&, data = data](int64_t index) { return data->select(0, index).data_ptr<float>(); };
+    data->select(0, 3).abs_();
+    sums[i] = kernels->sgd(row(0), row(1), row(2), kCount, sgdScalars);
+    sums[i++] += kernels->adamMoments(row(0), row(1), row(2), row(3), row(4), kCount, adamScalars);
+    kernels->adamParameters(row(0), row(2), row(3), kCount, adamScalars);
+  }
+  EXPECT_TRUE(at::equal(first, second));
+  EXPECT_EQ(sums[0], sums[1]);
+}

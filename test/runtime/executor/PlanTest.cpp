@@ -1,0 +1,169 @@
+//===- PlanTest.cpp - Validation and description of plans -----------------===//
+
+#include "PlanBuilder.h"
+#include "plan/PlanView.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp::test;
+using fsdp::rt::describePlan;
+using fsdp::rt::validatePlan;
+
+namespace {
+/// A valid plan of two ranks with one of each entry.
+struct SmallPlan {
+  PlanBuilder builder;
+  uint32_t loss, group;
+  int64_t gradients, shard;
+
+  SmallPlan() {
+    builder.plan.world_size = 2;
+    builder.plan.optimizer = {FSDP_ADAMW, 0, 0.001, 0.1, 0, 0.9, 0.999, 1e-8};
+    group = builder.addGroup("layers.0", "layers.0.w", {4, 8});
+    int64_t gathered = builder.allocate(128);
+    uint32_t x = builder.addValue(FSDP_F32, {2, 8});
+    builder.addInput("x", x);
+    uint32_t w = builder.addValue(FSDP_F32, {4, 8}, gathered);
+    uint32_t wt = builder.addStrided(FSDP_F32, {8, 4}, {1, 8}, gathered);
+    uint32_t y = builder.addValue(FSDP_F32, {2, 4});
+    loss = builder.addValue(FSDP_F32, {});
+    gradients = builder.allocate(128);
+    shard = builder.allocate(64);
+    builder.wait(builder.allGather(group, gathered));
+    builder.view("t", "", {value(w)}, {wt});
+    builder.call("mm", "", {value(x), value(wt)}, {y});
+    builder.entry(FSDP_RELEASE).target = group;
+    builder.call("sum", "", {value(y), none()}, {loss});
+    builder.zero(gradients, 64);
+    builder.copy(w, builder.addValue(FSDP_F32, {4, 8}, gradients));
+    builder.wait(builder.reduceScatter(group, gradients, shard));
+    builder.update(group, shard);
+  }
+  std::string error() { return validatePlan(builder.finish(loss)).message(); }
+  fsdp_entry &firstOf(fsdp_entry_kind kind) {
+    for (fsdp_entry &entry : builder.entryTable)
+      if (entry.kind == kind)
+        return entry;
+    ADD_FAILURE() << "no entry of kind " << kind;
+    return builder.entryTable[0];
+  }
+};
+} // namespace
+
+TEST(PlanTest, ValidPlan) { EXPECT_EQ(SmallPlan().error(), ""); }
+
+// A plan of another ABI, or with a header of another size, is refused before anything is read.
+TEST(PlanTest, Abi) {
+  SmallPlan version, header;
+  version.builder.plan.abi_version = 99;
+  EXPECT_EQ(version.error(), "invalid plan: ABI version 99, this runtime speaks " +
+                                 std::to_string(FSDP_PLAN_ABI_VERSION) +
+                                 "; compile the step again");
+  header.builder.plan.struct_bytes = 8;
+  EXPECT_EQ(header.error(),
+            "invalid plan: header of 8 bytes, expected " + std::to_string(sizeof(fsdp_plan)));
+}
+
+// Every value lies within the arena.
+TEST(PlanTest, ValueOutsideTheArena) {
+  SmallPlan small;
+  small.builder.valueTable[0].offset = 1 << 20;
+  EXPECT_EQ(small.error(),
+            "invalid plan: value 0: it takes bytes [1048576, 1048640) of an arena of 704");
+}
+
+TEST(PlanTest, UnknownDtype) {
+  SmallPlan small;
+  small.builder.valueTable[1].dtype = 9;
+  EXPECT_EQ(small.error(), "invalid plan: value 1: unknown dtype 9");
+}
+
+TEST(PlanTest, UnknownEntry) {
+  SmallPlan small;
+  small.builder.entryTable[0].kind = 77;
+  EXPECT_EQ(small.error(), "invalid plan: entry 0: unknown kind 77");
+}
+
+// Arguments and results refer to values that exist.
+TEST(PlanTest, ArgumentsOutOfRange) {
+  SmallPlan small;
+  small.firstOf(FSDP_CALL).num_arguments = 1000;
+  EXPECT_EQ(small.error(), "invalid plan: entry 3: arguments out of range");
+}
+
+// A group index beyond the table is refused wherever one stands.
+TEST(PlanTest, GroupOutOfRange) {
+  for (fsdp_entry_kind kind : {FSDP_ALL_GATHER_START, FSDP_RELEASE, FSDP_UPDATE}) {
+    SmallPlan small;
+    small.firstOf(kind).target = 5;
+    EXPECT_NE(small.error().find("group 5 of 1"), std::string::npos) << small.error();
+  }
+}
+
+// Collectives move exactly a shard per rank, within the arena, on a stream of their own.
+TEST(PlanTest, Collectives) {
+  SmallPlan bytes, place, stream, count;
+  bytes.firstOf(FSDP_ALL_GATHER_START).bytes = 4;
+  EXPECT_EQ(bytes.error(), "invalid plan: entry 0: gathers 4 bytes per rank, a shard has 64");
+  place.firstOf(FSDP_ALL_GATHER_START).destination = place.builder.allocate(0) - 64;
+  EXPECT_NE(place.error().find("entry 0: its output takes bytes"), std::string::npos);
+  stream.firstOf(FSDP_REDUCE_SCATTER_START).stream = FSDP_COMPUTE;
+  EXPECT_EQ(stream.error(), "invalid plan: entry 8: a collective on stream 0");
+  count.firstOf(FSDP_REDUCE_SCATTER_START).count = 3;
+  EXPECT_EQ(count.error(), "invalid plan: entry 8: reduces 3 elements per rank, a shard has 16");
+}
+
+// Each start has one wait, after it.
+TEST(PlanTest, Handles) {
+  SmallPlan unmatched, twice;
+  unmatched.firstOf(FSDP_WAIT).handle = 1;
+  EXPECT_EQ(unmatched.error(), "invalid plan: entry 1: waits for handle 1, which is not in flight");
+  twice.firstOf(FSDP_WAIT).kind = FSDP_RELEASE;
+  twice.firstOf(FSDP_REDUCE_SCATTER_START).handle = 0;
+  EXPECT_EQ(twice.error(), "invalid plan: entry 8: handle 0 is already in flight");
+  SmallPlan open;
+  open.builder.entryTable.back().kind = FSDP_RELEASE;
+  open.builder.entryTable[9].kind = FSDP_RELEASE;
+  EXPECT_EQ(open.error(), "invalid plan: nothing waits for handle 1");
+}
+
+// Copies keep shape and dtype.
+TEST(PlanTest, CopyOfAnotherShape) {
+  SmallPlan small;
+  small.firstOf(FSDP_COPY).source_value = 0;
+  EXPECT_EQ(small.error(),
+            "invalid plan: entry 7: copies %0: f32[2, 8] strides [8, 1] to %5: f32[4, "
+            "8] strides [8, 1]");
+}
+
+// The pieces of a parameter hold all of it.
+TEST(PlanTest, PiecesHoldTheWholeParameter) {
+  SmallPlan small;
+  fsdp_plan &plan = small.builder.finish(small.loss);
+  std::vector<fsdp_piece> pieces(plan.pieces, plan.pieces + plan.num_pieces);
+  pieces[1].count = 15;
+  plan.pieces = pieces.data();
+  EXPECT_EQ(validatePlan(plan).message(),
+            "invalid plan: parameter 0 (layers.0.w): pieces hold 31 of its 32 elements");
+}
+
+TEST(PlanTest, Describe) {
+  SmallPlan small;
+  std::string text = describePlan(small.builder.finish(small.loss));
+  EXPECT_EQ(text, "model: test\n"
+                  "mesh: dp = 2\n"
+                  "optimizer: adamw lr 0.001, weight decay 0.1, betas 0.9, 0.999, eps 1e-08\n"
+                  "input: x f32[2,8]\n"
+                  "groups: 1, 1 parameters of 32 elements\n"
+                  "  layers.0: 1 parameters, f32, flat layout, 64 bytes per rank\n"
+                  "collectives per step:\n"
+                  "  all_gather in forward: 1, 128 bytes whole\n"
+                  "  reduce_scatter in backward: 1, 128 bytes whole\n"
+                  "memory per rank:\n"
+                  "  arena: 704 bytes\n"
+                  "  largest sum of live buffers: 704 bytes\n"
+                  "  kept between steps: 256 bytes\n"
+                  "  activations, gathered parameters and gradients: 448 bytes\n"
+                  "  copied per step: 128 bytes\n"
+                  "entries: 11, of which 2 calls and 1 views\n");
+}

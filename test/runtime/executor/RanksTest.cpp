@@ -1,0 +1,169 @@
+//===- RanksTest.cpp - Plans of several ranks ------------------------------===//
+
+#include "ExecutorFixture.h"
+
+#include <ATen/Functions.h>
+
+#include <functional>
+#include <thread>
+
+using namespace fsdp::test;
+using namespace fsdp::rt;
+
+namespace {
+/// Runs `body(rank, communicator)` on a thread per rank.
+void onRanks(std::vector<std::unique_ptr<Communicator>> &communicators,
+             const std::function<void(unsigned, Communicator &)> &body) {
+  std::vector<std::thread> threads;
+  for (unsigned rank = 0; rank < communicators.size(); ++rank)
+    threads.emplace_back([&, rank] { body(rank, *communicators[rank]); });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+/// loss = sum(relu(x w^T)) with w sharded over two ranks, gathered, and its gradient reduced.
+struct ShardedStep {
+  PlanBuilder builder;
+  uint32_t x, group, dropped, loss;
+  int64_t gradients, shard;
+
+  ShardedStep() {
+    builder.plan.world_size = 2;
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0};
+    group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
+    int64_t gathered = builder.allocate(16 * 8 * 4);
+    gradients = builder.allocate(16 * 8 * 4);
+    shard = builder.allocate(8 * 8 * 4);
+    x = builder.addValue(FSDP_F32, {4, 8});
+    builder.addInput("x", x);
+    uint32_t wt = builder.addStrided(FSDP_F32, {8, 16}, {1, 8}, gathered);
+    uint32_t y = builder.addValue(FSDP_F32, {4, 16});
+    uint32_t mask = builder.addValue(FSDP_BOOL, {4, 16});
+    dropped = builder.addValue(FSDP_F32, {4, 16});
+    loss = builder.addValue(FSDP_F32, {});
+    uint32_t gradient = builder.addValue(FSDP_F32, {16, 8}, gradients);
+    uint32_t gather = builder.allGather(group, gathered);
+    builder.zero(gradients, 16 * 8 * 4);
+    builder.wait(gather);
+    builder.call("mm", "", {value(x), value(wt)}, {y});
+    builder.call("native_dropout", "", {value(y), real(0.5), boolean(true)}, {dropped, mask}).rng =
+        3;
+    builder.call("sum", "", {value(y), none()}, {loss});
+    uint32_t ones = builder.addValue(FSDP_F32, {16, 4});
+    builder.call(
+        "full", "",
+        {integers({16, 4}), integer(1), dtype(FSDP_F32), layout(), device(), boolean(false)},
+        {ones});
+    builder.call("mm", "", {value(ones), value(x)}, {gradient});
+    builder.wait(builder.reduceScatter(group, gradients, shard));
+    builder.update(group, shard);
+  }
+};
+} // namespace
+
+// Two ranks gather their shards, average their gradients and update their shards, for several
+// steps.
+TEST(RanksTest, GatherReduceUpdate) {
+  ShardedStep sharded;
+  const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+  at::manual_seed(1);
+  at::Tensor initial = at::randn({16, 8}), inputs = at::randn({2, 3, 4, 8});
+  auto communicators = makeLocalCommunicators(2, {});
+  at::Tensor losses = at::empty({2, 3}), final = at::empty({16, 8});
+  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+    CpuDevice device;
+    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+    auto executor = Executor::create(plan, device, communicator, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    at::Tensor shard = tensorAt(arena, plan.groups[0].shard, {8, 8});
+    shard.copy_(initial.narrow(0, rank * 8, 8));
+    for (int64_t step = 1; step <= 3; ++step) {
+      tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank][step - 1]);
+      auto results = (*executor)->step({.step = step, .learningRate = 0.1, .seed = 5});
+      ASSERT_TRUE(results.ok()) << results.status().message();
+      losses[rank][step - 1].fill_(results->loss);
+      EXPECT_EQ((*executor)->statistics().fallbackAllocations > 0, step == 1);
+    }
+    final.narrow(0, rank * 8, 8).copy_(shard);
+  });
+  at::Tensor w = initial.clone();
+  for (int64_t step = 0; step < 3; ++step) {
+    at::Tensor gradient = at::zeros({16, 8});
+    for (int64_t rank = 0; rank < 2; ++rank) {
+      at::Tensor x = inputs[rank][step];
+      EXPECT_EQ(losses[rank][step].item<float>(), at::mm(x, w.t()).sum().item<float>());
+      gradient.add_(at::mm(at::ones({16, 4}), x));
+    }
+    w.add_(gradient.div_(2), -0.1);
+  }
+  EXPECT_TRUE(at::equal(final, w));
+}
+
+// Ranks draw different numbers at the same position of the same step.
+TEST(RanksTest, RanksDrawDifferentNumbers) {
+  ShardedStep sharded;
+  const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+  auto communicators = makeLocalCommunicators(2, {});
+  at::Tensor kept = at::empty({2, 4, 16});
+  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+    CpuDevice device;
+    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+    tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).fill_(1);
+    tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
+    auto executor = Executor::create(plan, device, communicator, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    ASSERT_TRUE((*executor)->step({.step = 1, .learningRate = 0, .seed = 5}).ok());
+    kept[rank].copy_(tensorAt(arena, sharded.builder.offsetOf(sharded.dropped), {4, 16}));
+  });
+  EXPECT_FALSE(at::equal(kept[0], kept[1]));
+}
+
+// A failed collective ends the step on every rank; the error names it, its group and its phase.
+TEST(RanksTest, CollectiveErrorNamesTheGroup) {
+  ShardedStep sharded;
+  const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+  auto communicators = makeLocalCommunicators(2, {});
+  std::vector<std::string> messages(2);
+  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+    CpuDevice device;
+    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+    auto executor = Executor::create(plan, device, communicator, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    if (rank == 1) {
+      communicator.abort("the power is out");
+      return;
+    }
+    messages[rank] = (*executor)->step({.step = 1}).status().message();
+  });
+  EXPECT_EQ(messages[0].rfind("all_gather of group \"layers.0\" in forward: ", 0), 0u)
+      << messages[0];
+  EXPECT_NE(messages[0].find("the power is out"), std::string::npos) << messages[0];
+}
+
+// An operator that fails on one rank ends the step on the others at once, with its message.
+TEST(RanksTest, OperatorErrorReachesThePeers) {
+  ShardedStep sharded;
+  const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+  // Rank 1 runs a plan whose first product cannot be computed.
+  ShardedStep broken;
+  for (fsdp_entry &entry : broken.builder.entryTable)
+    if (entry.kind == FSDP_CALL) {
+      entry.num_arguments = 2;
+      std::swap(broken.builder.valueTable[broken.x], broken.builder.valueTable[broken.dropped]);
+      break;
+    }
+  const fsdp_plan &brokenPlan = broken.builder.finish(broken.loss);
+  auto communicators = makeLocalCommunicators(2, {});
+  std::vector<std::string> messages(2);
+  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+    CpuDevice device;
+    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+    auto executor = Executor::create(rank == 1 ? brokenPlan : plan, device, communicator, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    messages[rank] = (*executor)->step({.step = 1}).status().message();
+  });
+  EXPECT_EQ(messages[1].rfind("aten::mm in module \"\": ", 0), 0u) << messages[1];
+  EXPECT_EQ(messages[0].rfind("reduce_scatter of group \"layers.0\" in backward: ", 0), 0u)
+      << messages[0];
+  EXPECT_NE(messages[0].find("aten::mm"), std::string::npos) << messages[0];
+}
