@@ -314,7 +314,7 @@ void MetaKernels::addAttention() {
       "_scaled_dot_product_flash_attention_for_cpu",
       +[](const Tensor &q, const Tensor &, const Tensor &, double, bool, Mask, Scale) {
         auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-        Tensor sums = at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(type));
+        Tensor sums = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(type));
         return Tensors2(at::empty_like(q), sums.transpose(1, 2));
       });
   add(
