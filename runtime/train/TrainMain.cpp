@@ -7,6 +7,8 @@
 #include "train/TrainOptions.h"
 #include "train/TrainRank.h"
 
+#include <c10/util/Logging.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -51,8 +53,19 @@ static int runThreads(const PlanView &plan, const TrainOptions &options,
   return report(0, true, outcomes[0]);
 }
 
+/// When a peer dies, torch's own log prints stack traces around our one line; what matters in it
+/// comes back as a status. TORCH_CPP_LOG_LEVEL brings it back.
+static void quietTorchLog() {
+  constexpr int kFatal = 3;
+  if (std::getenv("TORCH_CPP_LOG_LEVEL"))
+    c10::initLogging();
+  else
+    FLAGS_caffe2_log_level = kFatal;
+}
+
 static int runProcess(const PlanView &plan, const TrainOptions &options, const Launch &launch,
                       const CommunicatorOptions &communication) {
+  quietTorchLog();
   unsigned rank = launch.environment.rank;
   auto communicator = connect(launch.backend, launch.environment, communication);
   if (!communicator.ok())

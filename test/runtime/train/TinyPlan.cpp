@@ -238,8 +238,9 @@ void TinyPlan::writeStep() {
   call(FSDP_CALL, "aten::mul", "Tensor", FSDP_BACKWARD, {tensor(gy), tensor(h)}, gyh);
   call(FSDP_CALL, "aten::sum", "dim_IntList", FSDP_BACKWARD,
        {tensor(gyh), integers({0}), {FSDP_ARG_BOOL, 0, 0, 0, {}}, none()}, rootGradients[0]);
-  reduceAndUpdate(1, rootGradients);
+  // On one rank parameters are read where they are updated: after their last use alone.
   call(FSDP_CALL, "aten::mul", "Tensor", FSDP_BACKWARD, {tensor(gy), tensor(scale)}, gh);
+  reduceAndUpdate(1, rootGradients);
   call(FSDP_VIEW, "aten::t", "", FSDP_BACKWARD, {tensor(x)}, xt);
   call(FSDP_CALL, "aten::mm", "", FSDP_BACKWARD, {tensor(xt), tensor(gh)}, layerGradients[0]);
   call(FSDP_CALL, "aten::sum", "dim_IntList", FSDP_BACKWARD,
