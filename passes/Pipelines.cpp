@@ -32,7 +32,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   if (options.upTo == ModulePhase::Scheduled)
     return;
 
-  manager.addPass(createPlanMemory());
+  manager.addPass(createPlanMemory({.memoryCapBytes = options.memoryCap}));
   verify(createVerifyPlanned());
 }
 

@@ -21,6 +21,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
+  Option<int64_t> memoryCap{
+      *this, "memory-cap", llvm::cl::init(0),
+      llvm::cl::desc("Refuse an arena of more than this many bytes; 0: no cap")};
   Option<ModulePhase> upTo{*this, "up-to", llvm::cl::init(ModulePhase::Planned),
                            llvm::cl::desc("Last phase"),
                            llvm::cl::values(clEnumValN(ModulePhase::Sharded, "sharded", ""),

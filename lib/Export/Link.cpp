@@ -8,6 +8,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 using namespace llvm;
 
@@ -20,7 +21,23 @@ std::string fsdp::getDefaultRuntimeDir(const char *argv0) {
   return std::string(path);
 }
 
-Error fsdp::linkObject(const std::string &object, const std::string &output,
+Error fsdp::writeObject(ArrayRef<char> object, const std::string &path) {
+  std::error_code code;
+  ToolOutputFile file(path, code, sys::fs::OF_None);
+  if (code)
+    return createStringError("cannot write '" + path + "': " + code.message());
+  file.os().write(object.data(), object.size());
+  file.os().flush();
+  if (file.os().has_error()) {
+    std::string reason = file.os().error().message();
+    file.os().clear_error();
+    return createStringError("cannot write '" + path + "': " + reason);
+  }
+  file.keep();
+  return Error::success();
+}
+
+Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,
                        const LinkOptions &options) {
   std::string linker = options.linker.empty() ? kDefaultLinker : options.linker;
   ErrorOr<std::string> program = sys::findProgramByName(linker);
@@ -32,9 +49,16 @@ Error fsdp::linkObject(const std::string &object, const std::string &output,
     return createStringError("the runtime library '" + runtime.str() +
                              "' does not exist; build the target 'fsdp_runtime'");
 
+  SmallString<128> path;
+  if (std::error_code code = sys::fs::createTemporaryFile("fsdp-step", "o", path))
+    return createStringError("cannot make a temporary file for the object: " + code.message());
+  FileRemover objectRemover(path);
+  if (Error error = writeObject(object, std::string(path)))
+    return error;
+
   // libtorch's own needs (libcudart, ...) are found through its run-time paths.
   std::vector<std::string> arguments = {*program,
-                                        object,
+                                        std::string(path),
                                         "-o",
                                         output,
                                         "-L" + options.runtimeDir,
@@ -48,7 +72,7 @@ Error fsdp::linkObject(const std::string &object, const std::string &output,
   SmallString<128> messages;
   if (std::error_code code = sys::fs::createTemporaryFile("fsdp-link", "txt", messages))
     return createStringError(code, "cannot make a temporary file for the linker's messages");
-  FileRemover remover(messages);
+  FileRemover messagesRemover(messages);
   std::string problem;
   std::optional<StringRef> redirects[] = {StringRef(""), messages.str(), messages.str()};
   SmallVector<StringRef> views(arguments.begin(), arguments.end());

@@ -8,8 +8,6 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
@@ -22,7 +20,7 @@ namespace {
 
 struct Options {
   std::string input = "-", output;
-  bool shared = false, object = false, noVerify = false;
+  bool object = false, noVerify = false;
   std::string emit = "binary";
   int64_t memoryCapBytes = 0;
   fsdp::LinkOptions link;
@@ -34,8 +32,6 @@ static int fail(const llvm::Twine &message) {
   llvm::errs() << "fsdp-compile: error: " << message << '\n';
   return 1;
 }
-
-static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
 
 /// Brings the module to the phase planned, and checks it.
 static LogicalResult planModule(ModuleOp module, const Options &options) {
@@ -53,42 +49,30 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   return manager.run(module);
 }
 
-static int writeFile(const std::string &path, llvm::StringRef contents) {
+static llvm::Error compile(const fsdp_plan &plan, const Options &options) {
+  llvm::Expected<llvm::SmallVector<char, 0>> object =
+      fsdp::emitObject(plan, {.withMain = !options.link.shared});
+  if (!object)
+    return object.takeError();
+  return options.object ? fsdp::writeObject(*object, options.output)
+                        : fsdp::linkObject(*object, options.output, options.link);
+}
+
+/// Writes the plan as text to `path`; - is standard output.
+static llvm::Error printPlan(const fsdp_plan &plan, const std::string &path) {
   std::string error;
   std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &error);
   if (!file)
-    return fail(error);
-  file->os() << contents;
+    return llvm::createStringError(error);
+  fsdp::printPlan(plan, file->os());
   file->os().flush();
   if (file->os().has_error()) {
     std::string reason = file->os().error().message();
     file->os().clear_error();
-    return fail("cannot write '" + path + "': " + reason);
+    return llvm::createStringError("cannot write '" + path + "': " + reason);
   }
   file->keep();
-  return 0;
-}
-
-static int compile(const fsdp_plan &plan, const Options &options) {
-  llvm::Expected<llvm::SmallVector<char, 0>> object =
-      fsdp::emitObject(plan, {.withMain = !options.shared});
-  if (!object)
-    return fail(object.takeError());
-  llvm::StringRef bytes(object->data(), object->size());
-  if (options.object)
-    return writeFile(options.output, bytes);
-
-  llvm::SmallString<128> path;
-  if (std::error_code code = llvm::sys::fs::createTemporaryFile("fsdp-step", "o", path))
-    return fail("cannot make a temporary file for the object: " + code.message());
-  llvm::FileRemover remover(path);
-  if (int code = writeFile(std::string(path), bytes))
-    return code;
-  fsdp::LinkOptions link = options.link;
-  link.shared = options.shared;
-  if (llvm::Error error = fsdp::linkObject(std::string(path), options.output, link))
-    return fail(std::move(error));
-  return 0;
+  return llvm::Error::success();
 }
 
 static int run(const Options &options) {
@@ -110,13 +94,11 @@ static int run(const Options &options) {
   FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(*module);
   if (failed(tables))
     return 1;
-  if (options.emit == "plan") {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    fsdp::printPlan(tables->getPlan(), os);
-    return writeFile(options.output.empty() ? "-" : options.output, text);
-  }
-  return compile(tables->getPlan(), options);
+  fsdp_plan plan = tables->getPlan();
+  llvm::Error failure = options.emit == "plan"
+                            ? printPlan(plan, options.output.empty() ? "-" : options.output)
+                            : compile(plan, options);
+  return failure ? fail(llvm::toString(std::move(failure))) : 0;
 }
 
 int main(int argc, char **argv) {
@@ -128,7 +110,7 @@ int main(int argc, char **argv) {
                  "Scheduled or planned module, text or bytecode; - is "
                  "standard input");
   app.add_option("-o,--output", options.output, "What to write");
-  auto *shared = app.add_flag("--shared", options.shared,
+  auto *shared = app.add_flag("--shared", options.link.shared,
                               "Write a shared library that defines fsdp_step_plan, without main");
   auto *object =
       app.add_flag("--object", options.object, "Write an object file, with main, for linking");

@@ -24,14 +24,17 @@ struct EmitOptions {
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(const fsdp_plan &plan,
                                                       const EmitOptions &options);
 
+/// Writes an object of `emitObject` to a file.
+llvm::Error writeObject(llvm::ArrayRef<char> object, const std::string &path);
+
 struct LinkOptions {
   std::string linker;     // a C++ compiler driver; empty: the one that built this compiler
   std::string runtimeDir; // folder that holds libfsdp_runtime.so
   bool shared = false;    // a shared library instead of an executable
 };
 
-/// Links `object`, a file, with the runtime into `output`. The error holds the linker's words.
-llvm::Error linkObject(const std::string &object, const std::string &output,
+/// Links an object of `emitObject` with the runtime into `output`. The error holds the linker's words.
+llvm::Error linkObject(llvm::ArrayRef<char> object, const std::string &output,
                        const LinkOptions &options);
 
 /// The folder of the runtime library that belongs to the tool at `argv0`: ../lib beside its own.

@@ -1,0 +1,292 @@
+//===- fsdpc.cpp - From a PyTorch model to a training binary --------------===//
+//
+// Captures, shards, schedules, plans and compiles in one process, in stages that are named in
+// progress lines and errors.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Export/EmitObject.h"
+#include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/Frontend/Capture.h"
+#include "fsdp/Frontend/CommandLine.h"
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+
+using namespace mlir;
+
+namespace {
+
+struct Options {
+  fsdp::frontend::CaptureFlags capture;
+  std::string config, mesh, reshardAfterForward, layout, prefetch, report;
+  int64_t memoryCapBytes = 0;
+  std::string output, weights, saveTemps;
+  fsdp::LinkOptions link;
+  bool quiet = false;
+};
+
+/// What is being done, for progress lines and errors.
+class Stage {
+public:
+  explicit Stage(bool quiet) : quiet(quiet) {}
+
+  void begin(llvm::StringRef stageName) {
+    name = stageName.str();
+    started = std::chrono::steady_clock::now();
+  }
+  void end(const llvm::Twine &outcome) {
+    double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    if (!quiet)
+      llvm::errs() << llvm::format("fsdpc: %-8s %7.3f s  ", name.c_str(), seconds) << outcome
+                   << '\n';
+  }
+  int fail(const llvm::Twine &reason) {
+    llvm::errs() << "fsdpc: error: stage '" << name << "' failed: " << reason << '\n';
+    return 1;
+  }
+  int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
+
+private:
+  bool quiet;
+  std::string name;
+  std::chrono::steady_clock::time_point started;
+};
+
+/// Ends a stage where the verifier of its phase has passed, and keeps the module if asked to.
+class Progress : public PassInstrumentation {
+public:
+  Progress(Stage &stage, const std::string &saveTemps) : stage(stage), saveTemps(saveTemps) {}
+
+  void runAfterPass(Pass *pass, Operation *op) override {
+    static constexpr struct {
+      llvm::StringLiteral verifier, file, nextStage;
+    } phases[] = {{"fsdp-verify-sharded", "sharded.mlir", "schedule"},
+                  {"fsdp-verify-scheduled", "scheduled.mlir", "plan"},
+                  {"fsdp-verify-planned", "planned.mlir", ""}};
+    for (const auto &phase : phases) {
+      if (pass->getArgument() != phase.verifier)
+        continue;
+      auto module = cast<ModuleOp>(op);
+      stage.end(describe(module));
+      if (!saveTemps.empty())
+        if (llvm::Error error = save(module, phase.file))
+          saveErrors = llvm::joinErrors(std::move(saveErrors), std::move(error));
+      if (!phase.nextStage.empty())
+        stage.begin(phase.nextStage);
+    }
+  }
+
+  void runAfterPassFailed(Pass *pass, Operation *) override {
+    failedPass = pass->getArgument().str();
+  }
+
+  /// The pass that failed, if one did.
+  std::string failedPass;
+  /// What went wrong while intermediate modules were written.
+  llvm::Error saveErrors = llvm::Error::success();
+
+private:
+  static std::string describe(ModuleOp module) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    if (auto bytes = module->getAttrOfType<IntegerAttr>(fsdp::FsdpDialect::getArenaAttrName())) {
+      auto peak = module->getAttrOfType<IntegerAttr>(fsdp::FsdpDialect::getPeakAttrName());
+      os << "arena of " << bytes.getInt() << " bytes";
+      if (peak && peak.getInt() > 0)
+        os << llvm::format(", %.3f x the peak of live bytes",
+                           static_cast<double>(bytes.getInt()) / peak.getInt());
+      return text;
+    }
+    unsigned groups = 0, collectives = 0;
+    module.walk([&](Operation *op) {
+      groups += isa<fsdp::GroupOp>(op);
+      collectives += isa<fsdp::CollectiveOpInterface>(op);
+    });
+    os << groups << " groups, " << collectives << " collectives per step";
+    return text;
+  }
+
+  llvm::Error save(ModuleOp module, llvm::StringRef file) {
+    llvm::SmallString<128> path(saveTemps);
+    llvm::sys::path::append(path, file);
+    return fsdp::frontend::writeModule(module, std::string(path));
+  }
+
+  Stage &stage;
+  const std::string &saveTemps;
+};
+
+/// Prints the compiler's diagnostics as lines of fsdpc.
+void printDiagnostic(Diagnostic &diagnostic) {
+  static constexpr const char *severities[] = {"note", "warning", "error", "remark"};
+  llvm::errs() << "fsdpc: " << severities[static_cast<int>(diagnostic.getSeverity())] << ": ";
+  if (auto place = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
+    llvm::errs() << place.getFilename().getValue() << ':' << place.getLine() << ": ";
+  llvm::errs() << diagnostic.str() << '\n';
+  for (Diagnostic &note : diagnostic.getNotes())
+    printDiagnostic(note);
+}
+
+} // namespace
+
+static std::string inTemps(const Options &options, llvm::StringRef file) {
+  llvm::SmallString<128> path(options.saveTemps);
+  llvm::sys::path::append(path, file);
+  return std::string(path);
+}
+
+/// captured -> planned.
+static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
+  fsdp::PipelineOptions pipeline;
+  pipeline.config = options.config;
+  pipeline.mesh = options.mesh;
+  pipeline.reshardAfterForward = options.reshardAfterForward;
+  pipeline.layout = options.layout;
+  pipeline.prefetch = options.prefetch;
+  pipeline.report = options.report;
+  pipeline.memoryCap = options.memoryCapBytes;
+  PassManager manager(module.getContext());
+  fsdp::buildPipeline(manager, pipeline);
+  auto owned = std::make_unique<Progress>(stage, options.saveTemps);
+  Progress &progress = *owned;
+  manager.addInstrumentation(std::move(owned));
+  bool failed = mlir::failed(manager.run(module));
+  llvm::Error saveErrors = std::move(progress.saveErrors);
+  if (failed) {
+    llvm::consumeError(std::move(saveErrors));
+    return stage.fail("pass '" + progress.failedPass + "' (see above)");
+  }
+  return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
+}
+
+static int compile(ModuleOp module, const Options &options, Stage &stage) {
+  stage.begin("compile");
+  FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(module);
+  if (failed(tables))
+    return stage.fail("the plan cannot be lowered (see above)");
+  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(tables->getPlan(), {});
+  if (!object)
+    return stage.fail(object.takeError());
+  if (!options.saveTemps.empty())
+    if (llvm::Error error = fsdp::writeObject(*object, inTemps(options, "step.o")))
+      return stage.fail(std::move(error));
+  stage.end(llvm::Twine(tables->entries.size()) + " entries, " + llvm::Twine(object->size()) +
+            " bytes of object");
+  stage.begin("link");
+  if (llvm::Error error = fsdp::linkObject(*object, options.output, options.link))
+    return stage.fail(std::move(error));
+  stage.end("'" + options.output + "'");
+  return 0;
+}
+
+/// Moves the weights, written beside their place while the compilation could still fail.
+static int finishWeights(const std::string &partial, const Options &options, Stage &stage) {
+  stage.begin("weights");
+  if (std::error_code code = llvm::sys::fs::rename(partial, options.weights))
+    return stage.fail("cannot write '" + options.weights + "': " + code.message());
+  if (!options.saveTemps.empty()) {
+    std::string kept = inTemps(options, "weights.safetensors");
+    llvm::sys::fs::remove(kept);
+    if (llvm::sys::fs::create_hard_link(options.weights, kept))
+      if (std::error_code code = llvm::sys::fs::copy_file(options.weights, kept))
+        return stage.fail("cannot write '" + kept + "': " + code.message());
+  }
+  stage.end("'" + options.weights + "': the initial parameters and buffers");
+  return 0;
+}
+
+static int run(Options &options) {
+  Stage stage(options.quiet);
+  stage.begin("capture");
+  llvm::Expected<fsdp::frontend::CaptureOptions> capture = options.capture.getOptions();
+  if (!capture)
+    return stage.fail(capture.takeError());
+  if (!options.saveTemps.empty())
+    if (std::error_code code = llvm::sys::fs::create_directories(options.saveTemps))
+      return stage.fail("cannot make the folder '" + options.saveTemps + "': " + code.message());
+  if (options.weights.empty())
+    options.weights = options.output + ".safetensors";
+  std::string partial = options.weights + ".partial";
+
+  MLIRContext context(MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
+  context.getDiagEngine().registerHandler(printDiagnostic);
+  llvm::Expected<fsdp::frontend::CapturedStep> step =
+      fsdp::frontend::captureStep(*capture, partial, context);
+  if (!step) {
+    llvm::sys::fs::remove(partial);
+    return stage.fail(step.takeError());
+  }
+  unsigned calls = 0;
+  step->module->walk([&](fsdp::aten::CallOp) { ++calls; });
+  stage.end(llvm::Twine(calls) + " aten calls" +
+            (step->hasWeights ? "" : "; the model was saved on meta and has no weights"));
+  int code = 0;
+  if (!options.saveTemps.empty())
+    if (llvm::Error error =
+            fsdp::frontend::writeModule(*step->module, inTemps(options, "captured.mlir")))
+      code = stage.fail(std::move(error));
+  stage.begin("shard");
+  if (code == 0)
+    code = runPipeline(*step->module, options, stage);
+  if (code == 0)
+    code = compile(*step->module, options, stage);
+  if (code == 0 && step->hasWeights)
+    code = finishWeights(partial, options, stage);
+  llvm::sys::fs::remove(partial);
+  return code;
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Compiles a PyTorch model to a native training binary: captures one training step, "
+               "shards and schedules it as FSDP2 does, plans its memory, links it.",
+               "fsdpc");
+  Options options;
+  options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
+  options.capture.addTo(app);
+  app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
+      ->check(CLI::ExistingFile);
+  app.add_option("--mesh", options.mesh, "device mesh, as dp=4 (dp=1)");
+  app.add_option("--reshard-after-forward", options.reshardAfterForward,
+                 "true, false, or none: as true, but the root group stays (none)")
+      ->check(CLI::IsMember({"true", "false", "none"}));
+  app.add_option("--layout", options.layout, "flat, or per-param: FSDP2's (flat)")
+      ->check(CLI::IsMember({"flat", "per-param"}));
+  app.add_option("--prefetch", options.prefetch,
+                 "fsdp2: its implicit backward prefetch, or none "
+                 "(fsdp2)")
+      ->check(CLI::IsMember({"fsdp2", "none"}));
+  app.add_option("--memory-cap", options.memoryCapBytes,
+                 "refuse a step that needs more bytes than this on a rank: 80000000, 70GiB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  app.add_option("--save-temps", options.saveTemps,
+                 "folder that keeps captured.mlir, sharded.mlir, scheduled.mlir, planned.mlir, "
+                 "step.o and weights.safetensors");
+  app.add_option("--fsdp-report", options.report, "write events and collectives here (JSON)");
+  app.add_option("--weights", options.weights,
+                 "write the model's initial weights here (OUT.safetensors)");
+  app.add_option("--linker", options.link.linker,
+                 "C++ compiler driver that links (the one that built this tool)");
+  app.add_option("--runtime-dir", options.link.runtimeDir, "folder of libfsdp_runtime.so")
+      ->capture_default_str();
+  app.add_flag("--quiet", options.quiet, "no progress lines");
+  app.add_option("-o,--output", options.output, "the training binary")->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  return run(options);
+}
