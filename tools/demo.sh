@@ -46,7 +46,7 @@ run python tools/demo/export.py "$out/decoder.pt"
 
 stage "Capture one training step: forward, loss, backward, update"
 run fsdp-capture "$out/decoder.pt" --input 'tokens:i64[8,128]' --input 'targets:i64[8,128]' \
-  --optimizer adamw --lr 3e-3 --weights "$out/initial.safetensors" -o "$out/captured.mlir"
+  --optimizer adamw --lr 6e-3 --weights "$out/initial.safetensors" -o "$out/captured.mlir"
 
 stage "Shard it over two ranks and schedule it"
 run fsdp-opt "$out/captured.mlir" \
@@ -58,9 +58,10 @@ run "$out/train" --describe
 
 stage "Train 200 steps with two processes"
 rm -f "$out/log.jsonl"
-run torchrun --standalone --no-python --nproc-per-node 2 "$out/train" \
+# The -- keeps torchrun from reading the binary's flags.
+run torchrun --standalone --no-python --nproc-per-node 2 -- "$out/train" \
   --data "$out/text.bin" --data-dtype u8 --shuffle --init "$out/initial.safetensors" \
-  --steps 200 --log "$out/log.jsonl" --save "$out/trained.safetensors"
+  --lr-schedule cosine --warmup-steps 20 --steps 200 --log "$out/log.jsonl" --save "$out/trained.safetensors"
 
 stage "What happened"
 run python tools/demo/summary.py "$out/text.bin" "$out/log.jsonl" "$out/report.json" layers.1

@@ -15,8 +15,8 @@ def group_name(group):
 class StepRecorder:
     """Records unshard, reshard, post_backward and the collectives of the newest step.
 
-    An event counts where it changes something: FSDP2 also calls unshard on gathered groups and
-    reshard on sharded ones, which do nothing.
+    An event counts where it changes something: FSDP2 also calls unshard on gathered groups, reshard
+    on sharded ones, and post_backward once per module of a group, which do nothing.
     """
 
     def __init__(self):
@@ -43,9 +43,11 @@ class StepRecorder:
             return result
 
         def recorded_post_backward(self, *args):
+            pending = self.comm_ctx.reduce_scatter_state
             with recorder._inside(self):
                 result = post_backward(self, *args)
-            recorder._event("post_backward", self)
+            if self.comm_ctx.reduce_scatter_state is not pending:
+                recorder._event("post_backward", self)
             return result
 
         FSDPParamGroup.unshard = recorded_unshard

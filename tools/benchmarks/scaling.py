@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""How time grows with the length of a step: capture, pipeline and compilation of deep decoders.
+
+    scaling.py [--layers 32,126,512,1800]
+
+The decoders have Llama-3-8B's shape but for their depth and hold no weights. Each tool runs on one
+core.
+"""
+
+import argparse
+import os
+import pathlib
+import resource
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "parity"))
+
+import harness  # noqa: E402
+from oracle import models  # noqa: E402
+
+
+def decoder(layers):
+    return models.Config(
+        "llama", dim=4096, layers=layers, heads=32, kv_heads=8, ffn=14336, vocab=128256,
+        seq=2048, batch=1)  # fmt: skip
+
+
+def timed(command):
+    """Seconds and peak MiB of a command on one core."""
+    core = str(min(os.sched_getaffinity(0)))
+    begin = time.perf_counter()
+    harness.run(["taskset", "-c", core, *command])
+    seconds = time.perf_counter() - begin
+    # The largest child so far: sizes grow from run to run, and with them the children.
+    return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--layers", default="32,126,512,1800", help="comma-separated depths")
+    depths = [int(text) for text in parser.parse_args().layers.split(",")]
+    tools = harness.TOOLS
+    print("| layers | ops | capture s | pipeline s | µs per op | compile s | largest MiB |")
+    print("|---|---|---|---|---|---|---|")
+    for layers in sorted(depths):
+        config = decoder(layers)
+        with tempfile.TemporaryDirectory(prefix="fsdpc-scaling-") as folder:
+            folder = pathlib.Path(folder)
+            model, captured = folder / "model.pt", folder / "captured.mlir"
+            planned = folder / "planned.mlirbc"
+            harness.export.export(config, "script", str(model), meta=True)
+            capture, _ = timed([tools / "fsdp-capture", model, *models.input_flags(config),
+                                *harness.ADAMW.flags(), "-o", captured])  # fmt: skip
+            pipeline, _ = timed([tools / "fsdp-opt", captured, "--emit-bytecode", "-o", planned,
+                                 "--fsdp-pipeline=mesh=dp=8"])  # fmt: skip
+            compiling, peak = timed([tools / "fsdp-compile", "--object", planned,
+                                     "-o", folder / "step.o"])  # fmt: skip
+            ops = captured.read_text().count("aten.call ")
+        print(f"| {layers} | {ops} | {capture:.2f} | {pipeline:.2f} | {pipeline / ops * 1e6:.1f} "
+              f"| {compiling:.2f} | {peak:.0f} |", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
