@@ -1,6 +1,6 @@
 //===- ArenaPlanner.cpp - Place buffers with live ranges in one arena -----===//
 //
-// Two heuristics, several orders; the smallest arena wins:
+// Two heuristics, several orders; the smallest arena wins, and is then improved while that pays:
 //
 // * First fit: each item takes the lowest hole that is free during its whole life. It looks at
 // every
@@ -9,6 +9,9 @@
 // maximum
 //   over the program: O(n log n). Longest life first makes this tight for a training step, where
 //   what is saved for backward nests like a stack and short-lived buffers lie on top.
+//
+// Improvement ("squeaky wheel"): the items that reach beyond the lower bound are placed earlier in
+// the next attempt of first fit, the more often the more so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,8 +53,10 @@ struct Problem {
   }
 };
 
-/// The steps that first fit may take over all its attempts: under half a second.
-constexpr int64_t kFirstFitBudget = 400'000'000;
+/// The steps that first fit may take over all its attempts: about 0.2 s.
+constexpr int64_t kFirstFitBudget = 200'000'000;
+/// Attempts in a row that do not improve the best plan, after which to leave it at that.
+constexpr int kPatience = 400;
 
 } // namespace
 
@@ -107,15 +112,14 @@ class FirstFit {
 public:
   FirstFit(const Problem &problem, int64_t &budget) : problem(problem), budget(budget) {}
 
-  /// Places the items in this order, below `limit` bytes. False if they do not fit, or the budget
-  /// is used up.
-  bool run(std::span<const size_t> order, int64_t limit, std::vector<int64_t> &bases) {
+  /// Places the items in this order. False if the budget is used up.
+  bool run(std::span<const size_t> order, std::vector<int64_t> &bases) {
     placed.clear();
     for (size_t index : order) {
       const Item &item = problem.items[index];
       int64_t base = item.numParts == 1 ? placeOne(problem.partsOf(item).front())
                                         : placeBundle(problem.partsOf(item));
-      if (base + item.size >= limit || budget < 0)
+      if (budget < 0)
         return false;
       bases[index] = base;
       for (const Part &part : problem.partsOf(item)) {
@@ -224,7 +228,7 @@ private:
 
 } // namespace
 
-static bool runSkyline(const Problem &problem, std::span<const size_t> order, int64_t limit,
+static void runSkyline(const Problem &problem, std::span<const size_t> order,
                        std::vector<int64_t> &bases) {
   Skyline skyline(problem.numPositions);
   for (size_t index : order) {
@@ -232,61 +236,113 @@ static bool runSkyline(const Problem &problem, std::span<const size_t> order, in
     int64_t base = 0;
     for (const Part &part : problem.partsOf(item))
       base = std::max(base, skyline.heightOver(part.first, part.last) - part.begin);
-    if (base + item.size >= limit)
-      return false;
     bases[index] = base;
     for (const Part &part : problem.partsOf(item))
       skyline.raise(part.first, part.last, base + part.begin + part.size);
   }
-  return true;
 }
 
 //===----------------------------------------------------------------------===//
 // The best of all
 //===----------------------------------------------------------------------===//
 
+namespace {
+
+class Search {
+public:
+  explicit Search(const Problem &problem)
+      : problem(problem), firstFit(problem, budget), bases(problem.items.size()),
+        best(problem.items.size()) {}
+
+  std::vector<int64_t> run();
+
+private:
+  /// The items, those with the largest key first.
+  template <typename Key> std::vector<size_t> sortBy(Key key) const {
+    std::vector<size_t> order(problem.items.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return key(a) > key(b); });
+    return order;
+  }
+  bool isOptimal() const { return bestBytes <= problem.peakLiveBytes; }
+  /// Takes `bases` if it is the best so far.
+  bool keepIfBetter();
+  void trySkyline(std::span<const size_t> order) {
+    if (isOptimal())
+      return;
+    runSkyline(problem, order, bases);
+    keepIfBetter();
+  }
+  bool tryFirstFit(std::span<const size_t> order) {
+    return !isOptimal() && firstFit.run(order, bases) && keepIfBetter();
+  }
+  void improve(std::vector<size_t> order);
+
+  const Problem &problem;
+  int64_t budget = kFirstFitBudget;
+  FirstFit firstFit;
+  std::vector<int64_t> bases, best; // by item
+  int64_t bestBytes = INT64_MAX;
+};
+
+} // namespace
+
+bool Search::keepIfBetter() {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < problem.items.size(); ++i)
+    bytes = std::max(bytes, bases[i] + problem.items[i].size);
+  if (bytes >= bestBytes)
+    return false;
+  bestBytes = bytes;
+  best = bases;
+  return true;
+}
+
+void Search::improve(std::vector<size_t> order) {
+  std::vector<int64_t> rank(order.size()); // by item: larger is placed earlier
+  for (size_t i = 0; i < order.size(); ++i)
+    rank[order[i]] = static_cast<int64_t>(order.size() - i);
+  for (int idle = 0; idle < kPatience && !isOptimal() && budget > 0; ++idle) {
+    if (!firstFit.run(order, bases))
+      return;
+    if (keepIfBetter())
+      idle = 0;
+    // How far an item moves ahead changes from attempt to attempt, so that none is repeated.
+    int64_t push = static_cast<int64_t>(order.size()) / (2 + idle % 13) + 1;
+    for (size_t i = 0; i < order.size(); ++i)
+      if (bases[i] + problem.items[i].size > problem.peakLiveBytes)
+        rank[i] += push;
+    order = sortBy([&](size_t i) { return rank[i]; });
+  }
+}
+
+std::vector<int64_t> Search::run() {
+  auto life = [&](size_t i) { return problem.items[i].last - problem.items[i].first; };
+  std::vector<size_t> byLife =
+      sortBy([&](size_t i) { return std::tuple(life(i), problem.items[i].size); });
+  std::vector<size_t> byArea = sortBy([&](size_t i) { return problem.items[i].area; });
+  std::vector<size_t> bySize =
+      sortBy([&](size_t i) { return std::tuple(problem.items[i].size, life(i)); });
+  trySkyline(byLife);
+  trySkyline(byArea);
+  std::vector<size_t> *start = &bySize;
+  for (std::vector<size_t> *order : {&bySize, &byLife, &byArea})
+    if (tryFirstFit(*order))
+      start = order;
+  improve(*start);
+  return best;
+}
+
 ArenaPlan fsdp::plan::planArena(std::span<const BufferRange> buffers) {
   Problem problem = makeProblem(buffers);
   ArenaPlan plan;
   plan.offsets.resize(buffers.size());
   plan.peakLiveBytes = problem.peakLiveBytes;
-
-  std::vector<size_t> bySize(problem.items.size());
-  std::iota(bySize.begin(), bySize.end(), 0);
-  auto sorted = [&](auto key) {
-    std::vector<size_t> order = bySize;
-    std::ranges::stable_sort(
-        order, [&](size_t a, size_t b) { return key(problem.items[a]) > key(problem.items[b]); });
-    return order;
-  };
-  auto life = [](const Item &item) { return item.last - item.first; };
-  std::vector<size_t> byLife =
-      sorted([&](const Item &item) { return std::tuple(life(item), item.size); });
-  std::vector<size_t> byArea = sorted([](const Item &item) { return item.area; });
-  bySize = sorted([&](const Item &item) { return std::tuple(item.size, life(item)); });
-
-  int64_t best = INT64_MAX, budget = kFirstFitBudget;
-  std::vector<int64_t> bases(problem.items.size()), bestBases(problem.items.size());
-  FirstFit firstFit(problem, budget);
-  // Each attempt has to beat the best one so far; at the lower bound nothing can.
-  auto attempt = [&](auto run) {
-    if (best <= problem.peakLiveBytes || !run())
-      return;
-    best = 0;
-    for (size_t i = 0; i < problem.items.size(); ++i)
-      best = std::max(best, bases[i] + problem.items[i].size);
-    bestBases = bases;
-  };
-  attempt([&] { return runSkyline(problem, byLife, best, bases); });
-  attempt([&] { return firstFit.run(bySize, best, bases); });
-  attempt([&] { return firstFit.run(byLife, best, bases); });
-  attempt([&] { return firstFit.run(byArea, best, bases); });
-  attempt([&] { return runSkyline(problem, byArea, best, bases); });
-
+  std::vector<int64_t> bases = Search(problem).run();
   for (size_t i = 0; i < problem.items.size(); ++i)
     for (const Part &part : problem.partsOf(problem.items[i])) {
-      plan.offsets[part.buffer] = bestBases[i] + part.begin;
-      plan.arenaBytes = std::max(plan.arenaBytes, bestBases[i] + part.begin + part.size);
+      plan.offsets[part.buffer] = bases[i] + part.begin;
+      plan.arenaBytes = std::max(plan.arenaBytes, bases[i] + part.begin + part.size);
     }
   return plan;
 }
