@@ -32,6 +32,15 @@ public:
 
 using GlooGroups = std::vector<c10::intrusive_ptr<GlooGroup>>;
 
+/// Closing a connection wakes the peer that waits on it, but not a thread of this rank that does.
+/// So a lane is closed while it is idle: at once, or by its thread when that returns from a
+/// collective, which it does because some peer has closed, or at the deadline.
+struct GlooLane {
+  std::mutex mutex;
+  bool busy = false; // guarded by `mutex`, as what follows
+  bool closed = false;
+};
+
 class GlooCommunicator final : public Communicator {
 public:
   GlooCommunicator(unsigned rank, unsigned size, std::unique_ptr<Store> store, GlooGroups groups)
@@ -53,8 +62,13 @@ private:
   /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
   template <typename Start>
   Status run(unsigned lane, const CollectiveDescriptor &what, Start &&start);
-  /// Why the communicator has failed; "" if it has not, as far as this rank knows.
+  /// Why the communicator has failed; "" if it has not.
   std::string failureReason();
+  /// Marks the lane idle, and closes it if the communicator has failed. Returns the reason.
+  std::string leaveLane(unsigned lane);
+  void close(unsigned lane);
+  /// Fails all lanes with `reason`, unless that has happened before.
+  void fail(const std::string &reason);
 
   static at::Tensor tensor(const void *data, size_t count, fsdp_dtype dtype) {
     return at::from_blob(const_cast<void *>(data), {static_cast<int64_t>(count)},
@@ -64,9 +78,10 @@ private:
   const unsigned myRank, numRanks;
   std::unique_ptr<Store> store;
   GlooGroups groups; // by lane
+  GlooLane lanes[kNumLanes];
   MappedMemory arena;
-  std::mutex mutex;
-  std::string failure; // guarded by `mutex`
+  std::mutex failureMutex;
+  std::string failure; // guarded by `failureMutex`
 };
 
 } // namespace
@@ -99,56 +114,74 @@ template <typename Start>
 Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, Start &&start) {
   if (Status status = checkLane(lane); !status.ok())
     return status;
-  std::string reason, name = describeCollective(what) + " on the " + laneName(lane);
+  std::string name = describeCollective(what) + " on the " + laneName(lane);
   {
-    std::lock_guard<std::mutex> lock(mutex);
-    reason = failure;
+    std::lock_guard<std::mutex> lock(lanes[lane].mutex);
+    if (std::string reason = failureReason(); !reason.empty())
+      return Status::error(name + ": " + reason);
+    lanes[lane].busy = true;
   }
-  if (reason.empty()) {
-    try {
-      start(*groups[lane])->wait();
-      return {};
-    } catch (const std::exception &exception) {
-      // The peer that failed first has left its reason before it closed its connections.
-      reason = failureReason();
-      if (reason.empty()) {
-        std::string message = name + ": " + firstLine(exception);
-        abort(message);
-        return Status::error(message);
-      }
-      abort(reason);
-    }
+  std::string error;
+  try {
+    start(*groups[lane])->wait();
+  } catch (const std::exception &exception) {
+    error = firstLine(exception);
   }
-  return Status::error(name + ": " + reason);
+  if (error.empty()) {
+    leaveLane(lane);
+    return {};
+  }
+  // The peer that failed first has left its reason in the store before it closed its connections.
+  std::string known = store->getIfSet(kAbortKey);
+  if (known.empty())
+    abort(name + ": " + error);
+  else
+    fail(known);
+  return Status::error(name + ": " + leaveLane(lane));
 }
 
 std::string GlooCommunicator::failureReason() {
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (!failure.empty())
-      return failure;
+  std::lock_guard<std::mutex> lock(failureMutex);
+  return failure;
+}
+
+std::string GlooCommunicator::leaveLane(unsigned lane) {
+  std::lock_guard<std::mutex> lock(lanes[lane].mutex);
+  lanes[lane].busy = false;
+  std::string reason = failureReason();
+  if (!reason.empty())
+    close(lane);
+  return reason;
+}
+
+void GlooCommunicator::close(unsigned lane) {
+  if (std::exchange(lanes[lane].closed, true))
+    return;
+  try {
+    groups[lane]->closeConnections();
+  } catch (const std::exception &) {
+    // What cannot be closed is closed already.
   }
-  return store->getIfSet(kAbortKey);
 }
 
 void GlooCommunicator::abort(const std::string &reason) {
+  std::string text = "aborted by rank " + std::to_string(myRank) + ": " + reason;
+  // Without a store the peers still see the connections end.
+  if (failureReason().empty())
+    (void)store->set(kAbortKey, text).ok();
+  fail(text);
+}
+
+void GlooCommunicator::fail(const std::string &reason) {
   {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (!failure.empty())
-      return;
-    failure = store->getIfSet(kAbortKey);
-    if (failure.empty()) {
-      failure = "aborted by rank " + std::to_string(myRank) + ": " + reason;
-      // Without a store the peers still see the connections end.
-      (void)store->set(kAbortKey, failure).ok();
-    }
+    std::lock_guard<std::mutex> lock(failureMutex);
+    if (failure.empty())
+      failure = reason;
   }
-  for (auto &group : groups) {
-    try {
-      group->closeConnections();
-    } catch (const std::exception &) {
-      // A connection that cannot be closed is closed already.
-    }
+  for (unsigned lane = 0; lane < kNumLanes; ++lane) {
+    std::lock_guard<std::mutex> lock(lanes[lane].mutex);
+    if (!lanes[lane].busy)
+      close(lane);
   }
 }
 
@@ -245,7 +278,7 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironm
                                       : c10d::ProcessGroupGloo::createDeviceForHostname(address));
       auto prefixed = c10::make_intrusive<c10d::PrefixStore>(
           "gloo/" + std::to_string(lane),
-          c10::intrusive_ptr<c10d::Store>::unsafe_reclaim_from_nonowning(&store->native()));
+          c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store->native()));
       groups.push_back(c10::make_intrusive<GlooGroup>(prefixed, static_cast<int>(environment.rank),
                                                       static_cast<int>(environment.worldSize),
                                                       settings));

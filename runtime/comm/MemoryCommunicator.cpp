@@ -27,30 +27,27 @@ MemoryCommunicator::MemoryCommunicator(unsigned rank, unsigned size, SharedRegio
 Result<std::byte *> MemoryCommunicator::makeArena(size_t bytes) {
   if (!arenas.empty())
     return Status::error("the arena was made before");
-  auto failed = [&](const Status &status) {
-    abort(status.message());
-    return status;
-  };
   Result<std::byte *> own = createArena(std::max<size_t>(bytes, 1));
   if (!own.ok())
-    return failed(own.status());
+    return failed("makeArena", own.status());
   region.rank(myRank).arenaBytes = bytes;
   if (Status status = barrier(kControlLane); !status.ok())
     return status;
+  for (unsigned peer = 0; peer < numRanks; ++peer)
+    if (uint64_t theirs = region.rank(peer).arenaBytes; theirs != bytes)
+      return failed("makeArena",
+                    Status::error("arenas differ: rank " + std::to_string(myRank) + " asks for " +
+                                  std::to_string(bytes) + " bytes, rank " + std::to_string(peer) +
+                                  " for " + std::to_string(theirs)));
 
   std::vector<std::byte *> mapped(numRanks);
+  mapped[myRank] = *own;
   for (unsigned peer = 0; peer < numRanks; ++peer) {
-    if (region.rank(peer).arenaBytes != bytes)
-      return failed(Status::error("arenas differ: rank " + std::to_string(myRank) + " asks for " +
-                                  std::to_string(bytes) + " bytes, rank " + std::to_string(peer) +
-                                  " for " + std::to_string(region.rank(peer).arenaBytes)));
-    if (peer == myRank) {
-      mapped[peer] = *own;
+    if (peer == myRank)
       continue;
-    }
     Result<std::byte *> theirs = mapArena(peer, std::max<size_t>(bytes, 1));
     if (!theirs.ok())
-      return failed(theirs.status());
+      return failed("makeArena", theirs.status());
     mapped[peer] = *theirs;
   }
   if (Status status = barrier(kControlLane); !status.ok())

@@ -88,7 +88,10 @@ private:
   Status await(const Operation &operation, Progress progress, uint32_t round, unsigned peer);
   Status lostPeer(const Operation &operation, Progress progress, uint32_t round);
   Status mismatch(const Operation &operation, unsigned peer, const CollectiveDescriptor &other);
+  bool isAborted() const;
   Status abortedStatus(const std::string &what) const;
+  /// The error of step `what` on this rank; it aborts the run, unless that is its cause.
+  Status failed(const std::string &what, const Status &error);
   Status fail(const Operation &operation, const std::string &text);
   std::string describe(const Operation &operation) const;
 

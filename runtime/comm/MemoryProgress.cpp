@@ -24,7 +24,7 @@ Result<MemoryCommunicator::Operation> MemoryCommunicator::begin(unsigned lane, C
   operation.descriptor.root = root;
   operation.descriptor.count = count;
   operation.deadline = Clock::now() + options.deadline;
-  if (region.abortState().state.load(std::memory_order_acquire) == AbortState::Done)
+  if (isAborted())
     return abortedStatus(describe(operation));
   return operation;
 }
@@ -82,7 +82,7 @@ Status MemoryCommunicator::await(const Operation &operation, Progress progress, 
   if (counter.spinFor(round))
     return {};
   for (;;) {
-    if (region.abortState().state.load(std::memory_order_acquire) == AbortState::Done)
+    if (isAborted())
       return abortedStatus(describe(operation));
     if (Status status = lostPeer(operation, progress, round); !status.ok())
       return status;
@@ -139,6 +139,17 @@ Status MemoryCommunicator::abortedStatus(const std::string &what) const {
   const AbortState &aborted = region.abortState();
   std::string reason(aborted.reason, strnlen(aborted.reason, AbortState::kReasonBytes));
   return Status::error(what + ": aborted by " + nameOf(aborted.rank) + ": " + reason);
+}
+
+bool MemoryCommunicator::isAborted() const {
+  return region.abortState().state.load(std::memory_order_acquire) == AbortState::Done;
+}
+
+Status MemoryCommunicator::failed(const std::string &what, const Status &error) {
+  if (isAborted())
+    return abortedStatus(what);
+  abort(error.message());
+  return error;
 }
 
 /// One rank's failure is everybody's: the others learn the reason at once.

@@ -26,6 +26,8 @@ Result<std::unique_ptr<Store>> Store::connect(const LaunchEnvironment &environme
   options.isServer = !environment.agentStore && environment.rank == 0;
   options.waitWorkers = false;
   options.timeout = timeout;
+  // The other server asks the name service who each client is, and may wait seconds for an answer.
+  options.useLibUV = false;
   try {
     auto server = c10::make_intrusive<c10d::TCPStore>(environment.masterAddress, options);
     auto implementation = std::make_unique<Implementation>();

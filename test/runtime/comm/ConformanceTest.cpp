@@ -62,7 +62,7 @@ const fsdp_dtype kIntegers[] = {FSDP_I32, FSDP_I64, FSDP_U8, FSDP_I8};
 
 // Nothing, less than a word, odd sizes. kLarge is more than fits in any staging space.
 const size_t kCounts[] = {0, 1, 7, 64, 1000, 4099};
-constexpr size_t kLarge = 700001;
+constexpr size_t kLarge = 300007;
 
 /// Calls `check` for every dtype, reduction and count that has a meaning.
 void forReductions(const std::function<void(fsdp_dtype, ReduceOp, size_t)> &check) {
@@ -115,7 +115,7 @@ TEST_P(Conformance, AllGather) {
     unsigned salt = 0;
     for (Place place : {Place::Outside, Place::Arena})
       for (bool inPlace : {false, true})
-        for (size_t bytes : {0, 1, 3, 64, 1000, 65537, 1 << 20, (5 << 20) / 2 + 5}) {
+        for (size_t bytes : {0, 1, 3, 64, 1000, 65537, (1 << 20) + 5}) {
           Memory memory(arena, place);
           std::byte *output = memory.take(size * bytes);
           std::byte *input = inPlace ? output + rank * bytes : memory.take(bytes);
@@ -221,7 +221,7 @@ TEST_P(Conformance, Broadcast) {
     std::byte *arena = makeArena(communicator);
     for (Place place : {Place::Outside, Place::Arena})
       for (unsigned root = 0; root < communicator.size(); ++root)
-        for (size_t bytes : {0, 1, 4099, (3 << 20) + 1}) {
+        for (size_t bytes : {0, 1, 4099, (1 << 20) + 1}) {
           Memory memory(arena, place);
           std::byte *data = memory.take(bytes);
           at::Tensor values = makeValues(bytes, FSDP_U8, root, true, 7);
@@ -303,8 +303,8 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
     EXPECT_EQ(
         communicator.reduceScatter(kReduceLane, data, &output, 1, FSDP_I64, ReduceOp::Average)
             .message(),
-        "no average of i64 between ranks: sum and max take integers and floating-point types, "
-        "average takes floating-point types");
+        "no average of i64 between ranks: sum and max take u8, i8, i32, i64 and floating-point "
+        "types, average takes floating-point types");
     EXPECT_FALSE(communicator.allReduce(kReduceLane, data, 1, FSDP_BOOL, ReduceOp::Max).ok());
     EXPECT_FALSE(communicator.broadcast(kControlLane, data, 8, communicator.size()).ok());
     EXPECT_OK(communicator.barrier(kControlLane));

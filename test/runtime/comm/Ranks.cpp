@@ -4,7 +4,6 @@
 #include "comm/Rendezvous.h"
 
 #include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <csignal>
 #include <sys/prctl.h>
@@ -22,6 +21,17 @@ static void onThreads(unsigned size, const RankBody &body, CommunicatorOptions o
     threads.emplace_back([&body, own = std::move(communicator)] { body(*own); });
   for (std::thread &thread : threads)
     thread.join();
+}
+
+c10::intrusive_ptr<c10d::TCPStore> fsdp::rt::serveStore(uint16_t &port) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  options.useLibUV = false; // as the project's own; see Store.cpp
+  auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  port = store->getPort();
+  return store;
 }
 
 RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body,
@@ -61,12 +71,8 @@ RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body,
     portPipes.push_back(portPipe[1]);
     processes.push_back(child);
   }
-  c10d::TCPStoreOptions storeOptions;
-  storeOptions.port = 0;
-  storeOptions.isServer = true;
-  storeOptions.waitWorkers = false;
-  store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", storeOptions);
-  uint16_t port = store->getPort();
+  uint16_t port = 0;
+  store = serveStore(port);
   for (int portPipe : portPipes) {
     EXPECT_EQ(write(portPipe, &port, sizeof(port)), ssize_t(sizeof(port)));
     close(portPipe);

@@ -5,15 +5,12 @@
 
 #include "comm/Communicator.h"
 
-#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <sys/types.h>
-
-namespace c10d {
-class TCPStore;
-}
 
 namespace fsdp::rt {
 
@@ -25,7 +22,14 @@ struct Ranks {
   bool sumsInRankOrder() const { return backend != "gloo" || size <= 2; }
 };
 
+inline void PrintTo(const Ranks &ranks, std::ostream *stream) {
+  *stream << ranks.size << " ranks of " << ranks.backend;
+}
+
 using RankBody = std::function<void(Communicator &)>;
+
+/// Serves a rendezvous on a port of the system's choice.
+c10::intrusive_ptr<c10d::TCPStore> serveStore(uint16_t &port);
 
 /// Runs `body` with a communicator on each rank: threads for `local`, else processes. What the
 /// bodies EXPECT counts for the test that calls this.

@@ -1,0 +1,307 @@
+//===- FaultTest.cpp - Peers that die, stall, disagree or give up ---------===//
+
+#include "Ranks.h"
+#include "comm/Rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+using std::chrono::milliseconds;
+using testing::AnyOf;
+using testing::HasSubstr;
+
+namespace {
+
+/// A byte through which processes wait for each other.
+class Gate {
+public:
+  Gate() { EXPECT_EQ(pipe(ends), 0); }
+  ~Gate() {
+    close(ends[0]);
+    close(ends[1]);
+  }
+  void open() const { EXPECT_EQ(write(ends[1], "", 1), 1); }
+  void pass() const {
+    char byte;
+    EXPECT_EQ(read(ends[0], &byte, 1), 1);
+  }
+
+private:
+  int ends[2];
+};
+
+/// Gathers on `lane` until that fails; returns the message.
+std::string gatherUntilError(Communicator &communicator, unsigned lane, size_t bytes) {
+  std::vector<std::byte> input(bytes), output(bytes * communicator.size());
+  for (;;) {
+    Status status = communicator.allGather(lane, input.data(), output.data(), bytes);
+    if (!status.ok())
+      return status.message();
+  }
+}
+
+bool wasKilled(int status) { return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL; }
+
+class Processes : public testing::TestWithParam<Ranks> {};
+class Everywhere : public testing::TestWithParam<Ranks> {};
+class Memory : public testing::TestWithParam<Ranks> {};
+
+std::string nameOf(const testing::TestParamInfo<Ranks> &info) {
+  return info.param.backend + std::to_string(info.param.size);
+}
+INSTANTIATE_TEST_SUITE_P(Backends, Processes,
+                         testing::Values(Ranks{"shm", 2}, Ranks{"shm", 3}, Ranks{"gloo", 2},
+                                         Ranks{"gloo", 3}),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Backends, Everywhere,
+                         testing::Values(Ranks{"local", 3}, Ranks{"shm", 3}, Ranks{"gloo", 3}),
+                         nameOf);
+INSTANTIATE_TEST_SUITE_P(Backends, Memory, testing::Values(Ranks{"local", 3}, Ranks{"shm", 3}),
+                         nameOf);
+
+// A rank that is killed between two collectives is noticed long before the deadline, by all ranks.
+TEST_P(Processes, KilledPeer) {
+  Ranks ranks = GetParam();
+  RankProcesses processes(ranks, [&](Communicator &communicator) {
+    std::vector<std::byte> input(1000), output(1000 * communicator.size());
+    Status status;
+    for (unsigned i = 0; status.ok(); ++i) {
+      if (i == 20 && communicator.rank() == 1)
+        raise(SIGKILL);
+      status = communicator.allGather(kGatherLane, input.data(), output.data(), input.size());
+    }
+    EXPECT_THAT(status.message(), HasSubstr("all_gather of 1000 bytes on the gather lane: "));
+    if (ranks.backend == "shm") {
+      EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
+      EXPECT_THAT(status.message(), HasSubstr(") died"));
+    }
+    // It stays so, on all lanes.
+    EXPECT_FALSE(communicator.barrier(kControlLane).ok());
+  });
+  EXPECT_TRUE(wasKilled(processes.wait(1)));
+}
+
+// A rank that does not come is an error on all ranks after the deadline; its own next collective
+// fails too, with what the others said.
+TEST_P(Processes, StalledPeer) {
+  Ranks ranks = GetParam();
+  Gate gate;
+  CommunicatorOptions options;
+  options.deadline = milliseconds(300);
+  RankProcesses processes(
+      ranks,
+      [&](Communicator &communicator) {
+        EXPECT_TRUE(communicator.barrier(kControlLane).ok());
+        if (communicator.rank() == 1)
+          gate.pass();
+        Status status = communicator.barrier(kReduceLane);
+        EXPECT_FALSE(status.ok());
+        EXPECT_THAT(status.message(), HasSubstr("barrier on the reduce lane: "));
+        if (ranks.backend == "shm") {
+          EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
+          EXPECT_THAT(status.message(), HasSubstr("did not take part within 300 ms"));
+        }
+        if (communicator.rank() == 1)
+          EXPECT_THAT(status.message(), HasSubstr("aborted by rank"));
+      },
+      options);
+  for (unsigned rank = 0; rank < ranks.size; ++rank) {
+    if (rank != 1)
+      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+  }
+  gate.open();
+  EXPECT_EQ(processes.wait(1), 0);
+}
+
+// A rank that dies before it connects is missed by name.
+TEST_P(Processes, MissingAtTheRendezvous) {
+  Ranks ranks = GetParam();
+  LaunchEnvironment environment;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
+  environment.worldSize = ranks.size;
+  environment.masterAddress = "127.0.0.1";
+  environment.agentStore = true;
+  environment.launcher = "test";
+  CommunicatorOptions options;
+  options.connectTimeout = milliseconds(200);
+  auto communicator = connect(ranks.backend, environment, options);
+  ASSERT_FALSE(communicator.ok());
+  if (ranks.backend == "shm")
+    EXPECT_THAT(communicator.status().message(),
+                HasSubstr("rank 1 did not come to the rendezvous of " + std::to_string(ranks.size) +
+                          " ranks"));
+  else
+    EXPECT_THAT(communicator.status().message(), HasSubstr("gloo cannot connect"));
+}
+
+// abort() ends what the peers wait for, and the reason is in every message from then on.
+TEST_P(Everywhere, Abort) {
+  onRanks(GetParam(), [](Communicator &communicator) {
+    std::string first, second;
+    if (communicator.rank() == 1) {
+      std::vector<std::byte> output(100 * communicator.size());
+      for (unsigned i = 0; i < 5; ++i)
+        EXPECT_TRUE(communicator.allGather(kGatherLane, output.data(), output.data(), 100).ok());
+      communicator.abort("the loss is not a number");
+    } else {
+      // Both lanes wait for rank 1 when it gives up.
+      std::thread reductions([&] { second = gatherUntilError(communicator, kReduceLane, 64); });
+      first = gatherUntilError(communicator, kGatherLane, 100);
+      reductions.join();
+      EXPECT_THAT(first,
+                  HasSubstr("all_gather of 100 bytes on the gather lane: aborted by rank 1"));
+      EXPECT_THAT(first, HasSubstr("the loss is not a number"));
+      EXPECT_THAT(second,
+                  HasSubstr("all_gather of 64 bytes on the reduce lane: aborted by rank 1"));
+      EXPECT_THAT(second, HasSubstr("the loss is not a number"));
+    }
+    Status later = communicator.barrier(kControlLane);
+    EXPECT_THAT(later.message(), HasSubstr("the loss is not a number"));
+    communicator.abort("a second reason");
+    EXPECT_EQ(communicator.barrier(kControlLane).message(), later.message());
+  });
+}
+
+// A rank that destroys its communicator while the others still count on it is missed at once.
+TEST_P(Everywhere, PeerLeaves) {
+  Ranks ranks = GetParam();
+  onRanks(ranks, [&](Communicator &communicator) {
+    EXPECT_TRUE(communicator.barrier(kControlLane).ok());
+    if (communicator.rank() == 2)
+      return;
+    Status status = communicator.barrier(kControlLane);
+    EXPECT_FALSE(status.ok());
+    if (ranks.backend != "gloo") {
+      EXPECT_THAT(status.message(), HasSubstr("rank 2"));
+      EXPECT_THAT(status.message(), HasSubstr("has left the run"));
+    }
+  });
+}
+
+// Ranks that do not issue the same collective learn what each of them issued.
+TEST_P(Memory, Mismatch) {
+  auto check = [&](const std::function<Status(Communicator &)> &issue, const std::string &one,
+                   const std::string &two) {
+    onRanks(GetParam(), [&](Communicator &communicator) {
+      std::string message = issue(communicator).message();
+      EXPECT_THAT(message, HasSubstr("ranks disagree: rank "));
+      EXPECT_THAT(message, HasSubstr(one));
+      EXPECT_THAT(message, HasSubstr(two));
+    });
+  };
+  float data[64] = {};
+  auto odd = [](Communicator &communicator) { return communicator.rank() == 1; };
+  check(
+      [&](Communicator &communicator) {
+        std::vector<float> output(64);
+        return communicator.allGather(kGatherLane, data, output.data(), odd(communicator) ? 8 : 4);
+      },
+      "all_gather of 8 bytes", "all_gather of 4 bytes");
+  check(
+      [&](Communicator &communicator) {
+        float output[64];
+        return communicator.reduceScatter(kGatherLane, data, output, 4, FSDP_F32,
+                                          odd(communicator) ? ReduceOp::Sum : ReduceOp::Average);
+      },
+      "reduce_scatter of 4 f32 (sum)", "reduce_scatter of 4 f32 (average)");
+  check(
+      [&](Communicator &communicator) {
+        float own[64] = {};
+        return communicator.broadcast(kGatherLane, own, 16, odd(communicator) ? 1 : 0);
+      },
+      "broadcast of 16 bytes from rank 1", "broadcast of 16 bytes from rank 0");
+  check(
+      [&](Communicator &communicator) {
+        float own[64] = {};
+        return odd(communicator)
+                   ? communicator.barrier(kGatherLane)
+                   : communicator.allReduce(kGatherLane, own, 16, FSDP_I32, ReduceOp::Max);
+      },
+      "barrier", "all_reduce of 16 i32 (max)");
+}
+
+// An input in the arena on one rank and outside on another cannot be read the same way.
+TEST_P(Memory, MismatchOfPlaces) {
+  onRanks(GetParam(), [](Communicator &communicator) {
+    Result<std::byte *> arena = communicator.makeArena(4096);
+    ASSERT_TRUE(arena.ok());
+    std::byte input[8] = {}, output[64];
+    Status status = communicator.allGather(kGatherLane, communicator.rank() == 1 ? input : *arena,
+                                           output, sizeof(input));
+    EXPECT_THAT(status.message(),
+                AnyOf(HasSubstr("all_gather of 8 bytes with its input in the arena"),
+                      HasSubstr("all_gather of 8 bytes with its input outside")));
+  });
+}
+
+TEST_P(Everywhere, ArenasOfDifferentSizes) {
+  onRanks(GetParam(), [](Communicator &communicator) {
+    Result<std::byte *> arena = communicator.makeArena(communicator.rank() == 1 ? 200 : 100);
+    ASSERT_FALSE(arena.ok());
+    EXPECT_THAT(arena.status().message(), HasSubstr("arenas differ: rank "));
+    EXPECT_THAT(arena.status().message(), HasSubstr("200"));
+    EXPECT_THAT(arena.status().message(), HasSubstr("100"));
+  });
+}
+
+std::set<std::string> sharedMemoryFiles() {
+  std::set<std::string> names;
+  for (const auto &entry : std::filesystem::directory_iterator("/dev/shm"))
+    names.insert(entry.path());
+  return names;
+}
+
+// A rank is killed at any moment, twenty times: the others end with a clear error every time, and
+// nothing is left behind.
+TEST(Stress, RankKilledInTheMiddle) {
+  Ranks ranks{"shm", 3};
+  std::set<std::string> filesBefore = sharedMemoryFiles();
+  for (unsigned round = 0; round < 20; ++round) {
+    Gate progress;
+    unsigned victim = round % ranks.size;
+    RankProcesses processes(ranks, [&](Communicator &communicator) {
+      constexpr size_t kCount = 50000;
+      Result<std::byte *> arena = communicator.makeArena(size_t(4) << 20);
+      ASSERT_TRUE(arena.ok() || arena.status().message().find("died") != std::string::npos)
+          << arena.status().message();
+      if (!arena.ok())
+        return;
+      auto *values = reinterpret_cast<float *>(*arena);
+      std::string first, second;
+      std::thread gathers([&] { first = gatherUntilError(communicator, kGatherLane, 300000); });
+      Status status;
+      while (status.ok()) {
+        status = communicator.reduceScatter(kReduceLane, values, values + ranks.size * kCount,
+                                            kCount, FSDP_F32, ReduceOp::Average);
+        if (communicator.rank() == victim)
+          progress.open();
+      }
+      gathers.join();
+      second = status.message();
+      for (const std::string &message : {first, second}) {
+        EXPECT_THAT(message, HasSubstr("rank " + std::to_string(victim) + " (pid "));
+        EXPECT_THAT(message, HasSubstr(") died"));
+      }
+    });
+    for (unsigned i = 0; i <= round * 3; ++i)
+      progress.pass();
+    kill(processes.pid(victim), SIGKILL);
+    EXPECT_TRUE(wasKilled(processes.wait(victim)));
+    for (unsigned rank = 0; rank < ranks.size; ++rank) {
+      if (rank != victim)
+        EXPECT_EQ(processes.wait(rank), 0) << "round " << round << ", rank " << rank;
+    }
+    EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
+  }
+  EXPECT_EQ(sharedMemoryFiles(), filesBefore);
+}
+
+} // namespace
