@@ -104,7 +104,8 @@ void WorkerStream::push(Item item) {
     ring[pushed % ring.size()] = item;
     ++pushed;
   }
-  added.notify_one();
+  if (!item.work.deferred)
+    added.notify_one();
 }
 
 Status WorkerStream::execute(const Item &item) {

@@ -34,6 +34,8 @@ struct Work {
   Status (*run)(void *context, uint32_t index) = nullptr;
   void *context = nullptr;
   uint32_t index = 0;
+  /// The enqueuing thread will soon wait for the work: do not wake anybody for it.
+  bool deferred = false;
 };
 
 class Stream {
@@ -43,8 +45,8 @@ public:
   virtual void enqueue(Work work) = 0;
   /// Records `event` after everything enqueued so far.
   virtual void record(Event &event) = 0;
-  /// What is enqueued from now on runs after `event`. On the compute stream of a CPU this blocks the
-  /// calling thread. Returns the error of the recorded stream, if it failed.
+  /// What is enqueued from now on runs after `event`. On the compute stream of a CPU this blocks
+  /// the calling thread. Returns the error of the recorded stream, if it failed.
   virtual Status wait(Event &event) = 0;
   /// Blocks until everything enqueued has run; the first error of the stream, if any.
   virtual Status synchronize() = 0;

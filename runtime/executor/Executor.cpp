@@ -15,6 +15,7 @@
 #include <c10/util/Half.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -33,6 +34,23 @@ struct Copy {
   std::byte *to;
   const std::byte *from;
   int64_t bytes;
+};
+
+/// A collective runs beside computation on a stream's worker. Waking the worker costs the compute
+/// thread more than it gains if it comes to wait at once; then it had better run the collective
+/// itself, at its wait.
+class WorkerChoice {
+public:
+  void noteStart() { started = Clock::now(); }
+  void noteWait() { shortestGap = std::min(shortestGap, Clock::now() - started); }
+  bool deferred() const { return shortestGap < kWorthWaking; }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Clock::duration kWorthWaking = std::chrono::microseconds(50);
+
+  Clock::time_point started;
+  Clock::duration shortestGap = Clock::duration::max(); // from start to wait, of all steps
 };
 
 class PlanExecutor final : public Executor {
@@ -90,6 +108,7 @@ private:
   // Last, so that workers end before what they use.
   std::unique_ptr<Event> computeEvent;
   std::vector<std::unique_ptr<Event>> events; // by handle
+  std::vector<WorkerChoice> choices;          // by handle
   std::unique_ptr<Stream> streams[FSDP_NUM_STREAMS];
 };
 } // namespace
@@ -189,6 +208,7 @@ Status PlanExecutor::prepare() {
   computeEvent = device.makeEvent();
   for (uint32_t i = 0; i < view.tables().num_handles; ++i)
     events.push_back(device.makeEvent());
+  choices.resize(events.size());
   if (!events.empty()) {
     streams[FSDP_GATHER] = device.makeStream("fsdp-gather");
     streams[FSDP_REDUCE] = device.makeStream("fsdp-reduce");
@@ -226,8 +246,9 @@ void PlanExecutor::start(const fsdp_entry &entry, uint32_t index) {
   streams[FSDP_COMPUTE]->record(*computeEvent);
   // The compute stream has no error of its own: a failed operator ends the step.
   (void)stream.wait(*computeEvent);
-  stream.enqueue({runCollective, this, index});
+  stream.enqueue({runCollective, this, index, choices[entry.handle].deferred()});
   stream.record(*events[entry.handle]);
+  choices[entry.handle].noteStart();
 }
 
 Status PlanExecutor::run(const Instruction &instruction) {
@@ -239,8 +260,11 @@ Status PlanExecutor::run(const Instruction &instruction) {
   case FSDP_REDUCE_SCATTER_START:
     start(view.entries()[instruction.entry], instruction.entry);
     return Status();
-  case FSDP_WAIT:
-    return streams[FSDP_COMPUTE]->wait(*events[view.entries()[instruction.entry].handle]);
+  case FSDP_WAIT: {
+    uint32_t handle = view.entries()[instruction.entry].handle;
+    choices[handle].noteWait();
+    return streams[FSDP_COMPUTE]->wait(*events[handle]);
+  }
   case FSDP_COPY: {
     Copy &copy = copies[instruction.index];
     if (copy.source.defined())

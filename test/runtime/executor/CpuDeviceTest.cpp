@@ -106,6 +106,30 @@ TEST(CpuDeviceTest, WaitOnComputeHelps) {
   EXPECT_GT(helped, 0u);
 }
 
+// Deferred work wakes nobody: it runs on the thread that waits for it or synchronizes.
+TEST(CpuDeviceTest, DeferredWorkIsTheWaitersOwn) {
+  CpuDevice device;
+  auto compute = device.makeComputeStream();
+  auto stream = device.makeStream("s");
+  auto event = device.makeEvent();
+  Log log;
+  Gate gate;
+  // Once it has run the gate and nothing else is queued, the worker sleeps.
+  stream->enqueue(gate.item());
+  gate.entered.wait();
+  gate.open.count_down();
+  EXPECT_TRUE(stream->synchronize().ok());
+  for (uint32_t i = 0; i < 10; ++i) {
+    Work work = log.item(i);
+    work.deferred = true;
+    stream->enqueue(work);
+    stream->record(*event);
+    ASSERT_TRUE((i % 2 ? compute->wait(*event) : stream->synchronize()).ok());
+    ASSERT_EQ(log.ran.size(), i + 1);
+    EXPECT_EQ(log.threads.back(), std::this_thread::get_id());
+  }
+}
+
 // A helper stops at the event: later work is the worker's.
 TEST(CpuDeviceTest, HelpEndsAtTheEvent) {
   CpuDevice device;
