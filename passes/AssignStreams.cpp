@@ -1,8 +1,7 @@
 //===- AssignStreams.cpp - Streams for gathers and reductions -------------===//
 
+#include "fsdp/Analysis/Step.h"
 #include "passes/Passes.h"
-
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_ASSIGNSTREAMS
@@ -15,6 +14,8 @@ using namespace fsdp;
 namespace {
 struct AssignStreamsPass : public fsdp::impl::AssignStreamsBase<AssignStreamsPass> {
   void runOnOperation() override {
+    if (failed(expectPhase(getOperation(), getArgument(), ModulePhase::Scheduled)))
+      return signalPassFailure();
     for (auto step : getOperation().getOps<func::FuncOp>())
       step.walk([](Operation *op) {
         if (auto gather = dyn_cast<AllGatherStartOp>(op))

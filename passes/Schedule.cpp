@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/GroupHooks.h"
+#include "fsdp/Config/ShardingConfig.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
 
@@ -209,10 +210,11 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
 private:
   std::optional<Prefetch> getOrder(ModuleOp module) {
     if (!prefetch.empty()) {
-      std::optional<Prefetch> chosen = symbolizePrefetch(prefetch);
-      if (!chosen)
-        module.emitError("prefetch is '") << prefetch << "', expected 'fsdp2' or 'none'";
-      return chosen;
+      llvm::Expected<Prefetch> chosen = parsePrefetch(prefetch);
+      if (chosen)
+        return *chosen;
+      module.emitError(llvm::toString(chosen.takeError()));
+      return std::nullopt;
     }
     auto chosen = module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName());
     return chosen ? chosen.getValue() : Prefetch::Fsdp2;

@@ -88,8 +88,13 @@ template <> struct MappingTraits<GroupRule> {
     io.mapOptional("modules", modules);
     io.mapOptional("together", together);
     io.mapOptional("reshard_after_forward", rule.reshardAfterForward);
-    if (modules.has_value() == together.has_value())
-      return io.setError("a group has either 'modules' or 'together'");
+    if (modules.has_value() == together.has_value()) {
+      // An unknown key, which is reported after this, may be a misspelt one.
+      constexpr StringRef known[] = {"modules", "together", "reshard_after_forward"};
+      if (llvm::all_of(io.keys(), [&](StringRef key) { return is_contained(known, key); }))
+        io.setError("a group has either 'modules' or 'together'");
+      return;
+    }
     rule.isTogether = together.has_value();
     rule.modules = rule.isTogether ? *together : *modules;
     if (rule.modules.empty())

@@ -1,0 +1,26 @@
+// RUN: fsdp-opt %s --fsdp-assign-streams --fsdp-verify-scheduled | FileCheck %s
+
+// Gathers go to the gather stream, reductions to the reduce stream.
+// CHECK: fsdp.all_gather.start @l fwd on gather
+// CHECK: fsdp.reduce_scatter.start @l({{.*}}) bwd on reduce
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %u0 = fsdp.all_gather.start @l fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %loss = aten.call "sum.default"(%w0, none) fwd in "l" : (!m) -> !s
+    %d0 = aten.call "mul.Tensor"(%w0, %loss) bwd in "l" : (!m, !s) -> !m
+    fsdp.release %u0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @l step %step lr %lr
+    return %loss : !s
+  }
+}

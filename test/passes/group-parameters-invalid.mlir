@@ -1,0 +1,132 @@
+// RUN: split-file %s %t
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/none.yaml 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/twice.yaml 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/outer.yaml 2>&1 | FileCheck %s --check-prefix=OUTER
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/tied.yaml 2>&1 | FileCheck %s --check-prefix=TIED
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/root.yaml 2>&1 | FileCheck %s --check-prefix=ROOT
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/unknown.yaml 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/both.yaml 2>&1 | FileCheck %s --check-prefix=BOTH
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/word.yaml 2>&1 | FileCheck %s --check-prefix=WORD
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/mesh.yaml 2>&1 | FileCheck %s --check-prefix=MESH
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/ranks.yaml 2>&1 | FileCheck %s --check-prefix=RANKS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/syntax.yaml 2>&1 | FileCheck %s --check-prefix=SYNTAX
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/betas.yaml 2>&1 | FileCheck %s --check-prefix=BETAS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/momentum.yaml 2>&1 | FileCheck %s --check-prefix=MOMENTUM
+// RUN: not fsdp-opt %t/bare.mlir --fsdp-group-parameters=config=%t/lacking.yaml 2>&1 | FileCheck %s --check-prefix=LACKING
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=4 2>&1 | FileCheck %s --check-prefix=MESHFLAG
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=dp=0 2>&1 | FileCheck %s --check-prefix=RANKSFLAG
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=layout=round 2>&1 | FileCheck %s --check-prefix=LAYOUT
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=reshard-after-forward=2 2>&1 | FileCheck %s --check-prefix=RESHARD
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=prefetch=all 2>&1 | FileCheck %s --check-prefix=PREFETCH
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters --fsdp-group-parameters 2>&1 | FileCheck %s --check-prefix=AGAIN
+
+// Words on the command line are checked as those of the file.
+// MESHFLAG: error: mesh is '4', expected AXIS=RANKS with at least one rank, as in dp=4
+// RANKSFLAG: error: mesh is 'dp=0', expected AXIS=RANKS with at least one rank, as in dp=4
+// LAYOUT: error: layout is 'round', expected flat or per-param
+// RESHARD: error: reshard_after_forward is '2', expected true, false or none
+// PREFETCH: error: prefetch is 'all', expected fsdp2 or none
+// AGAIN: error: the module has a mesh or groups already
+// AGAIN: note: declared here
+
+
+// A pattern that matches nothing is an error at its place in the file.
+// NONE: error: {{.*}}none.yaml:2:5: pattern 'blocks.*' matches no module of the model
+//--- none.yaml
+groups:
+  - modules: ["blocks.*"]
+
+# A module is given once.
+# TWICE: error: {{.*}}twice.yaml:3:5: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3
+//--- twice.yaml
+groups:
+  - modules: ["layers.*"]
+  - together: ["layers.1"]
+
+# Inner modules come before outer ones.
+# OUTER: error: {{.*}}outer.yaml:3:5: all parameters of 'layers.0' are in group 'layers' already; name inner modules before outer ones, as fully_shard is called bottom-up
+//--- outer.yaml
+groups:
+  - modules: ["layers"]
+  - modules: ["layers.0"]
+
+# A shared parameter is in one group with all modules that share it.
+# TIED: error: parameter 'emb.weight' of group 'emb' is shared with 'head.weight' of the root group; put all modules that share it into one group
+//--- tied.yaml
+groups:
+  - modules: ["emb"]
+
+# The root group needs no pattern.
+# ROOT: error: {{.*}}root.yaml:2:5: the root group is implied; its options stand under 'root'
+//--- root.yaml
+groups:
+  - modules: [""]
+
+# Keys that the format does not know are errors.
+# UNKNOWN: error: {{.*}}unknown.yaml:2:5: unknown key 'module'
+//--- unknown.yaml
+groups:
+  - module: ["layers.*"]
+
+# BOTH: error: {{.*}}both.yaml:2:5: a group has either 'modules' or 'together'
+//--- both.yaml
+groups:
+  - modules: ["layers.0"]
+    together: ["layers.1"]
+
+# WORD: error: {{.*}}word.yaml:1:24: reshard_after_forward is '4', expected true, false or none
+//--- word.yaml
+reshard_after_forward: 4
+
+# MESH: error: {{.*}}mesh.yaml:1:{{.*}}: mesh has 2 axes, expected one, as in {dp: 4}
+//--- mesh.yaml
+mesh: {dp: 2, tp: 2}
+
+# RANKS: error: {{.*}}ranks.yaml:1:{{.*}}: mesh axis 'dp' has 0 ranks, expected at least 1
+//--- ranks.yaml
+mesh: {dp: 0}
+
+# SYNTAX: error: {{.*}}syntax.yaml:{{.*}}: Unexpected token
+//--- syntax.yaml
+mesh: {dp: 2
+
+# BETAS: error: {{.*}}betas.yaml:1:{{.*}}: optimizer has 1 betas, expected 2
+//--- betas.yaml
+optimizer: {betas: [0.9]}
+
+# MOMENTUM: error: {{.*}}momentum.yaml:1:{{.*}}: adamw has no momentum
+//--- momentum.yaml
+optimizer: {name: adamw, momentum: 0.9}
+
+# LACKING: error: {{.*}}lacking.yaml:1:{{.*}}: the model's step has no optimizer whose values could be replaced
+//--- lacking.yaml
+optimizer: {lr: 0.1}
+
+//--- step.mlir
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @emb.weight : !m aliases ["head.weight"]
+  fsdp.param @layers.0.w : !m
+  fsdp.param @layers.1.w : !m
+  fsdp.optimizer adamw lr = 0.001 weight_decay = 0.01 betas = [0.9, 0.999] eps = 1.0e-8
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
+    return %loss : !s
+  }
+}
+
+//--- bare.mlir
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @emb.weight : !m aliases ["head.weight"]
+  fsdp.param @layers.0.w : !m
+  fsdp.param @layers.1.w : !m
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
+    return %loss : !s
+  }
+}

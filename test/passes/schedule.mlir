@@ -1,0 +1,189 @@
+// RUN: fsdp-opt %s --split-input-file --fsdp-schedule | FileCheck %s --check-prefixes=CHECK,FSDP2
+// RUN: fsdp-opt %s --split-input-file --fsdp-schedule=prefetch=none | FileCheck %s --check-prefixes=CHECK,NONE
+
+// FSDP2's implicit prefetch: when the backward of a group begins, the gather of the group before it
+// in forward order is issued, behind the group's own wait. Without prefetch a gather stays at its
+// wait. Each reduction's wait and update stand before the next reduction's start.
+// CHECK-LABEL: fsdp.model = "chain"
+// CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
+// CHECK: aten.call "sum.default"
+// FSDP2-NEXT: %[[U1:.+]] = fsdp.all_gather.start @b1 bwd
+// FSDP2-NEXT: fsdp.all_gather.wait %[[U1]]
+// FSDP2-NEXT: %[[U0:.+]] = fsdp.all_gather.start @b0 bwd
+// FSDP2-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "b1"
+// FSDP2-NEXT: fsdp.release %[[U1]] bwd
+// FSDP2-NEXT: %[[R1:.+]] = fsdp.reduce_scatter.start @b1
+// FSDP2-NEXT: fsdp.all_gather.wait %[[U0]]
+// NONE-NEXT: %[[U1:.+]] = fsdp.all_gather.start @b1 bwd
+// NONE-NEXT: fsdp.all_gather.wait %[[U1]]
+// NONE-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "b1"
+// NONE-NEXT: fsdp.release %[[U1]] bwd
+// NONE-NEXT: %[[R1:.+]] = fsdp.reduce_scatter.start @b1
+// NONE-NEXT: %[[U0:.+]] = fsdp.all_gather.start @b0 bwd
+// NONE-NEXT: fsdp.all_gather.wait %[[U0]]
+// CHECK-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "b0"
+// CHECK-NEXT: fsdp.release %[[U0]] bwd
+// CHECK-NEXT: fsdp.reduce_scatter.wait %[[R1]]
+// CHECK-NEXT: fsdp.update @b1
+// CHECK-NEXT: %[[R0:.+]] = fsdp.reduce_scatter.start @b0
+// CHECK-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "e"
+// CHECK-NEXT: fsdp.reduce_scatter.wait %[[R0]]
+// CHECK-NEXT: fsdp.update @b0
+// CHECK-NEXT: return
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "chain", fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @b0.w : !m
+  fsdp.param @b1.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @b0 [@b0.w] of ["b0"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @b1 [@b1.w] of ["b1"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %u0 = fsdp.all_gather.start @b0 fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %y0 = aten.call "mm.default"(%x, %w0) fwd in "b0" : (!m, !m) -> !m
+    fsdp.release %u0 fwd
+    %u1 = fsdp.all_gather.start @b1 fwd on compute
+    %w1 = fsdp.all_gather.wait %u1 : !m
+    %y1 = aten.call "mm.default"(%y0, %w1) fwd in "b1" : (!m, !m) -> !m
+    fsdp.release %u1 fwd
+    %loss = aten.call "sum.default"(%y1, none) fwd in "" : (!m) -> !s
+    %v1 = fsdp.all_gather.start @b1 bwd on compute
+    %z1 = fsdp.all_gather.wait %v1 : !m
+    %d1 = aten.call "mul.Tensor"(%z1, %y0) bwd in "b1" : (!m, !m) -> !m
+    fsdp.release %v1 bwd
+    %r1 = fsdp.reduce_scatter.start @b1(%d1) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r1
+    fsdp.update @b1 step %step lr %lr
+    %v0 = fsdp.all_gather.start @b0 bwd on compute
+    %z0 = fsdp.all_gather.wait %v0 : !m
+    %d0 = aten.call "mul.Tensor"(%z0, %d1) bwd in "b0" : (!m, !m) -> !m
+    fsdp.release %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @b0(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @b0 step %step lr %lr
+    %d = aten.call "mul.Tensor"(%d0, %x) bwd in "e" : (!m, !m) -> !m
+    return %loss : !s
+  }
+}
+
+// -----
+
+// A kept root prefetches the last block when the backward begins.
+// CHECK-LABEL: fsdp.model = "kept_root"
+// CHECK: aten.call "sum.default"
+// FSDP2-NEXT: %[[U:.+]] = fsdp.all_gather.start @l bwd
+// FSDP2-NEXT: aten.call "ones_like.default"
+// FSDP2-NEXT: fsdp.all_gather.wait %[[U]]
+// NONE-NEXT: aten.call "ones_like.default"
+// NONE-NEXT: %[[U:.+]] = fsdp.all_gather.start @l bwd
+// NONE-NEXT: fsdp.all_gather.wait %[[U]]
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "kept_root", fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @e.w : !m
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @root [@e.w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %u = fsdp.all_gather.start @root fwd on compute
+    %w = fsdp.all_gather.wait %u : !m
+    %x = aten.call "relu.default"(%w) fwd in "e" : (!m) -> !m
+    %u0 = fsdp.all_gather.start @l fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %y0 = aten.call "mm.default"(%x, %w0) fwd in "l" : (!m, !m) -> !m
+    fsdp.release %u0 fwd
+    %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!m) -> !s
+    %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %v0 = fsdp.all_gather.start @l bwd on compute
+    %z0 = fsdp.all_gather.wait %v0 : !m
+    %d0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
+    fsdp.release %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @l step %step lr %lr
+    fsdp.release %u bwd
+    %r = fsdp.reduce_scatter.start @root(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @root step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// Gathers that the forward keeps are not prefetched: nothing moves but the reductions' waits.
+// CHECK-LABEL: fsdp.model = "kept"
+// CHECK: fsdp.all_gather.start @l fwd
+// CHECK-NOT: fsdp.all_gather.start
+// CHECK: fsdp.reduce_scatter.start @l(
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %u0 = fsdp.all_gather.start @l fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %loss = aten.call "sum.default"(%w0, none) fwd in "l" : (!m) -> !s
+    %d0 = aten.call "mul.Tensor"(%w0, %loss) bwd in "l" : (!m, !s) -> !m
+    fsdp.release %u0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @l step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// The module's own choice is taken where the pass is told nothing.
+// CHECK-LABEL: fsdp.model = "no_prefetch"
+// CHECK: aten.call "ones_like.default"
+// CHECK-NEXT: fsdp.all_gather.start @l bwd
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "no_prefetch", fsdp.phase = #fsdp.module_phase<sharded>, fsdp.prefetch = #fsdp.prefetch<none>} {
+  fsdp.param @e.w : !m
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @root [@e.w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %u = fsdp.all_gather.start @root fwd on compute
+    %w = fsdp.all_gather.wait %u : !m
+    %u0 = fsdp.all_gather.start @l fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %y0 = aten.call "mm.default"(%w, %w0) fwd in "l" : (!m, !m) -> !m
+    fsdp.release %u0 fwd
+    %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!m) -> !s
+    %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %v0 = fsdp.all_gather.start @l bwd on compute
+    %z0 = fsdp.all_gather.wait %v0 : !m
+    %d0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
+    fsdp.release %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @l step %step lr %lr
+    fsdp.release %u bwd
+    %r = fsdp.reduce_scatter.start @root(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @root step %step lr %lr
+    return %loss : !s
+  }
+}
