@@ -32,9 +32,14 @@ began=$SECONDS
 
 stage() { printf '\n== %s\n' "$*"; }
 run() {
-  printf '$'
-  printf ' %q' "$@"
-  printf '\n'
+  local word shown='$'
+  for word in "$@"; do
+    case $word in
+      *[!A-Za-z0-9_./:=,+-]* | '') shown+=" '$word'" ;;
+      *) shown+=" $word" ;;
+    esac
+  done
+  printf '%s\n' "$shown"
   "$@"
 }
 
@@ -59,9 +64,9 @@ run "$out/train" --describe
 stage "Train 200 steps with two processes"
 rm -f "$out/log.jsonl"
 # The -- keeps torchrun from reading the binary's flags.
-run torchrun --standalone --no-python --nproc-per-node 2 -- "$out/train" \
+run env OMP_NUM_THREADS=1 torchrun --standalone --no-python --nproc-per-node 2 -- "$out/train" \
   --data "$out/text.bin" --data-dtype u8 --shuffle --init "$out/initial.safetensors" \
-  --lr-schedule cosine --warmup-steps 20 --steps 200 --log "$out/log.jsonl" --save "$out/trained.safetensors"
+  --lr-schedule cosine --warmup-steps 10 --steps 200 --log "$out/log.jsonl" --save "$out/trained.safetensors"
 
 stage "What happened"
 run python tools/demo/summary.py "$out/text.bin" "$out/log.jsonl" "$out/report.json" layers.1

@@ -89,9 +89,10 @@ class Decoder(nn.Module):
         )
         self.norm = RMSNorm(dim)
         self.head = nn.Linear(dim, vocab, bias=False)
-        for parameter in self.parameters():
+        for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=0.02)
+                std = 0.5 if name == "embedding.weight" else 0.7 * dim**-0.5
+                nn.init.normal_(parameter, std=std)
 
     def logits(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens)
