@@ -204,7 +204,7 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
   let description = [{
     Proves of a sharded module:
 
-    - S1: every parameter is in exactly one group, every group over the one mesh.
+    - S1: there is one mesh, and every parameter is in exactly one group.
     - S2: every gather has one wait and one release, in this order; no group is gathered while it
       is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its release.

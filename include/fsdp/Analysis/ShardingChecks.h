@@ -13,7 +13,7 @@
 
 namespace fsdp {
 
-/// S1: there is a mesh, every parameter is in exactly one group, every group over that mesh.
+/// S1: there is a mesh, and every parameter is in exactly one group.
 mlir::LogicalResult checkGroups(Step &step);
 
 /// S2 to S5, in one walk over the step: gathers, uses of parameters, reductions and updates.
