@@ -12,9 +12,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
+#include <utility>
 
 using namespace fsdp::rt;
 
@@ -272,7 +273,6 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironm
     GlooGroups groups;
     for (unsigned lane = 0; lane < kNumLanes; ++lane) {
       auto settings = c10d::ProcessGroupGloo::Options::create(options.connectTimeout);
-      settings->threads = 1; // one collective at a time
       settings->devices.push_back(address.empty()
                                       ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
                                       : c10d::ProcessGroupGloo::createDeviceForHostname(address));

@@ -3,10 +3,10 @@
 #include "comm/Reduction.h"
 #include "plan/DType.h"
 
-#include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <type_traits>
@@ -15,15 +15,34 @@ using namespace fsdp::rt;
 
 namespace {
 
-// `Wide` is the type in which one operation on T is computed, before it is rounded to T.
-template <typename T> struct Wide {
-  using type = T;
+/// How elements of T are computed with: as `Wide`, into which widen() converts exactly, and from
+/// which narrow() rounds.
+template <typename T> struct Element {
+  using Wide = T;
+  static T widen(T value) { return value; }
+  static T narrow(T value) { return value; }
 };
-template <> struct Wide<c10::BFloat16> {
-  using type = float;
+
+template <> struct Element<c10::Half> {
+  using Wide = float;
+  static float widen(c10::Half value) { return value; }
+  static c10::Half narrow(float value) { return value; }
 };
-template <> struct Wide<c10::Half> {
-  using type = float;
+
+// c10::BFloat16 is a struct whose conversions branch: loops over it do not run in vectors.
+enum class BFloat16 : uint16_t {};
+template <> struct Element<BFloat16> {
+  using Wide = float;
+  static float widen(BFloat16 value) {
+    return std::bit_cast<float>(static_cast<uint32_t>(value) << 16);
+  }
+  /// To the nearest, ties to even; as c10's.
+  static BFloat16 narrow(float value) {
+    uint32_t bits = std::bit_cast<uint32_t>(value);
+    uint32_t rounded = (bits + ((bits >> 16) & 1) + 0x7FFF) >> 16;
+    uint32_t ifNan = -static_cast<uint32_t>((bits & 0x7FFFFFFF) > 0x7F800000);
+    return static_cast<BFloat16>((rounded & ~ifNan) | (0x7FC0 & ifNan));
+  }
 };
 
 struct Sum {
@@ -32,26 +51,24 @@ struct Sum {
       // Through 64 bits without a sign: overflow wraps, as in torch.
       return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
     } else {
-      using W = typename Wide<T>::type;
-      return static_cast<T>(static_cast<W>(a) + static_cast<W>(b));
+      return Element<T>::narrow(Element<T>::widen(a) + Element<T>::widen(b));
     }
   }
 };
 
 struct Max {
   template <typename T> static T apply(T a, T b) {
-    using W = typename Wide<T>::type;
-    W wideA = static_cast<W>(a), wideB = static_cast<W>(b);
+    auto wideA = Element<T>::widen(a), wideB = Element<T>::widen(b);
     return (wideA > wideB || wideA != wideA) ? a : b;
   }
 };
 
 template <typename T> T divided(T a, unsigned divisor) {
-  using W = typename Wide<T>::type;
   if constexpr (std::is_integral_v<T>)
     return a;
   else
-    return static_cast<T>(static_cast<W>(a) / static_cast<W>(divisor));
+    return Element<T>::narrow(Element<T>::widen(a) /
+                              static_cast<typename Element<T>::Wide>(divisor));
 }
 
 // Partial results of a piece stay in the first-level cache.
@@ -131,7 +148,7 @@ template <typename Function> void withType(fsdp_dtype dtype, Function &&function
   case FSDP_F64:
     return function(double());
   case FSDP_BF16:
-    return function(c10::BFloat16());
+    return function(BFloat16());
   case FSDP_I16:
   case FSDP_BOOL:
     break;

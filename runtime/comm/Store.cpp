@@ -3,10 +3,22 @@
 #include "comm/Store.h"
 #include "comm/Exceptions.h"
 
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <cstdlib>
+
 using namespace fsdp::rt;
+
+/// c10d writes stack traces to stderr for what it also throws, and what becomes a Status here. They
+/// are there for those who ask with torch's own variable.
+static void quietTorchLog() {
+  if (std::getenv("TORCH_CPP_LOG_LEVEL"))
+    c10::initLogging();
+  else
+    FLAGS_caffe2_log_level = 3; // fatal errors only
+}
 
 struct Store::Implementation {
   c10::intrusive_ptr<c10d::Store> store;
@@ -21,13 +33,12 @@ c10d::Store &Store::native() { return *implementation->store; }
 
 Result<std::unique_ptr<Store>> Store::connect(const LaunchEnvironment &environment,
                                               std::chrono::milliseconds timeout) {
+  quietTorchLog();
   c10d::TCPStoreOptions options;
   options.port = environment.masterPort;
   options.isServer = !environment.agentStore && environment.rank == 0;
   options.waitWorkers = false;
   options.timeout = timeout;
-  // The other server asks the name service who each client is, and may wait seconds for an answer.
-  options.useLibUV = false;
   try {
     auto server = c10::make_intrusive<c10d::TCPStore>(environment.masterAddress, options);
     auto implementation = std::make_unique<Implementation>();

@@ -109,13 +109,15 @@ TEST_P(Processes, StalledPeer) {
           EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
           EXPECT_THAT(status.message(), HasSubstr("did not take part within 300 ms"));
         }
-        if (communicator.rank() == 1)
+        if (communicator.rank() == 1) {
           EXPECT_THAT(status.message(), HasSubstr("aborted by rank"));
+        }
       },
       options);
   for (unsigned rank = 0; rank < ranks.size; ++rank) {
-    if (rank != 1)
+    if (rank != 1) {
       EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+    }
   }
   gate.open();
   EXPECT_EQ(processes.wait(1), 0);
@@ -296,8 +298,9 @@ TEST(Stress, RankKilledInTheMiddle) {
     kill(processes.pid(victim), SIGKILL);
     EXPECT_TRUE(wasKilled(processes.wait(victim)));
     for (unsigned rank = 0; rank < ranks.size; ++rank) {
-      if (rank != victim)
+      if (rank != victim) {
         EXPECT_EQ(processes.wait(rank), 0) << "round " << round << ", rank " << rank;
+      }
     }
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
   }

@@ -28,7 +28,6 @@ c10::intrusive_ptr<c10d::TCPStore> fsdp::rt::serveStore(uint16_t &port) {
   options.port = 0;
   options.isServer = true;
   options.waitWorkers = false;
-  options.useLibUV = false; // as the project's own; see Store.cpp
   auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
   port = store->getPort();
   return store;
