@@ -189,6 +189,23 @@ void ConstantOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 }
 
 //===----------------------------------------------------------------------===//
+// StridesAttr
+//===----------------------------------------------------------------------===//
+
+LogicalResult StridesAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
+                                          function_ref<InFlightDiagnostic()> emitError) const {
+  if (getStrides().size() != shape.size())
+    return emitError() << "a tensor of " << shape.size() << " dimensions has "
+                       << getStrides().size() << " strides";
+  for (int64_t stride : getStrides())
+    if (stride < 0)
+      return emitError() << "a stride is " << stride << ", expected at least 0";
+  if (getOffset() < 0)
+    return emitError() << "the offset is " << getOffset() << ", expected at least 0";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Dialect
 //===----------------------------------------------------------------------===//
 

@@ -195,7 +195,8 @@ LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
     expected = buffer.getType();
   else
     return emitOpError("reads ") << getSourceAttr() << ", which is no parameter and no buffer";
-  return checkType(*this, getResult().getType(), expected, "", getSourceAttr(), source);
+  return checkType(*this, getResult().getType(), expected,
+                   isa<ParamOp>(source) ? "parameter" : "buffer", getSourceAttr(), source);
 }
 
 void ReadOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), getSource()); }

@@ -6,6 +6,7 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
+include "mlir/IR/TensorEncoding.td"
 
 def Aten_Dialect : Dialect {
   let name = "aten";
@@ -39,7 +40,8 @@ def Aten_MemoryFormat : I32Enum<"MemoryFormat", "memory format, as c10 numbers i
   let cppNamespace = "::fsdp::aten";
 }
 
-class Aten_Attr<string name, string attrMnemonic> : AttrDef<Aten_Dialect, name> {
+class Aten_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Aten_Dialect, name, traits> {
   let mnemonic = attrMnemonic;
 }
 
@@ -47,10 +49,12 @@ def Aten_OperandAttr : Aten_Attr<"Operand", "operand"> {
   let summary = "Marks the place of an SSA operand among the arguments of a call";
 }
 
-def Aten_StridesAttr : Aten_Attr<"Strides", "strides"> {
+def Aten_StridesAttr : Aten_Attr<"Strides", "strides", [
+    DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "The encoding of a tensor type that is not contiguous at offset 0 of its storage";
   let description = [{
-    Strides and offset are elements; the offset counts from the beginning of the storage.
+    Strides and offset are elements, at least 0; the offset counts from the beginning of the
+    storage.
 
     ```mlir
     tensor<8x4xf32, #aten.strides<[1, 8]>>

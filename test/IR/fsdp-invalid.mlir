@@ -1,0 +1,196 @@
+// RUN: fsdp-opt %s --split-input-file --verify-diagnostics
+
+// Parameters are floating-point numbers.
+// expected-error@below {{parameter @w has element type 'i64', expected a floating-point type}}
+fsdp.param @w : tensor<4xi64>
+
+// -----
+
+// Each optimizer has its own values.
+// expected-error@below {{'sgd' needs 'momentum'}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0
+
+// -----
+
+// expected-error@below {{'adamw' has no 'momentum'}}
+fsdp.optimizer adamw lr = 0.1 weight_decay = 0.0 momentum = 0.9 betas = [0.9, 0.999] eps = 1.0e-8
+
+// -----
+
+// expected-error@below {{has 1 betas, expected 2}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9] eps = 1.0e-8
+
+// -----
+
+// A mesh has ranks on every axis.
+// expected-error@below {{axis 'dp' has size 0, expected at least 1}}
+fsdp.mesh @mesh <dp = 0>
+
+// -----
+
+// Axes are told apart by their names.
+// expected-error@below {{has two axes 'dp'}}
+fsdp.mesh @mesh <dp = 2, dp = 2>
+
+// -----
+
+// A group's parameters are declared.
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{names parameter @w, which is not declared}}
+fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+
+// -----
+
+// A group holds parameters, not buffers.
+fsdp.mesh @mesh <dp = 2>
+// expected-note@below {{declared here as fsdp.buffer}}
+fsdp.buffer @b : tensor<4xf32>
+// expected-error@below {{names parameter @b, which is no parameter}}
+fsdp.group @l [@b] of ["l"] over @mesh "dp" flat reshard_after_forward true
+
+// -----
+
+// A group's mesh has its axis.
+// expected-note@below {{declared here}}
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{is sharded over axis 'tp', which mesh @mesh lacks}}
+fsdp.group @l [] of ["l"] over @mesh "tp" flat reshard_after_forward true
+
+// -----
+
+// A group has one dtype.
+fsdp.mesh @mesh <dp = 2>
+fsdp.param @a : tensor<4xf32>
+// expected-note@below {{declared here}}
+fsdp.param @b : tensor<4xbf16>
+// expected-error@below {{holds parameter @b of 'bf16' beside @a of 'f32'; a group has one dtype}}
+fsdp.group @l [@a, @b] of ["l"] over @mesh "dp" flat reshard_after_forward true
+
+// -----
+
+// What is read has the type of its declaration.
+// expected-note@below {{declared here}}
+fsdp.param @w : tensor<4xf32>
+func.func @step() {
+  // expected-error@below {{has type 'tensor<5xf32>' for parameter @w, expected 'tensor<4xf32>'}}
+  %w = fsdp.read @w : tensor<5xf32>
+  return
+}
+
+// -----
+
+// Groups are not read.
+fsdp.mesh @mesh <dp = 2>
+fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true
+func.func @step() {
+  // expected-error@below {{reads @l, which is no parameter and no buffer}}
+  %w = fsdp.read @l : tensor<5xf32>
+  return
+}
+
+// -----
+
+// A gradient has its parameter's shape.
+// expected-note@below {{declared here}}
+fsdp.param @w : tensor<4xf32>
+func.func @step(%g: tensor<5xf32>) {
+  // expected-error@below {{has type 'tensor<5xf32>' for the gradient of parameter @w, expected 'tensor<4xf32>'}}
+  fsdp.grad @w, %g : tensor<5xf32>
+  return
+}
+
+// -----
+
+// A buffer keeps its shape.
+// expected-note@below {{declared here}}
+fsdp.buffer @b : tensor<4xf32>
+func.func @step(%v: tensor<5xf32>) {
+  // expected-error@below {{has type 'tensor<5xf32>' for buffer @b, expected 'tensor<4xf32>'}}
+  fsdp.write @b, %v : tensor<5xf32>
+  return
+}
+
+// -----
+
+// Parameters and groups are updated, buffers are not.
+fsdp.buffer @b : tensor<4xf32>
+func.func @step(%step: i64, %lr: f64) {
+  // expected-error@below {{updates @b, which is no parameter and no group}}
+  fsdp.update @b step %step lr %lr
+  return
+}
+
+// -----
+
+// A gather names a group.
+func.func @step() {
+  // expected-error@below {{names group @l, which is not declared}}
+  %u = fsdp.all_gather.start @l fwd on gather
+  return
+}
+
+// -----
+
+// A gather's wait yields one value per parameter.
+fsdp.mesh @mesh <dp = 2>
+fsdp.param @a : tensor<4xf32>
+// expected-note@below {{declared here}}
+fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
+func.func @step() {
+  %u = fsdp.all_gather.start @l fwd on gather
+  // expected-error@below {{has 2 values for group @l, expected 1}}
+  %w:2 = fsdp.all_gather.wait %u : tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+// Each of the parameter's type.
+fsdp.mesh @mesh <dp = 2>
+// expected-note@below {{declared here}}
+fsdp.param @a : tensor<4xf32>
+fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
+func.func @step() {
+  %u = fsdp.all_gather.start @l fwd on gather
+  // expected-error@below {{has type 'tensor<3xf32>' for parameter @a, expected 'tensor<4xf32>'}}
+  %w = fsdp.all_gather.wait %u : tensor<3xf32>
+  return
+}
+
+// -----
+
+// A gather's wait takes a gather's handle.
+fsdp.mesh @mesh <dp = 2>
+fsdp.param @a : tensor<4xf32>
+fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
+func.func @step(%g: tensor<4xf32>) {
+  // expected-note@below {{but it comes from fsdp.reduce_scatter.start}}
+  %r = fsdp.reduce_scatter.start @l(%g) bwd on reduce : tensor<4xf32>
+  // expected-error@below {{takes the handle of a fsdp.all_gather.start}}
+  %w = fsdp.all_gather.wait %r : tensor<4xf32>
+  return
+}
+
+// -----
+
+// A reduction takes one gradient per parameter.
+fsdp.mesh @mesh <dp = 2>
+fsdp.param @a : tensor<4xf32>
+// expected-note@below {{declared here}}
+fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
+func.func @step(%g: tensor<4xf32>) {
+  // expected-error@below {{has 2 values for group @l, expected 1}}
+  %r = fsdp.reduce_scatter.start @l(%g, %g) bwd on reduce : tensor<4xf32>, tensor<4xf32>
+  return
+}
+
+// -----
+
+// Attributes of the dialect belong to the module.
+// expected-error@below {{attribute 'fsdp.prefetch' must be a #fsdp.prefetch on the module}}
+module attributes {fsdp.prefetch = "none"} {}
+
+// -----
+
+// expected-error@below {{unknown attribute 'fsdp.fase'}}
+module attributes {fsdp.fase = 1} {}
