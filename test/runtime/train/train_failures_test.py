@@ -1,0 +1,152 @@
+"""Errors are one line on rank 0 and exit code 1 everywhere; signals stop all ranks together.
+
+Usage: train_failures_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+import unittest
+
+import torch
+
+from tiny_run import LIMIT_S, TinyRunTest, free_port, safetensors_io
+
+
+class TrainFailuresTest(TinyRunTest):
+    def test_wrong_number_of_ranks(self):
+        result = self.finish(self.start([self.binary(2), "--ranks", "3"] + self.flags()))
+        self.assert_one_error(result, "--ranks 3", "2 ranks")
+        self.assert_one_error(self.finish(self.start([self.binary(2)] + self.flags())), "2 ranks")
+        common = dict(WORLD_SIZE="3", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        results = [
+            self.finish(self.start([self.binary(2)] + self.flags(), RANK=str(rank), **common))
+            for rank in range(3)
+        ]
+        self.assert_one_error(results[0], "3 processes", "2 ranks")
+        self.assert_silent_failure(results[1])
+        self.assert_silent_failure(results[2])
+
+    def test_wrong_flag_is_said_once(self):
+        ranks = self.start_ranks(2, lambda rank: self.flags(steps=0))
+        self.assert_one_error(self.finish(ranks[0]), "--steps 0")
+        self.assert_silent_failure(self.finish(ranks[1]))
+
+    def test_a_bad_file_on_one_rank_ends_all(self):
+        bad = {
+            "init": (self.path("none.safetensors"), "none.safetensors"),
+            "data": (self.path("init.safetensors"), "no tensor 'x'"),
+        }
+        for flag, (file, words) in bad.items():
+            for communicator in ("shm", "gloo"):
+                for guilty in (0, 1):
+                    with self.subTest(flag=flag, communicator=communicator, guilty=guilty):
+                        good = self.flags(communicator=communicator)
+                        wrong = self.flags(communicator=communicator, **{flag: file})
+                        ranks = self.start_ranks(2, lambda rank: wrong if rank == guilty else good)
+                        expected = ["[rank 1]", words] if guilty else [words]
+                        self.assert_one_error(self.finish(ranks[0]), *expected)
+                        self.assert_silent_failure(self.finish(ranks[1]))
+
+    def test_errors_of_threads_are_said_once(self):
+        short = {"x": torch.zeros(7, 5), "t": torch.zeros(7, 3)}
+        safetensors_io.save(self.path("short.safetensors"), short)
+        result = self.run_alone(2, data=self.path("short.safetensors"))
+        self.assert_one_error(result, "has 7 samples", "needs 8")
+        result = self.run_alone(2, steps=3, warmup_steps=3)
+        self.assert_one_error(result, "--warmup-steps 3", "3 steps")
+
+    def test_outputs_are_checked_before_training(self):
+        for flag in ("save", "log"):
+            with self.subTest(flag=flag):
+                file = self.path("none/file.safetensors")
+                code, out, err = self.run_alone(2, **{flag: file})
+                self.assert_one_error((code, out, err), f"--{flag} {file}")
+                self.assertNotIn("step", out)
+
+    def test_a_full_disk_ends_all_ranks(self):
+        ranks = self.start_ranks(2, lambda rank: self.flags(log="/dev/full"))
+        self.assert_one_error(self.finish(ranks[0]), "--log /dev/full")
+        self.assert_silent_failure(self.finish(ranks[1]))
+
+    # Peers and signals --------------------------------------------------------------------------
+
+    def start_endless(self, ranks, as_threads=False, **flags):
+        """Starts a long run and returns once its log shows a step: (processes, log reader)."""
+        fifo = self.path("fifo")
+        if not os.path.exists(fifo):
+            os.mkfifo(fifo)
+        flags = self.flags(steps=10**9, log=fifo, **flags)
+        if as_threads:
+            processes = [self.start([self.binary(ranks), "--ranks", str(ranks)] + flags)]
+        else:
+            processes = self.start_ranks(ranks, lambda rank: flags)
+        # Non-blocking, so that a binary that fails before it opens its log hangs no test.
+        reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        self.assertTrue(select.select([reader], [], [], LIMIT_S)[0], "no step within the limit")
+        os.set_blocking(reader, True)
+        return processes, reader
+
+    def drain(self, reader):
+        """Reads the rest of the log, so that its writer is never blocked; its last lines."""
+        tail = b""
+        while chunk := os.read(reader, 65536):
+            tail = (tail + chunk)[-4096:]
+        return tail.splitlines()
+
+    def test_interrupt_stops_all_ranks_at_the_same_step(self):
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            for as_threads in (False, True):
+                with self.subTest(signum=signum, as_threads=as_threads):
+                    saved = self.path("saved.safetensors")
+                    processes, reader = self.start_endless(2, as_threads, save=saved)
+                    processes[-1].send_signal(signum)  # the last rank alone
+                    last = json.loads(self.drain(reader)[-1])
+                    outputs = [self.succeed(process) for process in processes]
+                    self.assertIn("stopped by a signal after", outputs[0])
+                    self.assertIn("weights saved", outputs[0])
+                    # The buffer counts the steps that were run.
+                    self.assertEqual(safetensors_io.load(saved)["count"].item(), last["step"])
+                    os.remove(saved)
+
+    def wait_until_handled(self, process, signum):
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            with open(f"/proc/{process.pid}/status") as file:
+                fields = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+            pending = int(fields["SigPnd"], 16) | int(fields["ShdPnd"], 16)
+            if not pending & 1 << (signum - 1):
+                return
+        self.fail("the signal stays pending")
+
+    def test_second_interrupt_kills(self):
+        processes, _ = self.start_endless(2, timeout=LIMIT_S)
+        processes[1].send_signal(signal.SIGSTOP)  # now rank 0 cannot finish its step
+        for _ in range(2):
+            processes[0].send_signal(signal.SIGINT)
+            self.wait_until_handled(processes[0], signal.SIGINT)
+        code, _, _ = self.finish(processes[0])
+        self.assertEqual(code, -signal.SIGINT)
+
+    def test_a_killed_peer_ends_the_others(self):
+        for communicator in ("shm", "gloo"):
+            for victim in (0, 1):
+                with self.subTest(communicator=communicator, victim=victim):
+                    processes, reader = self.start_endless(2, communicator=communicator, timeout=20)
+                    processes[victim].kill()
+                    self.drain(reader)
+                    self.assert_one_error(self.finish(processes[1 - victim]))
+
+    def test_a_stalled_peer_ends_the_others_after_the_timeout(self):
+        processes, reader = self.start_endless(2, timeout=1)
+        processes[1].send_signal(signal.SIGSTOP)
+        self.drain(reader)
+        self.assert_one_error(self.finish(processes[0]))
+
+
+if __name__ == "__main__":
+    unittest.main()
