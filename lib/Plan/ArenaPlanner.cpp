@@ -1,14 +1,17 @@
 //===- ArenaPlanner.cpp - Place buffers with live ranges in one arena -----===//
 //
-// Two heuristics, several orders; the smallest arena wins, and is then improved while that pays:
+// Three heuristics, several orders; the smallest arena wins, and is then improved while that pays:
 //
 // * First fit: each item takes the lowest hole that is free during its whole life. It looks at
 // every
 //   buffer placed before, so it is quadratic and runs while its number of steps stays in a budget.
 // * Skyline: each item lies on top of whatever was placed before it during its life, a range
 // maximum
-//   over the program: O(n log n). Longest life first makes this tight for a training step, where
-//   what is saved for backward nests like a stack and short-lived buffers lie on top.
+//   over the program: O(n log n). Longest life first makes this tight for what is saved for
+//   backward, which nests like a stack.
+// * Layers: a skyline of the long-lived items, and first fit of the others above it, which looks
+// only
+//   at buffers near in time: linear in the number of buffers.
 //
 // Improvement ("squeaky wheel"): the items that reach beyond the lower bound are placed earlier in
 // the next attempt of first fit, the more often the more so.
@@ -19,7 +22,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
 #include <numeric>
 #include <unordered_map>
 
@@ -53,10 +55,10 @@ struct Problem {
   }
 };
 
-/// The steps that first fit may take over all its attempts: about 0.2 s.
-constexpr int64_t kFirstFitBudget = 200'000'000;
+/// The steps that first fit may take over all its attempts: about 0.1 s.
+constexpr int64_t kFirstFitBudget = 100'000'000;
 /// Attempts in a row that do not improve the best plan, after which to leave it at that.
-constexpr int kPatience = 400;
+constexpr int kPatience = 200;
 
 } // namespace
 
@@ -103,80 +105,10 @@ static Problem makeProblem(std::span<const BufferRange> buffers) {
 }
 
 //===----------------------------------------------------------------------===//
-// First fit
+// Skyline
 //===----------------------------------------------------------------------===//
 
 namespace {
-
-class FirstFit {
-public:
-  FirstFit(const Problem &problem, int64_t &budget) : problem(problem), budget(budget) {}
-
-  /// Places the items in this order. False if the budget is used up.
-  bool run(std::span<const size_t> order, std::vector<int64_t> &bases) {
-    placed.clear();
-    for (size_t index : order) {
-      const Item &item = problem.items[index];
-      int64_t base = item.numParts == 1 ? placeOne(problem.partsOf(item).front())
-                                        : placeBundle(problem.partsOf(item));
-      if (budget < 0)
-        return false;
-      bases[index] = base;
-      for (const Part &part : problem.partsOf(item)) {
-        Placed block{base + part.begin, base + part.begin + part.size, part.first, part.last};
-        placed.insert(std::ranges::upper_bound(placed, block.begin, {}, &Placed::begin), block);
-      }
-    }
-    return true;
-  }
-
-private:
-  struct Placed {
-    int64_t begin, end;  // bytes
-    int64_t first, last; // positions
-  };
-
-  int64_t placeOne(const Part &part) {
-    int64_t base = 0;
-    size_t seen = 0;
-    for (const Placed &other : placed) {
-      ++seen;
-      if (other.first > part.last || other.last < part.first)
-        continue;
-      if (other.begin - base >= part.size)
-        break;
-      base = std::max(base, other.end);
-    }
-    budget -= static_cast<int64_t>(seen);
-    return base;
-  }
-
-  int64_t placeBundle(std::span<const Part> parts) {
-    // Bases b with low < b < high collide.
-    std::vector<std::pair<int64_t, int64_t>> forbidden;
-    for (const Part &part : parts)
-      for (const Placed &other : placed)
-        if (other.first <= part.last && part.first <= other.last)
-          forbidden.emplace_back(other.begin - part.begin - part.size, other.end - part.begin);
-    budget -= static_cast<int64_t>(parts.size() * placed.size());
-    std::ranges::sort(forbidden);
-    int64_t base = 0;
-    for (auto [low, high] : forbidden) {
-      if (low >= base)
-        break;
-      base = std::max(base, high);
-    }
-    return base;
-  }
-
-  const Problem &problem;
-  int64_t &budget;
-  std::vector<Placed> placed; // by begin
-};
-
-//===----------------------------------------------------------------------===//
-// Skyline
-//===----------------------------------------------------------------------===//
 
 /// The height of what is placed at each position, as a segment tree.
 class Skyline {
@@ -228,18 +160,127 @@ private:
 
 } // namespace
 
-static void runSkyline(const Problem &problem, std::span<const size_t> order,
-                       std::vector<int64_t> &bases) {
+/// The lowest base of an item that lies above the skyline with all its parts.
+static int64_t getBaseAbove(const Skyline &skyline, std::span<const Part> parts) {
+  int64_t base = 0;
+  for (const Part &part : parts)
+    base = std::max(base, skyline.heightOver(part.first, part.last) - part.begin);
+  return base;
+}
+
+/// Stacks the items in this order.
+static Skyline stack(const Problem &problem, std::span<const size_t> order,
+                     std::vector<int64_t> &bases) {
   Skyline skyline(problem.numPositions);
   for (size_t index : order) {
-    const Item &item = problem.items[index];
-    int64_t base = 0;
-    for (const Part &part : problem.partsOf(item))
-      base = std::max(base, skyline.heightOver(part.first, part.last) - part.begin);
-    bases[index] = base;
-    for (const Part &part : problem.partsOf(item))
+    std::span<const Part> parts = problem.partsOf(problem.items[index]);
+    int64_t base = bases[index] = getBaseAbove(skyline, parts);
+    for (const Part &part : parts)
       skyline.raise(part.first, part.last, base + part.begin + part.size);
   }
+  return skyline;
+}
+
+//===----------------------------------------------------------------------===//
+// First fit
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class FirstFit {
+public:
+  /// Places items above `floor`. An item looks only at the blocks of `blockPositions` positions
+  /// that it is live in.
+  FirstFit(const Problem &problem, const Skyline &floor, int64_t blockPositions, int64_t &budget)
+      : problem(problem), floor(floor), blockPositions(blockPositions), budget(budget),
+        blocks((problem.numPositions + blockPositions - 1) / blockPositions) {}
+
+  /// Places the items in this order. False if the budget is used up.
+  bool run(std::span<const size_t> order, std::vector<int64_t> &bases);
+
+private:
+  struct Placed {
+    int64_t begin, end;  // bytes
+    int64_t first, last; // positions
+  };
+  using Block = std::vector<Placed>; // by begin
+
+  std::span<Block> blocksOf(const Part &part) {
+    int64_t first = part.first / blockPositions, last = part.last / blockPositions;
+    return std::span(blocks).subspan(first, last - first + 1);
+  }
+  int64_t place(const Part &part, int64_t base);
+  int64_t placeBundle(std::span<const Part> parts, int64_t base);
+
+  const Problem &problem;
+  const Skyline &floor;
+  int64_t blockPositions;
+  int64_t &budget;
+  std::vector<Block> blocks;
+  Block scratch;
+  std::vector<std::pair<int64_t, int64_t>> forbidden;
+};
+
+} // namespace
+
+bool FirstFit::run(std::span<const size_t> order, std::vector<int64_t> &bases) {
+  for (size_t index : order) {
+    std::span<const Part> parts = problem.partsOf(problem.items[index]);
+    int64_t base = getBaseAbove(floor, parts);
+    base = parts.size() == 1 ? place(parts.front(), base) : placeBundle(parts, base);
+    if (budget < 0)
+      return false;
+    bases[index] = base;
+    for (const Part &part : parts) {
+      Placed placed{base + part.begin, base + part.begin + part.size, part.first, part.last};
+      for (Block &block : blocksOf(part))
+        block.insert(std::ranges::upper_bound(block, placed.begin, {}, &Placed::begin), placed);
+    }
+  }
+  return true;
+}
+
+int64_t FirstFit::place(const Part &part, int64_t base) {
+  std::span<Block> near = blocksOf(part);
+  const Block *candidates = &near.front();
+  if (near.size() > 1) {
+    scratch.clear();
+    for (const Block &block : near)
+      scratch.insert(scratch.end(), block.begin(), block.end());
+    std::ranges::sort(scratch, {}, &Placed::begin);
+    candidates = &scratch;
+    budget -= static_cast<int64_t>(4 * scratch.size());
+  }
+  int64_t seen = 0;
+  for (const Placed &other : *candidates) {
+    ++seen;
+    if (other.first > part.last || other.last < part.first)
+      continue;
+    if (other.begin - base >= part.size)
+      break;
+    base = std::max(base, other.end);
+  }
+  budget -= seen;
+  return base;
+}
+
+int64_t FirstFit::placeBundle(std::span<const Part> parts, int64_t base) {
+  // Bases between low and high collide.
+  forbidden.clear();
+  for (const Part &part : parts)
+    for (const Block &block : blocksOf(part)) {
+      budget -= static_cast<int64_t>(block.size());
+      for (const Placed &other : block)
+        if (other.first <= part.last && part.first <= other.last)
+          forbidden.emplace_back(other.begin - part.begin - part.size, other.end - part.begin);
+    }
+  std::ranges::sort(forbidden);
+  for (auto [low, high] : forbidden) {
+    if (low >= base)
+      break;
+    base = std::max(base, high);
+  }
+  return base;
 }
 
 //===----------------------------------------------------------------------===//
@@ -251,7 +292,7 @@ namespace {
 class Search {
 public:
   explicit Search(const Problem &problem)
-      : problem(problem), firstFit(problem, budget), bases(problem.items.size()),
+      : problem(problem), ground(problem.numPositions), bases(problem.items.size()),
         best(problem.items.size()) {}
 
   std::vector<int64_t> run();
@@ -264,23 +305,29 @@ private:
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return key(a) > key(b); });
     return order;
   }
-  bool isOptimal() const { return bestBytes <= problem.peakLiveBytes; }
+  /// Within a thousandth of the lower bound nothing is worth more time.
+  bool isTight() const { return bestBytes - problem.peakLiveBytes <= problem.peakLiveBytes / 1000; }
   /// Takes `bases` if it is the best so far.
   bool keepIfBetter();
-  void trySkyline(std::span<const size_t> order) {
-    if (isOptimal())
-      return;
-    runSkyline(problem, order, bases);
-    keepIfBetter();
+  int64_t getLife(size_t item) const {
+    return problem.items[item].last - problem.items[item].first + 1;
   }
+  bool runFirstFit(std::span<const size_t> order) {
+    return FirstFit(problem, ground, problem.numPositions, budget).run(order, bases);
+  }
+  void trySkyline(std::span<const size_t> order);
+  /// Items that live longer than `longestLife` are stacked by life, the others fitted in this
+  /// order.
+  void tryLayers(std::span<const size_t> byLife, std::span<const size_t> order,
+                 int64_t longestLife);
   bool tryFirstFit(std::span<const size_t> order) {
-    return !isOptimal() && firstFit.run(order, bases) && keepIfBetter();
+    return !isTight() && runFirstFit(order) && keepIfBetter();
   }
   void improve(std::vector<size_t> order);
 
   const Problem &problem;
   int64_t budget = kFirstFitBudget;
-  FirstFit firstFit;
+  const Skyline ground;             // nothing placed yet
   std::vector<int64_t> bases, best; // by item
   int64_t bestBytes = INT64_MAX;
 };
@@ -302,8 +349,8 @@ void Search::improve(std::vector<size_t> order) {
   std::vector<int64_t> rank(order.size()); // by item: larger is placed earlier
   for (size_t i = 0; i < order.size(); ++i)
     rank[order[i]] = static_cast<int64_t>(order.size() - i);
-  for (int idle = 0; idle < kPatience && !isOptimal() && budget > 0; ++idle) {
-    if (!firstFit.run(order, bases))
+  for (int idle = 0; idle < kPatience && !isTight() && budget > 0; ++idle) {
+    if (!runFirstFit(order))
       return;
     if (keepIfBetter())
       idle = 0;
@@ -316,15 +363,39 @@ void Search::improve(std::vector<size_t> order) {
   }
 }
 
+void Search::trySkyline(std::span<const size_t> order) {
+  if (isTight())
+    return;
+  stack(problem, order, bases);
+  keepIfBetter();
+}
+
+void Search::tryLayers(std::span<const size_t> byLife, std::span<const size_t> order,
+                       int64_t longestLife) {
+  if (isTight() || longestLife >= problem.numPositions)
+    return;
+  auto firstShort =
+      std::ranges::find_if(byLife, [&](size_t i) { return getLife(i) <= longestLife; });
+  Skyline floor = stack(problem, std::span(byLife.begin(), firstShort), bases);
+  std::vector<size_t> shortLived;
+  std::ranges::copy_if(order, std::back_inserter(shortLived),
+                       [&](size_t i) { return getLife(i) <= longestLife; });
+  // Near in time, first fit takes few steps, so that it need not be counted.
+  int64_t unlimited = INT64_MAX;
+  if (FirstFit(problem, floor, longestLife, unlimited).run(shortLived, bases))
+    keepIfBetter();
+}
+
 std::vector<int64_t> Search::run() {
-  auto life = [&](size_t i) { return problem.items[i].last - problem.items[i].first; };
   std::vector<size_t> byLife =
-      sortBy([&](size_t i) { return std::tuple(life(i), problem.items[i].size); });
+      sortBy([&](size_t i) { return std::tuple(getLife(i), problem.items[i].size); });
   std::vector<size_t> byArea = sortBy([&](size_t i) { return problem.items[i].area; });
   std::vector<size_t> bySize =
-      sortBy([&](size_t i) { return std::tuple(problem.items[i].size, life(i)); });
+      sortBy([&](size_t i) { return std::tuple(problem.items[i].size, getLife(i)); });
   trySkyline(byLife);
-  trySkyline(byArea);
+  for (int64_t longestLife : {512, 2048})
+    for (std::vector<size_t> *order : {&bySize, &byArea})
+      tryLayers(byLife, *order, longestLife);
   std::vector<size_t> *start = &bySize;
   for (std::vector<size_t> *order : {&bySize, &byLife, &byArea})
     if (tryFirstFit(*order))
@@ -345,35 +416,4 @@ ArenaPlan fsdp::plan::planArena(std::span<const BufferRange> buffers) {
       plan.arenaBytes = std::max(plan.arenaBytes, bases[i] + part.begin + part.size);
     }
   return plan;
-}
-
-Overlap fsdp::plan::findOverlap(std::span<const BufferRange> buffers,
-                                std::span<const int64_t> offsets) {
-  std::vector<size_t> starts, ends;
-  for (size_t i = 0; i < buffers.size(); ++i)
-    if (buffers[i].sizeBytes > 0)
-      starts.push_back(i);
-  ends = starts;
-  std::ranges::stable_sort(starts, {}, [&](size_t i) { return buffers[i].first; });
-  std::ranges::stable_sort(ends, {}, [&](size_t i) { return buffers[i].last; });
-  std::map<int64_t, size_t> live; // by offset; disjoint by induction
-  auto end = ends.begin();
-  for (size_t index : starts) {
-    for (; end != ends.end() && buffers[*end].last < buffers[index].first; ++end)
-      live.erase(offsets[*end]);
-    auto next = live.lower_bound(offsets[index]);
-    size_t other = buffers.size();
-    if (next != live.end() && next->first < offsets[index] + buffers[index].sizeBytes)
-      other = next->second;
-    else if (next != live.begin()) {
-      auto previous = std::prev(next);
-      if (previous->first + buffers[previous->second].sizeBytes > offsets[index])
-        other = previous->second;
-    }
-    if (other != buffers.size())
-      return {static_cast<int64_t>(std::min(index, other)),
-              static_cast<int64_t>(std::max(index, other))};
-    live.emplace(offsets[index], index);
-  }
-  return {};
 }
