@@ -139,7 +139,7 @@ def Report : Fsdp_Pass<"fsdp-report"> {
     reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
     elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
     input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
-    a reduce_scatter.
+    a reduce_scatter. `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
   }];
   let options = [
     Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">

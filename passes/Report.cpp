@@ -19,6 +19,15 @@ namespace {
 struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
   using ReportBase::ReportBase;
 
+  /// `--fsdp-report=FILE` says the same as `--fsdp-report=file=FILE`.
+  LogicalResult
+  initializeOptions(StringRef options,
+                    function_ref<LogicalResult(const Twine &)> errorHandler) override {
+    bool isBareName = !options.empty() && !options.starts_with("file=");
+    std::string named = isBareName ? ("file=" + options).str() : options.str();
+    return ReportBase::initializeOptions(named, errorHandler);
+  }
+
   void runOnOperation() override {
     markAllAnalysesPreserved();
     ModuleOp module = getOperation();

@@ -1,4 +1,4 @@
-// RUN: fsdp-opt %s --fsdp-report=file=%t.json -o /dev/null
+// RUN: fsdp-opt %s --fsdp-report=%t.json -o /dev/null
 // RUN: FileCheck %s --input-file=%t.json
 // RUN: fsdp-opt %s --fsdp-report -o /dev/null | FileCheck %s
 // RUN: not fsdp-opt %s --fsdp-report=file=%t.absent/report.json 2>&1 | FileCheck %s --check-prefix=ERROR
