@@ -88,6 +88,7 @@ private:
 } // namespace
 
 static const char *const kAbortKey = "gloo/aborted";
+static constexpr std::chrono::milliseconds kReasonPatience{100};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   if (arena.begin())
@@ -133,7 +134,7 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
     return {};
   }
   // The peer that failed first has left its reason in the store before it closed its connections.
-  std::string known = store->getIfSet(kAbortKey);
+  std::string known = store->getIfSet(kAbortKey, kReasonPatience);
   if (known.empty())
     abort(name + ": " + error);
   else

@@ -74,10 +74,10 @@ Result<std::string> Store::get(const std::string &key) {
   }
 }
 
-std::string Store::getIfSet(const std::string &key) {
+std::string Store::getIfSet(const std::string &key, std::chrono::milliseconds patience) {
   try {
-    if (!implementation->store->check({key}))
-      return "";
+    // check() would wait without bound for the answer of a server that hangs.
+    implementation->store->wait({key}, patience);
     std::vector<uint8_t> value = implementation->store->get(key);
     return std::string(value.begin(), value.end());
   } catch (const std::exception &) {

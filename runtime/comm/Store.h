@@ -24,8 +24,8 @@ public:
   Status set(const std::string &key, const std::string &value);
   /// The value of `key`; waits until it is set.
   Result<std::string> get(const std::string &key);
-  /// The value of `key` if it is set; does not wait. "" also if the store is gone.
-  std::string getIfSet(const std::string &key);
+  /// The value of `key` if it is set or comes within `patience`; "" also if the store is gone.
+  std::string getIfSet(const std::string &key, std::chrono::milliseconds patience);
 
   /// For process groups.
   c10d::Store &native();
