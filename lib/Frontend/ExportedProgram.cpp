@@ -29,7 +29,7 @@ static int64_t convertSize(const json &size) {
   if (size.is_number())
     return size.get<int64_t>();
   if (!size.contains("as_int"))
-    throw CaptureError("the shape " + size.dump() + " is dynamic; export with static shapes");
+    throw CaptureError("a shape of the file is dynamic; export with static shapes");
   return size["as_int"].get<int64_t>();
 }
 
@@ -100,6 +100,7 @@ private:
   caffe2::serialize::PyTorchStreamReader reader;
   json program, weights, constants;
   std::unordered_map<std::string, IValue> values;
+  std::unordered_map<std::string, at::Tensor> tensorOfPath; // by record
   size_t numInputs = 0;
   int currentPlace = 0;
 };
@@ -141,18 +142,24 @@ void ExportedModel::addStored(const std::string &kind, const json &spec) {
   bool amongWeights = weights.contains(name);
   const json &entry = amongWeights ? weights.at(name) : constants.at(name);
   const char *folder = amongWeights ? "data/weights/" : "data/constants/";
-  at::Tensor tensor = readTensor(entry, folder, needsValues || isConstant);
+  // What several names share is stored once.
+  bool isMeta = entry.at("tensor_meta").at("device").at("type") == "meta";
+  std::string path = folder + (isMeta ? name : entry.at("path_name").get<std::string>());
+  auto [stored, isNew] = tensorOfPath.try_emplace(path);
+  if (isNew)
+    stored->second = readTensor(entry, folder, needsValues || isConstant);
+  at::Tensor tensor = stored->second;
+  if (tensor.sizes() != at::IntArrayRef(convertSizes(entry.at("tensor_meta").at("sizes"))))
+    throw CaptureError("'" + name + "' shares a part of its memory with another tensor");
   if (isConstant) {
     if (tensor.is_meta())
       throw CaptureError("constant '" + name + "' has no values");
     values[argument] = model.recorder.wrapConstant(tensor);
     return;
   }
-  model.hasWeights |= entry.at("tensor_meta").at("device").at("type") != "meta";
+  model.hasWeights |= !isMeta;
   if (entry.at("tensor_meta").at("requires_grad").get<bool>())
     tensor.requires_grad_(true);
-  // Shared parameters are stored once and named twice.
-  std::string path = entry.at("path_name");
   values[argument] = model.addTensor(name, tensor, kind == "parameter");
 }
 
@@ -293,6 +300,22 @@ IValue ExportedModel::convertArgument(const json &argument, const c10::TypePtr &
 // Calls
 //===----------------------------------------------------------------------===//
 
+/// Sets the file and line of the last frame outside of torch's own modules, else of the last one.
+static void findUserLine(const std::string &trace, Place &place) {
+  for (size_t file = trace.find("File \""); file != std::string::npos;
+       file = trace.find("File \"", file + 1)) {
+    size_t begin = file + 6, end = trace.find('"', begin), line = trace.find("line ", end);
+    if (end == std::string::npos || line == std::string::npos)
+      return;
+    std::string name = trace.substr(begin, end - begin);
+    if (!place.file.empty() && name.find("/torch/") != std::string::npos)
+      continue;
+    place.file = name;
+    place.line = static_cast<unsigned>(std::strtoul(trace.c_str() + line + 5, nullptr, 10));
+    place.column = 1;
+  }
+}
+
 /// `nn_module_stack` is `key,path,type;…`, outermost first; `stack_trace` a Python traceback.
 int ExportedModel::addPlace(const json &metadata) {
   Place place;
@@ -303,16 +326,7 @@ int ExportedModel::addPlace(const json &metadata) {
     place.module = last.substr(first + 1, last.find(',', first + 1) - first - 1);
   // A module's second call is written `path@1`.
   place.module = place.module.substr(0, place.module.find('@'));
-  std::string trace = metadata.value("stack_trace", std::string());
-  size_t file = trace.rfind("File \"");
-  if (file != std::string::npos) {
-    size_t begin = file + 6, end = trace.find('"', begin), line = trace.find("line ", end);
-    if (end != std::string::npos && line != std::string::npos) {
-      place.file = trace.substr(begin, end - begin);
-      place.line = static_cast<unsigned>(std::strtoul(trace.c_str() + line + 5, nullptr, 10));
-      place.column = 1;
-    }
-  }
+  findUserLine(metadata.value("stack_trace", std::string()), place);
   std::vector<Place> &places = model.recorder.graph.places;
   places.push_back(std::move(place));
   return static_cast<int>(places.size()) - 1;
@@ -377,6 +391,6 @@ void fsdp::frontend::loadExportedProgram(const CaptureOptions &options, bool nee
   } catch (const std::exception &exception) {
     std::string text = exception.what();
     throw CaptureError("not a readable file of torch.export.save: " +
-                       text.substr(0, text.find('\n')));
+                       text.substr(0, text.find(". ")));
   }
 }

@@ -72,6 +72,22 @@ MetaKernels::MetaKernels() {
 }
 
 void MetaKernels::addElementwise() {
+  // Composites whose out-variants do not know meta.
+  auto logical =
+      +[](const Tensor &x, const Tensor &y) { return makeElementwise({x, y}, at::kBool); };
+  replace("logical_and", logical);
+  replace("logical_or", logical);
+  replace("logical_xor", logical);
+  replace("logical_not", +[](const Tensor &x) { return makeElementwise({x}, at::kBool); });
+  add(
+      "floor_divide", +[](const Tensor &x, const Tensor &y) {
+        return makeElementwise({x, y}, at::result_type(x, y));
+      });
+  add(
+      "rsub.Tensor", +[](const Tensor &x, const Tensor &y, const at::Scalar &) {
+        return makeElementwise({x, y}, at::result_type(x, y));
+      });
+  add("glu_backward", +[](const Tensor &, const Tensor &x, int64_t) { return at::empty_like(x); });
   auto unary = +[](const Tensor &x) { return makeElementwise({x}, x.scalar_type()); };
   add("relu", unary);
   add("hardswish", unary);

@@ -96,7 +96,7 @@ Recorder::Region::~Region() {
 at::Tensor Recorder::wrap(const at::Tensor &tensor, ValueKind kind, std::string name,
                           bool requiresGrad) {
   at::Tensor meta = at::empty(tensor.sizes(), at::TensorOptions(tensor.dtype()).device(at::kMeta));
-  graph.add({.tensor = meta, .kind = kind, .name = std::move(name), .data = {}});
+  graph.add({.tensor = meta, .kind = kind, .name = std::move(name)});
   at::Tensor wrapper = functional::to_functional_tensor(meta);
   if (requiresGrad)
     wrapper.requires_grad_(true);
@@ -108,8 +108,12 @@ at::Tensor Recorder::wrapConstant(const at::Tensor &data) {
   at::Tensor tensor =
       data.dim() == 0 ? data.detach()
                       : at::empty(data.sizes(), at::TensorOptions(data.dtype()).device(at::kMeta));
-  graph.add({.tensor = tensor, .kind = ValueKind::Constant, .name = {}, .data = data.contiguous()});
+  graph.add({.tensor = tensor, .kind = ValueKind::Constant, .data = data.contiguous()});
   return functional::to_functional_tensor(tensor);
+}
+
+void Recorder::refuse(const at::Tensor &tensor, std::string name) {
+  refused.emplace(tensor.unsafeGetTensorImpl(), std::move(name));
 }
 
 int Recorder::getValue(const at::Tensor &tensor, const std::string &what) {
@@ -119,8 +123,7 @@ int Recorder::getValue(const at::Tensor &tensor, const std::string &what) {
     id = graph.find(functional::from_functional_tensor(tensor));
   }
   if (id < 0)
-    throw CaptureError(what + " depends on a tensor of unknown origin" +
-                       (firstDropped.empty() ? "" : " (first used by " + firstDropped + ")"));
+    throw CaptureError(what + " depends on a tensor of unknown origin");
   return id;
 }
 
@@ -175,6 +178,8 @@ static std::string summarize(const std::exception &exception) {
   std::string text = exception.what();
   if (auto *error = dynamic_cast<const c10::Error *>(&exception))
     text = error->what_without_backtrace();
+  if (text.find("Meta kernel registered") != std::string::npos)
+    return "the shapes of its results are not known to the capture";
   return text.substr(0, text.find('\n'));
 }
 
@@ -186,11 +191,15 @@ bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IV
     forEachTensor(argument, [&](const at::Tensor &tensor) {
       if (graph.find(tensor) >= 0 || tensor.unsafeGetTensorImpl()->is_wrapped_number())
         return;
+      auto held = refused.find(tensor.unsafeGetTensorImpl());
+      if (held != refused.end())
+        fail(op, "uses a constant of unknown origin: '" + held->second +
+                     "' is no parameter or buffer; register its tensors as buffers");
       if (tensor.is_meta()) {
         isKnown = false;
       } else if (tensor.dim() == 0 && !tensor.requires_grad()) {
         // A number that a formula of torch wrapped.
-        graph.add({.tensor = tensor, .kind = ValueKind::Constant, .name = {}, .data = tensor});
+        graph.add({.tensor = tensor, .kind = ValueKind::Constant, .data = tensor});
       } else {
         fail(op, "uses a constant of unknown origin: a tensor that is no parameter, buffer, input "
                  "or literal of the model");
@@ -288,11 +297,8 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
                  ? "the shape of its result depends on data"
                  : "cannot be captured: " + summarize(exception));
   }
-  if (!isKnown) {
-    if (firstDropped.empty())
-      firstDropped = getCalleeName(op);
+  if (!isKnown)
     return;
-  }
   node.results.assign(stack.end() - schema.returns().size(), stack.end());
   node.isBackward = inBackward;
   checkResults(node);

@@ -51,6 +51,11 @@ public:
   /// A functional tensor that stands for the literal `data`.
   at::Tensor wrapConstant(const at::Tensor &data);
 
+  /// Operators may not use this tensor, which the program holds as `name`: it is no parameter,
+  /// buffer or literal, so that nothing would give it its value at run time. It must outlive the
+  /// recording.
+  void refuse(const at::Tensor &tensor, std::string name);
+
   /// The value that a functional tensor holds now; `what` names it in the error if its origin is
   /// unknown.
   int getValue(const at::Tensor &functional, const std::string &what);
@@ -81,7 +86,7 @@ private:
   /// Autograd sequence number -> forward node.
   std::unordered_map<uint64_t, int> nodeOfSequence;
   uint64_t lastSequence = 0;
-  std::string firstDropped;
+  std::unordered_map<const at::TensorImpl *, std::string> refused;
 };
 
 /// True for the dtypes of captured tensors.

@@ -199,7 +199,7 @@ private:
         caffe2::serialize::PyTorchStreamReader reader(options.model);
         for (const std::string &record : reader.getAllRecords()) {
           hasConstants |= record.rfind("constants/", 0) == 0;
-          model.hasWeights |= record.rfind("data/", 0) == 0;
+          model.hasWeights |= record.rfind("data/", 0) == 0 && reader.getRecordSize(record) > 0;
         }
       }
       if (needsValues || hasConstants)
@@ -207,7 +207,7 @@ private:
       return jit::load(options.model, c10::Device(at::kMeta));
     } catch (const std::exception &exception) {
       std::string text = exception.what();
-      throw CaptureError("not a readable TorchScript file: " + text.substr(0, text.find('\n')));
+      throw CaptureError("not a readable TorchScript file: " + text.substr(0, text.find(". ")));
     }
   }
 
@@ -220,7 +220,24 @@ private:
         wrapModule(value.toModule(), name + ".");
       else if (value.isTensor() && value.toTensor().defined())
         part._ivalue()->setSlot(i, model.addTensor(name, value.toTensor(), type->is_parameter(i)));
+      else
+        refuseTensors(value, name);
     }
+  }
+
+  /// Tensors in lists, tuples and dictionaries have no names of their own.
+  void refuseTensors(const c10::IValue &value, const std::string &name) {
+    if (value.isTensor() && value.toTensor().defined())
+      model.recorder.refuse(value.toTensor(), name);
+    else if (value.isList())
+      for (const c10::IValue &element : value.toList().vec())
+        refuseTensors(element, name);
+    else if (value.isTuple())
+      for (const c10::IValue &element : value.toTupleRef().elements())
+        refuseTensors(element, name);
+    else if (value.isGenericDict())
+      for (const auto &entry : value.toGenericDict())
+        refuseTensors(entry.value(), name);
   }
 
   /// The arguments of the entry: the module, then inputs by name, then defaults.

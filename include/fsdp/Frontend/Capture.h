@@ -27,7 +27,7 @@ llvm::Expected<InputSpec> parseInputSpec(llvm::StringRef text);
 /// torch.optim's optimizers under torch's names and with torch's defaults for what is not given.
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::AdamW;
-  std::optional<double> lr, weightDecay, momentum, beta1, beta2, eps;
+  std::optional<double> lr = {}, weightDecay = {}, momentum = {}, beta1 = {}, beta2 = {}, eps = {};
 };
 
 /// Which attention variants are recorded.

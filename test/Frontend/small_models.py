@@ -1,0 +1,210 @@
+"""Small models for the tests of the capture: some must be refused, some show one behaviour each."""
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import Tensor
+from typing import List, Tuple
+
+
+class Weighted(nn.Module):
+    """One weight of four numbers; the models below use it."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+
+
+class Item(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        z = (self.w * x).sum()
+        return z / z.item()
+
+
+class Branch(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        z = (self.w * x).sum()
+        if z > 0.0:
+            z = z * 2.0
+        return z
+
+
+class Inner(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w * x)[x > 0.0].sum()
+
+
+class BooleanMask(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Inner()])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return x
+
+
+class ListConstant(Weighted):
+    def __init__(self):
+        super().__init__()
+        self.factors: List[Tensor] = [torch.ones(4), torch.ones(4)]
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w * x * self.factors[0]).sum()
+
+
+class Sparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(8, 4, sparse=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.embedding(x.long()).sum()
+
+
+class Complex(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w * x).to(torch.complex64).abs().sum()
+
+
+class Vector(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.w * x
+
+
+class Pair(Weighted):
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        return self.w.sum(), x.sum()
+
+
+class NoGradient(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum()
+
+
+class Detached(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w.detach() * x).sum()
+
+
+class Unused(Weighted):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w * x).sum()
+
+
+class Frozen(Weighted):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.ones(4), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w * x * self.table).sum()
+
+
+class WritesParameter(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.w.mul_(0.5)
+        return (self.w * x).sum()
+
+
+class NotContiguous(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3, 4).t())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ self.w).sum()
+
+
+class NotTensor(Weighted):
+    def forward(self, x: Tensor, factor: float) -> Tensor:
+        return (self.w * x).sum() * factor
+
+
+# ---------------------------------------------------------------- models that work
+
+
+class Literals(nn.Module):
+    """Literals, a buffer that is counted up, and a random draw whose result is not used."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+        self.register_buffer("count", torch.zeros(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count.add_(1.0)
+        unused = torch.rand_like(x)
+        scale = torch.tensor([1.0, 2.0, 3.0], device=x.device)
+        return (self.w * scale * x + self.count).sum() * torch.tensor(2.0)
+
+
+class Two(nn.Module):
+    """Two lists of equal blocks in one module: their paths differ by the list's name alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.left = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+        self.right = nn.ModuleList([nn.Linear(4, 4) for _ in range(2)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.left:
+            x = layer(x).relu()
+        for layer in self.right:
+            x = layer(x).sin()
+        return x.sum()
+
+
+class Random(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.dropout(self.w * x, 0.5)
+        return (x * torch.rand_like(x) + torch.randn(4, device=x.device)).sum()
+
+
+class Extra(nn.Module):
+    """Operators that need shapes of this project's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 8, 3, padding=1)
+        self.norm = nn.GroupNorm(2, 8)
+        self.w = nn.Parameter(torch.randn(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = F.relu6(self.norm(self.conv(x)))
+        h = h + F.hardswish(h).flip(3).roll([1], [2])
+        h = F.adaptive_avg_pool2d(h, [2, 2])
+        pooled = h.mean([2, 3])
+        y = F.logsigmoid(torch.where(pooled > 0.0, pooled, pooled * 0.5) @ self.w)
+        y = y / (1.0 + y.std(dim=1, keepdim=True)) + y.var(dim=0)
+        z = y.index_select(1, torch.arange(4, device=x.device))
+        smooth = F.huber_loss(z, torch.ones_like(z)) + F.mse_loss(z, torch.zeros_like(z))
+        return smooth + F.binary_cross_entropy(torch.sigmoid(y), torch.ones_like(y)) + y.max()
+
+
+class Masked(Weighted):
+    """Attention with a boolean mask and with a width that flash attention takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(8, 24)
+        self.register_buffer("mask", torch.ones(6, 6, dtype=torch.bool).tril())
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(2, 6, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+        b = F.scaled_dot_product_attention(q, k, v, dropout_p=0.25)
+        return (a + b).sum() * self.w.sum()
+
+
+REFUSED = [
+    Item, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient, Detached,
+    Unused, Frozen, WritesParameter, NotContiguous, NotTensor,
+]  # fmt: skip
+WORKING = [Literals, Two, Random, Extra, Masked]
