@@ -162,7 +162,12 @@ void PlanExecutor::prepareUpdate(const fsdp_entry &entry) {
                      group.shard_elements,
                      arena + group.shard,
                      arena + entry.source,
-                     {nullptr, nullptr}};
+                     {nullptr, nullptr},
+                     {}};
+  for (const fsdp_parameter &parameter : view.parametersOf(group))
+    for (const fsdp_piece &piece : view.piecesOf(parameter))
+      if (piece.rank == communicator.rank())
+        shard.pieces.push_back({piece.shard_offset, piece.count});
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
     shard.state[state] = arena + group.state[state];
   updates.push_back(makeShardUpdate(view.tables().optimizer, shard));

@@ -100,7 +100,7 @@ public:
         .negativeStepSize = static_cast<float>(-(learningRate / correction1))};
     const FusedKernels &kernels = fusedKernels();
     return forChunks([&](int64_t first, int64_t count) {
-      Root &root = roots[at::get_thread_num()];
+      Root &root = roots.at(at::get_thread_num());
       double squares = kernels.adamMoments(parameters + first, gradients + first, state[0] + first,
                                            state[1] + first, root.values.data(), count, scalars);
       // torch's square root is not correctly rounded everywhere; take the same one.

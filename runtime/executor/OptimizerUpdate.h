@@ -3,7 +3,8 @@
 // The update of torch.optim's single-tensor SGD, Adam and AdamW on a flat shard. fp32 shards take
 // fused loops whose results equal torch's operator sequence bit for bit (each multiply-add that
 // torch's kernels fuse is fused here, and no other; square roots are torch's own). Other dtypes run
-// torch's operator sequence itself, chunk by chunk.
+// torch's operator sequence itself, parameter by parameter: with them torch's kernels round the
+// last elements of a tensor, which do not fill a vector, in their own way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,17 +16,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace fsdp::rt {
 
-/// One rank's part of a group: `elements` of `dtype` each. `state` as in fsdp_group; an unused
-/// state is null. The memory belongs to the caller.
+/// Elements [first, first + count) of a shard: what it holds of one parameter.
+struct ShardPiece {
+  int64_t first, count;
+};
+
+/// One rank's part of a group: `elements` of `dtype` each, of which `pieces` belong to parameters
+/// and the rest is padding. `state` as in fsdp_group; an unused state is null. The memory belongs
+/// to the caller.
 struct ShardBuffers {
   fsdp_dtype dtype;
   int64_t elements;
   std::byte *parameters;
   const std::byte *gradients;
   std::byte *state[2];
+  std::vector<ShardPiece> pieces;
 };
 
 /// Updates one shard, step after step.

@@ -18,7 +18,8 @@ using namespace fsdp::rt;
 
 namespace {
 /// Works chunk by chunk, so that what the operators write in between stays in the cache and needs
-/// little memory, made once.
+/// little memory, made once. Only the last chunk of a piece is not a multiple of every vector's
+/// length, as in an operator on the whole piece.
 class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);
@@ -33,31 +34,34 @@ private:
   };
   void sgd(Chunk &chunk, int64_t step, double learningRate);
   void adam(Chunk &chunk, int64_t step, double learningRate);
+  double squares(const at::Tensor &gradients) const;
 
   const fsdp_optimizer optimizer;
+  const at::ScalarType dtype;
   std::vector<Chunk> chunks;
 };
 } // namespace
 
 TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
-    : optimizer(optimizer) {
-  auto dtype = static_cast<at::ScalarType>(shard.dtype);
-  int64_t elementBytes = static_cast<int64_t>(c10::elementSize(dtype));
-  at::Tensor decayed = at::empty({std::min(kChunkElements, shard.elements)}, dtype);
-  at::Tensor denominator = at::empty(decayed.sizes(), dtype);
-  for (int64_t first = 0; first < shard.elements; first += kChunkElements) {
-    int64_t count = std::min(kChunkElements, shard.elements - first);
-    auto piece = [&](const std::byte *base) {
-      return base ? at::from_blob(const_cast<std::byte *>(base) + first * elementBytes, {count},
-                                  dtype)
-                  : at::Tensor();
-    };
-    chunks.push_back({piece(shard.parameters),
-                      piece(shard.gradients),
-                      {piece(shard.state[0]), piece(shard.state[1])},
-                      decayed.narrow(0, 0, count),
-                      denominator.narrow(0, 0, count)});
-  }
+    : optimizer(optimizer), dtype(static_cast<at::ScalarType>(shard.dtype)) {
+  auto elementBytes = static_cast<int64_t>(c10::elementSize(dtype));
+  at::Tensor decayed = at::empty({kChunkElements}, dtype);
+  at::Tensor denominator = at::empty({kChunkElements}, dtype);
+  for (const ShardPiece &piece : shard.pieces)
+    for (int64_t done = 0; done < piece.count; done += kChunkElements) {
+      int64_t count = std::min(kChunkElements, piece.count - done);
+      auto part = [&](const std::byte *base) {
+        return base ? at::from_blob(const_cast<std::byte *>(base) +
+                                        (piece.first + done) * elementBytes,
+                                    {count}, dtype)
+                    : at::Tensor();
+      };
+      chunks.push_back({part(shard.parameters),
+                        part(shard.gradients),
+                        {part(shard.state[0]), part(shard.state[1])},
+                        decayed.narrow(0, 0, count),
+                        denominator.narrow(0, 0, count)});
+    }
 }
 
 void TorchUpdate::sgd(Chunk &chunk, int64_t step, double learningRate) {
@@ -92,19 +96,39 @@ void TorchUpdate::adam(Chunk &chunk, int64_t step, double learningRate) {
   chunk.parameters.addcdiv_(chunk.state[0], chunk.denominator, -(learningRate / correction1));
 }
 
+template <typename T> static double sumOfSquares(const at::Tensor &tensor) {
+  const T *values = tensor.const_data_ptr<T>();
+  double sum = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    auto value = static_cast<double>(values[i]);
+    sum += value * value;
+  }
+  return sum;
+}
+
+double TorchUpdate::squares(const at::Tensor &gradients) const {
+  switch (dtype) {
+  case at::kBFloat16:
+    return sumOfSquares<at::BFloat16>(gradients);
+  case at::kHalf:
+    return sumOfSquares<at::Half>(gradients);
+  case at::kDouble:
+    return sumOfSquares<double>(gradients);
+  default:
+    return sumOfSquares<float>(gradients);
+  }
+}
+
 double TorchUpdate::run(int64_t step, double learningRate) {
-  double squares = 0;
+  double sum = 0;
   for (Chunk &chunk : chunks) {
-    at::Tensor gradients = chunk.gradients.to(at::kDouble);
-    const double *values = gradients.const_data_ptr<double>();
-    for (int64_t i = 0; i < gradients.numel(); ++i)
-      squares += values[i] * values[i];
+    sum += squares(chunk.gradients);
     if (optimizer.kind == FSDP_SGD)
       sgd(chunk, step, learningRate);
     else
       adam(chunk, step, learningRate);
   }
-  return squares;
+  return sum;
 }
 
 std::unique_ptr<ShardUpdate> fsdp::rt::makeTorchUpdate(const fsdp_optimizer &optimizer,

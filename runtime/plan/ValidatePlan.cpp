@@ -82,6 +82,10 @@ private:
 };
 } // namespace
 
+static bool isFloatingPoint(uint32_t dtype) {
+  return dtype == FSDP_F32 || dtype == FSDP_BF16 || dtype == FSDP_F16 || dtype == FSDP_F64;
+}
+
 bool Validator::checkHeader() {
   if (plan.abi_version != FSDP_PLAN_ABI_VERSION)
     return fail("ABI version " + std::to_string(plan.abi_version) + ", this runtime speaks " +
@@ -193,9 +197,14 @@ void Validator::checkGroups() {
     std::string where = at("group", i);
     if (!string(group.name, where))
       return;
-    if (elementBytes(group.dtype) == 0 || group.layout > FSDP_LAYOUT_PER_PARAM ||
+    if (!isFloatingPoint(group.dtype)) {
+      fail(where + " (" + displayName(view.string(group.name)) + "): parameters of dtype " +
+           dtypeName(group.dtype) + ", expected f32, bf16, f16 or f64");
+      return;
+    }
+    if (group.layout > FSDP_LAYOUT_PER_PARAM ||
         uint64_t(group.first_parameter) + group.num_parameters > plan.num_parameters) {
-      fail(where + ": dtype, layout or parameters out of range");
+      fail(where + ": layout or parameters out of range");
       return;
     }
     if (!range(group.shard, view.shardBytes(group), "its shard", where))

@@ -7,6 +7,7 @@
 #include "device/CpuDevice.h"
 #include "executor/Executor.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ public:
   explicit SingleRank(const fsdp_plan &plan)
       : communicators(rt::makeLocalCommunicators(1, {})),
         arena(*communicators[0]->makeArena(static_cast<size_t>(plan.arena_bytes))),
-        result(rt::Executor::create(plan, device, *communicators[0], arena)) {}
+        result(create(plan, device, *communicators[0], arena)) {}
 
   rt::Executor &executor() { return **result; }
   rt::Status status() const { return result.status(); }
@@ -41,6 +42,14 @@ public:
   }
 
 private:
+  /// With one thread per operator, as a training binary has by default.
+  static rt::Result<std::unique_ptr<rt::Executor>> create(const fsdp_plan &plan, rt::Device &device,
+                                                          rt::Communicator &communicator,
+                                                          std::byte *arena) {
+    at::set_num_threads(1);
+    return rt::Executor::create(plan, device, communicator, arena);
+  }
+
   rt::CpuDevice device;
   std::vector<std::unique_ptr<rt::Communicator>> communicators;
 

@@ -127,6 +127,15 @@ TEST(PlanTest, Handles) {
   EXPECT_EQ(open.error(), "invalid plan: nothing waits for handle 1");
 }
 
+// Optimizers update floating-point parameters only.
+TEST(PlanTest, GroupOfIntegers) {
+  SmallPlan small;
+  small.builder.groupTable[0].dtype = FSDP_I32;
+  EXPECT_EQ(small.error(),
+            "invalid plan: group 0 (layers.0): parameters of dtype i32, expected f32, "
+            "bf16, f16 or f64");
+}
+
 // Copies keep shape and dtype.
 TEST(PlanTest, CopyOfAnotherShape) {
   SmallPlan small;

@@ -16,7 +16,10 @@ void onRanks(std::vector<std::unique_ptr<Communicator>> &communicators,
              const std::function<void(unsigned, Communicator &)> &body) {
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < communicators.size(); ++rank)
-    threads.emplace_back([&, rank] { body(rank, *communicators[rank]); });
+    threads.emplace_back([&, rank] {
+      at::set_num_threads(1);
+      body(rank, *communicators[rank]);
+    });
   for (std::thread &thread : threads)
     thread.join();
 }
