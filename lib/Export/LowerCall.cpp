@@ -1,0 +1,153 @@
+//===- LowerCall.cpp - Operator calls of a plan ---------------------------===//
+
+#include "Lowering.h"
+#include "fsdp/IR/TensorLayout.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+LogicalResult Lowering::lower(aten::CallOp call) {
+  bool isView = call.isView();
+  SmallVector<int64_t> results;
+  for (auto [i, value] : llvm::enumerate(call.getResults())) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type) {
+      results.push_back(-1);
+      continue;
+    }
+    int64_t base = 0; // of an empty tensor: any place
+    if (isView) {
+      base = baseOf.lookup(call.getOperand(0));
+    } else if (getStorageBytes(type) != 0) {
+      FailureOr<int64_t> offset = getOffset(
+          call, call.getOffsets() ? std::optional((*call.getOffsets())[i]) : std::nullopt);
+      if (failed(offset))
+        return failure();
+      base = *offset;
+    }
+    if (failed(define(value, base)))
+      return failure();
+    results.push_back(valueOf[value]);
+  }
+
+  SmallVector<fsdp_argument> arguments;
+  OperandRange::iterator operand = call.getOperands().begin();
+  for (Attribute argument : call.getArgs())
+    if (failed(lowerArgument(call, argument, operand, arguments.emplace_back())))
+      return failure();
+
+  // `mm.default` is the unnamed overload of aten's mm; another namespace is spelled out.
+  auto [base, overload] = call.getCallee().split('.');
+  std::string name = base.contains("::") ? base.str() : ("aten::" + base).str();
+  PlanTables &tables = builder.tables;
+  uint32_t firstArgument = tables.arguments.size();
+  tables.arguments.insert(tables.arguments.end(), arguments.begin(), arguments.end());
+  uint32_t firstResult = builder.addIntegers(results);
+
+  fsdp_entry &entry =
+      builder.addEntry(isView ? FSDP_VIEW : FSDP_CALL, getPlanPhase(call.getPhase()));
+  entry.callee = builder.addString(name);
+  entry.overload = overload == "default" ? 0 : builder.addString(overload);
+  entry.first_argument = firstArgument;
+  entry.num_arguments = arguments.size();
+  entry.first_result = firstResult;
+  entry.num_results = results.size();
+  entry.rng = call.getRng().value_or(-1);
+  entry.module = builder.addString(call.getModule());
+  entry.location = builder.addLocation(call.getLoc());
+  return success();
+}
+
+LogicalResult Lowering::lowerArgument(aten::CallOp call, Attribute argument,
+                                      OperandRange::iterator &operand, fsdp_argument &lowered) {
+  return llvm::TypeSwitch<Attribute, LogicalResult>(argument)
+      .Case([&](aten::OperandAttr) {
+        lowered.kind = FSDP_ARG_VALUE;
+        lowered.index = valueOf.lookup(*operand++);
+        return success();
+      })
+      .Case([&](BoolAttr boolean) {
+        lowered.kind = FSDP_ARG_BOOL;
+        lowered.payload.integer = boolean.getValue();
+        return success();
+      })
+      .Case([&](UnitAttr) {
+        lowered.kind = FSDP_ARG_NONE;
+        return success();
+      })
+      .Case([&](IntegerAttr integer) {
+        lowered.kind = FSDP_ARG_INT;
+        lowered.payload.integer = integer.getInt();
+        return success();
+      })
+      .Case([&](FloatAttr real) {
+        lowered.kind = FSDP_ARG_FLOAT;
+        lowered.payload.real = real.getValueAsDouble();
+        return success();
+      })
+      .Case([&](StringAttr text) {
+        lowered.kind = FSDP_ARG_STRING;
+        lowered.index = builder.addString(text);
+        return success();
+      })
+      .Case([&](TypeAttr type) -> LogicalResult {
+        std::optional<fsdp_dtype> dtype = getPlanDType(type.getValue());
+        if (!dtype)
+          return call.emitOpError("'") << call.getCallee() << "' takes dtype " << type.getValue()
+                                       << ", which plans cannot hold";
+        lowered.kind = FSDP_ARG_DTYPE;
+        lowered.payload.integer = *dtype;
+        return success();
+      })
+      .Case([&](aten::DeviceAttr) {
+        lowered.kind = FSDP_ARG_DEVICE;
+        return success();
+      })
+      .Case([&](aten::MemoryFormatAttr format) {
+        lowered.kind = FSDP_ARG_MEMORY_FORMAT;
+        lowered.payload.integer = static_cast<int64_t>(format.getValue());
+        return success();
+      })
+      .Case([&](aten::StridedAttr) {
+        lowered.kind = FSDP_ARG_LAYOUT;
+        return success();
+      })
+      .Default([&](Attribute list) { return lowerList(call, list, operand, lowered); });
+}
+
+LogicalResult Lowering::lowerList(aten::CallOp call, Attribute list,
+                                  OperandRange::iterator &operand, fsdp_argument &lowered) {
+  SmallVector<int64_t> numbers;
+  if (auto integers = dyn_cast<DenseI64ArrayAttr>(list)) {
+    lowered.kind = FSDP_ARG_INT_LIST;
+    numbers.assign(integers.asArrayRef().begin(), integers.asArrayRef().end());
+  } else if (auto reals = dyn_cast<DenseF64ArrayAttr>(list)) {
+    lowered.kind = FSDP_ARG_FLOAT_LIST;
+    for (double real : reals.asArrayRef())
+      numbers.push_back(llvm::bit_cast<int64_t>(real));
+  } else if (auto booleans = dyn_cast<DenseBoolArrayAttr>(list)) {
+    lowered.kind = FSDP_ARG_BOOL_LIST;
+    for (bool boolean : booleans.asArrayRef())
+      numbers.push_back(boolean);
+  } else if (auto elements = dyn_cast<ArrayAttr>(list)) {
+    // Without elements the schema alone says of what the list is; an empty list of integers then
+    // stands for any.
+    lowered.kind = elements.empty() ? FSDP_ARG_INT_LIST : FSDP_ARG_VALUE_LIST;
+    for (Attribute element : elements) {
+      if (isa<aten::OperandAttr>(element))
+        numbers.push_back(valueOf.lookup(*operand++));
+      else if (isa<UnitAttr>(element))
+        numbers.push_back(-1);
+      else
+        return call.emitOpError("'") << call.getCallee() << "' has a list that holds " << element
+                                     << ", expected tensors or numbers of one kind";
+    }
+  } else {
+    return call.emitOpError("'") << call.getCallee() << "' has the argument " << list
+                                 << ", which plans cannot hold";
+  }
+  lowered.index = builder.addIntegers(numbers);
+  lowered.count = numbers.size();
+  return success();
+}

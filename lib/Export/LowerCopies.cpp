@@ -1,0 +1,111 @@
+//===- LowerCopies.cpp - Copies to and from the layout of groups -----------===//
+
+#include "Lowering.h"
+#include "fsdp/IR/TensorLayout.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+void Lowering::addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, StringRef module,
+                       Location location) {
+  fsdp_entry &entry = builder.addEntry(FSDP_COPY, phase);
+  entry.source_value = source;
+  entry.destination_value = destination;
+  entry.module = builder.addString(module);
+  entry.location = builder.addLocation(location);
+}
+
+void Lowering::addZero(int64_t begin, int64_t end) {
+  if (begin == end)
+    return;
+  fsdp_entry &entry = builder.addEntry(FSDP_ZERO, FSDP_BACKWARD);
+  entry.destination = begin;
+  entry.bytes = end - begin;
+}
+
+void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTensorType fullType,
+                               int64_t fullOffset, int64_t base,
+                               llvm::function_ref<void(uint32_t, uint32_t)> action) {
+  const plan::ParameterPlace &place = group.layout.parameters[param];
+  if (place.chunkElements == 0)
+    return;
+  // A scalar is one row.
+  SmallVector<int64_t> sizes = llvm::to_vector(fullType.getShape());
+  SmallVector<int64_t, 4> strides = getTensorLayout(fullType).strides;
+  if (sizes.empty()) {
+    sizes = {1};
+    strides = {1};
+  }
+  int64_t rows = sizes[0];
+  int64_t rowElements = fullType.getNumElements() / rows;
+  int64_t chunkRows = place.chunkElements / rowElements;
+  int64_t evenRanks = rows / chunkRows, lastRows = rows % chunkRows;
+  SmallVector<int64_t> rowMajor(sizes.size(), 1);
+  for (size_t i = sizes.size() - 1; i-- > 0;)
+    rowMajor[i] = rowMajor[i + 1] * sizes[i + 1];
+
+  fsdp_dtype dtype = *getPlanDType(group.elementType);
+  ParamOp op = group.params[param];
+  StringRef name = op.getSymName();
+  int64_t inRanks = base + place.offset * group.elementBytes;
+  auto withRanks = [](ArrayRef<int64_t> dims, int64_t first, int64_t second) {
+    SmallVector<int64_t> result = {first, second};
+    llvm::append_range(result, dims.drop_front());
+    return result;
+  };
+  if (evenRanks > 0) {
+    SmallVector<int64_t> partSizes = withRanks(sizes, evenRanks, chunkRows);
+    action(builder.addStridedValue(dtype, partSizes,
+                                   withRanks(strides, chunkRows * strides[0], strides[0]),
+                                   fullOffset, name),
+           builder.addStridedValue(dtype, partSizes,
+                                   withRanks(rowMajor, group.layout.shardElements, rowMajor[0]),
+                                   inRanks, name));
+  }
+  if (lastRows > 0) {
+    sizes[0] = lastRows;
+    action(builder.addStridedValue(
+               dtype, sizes, strides,
+               fullOffset + evenRanks * chunkRows * strides[0] * group.elementBytes, name),
+           builder.addStridedValue(dtype, sizes, rowMajor, inRanks + evenRanks * group.shardBytes(),
+                                   name));
+  }
+}
+
+void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradient, int64_t base,
+                             Location location) {
+  ParamOp op = group.params[param];
+  auto type = cast<RankedTensorType>(gradient.getType());
+  uint32_t source = valueOf.lookup(gradient);
+  int64_t offset = builder.tables.values[source].offset;
+  if (type.getNumElements() == 0)
+    return;
+  if (!group.isFlat() && group.layout.ranks > 1) {
+    forEachRankPart(group, param, type, offset, base, [&](uint32_t full, uint32_t inRanks) {
+      addCopy(FSDP_BACKWARD, full, inRanks, op.getSymName(), location);
+    });
+    return;
+  }
+  int64_t place = base + group.getParamBegin(param);
+  if (offset == place && isContiguous(type))
+    return;
+  addCopy(FSDP_BACKWARD, source,
+          builder.addValue(group.getParamType(param), place, op.getSymName()), op.getSymName(),
+          location);
+}
+
+void Lowering::zeroPadding(const GroupInfo &group, int64_t base) {
+  // What each rank's part of the group holds, in order of place; the rest is padding.
+  std::vector<SmallVector<const plan::Piece *>> held(group.layout.ranks);
+  for (const plan::ParameterPlace &place : group.layout.parameters)
+    for (const plan::Piece &piece : place.pieces)
+      held[piece.rank].push_back(&piece);
+  for (auto [rank, pieces] : llvm::enumerate(held)) {
+    int64_t begin = base + rank * group.shardBytes(), filled = begin;
+    for (const plan::Piece *piece : pieces) {
+      addZero(filled, begin + piece->shardOffset * group.elementBytes);
+      filled = begin + (piece->shardOffset + piece->count) * group.elementBytes;
+    }
+    addZero(filled, begin + group.shardBytes());
+  }
+}

@@ -1,0 +1,88 @@
+//===- Lowering.h - A planned step becomes tables ----------------*- C++ -*-===//
+//
+// LowerToPlan.cpp holds declarations, values and collectives, LowerCall.cpp the operator calls,
+// LowerCopies.cpp what is copied to and from the layout in which groups travel.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_EXPORT_LOWERING_H
+#define FSDP_LIB_EXPORT_LOWERING_H
+
+#include "PlanBuilder.h"
+#include "fsdp/Export/GroupTable.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/AsmState.h"
+
+namespace fsdp {
+
+inline fsdp_phase getPlanPhase(aten::Phase phase) {
+  return phase == aten::Phase::Forward ? FSDP_FORWARD : FSDP_BACKWARD;
+}
+
+class Lowering {
+public:
+  Lowering(mlir::ModuleOp module, mlir::func::FuncOp step, GroupTable groups)
+      : module(module), step(step), groups(std::move(groups)),
+        names(module, mlir::OpPrintingFlags().assumeVerified()) {}
+
+  llvm::FailureOr<PlanTables> run();
+
+private:
+  // Declarations.
+  llvm::LogicalResult lowerHeader();
+  llvm::LogicalResult lowerGroup(const GroupInfo &group);
+  llvm::LogicalResult lowerBuffer(BufferOp buffer);
+
+  // Operations of the step.
+  llvm::LogicalResult lower(InputOp input);
+  llvm::LogicalResult lower(aten::ConstantOp constant);
+  llvm::LogicalResult lower(ReadOp read);
+  llvm::LogicalResult lower(aten::CallOp call);
+  llvm::LogicalResult lower(AllGatherStartOp start);
+  llvm::LogicalResult lower(AllGatherWaitOp wait);
+  llvm::LogicalResult lower(ReleaseOp release);
+  llvm::LogicalResult lower(ReduceScatterStartOp start);
+  llvm::LogicalResult lower(ReduceScatterWaitOp wait);
+  llvm::LogicalResult lower(GradOp grad);
+  llvm::LogicalResult lower(WriteOp write);
+  llvm::LogicalResult lower(UpdateOp update);
+  llvm::LogicalResult lower(mlir::func::ReturnOp ret);
+
+  llvm::LogicalResult lowerArgument(aten::CallOp call, mlir::Attribute argument,
+                                    mlir::OperandRange::iterator &operand, fsdp_argument &lowered);
+  llvm::LogicalResult lowerList(aten::CallOp call, mlir::Attribute list,
+                                mlir::OperandRange::iterator &operand, fsdp_argument &lowered);
+
+  /// Defines the plan's value of `value`, whose storage begins at `base`.
+  llvm::LogicalResult define(mlir::Value value, int64_t base);
+  /// The offset that memory planning should have written; an error if it did not.
+  llvm::FailureOr<int64_t> getOffset(mlir::Operation *op, std::optional<int64_t> offset);
+  void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
+               mlir::Location location);
+  void addZero(int64_t begin, int64_t end);
+  void addWait(mlir::Operation *wait, mlir::Value handle, fsdp_phase phase);
+  /// Brings a gradient to its place in the group's gradients at `base`, if it is not there.
+  void placeGradient(const GroupInfo &group, unsigned param, mlir::Value gradient, int64_t base,
+                     mlir::Location location);
+  void zeroPadding(const GroupInfo &group, int64_t base);
+  /// The parameter's parts in the gathered group at `base`: a value for the evenly filled ranks,
+  /// one for the partly filled last; and the parts of the parameter's full tensor that go there.
+  void forEachRankPart(const GroupInfo &group, unsigned param, mlir::RankedTensorType fullType,
+                       int64_t fullOffset, int64_t base,
+                       llvm::function_ref<void(uint32_t full, uint32_t inRanks)> action);
+
+  mlir::ModuleOp module;
+  mlir::func::FuncOp step;
+  GroupTable groups;
+  mlir::AsmState names;
+  PlanBuilder builder;
+  llvm::DenseMap<mlir::Value, uint32_t> valueOf;
+  llvm::DenseMap<mlir::Value, int64_t> baseOf; // arena offset of the storage
+  llvm::DenseMap<mlir::Value, uint32_t> handleOf;
+  llvm::DenseMap<mlir::StringAttr, uint32_t> bufferValue;
+  llvm::DenseMap<mlir::StringAttr, UpdateOp> updateOf; // by group
+};
+
+} // namespace fsdp
+
+#endif // FSDP_LIB_EXPORT_LOWERING_H
