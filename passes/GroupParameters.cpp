@@ -25,6 +25,7 @@ private:
   llvm::Expected<ShardingConfig> readConfig();
   llvm::Error declareGroups(Step &step, const ShardingConfig &choices);
   llvm::Error replaceOptimizer(Step &step, const ShardingConfig &choices);
+  void emitError(llvm::Error error);
 };
 } // namespace
 
@@ -120,8 +121,7 @@ llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConf
     return llvm::Error::success();
   const OptimizerOverrides &chosen = *choices.optimizer;
   auto fail = [&](const Twine &message) {
-    return llvm::createStringError(choices.file + ":" + Twine(chosen.place.line) + ":" +
-                                   Twine(chosen.place.column) + ": " + message);
+    return llvm::make_error<ConfigError>(choices.file, chosen.place, message.str());
   };
   if (!step.optimizer)
     return fail("the model's step has no optimizer whose values could be replaced");
@@ -155,6 +155,18 @@ llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConf
   return llvm::Error::success();
 }
 
+/// Diagnoses `error` at its place in the file, if it has one.
+void GroupParametersPass::emitError(llvm::Error error) {
+  llvm::handleAllErrors(
+      std::move(error),
+      [&](const ConfigError &problem) {
+        mlir::emitError(FileLineColLoc::get(&getContext(), problem.file, problem.place.line,
+                                            problem.place.column))
+            << problem.message;
+      },
+      [&](const llvm::ErrorInfoBase &problem) { getOperation().emitError(problem.message()); });
+}
+
 void GroupParametersPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
@@ -173,7 +185,7 @@ void GroupParametersPass::runOnOperation() {
   if (!error)
     error = replaceOptimizer(*step, *choices);
   if (error) {
-    module.emitError(llvm::toString(std::move(error)));
+    emitError(std::move(error));
     return signalPassFailure();
   }
   if (choices->prefetch)

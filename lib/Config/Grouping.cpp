@@ -125,8 +125,7 @@ std::vector<GroupRule> Grouper::getRepeatedBlocks() {
 llvm::Error Grouper::fail(ConfigPlace place, const llvm::Twine &message) {
   if (place.line == 0)
     return llvm::createStringError(message);
-  return llvm::createStringError(llvm::Twine(config.file) + ":" + llvm::Twine(place.line) + ":" +
-                                 llvm::Twine(place.column) + ": " + message);
+  return llvm::make_error<ConfigError>(config.file, place, message.str());
 }
 
 std::string Grouper::describe(const Mention &mention) {
@@ -172,14 +171,16 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
   group.modules.assign(members.begin(), members.end());
   group.reshardAfterForward =
       rule.reshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::Auto));
-  int takenBy = kNoGroup;
+  int takenBy = kNoGroup; // an earlier group of a module around one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
       int &owner = groupOfParam[param];
       if (owner == kNoGroup) {
         owner = groups.size();
         group.params.push_back(param);
-      } else if (owner != static_cast<int>(groups.size())) {
+      } else if (owner != static_cast<int>(groups.size()) &&
+                 llvm::any_of(groups[owner].modules,
+                              [&](StringRef outer) { return isBelow(module, outer); })) {
         takenBy = owner;
       }
     }

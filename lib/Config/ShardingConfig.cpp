@@ -3,12 +3,15 @@
 #include "fsdp/Config/ShardingConfig.h"
 
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLTraits.h"
 
 using namespace fsdp;
 namespace yaml = llvm::yaml;
 
 LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::GroupRule)
+
+char ConfigError::ID = 0;
 
 namespace {
 /// What the traits need beside the value.
@@ -138,13 +141,11 @@ template <> struct MappingTraits<ShardingConfig> {
 
 } // namespace llvm::yaml
 
-/// Keeps the first problem as "FILE:LINE:COLUMN: message".
+/// Keeps the first problem.
 static void keepFirst(const llvm::SMDiagnostic &problem, void *context) {
-  auto &message = *static_cast<std::string *>(context);
-  if (message.empty())
-    message = (problem.getFilename() + ":" + llvm::Twine(problem.getLineNo()) + ":" +
-               llvm::Twine(problem.getColumnNo() + 1) + ": " + problem.getMessage())
-                  .str();
+  auto &first = *static_cast<std::optional<llvm::SMDiagnostic> *>(context);
+  if (!first)
+    first = problem;
 }
 
 llvm::Expected<ShardingConfig> fsdp::readShardingConfig(llvm::StringRef path) {
@@ -152,13 +153,18 @@ llvm::Expected<ShardingConfig> fsdp::readShardingConfig(llvm::StringRef path) {
   if (std::error_code error = buffer.getError())
     return llvm::createStringError("cannot read config file '" + path + "': " + error.message());
   ShardingConfig config;
-  std::string message;
+  std::optional<llvm::SMDiagnostic> problem;
   ReadContext context{(*buffer)->getBuffer()};
-  yaml::Input input((*buffer)->getMemBufferRef(), &context, keepFirst, &message);
+  yaml::Input input((*buffer)->getMemBufferRef(), &context, keepFirst, &problem);
   input >> config;
+  if (problem)
+    return llvm::make_error<ConfigError>(
+        path.str(),
+        ConfigPlace{static_cast<unsigned>(problem->getLineNo()),
+                    static_cast<unsigned>(problem->getColumnNo() + 1)},
+        problem->getMessage().str());
   if (std::error_code error = input.error())
-    return llvm::createStringError(message.empty() ? (path + ": " + error.message()).str()
-                                                   : message);
+    return llvm::createStringError(path + ": " + error.message());
   config.file = path.str();
   return config;
 }

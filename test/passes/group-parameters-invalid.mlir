@@ -31,20 +31,20 @@
 
 
 // A pattern that matches nothing is an error at its place in the file.
-// NONE: error: {{.*}}none.yaml:2:5: pattern 'blocks.*' matches no module of the model
+// NONE: {{.*}}none.yaml:2:5: error: pattern 'blocks.*' matches no module of the model
 //--- none.yaml
 groups:
   - modules: ["blocks.*"]
 
 # A module is given once.
-# TWICE: error: {{.*}}twice.yaml:3:5: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3
+# TWICE: {{.*}}twice.yaml:3:5: error: module 'layers.1' is given twice: by 'layers.*' in line 2 and by 'layers.1' in line 3
 //--- twice.yaml
 groups:
   - modules: ["layers.*"]
   - together: ["layers.1"]
 
 # Inner modules come before outer ones.
-# OUTER: error: {{.*}}outer.yaml:3:5: all parameters of 'layers.0' are in group 'layers' already; name inner modules before outer ones, as fully_shard is called bottom-up
+# OUTER: {{.*}}outer.yaml:3:5: error: all parameters of 'layers.0' are in group 'layers' already; name inner modules before outer ones, as fully_shard is called bottom-up
 //--- outer.yaml
 groups:
   - modules: ["layers"]
@@ -57,48 +57,48 @@ groups:
   - modules: ["emb"]
 
 # The root group needs no pattern.
-# ROOT: error: {{.*}}root.yaml:2:5: the root group is implied; its options stand under 'root'
+# ROOT: {{.*}}root.yaml:2:5: error: the root group is implied; its options stand under 'root'
 //--- root.yaml
 groups:
   - modules: [""]
 
 # Keys that the format does not know are errors.
-# UNKNOWN: error: {{.*}}unknown.yaml:2:5: unknown key 'module'
+# UNKNOWN: {{.*}}unknown.yaml:2:5: error: unknown key 'module'
 //--- unknown.yaml
 groups:
   - module: ["layers.*"]
 
-# BOTH: error: {{.*}}both.yaml:2:5: a group has either 'modules' or 'together'
+# BOTH: {{.*}}both.yaml:2:5: error: a group has either 'modules' or 'together'
 //--- both.yaml
 groups:
   - modules: ["layers.0"]
     together: ["layers.1"]
 
-# WORD: error: {{.*}}word.yaml:1:24: reshard_after_forward is '4', expected true, false or none
+# WORD: {{.*}}word.yaml:1:24: error: reshard_after_forward is '4', expected true, false or none
 //--- word.yaml
 reshard_after_forward: 4
 
-# MESH: error: {{.*}}mesh.yaml:1:{{.*}}: mesh has 2 axes, expected one, as in {dp: 4}
+# MESH: {{.*}}mesh.yaml:1:{{.*}}: error: mesh has 2 axes, expected one, as in {dp: 4}
 //--- mesh.yaml
 mesh: {dp: 2, tp: 2}
 
-# RANKS: error: {{.*}}ranks.yaml:1:{{.*}}: mesh axis 'dp' has 0 ranks, expected at least 1
+# RANKS: {{.*}}ranks.yaml:1:{{.*}}: error: mesh axis 'dp' has 0 ranks, expected at least 1
 //--- ranks.yaml
 mesh: {dp: 0}
 
-# SYNTAX: error: {{.*}}syntax.yaml:{{.*}}: Unexpected token
+# SYNTAX: {{.*}}syntax.yaml:{{.*}}: error: Unexpected token
 //--- syntax.yaml
 mesh: {dp: 2
 
-# BETAS: error: {{.*}}betas.yaml:1:{{.*}}: optimizer has 1 betas, expected 2
+# BETAS: {{.*}}betas.yaml:1:{{.*}}: error: optimizer has 1 betas, expected 2
 //--- betas.yaml
 optimizer: {betas: [0.9]}
 
-# MOMENTUM: error: {{.*}}momentum.yaml:1:{{.*}}: adamw has no momentum
+# MOMENTUM: {{.*}}momentum.yaml:1:{{.*}}: error: adamw has no momentum
 //--- momentum.yaml
 optimizer: {name: adamw, momentum: 0.9}
 
-# LACKING: error: {{.*}}lacking.yaml:1:{{.*}}: the model's step has no optimizer whose values could be replaced
+# LACKING: {{.*}}lacking.yaml:1:{{.*}}: error: the model's step has no optimizer whose values could be replaced
 //--- lacking.yaml
 optimizer: {lr: 0.1}
 

@@ -43,7 +43,8 @@
 // ADAM: fsdp.optimizer adam lr = 1.000000e-03 weight_decay = 0.000000e+00 betas = [9.000000e-01, 9.990000e-01] eps = 1.000000e-08
 // SGD: fsdp.optimizer sgd lr = 1.000000e-01 weight_decay = 0.000000e+00 momentum = 9.000000e-01
 
-// A parameter belongs to the first call that takes it: inner modules come first.
+// A parameter belongs to the first call that takes it: inner modules come first, and a module whose
+// parameters they have taken makes no group.
 // INNER: fsdp.group @layers.0.experts.0 [@layers.0.experts.0.w]
 // INNER-NEXT: fsdp.group @layers.0.experts.1 [@layers.0.experts.1.w]
 // INNER-NEXT: fsdp.group @layers.0 [@layers.0.wq]
@@ -125,7 +126,7 @@ optimizer: {name: sgd, lr: 0.1, momentum: 0.9}
 //--- inner.yaml
 mesh: {dp: 2}
 groups:
-  - modules: ["layers.*.experts.*", "layers.*"]
+  - modules: ["layers.*.experts.*", "layers.*.experts", "layers.*"]
 
 //--- symbols.yaml
 mesh: {dp: 2}

@@ -23,11 +23,12 @@ struct ParamGroup {
 
 /// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;
 /// the root group is last, and left out if nothing is left for it. `modules` are further paths that
-/// patterns may name: those of modules without parameters. Modules that hold no parameters make no
-/// group.
+/// patterns may name: those of modules without parameters. Modules that hold no parameters, or
+/// whose parameters inner groups have taken, make no group.
 ///
-/// Errors name file, line, pattern and module: a pattern without match, a module given twice or
-/// after a module around it, a parameter that two groups share.
+/// Errors (ConfigErrors where a line of the file is to blame) name pattern and module: a pattern
+/// without match, a module given twice or after a module around it, a parameter that two groups
+/// share.
 llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
                                                     llvm::ArrayRef<std::string> modules,
                                                     const ShardingConfig &config);

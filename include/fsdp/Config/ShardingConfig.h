@@ -1,7 +1,6 @@
 //===- ShardingConfig.h - How a user shards a model, in FSDP2's words -*- C++ -*-===//
 //
 // What stands in a YAML file (see fsdp-group-parameters for the format) or on the command line.
-// Errors begin with "FILE:LINE:COLUMN: " where they come from a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,6 +25,23 @@ struct MeshSpec {
 /// A line and a column in the file, from 1.
 struct ConfigPlace {
   unsigned line = 0, column = 0;
+};
+
+/// What is wrong with a file, and where.
+class ConfigError : public llvm::ErrorInfo<ConfigError> {
+public:
+  static char ID;
+
+  ConfigError(std::string file, ConfigPlace place, std::string message)
+      : file(std::move(file)), place(place), message(std::move(message)) {}
+  void log(llvm::raw_ostream &os) const override {
+    os << file << ':' << place.line << ':' << place.column << ": " << message;
+  }
+  std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
+
+  std::string file;
+  ConfigPlace place;
+  std::string message;
 };
 
 /// One entry of `groups`.
@@ -58,7 +74,7 @@ struct ShardingConfig {
   std::optional<OptimizerOverrides> optimizer;
 };
 
-/// Reads a YAML file. Unknown keys, missing values and values out of range are errors.
+/// Reads a YAML file. Unknown keys, missing values and values out of range are ConfigErrors.
 llvm::Expected<ShardingConfig> readShardingConfig(llvm::StringRef path);
 
 // The words that the file and the command line share. Errors quote the text and say what was
