@@ -4,6 +4,7 @@
 #include "executor/OperatorCall.h"
 #include "executor/OptimizerUpdate.h"
 #include "executor/ScratchMemory.h"
+#include "executor/WorkerChoice.h"
 #include "plan/DType.h"
 #include "plan/PlanView.h"
 
@@ -15,7 +16,6 @@
 #include <c10/util/Half.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -34,23 +34,6 @@ struct Copy {
   std::byte *to;
   const std::byte *from;
   int64_t bytes;
-};
-
-/// A collective runs beside computation on a stream's worker. Waking the worker costs the compute
-/// thread more than it gains if it comes to wait at once; then it had better run the collective
-/// itself, at its wait.
-class WorkerChoice {
-public:
-  void noteStart() { started = Clock::now(); }
-  void noteWait() { shortestGap = std::min(shortestGap, Clock::now() - started); }
-  bool deferred() const { return shortestGap < kWorthWaking; }
-
-private:
-  using Clock = std::chrono::steady_clock;
-  static constexpr Clock::duration kWorthWaking = std::chrono::microseconds(50);
-
-  Clock::time_point started;
-  Clock::duration shortestGap = Clock::duration::max(); // from start to wait, of all steps
 };
 
 class PlanExecutor final : public Executor {

@@ -46,7 +46,8 @@ public:
   virtual ~Executor() = default;
 
   /// Makes an executor for `plan` on this thread. `arena` is plan.arena_bytes long and zeroed, and
-  /// outlives the executor, as do the other arguments. Errors name the operator or value concerned.
+  /// outlives the executor, as do the other arguments. Torch's number of intra-op threads is to be
+  /// set before. Errors name the operator or value concerned.
   static Result<std::unique_ptr<Executor>> create(const fsdp_plan &plan, Device &device,
                                                   Communicator &communicator, std::byte *arena);
 

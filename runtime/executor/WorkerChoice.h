@@ -1,0 +1,30 @@
+//===- WorkerChoice.h - Who runs a collective --------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_WORKERCHOICE_H
+#define FSDP_RUNTIME_WORKERCHOICE_H
+
+#include <algorithm>
+#include <chrono>
+
+namespace fsdp::rt {
+
+/// A collective runs beside computation on a stream's worker. Waking the worker costs the compute
+/// thread more than it gains if it comes to wait at once; then it had better run the collective
+/// itself, at its wait.
+class WorkerChoice {
+public:
+  void noteStart() { started = Clock::now(); }
+  void noteWait() { shortestGap = std::min(shortestGap, Clock::now() - started); }
+  bool deferred() const { return shortestGap < kWorthWaking; }
+
+private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr Clock::duration kWorthWaking = std::chrono::microseconds(50);
+
+  Clock::time_point started;
+  Clock::duration shortestGap = Clock::duration::max(); // from start to wait, of all steps
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_WORKERCHOICE_H
