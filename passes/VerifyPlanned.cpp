@@ -11,11 +11,10 @@
 #include "fsdp/Export/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
+#include "fsdp/Plan/OccupiedBytes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
-#include <map>
 #include <optional>
 
 namespace fsdp {
@@ -36,22 +35,6 @@ struct Placed {
   std::string name;
 };
 
-/// The occupied bytes of the arena at one position of the program.
-class Arena {
-public:
-  explicit Arena(int64_t bytes) : bytes(bytes) {}
-
-  /// Occupies the block's bytes, or says at its owner what is wrong with its place.
-  LogicalResult enter(Placed block, bool isAligned = true);
-  /// Frees what has had its last use before `position`.
-  void advance(int64_t position);
-
-private:
-  int64_t bytes;
-  std::map<int64_t, Placed> live; // by begin; disjoint
-  std::multimap<int64_t, int64_t> beginByLast;
-};
-
 /// Where a group's gradients come together: the input of a reduction, or what an update reads.
 struct Sink {
   const GroupInfo *group;
@@ -62,18 +45,22 @@ class Checker {
 public:
   Checker(ModuleOp module, func::FuncOp step, GroupTable &groups, StepStorage &storage,
           int64_t arenaBytes)
-      : module(module), step(step), groups(groups), storage(storage), arena(arenaBytes) {}
+      : module(module), step(step), groups(groups), storage(storage), arenaBytes(arenaBytes) {}
 
   LogicalResult run();
 
 private:
   void findLastUses();
-  /// Notes which gradients lie at their place already: their storage is needed until it is reduced.
-  void findPlacedGradients();
-  void findPlacedGradient(const Sink &sink, unsigned param, Value gradient);
+  /// True if the gradient lies at its place in the group's gradients already.
+  bool isPlaced(const Sink &sink, unsigned param, Value gradient) const;
+  /// Gradients that lie at their place are live until they are reduced.
+  void keepPlacedGradients();
+  void keepPlacedGradient(const Sink &sink, unsigned param, Value gradient);
   std::optional<Sink> getSink(Operation *op) const;
   int64_t getReleasePosition(Operation *start) const;
 
+  /// Occupies the buffer's bytes, or says at its owner what is wrong with its place.
+  LogicalResult place(Placed placed, bool isAligned = true);
   LogicalResult enterDeclarations();
   LogicalResult enter(Operation &op, int64_t position);
   LogicalResult enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last);
@@ -85,18 +72,20 @@ private:
 
   /// P4: what was read from `symbol` is not used after it was overwritten at `position`.
   LogicalResult checkReads(Operation *writer, StringAttr symbol, int64_t position);
+  LogicalResult checkWrite(WriteOp write, int64_t position);
   LogicalResult checkUpdate(UpdateOp update, int64_t position);
 
   ModuleOp module;
   func::FuncOp step;
   GroupTable &groups;
   StepStorage &storage;
-  Arena arena;
+  int64_t arenaBytes;
+  plan::OccupiedBytes occupied;
+  std::vector<Placed> buffers; // all that were placed
 
   int64_t end = 0;                                  // position of the return
   std::vector<int64_t> lastUse;                     // by storage
   std::vector<Operation *> lastUser;                // by storage
-  llvm::DenseSet<int64_t> placedGradients;          // storages
   DenseMap<Operation *, int64_t> positionOf;        // of all but calls
   DenseMap<Operation *, int64_t> waitOf, releaseOf; // by start
   DenseMap<StringAttr, UpdateOp> updateOf;          // by group
@@ -107,47 +96,37 @@ private:
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Occupied bytes
+// Places
 //===----------------------------------------------------------------------===//
 
-LogicalResult Arena::enter(Placed block, bool isAligned) {
-  if (block.bytes == 0)
-    return success();
-  auto bytesOf = [](const Placed &b) {
-    return "bytes [" + std::to_string(b.begin) + ", " + std::to_string(b.begin + b.bytes) + ")";
-  };
-  if (block.begin < 0 || block.begin + block.bytes > bytes)
-    return block.owner->emitOpError("P1: ")
-           << block.name << " at " << bytesOf(block) << " does not lie within the arena of "
-           << bytes << " bytes";
-  if (isAligned && block.begin % plan::kArenaAlignmentBytes != 0)
-    return block.owner->emitOpError("P1: ")
-           << block.name << " lies at byte " << block.begin << ", expected a multiple of "
-           << plan::kArenaAlignmentBytes;
-  const Placed *other = nullptr;
-  auto next = live.lower_bound(block.begin);
-  if (next != live.end() && next->first < block.begin + block.bytes)
-    other = &next->second;
-  else if (next != live.begin() &&
-           std::prev(next)->first + std::prev(next)->second.bytes > block.begin)
-    other = &std::prev(next)->second;
-  if (other) {
-    InFlightDiagnostic diag = block.owner->emitOpError("P2: ")
-                              << block.name << " at " << bytesOf(block) << " overlaps "
-                              << other->name << " at " << bytesOf(*other) << ", which is live";
-    diag.attachNote(other->owner->getLoc()) << other->name << " is made here";
-    return diag;
-  }
-  beginByLast.emplace(block.last, block.begin);
-  live.emplace(block.begin, std::move(block));
-  return success();
+static std::string getBytesText(const Placed &placed) {
+  return "bytes [" + std::to_string(placed.begin) + ", " +
+         std::to_string(placed.begin + placed.bytes) + ")";
 }
 
-void Arena::advance(int64_t position) {
-  auto stop = beginByLast.lower_bound(position);
-  for (auto it = beginByLast.begin(); it != stop; ++it)
-    live.erase(it->second);
-  beginByLast.erase(beginByLast.begin(), stop);
+LogicalResult Checker::place(Placed placed, bool isAligned) {
+  if (placed.bytes == 0)
+    return success();
+  if (placed.begin < 0 || placed.begin + placed.bytes > arenaBytes)
+    return placed.owner->emitOpError("P1: ")
+           << placed.name << " at " << getBytesText(placed) << " does not lie within the arena of "
+           << arenaBytes << " bytes";
+  if (isAligned && placed.begin % plan::kArenaAlignmentBytes != 0)
+    return placed.owner->emitOpError("P1: ")
+           << placed.name << " lies at byte " << placed.begin << ", expected a multiple of "
+           << plan::kArenaAlignmentBytes;
+  auto taken = occupied.enter({placed.begin, placed.bytes, static_cast<int64_t>(buffers.size())},
+                              placed.last);
+  if (!taken) {
+    buffers.push_back(std::move(placed));
+    return success();
+  }
+  const Placed &other = buffers[taken->owner];
+  InFlightDiagnostic diag = placed.owner->emitOpError("P2: ")
+                            << placed.name << " at " << getBytesText(placed) << " overlaps "
+                            << other.name << " at " << getBytesText(other) << ", which is live";
+  diag.attachNote(other.owner->getLoc()) << other.name << " is made here";
+  return diag;
 }
 
 //===----------------------------------------------------------------------===//
@@ -204,33 +183,36 @@ std::optional<Sink> Checker::getSink(Operation *op) const {
   return Sink{group, static_cast<int64_t>(*update.getOffset()), positionOf.lookup(update)};
 }
 
-void Checker::findPlacedGradient(const Sink &sink, unsigned param, Value gradient) {
+bool Checker::isPlaced(const Sink &sink, unsigned param, Value gradient) const {
   int64_t index = storage.lookup(gradient);
   bool isCut = !sink.group->isFlat() && sink.group->layout.ranks > 1;
   if (index == StepStorage::kNone || isCut)
-    return;
+    return false;
   const Storage &item = storage.getStorages()[index];
   auto call = dyn_cast<aten::CallOp>(item.owner);
-  if (!call || !call.getOffsets())
-    return;
   auto type = cast<RankedTensorType>(gradient.getType());
-  int64_t begin =
-      (*call.getOffsets())[item.index] + getTensorLayout(type).offset * sink.group->elementBytes;
-  if (begin != sink.base + sink.group->getParamBegin(param) || !isContiguous(type))
-    return;
-  placedGradients.insert(index);
-  lastUse[index] = std::max(lastUse[index], sink.end);
+  return call && call.getOffsets() && isContiguous(type) &&
+         (*call.getOffsets())[item.index] +
+                 getTensorLayout(type).offset * sink.group->elementBytes ==
+             sink.base + sink.group->getParamBegin(param);
 }
 
-void Checker::findPlacedGradients() {
+void Checker::keepPlacedGradient(const Sink &sink, unsigned param, Value gradient) {
+  if (!isPlaced(sink, param, gradient))
+    return;
+  int64_t &last = lastUse[storage.lookup(gradient)];
+  last = std::max(last, sink.end);
+}
+
+void Checker::keepPlacedGradients() {
   for (Operation &op : step.getBody().front()) {
     if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
       if (std::optional<Sink> sink = getSink(start))
         for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
-          findPlacedGradient(*sink, param, gradient);
+          keepPlacedGradient(*sink, param, gradient);
     } else if (auto grad = dyn_cast<GradOp>(op)) {
       if (std::optional<Sink> sink = getSink(grad))
-        findPlacedGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue());
+        keepPlacedGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue());
     }
   }
 }
@@ -259,17 +241,17 @@ LogicalResult Checker::enterDeclarations() {
              << " offsets, expected " << expected;
     for (auto [i, offset] : llvm::enumerate(*op.getOffsets())) {
       std::string what = i == 0 ? "the shard" : "optimizer state " + std::to_string(i);
-      if (failed(arena.enter(
-              {offset, group.shardBytes(), end, op, what + " of @" + op.getSymName().str()})))
+      if (failed(
+              place({offset, group.shardBytes(), end, op, what + " of @" + op.getSymName().str()})))
         return failure();
     }
   }
   for (auto buffer : module.getOps<BufferOp>()) {
     if (!buffer.getOffset())
       return missingOffset(buffer);
-    if (failed(arena.enter({static_cast<int64_t>(*buffer.getOffset()),
-                            getStorageBytes(cast<RankedTensorType>(buffer.getType())), end, buffer,
-                            "buffer @" + buffer.getSymName().str()})))
+    if (failed(place({static_cast<int64_t>(*buffer.getOffset()),
+                      getStorageBytes(cast<RankedTensorType>(buffer.getType())), end, buffer,
+                      "buffer @" + buffer.getSymName().str()})))
       return failure();
   }
   // Constants and inputs are there before the step begins.
@@ -293,7 +275,7 @@ LogicalResult Checker::enterStorage(int64_t index, std::optional<int64_t> offset
   const Storage &item = storage.getStorages()[index];
   if (!offset)
     return missingOffset(item.owner);
-  return arena.enter({*offset, item.bytes, last, item.owner, describe(item)});
+  return place({*offset, item.bytes, last, item.owner, describe(item)});
 }
 
 LogicalResult Checker::enterGather(AllGatherStartOp start) {
@@ -309,8 +291,8 @@ LogicalResult Checker::enterGather(AllGatherStartOp start) {
           if (int64_t index = storage.lookup(param); index != StepStorage::kNone)
             last = std::max(last, lastUse[index]);
   }
-  return arena.enter({static_cast<int64_t>(*start.getOffset()), group.gatheredBytes(), last, start,
-                      "the gathered group @" + start.getGroup().str()});
+  return place({static_cast<int64_t>(*start.getOffset()), group.gatheredBytes(), last, start,
+                "the gathered group @" + start.getGroup().str()});
 }
 
 LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
@@ -321,11 +303,11 @@ LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
   UpdateOp update = updateOf.lookup(start.getGroupAttr().getAttr());
   int64_t last = update ? std::max(positionOf.lookup(update), sink->end) : end;
   std::string name = "gradients of @" + start.getGroup().str();
-  if (failed(arena.enter(
+  if (failed(place(
           {(*start.getOffsets())[1], group.shardBytes(), last, start, "the reduced " + name})))
     return failure();
   if (!group.isFlat())
-    return arena.enter({sink->base, group.gatheredBytes(), sink->end, start, "the " + name});
+    return place({sink->base, group.gatheredBytes(), sink->end, start, "the " + name});
   for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
     if (failed(enterGradient(*sink, param, gradient, start)))
       return failure();
@@ -335,23 +317,13 @@ LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
 LogicalResult Checker::enterGradient(const Sink &sink, unsigned param, Value gradient,
                                      Operation *owner) {
   const GroupInfo &group = *sink.group;
-  int64_t index = storage.lookup(gradient);
-  if (index == StepStorage::kNone)
-    return success();
   int64_t begin = sink.base + group.getParamBegin(param);
-  // A gradient that lies there already is live since it was made, unless it lies there twice.
-  if (placedGradients.contains(index)) {
-    auto call = cast<aten::CallOp>(storage.getStorages()[index].owner);
-    auto type = cast<RankedTensorType>(gradient.getType());
-    if (isContiguous(type) && (*call.getOffsets())[storage.getStorages()[index].index] +
-                                      getTensorLayout(type).offset * group.elementBytes ==
-                                  begin)
-      return success();
-  }
+  if (isPlaced(sink, param, gradient))
+    return success(); // live since it was made
   ParamOp op = group.params[param];
-  return arena.enter({begin, group.getParamElements(param) * group.elementBytes, sink.end, owner,
-                      "the gradient of @" + op.getSymName().str()},
-                     /*isAligned=*/group.isFlat());
+  return place({begin, group.getParamElements(param) * group.elementBytes, sink.end, owner,
+                "the gradient of @" + op.getSymName().str()},
+               /*isAligned=*/group.isFlat());
 }
 
 LogicalResult Checker::enterPadding(const Sink &sink, Operation *owner) {
@@ -359,9 +331,9 @@ LogicalResult Checker::enterPadding(const Sink &sink, Operation *owner) {
   for (unsigned param = 0; param < group.params.size(); ++param) {
     int64_t begin = group.getParamBegin(param) + group.getParamElements(param) * group.elementBytes;
     ParamOp op = group.params[param];
-    if (failed(arena.enter({sink.base + begin, group.getParamEnd(param) - begin, sink.end, owner,
-                            "the padding behind the gradient of @" + op.getSymName().str()},
-                           /*isAligned=*/false)))
+    if (failed(place({sink.base + begin, group.getParamEnd(param) - begin, sink.end, owner,
+                      "the padding behind the gradient of @" + op.getSymName().str()},
+                     /*isAligned=*/false)))
       return failure();
   }
   return success();
@@ -407,9 +379,7 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
                              grad);
       })
       .Case([&](UpdateOp update) { return checkUpdate(update, position); })
-      .Case([&](WriteOp write) {
-        return checkReads(write, write.getBufferAttr().getAttr(), position);
-      })
+      .Case([&](WriteOp write) { return checkWrite(write, position); })
       .Default([](Operation *) { return success(); });
 }
 
@@ -431,6 +401,21 @@ LogicalResult Checker::checkReads(Operation *writer, StringAttr symbol, int64_t 
     return diag;
   }
   return success();
+}
+
+LogicalResult Checker::checkWrite(WriteOp write, int64_t position) {
+  // Elements that change places within the buffer would overwrite each other.
+  int64_t index = storage.lookup(write.getValue());
+  if (index != StepStorage::kNone) {
+    auto read = dyn_cast<ReadOp>(storage.getStorages()[index].owner);
+    if (read && read.getSource() == write.getBuffer() && read.getResult() != write.getValue()) {
+      InFlightDiagnostic diag = write.emitOpError("P4: overwrites @")
+                                << write.getBuffer() << " with a view of itself";
+      diag.attachNote(read.getLoc()) << "read here";
+      return diag;
+    }
+  }
+  return checkReads(write, write.getBufferAttr().getAttr(), position);
 }
 
 LogicalResult Checker::checkUpdate(UpdateOp update, int64_t position) {
@@ -460,12 +445,12 @@ LogicalResult Checker::checkUpdate(UpdateOp update, int64_t position) {
 
 LogicalResult Checker::run() {
   findLastUses();
-  findPlacedGradients();
+  keepPlacedGradients();
   if (failed(enterDeclarations()))
     return failure();
   int64_t position = 0;
   for (Operation &op : step.getBody().front()) {
-    arena.advance(position);
+    occupied.advance(position);
     if (failed(enter(op, position)))
       return failure();
     ++position;

@@ -386,3 +386,20 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     return %s : tensor<f32>
   }
 }
+
+// -----
+
+// A buffer cannot be overwritten with its own elements in another order.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.buffer @b : tensor<4x4xf32> at 64
+  func.func @step() -> tensor<f32> {
+    // expected-note @below {{read here}}
+    %b = fsdp.read @b : tensor<4x4xf32>
+    %t = aten.call "t.default"(%b) fwd in "" : (tensor<4x4xf32>) -> tensor<4x4xf32, #aten.strides<[1, 4]>>
+    // expected-error @below {{P4: overwrites @b with a view of itself}}
+    fsdp.write @b, %t : tensor<4x4xf32, #aten.strides<[1, 4]>>
+    %s = aten.call "sum.default"(%t, none) fwd in "" at [512] : (tensor<4x4xf32, #aten.strides<[1, 4]>>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
