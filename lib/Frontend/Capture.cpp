@@ -14,6 +14,8 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <mutex>
+
 using namespace fsdp;
 using namespace fsdp::frontend;
 
@@ -120,6 +122,9 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
   auto fail = [&](const llvm::Twine &reason) {
     return llvm::createStringError(options.model + ": " + reason);
   };
+  // The recorder's kernels are registered for the whole process.
+  static std::mutex oneAtATime;
+  std::lock_guard<std::mutex> lock(oneAtATime);
   Recorder recorder;
   try {
     checkOptimizer(options.optimizer);
@@ -132,11 +137,13 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
       throw CaptureError("the model has no parameters");
     CapturedStep step;
     StepOutputs outputs = recordStep(model);
-    step.module = buildStep(model, outputs, options.optimizer, context);
+    bool writesWeights = !weightsPath.empty() && model.hasWeights;
+    step.module = buildStep(model, outputs, options.optimizer,
+                            writesWeights ? LiteralPlace::Weights : LiteralPlace::Inline, context);
     if (mlir::failed(mlir::verify(*step.module)))
       return fail("the captured step is invalid");
     step.hasWeights = model.hasWeights;
-    if (!weightsPath.empty() && model.hasWeights) {
+    if (writesWeights) {
       model.checkValues();
       writeWeights(model.tensors, weightsPath);
     }

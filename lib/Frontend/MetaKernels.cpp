@@ -72,13 +72,27 @@ MetaKernels::MetaKernels() {
 }
 
 void MetaKernels::addElementwise() {
+  auto unary = +[](const Tensor &x) { return makeElementwise({x}, x.scalar_type()); };
   // Composites whose out-variants do not know meta.
+  replace("abs", unary);
+  replace(
+      "bernoulli", +[](const Tensor &x, std::optional<at::Generator>) {
+        return at::empty_like(x, at::MemoryFormat::Contiguous);
+      });
+  replace(
+      "nan_to_num", +[](const Tensor &x, std::optional<double>, std::optional<double>,
+                        std::optional<double>) { return makeElementwise({x}, x.scalar_type()); });
   auto logical =
       +[](const Tensor &x, const Tensor &y) { return makeElementwise({x, y}, at::kBool); };
   replace("logical_and", logical);
   replace("logical_or", logical);
   replace("logical_xor", logical);
   replace("logical_not", +[](const Tensor &x) { return makeElementwise({x}, at::kBool); });
+  auto logicalInPlace = +[](Tensor &x, const Tensor &) -> Tensor & { return x; };
+  replace("logical_and_", logicalInPlace);
+  replace("logical_or_", logicalInPlace);
+  replace("logical_xor_", logicalInPlace);
+  replace("logical_not_", +[](Tensor &x) -> Tensor & { return x; });
   add(
       "floor_divide", +[](const Tensor &x, const Tensor &y) {
         return makeElementwise({x, y}, at::result_type(x, y));
@@ -88,7 +102,6 @@ void MetaKernels::addElementwise() {
         return makeElementwise({x, y}, at::result_type(x, y));
       });
   add("glu_backward", +[](const Tensor &, const Tensor &x, int64_t) { return at::empty_like(x); });
-  auto unary = +[](const Tensor &x) { return makeElementwise({x}, x.scalar_type()); };
   add("relu", unary);
   add("hardswish", unary);
   add("isnan", +[](const Tensor &x) { return makeElementwise({x}, at::kBool); });

@@ -179,7 +179,7 @@ static std::string summarize(const std::exception &exception) {
   if (auto *error = dynamic_cast<const c10::Error *>(&exception))
     text = error->what_without_backtrace();
   if (text.find("Meta kernel registered") != std::string::npos)
-    return "the shapes of its results are not known to the capture";
+    return "it has no meta kernel, so that the shapes of its results are unknown";
   return text.substr(0, text.find('\n'));
 }
 

@@ -7,12 +7,13 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::frontend;
 
-/// Literals of more elements become buffers, whose values lie in the weights file.
+/// Literals of more elements are large.
 static constexpr int64_t largestLiteral = 1024;
 
 namespace {
@@ -23,14 +24,15 @@ public:
       : model(model), graph(model.recorder.graph), outputs(outputs), context(context),
         builder(UnknownLoc::get(&context), &context), values(graph.values.size()) {}
 
-  OwningOpRef<ModuleOp> run(const OptimizerSpec &optimizer) {
+  OwningOpRef<ModuleOp> run(const OptimizerSpec &optimizer, LiteralPlace literals) {
     OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getLoc(), model.name);
     module->removeSymNameAttr();
     (*module)->setAttr(FsdpDialect::getPhaseAttrName(),
                        ModulePhaseAttr::get(&context, ModulePhase::Captured));
     (*module)->setAttr(FsdpDialect::getModelAttrName(), builder.getStringAttr(model.name));
     findNeeded();
-    moveLargeLiterals();
+    if (literals == LiteralPlace::Weights)
+      moveLargeLiterals();
     builder.setInsertionPointToStart(module->getBody());
     declareTensors();
     declareOptimizer(optimizer);
@@ -62,7 +64,8 @@ private:
   std::vector<mlir::Value> values; // by value of the graph
   std::vector<bool> isNeeded;      // by node
   llvm::DenseMap<Attribute, mlir::Value> literals;
-  llvm::DenseMap<int, std::string> nameOfLiteral; // large ones
+  SmallVector<int> largeLiterals;
+  llvm::DenseMap<int, std::string> nameOfLiteral; // of those that are buffers
   llvm::DenseMap<int, SmallVector<StringRef, 1>> parametersOfGradient;
   std::vector<Location> locations; // by place
   int64_t nextRandom = 0;
@@ -93,27 +96,31 @@ void StepBuilder::findNeeded() {
           isValueNeeded[id] = true;
       });
   }
-  // Literals are made where they are needed; remember only which large ones are.
-  for (size_t id = 0; id < graph.values.size(); ++id) {
-    const GraphValue &value = graph.values[id];
-    if (value.kind == ValueKind::Constant && isValueNeeded[id] &&
-        value.data.numel() > largestLiteral)
-      nameOfLiteral[id] = "literal" + std::to_string(nameOfLiteral.size());
-  }
+  for (size_t id = 0; id < graph.values.size(); ++id)
+    if (isValueNeeded[id] && graph.values[id].kind == ValueKind::Constant &&
+        graph.values[id].data.numel() > largestLiteral)
+      largeLiterals.push_back(static_cast<int>(id));
 }
 
+/// Makes buffers of large literals, under names that the model does not use.
 void StepBuilder::moveLargeLiterals() {
-  llvm::SmallVector<int> ids;
-  for (auto &entry : nameOfLiteral)
-    ids.push_back(entry.first);
-  llvm::sort(ids);
-  for (int id : ids)
-    model.tensors.push_back({.name = nameOfLiteral[id],
+  llvm::StringSet<> names;
+  for (const ModelTensor &tensor : model.tensors)
+    names.insert(tensor.name);
+  int number = 0;
+  for (int id : largeLiterals) {
+    std::string name;
+    do
+      name = "literal" + std::to_string(number++);
+    while (!names.insert(name).second);
+    nameOfLiteral[id] = name;
+    model.tensors.push_back({.name = name,
                              .aliases = {},
                              .isParameter = false,
                              .data = graph.values[id].data,
                              .wrapper = {},
                              .value = id});
+  }
 }
 
 void StepBuilder::declareTensors() {
@@ -211,7 +218,6 @@ mlir::Value StepBuilder::getOperand(int id) {
         RankedTensorType::get(value.data.sizes(), convertDtype(value.data.scalar_type(), context));
     ArrayRef<char> bytes(static_cast<const char *>(value.data.const_data_ptr()),
                          value.data.nbytes());
-    // bool: one byte in torch and in raw data of MLIR 22.
     ElementsAttr literal = DenseElementsAttr::getFromRawBuffer(type, bytes);
     mlir::Value &constant = literals[literal];
     if (!constant)
@@ -274,6 +280,6 @@ void StepBuilder::buildCall(const GraphNode &node) {
 
 OwningOpRef<ModuleOp> fsdp::frontend::buildStep(Model &model, const StepOutputs &outputs,
                                                 const OptimizerSpec &optimizer,
-                                                MLIRContext &context) {
-  return StepBuilder(model, outputs, context).run(optimizer);
+                                                LiteralPlace literals, MLIRContext &context) {
+  return StepBuilder(model, outputs, context).run(optimizer, literals);
 }

@@ -6,6 +6,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <ATen/ops/linspace.h>
 #include <nlohmann/json.hpp>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -144,7 +145,7 @@ TEST(Capture, RandomPositionsAndDeadCalls) {
       draws.push_back({call.getBaseName().str(), *call.getRng()});
   });
   EXPECT_EQ(draws, (std::vector<std::pair<std::string, int64_t>>{
-                       {"native_dropout", 0}, {"rand_like", 1}, {"randn", 2}}));
+                       {"native_dropout", 0}, {"bernoulli", 1}, {"rand_like", 2}, {"randn", 3}}));
   module = capture(makeOptions("Literals.pt", {"x:f32[3]"}), context);
   ASSERT_TRUE(module);
   module->walk([&](aten::CallOp call) {
@@ -178,39 +179,81 @@ TEST(Capture, Optimizers) {
             "9.000000e-01");
 }
 
+namespace {
+
+/// A weights file, read.
+struct WeightsFile {
+  explicit WeightsFile(llvm::StringRef path) {
+    auto buffer = llvm::MemoryBuffer::getFile(path);
+    if (!buffer)
+      return;
+    text = (*buffer)->getBuffer().str();
+    uint64_t headerSize;
+    std::memcpy(&headerSize, text.data(), sizeof(headerSize));
+    begin = 8 + headerSize;
+    header = nlohmann::json::parse(text.substr(8, headerSize));
+  }
+
+  bool holds(const std::string &name, const at::Tensor &tensor) const {
+    if (!header.contains(name) || header[name]["dtype"] != "F32" ||
+        header[name]["shape"].get<std::vector<int64_t>>() != tensor.sizes().vec())
+      return false;
+    size_t first = header[name]["data_offsets"][0], last = header[name]["data_offsets"][1];
+    return last - first == tensor.nbytes() &&
+           std::memcmp(text.data() + begin + first, tensor.const_data_ptr(), last - first) == 0;
+  }
+
+  std::string text;
+  size_t begin = 0;
+  nlohmann::json header;
+};
+
+/// A temporary file that is removed.
+struct TemporaryFile {
+  TemporaryFile() { (void)llvm::sys::fs::createTemporaryFile("weights", "safetensors", path); }
+  ~TemporaryFile() { llvm::sys::fs::remove(path); }
+  llvm::SmallString<128> path;
+};
+
+} // namespace
+
 // The weights file holds parameters and buffers by name, shared ones once, with the model's bytes.
 TEST(Capture, Weights) {
   mlir::MLIRContext context;
-  llvm::SmallString<128> path;
-  ASSERT_FALSE(llvm::sys::fs::createTemporaryFile("weights", "safetensors", path));
-  for (const char *file : {"gpt2.script.pt", "gpt2.pt2"}) {
-    ASSERT_TRUE(capture(makeOptions(file, getInputs("gpt2")), context, path.str().str()));
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    ASSERT_TRUE(static_cast<bool>(buffer));
-    const char *data = (*buffer)->getBufferStart();
-    uint64_t headerSize;
-    std::memcpy(&headerSize, data, sizeof(headerSize));
-    auto header = nlohmann::json::parse(data + 8, data + 8 + headerSize);
-    EXPECT_FALSE(header.contains("head.weight"));
-    auto model = torch::jit::load(getModelPath("gpt2.script.pt"));
-    size_t end = 0;
-    for (const auto &parameter : model.named_parameters()) {
+  TemporaryFile file;
+  for (const char *model : {"gpt2.script.pt", "gpt2.pt2"}) {
+    ASSERT_TRUE(capture(makeOptions(model, getInputs("gpt2")), context, file.path.str().str()));
+    WeightsFile weights(file.path);
+    EXPECT_FALSE(weights.header.contains("head.weight"));
+    auto module = torch::jit::load(getModelPath("gpt2.script.pt"));
+    size_t bytes = 0;
+    for (const auto &parameter : module.named_parameters()) {
       if (parameter.name == "head.weight")
         continue;
-      ASSERT_TRUE(header.contains(parameter.name)) << parameter.name;
-      const auto &entry = header[parameter.name];
-      EXPECT_EQ(entry["dtype"], "F32");
-      EXPECT_EQ(entry["shape"].get<std::vector<int64_t>>(), parameter.value.sizes().vec());
-      size_t begin = entry["data_offsets"][0];
-      end = std::max<size_t>(end, entry["data_offsets"][1]);
-      EXPECT_EQ(std::memcmp(data + 8 + headerSize + begin, parameter.value.const_data_ptr(),
-                            parameter.value.nbytes()),
-                0)
-          << parameter.name;
+      bytes += parameter.value.nbytes();
+      EXPECT_TRUE(weights.holds(parameter.name, parameter.value)) << parameter.name;
     }
-    EXPECT_EQ((*buffer)->getBufferSize(), 8 + headerSize + end);
+    EXPECT_EQ(weights.text.size(), weights.begin + bytes);
   }
-  llvm::sys::fs::remove(path);
+}
+
+// A large literal is a buffer whose values lie in the weights file, if there is one; its name is
+// none of the model's.
+TEST(Capture, LargeLiterals) {
+  mlir::MLIRContext context;
+  TemporaryFile file;
+  auto module = capture(makeOptions("Table.pt", {"x:f32[2048]"}), context, file.path.str().str());
+  ASSERT_TRUE(module);
+  EXPECT_TRUE(module->lookupSymbol<ParamOp>("literal0"));
+  ASSERT_TRUE(module->lookupSymbol<BufferOp>("literal1"));
+  EXPECT_TRUE(WeightsFile(file.path).holds("literal1", at::linspace(0.0, 1.0, 2048)));
+
+  module = capture(makeOptions("Table.pt", {"x:f32[2048]"}), context);
+  ASSERT_TRUE(module);
+  EXPECT_FALSE(module->lookupSymbol("literal1"));
+  int numConstants = 0;
+  module->walk([&](aten::ConstantOp) { ++numConstants; });
+  EXPECT_EQ(numConstants, 1);
 }
 
 // A model saved on meta has the same step as one with values, and no weights.

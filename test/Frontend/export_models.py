@@ -34,6 +34,8 @@ def main() -> None:
     torch.manual_seed(0)
     for kind in small_models.REFUSED + small_models.WORKING:
         torch.jit.script(kind()).save(str(folder / f"{kind.__name__}.pt"))
+    table = torch.jit.trace(small_models.Table(), (torch.randn(2048),), check_trace=False)
+    table.save(str(folder / "Table.pt"))
     whole = (folder / "mlp.script.pt").read_bytes()
     (folder / "truncated.pt").write_bytes(whole[: len(whole) // 2])
     (folder / "garbage.pt").write_bytes(b"this is no archive" * 100)

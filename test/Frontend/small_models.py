@@ -164,6 +164,7 @@ class Two(nn.Module):
 class Random(Weighted):
     def forward(self, x: Tensor) -> Tensor:
         x = F.dropout(self.w * x, 0.5)
+        x = x * torch.bernoulli(torch.full_like(x, 0.5))
         return (x * torch.rand_like(x) + torch.randn(4, device=x.device)).sum()
 
 
@@ -185,6 +186,7 @@ class Extra(nn.Module):
         y = y / (1.0 + y.std(dim=1, keepdim=True)) + y.var(dim=0)
         z = y.index_select(1, torch.arange(4, device=x.device))
         smooth = F.huber_loss(z, torch.ones_like(z)) + F.mse_loss(z, torch.zeros_like(z))
+        smooth = smooth + F.smooth_l1_loss(z.abs(), torch.nan_to_num(z))
         return smooth + F.binary_cross_entropy(torch.sigmoid(y), torch.ones_like(y)) + y.max()
 
 
@@ -201,6 +203,20 @@ class Masked(Weighted):
         a = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
         b = F.scaled_dot_product_attention(q, k, v, dropout_p=0.25)
         return (a + b).sum() * self.w.sum()
+
+
+TABLE = torch.linspace(0.0, 1.0, 2048)
+
+
+class Table(nn.Module):
+    """Traced, it holds a large literal."""
+
+    def __init__(self):
+        super().__init__()
+        self.literal0 = nn.Parameter(torch.ones(2048))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.literal0 * x * TABLE).sum()
 
 
 REFUSED = [
