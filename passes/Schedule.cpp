@@ -83,7 +83,7 @@ LogicalResult Scheduler::collect() {
       open[start.getHandle()] = {start, {}, position};
       unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
       // Kept into the backward, unless a release of the forward follows.
-      groups[group].isGathered = start.getPhase() == Phase::Forward;
+      groups[group].isGathered |= start.getPhase() == Phase::Forward;
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
       Gather &gather = open[wait.getHandle()];
       gather.wait = wait;

@@ -141,9 +141,12 @@ void HookFinder::scanCall(int index) {
   Phase phase = call.getPhase();
   bool isForward = phase == Phase::Forward;
   int &previous = isForward ? previousForward : previousBackward;
+  // The seed of the backward is made before any hook runs.
+  bool isSeed = !isForward && previous < 0 && call.getBaseName() == "ones_like";
   ArrayRef<unsigned> found = getSlots(call.getModuleAttr());
-  for (unsigned slot : found)
-    extendRun(slot, index, previous, phase);
+  if (!isSeed)
+    for (unsigned slot : found)
+      extendRun(slot, index, previous, phase);
   previous = index;
   noteParams(index);
   if (isForward)

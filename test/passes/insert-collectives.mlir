@@ -334,7 +334,8 @@ module attributes {fsdp.model = "twice", fsdp.phase = #fsdp.module_phase<capture
 
 // -----
 
-// Of nested groups the outer one is gathered first and released last.
+// Of nested groups the outer one is gathered first and released last. If they return the same tensor,
+// its gradient reaches the inner one first.
 // CHECK-LABEL: fsdp.model = "nested"
 // CHECK: %[[OUTER:.+]] = fsdp.all_gather.start @b fwd
 // CHECK: %[[INNER:.+]] = fsdp.all_gather.start @b.l fwd
@@ -360,12 +361,50 @@ module attributes {fsdp.model = "nested", fsdp.phase = #fsdp.module_phase<captur
     %l = fsdp.read @b.l.w : !m
     %z = aten.call "mm.default"(%y, %l) fwd in "b.l" : (!m, !m) -> !m
     %loss = aten.call "sum.default"(%z, none) fwd in "" : (!m) -> !s
-    %dl = aten.call "mul.Tensor"(%y, %loss) bwd in "b.l" : (!m, !s) -> !m
+    %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %dl = aten.call "mul.Tensor"(%y, %g) bwd in "b.l" : (!m, !s) -> !m
     fsdp.grad @b.l.w, %dl : !m
     %dw = aten.call "mul.Tensor"(%x, %l) bwd in "b.l" : (!m, !m) -> !m
     fsdp.grad @b.w, %dw : !m
     fsdp.update @b.w step %step lr %lr
     fsdp.update @b.l.w step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// The root returns what its last block returns, the loss: the block's backward begins first, once the
+// seed is made.
+// CHECK-LABEL: fsdp.model = "loss_in_block"
+// CHECK: aten.call "ones_like.default"
+// CHECK-NEXT: fsdp.all_gather.start @loss bwd
+// CHECK-NEXT: fsdp.all_gather.wait
+// CHECK-NEXT: fsdp.all_gather.start @root bwd
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "loss_in_block", fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @e.w : !m
+  fsdp.param @loss.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @loss [@loss.w] of ["loss"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @root [@e.w] of [""] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %e = fsdp.read @e.w : !m
+    %h = aten.call "mm.default"(%x, %e) fwd in "e" : (!m, !m) -> !m
+    %w = fsdp.read @loss.w : !m
+    %loss = aten.call "dot.default"(%h, %w) fwd in "loss" : (!m, !m) -> !s
+    %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %dw = aten.call "mul.Tensor"(%h, %g) bwd in "loss" : (!m, !s) -> !m
+    fsdp.grad @loss.w, %dw : !m
+    %de = aten.call "mul.Tensor"(%x, %g) bwd in "e" : (!m, !s) -> !m
+    fsdp.grad @e.w, %de : !m
+    fsdp.update @e.w step %step lr %lr
+    fsdp.update @loss.w step %step lr %lr
     return %loss : !s
   }
 }

@@ -76,10 +76,11 @@ module attributes {fsdp.model = "chain", fsdp.phase = #fsdp.module_phase<sharded
 // A kept root prefetches the last block when the backward begins.
 // CHECK-LABEL: fsdp.model = "kept_root"
 // CHECK: aten.call "sum.default"
+// CHECK-NEXT: aten.call "ones_like.default"
 // FSDP2-NEXT: %[[U:.+]] = fsdp.all_gather.start @l bwd
-// FSDP2-NEXT: aten.call "ones_like.default"
+// FSDP2-NEXT: aten.call "expand.default"
 // FSDP2-NEXT: fsdp.all_gather.wait %[[U]]
-// NONE-NEXT: aten.call "ones_like.default"
+// NONE-NEXT: aten.call "expand.default"
 // NONE-NEXT: %[[U:.+]] = fsdp.all_gather.start @l bwd
 // NONE-NEXT: fsdp.all_gather.wait %[[U]]
 !m = tensor<4x4xf32>
@@ -103,6 +104,7 @@ module attributes {fsdp.model = "kept_root", fsdp.phase = #fsdp.module_phase<sha
     fsdp.release %u0 fwd
     %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!m) -> !s
     %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %ge = aten.call "expand.default"(%g, [], false) bwd in "" : (!s) -> !s
     %v0 = fsdp.all_gather.start @l bwd on compute
     %z0 = fsdp.all_gather.wait %v0 : !m
     %d0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
@@ -184,6 +186,54 @@ module attributes {fsdp.model = "no_prefetch", fsdp.phase = #fsdp.module_phase<s
     %r = fsdp.reduce_scatter.start @root(%d0) bwd on compute : !m
     fsdp.reduce_scatter.wait %r
     fsdp.update @root step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// A kept module that runs twice is resharded after the backward of its last run, and gathered again
+// for the other: this gather is prefetched only when the group is resharded.
+// CHECK-LABEL: fsdp.model = "kept_twice"
+// CHECK: aten.call "mul.Tensor"({{.*}}) bwd in "a"
+// CHECK-NEXT: fsdp.release %{{.+}} bwd
+// FSDP2-NEXT: fsdp.all_gather.start @a bwd
+// NONE-NEXT: aten.call "mul.Tensor"({{.*}}) bwd in "b"
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "kept_twice", fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @a.w : !m
+  fsdp.param @b.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward false
+  fsdp.group @b [@b.w] of ["b"] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %u = fsdp.all_gather.start @a fwd on compute
+    %w = fsdp.all_gather.wait %u : !m
+    %y0 = aten.call "mm.default"(%x, %w) fwd in "a" : (!m, !m) -> !m
+    %ub = fsdp.all_gather.start @b fwd on compute
+    %wb = fsdp.all_gather.wait %ub : !m
+    %y1 = aten.call "mm.default"(%y0, %wb) fwd in "b" : (!m, !m) -> !m
+    %y2 = aten.call "mm.default"(%y1, %w) fwd in "a" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%y2, none) fwd in "" : (!m) -> !s
+    %d2 = aten.call "mul.Tensor"(%w, %y1) bwd in "a" : (!m, !m) -> !m
+    fsdp.release %u bwd
+    %d1 = aten.call "mul.Tensor"(%wb, %d2) bwd in "b" : (!m, !m) -> !m
+    fsdp.release %ub bwd
+    %r1 = fsdp.reduce_scatter.start @b(%d1) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r1
+    fsdp.update @b step %step lr %lr
+    %u2 = fsdp.all_gather.start @a bwd on compute
+    %w2 = fsdp.all_gather.wait %u2 : !m
+    %d0 = aten.call "mul.Tensor"(%w2, %d1) bwd in "a" : (!m, !m) -> !m
+    fsdp.release %u2 bwd
+    %r = fsdp.reduce_scatter.start @a(%d0) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @a step %step lr %lr
     return %loss : !s
   }
 }
