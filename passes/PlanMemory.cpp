@@ -187,39 +187,31 @@ LogicalResult MemoryPlanner::collectGradients() {
 /// True if the operation that makes this gradient may write it where the group's gradients lie: the
 /// gradient is all that its storage holds, contiguous, and its storage is not placed yet.
 bool MemoryPlanner::canPlace(const GradientSink &sink, unsigned param) const {
-  const GroupInfo &group = *sink.group;
-  if (!group.isFlat() && group.layout.ranks > 1)
-    return false;
   int64_t index = storage.lookup(sink.gradients[param]);
   if (index == StepStorage::kNone || rangeOfStorage[index] != kNoRange)
     return false;
   const Storage &item = storage.getStorages()[index];
   auto type = cast<RankedTensorType>(sink.gradients[param].getType());
-  int64_t bytes = type.getNumElements() * group.elementBytes;
-  // On one rank per-param parameters follow each other without alignment.
+  int64_t bytes = type.getNumElements() * sink.group->elementBytes;
   return item.kind == Storage::Kind::Fresh && item.bytes == bytes && isContiguous(type) &&
-         getTensorLayout(type).offset == 0 &&
-         group.getParamBegin(param) % plan::kArenaAlignmentBytes == 0;
+         getTensorLayout(type).offset == 0;
 }
 
 void MemoryPlanner::addGradientSink(GradientSink &sink) {
   const GroupInfo &group = *sink.group;
-  int64_t bundle = ranges.size();
-  bool isWhole = !group.isFlat();
-  // Without a bundle all of the group's gradients are live together.
-  size_t whole = kNoRange;
   auto noteCopy = [&](unsigned param) {
     ++numCopied;
     bytesCopied += group.getParamElements(param) * group.elementBytes;
   };
-  if (isWhole) {
-    int64_t first = *std::min_element(sink.readAt.begin(), sink.readAt.end());
-    whole = addRange(group.gatheredBytes(), first, sink.end);
+  if (!group.isFlat()) {
+    // Every gradient is copied, and all of the group's are live together.
+    int64_t first = *llvm::min_element(sink.readAt);
+    rangesOf[sink.op].push_back(addRange(group.gatheredBytes(), first, sink.end));
     for (unsigned param = 0; param < group.params.size(); ++param)
       noteCopy(param);
-    rangesOf[sink.op].push_back(whole);
     return;
   }
+  int64_t bundle = ranges.size();
   for (unsigned param = 0; param < group.params.size(); ++param) {
     int64_t begin = group.getParamBegin(param);
     int64_t first = sink.readAt[param], last = sink.end;
