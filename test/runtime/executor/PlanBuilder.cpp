@@ -50,6 +50,9 @@ Argument fsdp::test::reals(std::vector<double> numbers) {
     bits.push_back(std::bit_cast<int64_t>(number));
   return makeList(FSDP_ARG_FLOAT_LIST, std::move(bits));
 }
+Argument fsdp::test::booleans(std::vector<int64_t> flags) {
+  return makeList(FSDP_ARG_BOOL_LIST, std::move(flags));
+}
 Argument fsdp::test::string(std::string text) {
   Argument argument = make(FSDP_ARG_STRING);
   argument.text = std::move(text);
@@ -102,10 +105,12 @@ uint32_t PlanBuilder::addValue(fsdp_dtype dtype, std::vector<int64_t> sizes,
 
 uint32_t PlanBuilder::addStrided(fsdp_dtype dtype, std::vector<int64_t> sizes,
                                  std::vector<int64_t> strides, std::optional<int64_t> offset) {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i)
+  int64_t last = 0, elements = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
     last += (sizes[i] - 1) * strides[i];
-  auto bytes = static_cast<int64_t>(fsdp::rt::elementBytes(dtype)) * (last + 1);
+    elements *= sizes[i];
+  }
+  auto bytes = elements == 0 ? 0 : static_cast<int64_t>(fsdp::rt::elementBytes(dtype)) * (last + 1);
   auto index = static_cast<uint32_t>(valueTable.size());
   fsdp_value &value = valueTable.emplace_back();
   value.offset = offset ? *offset : allocate(bytes);
@@ -118,6 +123,8 @@ uint32_t PlanBuilder::addStrided(fsdp_dtype dtype, std::vector<int64_t> sizes,
   value.name = addString(name);
   return index;
 }
+
+uint32_t PlanBuilder::addUndefined() { return addValue(FSDP_F32, {1}, -1); }
 
 uint32_t PlanBuilder::addInput(const std::string &name, uint32_t value) {
   inputTable.push_back({addString(name), value});
@@ -148,7 +155,7 @@ fsdp_entry &PlanBuilder::call(const std::string &name, const std::string &overlo
     if (!argument.text.empty())
       lowered.index = addString(argument.text);
     if (lowered.kind == FSDP_ARG_VALUE_LIST || lowered.kind == FSDP_ARG_INT_LIST ||
-        lowered.kind == FSDP_ARG_FLOAT_LIST) {
+        lowered.kind == FSDP_ARG_FLOAT_LIST || lowered.kind == FSDP_ARG_BOOL_LIST) {
       lowered.index = addIntegers(argument.list);
       lowered.count = static_cast<uint32_t>(argument.list.size());
     }

@@ -26,6 +26,7 @@ Argument real(double number);
 Argument boolean(bool flag);
 Argument integers(std::vector<int64_t> numbers);
 Argument reals(std::vector<double> numbers);
+Argument booleans(std::vector<int64_t> flags);
 Argument string(std::string text);
 Argument none();
 Argument dtype(fsdp_dtype type);
@@ -47,6 +48,8 @@ public:
                     std::optional<int64_t> offset = {});
   uint32_t addStrided(fsdp_dtype dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides,
                       std::optional<int64_t> offset = {});
+  /// A value without storage: torch's undefined tensor.
+  uint32_t addUndefined();
   int64_t offsetOf(uint32_t value) const { return valueTable[value].offset; }
 
   uint32_t addInput(const std::string &name, uint32_t value);

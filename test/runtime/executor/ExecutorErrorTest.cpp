@@ -1,0 +1,87 @@
+//===- ExecutorErrorTest.cpp - What is refused, and how it is said ---------===//
+
+#include "ExecutorFixture.h"
+
+using namespace fsdp::test;
+using fsdp::rt::Result;
+using fsdp::rt::StepResults;
+
+// A result whose strides are not the plan's is an error that names operator, module and both.
+TEST(ExecutorErrorTest, StrideMismatchIsAnError) {
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {2, 3}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  uint32_t y = builder.addStrided(FSDP_F32, {2, 3}, {1, 2});
+  uint32_t module = builder.addString("layers.0"), location = builder.addString("model.py:12");
+  fsdp_entry &relu = builder.call("relu", "", {value(x)}, {y});
+  relu.module = module;
+  relu.location = location;
+  builder.call("sum", "", {value(y), none()}, {loss});
+  SingleRank rank(builder.finish(loss));
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  Result<StepResults> done = rank.executor().step({});
+  EXPECT_EQ(
+      done.status().message(),
+      "aten::relu in module \"layers.0\" (model.py:12): result 0 is f32[2, 3] strides [3, 1], "
+      "the plan says %2: f32[2, 3] strides [1, 2]");
+  // The executor is spent.
+  EXPECT_EQ(rank.executor().step({}).status().message(), "the executor has failed before");
+}
+
+// A view that lies elsewhere than the plan says is an error.
+TEST(ExecutorErrorTest, MisplacedViewIsAnError) {
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {4, 4}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  uint32_t row = builder.addValue(FSDP_F32, {4}, builder.offsetOf(x));
+  builder.view("select", "int", {value(x), integer(0), integer(2)}, {row});
+  builder.call("sum", "", {value(row), none()}, {loss});
+  SingleRank rank(builder.finish(loss));
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  EXPECT_EQ(
+      rank.executor().step({}).status().message(),
+      "aten::select.int in module \"\": the view begins 32 bytes after its place in the plan, "
+      "%2: f32[4] strides [1]");
+}
+
+// What an operator throws becomes an error that names it.
+TEST(ExecutorErrorTest, OperatorErrorNamesTheOperator) {
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {2, 3}), loss = builder.addValue(FSDP_F32, {2, 3});
+  builder.addInput("x", x);
+  builder.call("mm", "", {value(x), value(x)}, {loss});
+  uint32_t one = builder.addValue(FSDP_F32, {});
+  SingleRank rank(builder.finish(one));
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  std::string message = rank.executor().step({}).status().message();
+  EXPECT_EQ(message.rfind("aten::mm in module \"\": mat1 and mat2 shapes cannot be multiplied", 0),
+            0u)
+      << message;
+}
+
+// An unknown operator, a bad argument and too many of them are found before the first step.
+TEST(ExecutorErrorTest, CallsAreResolvedAtCreation) {
+  auto creation = [](const char *name, std::vector<Argument> arguments) {
+    PlanBuilder builder;
+    uint32_t loss = builder.addValue(FSDP_F32, {});
+    builder.call(name, "", std::move(arguments), {loss});
+    SingleRank rank(builder.finish(loss));
+    return rank.status().message();
+  };
+  EXPECT_EQ(creation("no_such_operator", {}),
+            "this LibTorch has no operator aten::no_such_operator in module \"\"");
+  EXPECT_EQ(creation("relu", {integers({1})}),
+            "aten::relu in module \"\": argument 'self' is of kind 7, which does not fit its type "
+            "Tensor");
+  EXPECT_EQ(creation("relu", {real(1), real(2)}),
+            "aten::relu in module \"\": 2 arguments, the operator takes 1");
+  EXPECT_EQ(creation("mm", {real(1)}), "aten::mm in module \"\": argument 'mat2' is missing");
+}
+
+// A plan for another number of ranks is refused.
+TEST(ExecutorErrorTest, WorldSizeMustMatch) {
+  PlanBuilder builder;
+  builder.plan.world_size = 2;
+  SingleRank rank(builder.finish(builder.addValue(FSDP_F32, {})));
+  EXPECT_EQ(rank.status().message(), "the step was compiled for 2 ranks, the run has 1");
+}
