@@ -61,8 +61,8 @@ const fsdp_dtype kFloating[] = {FSDP_F32, FSDP_F64, FSDP_F16, FSDP_BF16};
 const fsdp_dtype kIntegers[] = {FSDP_I32, FSDP_I64, FSDP_U8, FSDP_I8};
 
 // Nothing, less than a word, odd sizes. kLarge is more than fits in any staging space.
-const size_t kCounts[] = {0, 1, 7, 64, 1000, 4099};
-constexpr size_t kLarge = 300007;
+const size_t kCounts[] = {0, 1, 7, 64, 4099};
+constexpr size_t kLarge = 270001;
 
 /// Calls `check` for every dtype, reduction and count that has a meaning.
 void forReductions(const std::function<void(fsdp_dtype, ReduceOp, size_t)> &check) {

@@ -3,6 +3,7 @@
 #include "Ranks.h"
 #include "comm/Rendezvous.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -13,12 +14,18 @@
 
 using namespace fsdp::rt;
 
+/// Ranks share the cores already: OpenMP's threads would only wait for each other.
+static void runBody(const RankBody &body, Communicator &communicator) {
+  at::set_num_threads(1);
+  body(communicator);
+}
+
 static void onThreads(unsigned size, const RankBody &body, CommunicatorOptions options) {
   auto communicators = makeLocalCommunicators(size, options);
   ASSERT_EQ(communicators.size(), size);
   std::vector<std::thread> threads;
   for (auto &communicator : communicators)
-    threads.emplace_back([&body, own = std::move(communicator)] { body(*own); });
+    threads.emplace_back([&body, own = std::move(communicator)] { runBody(body, *own); });
   for (std::thread &thread : threads)
     thread.join();
 }
@@ -60,7 +67,7 @@ RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body,
       auto communicator = connect(ranks.backend, environment, options);
       EXPECT_TRUE(communicator.ok()) << communicator.status().message();
       if (communicator.ok()) {
-        body(**communicator);
+        runBody(body, **communicator);
         *communicator = nullptr;
       }
       std::fflush(nullptr);

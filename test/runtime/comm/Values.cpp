@@ -21,7 +21,7 @@ at::Tensor fsdp::rt::makeValues(size_t count, fsdp_dtype dtype, unsigned rank, b
     if (exact)
       data[i] = static_cast<double>(bits % 13) * 4;
     else
-      data[i] = static_cast<double>(bits % 4001 - 2000) * std::pow(2.0, double(bits % 9) - 8);
+      data[i] = std::ldexp(static_cast<double>(bits % 4001 - 2000), static_cast<int>(bits % 9) - 8);
   }
   return values.to(static_cast<at::ScalarType>(dtype));
 }
