@@ -18,9 +18,9 @@ namespace fsdp {
 ///      "counts": {"all_gather": {"forward": 4, "backward": 3}, "reduce_scatter": {...}},
 ///      "bytes": {"all_gather": {"forward": ..., "backward": ...}, "reduce_scatter": {...}}}
 ///
-/// `event` is unshard (a gather starts), reshard (a group is released) or post_backward (a
-/// reduction starts). `elements` and `bytes` are those of the collective's input on one rank,
-/// padding included, as torch counts: the shard of an all_gather, the whole group of a
+/// `event` is unshard (a gather starts), reshard (a group is released) or post_backward (a reduction
+/// starts); on one rank there is none. `elements` and `bytes` are those of the collectives' inputs on
+/// one rank, padding included, as torch counts: the shard of an all_gather, the whole group of a
 /// reduce_scatter. A group's `elements` are those of its parameters, without padding. Errors name
 /// what is wrong with the module's groups.
 mlir::LogicalResult writeReport(mlir::ModuleOp module, llvm::raw_ostream &os);
