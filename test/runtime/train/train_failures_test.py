@@ -93,9 +93,10 @@ class TrainFailuresTest(TinyRunTest):
 
     def drain(self, reader):
         """Reads the rest of the log, so that its writer is never blocked; its last lines."""
-        tail = b""
+        tail, deadline = b"", time.monotonic() + LIMIT_S
         while chunk := os.read(reader, 65536):
             tail = (tail + chunk)[-4096:]
+            self.assertLess(time.monotonic(), deadline, "the run does not end")
         return tail.splitlines()
 
     def test_interrupt_stops_all_ranks_at_the_same_step(self):
