@@ -205,6 +205,11 @@ void MetaKernels::addReductions() {
 }
 
 void MetaKernels::addLosses() {
+  auto smoothBackward = +[](const Tensor &, const Tensor &x, const Tensor &, int64_t, double) {
+    return at::empty_like(x, at::MemoryFormat::Contiguous);
+  };
+  replace("huber_loss_backward", smoothBackward);
+  replace("smooth_l1_loss_backward", smoothBackward);
   add(
       "mse_loss_backward", +[](const Tensor &grad, const Tensor &x, const Tensor &y, int64_t) {
         return makeElementwise({x, y, grad}, x.scalar_type());
