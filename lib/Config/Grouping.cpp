@@ -107,13 +107,17 @@ std::vector<GroupRule> Grouper::getRepeatedBlocks() {
     if (isNumbered(module) && paramsBelow.contains(module))
       ++numbered[getParent(module)];
   std::vector<GroupRule> rules;
+  llvm::StringSet<> blocks;
   for (StringRef module : modules) {
     if (!isNumbered(module) || !paramsBelow.contains(module) || numbered[getParent(module)] < 2)
       continue;
-    bool isOuter = llvm::none_of(
-        rules, [&](const GroupRule &rule) { return isBelow(module, rule.modules.front()); });
-    if (isOuter)
-      rules.push_back({{module.str()}, false, std::nullopt, {}});
+    bool isInner = false;
+    for (StringRef outer = getParent(module); !outer.empty(); outer = getParent(outer))
+      isInner |= blocks.contains(outer);
+    if (isInner)
+      continue;
+    blocks.insert(module);
+    rules.push_back({{module.str()}, false, std::nullopt, {}});
   }
   return rules;
 }
@@ -140,6 +144,8 @@ std::string Grouper::getName(int group) {
 
 /// Modules that `pattern` names; `*` stands within one component of a path.
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
+  if (knownModules.contains(pattern))
+    return std::vector<std::string>{pattern.str()};
   llvm::SmallVector<StringRef> components;
   pattern.split(components, '.');
   std::vector<llvm::GlobPattern> globs;
@@ -234,7 +240,9 @@ void Grouper::addRoot() {
 
 /// A shared parameter is gathered by one group only: all modules that hold it must lie in that.
 llvm::Error Grouper::checkShared() {
-  for (auto [param, owner] : llvm::zip_equal(params, groupOfParam))
+  for (auto [param, owner] : llvm::zip_equal(params, groupOfParam)) {
+    if (param.names.size() == 1)
+      continue;
     for (StringRef name : param.names) {
       // The group that would take the parameter if this were its only name.
       int taker = kNoGroup;
@@ -249,6 +257,7 @@ llvm::Error Grouper::checkShared() {
                           " is shared with '" + name + "' of " + where +
                           "; put all modules that share it into one group");
     }
+  }
   return llvm::Error::success();
 }
 
