@@ -48,7 +48,7 @@ struct GroupRuns {
 /// A hook and its place among hooks at the same position, smaller first.
 struct PlacedHook {
   Hook hook;
-  std::tuple<int, int64_t, int64_t> rank;
+  std::tuple<int, int64_t, int64_t, size_t> rank;
 };
 
 class HookFinder {
@@ -282,8 +282,8 @@ int64_t HookFinder::getDepth(unsigned group) {
 void HookFinder::place(HookKind kind, unsigned group, int position, int order, int64_t first,
                        int64_t second) {
   CallOp before = position < static_cast<int>(calls.size()) ? calls[position] : CallOp();
-  placed.push_back(
-      {{kind, group, before, static_cast<unsigned>(position)}, {order, first, second}});
+  placed.push_back({{kind, group, before, static_cast<unsigned>(position)},
+                    {order, first, second, placed.size()}});
 }
 
 /// At one position what ends comes first, inner modules before outer ones; then what begins, outer
@@ -346,7 +346,7 @@ FailureOr<SmallVector<Hook>> HookFinder::find() {
     if (failed(placeHooks(group)))
       return failure();
   placeFinalHooks();
-  llvm::stable_sort(placed, [](const PlacedHook &a, const PlacedHook &b) {
+  llvm::sort(placed, [](const PlacedHook &a, const PlacedHook &b) {
     return std::tie(a.hook.position, a.rank) < std::tie(b.hook.position, b.rank);
   });
   return llvm::map_to_vector(placed, [](const PlacedHook &entry) { return entry.hook; });
