@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Step time, memory and compile time beside PyTorch FSDP2, DDP and one process, in one run.
 
-    compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-compile]
+    compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-time] [--no-compile]
 
 Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, against FSDP2 and DDP on the same
 (gloo) and one process with 2 threads on the batches of both ranks. The contestants take turns,
@@ -99,28 +99,34 @@ def compare_size(name, options, table):
     print(f"\n{name}: {parameters / 1e6:.2f}M parameters, {RANKS} ranks, batch per rank "
           f"{config.batch}x{config.seq}")  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-") as folder:
-        workspace = harness.Workspace(config, samples=64, folder=folder)
+        workspace = harness.Workspace(config, samples=16, folder=folder)
         workspace.capture()
         binary = workspace.compile(RANKS)
-        # Tiny steps are short and scatter: take many.
-        steps = options.steps * (20 if name == "tiny" else 1)
-        median = measure_steps(workspace, binary, options.rounds, steps)
-        print("  ms per step: " + ", ".join(f"{who} {ms:.2f}" for who, ms in median.items()))
-        ours = median["fsdpc"]
-        if name == "tiny":
-            table.add("tiny: step time / FSDP2", ours / median["FSDP2"], 0.1)
-            alone = workspace.compile(1)
-            times = binary_steps(workspace, alone, 1, steps)[WARM_UP:]
-            ops = workspace.captured.read_text().count("aten.call ")
-            micros = statistics.median(times) * 1e3 / ops
-            print(f"  {ops} captured ops, {statistics.median(times):.3f} ms per step on one rank")
-            table.add("tiny: microseconds of host time per captured op", micros, 0.85)
-            return
-        table.add(f"{name}: step time / FSDP2", ours / median["FSDP2"], 0.50)
-        table.add(f"{name}: step time / DDP", ours / median["DDP"], 0.70)
-        single = median["one process"]
-        table.add(f"{name}: step time / one process, 2 threads", ours / single, 0.92)
-        compare_memory(name, workspace, binary, table)
+        if not options.no_time:
+            compare_times(name, options, workspace, binary, table)
+        if name != "tiny":
+            compare_memory(name, workspace, binary, table)
+
+
+def compare_times(name, options, workspace, binary, table):
+    # Tiny steps are short and scatter: take many.
+    steps = options.steps * (20 if name == "tiny" else 1)
+    median = measure_steps(workspace, binary, options.rounds, steps)
+    print("  ms per step: " + ", ".join(f"{who} {ms:.2f}" for who, ms in median.items()))
+    ours = median["fsdpc"]
+    if name == "tiny":
+        table.add("tiny: step time / FSDP2", ours / median["FSDP2"], 0.1)
+        alone = workspace.compile(1)
+        times = binary_steps(workspace, alone, 1, steps)[WARM_UP:]
+        ops = workspace.captured.read_text().count("aten.call ")
+        micros = statistics.median(times) * 1e3 / ops
+        print(f"  {ops} captured ops, {statistics.median(times):.3f} ms per step on one rank")
+        table.add("tiny: microseconds of host time per captured op", micros, 0.85)
+        return
+    table.add(f"{name}: step time / FSDP2", ours / median["FSDP2"], 0.50)
+    table.add(f"{name}: step time / DDP", ours / median["DDP"], 0.70)
+    single = median["one process"]
+    table.add(f"{name}: step time / one process, 2 threads", ours / single, 0.92)
 
 
 def compare_memory(name, workspace, binary, table):
@@ -190,6 +196,7 @@ def main():
     parser.add_argument("--sizes", default="tiny,4m,25m", help="comma-separated: tiny, 4m, 25m")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12, help="per round; the tiny model: 20 times")
+    parser.add_argument("--no-time", action="store_true", help="leave out the step times")
     parser.add_argument("--no-compile", action="store_true", help="leave out the compile time")
     options = parser.parse_args()
     sizes = options.sizes.split(",") if options.sizes else []
