@@ -13,6 +13,13 @@
 
 using namespace fsdp::rt;
 
+// Promises the compiler that no iteration reads what another one writes.
+#if defined(__clang__)
+#define FSDP_INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define FSDP_INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
+#endif
+
 namespace {
 
 /// How elements of T are computed with: as `Wide`, into which widen() converts exactly, and from
@@ -74,6 +81,18 @@ template <typename T> T divided(T a, unsigned divisor) {
 // Partial results of a piece stay in the first-level cache.
 constexpr size_t kPieceBytes = 8192;
 
+// Not inlined: that loses what __restrict says, and with it the vectors.
+template <typename T, typename Op>
+[[gnu::noinline]] void accumulate(T *__restrict partial, const T *__restrict next, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    partial[i] = Op::apply(partial[i], next[i]);
+}
+
+template <typename T> void divideAll(T *values, size_t count, unsigned divisor) {
+  for (size_t i = 0; i < count; ++i)
+    values[i] = divided(values[i], divisor);
+}
+
 template <typename T, typename Op, bool Divide>
 void reduceTyped(std::span<const std::byte *const> inputs, std::byte *output, size_t count) {
   auto source = [&](size_t i) { return reinterpret_cast<const T *>(inputs[i]); };
@@ -83,7 +102,7 @@ void reduceTyped(std::span<const std::byte *const> inputs, std::byte *output, si
   // vectors even where the output is one of the inputs.
   if (size == 2) {
     const T *a = source(0), *b = source(1);
-#pragma GCC ivdep
+    FSDP_INDEPENDENT_ITERATIONS
     for (size_t i = 0; i < count; ++i) {
       T sum = Op::apply(a[i], b[i]);
       out[i] = Divide ? divided(sum, 2) : sum;
@@ -91,23 +110,15 @@ void reduceTyped(std::span<const std::byte *const> inputs, std::byte *output, si
     return;
   }
   constexpr size_t kPiece = kPieceBytes / sizeof(T);
-  alignas(64) std::byte storage[kPieceBytes];
-  T *partial = reinterpret_cast<T *>(storage);
+  alignas(64) T partial[kPiece];
   for (size_t first = 0; first < count; first += kPiece) {
     size_t length = std::min(kPiece, count - first);
-    std::memcpy(storage, source(0) + first, length * sizeof(T));
-    for (size_t input = 1; input < inputs.size(); ++input) {
-      const T *next = source(input) + first;
-#pragma GCC ivdep
-      for (size_t i = 0; i < length; ++i)
-        partial[i] = Op::apply(partial[i], next[i]);
-    }
-    if constexpr (Divide) {
-#pragma GCC ivdep
-      for (size_t i = 0; i < length; ++i)
-        partial[i] = divided(partial[i], size);
-    }
-    std::memcpy(out + first, storage, length * sizeof(T));
+    std::memcpy(partial, source(0) + first, length * sizeof(T));
+    for (size_t input = 1; input < inputs.size(); ++input)
+      accumulate<T, Op>(partial, source(input) + first, length);
+    if constexpr (Divide)
+      divideAll(partial, length, size);
+    std::memcpy(out + first, partial, length * sizeof(T));
   }
 }
 
@@ -122,12 +133,6 @@ void reduceAs(std::span<const std::byte *const> inputs, std::byte *output, size_
   case ReduceOp::Max:
     return reduceTyped<T, Max, false>(inputs, output, count);
   }
-}
-
-template <typename T> void divideAs(std::byte *data, size_t count, unsigned divisor) {
-  T *values = reinterpret_cast<T *>(data);
-  for (size_t i = 0; i < count; ++i)
-    values[i] = divided(values[i], divisor);
 }
 
 /// Calls `function` with a value of the C++ type of `dtype`.
@@ -191,5 +196,6 @@ void fsdp::rt::reduceInOrder(std::span<const std::byte *const> inputs, std::byte
 }
 
 void fsdp::rt::divideInPlace(std::byte *data, size_t count, fsdp_dtype dtype, unsigned divisor) {
-  withType(dtype, [&](auto type) { divideAs<decltype(type)>(data, count, divisor); });
+  withType(dtype,
+           [&](auto type) { divideAll(reinterpret_cast<decltype(type) *>(data), count, divisor); });
 }

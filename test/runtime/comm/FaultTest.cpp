@@ -144,6 +144,24 @@ TEST_P(Processes, MissingAtTheRendezvous) {
     EXPECT_THAT(communicator.status().message(), HasSubstr("gloo cannot connect"));
 }
 
+// Ranks on several hosts cannot share memory: the message names two of them.
+TEST(Shm, RefusesSeveralHosts) {
+  LaunchEnvironment environment;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
+  std::string elsewhere = "node0 another-boot/pid:[1] 4711 3";
+  store->set("fsdpc/run/shm/0", std::vector<uint8_t>(elsewhere.begin(), elsewhere.end()));
+  environment.rank = 1;
+  environment.worldSize = 2;
+  environment.masterAddress = "127.0.0.1";
+  environment.agentStore = true;
+  environment.runId = "run";
+  auto communicator = connect("shm", environment, {});
+  ASSERT_FALSE(communicator.ok());
+  EXPECT_THAT(communicator.status().message(),
+              HasSubstr("the shm communicator needs all ranks on one host"));
+  EXPECT_THAT(communicator.status().message(), HasSubstr("rank 0 is on node0, rank 1 on "));
+}
+
 // abort() ends what the peers wait for, and the reason is in every message from then on.
 TEST_P(Everywhere, Abort) {
   onRanks(GetParam(), [](Communicator &communicator) {
