@@ -298,11 +298,14 @@ public:
   std::vector<int64_t> run();
 
 private:
-  /// The items, those with the largest key first.
+  /// The items, those with the largest key first, equal ones in their order.
   template <typename Key> std::vector<size_t> sortBy(Key key) const {
     std::vector<size_t> order(problem.items.size());
     std::iota(order.begin(), order.end(), 0);
-    std::ranges::stable_sort(order, [&](size_t a, size_t b) { return key(a) > key(b); });
+    std::ranges::sort(order, [&](size_t a, size_t b) {
+      auto keyA = key(a), keyB = key(b);
+      return keyA != keyB ? keyA > keyB : a < b;
+    });
     return order;
   }
   /// Within a thousandth of the lower bound nothing is worth more time.

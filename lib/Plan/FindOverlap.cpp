@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 using namespace fsdp::plan;
 
@@ -12,7 +13,7 @@ Overlap fsdp::plan::findOverlap(std::span<const BufferRange> buffers,
                                 std::span<const int64_t> offsets) {
   std::vector<int64_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](int64_t i) { return buffers[i].first; });
+  std::ranges::sort(order, {}, [&](int64_t i) { return std::pair(buffers[i].first, i); });
   OccupiedBytes arena;
   for (int64_t i : order) {
     if (buffers[i].sizeBytes == 0)
