@@ -76,7 +76,8 @@ public:
 struct CommunicatorOptions {
   /// A collective that takes longer than this has failed.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
-  /// A rank that has not come to the rendezvous after this time is missing.
+  /// A rank that has not come to the rendezvous after this time is missing. Bounds the whole of
+  /// connect(), within kRendezvousGrace.
   std::chrono::milliseconds connectTimeout{std::chrono::seconds(60)};
 };
 

@@ -1,11 +1,11 @@
 //===- LaunchEnvironment.cpp - What launchers tell processes --------------===//
 
+#include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
 
 #include <charconv>
 #include <cstring>
 #include <limits>
-#include <unistd.h>
 
 using namespace fsdp::rt;
 
@@ -147,9 +147,9 @@ Result<std::optional<LaunchEnvironment>> fsdp::rt::readLaunchEnvironment(const G
   for (const char *job : launcher->jobs)
     if (const char *value = valueOf(get, job))
       result.runId += (result.runId.empty() ? "" : "/") + std::string(value);
-  // Ranks on one host have one parent, mpirun or its helper.
+  // Ranks on one host have one launcher process, mpirun or its helper.
   if (result.runId.empty() && launcher != kLaunchers)
-    result.runId = "parent-" + std::to_string(getppid());
+    result.runId = "launcher-" + std::to_string(launcherProcess(launcher->rank));
 
   if (const char *address = valueOf(get, "MASTER_ADDR"))
     result.masterAddress = address;

@@ -3,7 +3,37 @@
 #include "comm/Rendezvous.h"
 #include "comm/Backends.h"
 
+#include <atomic>
+#include <future>
+#include <system_error>
+#include <thread>
+
 using namespace fsdp::rt;
+
+namespace {
+
+using Connected = Result<std::unique_ptr<Communicator>>;
+
+/// A rendezvous, in a thread of its own.
+struct Attempt {
+  std::atomic<bool> allHaveCome{false};
+  std::promise<Connected> result;
+};
+
+} // namespace
+
+static Connected rendezvous(const std::string &backend, const LaunchEnvironment &environment,
+                            CommunicatorOptions options, Attempt &attempt) {
+  Result<std::unique_ptr<Store>> store = Store::connect(environment, options.connectTimeout);
+  if (!store.ok())
+    return store.status();
+  if (Status status = (*store)->meet(); !status.ok())
+    return status;
+  attempt.allHaveCome = true;
+  if (backend == "shm")
+    return connectShm(environment, std::move(*store), options);
+  return connectGloo(environment, std::move(*store), options);
+}
 
 Result<std::unique_ptr<Communicator>> fsdp::rt::connect(const std::string &backend,
                                                         const LaunchEnvironment &environment,
@@ -18,10 +48,23 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connect(const std::string &backe
       return Status::error("no memory for a communicator");
     return std::move(communicators[0]);
   }
-  Result<std::unique_ptr<Store>> store = Store::connect(environment, options.connectTimeout);
-  if (!store.ok())
-    return store.status();
-  if (backend == "shm")
-    return connectShm(environment, std::move(*store), options);
-  return connectGloo(environment, std::move(*store), options);
+  // c10d bounds most of its waits, but neither those for a name server nor those for a store that
+  // takes a connection and says nothing. So it waits in a thread that is left behind then.
+  auto attempt = std::make_shared<Attempt>();
+  std::future<Connected> result = attempt->result.get_future();
+  try {
+    std::thread([=] {
+      attempt->result.set_value(rendezvous(backend, environment, options, *attempt));
+    }).detach();
+  } catch (const std::system_error &error) {
+    return Status::error(std::string("no thread for the rendezvous: ") + error.what());
+  }
+  if (result.wait_for(options.connectTimeout + kRendezvousGrace) == std::future_status::ready)
+    return result.get();
+  if (attempt->allHaveCome)
+    return Status::error("all " + std::to_string(environment.worldSize) +
+                         " ranks came to the rendezvous at " + Store::place(environment) +
+                         ", but some did not connect in time; one may have died");
+  return Status::error("no answer in time from rank 0's rendezvous at " +
+                       Store::place(environment));
 }

@@ -27,7 +27,11 @@ struct LaunchEnvironment {
 Result<std::optional<LaunchEnvironment>>
 readLaunchEnvironment(const std::function<const char *(const char *)> &get);
 
-/// A communicator between processes; `backend` is "shm" or "gloo".
+/// What connect() may take beyond CommunicatorOptions::connectTimeout, to ask who is missing.
+inline constexpr std::chrono::milliseconds kRendezvousGrace{1000};
+
+/// A communicator between processes; `backend` is "shm" or "gloo". An error names the ranks that
+/// were waited for in vain, and where.
 Result<std::unique_ptr<Communicator>> connect(const std::string &backend,
                                               const LaunchEnvironment &environment,
                                               CommunicatorOptions options);

@@ -134,8 +134,8 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
   for (unsigned peer = 0; peer < size; ++peer) {
     Result<std::string> text = store->get("shm/" + std::to_string(peer));
     if (!text.ok())
-      return Status::error("rank " + std::to_string(peer) + " did not come to the rendezvous of " +
-                           std::to_string(size) + " ranks: " + text.status().message());
+      return Status::error("rank " + std::to_string(peer) + " of " + std::to_string(size) +
+                           " did not introduce itself: " + text.status().message());
     ranks[peer] = Introduction::parse(*text);
     if (ranks[peer].identity != ranks[0].identity)
       return Status::error(

@@ -16,10 +16,14 @@ namespace fsdp::rt {
 class Store {
 public:
   /// Connects to the launcher's store or, without one, to that of rank 0, which serves it as long
-  /// as its object lives. Takes no longer than `timeout`, which also bounds get().
+  /// as its object lives. `timeout` bounds connect() and meet() together, and each get(). A server
+  /// that takes connections and does not answer is waited for without bound.
   static Result<std::unique_ptr<Store>> connect(const LaunchEnvironment &environment,
                                                 std::chrono::milliseconds timeout);
   ~Store();
+
+  /// Waits until all ranks have called this. An error names those that have not.
+  Status meet();
 
   Status set(const std::string &key, const std::string &value);
   /// The value of `key`; waits until it is set.
@@ -29,6 +33,9 @@ public:
 
   /// For process groups.
   c10d::Store &native();
+
+  /// Where `environment` says that ranks meet, and who says so, for messages.
+  static std::string place(const LaunchEnvironment &environment);
 
 private:
   struct Implementation;

@@ -75,6 +75,10 @@ static int runProcess(const PlanView &plan, const TrainOptions &options, const L
   return report(rank, false, outcome);
 }
 
+static std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+}
+
 static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
   auto get = [](const char *name) -> const char * { return std::getenv(name); };
   auto environment = readLaunchEnvironment(get);
@@ -101,8 +105,8 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
     return refuse(launch.status());
 
   CommunicatorOptions communication;
-  communication.deadline = std::chrono::milliseconds(
-      std::max<int64_t>(1, static_cast<int64_t>(options.timeoutSeconds * 1000)));
+  communication.deadline = milliseconds(options.timeoutSeconds);
+  communication.connectTimeout = milliseconds(options.connectTimeoutSeconds);
   if (launch->backend == "local")
     return runThreads(plan, options, communication);
   return runProcess(plan, options, *launch, communication);

@@ -125,9 +125,13 @@ void CommandLine::addLaunchFlags() {
       ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");
+  app.add_option("--connect-timeout", options.connectTimeoutSeconds,
+                 "Seconds to wait at the start until all processes have come. Default: 60")
+      ->type_name("SECONDS")
+      ->group("Launch");
   app.add_option("--timeout", options.timeoutSeconds,
-                 "Seconds after which an unanswered collective is an error on every rank. "
-                 "Default: 60")
+                 "Seconds after which, once all have come, an unanswered collective is an error "
+                 "on every rank. Default: 60")
       ->type_name("SECONDS")
       ->group("Launch");
 }
@@ -264,8 +268,14 @@ Status CommandLine::check() {
   if (options.ranks && *options.ranks < 1)
     return Status::error(typed("--ranks") + ": expected 1 or more");
   // The upper bound keeps milliseconds within the range of a clock.
-  if (!(options.timeoutSeconds > 0) || options.timeoutSeconds > 1e9)
+  auto isDuration = [](double seconds) { return seconds > 0 && seconds <= 1e9; };
+  if (!isDuration(options.timeoutSeconds))
     return Status::error(typed("--timeout") + ": expected seconds, more than 0");
+  if (!isDuration(options.connectTimeoutSeconds))
+    return Status::error(typed("--connect-timeout") + ": expected seconds, more than 0");
+  if (options.ranks && given("--connect-timeout"))
+    return Status::error(typed("--connect-timeout") + " is for processes, but " + typed("--ranks") +
+                         " runs the ranks as threads of one process");
   if (options.ranks && !options.communicator.empty() && options.communicator != "local")
     return Status::error(typed("--communicator") + " connects processes, but " + typed("--ranks") +
                          " runs the ranks as threads of one process");

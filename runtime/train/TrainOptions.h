@@ -28,6 +28,7 @@ struct TrainOptions {
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
   double timeoutSeconds = 60;
+  double connectTimeoutSeconds = 60;
   bool quiet = false;
 };
 

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 using namespace fsdp::rt;
 using testing::HasSubstr;
@@ -169,6 +172,33 @@ TEST(Connect, NobodyThere) {
   EXPECT_THAT(
       result.status().message(),
       HasSubstr("no rendezvous with rank 0 at 127.0.0.1 port 1 (launched by environment; "));
+}
+
+// A place that takes connections, but never answers, is an error within the timeout too.
+TEST(Connect, NoAnswer) {
+  int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof(address);
+  auto *generic = reinterpret_cast<sockaddr *>(&address);
+  ASSERT_EQ(bind(server, generic, length), 0);
+  ASSERT_EQ(listen(server, 4), 0);
+  ASSERT_EQ(getsockname(server, generic, &length), 0);
+  LaunchEnvironment environment;
+  environment.rank = 1;
+  environment.worldSize = 2;
+  environment.masterAddress = "127.0.0.1";
+  environment.masterPort = ntohs(address.sin_port);
+  environment.launcher = "environment";
+  CommunicatorOptions options;
+  options.connectTimeout = std::chrono::milliseconds(100);
+  auto result = connect("gloo", environment, options);
+  close(server);
+  ASSERT_FALSE(result.ok());
+  EXPECT_THAT(result.status().message(),
+              HasSubstr("no answer in time from rank 0's rendezvous at 127.0.0.1 port " +
+                        std::to_string(environment.masterPort)));
 }
 
 } // namespace

@@ -127,6 +127,9 @@ TEST(TrainOptions, RefusesValuesOutOfRange) {
   expectRefused({"--data", "d.safetensors", "--lr", "nan"}, {"--lr nan"});
   expectRefused({"--data", "d.safetensors", "--timeout", "0"}, {"--timeout 0"});
   expectRefused({"--data", "d.safetensors", "--timeout", "nan"}, {"--timeout nan"});
+  expectRefused({"--data", "d.safetensors", "--connect-timeout", "0"}, {"--connect-timeout 0"});
+  expectRefused({"--data", "d.safetensors", "--ranks", "2", "--connect-timeout", "5"},
+                {"--connect-timeout 5", "--ranks 2"});
   expectRefused({"--data", "d.safetensors", "--warmup-steps", "-2"}, {"--warmup-steps", "-2"});
   expectRefused({"--data", "d.safetensors", "--threads", "0"}, {"--threads 0"});
   expectRefused({"--data", "d.safetensors"}, {"OMP_NUM_THREADS", "'two'"}, "two");

@@ -148,6 +148,21 @@ class TrainFailuresTest(TinyRunTest):
         self.drain(reader)
         self.assert_one_error(self.finish(processes[0]))
 
+    def test_a_peer_that_never_comes_is_named(self):
+        launchers = {
+            "torchrun": ("RANK", "WORLD_SIZE"),
+            "mpirun": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+            "srun": ("SLURM_PROCID", "SLURM_NTASKS"),
+        }
+        command = [self.binary(2)] + self.flags(connect_timeout=0.5)
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        for launcher, (rank, size) in launchers.items():
+            for here, missing in ((0, 1), (1, 0)):
+                with self.subTest(launcher=launcher, missing=missing):
+                    process = self.start(command, **{rank: str(here), size: "2"}, **place)
+                    words = f"rank {missing}", f"127.0.0.1 port {place['MASTER_PORT']}"
+                    self.assert_one_error(self.finish(process), *words)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -100,6 +100,15 @@ class TrainResultsTest(TinyRunTest):
                 self.assertEqual(self.succeed(ranks[1]), "")
                 self.check_against_torch(2, "Flat", log, saved)
 
+    def test_ranks_in_wrappers_find_each_other(self):
+        # The job's number is missing, so the launcher's process tells jobs apart.
+        for rank, size in (("PMI_RANK", "PMI_SIZE"), ("SLURM_PROCID", "SLURM_NTASKS")):
+            with self.subTest(rank=rank):
+                command = ["timeout", "60", self.binary(2)] + self.flags(steps=2)
+                ranks = [self.start(command, **{rank: str(r), size: "2"}) for r in range(2)]
+                self.assertIn("step 2/2", self.succeed(ranks[0]))
+                self.succeed(ranks[1])
+
     def test_grad_norm_is_that_of_the_averaged_gradient(self):
         self.run_alone(2, log=self.path("log.jsonl"), steps=1)
         model = TinyModel()
