@@ -12,8 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 packages=(
   g++ cmake ninja-build ccache git python3-venv
-  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22 clang-22
-  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev libfmt-dev
+  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools lld-22
+  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
 )
 torch_version=2.11.0
 preset=${FSDP_PRESET:-release}
