@@ -61,10 +61,10 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connect(const std::string &backe
   }
   if (result.wait_for(options.connectTimeout + kRendezvousGrace) == std::future_status::ready)
     return result.get();
+  std::string where = Store::place(environment), time = Store::within(options.connectTimeout);
   if (attempt->allHaveCome)
     return Status::error("all " + std::to_string(environment.worldSize) +
-                         " ranks came to the rendezvous at " + Store::place(environment) +
-                         ", but some did not connect in time; one may have died");
-  return Status::error("no answer in time from rank 0's rendezvous at " +
-                       Store::place(environment));
+                         " ranks came to the rendezvous at " + where +
+                         ", but some did not connect " + time + "; one may have died");
+  return Status::error("rank 0 did not answer at " + where + " " + time);
 }

@@ -44,6 +44,12 @@ std::string Store::place(const LaunchEnvironment &environment) {
          " (launched by " + environment.launcher + "; MASTER_ADDR and MASTER_PORT set the place)";
 }
 
+std::string Store::within(std::chrono::milliseconds timeout) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "within %g s", std::chrono::duration<double>(timeout).count());
+  return text;
+}
+
 Result<std::unique_ptr<Store>> Store::connect(const LaunchEnvironment &environment,
                                               std::chrono::milliseconds timeout) {
   quietTorchLog();
@@ -115,12 +121,9 @@ Status Store::meet() {
   }
   if (missing.empty()) // the last came just now
     return {};
-  char seconds[32];
-  std::snprintf(seconds, sizeof(seconds), "%g",
-                std::chrono::duration<double>(implementation->timeout).count());
   return Status::error(listRanks(missing) + " did not come to the rendezvous of " +
                        std::to_string(implementation->worldSize) + " ranks at " +
-                       implementation->place + " within " + seconds + " s");
+                       implementation->place + " " + within(implementation->timeout));
 }
 
 Status Store::set(const std::string &key, const std::string &value) {

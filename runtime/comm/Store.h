@@ -36,6 +36,8 @@ public:
 
   /// Where `environment` says that ranks meet, and who says so, for messages.
   static std::string place(const LaunchEnvironment &environment);
+  /// "within 1.5 s"
+  static std::string within(std::chrono::milliseconds timeout);
 
 private:
   struct Implementation;
