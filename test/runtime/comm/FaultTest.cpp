@@ -143,6 +143,24 @@ TEST_P(Processes, MissingAtTheRendezvous) {
                 " (launched by test; MASTER_ADDR and MASTER_PORT set the place) within 0.2 s");
 }
 
+// A rendezvous that ends while a rank waits there for others is an error at once.
+TEST(Rendezvous, RankZeroLeaves) {
+  LaunchEnvironment environment;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
+  environment.rank = 1;
+  environment.worldSize = 3;
+  environment.masterAddress = "127.0.0.1";
+  environment.agentStore = true;
+  environment.runId = "run";
+  std::string message;
+  std::thread rank([&] { message = connect("shm", environment, {}).status().message(); });
+  store->wait({"fsdpc/run/come/1"});
+  store.reset();
+  rank.join();
+  EXPECT_THAT(message, HasSubstr("rank 0 left the rendezvous of 3 ranks at 127.0.0.1 port "));
+  EXPECT_THAT(message, HasSubstr("before all had come"));
+}
+
 // Ranks on several hosts cannot share memory: the message names two of them.
 TEST(Shm, RefusesSeveralHosts) {
   LaunchEnvironment environment;
