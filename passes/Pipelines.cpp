@@ -19,6 +19,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .reshardAfterForward = options.reshardAfterForward,
                                          .layout = options.layout,
                                          .prefetch = options.prefetch}));
+  if (options.recompute == RecomputePolicy::Cheap)
+    manager.addPass(createRecompute());
   manager.addPass(createInsertCollectives());
   verify(createVerifySharded());
   if (options.upTo == ModulePhase::Sharded)

@@ -11,6 +11,9 @@
 
 namespace fsdp {
 
+/// What of the forward is computed again in the backward instead of being kept.
+enum class RecomputePolicy { None, Cheap };
+
 /// What a user chooses. Empty strings mean: as the YAML file says, else the default.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
@@ -19,6 +22,13 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                                           llvm::cl::desc("true, false or none")};
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
+  Option<RecomputePolicy> recompute{
+      *this, "recompute", llvm::cl::init(RecomputePolicy::Cheap),
+      llvm::cl::desc(
+          "What the backward computes again instead of keeping it; the bits are the same"),
+      llvm::cl::values(clEnumValN(RecomputePolicy::Cheap, "cheap",
+                                  "results that cost about as much to compute as to read"),
+                       clEnumValN(RecomputePolicy::None, "none", "nothing"))};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
   Option<int64_t> memoryCap{

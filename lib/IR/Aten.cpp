@@ -172,6 +172,8 @@ bool CallOp::isView() { return lookupSemantics(getBaseName()).isView; }
 
 bool CallOp::isRandom() { return lookupSemantics(getBaseName()).isRandom; }
 
+bool CallOp::isCheap() { return lookupSemantics(getBaseName()).isCheap; }
+
 void CallOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   // One name for the whole pack: %native_dropout:2.
   if (getNumResults() != 0)

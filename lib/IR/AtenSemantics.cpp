@@ -48,7 +48,10 @@ Semantics fsdp::aten::lookupSemantics(llvm::StringRef baseName) {
   static const llvm::StringSet<> cuts = {"detach",    "empty_like", "full_like", "new_empty",
                                          "new_full",  "new_ones",   "new_zeros", "ones_like",
                                          "rand_like", "randn_like", "zeros_like"};
+  static const llvm::StringSet<> cheap = {"_to_copy", "abs",  "add",  "clone", "mul",
+                                          "neg",      "relu", "rsub", "sub"};
   return {.isView = views.contains(baseName),
           .isRandom = random.contains(baseName),
-          .cutsGradient = cuts.contains(baseName)};
+          .cutsGradient = cuts.contains(baseName),
+          .isCheap = cheap.contains(baseName)};
 }

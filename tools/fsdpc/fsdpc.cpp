@@ -29,7 +29,7 @@ namespace {
 
 struct Options {
   fsdp::frontend::CaptureFlags capture;
-  std::string config, mesh, reshardAfterForward, layout, prefetch, report;
+  std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "cheap", report;
   int64_t memoryCapBytes = 0;
   std::string output, weights, saveTemps;
   fsdp::LinkOptions link;
@@ -155,6 +155,8 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   pipeline.reshardAfterForward = options.reshardAfterForward;
   pipeline.layout = options.layout;
   pipeline.prefetch = options.prefetch;
+  pipeline.recompute =
+      options.recompute == "none" ? fsdp::RecomputePolicy::None : fsdp::RecomputePolicy::Cheap;
   pipeline.report = options.report;
   pipeline.memoryCap = options.memoryCapBytes;
   PassManager manager(module.getContext());
@@ -268,6 +270,12 @@ int main(int argc, char **argv) {
                  "fsdp2: its implicit backward prefetch, or none "
                  "(fsdp2)")
       ->check(CLI::IsMember({"fsdp2", "none"}));
+  app.add_option(
+         "--recompute", options.recompute,
+         "cheap: the backward computes again what costs about as much to compute as to read, "
+         "and nothing of it is kept; the bits are the same. Or none")
+      ->check(CLI::IsMember({"cheap", "none"}))
+      ->capture_default_str();
   app.add_option("--memory-cap", options.memoryCapBytes,
                  "refuse a step that needs more bytes than this on a rank: 80000000, 70GiB")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));

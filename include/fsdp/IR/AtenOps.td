@@ -72,6 +72,9 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
 
     /// True if the operator draws random numbers.
     bool isRandom();
+
+    /// True if computing the result again costs about as much as reading it.
+    bool isCheap();
   }];
 }
 

@@ -15,6 +15,9 @@ struct Semantics {
   bool isRandom = false;
   /// No result needs a gradient, whatever the operands need.
   bool cutsGradient = false;
+  /// One pass over the operands with little arithmetic: computing the result again costs about as
+  /// much as writing and reading it. Deterministic, and never in place.
+  bool isCheap = false;
 };
 
 /// The semantics of the operator with this base name (`mm` of `mm.default`); an operator that the
