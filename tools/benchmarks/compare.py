@@ -4,7 +4,8 @@
     compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-time] [--no-compile]
 
 Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, against FSDP2 and DDP on the same
-(gloo) and one process with 2 threads on the batches of both ranks. The contestants take turns,
+(gloo), one process with 2 threads on the batches of both ranks, and the step compiled for one rank,
+alone on the machine: the time of the operators, below which no schedule can get. The contestants take turns,
 round by round; a figure is the median over all steps but the first three of each round. Nothing
 else should run on the machine: the load is printed.
 
@@ -78,10 +79,12 @@ def torch_steps(workspace, mode, steps):
     return record["step_ms"]
 
 
-def measure_steps(workspace, binary, rounds, steps):
-    """Median milliseconds per contestant, in alternation."""
+def measure_steps(workspace, binary, alone, rounds, steps):
+    """Median milliseconds per contestant, in alternation. `alone`: the step compiled for one rank,
+    which does each rank's share of the operators without sharding."""
     contestants = {
         "fsdpc": lambda: binary_steps(workspace, binary, RANKS, steps),
+        "one rank": lambda: binary_steps(workspace, alone, 1, steps),
         "FSDP2": lambda: torch_steps(workspace, "fsdp2", steps),
         "DDP": lambda: torch_steps(workspace, "ddp", steps),
         "one process": lambda: torch_steps(workspace, "single", steps),
@@ -111,22 +114,22 @@ def compare_size(name, options, table):
 def compare_times(name, options, workspace, binary, table):
     # Tiny steps are short and scatter: take many.
     steps = options.steps * (20 if name == "tiny" else 1)
-    median = measure_steps(workspace, binary, options.rounds, steps)
+    alone = workspace.compile(1)
+    median = measure_steps(workspace, binary, alone, options.rounds, steps)
     print("  ms per step: " + ", ".join(f"{who} {ms:.2f}" for who, ms in median.items()))
     ours = median["fsdpc"]
     if name == "tiny":
         table.add("tiny: step time / FSDP2", ours / median["FSDP2"], 0.1)
-        alone = workspace.compile(1)
-        times = binary_steps(workspace, alone, 1, steps)[WARM_UP:]
         ops = workspace.captured.read_text().count("aten.call ")
-        micros = statistics.median(times) * 1e3 / ops
-        print(f"  {ops} captured ops, {statistics.median(times):.3f} ms per step on one rank")
+        micros = median["one rank"] * 1e3 / ops
+        print(f"  {ops} captured ops, {median['one rank']:.3f} ms per step on one rank")
         table.add("tiny: microseconds of host time per captured op", micros, 0.85)
         return
     table.add(f"{name}: step time / FSDP2", ours / median["FSDP2"], 0.50)
     table.add(f"{name}: step time / DDP", ours / median["DDP"], 0.70)
     single = median["one process"]
     table.add(f"{name}: step time / one process, 2 threads", ours / single, 0.92)
+    table.add(f"{name}: step time / one rank alone, unsharded", ours / median["one rank"], 1.05)
 
 
 def compare_memory(name, workspace, binary, table):
