@@ -13,6 +13,11 @@
 using namespace fsdp::rt;
 
 namespace {
+/// An empty tensor has no address, which memcpy must not be given.
+void copyBytes(std::byte *to, const at::Tensor &from, size_t bytes) {
+  if (bytes)
+    std::memcpy(to, from.const_data_ptr(), bytes);
+}
 
 constexpr size_t kArenaBytes = size_t(64) << 20;
 
@@ -120,7 +125,7 @@ TEST_P(Conformance, AllGather) {
           std::byte *output = memory.take(size * bytes);
           std::byte *input = inPlace ? output + rank * bytes : memory.take(bytes);
           ++salt;
-          std::memcpy(input, makeValues(bytes, FSDP_U8, rank, true, salt).const_data_ptr(), bytes);
+          copyBytes(input, makeValues(bytes, FSDP_U8, rank, true, salt), bytes);
           EXPECT_OK(communicator.allGather(kGatherLane, input, output, bytes));
           for (unsigned peer = 0; peer < size; ++peer)
             EXPECT_EQ(
@@ -146,7 +151,7 @@ TEST_P(Conformance, ReduceScatter) {
         std::vector<at::Tensor> inputs = allInputs(ranks, size * count, dtype, unsigned(count));
         Memory memory(arena, place);
         std::byte *input = memory.take(size * block), *output = memory.take(block);
-        std::memcpy(input, inputs[rank].const_data_ptr(), size * block);
+        copyBytes(input, inputs[rank], size * block);
         EXPECT_OK(communicator.reduceScatter(kReduceLane, input, output, count, dtype, op));
         EXPECT_EQ(difference(input, inputs[rank]), "") << name(dtype, op, count, place);
         std::vector<at::Tensor> blocks;
@@ -192,7 +197,7 @@ TEST_P(Conformance, AllReduce) {
         std::vector<at::Tensor> inputs = allInputs(ranks, count, dtype, unsigned(count));
         Memory memory(arena, place);
         std::byte *data = memory.take(bytes);
-        std::memcpy(data, inputs[communicator.rank()].const_data_ptr(), bytes);
+        copyBytes(data, inputs[communicator.rank()], bytes);
         EXPECT_OK(communicator.allReduce(kControlLane, data, count, dtype, op));
         at::Tensor expected = reduceWithTorch(inputs, op);
         EXPECT_EQ(difference(data, expected), "") << name(dtype, op, count, place);
@@ -226,7 +231,7 @@ TEST_P(Conformance, Broadcast) {
           std::byte *data = memory.take(bytes);
           at::Tensor values = makeValues(bytes, FSDP_U8, root, true, 7);
           if (communicator.rank() == root)
-            std::memcpy(data, values.const_data_ptr(), bytes);
+            copyBytes(data, values, bytes);
           EXPECT_OK(communicator.broadcast(kControlLane, data, bytes, root));
           EXPECT_EQ(difference(data, values), "") << bytes << " bytes from " << root;
         }
