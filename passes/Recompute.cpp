@@ -11,6 +11,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
+#include "llvm/ADT/StringMap.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_RECOMPUTE
@@ -40,7 +41,7 @@ struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
   void runOnOperation() override;
 
 private:
-  void collectUses(Block &body);
+  LogicalResult collectUses(Block &body);
   void decide();
   bool isWorthIt(const Storage &storage) const;
   bool isThere(Value operand, int64_t position) const;
@@ -50,31 +51,27 @@ private:
   unsigned groupOf(StringAttr module);
 
   Step step;
-  SmallVector<CallOp> calls;           // by position
-  std::vector<Storage> storages;       // in program order of their producers
-  DenseMap<Value, unsigned> storageOf; // forward values only
-  DenseMap<StringAttr, unsigned> groupOfModule;
+  SmallVector<CallOp> calls;                    // by position
+  std::vector<Storage> storages;                // in program order of their producers
+  DenseMap<Value, unsigned> storageOf;          // forward values only
+  llvm::StringMap<unsigned> groupOfPath;        // of the modules that groups name
+  DenseMap<StringAttr, unsigned> groupOfModule; // found so far
 };
 
 } // namespace
-
-/// True if the module at `path` is `outer` or lies inside it.
-static bool isInside(StringRef path, StringRef outer) {
-  return outer.empty() || path == outer ||
-         (path.starts_with(outer) && path.drop_front(outer.size()).starts_with("."));
-}
 
 unsigned RecomputePass::groupOf(StringAttr module) {
   auto [it, isNew] = groupOfModule.try_emplace(module, step.groups.size());
   if (!isNew)
     return it->second;
-  size_t longest = 0;
-  for (auto [index, group] : llvm::enumerate(step.groups))
-    for (auto outer : group.getModules().getAsRange<StringAttr>())
-      if (isInside(module.getValue(), outer.getValue()) && outer.size() >= longest) {
-        longest = outer.size();
-        it->second = index;
-      }
+  for (StringRef path = module.getValue();; path = path.rsplit('.').first) {
+    if (auto found = groupOfPath.find(path); found != groupOfPath.end())
+      return it->second = found->second;
+    if (!path.contains('.'))
+      break;
+  }
+  if (auto root = groupOfPath.find(""); root != groupOfPath.end())
+    it->second = root->second;
   return it->second;
 }
 
@@ -82,7 +79,7 @@ unsigned RecomputePass::groupOf(StringAttr module) {
 // Collect
 //===----------------------------------------------------------------------===//
 
-void RecomputePass::collectUses(Block &body) {
+LogicalResult RecomputePass::collectUses(Block &body) {
   auto addStorage = [&](Value value, CallOp producer) {
     storageOf[value] = storages.size();
     storages.emplace_back().producer = producer;
@@ -112,10 +109,11 @@ void RecomputePass::collectUses(Block &body) {
         }
       continue;
     }
-    if (call.isView()) {
-      auto it = storageOf.find(call.getOperands().front());
-      assert(it != storageOf.end() && "a view in the forward is of a value of the forward");
-      unsigned storage = it->second;
+    for (Value operand : call.getOperands())
+      if (!storageOf.contains(operand))
+        return call.emitError("is in the forward but uses a value of the backward");
+    if (call.isView() && !call.getOperands().empty()) {
+      unsigned storage = storageOf.lookup(call.getOperands().front());
       storages[storage].views.push_back(call);
       for (Value result : call.getResults())
         storageOf[result] = storage;
@@ -124,6 +122,7 @@ void RecomputePass::collectUses(Block &body) {
     for (Value result : call.getResults())
       addStorage(result, call);
   }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,6 +179,8 @@ void RecomputePass::rewrite(Block &body) {
     auto call = dyn_cast<CallOp>(user);
     if (!call || call.getPhase() == Phase::Backward)
       return true;
+    if (call.getNumResults() == 0)
+      return false;
     const Storage &result = storages[storageOf.lookup(call.getResult(0))];
     return call.isView() || (result.isRecomputed && result.producer == call);
   };
@@ -210,8 +211,13 @@ void RecomputePass::runOnOperation() {
   storages.clear();
   storageOf.clear();
   groupOfModule.clear();
+  groupOfPath.clear();
+  for (auto [index, group] : llvm::enumerate(step.groups))
+    for (auto path : group.getModules().getAsRange<StringAttr>())
+      groupOfPath[path.getValue()] = index;
 
-  collectUses(step.getBody());
+  if (failed(collectUses(step.getBody())))
+    return signalPassFailure();
   decide();
   rewrite(step.getBody());
 
