@@ -9,6 +9,7 @@
 
 #include <c10/util/Logging.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -113,6 +114,8 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
 }
 
 extern "C" int fsdp_train_main(int argc, char **argv, const fsdp_plan *plan) {
+  // A peer that dies closes its sockets: writing to one is an error to report, not a reason to die.
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     return trainMain(argc, argv, *plan);
   } catch (const std::exception &error) {
