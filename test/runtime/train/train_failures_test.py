@@ -114,6 +114,14 @@ class TrainFailuresTest(TinyRunTest):
                     self.assertEqual(safetensors_io.load(saved)["count"].item(), last["step"])
                     os.remove(saved)
 
+    def test_a_closed_socket_is_no_reason_to_die(self):
+        processes, reader = self.start_endless(2, as_threads=False)
+        processes[0].send_signal(signal.SIGPIPE)  # what a write to a dead peer's socket raises
+        processes[-1].send_signal(signal.SIGINT)
+        self.drain(reader)
+        for process in processes:
+            self.succeed(process)
+
     def wait_until_handled(self, process, signum):
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
