@@ -1,0 +1,77 @@
+//===- CostModel.h - What operations and collectives cost --------*- C++ -*-===//
+//
+// Durations for planning, each with its source: measured on the device (fsdp-profile), or from a
+// roofline of a device that is not at hand. Collectives cost latency + bytes / bandwidth, by kind
+// and topology. Times are nanoseconds, sizes bytes, rates per second.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_COSTMODEL_COSTMODEL_H
+#define FSDP_COSTMODEL_COSTMODEL_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "llvm/Support/Error.h"
+
+#include <memory>
+#include <string>
+
+namespace fsdp::cost {
+
+/// Where a figure comes from.
+enum class Origin : uint8_t {
+  Measured, // a profile's entry for this operator, these shapes and dtypes, this device
+  Roofline  // arithmetic and bytes over the device's rates
+};
+
+struct OperationCost {
+  double durationNs = 0; // median, or the model's figure
+  double spread = 0;     // relative standard deviation; 0: unknown
+  int64_t temporaryBytes = 0; // inside the operator, beyond its results
+  Origin origin = Origin::Roofline;
+};
+
+enum class CollectiveKind : uint8_t { AllGather, ReduceScatter, AllReduce };
+
+/// durationNs(bytes) = latencyNs + bytes * nsPerByte, where `bytes` is the whole group's: what an
+/// all-gather yields, what a reduce-scatter takes on each rank.
+struct CollectiveCost {
+  double latencyNs = 0, nsPerByte = 0;
+  double spread = 0;
+  Origin origin = Origin::Roofline;
+};
+
+/// What a user names on the command line; empty: the default.
+struct CostOptions {
+  std::string device;  // "h100", "h200", "b200", "a100", "cpu"; default cpu
+  std::string profile; // JSON file of fsdp-profile; its device must be `device` if that is given
+  std::string network; // a preset's name or a JSON file; default: the device's node, then its NIC
+};
+
+class CostModel {
+public:
+  virtual ~CostModel() = default;
+
+  /// Errors name the option, the file and what is wrong with it.
+  static llvm::Expected<std::unique_ptr<CostModel>> create(const CostOptions &options);
+
+  /// A view costs nothing.
+  virtual OperationCost getCost(aten::CallOp call) const = 0;
+  /// The optimizer's update of `elements` of a shard.
+  virtual OperationCost getUpdateCost(OptimizerKind kind, int64_t elements,
+                                      mlir::Type element) const = 0;
+  /// A collective over `ranks` consecutive ranks, which fill whole nodes first.
+  virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks) const = 0;
+
+  /// How much slower each lane is while both are busy, computation while a lane is busy.
+  virtual double getLaneContention() const = 0;
+  virtual double getComputeContention() const = 0;
+  /// Memory of the device, bytes.
+  virtual int64_t getMemoryBytes() const = 0;
+
+  /// "measured: 181 of 204 operators; roofline h100: 23", for reports.
+  virtual std::string describeSources() const = 0;
+};
+
+} // namespace fsdp::cost
+
+#endif // FSDP_COSTMODEL_COSTMODEL_H

@@ -1,0 +1,48 @@
+//===- ListSchedule.h - From decisions to positions ---------------*- C++ -*-===//
+//
+// A list scheduler: given what to keep and what to send together, launches each collective at the
+// first position at which its lane is free and its memory is there and stays there until its use.
+// For fixed keeps and independent lanes this is optimal: nothing is gained by launching later.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_LISTSCHEDULE_H
+#define FSDP_SCHEDULE_LISTSCHEDULE_H
+
+#include "fsdp/Schedule/Plan.h"
+
+namespace fsdp::schedule {
+
+/// Who goes first when a gather and a reduction could start on one lane.
+enum class LanePriority : uint8_t { Slack, Gathers, Reductions };
+
+struct Decisions {
+  std::vector<uint8_t> kept; // by use
+  struct Gathers {
+    std::vector<uint32_t> uses; // in order of use
+    uint32_t gate = 0;          // first position at which they may be launched
+    bool operator==(const Gathers &) const = default;
+  };
+  std::vector<Gathers> gathers;                  // in the order in which they are wanted
+  std::vector<std::vector<uint32_t>> reductions; // buckets, in order of readiness
+  LanePriority priority = LanePriority::Slack;
+  /// A gather that does not fit yet may be overtaken by this many that do.
+  uint32_t lookahead = 0;
+  bool shareLane = false;
+  /// Tighter than the problem's cap, to find other schedules.
+  std::optional<int64_t> memoryCapBytes;
+  bool operator==(const Decisions &) const = default;
+};
+
+struct ListScheduleResult {
+  /// None: what is kept does not fit, or a bucket waits for members while computation waits for
+  /// its memory.
+  std::optional<Plan> plan;
+  double makespanNs = 0; // of the plan, as simulate() finds it
+};
+
+ListScheduleResult listSchedule(const Problem &problem, const Decisions &decisions);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_LISTSCHEDULE_H

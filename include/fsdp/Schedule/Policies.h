@@ -1,0 +1,32 @@
+//===- Policies.h - The decisions of others, for comparison ------*- C++ -*-===//
+//
+// What FSDP2, XLA's latency-hiding scheduler, DeepCompile and TorchInductor would decide on the same
+// problem. Only FSDP2 is taken literally (its order of issue, event for event, without regard to
+// the cap); the others get a list scheduler that respects the cap, which they do not have.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_POLICIES_H
+#define FSDP_SCHEDULE_POLICIES_H
+
+#include "fsdp/Schedule/ListSchedule.h"
+
+#include <string_view>
+
+namespace fsdp::schedule {
+
+enum class Policy : uint8_t { Fsdp2, Asap, XlaLatencyHiding, DeepCompile, Inductor };
+
+std::string_view getName(Policy policy); // "fsdp2", "asap", "xla-lhs", "deepcompile", "inductor"
+
+/// The policy's plan; none if it fits no plan under the problem's cap. `Fsdp2`: gathers one use
+/// ahead, one reduction pending, what `Group::keep` says (Free: gather again); under a cap that this
+/// order exceeds, its decisions through the list scheduler.
+std::optional<Plan> planByPolicy(const Problem &problem, Policy policy);
+
+/// The decisions behind it, as starts for a search.
+Decisions decideByPolicy(const Problem &problem, Policy policy);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_POLICIES_H

@@ -1,0 +1,112 @@
+//===- Problem.h - The scheduling problem of one step ------------*- C++ -*-===//
+//
+// Operations run one after another on the compute stream, in a fixed order. Groups of parameters
+// have to be gathered before the operations that use them, gradients reduced before the updates
+// that wait for them; both happen on in-order lanes beside the computation. What may be chosen is
+// what to gather again, what to send together, and when to launch (Plan.h).
+//
+// Standard library only. Times are nanoseconds, sizes bytes. Position i means "before operation i":
+// after everything of operation i - 1, before everything of operation i.
+//
+// Memory. While operation i runs, these bytes are live: its own `liveBytes` (state, activations,
+// temporaries, gradients that are still being written), every gathered copy from the position of
+// its launch to the end of its last use, every reduction's input from `ready` to the position of its
+// wait, and every reduced shard from the position of its reduction's launch to its update. At
+// position i itself only `carriedBytes` of the computation are live, so that a collective on which
+// computation waits can have the memory that the next operation will need. At one position things
+// happen in this order: releases, waits of reductions that were launched before, then each
+// reduction's launch and, if it stands here, its wait; then launches of gathers, then waits for
+// gathers.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_PROBLEM_H
+#define FSDP_SCHEDULE_PROBLEM_H
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace fsdp::schedule {
+
+struct Operation {
+  double durationNs = 0; // on a device that does nothing else
+  int64_t liveBytes = 0; // while it runs, without gathered copies and what reductions hold
+  /// Of these, what was live before it and stays live: at most the `liveBytes` of it and of the
+  /// operation before it.
+  int64_t carriedBytes = 0;
+};
+
+/// Operations first, ..., last read the parameters of a group; without interruption they stay
+/// gathered. A group has one use per forward, backward or recomputation that it serves.
+struct Use {
+  uint32_t group = 0;
+  uint32_t first = 0, last = 0;
+};
+
+/// Whether a group stays gathered until its next use.
+enum class KeepRule : uint8_t { Free, Never, Always };
+
+struct Group {
+  std::string name;          // for people
+  int64_t gatheredBytes = 0; // of the full parameters, on each rank
+  KeepRule keep = KeepRule::Free;
+};
+
+/// The gradients of a group, from when all are there until its shards are updated.
+struct Reduction {
+  uint32_t group = 0;
+  uint32_t ready = 0;       // position from which the input is complete
+  uint32_t update = 0;      // operation that needs the result; update >= ready
+  int64_t inputBytes = 0;   // of the full gradients, live from `ready` until the wait
+  int64_t outputBytes = 0;  // of the reduced shard, at most inputBytes
+};
+
+/// A collective of several members moves the sum of their bytes and pays the latency once.
+struct CollectiveCost {
+  double latencyNs = 0;
+  double nsPerByte = 0; // of gathered, or of not yet reduced bytes
+  double durationNs(int64_t bytes) const { return latencyNs + nsPerByte * double(bytes); }
+};
+
+struct Problem {
+  std::vector<Operation> operations;
+  std::vector<Group> groups;
+  std::vector<Use> uses;             // by (first, last)
+  std::vector<Reduction> reductions; // by (ready, update)
+  CollectiveCost gatherCost, reduceCost;
+  /// True: gathers and reductions share one in-order lane.
+  bool oneLane = false;
+  /// In [1, 2]: how much slower each lane is while both are busy.
+  double laneContention = 1;
+  /// At least 1: how much slower computation is while a lane is busy.
+  double computeContention = 1;
+  /// Peak bytes that no plan may exceed; none: no limit.
+  std::optional<int64_t> memoryCapBytes;
+
+  /// What is wrong with the problem, for people; nothing if it is well formed: indices in range,
+  /// order as stated, uses of one group apart from each other, factors in their ranges, sizes not
+  /// negative.
+  std::optional<std::string> check() const;
+
+  /// The use of the same group before `use` (after it); none for the first (last).
+  std::vector<int32_t> previousUses() const;
+  std::vector<int32_t> nextUses() const;
+
+  /// Bytes that are live while each operation runs under every plan: its own, the copies that it
+  /// uses or that must be kept, and the reduced shards that wait for their update.
+  std::vector<int64_t> unavoidableBytes() const;
+
+  /// The least peak of any plan, and the operation at which it occurs: nothing is launched before
+  /// it is needed and nothing kept that need not be. O(n).
+  struct MinimumPeak {
+    int64_t bytes = 0;
+    uint32_t operation = 0;
+  };
+  MinimumPeak minimumPeak() const;
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_PROBLEM_H
