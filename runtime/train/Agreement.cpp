@@ -1,6 +1,7 @@
 //===- Agreement.cpp - Errors that all ranks know -------------------------===//
 
 #include "train/Agreement.h"
+#include "plan/CollectiveOrder.h"
 
 #include <algorithm>
 #include <cctype>
@@ -13,6 +14,16 @@ namespace {
 struct Report {
   uint32_t failed = 0;
   char message[1020] = {};
+};
+
+// What a rank issues at one place of the order.
+struct Place {
+  char text[512] = {};
+};
+
+struct OrderSummary {
+  uint64_t collectives = 0, hash = 0;
+  bool operator==(const OrderSummary &) const = default;
 };
 } // namespace
 
@@ -29,6 +40,67 @@ Outcome fsdp::rt::agree(Communicator &communicator, const Status &own) {
       std::string message = rank == communicator.rank() ? own.message() : reports[rank].message;
       return {Status::error(rank == 0 ? message : abortReason(rank, message)), true};
     }
+  return {};
+}
+
+/// The first place at which the orders of two ranks differ. All ranks call this.
+static Outcome orderMismatch(Communicator &communicator, const PlanView &plan,
+                             const std::vector<OrderSummary> &summaries) {
+  unsigned size = communicator.size();
+  size_t shortest = summaries[0].collectives;
+  for (const OrderSummary &summary : summaries)
+    shortest = std::min<size_t>(shortest, summary.collectives);
+  std::vector<uint64_t> own = collectiveOrderHashes(plan), all(size * shortest);
+  Status status =
+      communicator.allGather(kControlLane, own.data(), all.data(), shortest * sizeof(uint64_t));
+  if (!status.ok())
+    return {status, false};
+  size_t first = 0;
+  auto agreed = [&](size_t place) {
+    for (unsigned rank = 1; rank < size; ++rank)
+      if (all[rank * shortest + place] != all[place])
+        return false;
+    return true;
+  };
+  while (first < shortest && agreed(first))
+    ++first;
+
+  Place mine;
+  std::vector<uint32_t> entries = collectiveEntries(plan);
+  std::string text = first < entries.size()
+                         ? describeCollectiveEntry(plan, plan.entries()[entries[first]])
+                         : "nothing more";
+  text.copy(mine.text, sizeof(mine.text) - 1);
+  std::vector<Place> places(size);
+  status = communicator.allGather(kControlLane, &mine, places.data(), sizeof(Place));
+  if (!status.ok())
+    return {status, false};
+  unsigned other = 1;
+  auto differs = [&](unsigned rank) {
+    return first < shortest ? all[rank * shortest + first] != all[first]
+                            : summaries[rank].collectives != summaries[0].collectives;
+  };
+  while (!differs(other)) // ends: the summaries differ
+    ++other;
+  return {Status::error("the ranks' plans differ: collective " + std::to_string(first + 1) +
+                        " of a step is " + places[0].text + " on rank 0 (" +
+                        std::to_string(summaries[0].collectives) + " in all), but " +
+                        places[other].text + " on rank " + std::to_string(other) + " (" +
+                        std::to_string(summaries[other].collectives) +
+                        "): start the same binary on every rank"),
+          true};
+}
+
+Outcome fsdp::rt::agreeOnOrder(Communicator &communicator, const PlanView &plan) {
+  std::vector<uint64_t> hashes = collectiveOrderHashes(plan);
+  OrderSummary own{hashes.size(), hashes.empty() ? 0 : hashes.back()};
+  std::vector<OrderSummary> summaries(communicator.size());
+  Status status = communicator.allGather(kControlLane, &own, summaries.data(), sizeof(own));
+  if (!status.ok())
+    return {status, false};
+  for (const OrderSummary &summary : summaries)
+    if (summary != summaries[0])
+      return orderMismatch(communicator, plan, summaries);
   return {};
 }
 

@@ -4,6 +4,7 @@
 #define FSDP_RUNTIME_AGREEMENT_H
 
 #include "comm/Communicator.h"
+#include "plan/PlanView.h"
 
 namespace fsdp::rt {
 
@@ -18,6 +19,10 @@ struct Outcome {
 /// Exchanges what went wrong on each rank: fails on all ranks with the message of the lowest rank
 /// that failed, "[rank 1] ..." unless that is rank 0.
 Outcome agree(Communicator &communicator, const Status &own);
+
+/// Compares the order of the plans' collectives (plan/CollectiveOrder.h) before the first of them.
+/// Where it differs, every rank fails with the first collective that does, as two ranks have it.
+Outcome agreeOnOrder(Communicator &communicator, const PlanView &plan);
 
 /// `message` of `rank`, to be passed to Communicator::abort.
 std::string abortReason(unsigned rank, const std::string &message);

@@ -154,6 +154,8 @@ Status RankRun::makeExecutor() {
 
 Outcome RankRun::run() {
   at::set_num_threads(static_cast<int>(options.threads));
+  if (Outcome outcome = agreeOnOrder(communicator, plan); !outcome.status.ok())
+    return outcome;
   if (Outcome outcome = agree(communicator, openFiles()); !outcome.status.ok())
     return outcome;
   Result<std::byte *> memory =

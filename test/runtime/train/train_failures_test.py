@@ -51,6 +51,16 @@ class TrainFailuresTest(TinyRunTest):
                         self.assert_one_error(self.finish(ranks[0]), *expected)
                         self.assert_silent_failure(self.finish(ranks[1]))
 
+    def test_ranks_with_different_binaries(self):
+        common = dict(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+        ranks = [
+            self.start([self.binary(2, layout)] + self.flags(), RANK=str(rank), **common)
+            for rank, layout in enumerate(("Flat", "PerParam"))
+        ]
+        words = "plans differ", "all_gather of group", "on rank 0", "on rank 1"
+        self.assert_one_error(self.finish(ranks[0]), *words)
+        self.assert_silent_failure(self.finish(ranks[1]))
+
     def test_errors_of_threads_are_said_once(self):
         short = {"x": torch.zeros(7, 5), "t": torch.zeros(7, 3)}
         safetensors_io.save(self.path("short.safetensors"), short)

@@ -1,0 +1,38 @@
+//===- CollectiveOrder.h - The order of a plan's collectives ----*- C++ -*-===//
+//
+// All ranks must issue the same collectives in the same order, or they wait for each other without
+// end. The compiler proves that of one plan; that all ranks run the same plan is compared at start,
+// by these hashes (train/Agreement.h).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COLLECTIVEORDER_H
+#define FSDP_RUNTIME_COLLECTIVEORDER_H
+
+#include "plan/PlanView.h"
+
+#include <vector>
+
+namespace fsdp::rt {
+
+/// True for entries that peers take part in: those on a stream other than compute.
+inline bool isCollective(const fsdp_entry &entry) { return entry.stream != FSDP_COMPUTE; }
+
+/// The indices of the collective entries, in order of issue.
+std::vector<uint32_t> collectiveEntries(const PlanView &plan);
+
+/// One number per collective, in order of issue. Number n is a hash of the first n + 1 collectives
+/// (kind, group by name, stream, phase, dtype, bytes, elements, places in the arena), so that the
+/// first difference between two plans is where their numbers begin to differ. FNV-1a, 64 bits.
+std::vector<uint64_t> collectiveOrderHashes(const PlanView &plan);
+
+/// `all_gather of group "layers.1" in backward, 4096 bytes of f32 per rank on the gather stream,
+/// arena [0] to [8192]`.
+std::string describeCollectiveEntry(const PlanView &plan, const fsdp_entry &entry);
+
+/// "compute", "gather", "reduce".
+const char *streamName(unsigned stream);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COLLECTIVEORDER_H
