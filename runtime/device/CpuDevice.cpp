@@ -5,6 +5,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <pthread.h>
 #include <thread>
@@ -19,6 +21,32 @@ class WorkerStream;
 struct CpuEvent final : Event {
   WorkerStream *stream = nullptr; // null: complete
   uint64_t position = 0;          // items of `stream` that precede the event
+
+  Status synchronize() override;
+};
+
+/// A copy, zeroing or mark, as an item of a stream.
+struct MemoryWork {
+  void *to = nullptr;
+  const void *from = nullptr; // null: zero
+  size_t bytes = 0;
+  ProgressWord *word = nullptr;
+  uint32_t value = 0;
+
+  void run() const {
+    if (bytes && from)
+      std::memcpy(to, from, bytes);
+    else if (bytes)
+      std::memset(to, 0, bytes);
+    if (word)
+      word->store(value, std::memory_order_release);
+  }
+};
+
+class CpuMemory final : public Memory {
+public:
+  CpuMemory(std::byte *address, size_t bytes) : Memory(address, bytes) {}
+  ~CpuMemory() override { std::free(data()); }
 };
 
 class WorkerStream final : public Stream {
@@ -36,7 +64,14 @@ public:
     worker.join();
   }
 
-  void enqueue(Work work) override { push({work, nullptr, 0}); }
+  void enqueue(Work work) override { push({.work = work}); }
+  void copy(void *to, const void *from, size_t bytes) override {
+    push({.memory = {.to = to, .from = from, .bytes = bytes}});
+  }
+  void zero(void *to, size_t bytes) override { push({.memory = {.to = to, .bytes = bytes}}); }
+  void mark(ProgressWord &word, uint32_t value) override {
+    push({.memory = {.word = &word, .value = value}});
+  }
   void record(Event &event) override {
     auto &cpuEvent = static_cast<CpuEvent &>(event);
     cpuEvent.stream = this;
@@ -53,11 +88,12 @@ public:
   Status waitFor(uint64_t position, bool help);
 
 private:
-  /// Work, or a wait for `position` items of `awaited`.
+  /// Work, a wait for `position` items of `awaited`, or else work on memory.
   struct Item {
-    Work work;
+    Work work = {};
     WorkerStream *awaited = nullptr;
     uint64_t position = 0;
+    MemoryWork memory = {};
   };
 
   void push(Item item);
@@ -88,14 +124,26 @@ public:
   void record(Event &event) override { static_cast<CpuEvent &>(event).stream = nullptr; }
   Status wait(Event &event) override {
     auto &cpuEvent = static_cast<CpuEvent &>(event);
-    return cpuEvent.stream ? cpuEvent.stream->waitFor(cpuEvent.position, true) : Status();
+    return cpuEvent.synchronize();
   }
   Status synchronize() override { return firstError; }
+  void copy(void *to, const void *from, size_t bytes) override {
+    run({.to = to, .from = from, .bytes = bytes});
+  }
+  void zero(void *to, size_t bytes) override { run({.to = to, .bytes = bytes}); }
+  void mark(ProgressWord &word, uint32_t value) override { run({.word = &word, .value = value}); }
 
 private:
+  void run(const MemoryWork &work) const {
+    if (firstError.ok())
+      work.run();
+  }
+
   Status firstError;
 };
 } // namespace
+
+Status CpuEvent::synchronize() { return stream ? stream->waitFor(position, true) : Status(); }
 
 void WorkerStream::push(Item item) {
   {
@@ -111,6 +159,10 @@ void WorkerStream::push(Item item) {
 Status WorkerStream::execute(const Item &item) {
   if (item.awaited)
     return item.awaited->waitFor(item.position, false);
+  if (!item.work.run) {
+    item.memory.run();
+    return Status();
+  }
   try {
     return item.work.run(item.work.context, item.work.index);
   } catch (const std::exception &error) {
@@ -167,7 +219,7 @@ Status WorkerStream::wait(Event &event) {
   if (cpuEvent.stream == this)
     return Status(); // a stream is in order
   if (cpuEvent.stream && !cpuEvent.stream->isComplete(cpuEvent.position))
-    push({{}, cpuEvent.stream, cpuEvent.position});
+    push({.awaited = cpuEvent.stream, .position = cpuEvent.position});
   return Status();
 }
 
@@ -178,3 +230,18 @@ std::unique_ptr<Stream> CpuDevice::makeStream(const char *name) {
 }
 
 std::unique_ptr<Event> CpuDevice::makeEvent() { return std::make_unique<CpuEvent>(); }
+
+Result<std::unique_ptr<Memory>> CpuDevice::allocate(size_t bytes) {
+  constexpr size_t kAlignment = 64;
+  size_t rounded = (bytes / kAlignment + 1) * kAlignment;
+  void *address = std::aligned_alloc(kAlignment, rounded);
+  if (!address)
+    return Status::error("no memory for " + std::to_string(bytes) + " bytes");
+  std::memset(address, 0, rounded);
+  return std::unique_ptr<Memory>(
+      std::make_unique<CpuMemory>(static_cast<std::byte *>(address), bytes));
+}
+
+Result<std::unique_ptr<Graph>> CpuDevice::capture(Stream &, const std::function<Status()> &) {
+  return Status::error("a CPU runs a step's work as it is issued: there is no graph to capture");
+}

@@ -34,6 +34,12 @@ public:
   std::unique_ptr<Stream> makeStream(const char *name) override;
   /// An event that is complete until it is first recorded.
   std::unique_ptr<Event> makeEvent() override;
+  /// The two kinds of memory are the same.
+  Result<std::unique_ptr<Memory>> allocate(size_t bytes) override;
+  Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) override { return allocate(bytes); }
+  /// An error: operators run on the calling thread, there is nothing to capture.
+  Result<std::unique_ptr<Graph>> capture(Stream &origin,
+                                         const std::function<Status()> &issue) override;
 
 private:
   CpuDeviceOptions options;

@@ -3,10 +3,13 @@
 // The narrow interface between the executor and a device. A stream is an in-order queue; work on
 // different streams is ordered by events only. On a CPU each stream but compute has a worker thread
 // (runtime/device/CpuDevice.h); the compute stream is the thread that runs the step. A CUDA device
-// implements the same interface with CUDA streams and events.
+// (runtime/cuda/CudaDevice.h) implements the same interface with CUDA streams and events.
 //
-// Nothing here allocates once the device is made: events are made before the first step, and a
-// stream's queue has a fixed capacity.
+// Nothing here allocates once the device is made: events and memory are made before the first step,
+// and a stream's queue has a fixed capacity.
+//
+// Errors of a stream stay: calls that return nothing note the first one, later work is skipped, and
+// wait() and synchronize() return it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +18,10 @@
 
 #include "Status.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 namespace fsdp::rt {
@@ -26,10 +31,31 @@ namespace fsdp::rt {
 class Event {
 public:
   virtual ~Event() = default;
+  /// Blocks the calling thread until the event is complete; the error of the recorded stream, if it
+  /// failed.
+  virtual Status synchronize() = 0;
 };
 
-/// Work for a stream, without allocation: `run(context, index)` on the stream's thread. An error
-/// stops the stream: later work is skipped, and synchronize() returns the first error.
+/// A number that a stream writes and any thread may read at any time.
+using ProgressWord = std::atomic<uint32_t>;
+
+/// Memory of a device, or of the host where the device reaches it; freed with the object.
+class Memory {
+public:
+  virtual ~Memory() = default;
+  std::byte *data() const { return address; }
+  size_t size() const { return bytes; }
+
+protected:
+  Memory(std::byte *address, size_t bytes) : address(address), bytes(bytes) {}
+
+private:
+  std::byte *address;
+  size_t bytes;
+};
+
+/// Work for a stream, without allocation: `run(context, index)` on the stream's thread; on CUDA at
+/// once on the calling thread, to enqueue on the stream what it wants to run there.
 struct Work {
   Status (*run)(void *context, uint32_t index) = nullptr;
   void *context = nullptr;
@@ -50,6 +76,22 @@ public:
   virtual Status wait(Event &event) = 0;
   /// Blocks until everything enqueued has run; the first error of the stream, if any.
   virtual Status synchronize() = 0;
+
+  /// Copies bytes between any two places of device memory and Device::allocateHost memory; both
+  /// stay untouched until the copy has run. Other host memory is allowed, and may block the caller.
+  virtual void copy(void *to, const void *from, size_t bytes) = 0;
+  /// Sets bytes to zero.
+  virtual void zero(void *to, size_t bytes) = 0;
+  /// Writes `value` to `word`, which lies in Device::allocateHost memory.
+  virtual void mark(ProgressWord &word, uint32_t value) = 0;
+};
+
+/// Work that was captured once and is replayed as a whole.
+class Graph {
+public:
+  virtual ~Graph() = default;
+  /// Enqueues all of it on `stream`.
+  virtual Status launch(Stream &stream) = 0;
 };
 
 class Device {
@@ -58,6 +100,17 @@ public:
   virtual std::unique_ptr<Stream> makeComputeStream() = 0;
   virtual std::unique_ptr<Stream> makeStream(const char *name) = 0;
   virtual std::unique_ptr<Event> makeEvent() = 0;
+
+  /// Zeroed memory of the device, 64-byte aligned. Errors name the bytes.
+  virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
+  /// Zeroed memory of the host that the device reads and writes asynchronously, 64-byte aligned.
+  virtual Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) = 0;
+
+  /// Captures what `issue` enqueues on `origin`, and on streams that it orders after and before
+  /// `origin` by events, without running it. The thread that calls it enqueues nothing else
+  /// meanwhile.
+  virtual Result<std::unique_ptr<Graph>> capture(Stream &origin,
+                                                 const std::function<Status()> &issue) = 0;
 };
 
 } // namespace fsdp::rt

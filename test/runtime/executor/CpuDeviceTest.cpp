@@ -270,3 +270,53 @@ TEST(CpuDeviceTest, DestructionSkipsQueuedWork) {
   }
   opener.join();
 }
+
+// Copies, zeroing and marks run in the order of their stream, on every kind of stream.
+TEST(CpuDeviceTest, MemoryWorkIsInOrder) {
+  CpuDevice device;
+  auto compute = device.makeComputeStream();
+  auto worker = device.makeStream("s");
+  for (Stream *stream : {compute.get(), worker.get()}) {
+    auto memory = device.allocateHost(3 * sizeof(uint32_t));
+    ASSERT_TRUE(memory.ok());
+    ASSERT_EQ((*memory)->size(), 3 * sizeof(uint32_t));
+    auto *words = reinterpret_cast<ProgressWord *>((*memory)->data());
+    EXPECT_EQ(words[1], 0u);
+    auto event = device.makeEvent();
+    stream->mark(words[0], 7);
+    stream->copy(&words[1], &words[0], sizeof(uint32_t));
+    stream->copy(&words[2], &words[0], sizeof(uint32_t));
+    stream->zero(&words[0], sizeof(uint32_t));
+    stream->record(*event);
+    EXPECT_TRUE(event->synchronize().ok());
+    EXPECT_EQ(words[0], 0u);
+    EXPECT_EQ(words[1], 7u);
+    EXPECT_EQ(words[2], 7u);
+  }
+}
+
+// After an error a stream writes no memory either, and an event tells of it.
+TEST(CpuDeviceTest, MemoryWorkStopsAtAnError) {
+  CpuDevice device;
+  auto compute = device.makeComputeStream();
+  auto worker = device.makeStream("s");
+  for (Stream *stream : {compute.get(), worker.get()}) {
+    ProgressWord word{1};
+    auto event = device.makeEvent();
+    stream->enqueue({failWork, nullptr, 3});
+    stream->mark(word, 2);
+    stream->zero(&word, sizeof(word));
+    stream->record(*event);
+    (void)event->synchronize();
+    EXPECT_EQ(stream->synchronize().message(), "item 3 failed");
+    EXPECT_EQ(word, 1u);
+  }
+}
+
+TEST(CpuDeviceTest, NamesWhatItCannotDo) {
+  CpuDevice device;
+  auto compute = device.makeComputeStream();
+  EXPECT_FALSE(device.capture(*compute, [] { return Status(); }).ok());
+  EXPECT_EQ(device.allocate(size_t(1) << 60).status().message(),
+            "no memory for 1152921504606846976 bytes");
+}
