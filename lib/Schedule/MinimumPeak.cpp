@@ -1,0 +1,130 @@
+//===- MinimumPeak.cpp - The memory that no plan can avoid ----------------===//
+//
+// A plan of least peak gathers each copy at its first use and launches and waits for a reduction at
+// the first position that has room for input and output beside each other. That frees memory and
+// takes none, so no later choice suffers; only when to have that room depends on the cap. Nearly
+// always it is there at once. Where it is not (little is live at the next position), the least cap
+// is found by bisection.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Schedule/Problem.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// Bytes that appear (or, negative, go) at each operation; their running sum is what is live.
+using Changes = std::vector<int64_t>;
+
+/// What does not depend on reductions, by operation and by position.
+struct Floor {
+  std::vector<int64_t> operationBytes, positionBytes;
+};
+
+} // namespace
+
+static void add(Changes &changes, uint32_t first, uint32_t end, int64_t bytes) {
+  if (first >= end)
+    return;
+  changes[first] += bytes;
+  changes[end] -= bytes;
+}
+
+static Floor findFloor(const Problem &problem) {
+  size_t n = problem.operations.size();
+  Changes atOperations(n + 1), atPositions(n + 1);
+  std::vector<int32_t> previous = problem.previousUses();
+  for (size_t i = 0; i < problem.uses.size(); ++i) {
+    const Use &use = problem.uses[i];
+    const Group &group = problem.groups[use.group];
+    uint32_t first = use.first, firstPosition = use.first + 1;
+    if (previous[i] >= 0 && group.keep == KeepRule::Always)
+      first = firstPosition = problem.uses[previous[i]].last + 1;
+    add(atOperations, first, use.last + 1, group.gatheredBytes);
+    add(atPositions, firstPosition, use.last + 1, group.gatheredBytes);
+  }
+  Floor floor;
+  floor.operationBytes.resize(n);
+  floor.positionBytes.resize(n);
+  int64_t operationBytes = 0, positionBytes = 0;
+  for (size_t i = 0; i < n; ++i) {
+    floor.operationBytes[i] = problem.operations[i].liveBytes + (operationBytes += atOperations[i]);
+    floor.positionBytes[i] = problem.operations[i].carriedBytes + (positionBytes += atPositions[i]);
+  }
+  return floor;
+}
+
+std::vector<int64_t> Problem::unavoidableBytes() const {
+  std::vector<int64_t> bytes = findFloor(*this).operationBytes;
+  Changes shards(operations.size() + 1);
+  for (const Reduction &reduction : reductions)
+    add(shards, reduction.ready, reduction.update + 1, reduction.outputBytes);
+  int64_t live = 0;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] += live += shards[i];
+  return bytes;
+}
+
+/// The peak if each reduction happens at its first position with room under `cap`; none if one has
+/// no room until its update, or an operation has none.
+static std::optional<Problem::MinimumPeak> findPeak(const Problem &problem, const Floor &floor,
+                                                    int64_t cap) {
+  Problem::MinimumPeak peak;
+  auto reach = [&](int64_t bytes, uint32_t operation) {
+    if (bytes > peak.bytes)
+      peak = {bytes, operation};
+    return bytes <= cap;
+  };
+  std::vector<const Reduction *> pending; // a heap: least output first
+  auto later = [](const Reduction *a, const Reduction *b) {
+    return a->outputBytes > b->outputBytes;
+  };
+  size_t next = 0;
+  int64_t held = 0; // inputs of pending reductions, shards of others
+  std::vector<int64_t> updated(problem.operations.size() + 1);
+  for (uint32_t i = 0; i < problem.operations.size(); ++i) {
+    held -= updated[i];
+    for (; next < problem.reductions.size() && problem.reductions[next].ready == i; ++next) {
+      pending.push_back(&problem.reductions[next]);
+      held += pending.back()->inputBytes;
+      std::push_heap(pending.begin(), pending.end(), later);
+    }
+    while (!pending.empty()) {
+      const Reduction &reduction = *pending.front();
+      if (floor.positionBytes[i] + held + reduction.outputBytes > cap)
+        break;
+      reach(floor.positionBytes[i] + held + reduction.outputBytes, i);
+      held += reduction.outputBytes - reduction.inputBytes;
+      updated[reduction.update + 1] += reduction.outputBytes;
+      std::pop_heap(pending.begin(), pending.end(), later);
+      pending.pop_back();
+    }
+    for (const Reduction *reduction : pending)
+      if (reduction->update == i)
+        return std::nullopt;
+    if (!reach(floor.operationBytes[i] + held, i))
+      return std::nullopt;
+  }
+  return peak;
+}
+
+Problem::MinimumPeak Problem::minimumPeak() const {
+  Floor floor = findFloor(*this);
+  MinimumPeak best = *findPeak(*this, floor, std::numeric_limits<int64_t>::max());
+  std::vector<int64_t> unavoidable = unavoidableBytes();
+  int64_t least = 0;
+  if (!unavoidable.empty())
+    least = *std::max_element(unavoidable.begin(), unavoidable.end());
+  while (least < best.bytes) {
+    int64_t cap = least + (best.bytes - least) / 2;
+    if (std::optional<MinimumPeak> peak = findPeak(*this, floor, cap))
+      best = *peak;
+    else
+      least = cap + 1;
+  }
+  return best;
+}

@@ -1,0 +1,131 @@
+//===- Problem.cpp - Is a scheduling problem well formed ------------------===//
+
+#include "fsdp/Schedule/Problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+using namespace fsdp::schedule;
+
+using Wrong = std::optional<std::string>;
+
+static bool isAmount(double value) { return std::isfinite(value) && value >= 0; }
+
+static std::string outOf(std::string what, uint64_t index, size_t size) {
+  return what + " is " + std::to_string(index) + ", expected less than " + std::to_string(size);
+}
+
+static Wrong checkOperations(const Problem &problem) {
+  for (size_t i = 0; i < problem.operations.size(); ++i) {
+    const Operation &operation = problem.operations[i];
+    std::string name = "operation " + std::to_string(i);
+    if (!isAmount(operation.durationNs))
+      return name + " takes " + std::to_string(operation.durationNs) + " ns";
+    if (operation.liveBytes < 0)
+      return name + " has " + std::to_string(operation.liveBytes) + " live bytes";
+    int64_t most = operation.liveBytes;
+    if (i > 0)
+      most = std::min(most, problem.operations[i - 1].liveBytes);
+    if (operation.carriedBytes < 0 || operation.carriedBytes > most)
+      return name + " carries " + std::to_string(operation.carriedBytes) +
+             " bytes, expected at most the " + std::to_string(most) +
+             " that are live while it and the operation before it run";
+  }
+  return std::nullopt;
+}
+
+static Wrong checkUses(const Problem &problem) {
+  std::vector<const Use *> previous(problem.groups.size());
+  for (size_t i = 0; i < problem.uses.size(); ++i) {
+    const Use &use = problem.uses[i];
+    std::string name = "use " + std::to_string(i);
+    if (use.group >= problem.groups.size())
+      return outOf("group of " + name, use.group, problem.groups.size());
+    name += " of group '" + problem.groups[use.group].name + "'";
+    if (use.first > use.last)
+      return name + " begins at operation " + std::to_string(use.first) + " and ends at " +
+             std::to_string(use.last);
+    if (use.last >= problem.operations.size())
+      return outOf("last operation of " + name, use.last, problem.operations.size());
+    if (i > 0) {
+      const Use &before = problem.uses[i - 1];
+      if (std::tie(use.first, use.last) < std::tie(before.first, before.last))
+        return name + " begins at operation " + std::to_string(use.first) +
+               " and stands after one that begins at " + std::to_string(before.first);
+    }
+    if (const Use *own = previous[use.group]; own && own->last >= use.first)
+      return name + " begins at operation " + std::to_string(use.first) +
+             ", although the group's use before it ends at " + std::to_string(own->last);
+    previous[use.group] = &use;
+  }
+  return std::nullopt;
+}
+
+static Wrong checkReductions(const Problem &problem) {
+  for (size_t i = 0; i < problem.reductions.size(); ++i) {
+    const Reduction &reduction = problem.reductions[i];
+    std::string name = "reduction " + std::to_string(i);
+    if (reduction.group >= problem.groups.size())
+      return outOf("group of " + name, reduction.group, problem.groups.size());
+    name += " of group '" + problem.groups[reduction.group].name + "'";
+    if (reduction.update >= problem.operations.size())
+      return outOf("update of " + name, reduction.update, problem.operations.size());
+    if (reduction.ready > reduction.update)
+      return name + " is ready at position " + std::to_string(reduction.ready) +
+             ", after its update at operation " + std::to_string(reduction.update);
+    if (reduction.outputBytes < 0 || reduction.outputBytes > reduction.inputBytes)
+      return name + " makes " + std::to_string(reduction.outputBytes) + " bytes of " +
+             std::to_string(reduction.inputBytes);
+    if (i > 0) {
+      const Reduction &before = problem.reductions[i - 1];
+      if (std::tie(reduction.ready, reduction.update) < std::tie(before.ready, before.update))
+        return name + " is ready at position " + std::to_string(reduction.ready) +
+               " and stands after one that is ready at " + std::to_string(before.ready);
+    }
+  }
+  return std::nullopt;
+}
+
+static Wrong checkCosts(const Problem &problem) {
+  for (auto [cost, name] :
+       {std::pair(&problem.gatherCost, "gather"), std::pair(&problem.reduceCost, "reduction")})
+    if (!isAmount(cost->latencyNs) || !isAmount(cost->nsPerByte))
+      return std::string("a ") + name + " takes " + std::to_string(cost->latencyNs) + " ns and " +
+             std::to_string(cost->nsPerByte) + " ns per byte";
+  if (!(problem.laneContention >= 1 && problem.laneContention <= 2))
+    return "lane contention is " + std::to_string(problem.laneContention) +
+           ", expected a factor from 1 to 2";
+  if (!(problem.computeContention >= 1) || !std::isfinite(problem.computeContention))
+    return "compute contention is " + std::to_string(problem.computeContention) +
+           ", expected a factor of at least 1";
+  return std::nullopt;
+}
+
+Wrong Problem::check() const {
+  for (const Group &group : groups)
+    if (group.gatheredBytes < 0)
+      return "group '" + group.name + "' has " + std::to_string(group.gatheredBytes) + " bytes";
+  for (auto part : {checkOperations, checkUses, checkReductions, checkCosts})
+    if (Wrong wrong = part(*this))
+      return wrong;
+  return std::nullopt;
+}
+
+std::vector<int32_t> Problem::previousUses() const {
+  std::vector<int32_t> previous(uses.size(), -1), latest(groups.size(), -1);
+  for (size_t i = 0; i < uses.size(); ++i) {
+    previous[i] = latest[uses[i].group];
+    latest[uses[i].group] = int32_t(i);
+  }
+  return previous;
+}
+
+std::vector<int32_t> Problem::nextUses() const {
+  std::vector<int32_t> next(uses.size(), -1), latest(groups.size(), -1);
+  for (size_t i = uses.size(); i-- > 0;) {
+    next[i] = latest[uses[i].group];
+    latest[uses[i].group] = int32_t(i);
+  }
+  return next;
+}
