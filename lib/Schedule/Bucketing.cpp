@@ -1,0 +1,130 @@
+//===- Bucketing.cpp - What to send together, and how early ---------------===//
+
+#include "Bucketing.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// Sums up how much of each member begins a new bucket; a bucket begins whenever the sum passes a
+/// whole number.
+class CumulativeRounding {
+public:
+  explicit CumulativeRounding(double offset) : sum(offset) {}
+  bool passesWhole(double merged) {
+    constexpr double kTolerance = 1e-6;
+    double before = std::floor(sum + kTolerance);
+    sum += 1 - merged;
+    return std::floor(sum + kTolerance) > before;
+  }
+
+private:
+  double sum;
+};
+
+} // namespace
+
+static std::vector<std::vector<uint32_t>>
+makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
+  const std::vector<Reduction> &reductions = space.problem.reductions;
+  const Merging &merging = recipe.reductions;
+  MemoryProfile profile(space, recipe.kept);
+  CumulativeRounding rounding(merging.offset);
+  std::vector<std::vector<uint32_t>> buckets;
+  int64_t bytes = 0;
+  uint32_t update = 0;
+  bool full = true;
+  for (uint32_t i = 0; i < reductions.size(); ++i) {
+    const Reduction &reduction = reductions[i];
+    // What the bucket holds already must stay live until this member is ready. The last reduction
+    // stays alone: nothing hides it.
+    bool last = merging.kind == Merging::Threshold && i + 1 == reductions.size();
+    if (!full && (last || reduction.ready > update ||
+                  !profile.fits(reductions[buckets.back().front()].ready, reduction.ready, bytes)))
+      full = true;
+    if (full) {
+      buckets.emplace_back();
+      bytes = 0;
+      update = reduction.update;
+    }
+    buckets.back().push_back(i);
+    bytes += reduction.inputBytes;
+    update = std::min(update, reduction.update);
+    full = merging.kind == Merging::None ||
+           (merging.kind == Merging::Threshold ? double(bytes) >= merging.bytes
+                                               : rounding.passesWhole(bound.mergedReductions[i]));
+  }
+  return buckets;
+}
+
+static std::vector<Decisions::Gathers>
+makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
+  const Merging &merging = recipe.gathers;
+  MemoryProfile profile(space, recipe.kept);
+  CumulativeRounding rounding(merging.offset);
+  std::vector<Decisions::Gathers> buckets;
+  int64_t bytes = 0;
+  for (uint32_t use = 0; use < space.problem.uses.size(); ++use) {
+    if (recipe.kept[use])
+      continue;
+    int64_t size = space.bytesOf(use);
+    uint32_t first = space.firstOf(use);
+    bool begins = true;
+    if (merging.kind == Merging::Rounding)
+      begins = rounding.passesWhole(bound.mergedGathers[use]);
+    else if (merging.kind == Merging::Threshold)
+      // Nothing hides the first gather: it goes alone.
+      begins = buckets.size() <= 1 || double(bytes) >= merging.bytes;
+    if (!buckets.empty()) {
+      uint32_t bucketFirst = space.firstOf(buckets.back().uses.front());
+      bool apart = space.previousUse[use] < 0 || space.gapBegin(use) <= bucketFirst;
+      if (first == bucketFirst && apart)
+        begins = false;
+      else if (!begins)
+        begins = !apart || !profile.fits(bucketFirst, first, size);
+      if (!begins)
+        profile.add(bucketFirst, first, size);
+    }
+    if (begins || buckets.empty()) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    buckets.back().uses.push_back(use);
+    bytes += size;
+  }
+  return buckets;
+}
+
+static void setGates(const SearchSpace &space, const Gating &gating,
+                     std::vector<Decisions::Gathers> &gathers) {
+  if (gating.kind == Gating::None)
+    return;
+  double nextStartNs = std::numeric_limits<double>::infinity();
+  for (size_t i = gathers.size(); i-- > 0;) {
+    double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(gathers[i].uses));
+    uint32_t first = space.firstOf(gathers[i].uses.front());
+    double startNs = space.startNs[first] - gating.multiple * durationNs;
+    if (gating.kind == Gating::Latest)
+      startNs = nextStartNs = std::min(space.startNs[first], nextStartNs) - durationNs;
+    gathers[i].gate = std::min(first, space.positionAt(startNs));
+  }
+}
+
+Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
+                                        const LowerBound &bound) {
+  assert(recipe.kept.size() == space.problem.uses.size());
+  Decisions decisions;
+  decisions.kept = recipe.kept;
+  decisions.gathers = makeGatherBuckets(space, recipe, bound);
+  decisions.reductions = makeReductionBuckets(space, recipe, bound);
+  setGates(space, recipe.gating, decisions.gathers);
+  decisions.priority = recipe.priority;
+  decisions.lookahead = recipe.lookahead;
+  decisions.shareLane = recipe.shareLane;
+  return decisions;
+}

@@ -1,0 +1,51 @@
+//===- Bucketing.h - What to send together, and how early ---------*- C++ -*-===//
+//
+// Private to lib/Schedule. A recipe says in a few numbers what a list scheduler's decisions say
+// collective by collective.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_BUCKETING_H
+#define FSDP_SCHEDULE_BUCKETING_H
+
+#include "SearchSpace.h"
+#include "fsdp/Schedule/ListSchedule.h"
+
+namespace fsdp::schedule {
+
+/// Which neighbours form a bucket.
+struct Merging {
+  enum Kind : uint8_t {
+    None,
+    Threshold, // a bucket is full at `bytes`
+    Rounding   // the relaxation's fractions, summed up from `offset` and rounded down
+  } kind = None;
+  double bytes = 0, offset = 0;
+};
+
+/// When a gather may be launched at the earliest.
+struct Gating {
+  enum Kind : uint8_t {
+    None,
+    Latest, // so late that all gathers one after another are just in time
+    Horizon // `multiple` of its own duration before its use
+  } kind = None;
+  double multiple = 0;
+};
+
+struct Recipe {
+  std::vector<uint8_t> kept; // by use
+  Merging gathers, reductions;
+  Gating gating;
+  LanePriority priority = LanePriority::Slack;
+  uint32_t lookahead = 0;
+  bool shareLane = false;
+};
+
+/// Neighbours that do not fit the cap together, or whose bucket would wait for itself, are not
+/// merged. `bound` must hold a relaxation's solution if something is to be rounded.
+Decisions makeDecisions(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_BUCKETING_H

@@ -1,0 +1,101 @@
+//===- Evaluator.cpp - Try decisions, remember the best -------------------===//
+
+#include "Evaluator.h"
+
+#include "fsdp/Schedule/Simulate.h"
+
+#include <algorithm>
+#include <utility>
+
+using namespace fsdp::schedule;
+
+/// Plans beside the best that are kept for a comparison under jitter.
+static constexpr size_t kPoolSize = 8;
+
+namespace {
+
+class Hash {
+public:
+  void add(uint64_t value) {
+    // The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+    state += value + 0x9e3779b97f4a7c15;
+    state = (state ^ (state >> 30)) * 0xbf58476d1ce4e5b9;
+    state = (state ^ (state >> 27)) * 0x94d049bb133111eb;
+    state ^= state >> 31;
+  }
+  uint64_t get() const { return state; }
+
+private:
+  uint64_t state = 0;
+};
+
+} // namespace
+
+static uint64_t hashOf(const Decisions &decisions) {
+  Hash hash;
+  // What is not gathered is kept: the buckets tell.
+  for (const Decisions::Gathers &bucket : decisions.gathers) {
+    hash.add(bucket.uses.size());
+    hash.add(bucket.gate);
+    for (uint32_t use : bucket.uses)
+      hash.add(use);
+  }
+  for (const std::vector<uint32_t> &bucket : decisions.reductions) {
+    hash.add(bucket.size());
+    for (uint32_t reduction : bucket)
+      hash.add(reduction);
+  }
+  hash.add(uint64_t(decisions.priority));
+  hash.add(decisions.lookahead);
+  hash.add(decisions.shareLane);
+  hash.add(uint64_t(decisions.memoryCapBytes.value_or(-1)));
+  return hash.get();
+}
+
+Evaluator::Evaluator(const Problem &problem, const OptimizeOptions &options)
+    : problem(problem), options(options), limit(options.simulationBudget) {}
+
+bool Evaluator::isDone() const {
+  return (isFound() && best().makespanNs <= boundNs * options.targetRatio) || simulations >= limit;
+}
+
+double Evaluator::evaluate(const Decisions &decisions) {
+  auto [entry, isNew] = tried.try_emplace(hashOf(decisions), 0.);
+  if (!isNew)
+    return entry->second;
+  ++simulations;
+  ListScheduleResult result = listSchedule(problem, decisions);
+  if (!result.plan)
+    return entry->second = std::numeric_limits<double>::infinity();
+  entry->second = result.makespanNs;
+  if (result.makespanNs < decided.makespanNs)
+    decided = {decisions, result.makespanNs};
+  offer(std::move(*result.plan), result.makespanNs);
+  return result.makespanNs;
+}
+
+void Evaluator::consider(Plan plan, std::string_view name) {
+  ++simulations;
+  double makespanNs = schedule::makespanNs(problem, plan);
+  std::string before = std::exchange(origin, std::string(name));
+  offer(std::move(plan), makespanNs);
+  origin = std::move(before);
+}
+
+void Evaluator::offer(Plan &&plan, double makespanNs) {
+  // Without jitter only the best matters; it must be better, not merely rounded otherwise.
+  constexpr double kGain = 1 - 1e-9;
+  size_t capacity = options.jitter ? kPoolSize : 1;
+  if (!pool.empty() && makespanNs >= pool.front().makespanNs * kGain) {
+    bool isKnown = std::any_of(pool.begin(), pool.end(),
+                               [&](const Incumbent &other) { return other.plan == plan; });
+    if (pool.size() < capacity && makespanNs <= pool.front().makespanNs * kNearlyEqual && !isKnown)
+      pool.push_back({std::move(plan), makespanNs, origin});
+    return;
+  }
+  pool.insert(pool.begin(), {std::move(plan), makespanNs, origin});
+  std::erase_if(
+      pool, [&](const Incumbent &other) { return other.makespanNs > makespanNs * kNearlyEqual; });
+  if (pool.size() > capacity)
+    pool.resize(capacity);
+}

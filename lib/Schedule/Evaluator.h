@@ -1,0 +1,71 @@
+//===- Evaluator.h - Try decisions, remember the best -------------*- C++ -*-===//
+//
+// Private to lib/Schedule.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_EVALUATOR_H
+#define FSDP_SCHEDULE_EVALUATOR_H
+
+#include "fsdp/Schedule/ListSchedule.h"
+#include "fsdp/Schedule/Optimize.h"
+
+#include <limits>
+#include <unordered_map>
+
+namespace fsdp::schedule {
+
+struct Incumbent {
+  Plan plan;
+  double makespanNs = 0;
+  std::string origin;
+};
+
+struct EvaluatedDecisions {
+  Decisions decisions;
+  double makespanNs = std::numeric_limits<double>::infinity();
+};
+
+/// Counts simulations, knows decisions that were tried before, keeps the best plans.
+class Evaluator {
+public:
+  Evaluator(const Problem &problem, const OptimizeOptions &options);
+
+  /// The makespan of the list schedule; infinity if there is none.
+  double evaluate(const Decisions &decisions);
+  void consider(Plan plan, std::string_view origin);
+
+  /// Whether the bound is met or the budget is spent.
+  bool isDone() const;
+  bool isFound() const { return !pool.empty(); }
+  const Incumbent &best() const { return pool.front(); }
+  /// The best plans within `kNearlyEqual`, best first.
+  const std::vector<Incumbent> &candidates() const { return pool; }
+  /// The decisions with the best list schedule; its makespan is infinite if there is none yet.
+  const EvaluatedDecisions &bestDecisions() const { return decided; }
+  int64_t numSimulations() const { return simulations; }
+
+  void setBound(double makespanNs) { boundNs = makespanNs; }
+  /// Until the next call no more than this many simulations in all, the budget permitting.
+  void limitSimulations(int64_t count) { limit = std::min(count, options.simulationBudget); }
+  void setOrigin(std::string_view name) { origin = name; }
+
+  /// Plans this close in makespan are equally good on a real machine.
+  static constexpr double kNearlyEqual = 1.002;
+
+private:
+  void offer(Plan &&plan, double makespanNs);
+
+  const Problem &problem;
+  const OptimizeOptions &options;
+  std::unordered_map<uint64_t, double> tried; // makespan by hash of decisions; never iterated
+  std::vector<Incumbent> pool;
+  EvaluatedDecisions decided;
+  std::string origin;
+  double boundNs = 0;
+  int64_t simulations = 0, limit;
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_EVALUATOR_H

@@ -1,0 +1,126 @@
+//===- Optimize.cpp - The best plan under the cap, with a certificate -----===//
+
+#include "fsdp/Schedule/Optimize.h"
+
+#include "Search.h"
+#include "fsdp/Schedule/Policies.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+class Optimizer {
+public:
+  Optimizer(const Problem &problem, const OptimizeOptions &options)
+      : problem(problem), options(options), space(problem), evaluator(problem, options) {}
+  Outcome run();
+
+private:
+  void tryPolicies();
+  void raiseBound(LowerBound &&other);
+  void search();
+  size_t preferUnderJitter() const;
+
+  const Problem &problem;
+  const OptimizeOptions &options;
+  SearchSpace space;
+  Evaluator evaluator;
+  LowerBound bound;
+};
+
+} // namespace
+
+/// No policy can then be better than the outcome: its own plan is among the candidates, and its
+/// decisions with our list scheduler.
+void Optimizer::tryPolicies() {
+  for (Policy policy : {Policy::Asap, Policy::Fsdp2, Policy::XlaLatencyHiding, Policy::DeepCompile,
+                        Policy::Inductor}) {
+    if (std::optional<Plan> plan = planByPolicy(problem, policy))
+      evaluator.consider(std::move(*plan), getName(policy));
+    Decisions decisions = decideByPolicy(problem, policy);
+    decisions.memoryCapBytes.reset();
+    evaluator.setOrigin(std::string(getName(policy)) + " through the list scheduler");
+    evaluator.evaluate(decisions);
+  }
+}
+
+/// A later bound is not always the stronger one; its fractions are the better start all the same.
+void Optimizer::raiseBound(LowerBound &&other) {
+  if (other.makespanNs < bound.makespanNs) {
+    other.makespanNs = bound.makespanNs;
+    other.kind = bound.kind;
+  }
+  if (other.kept.empty()) {
+    other.kept = std::move(bound.kept);
+    other.mergedGathers = std::move(bound.mergedGathers);
+    other.mergedReductions = std::move(bound.mergedReductions);
+  }
+  bound = std::move(other);
+  evaluator.setBound(bound.makespanNs);
+}
+
+void Optimizer::search() {
+  // Shares of the budget by which each step ends at the latest.
+  auto limit = [&](double share) {
+    evaluator.limitSimulations(int64_t(share * double(options.simulationBudget)));
+  };
+  limit(.3);
+  if (!bound.kept.empty()) {
+    evaluator.setOrigin("fluid rounding");
+    descendCoordinates(space, bound, options.merge, /*rounding=*/true, evaluator);
+  }
+  limit(.5);
+  evaluator.setOrigin("coordinate descent");
+  descendCoordinates(space, bound, options.merge, /*rounding=*/false, evaluator);
+  tightenCaps(space, evaluator);
+  limit(.7);
+  if (options.merge) {
+    evaluator.setOrigin("merged neighbours");
+    mergeNeighbours(space, evaluator);
+  }
+  limit(1);
+  evaluator.setOrigin("local search");
+  searchLocally(space, options.merge, options.seed, evaluator);
+}
+
+size_t Optimizer::preferUnderJitter() const {
+  const std::vector<Incumbent> &candidates = evaluator.candidates();
+  if (!options.jitter || candidates.size() < 2)
+    return 0;
+  std::vector<JitteredMakespan> makespans;
+  for (const Incumbent &candidate : candidates)
+    makespans.push_back(simulate(problem, candidate.plan, *options.jitter));
+  double leastMeanNs = makespans.front().meanNs;
+  for (const JitteredMakespan &makespan : makespans)
+    leastMeanNs = std::min(leastMeanNs, makespan.meanNs);
+  auto best = size_t(-1);
+  for (size_t i = 0; i < makespans.size(); ++i)
+    if (makespans[i].meanNs <= leastMeanNs * Evaluator::kNearlyEqual &&
+        (best == size_t(-1) || makespans[i].percentile95Ns < makespans[best].percentile95Ns))
+      best = i;
+  return best;
+}
+
+Outcome Optimizer::run() {
+  bound = quickBound(problem);
+  evaluator.setBound(bound.makespanNs);
+  tryPolicies();
+  if (!evaluator.isDone()) {
+    raiseBound(fluidBound(problem, {}));
+    if (!evaluator.isDone())
+      search();
+  }
+  const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];
+  return {chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
+}
+
+std::optional<Outcome> fsdp::schedule::optimize(const Problem &problem,
+                                                const OptimizeOptions &options) {
+  assert(!problem.check());
+  if (problem.memoryCapBytes && problem.minimumPeak().bytes > *problem.memoryCapBytes)
+    return std::nullopt;
+  return Optimizer(problem, options).run();
+}

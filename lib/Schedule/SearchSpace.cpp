@@ -1,0 +1,119 @@
+//===- SearchSpace.cpp - What a search wants to know of a problem ---------===//
+
+#include "SearchSpace.h"
+
+#include <algorithm>
+
+using namespace fsdp::schedule;
+
+SearchSpace::SearchSpace(const Problem &problem)
+    : problem(problem), previousUse(problem.previousUses()), nextUse(problem.nextUses()) {
+  size_t numOperations = problem.operations.size();
+  startNs.reserve(numOperations + 1);
+  startNs.push_back(0);
+  for (const Operation &operation : problem.operations)
+    startNs.push_back(startNs.back() + operation.durationNs);
+
+  alwaysKept.resize(problem.uses.size());
+  for (uint32_t use = 0; use < problem.uses.size(); ++use) {
+    KeepRule rule = problem.groups[problem.uses[use].group].keep;
+    if (previousUse[use] < 0)
+      continue;
+    if (rule == KeepRule::Always)
+      alwaysKept[use] = 1;
+    else if (rule == KeepRule::Free)
+      mayKeep.push_back(use);
+  }
+
+  std::vector<uint8_t> cut(numOperations + 1);
+  for (const Use &use : problem.uses)
+    cut[use.first] = cut[use.last + 1] = 1;
+  for (const Reduction &reduction : problem.reductions)
+    cut[reduction.ready] = cut[reduction.update] = 1;
+  std::vector<int64_t> unavoidable = problem.unavoidableBytes();
+  segmentOf.resize(numOperations + 1);
+  for (size_t i = 0; i < numOperations; ++i) {
+    if (i == 0 || cut[i])
+      segmentBytes.push_back(0);
+    segmentOf[i] = uint32_t(segmentBytes.size() - 1);
+    segmentBytes.back() = std::max(segmentBytes.back(), unavoidable[i]);
+  }
+  segmentOf[numOperations] = uint32_t(segmentBytes.size());
+}
+
+uint32_t SearchSpace::positionAt(double ns) const {
+  auto after = std::upper_bound(startNs.begin(), startNs.end(), ns);
+  return after == startNs.begin() ? 0 : uint32_t(after - startNs.begin() - 1);
+}
+
+int64_t SearchSpace::bytesOf(std::span<const uint32_t> uses) const {
+  int64_t bytes = 0;
+  for (uint32_t use : uses)
+    bytes += bytesOf(use);
+  return bytes;
+}
+
+MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept)
+    : space(space), bytes(space.segmentBytes) {
+  for (uint32_t use : space.mayKeep)
+    if (kept[use])
+      add(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
+}
+
+bool MemoryProfile::fits(uint32_t begin, uint32_t end, int64_t more) const {
+  if (!space.problem.memoryCapBytes)
+    return true;
+  int64_t limit = *space.problem.memoryCapBytes - more;
+  for (uint32_t i = space.segmentOf[begin]; i < space.segmentOf[end]; ++i)
+    if (bytes[i] > limit)
+      return false;
+  return true;
+}
+
+void MemoryProfile::add(uint32_t begin, uint32_t end, int64_t more) {
+  for (uint32_t i = space.segmentOf[begin]; i < space.segmentOf[end]; ++i)
+    bytes[i] += more;
+}
+
+std::vector<uint32_t> fsdp::schedule::fitKeeps(const SearchSpace &space,
+                                               std::span<const uint32_t> order) {
+  MemoryProfile profile(space, space.alwaysKept);
+  std::vector<uint32_t> taken;
+  for (uint32_t use : order) {
+    uint32_t begin = space.gapBegin(use), end = space.firstOf(use);
+    if (!profile.fits(begin, end, space.bytesOf(use)))
+      continue;
+    profile.add(begin, end, space.bytesOf(use));
+    taken.push_back(use);
+  }
+  return taken;
+}
+
+std::vector<std::vector<uint32_t>> fsdp::schedule::orderKeeps(const SearchSpace &space,
+                                                              const LowerBound &bound) {
+  auto byKey = [&](auto key) {
+    std::vector<uint32_t> order = space.mayKeep;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+    return order;
+  };
+  std::vector<std::vector<uint32_t>> orders;
+  orders.push_back(byKey([&](uint32_t use) { return space.gapNs(use); }));
+  if (!bound.kept.empty())
+    orders.push_back(byKey([&](uint32_t use) { return -bound.kept[use]; }));
+  orders.push_back(byKey([&](uint32_t use) {
+    auto size = double(space.bytesOf(use));
+    double gatherNs = space.problem.gatherCost.durationNs(space.bytesOf(use));
+    return gatherNs > 0 ? space.gapNs(use) * size / gatherNs : 0;
+  }));
+  orders.push_back(byKey([&](uint32_t use) { return space.bytesOf(use); }));
+  return orders;
+}
+
+std::vector<uint8_t> fsdp::schedule::keptFlags(const SearchSpace &space,
+                                               std::span<const uint32_t> uses) {
+  std::vector<uint8_t> kept = space.alwaysKept;
+  for (uint32_t use : uses)
+    kept[use] = 1;
+  return kept;
+}

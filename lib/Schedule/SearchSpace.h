@@ -1,0 +1,70 @@
+//===- SearchSpace.h - What a search wants to know of a problem ---*- C++ -*-===//
+//
+// Private to lib/Schedule. Facts about a problem that every part of `auto` uses, and the memory
+// that is free beside what no plan can avoid.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_SCHEDULE_SEARCHSPACE_H
+#define FSDP_SCHEDULE_SEARCHSPACE_H
+
+#include "fsdp/Schedule/LowerBound.h"
+
+#include <span>
+
+namespace fsdp::schedule {
+
+/// The problem must outlive it.
+struct SearchSpace {
+  explicit SearchSpace(const Problem &problem);
+
+  const Problem &problem;
+  std::vector<int32_t> previousUse, nextUse; // of the same group; -1: none
+  std::vector<double> startNs;     // by position: when it is reached if computation never waits
+  std::vector<uint8_t> alwaysKept; // by use: what the problem demands
+  std::vector<uint32_t> mayKeep;   // uses that may be kept or gathered again
+  /// Positions are cut into segments where uses, gaps between uses, and reductions begin or end.
+  std::vector<uint32_t> segmentOf;   // by position
+  std::vector<int64_t> segmentBytes; // the most that no plan can avoid in a segment
+
+  int64_t bytesOf(uint32_t use) const {
+    return problem.groups[problem.uses[use].group].gatheredBytes;
+  }
+  uint32_t firstOf(uint32_t use) const { return problem.uses[use].first; }
+  /// Where the copy of the previous use would be released.
+  uint32_t gapBegin(uint32_t use) const { return problem.uses[size_t(previousUse[use])].last + 1; }
+  /// Computation between the previous use and this one.
+  double gapNs(uint32_t use) const { return startNs[firstOf(use)] - startNs[gapBegin(use)]; }
+  /// The last position that is reached by `ns` if computation never waits.
+  uint32_t positionAt(double ns) const;
+  int64_t bytesOf(std::span<const uint32_t> uses) const;
+};
+
+/// The most bytes that are live in each segment, for a choice of what is kept.
+class MemoryProfile {
+public:
+  MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept);
+
+  /// Whether `bytes` more fit the cap on positions [begin, end).
+  bool fits(uint32_t begin, uint32_t end, int64_t bytes) const;
+  void add(uint32_t begin, uint32_t end, int64_t bytes);
+
+private:
+  const SearchSpace &space;
+  std::vector<int64_t> bytes; // by segment
+};
+
+/// Keeps uses in this order while they fit the cap; misfits are skipped.
+/// Returns those that were taken, without the ones that are always kept.
+std::vector<uint32_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
+
+/// Orders in which to try to keep uses: by time between uses, by the relaxation's solution if there
+/// is one, by memory times time per time saved, by size.
+std::vector<std::vector<uint32_t>> orderKeeps(const SearchSpace &space, const LowerBound &bound);
+
+/// By use, from a list of kept uses.
+std::vector<uint8_t> keptFlags(const SearchSpace &space, std::span<const uint32_t> uses);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_SCHEDULE_SEARCHSPACE_H
