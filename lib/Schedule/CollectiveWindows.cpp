@@ -1,0 +1,143 @@
+//===- CollectiveWindows.cpp - When each collective can happen ------------===//
+
+#include "CollectiveWindows.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace fsdp::schedule;
+
+/// Far from overflow, and more than any sum of sizes.
+constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
+
+namespace {
+
+/// The entries of a growing sequence that no later entry undercuts: both values and indices ascend.
+class LastBelow {
+public:
+  void push(uint32_t index, int64_t value) {
+    while (!entries.empty() && entries.back().value >= value)
+      entries.pop_back();
+    entries.push_back({index, value});
+  }
+  /// The index of the last entry below `bound`; none if there is none.
+  std::optional<uint32_t> find(int64_t bound) const {
+    auto it = std::partition_point(entries.begin(), entries.end(),
+                                   [=](const Entry &entry) { return entry.value < bound; });
+    if (it == entries.begin())
+      return std::nullopt;
+    return std::prev(it)->index;
+  }
+
+private:
+  struct Entry {
+    uint32_t index;
+    int64_t value;
+  };
+  std::vector<Entry> entries;
+};
+
+} // namespace
+
+static std::vector<int64_t> findSlack(const Problem &problem) {
+  std::vector<int64_t> slack = problem.unavoidableBytes();
+  int64_t capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes);
+  for (int64_t &bytes : slack)
+    bytes = capBytes - bytes;
+  return slack;
+}
+
+static bool servedByCopy(const Problem &problem, int32_t previous, const Use &use) {
+  return previous >= 0 && problem.groups[use.group].keep == KeepRule::Always;
+}
+
+/// A copy crosses the positions inside its use. Of a reduction, the input or the reduced shard
+/// crosses every position from after `ready` to the update.
+static std::vector<int64_t> findPositionSlack(const Problem &problem,
+                                              const std::vector<int32_t> &previous) {
+  size_t n = problem.operations.size();
+  std::vector<int64_t> change(n + 2, 0);
+  auto addOver = [&](uint32_t first, uint32_t last, int64_t bytes) { // both included
+    if (first <= last) {
+      change[first] += bytes;
+      change[last + 1] -= bytes;
+    }
+  };
+  for (size_t u = 0; u < problem.uses.size(); ++u) {
+    const Use &use = problem.uses[u];
+    int64_t sizeBytes = problem.groups[use.group].gatheredBytes;
+    addOver(use.first + 1, use.last, sizeBytes);
+    if (servedByCopy(problem, previous[u], use))
+      addOver(problem.uses[previous[u]].last + 1, use.first, sizeBytes);
+  }
+  for (const Reduction &reduction : problem.reductions)
+    addOver(reduction.ready + 1, reduction.update, reduction.outputBytes);
+  std::vector<int64_t> slack(n);
+  int64_t capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes), crossing = 0;
+  for (size_t i = 0; i < n; ++i) {
+    crossing += change[i];
+    slack[i] = capBytes - problem.operations[i].carriedBytes - crossing;
+  }
+  return slack;
+}
+
+static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
+                                                   const std::vector<int32_t> &previous,
+                                                   const std::vector<int64_t> &slack) {
+  std::vector<GatherWindow> windows;
+  LastBelow tight; // operations before the use
+  uint32_t next = 0;
+  for (uint32_t u = 0; u < problem.uses.size(); ++u) { // by first operation
+    const Use &use = problem.uses[u];
+    if (servedByCopy(problem, previous[u], use))
+      continue;
+    GatherWindow window;
+    window.use = u;
+    window.sizeBytes = problem.groups[use.group].gatheredBytes;
+    window.first = use.first;
+    window.keptFrom = previous[u] < 0 ? 0 : problem.uses[previous[u]].last + 1;
+    for (; next < use.first; ++next)
+      tight.push(next, slack[next]);
+    std::optional<uint32_t> last = tight.find(window.sizeBytes);
+    window.gate = std::max(window.keptFrom, last ? *last + 1 : 0);
+    window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
+                      window.gate == window.keptFrom;
+    // Whatever it is merged with is used no later than the use before this one.
+    window.mergeable = !windows.empty() && window.gate <= windows.back().first;
+    windows.push_back(window);
+  }
+  return windows;
+}
+
+static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
+                                                         const std::vector<int64_t> &slack) {
+  std::vector<ReductionWindow> windows(problem.reductions.size());
+  LastBelow tight; // operations from `ready` on; the sequence runs backwards
+  uint32_t next = problem.operations.size();
+  for (size_t r = windows.size(); r-- > 0;) { // ready descends
+    const Reduction &reduction = problem.reductions[r];
+    ReductionWindow &window = windows[r];
+    window.ready = reduction.ready;
+    window.inputBytes = reduction.inputBytes;
+    window.excessBytes = reduction.inputBytes - reduction.outputBytes;
+    while (next > reduction.ready) {
+      --next;
+      tight.push(next, slack[next]);
+    }
+    std::optional<uint32_t> first = tight.find(window.excessBytes);
+    window.deadline = std::min(reduction.update, first.value_or(reduction.update));
+    // It is launched when the next reduction is ready, or later.
+    window.mergeable = r + 1 < windows.size() && window.deadline >= windows[r + 1].ready;
+  }
+  return windows;
+}
+
+CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
+  std::vector<int32_t> previous = problem.previousUses();
+  CollectiveWindows windows;
+  windows.slackBytes = findSlack(problem);
+  windows.positionSlackBytes = findPositionSlack(problem, previous);
+  windows.gathers = findGatherWindows(problem, previous, windows.slackBytes);
+  windows.reductions = findReductionWindows(problem, windows.slackBytes);
+  return windows;
+}

@@ -1,0 +1,53 @@
+//===- CollectiveWindows.h - When each collective can happen -------*- C++ -*-===//
+//
+// What the memory cap leaves of each collective's freedom, whatever else a plan does: a gather
+// cannot be launched before an operation beside which its copy does not fit, and a reduction must
+// have ended before an operation beside which its input does not fit.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_SCHEDULE_COLLECTIVEWINDOWS_H
+#define FSDP_LIB_SCHEDULE_COLLECTIVEWINDOWS_H
+
+#include "fsdp/Schedule/Problem.h"
+
+namespace fsdp::schedule {
+
+/// A use that is not always served by an earlier copy, so that a plan may gather for it.
+struct GatherWindow {
+  uint32_t use = 0;
+  int64_t sizeBytes = 0;
+  uint32_t keptFrom = 0; // position after the group's previous use; 0 if there is none
+  uint32_t gate = 0;     // first position at which a launch fits, at least keptFrom
+  uint32_t first = 0;    // operation that waits for it
+  bool keepable = false; // the previous use's copy may stay and fits until `first`
+  /// Its copy may come with that of an earlier use in one bucket.
+  bool mergeable = false;
+};
+
+struct ReductionWindow {
+  uint32_t ready = 0;
+  uint32_t deadline = 0; // operation before which it must have ended, at most its update
+  int64_t inputBytes = 0;
+  /// By how much the input exceeds the reduced shard, which is live under every plan.
+  int64_t excessBytes = 0;
+  /// It may wait for a later reduction, to go with it in one bucket.
+  bool mergeable = false;
+};
+
+struct CollectiveWindows {
+  std::vector<GatherWindow> gathers;       // in order of use
+  std::vector<ReductionWindow> reductions; // by reduction
+  /// What the cap leaves beside what is live under every plan, by operation. Negative where no
+  /// plan exists.
+  std::vector<int64_t> slackBytes;
+  /// The same at positions, beside carried bytes and what crosses the position under every plan.
+  std::vector<int64_t> positionSlackBytes;
+};
+
+/// O(n log n).
+CollectiveWindows findCollectiveWindows(const Problem &problem);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_COLLECTIVEWINDOWS_H

@@ -1,0 +1,185 @@
+//===- QuickBound.cpp - Longest path and Jackson's bound ------------------===//
+//
+// Both look only at what no plan avoids: gathers whose copy cannot stay from the previous use, and
+// all reductions. Bytes are never saved by merging; latencies are, unless nothing can be merged.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CollectiveWindows.h"
+#include "fsdp/Schedule/LowerBound.h"
+
+#include <algorithm>
+#include <queue>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// A collective, from a position (the end of the operation before it) to an operation's start.
+struct Arc {
+  uint32_t from = 0, to = 0;
+  double durationNs = 0; // alone in its bucket: merged it takes longer
+  double workNs = 0;     // that no merging saves
+};
+
+/// The longest path over operations and arcs, from both ends.
+struct Paths {
+  /// By position: least time from the step's start to the end of the operation before it.
+  std::vector<double> headNs;
+  /// By operation: least time from its start to the step's end.
+  std::vector<double> tailNs;
+  double longestNs() const { return headNs.back(); }
+};
+
+struct Job {
+  double headNs = 0, workNs = 0, tailNs = 0;
+};
+
+} // namespace
+
+static std::vector<Arc> gatherArcs(const Problem &problem, const CollectiveWindows &windows) {
+  std::vector<Arc> arcs;
+  for (const GatherWindow &gather : windows.gathers) {
+    if (gather.keepable)
+      continue;
+    double bytesNs = problem.gatherCost.nsPerByte * double(gather.sizeBytes);
+    double durationNs = problem.gatherCost.latencyNs + bytesNs;
+    arcs.push_back(
+        {gather.gate, gather.first, durationNs, gather.mergeable ? bytesNs : durationNs});
+  }
+  return arcs;
+}
+
+static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWindows &windows) {
+  std::vector<Arc> arcs;
+  for (const ReductionWindow &reduction : windows.reductions) {
+    double bytesNs = problem.reduceCost.nsPerByte * double(reduction.inputBytes);
+    double durationNs = problem.reduceCost.latencyNs + bytesNs;
+    arcs.push_back({reduction.ready, reduction.deadline, durationNs,
+                    reduction.mergeable ? bytesNs : durationNs});
+  }
+  return arcs;
+}
+
+static double sumOfWork(const std::vector<Arc> &arcs) {
+  double sum = 0;
+  for (const Arc &arc : arcs)
+    sum += arc.workNs;
+  return sum;
+}
+
+static Paths findPaths(const Problem &problem, const std::vector<Arc> &arcs) {
+  size_t n = problem.operations.size();
+  Paths paths{std::vector<double>(n + 1, 0), std::vector<double>(n + 1, 0)};
+  std::vector<Arc> sorted = arcs;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Arc &a, const Arc &b) { return a.to < b.to; });
+  size_t next = 0;
+  for (size_t i = 0; i < n; ++i) {
+    double startNs = paths.headNs[i];
+    for (; next < sorted.size() && sorted[next].to == i; ++next)
+      startNs = std::max(startNs, paths.headNs[sorted[next].from] + sorted[next].durationNs);
+    paths.headNs[i + 1] = startNs + problem.operations[i].durationNs;
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const Arc &a, const Arc &b) { return a.from > b.from; });
+  next = 0;
+  for (size_t i = n; i-- > 0;) {
+    // From the position after the operation: an arc of no length runs from a later position.
+    double restNs = paths.tailNs[i + 1];
+    for (; next < sorted.size() && sorted[next].from == i + 1; ++next)
+      restNs = std::max(restNs, sorted[next].durationNs + paths.tailNs[sorted[next].to]);
+    paths.tailNs[i] = problem.operations[i].durationNs + restNs;
+  }
+  return paths;
+}
+
+/// Compute speed suffers while a lane is busy; what it waits for before its first operation is
+/// idle time on top.
+static double contendedPathNs(const Problem &problem, const Paths &paths, double gatherNs,
+                              double reduceNs, double overlap) {
+  double computeNs = 0;
+  for (const Operation &operation : problem.operations)
+    computeNs += operation.durationNs;
+  double busyNs =
+      std::max(gatherNs + (overlap - 1) * reduceNs, reduceNs + (overlap - 1) * gatherNs);
+  double firstWaitNs = paths.headNs[1] - problem.operations[0].durationNs;
+  return computeNs + busyNs + (firstWaitNs - busyNs) / problem.computeContention;
+}
+
+/// Makespan of the preemptive schedule in which the longest tail goes first: the best one for one
+/// machine (Jackson 1955; Horn 1974).
+static double jacksonNs(std::vector<Job> jobs) {
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const Job &a, const Job &b) { return a.headNs < b.headNs; });
+  auto shorterTail = [](const Job &a, const Job &b) { return a.tailNs < b.tailNs; };
+  std::priority_queue<Job, std::vector<Job>, decltype(shorterTail)> waiting(shorterTail);
+  double nowNs = 0, makespanNs = 0;
+  for (size_t next = 0; next < jobs.size() || !waiting.empty();) {
+    if (waiting.empty())
+      nowNs = std::max(nowNs, jobs[next].headNs);
+    for (; next < jobs.size() && jobs[next].headNs <= nowNs; ++next)
+      waiting.push(jobs[next]);
+    Job job = waiting.top();
+    waiting.pop();
+    if (next < jobs.size() && nowNs + job.workNs > jobs[next].headNs) {
+      job.workNs -= jobs[next].headNs - nowNs;
+      nowNs = jobs[next].headNs;
+      waiting.push(job);
+    } else {
+      nowNs += job.workNs;
+      makespanNs = std::max(makespanNs, nowNs + job.tailNs);
+    }
+  }
+  return makespanNs;
+}
+
+static void addJobs(const Paths &paths, const std::vector<Arc> &arcs, double factor,
+                    std::vector<Job> &jobs) {
+  if (factor == 0)
+    return;
+  for (const Arc &arc : arcs)
+    jobs.push_back({paths.headNs[arc.from], factor * arc.workNs, paths.tailNs[arc.to]});
+}
+
+std::string_view fsdp::schedule::getName(BoundKind kind) {
+  switch (kind) {
+  case BoundKind::Path:
+    return "path";
+  case BoundKind::Jackson:
+    return "jackson";
+  case BoundKind::Fluid:
+    return "fluid";
+  case BoundKind::Search:
+    return "search";
+  }
+  return "";
+}
+
+LowerBound fsdp::schedule::quickBound(const Problem &problem) {
+  LowerBound bound;
+  if (problem.operations.empty())
+    return bound;
+  CollectiveWindows windows = findCollectiveWindows(problem);
+  std::vector<Arc> gathers = gatherArcs(problem, windows);
+  std::vector<Arc> reductions = reductionArcs(problem, windows);
+  std::vector<Arc> all = gathers;
+  all.insert(all.end(), reductions.begin(), reductions.end());
+  Paths paths = findPaths(problem, all);
+
+  // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
+  double overlap = problem.oneLane ? 2 : problem.laneContention;
+  bound.makespanNs = std::max(paths.longestNs(), contendedPathNs(problem, paths, sumOfWork(gathers),
+                                                                 sumOfWork(reductions), overlap));
+  for (bool gathersFirst : {true, false}) {
+    std::vector<Job> jobs;
+    addJobs(paths, gathers, gathersFirst ? 1 : overlap - 1, jobs);
+    addJobs(paths, reductions, gathersFirst ? overlap - 1 : 1, jobs);
+    double makespanNs = jacksonNs(std::move(jobs));
+    if (makespanNs > bound.makespanNs) {
+      bound.makespanNs = makespanNs;
+      bound.kind = BoundKind::Jackson;
+    }
+  }
+  return bound;
+}
