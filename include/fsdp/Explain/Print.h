@@ -1,0 +1,30 @@
+//===- Print.h - A schedule and its reasons as text --------------*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_PRINT_H
+#define FSDP_EXPLAIN_PRINT_H
+
+#include "fsdp/Explain/Explanation.h"
+#include "fsdp/Schedule/LowerBound.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace fsdp::explain {
+
+/// A plan with all that is known of it. The references must outlive it.
+struct ExplainedPlan {
+  const schedule::Problem &problem;
+  const schedule::Plan &plan;
+  const ScheduleView &view;
+  const Explanation &explanation;
+  const schedule::LowerBound &bound;
+};
+
+/// The step as a whole: times, bound, peak, memory by category at the peak.
+void printStep(const ExplainedPlan &plan, llvm::raw_ostream &os);
+
+/// Group by group: each gather, what is kept, each reduction, and why. `group`: only the group of
+/// this name; empty: all.
+void printGroups(const ExplainedPlan &plan, llvm::StringRef group, llvm::raw_ostream &os);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_PRINT_H

@@ -1,0 +1,117 @@
+//===- ScheduleView.h - A simulated step, as people look at it ---*- C++ -*-===//
+//
+// What the trace, the page and the text of a schedule have in common: who runs when on which lane,
+// and what lies in memory. Built from a problem, a plan and its timeline; it does not know the IR.
+// Times are nanoseconds from the beginning of the step, sizes bytes.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_EXPLAIN_SCHEDULEVIEW_H
+#define FSDP_EXPLAIN_SCHEDULEVIEW_H
+
+#include "fsdp/Schedule/Simulate.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fsdp::explain {
+
+/// What memory is used for. `Other`: what the labels do not account for.
+enum class MemoryCategory : uint8_t {
+  Parameters,     // this rank's shards
+  OptimizerState, // likewise
+  Inputs,         // inputs, buffers and constants
+  Activations,    // made by the forward
+  Backward,       // made by the backward, gradients of parameters aside
+  Gradients,      // of parameters: being written, waiting to be reduced, reduced
+  Gathered,       // full parameters
+  Temporaries,    // inside operators
+  Other
+};
+inline constexpr unsigned kNumMemoryCategories = 9;
+std::string_view getName(MemoryCategory category);
+
+using MemoryBytes = std::array<int64_t, kNumMemoryCategories>; // by category
+int64_t getTotal(const MemoryBytes &bytes);
+
+enum class StepPart : uint8_t { Forward, Backward, Update };
+std::string_view getName(StepPart part);
+
+/// An operation of the problem, for people.
+struct OperationLabel {
+  std::string name;   // "mm.default", "update"
+  std::string module; // path; "" is the root
+  StepPart part = StepPart::Forward;
+  std::string costOrigin; // "measured", "roofline"
+  /// The operation's `liveBytes` by category.
+  MemoryBytes liveBytes = {};
+};
+
+/// What a problem does not say, for people.
+struct StepLabels {
+  std::string model;
+  std::vector<std::pair<std::string, std::string>> facts; // "mesh": "dp = 8", in order
+  std::vector<OperationLabel> operations;                 // by operation of the problem
+  std::string gatherCostOrigin, reduceCostOrigin;
+};
+
+/// "forward of layers.3.attention (mm.default)"
+std::string describe(const OperationLabel &label);
+
+enum class CollectiveKind : uint8_t { AllGather, ReduceScatter };
+std::string_view getName(CollectiveKind kind); // "all_gather", "reduce_scatter"
+
+/// One bucket of the plan.
+struct CollectiveView {
+  CollectiveKind kind = CollectiveKind::AllGather;
+  uint32_t bucket = 0; // index into the plan's gathers or reductions
+  std::vector<std::string> groups;
+  /// Of the operation that first needs the result.
+  StepPart part = StepPart::Forward;
+  int64_t sizeBytes = 0; // whole groups
+  uint32_t launch = 0;   // position
+  uint32_t wait = 0;     // position at which computation first waits for it
+  double issueNs = 0;    // when the compute stream reaches the launch
+  schedule::Interval interval;
+  double exposedNs = 0; // how long computation stood still for it
+  double durationNs() const { return interval.endNs - interval.startNs; }
+  double hiddenNs() const { return std::max(0.0, durationNs() - exposedNs); }
+};
+
+/// "all_gather layers.0 + layers.1"
+std::string describe(const CollectiveView &collective);
+
+/// What lies in memory from `timeNs` to the next sample.
+struct MemorySample {
+  double timeNs = 0;
+  MemoryBytes bytes = {};
+};
+
+struct ScheduleView {
+  StepLabels labels;
+  double makespanNs = 0;
+  std::vector<schedule::Interval> operations;
+  /// Gathers, then reductions, each in the order of their lane.
+  std::vector<CollectiveView> collectives;
+  std::vector<MemorySample> memory; // by time
+  size_t peakSample = 0;            // the first of the largest
+  /// While each operation runs, all categories together.
+  std::vector<int64_t> liveBytes;
+  uint32_t peakOperation = 0; // at which, or before which, the peak occurs
+  std::optional<int64_t> memoryCapBytes;
+
+  int64_t getPeakBytes() const { return memory.empty() ? 0 : getTotal(memory[peakSample].bytes); }
+  double getComputeNs() const;
+  double getExposedNs(CollectiveKind kind) const;
+};
+
+/// The timeline is the plan's; labels have one entry per operation. Linear.
+ScheduleView buildView(const schedule::Problem &problem, const schedule::Plan &plan,
+                       const schedule::Timeline &timeline, StepLabels labels);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_SCHEDULEVIEW_H

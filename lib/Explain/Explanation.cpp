@@ -1,0 +1,242 @@
+//===- Explanation.cpp - Why a plan is as it is ---------------------------===//
+
+#include "fsdp/Explain/Explanation.h"
+
+#include "fsdp/Explain/Quantities.h"
+
+using namespace fsdp::explain;
+using namespace fsdp::schedule;
+
+namespace {
+
+/// The operation with the most live bytes in a range; the first of equals. A segment tree.
+class LargestLive {
+public:
+  explicit LargestLive(const std::vector<int64_t> &liveBytes)
+      : live(liveBytes), size(liveBytes.size()), tree(2 * size) {
+    for (size_t i = 0; i < size; ++i)
+      tree[size + i] = static_cast<uint32_t>(i);
+    for (size_t i = size; i-- > 1;)
+      tree[i] = larger(tree[2 * i], tree[2 * i + 1]);
+  }
+
+  /// Of first, ..., last; first <= last.
+  uint32_t find(uint32_t first, uint32_t last) const {
+    uint32_t best = first;
+    size_t low = first + size, high = last + size + 1;
+    for (; low < high; low /= 2, high /= 2) {
+      if (low & 1)
+        best = larger(best, tree[low++]);
+      if (high & 1)
+        best = larger(best, tree[--high]);
+    }
+    return best;
+  }
+
+private:
+  uint32_t larger(uint32_t a, uint32_t b) const {
+    return live[a] > live[b] || (live[a] == live[b] && a < b) ? a : b;
+  }
+
+  const std::vector<int64_t> &live;
+  size_t size;
+  std::vector<uint32_t> tree;
+};
+
+class Explainer {
+public:
+  Explainer(const Problem &problem, const Plan &plan, const ScheduleView &view)
+      : problem(problem), plan(plan), view(view), previous(problem.previousUses()) {}
+
+  Explanation explain() {
+    explainKeeps();
+    explainLaunches();
+    return std::move(result);
+  }
+
+private:
+  void explainKeeps() {
+    LargestLive largest(view.liveBytes);
+    for (uint32_t i = 0; i < problem.uses.size(); ++i) {
+      if (previous[i] < 0)
+        continue;
+      const Use &use = problem.uses[i], &before = problem.uses[previous[i]];
+      const Group &group = problem.groups[use.group];
+      KeepReason reason;
+      reason.use = i;
+      reason.kept = plan.kept[i];
+      reason.rule = group.keep;
+      reason.sizeBytes = group.gatheredBytes;
+      reason.gapNs = view.operations[use.first].startNs - view.operations[before.last].endNs;
+      reason.laneNs = problem.gatherCost.durationNs(group.gatheredBytes);
+      if (problem.memoryCapBytes && before.last + 1 < use.first) {
+        // A copy that is gathered again lies there from its launch on: only the operations before
+        // it would have more to hold.
+        uint32_t last = use.first - 1;
+        if (!reason.kept)
+          last = std::min(last, launchOf(i) - 1);
+        if (before.last + 1 <= last) {
+          uint32_t tight = largest.find(before.last + 1, last);
+          reason.tightest = {tight, *problem.memoryCapBytes - view.liveBytes[tight]};
+        }
+      }
+      result.keeps.push_back(reason);
+    }
+  }
+
+  uint32_t launchOf(uint32_t use) {
+    if (launches.empty()) {
+      launches.assign(problem.uses.size(), 0);
+      for (const GatherBucket &bucket : plan.gathers)
+        for (uint32_t member : bucket.uses)
+          launches[member] = bucket.launch;
+    }
+    return launches[use];
+  }
+
+  void explainLaunches() {
+    std::vector<std::optional<uint32_t>> before = findLanePredecessors();
+    for (uint32_t i = 0; i < view.collectives.size(); ++i) {
+      const CollectiveView &collective = view.collectives[i];
+      bool isGather = collective.kind == CollectiveKind::AllGather;
+      LaunchReason reason;
+      const CollectiveCost &cost = isGather ? problem.gatherCost : problem.reduceCost;
+      reason.latencySavedNs = static_cast<double>(collective.groups.size() - 1) * cost.latencyNs;
+      // What must come first in any case, then the launches of the same kind before it.
+      auto [ready, held] = isGather ? readyOf(plan.gathers[collective.bucket])
+                                    : readyOf(plan.reductions[collective.bucket]);
+      uint32_t limit = ready;
+      if (collective.bucket > 0)
+        limit = std::max(limit, view.collectives[i - 1].launch);
+      int64_t needBytes = isGather ? collective.sizeBytes : outputBytesOf(collective.bucket);
+      reason.earliest = collective.launch;
+      while (reason.earliest > limit && fits(reason.earliest - 1, needBytes))
+        --reason.earliest;
+      reason.by = findHolder(collective, ready, held, needBytes, before[i], reason);
+      result.launches.push_back(reason);
+    }
+  }
+
+  bool fits(uint32_t operation, int64_t bytes) const {
+    return !problem.memoryCapBytes || view.liveBytes[operation] + bytes <= *problem.memoryCapBytes;
+  }
+
+  int64_t outputBytesOf(uint32_t bucket) const {
+    int64_t sum = 0;
+    for (uint32_t member : plan.reductions[bucket].reductions)
+      sum += problem.reductions[member].outputBytes;
+    return sum;
+  }
+
+  std::pair<uint32_t, HeldBy> readyOf(const GatherBucket &bucket) const {
+    uint32_t position = 0;
+    for (uint32_t use : bucket.uses)
+      if (previous[use] >= 0)
+        position = std::max(position, problem.uses[previous[use]].last + 1);
+    return {position, position == 0 ? HeldBy::Start : HeldBy::Release};
+  }
+  std::pair<uint32_t, HeldBy> readyOf(const ReductionBucket &bucket) const {
+    uint32_t position = 0;
+    for (uint32_t member : bucket.reductions)
+      position = std::max(position, problem.reductions[member].ready);
+    return {position, HeldBy::Gradients};
+  }
+
+  /// The collective that has each one's lane before it.
+  std::vector<std::optional<uint32_t>> findLanePredecessors() const {
+    bool isOneLane = problem.oneLane || plan.shareLane;
+    std::vector<uint32_t> order(view.collectives.size());
+    for (uint32_t i = 0; i < order.size(); ++i)
+      order[i] = i;
+    if (isOneLane)
+      std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+        return view.collectives[a].interval.startNs < view.collectives[b].interval.startNs;
+      });
+    std::vector<std::optional<uint32_t>> before(order.size());
+    for (size_t i = 1; i < order.size(); ++i)
+      if (isOneLane || view.collectives[order[i]].kind == view.collectives[order[i - 1]].kind)
+        before[order[i]] = order[i - 1];
+    return before;
+  }
+
+  HeldBy findHolder(const CollectiveView &collective, uint32_t ready, HeldBy held,
+                    int64_t needBytes, std::optional<uint32_t> before, LaunchReason &reason) const {
+    double laneFreeNs = before ? view.collectives[*before].interval.endNs : 0;
+    auto isBusyAt = [&](double timeNs) { return before && laneFreeNs > timeNs; };
+    if (isBusyAt(collective.issueNs)) {
+      reason.other = before;
+      return HeldBy::Lane;
+    }
+    if (collective.launch == ready)
+      return held;
+    // Reached one operation earlier, the lane would still have been busy.
+    if (isBusyAt(collective.launch < 2 ? 0 : view.operations[collective.launch - 2].endNs)) {
+      reason.other = before;
+      return HeldBy::Lane;
+    }
+    if (!fits(collective.launch - 1, needBytes)) {
+      uint32_t tight = collective.launch - 1;
+      reason.tightest = {tight, *problem.memoryCapBytes - view.liveBytes[tight]};
+      return HeldBy::Memory;
+    }
+    if (reason.earliest == collective.launch) {
+      reason.other = before;
+      return HeldBy::Turn;
+    }
+    return HeldBy::Choice;
+  }
+
+  const Problem &problem;
+  const Plan &plan;
+  const ScheduleView &view;
+  std::vector<int32_t> previous;
+  std::vector<uint32_t> launches; // by use, where it is gathered
+  Explanation result;
+};
+
+} // namespace
+
+Explanation fsdp::explain::explain(const Problem &problem, const Plan &plan,
+                                   const ScheduleView &view) {
+  return Explainer(problem, plan, view).explain();
+}
+
+static std::string describeRoom(const Headroom &room, const ScheduleView &view) {
+  return formatBytes(room.bytes) + " left in " + describe(view.labels.operations[room.operation]);
+}
+
+std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView &view) {
+  std::string asked = reason.rule == KeepRule::Free ? "" : ", as asked";
+  if (reason.kept) {
+    std::string text = "kept" + asked + " for " + formatTime(reason.gapNs) + ", saves " +
+                       formatTime(reason.laneNs) + " of gathering";
+    return reason.tightest ? text + "; " + describeRoom(*reason.tightest, view) : text;
+  }
+  std::string text = "gathered again" + asked;
+  if (!reason.tightest)
+    return text + ", holds no memory for " + formatTime(reason.gapNs);
+  if (reason.tightest->bytes < reason.sizeBytes)
+    return text + ": " + formatBytes(reason.sizeBytes) + " would not fit, " +
+           describeRoom(*reason.tightest, view);
+  return text + ", though it would fit: " + describeRoom(*reason.tightest, view);
+}
+
+std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleView &view) {
+  switch (reason.by) {
+  case HeldBy::Start:
+    return "at the start of the step";
+  case HeldBy::Gradients:
+    return "as soon as its gradients are there";
+  case HeldBy::Release:
+    return "as soon as its last copy is released";
+  case HeldBy::Lane:
+    return "lane busy until then: " + describe(view.collectives[*reason.other]);
+  case HeldBy::Memory:
+    return "memory: " + describeRoom(*reason.tightest, view);
+  case HeldBy::Turn:
+    return "after " + describe(view.collectives[*reason.other]);
+  case HeldBy::Choice:
+    return "could be issued from " + describe(view.labels.operations[reason.earliest]) + " on";
+  }
+  return "";
+}

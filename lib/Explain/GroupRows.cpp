@@ -1,0 +1,67 @@
+//===- GroupRows.cpp - What happens to each group, line by line -----------===//
+
+#include "GroupRows.h"
+
+#include "fsdp/Explain/Quantities.h"
+
+using namespace fsdp::explain;
+using namespace fsdp::schedule;
+
+std::string fsdp::explain::getPlace(const ScheduleView &view, uint32_t position) {
+  if (position >= view.labels.operations.size())
+    return "the end";
+  const OperationLabel &label = view.labels.operations[position];
+  return label.module.empty() ? label.name : label.module;
+}
+
+/// Why a collective is launched where it is and, for one of its groups, with what.
+static std::string getReason(const ExplainedPlan &plan, uint32_t index, const std::string &group) {
+  const CollectiveView &collective = plan.view.collectives[index];
+  const LaunchReason &reason = plan.explanation.launches[index];
+  std::string why = describe(reason, plan.view);
+  if (collective.groups.size() == 1)
+    return why;
+  std::string others;
+  for (const std::string &name : collective.groups)
+    if (name != group)
+      others += (others.empty() ? "" : ", ") + name;
+  return why + "; with " + others + ", saves " + formatTime(reason.latencySavedNs) + " of latency";
+}
+
+std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
+  const Problem &problem = plan.problem;
+  const ScheduleView &view = plan.view;
+  std::vector<const KeepReason *> reasonOf(problem.uses.size());
+  for (const KeepReason &reason : plan.explanation.keeps)
+    reasonOf[reason.use] = &reason;
+
+  std::vector<GroupRow> rows;
+  for (const KeepReason &reason : plan.explanation.keeps) {
+    const Use &use = problem.uses[reason.use];
+    if (reason.kept)
+      rows.push_back({use.group, use.first, view.labels.operations[use.first].part, "keep",
+                      reason.sizeBytes, std::nullopt, describe(reason, view)});
+  }
+  for (uint32_t i = 0; i < plan.plan.gathers.size(); ++i)
+    for (uint32_t index : plan.plan.gathers[i].uses) {
+      const Use &use = problem.uses[index];
+      const Group &group = problem.groups[use.group];
+      std::string why = getReason(plan, i, group.name);
+      if (reasonOf[index])
+        why += "; " + describe(*reasonOf[index], view);
+      rows.push_back({use.group, use.first, view.labels.operations[use.first].part,
+                      reasonOf[index] ? "again" : "gather", group.gatheredBytes, i, why});
+    }
+  for (uint32_t i = 0; i < plan.plan.reductions.size(); ++i)
+    for (uint32_t member : plan.plan.reductions[i].reductions) {
+      const Reduction &reduction = problem.reductions[member];
+      uint32_t index = static_cast<uint32_t>(plan.plan.gathers.size()) + i;
+      rows.push_back({reduction.group, plan.plan.reductions[i].launch, view.collectives[index].part,
+                      "reduce", reduction.inputBytes, index,
+                      getReason(plan, index, problem.groups[reduction.group].name)});
+    }
+  std::stable_sort(rows.begin(), rows.end(), [](const GroupRow &a, const GroupRow &b) {
+    return std::pair(a.group, a.operation) < std::pair(b.group, b.operation);
+  });
+  return rows;
+}

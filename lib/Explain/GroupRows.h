@@ -1,0 +1,29 @@
+//===- GroupRows.h - What happens to each group, line by line ----*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_GROUPROWS_H
+#define FSDP_EXPLAIN_GROUPROWS_H
+
+#include "fsdp/Explain/Print.h"
+
+namespace fsdp::explain {
+
+/// A group's share in a gather or a reduction, or a use that says why it is kept or not.
+struct GroupRow {
+  uint32_t group = 0;
+  uint32_t operation = 0; // rows of a group are sorted by it
+  StepPart part = StepPart::Forward;
+  const char *what = "";              // "gather", "reduce", "keep", "again"
+  int64_t sizeBytes = 0;              // of this group alone
+  std::optional<uint32_t> collective; // index into the view's collectives; none: a kept use
+  std::string why;
+};
+
+/// By group, then by operation. Every gather and reduction has a row in each of its groups.
+std::vector<GroupRow> getGroupRows(const ExplainedPlan &plan);
+
+/// The module that a position stands before.
+std::string getPlace(const ScheduleView &view, uint32_t position);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_GROUPROWS_H

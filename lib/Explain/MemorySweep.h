@@ -1,0 +1,16 @@
+//===- MemorySweep.h - What is live at each position -------------*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_MEMORYSWEEP_H
+#define FSDP_EXPLAIN_MEMORYSWEEP_H
+
+#include "fsdp/Explain/ScheduleView.h"
+
+namespace fsdp::explain {
+
+/// Fills the memory of a view whose labels and operations are there, by the rules of Problem.h.
+/// Linear in operations and collectives.
+void sweepMemory(const schedule::Problem &problem, const schedule::Plan &plan, ScheduleView &view);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_MEMORYSWEEP_H

@@ -1,0 +1,110 @@
+//===- Print.cpp - A schedule and its reasons as text ---------------------===//
+
+#include "fsdp/Explain/Print.h"
+
+#include "GroupRows.h"
+#include "TextTable.h"
+#include "fsdp/Explain/Quantities.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace fsdp::explain;
+using namespace fsdp::schedule;
+using Align = TextTable::Align;
+
+static double getCollectiveNs(const ScheduleView &view) {
+  double sum = 0;
+  for (const CollectiveView &collective : view.collectives)
+    sum += collective.durationNs();
+  return sum;
+}
+
+static int64_t getMovedBytes(const ScheduleView &view, CollectiveKind kind) {
+  int64_t sum = 0;
+  for (const CollectiveView &collective : view.collectives)
+    if (collective.kind == kind)
+      sum += collective.sizeBytes;
+  return sum;
+}
+
+static void printMemory(const ScheduleView &view, llvm::raw_ostream &os) {
+  if (view.memory.empty())
+    return;
+  const MemoryBytes &bytes = view.memory[view.peakSample].bytes;
+  std::vector<unsigned> order;
+  for (unsigned i = 0; i < kNumMemoryCategories; ++i)
+    if (bytes[i] != 0)
+      order.push_back(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](unsigned a, unsigned b) { return bytes[a] > bytes[b]; });
+  os << "\nmemory at the peak\n";
+  TextTable table({{"", Align::Left}, {"", Align::Right}, {"", Align::Right}});
+  for (unsigned category : order)
+    table.addRow({std::string(getName(MemoryCategory(category))), formatBytes(bytes[category]),
+                  formatShare(static_cast<double>(bytes[category]) /
+                              static_cast<double>(view.getPeakBytes()))});
+  table.print(os, 2);
+}
+
+void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) {
+  const ScheduleView &view = plan.view;
+  double exposedGatherNs = view.getExposedNs(CollectiveKind::AllGather);
+  double exposedReduceNs = view.getExposedNs(CollectiveKind::ReduceScatter);
+  double collectiveNs = getCollectiveNs(view);
+  os << (view.labels.model.empty() ? "step" : view.labels.model) << ": predicted "
+     << formatTime(view.makespanNs) << ", "
+     << llvm::formatv("{0:f4}", view.makespanNs / plan.bound.makespanNs)
+     << " x the bound that no schedule can beat (" << formatTime(plan.bound.makespanNs) << ", "
+     << std::string(getName(plan.bound.kind)) << ")\n";
+  TextTable table({{"", Align::Left}, {"", Align::Left}});
+  for (const auto &[key, value] : view.labels.facts)
+    table.addRow({key, value});
+  table.addRow({"compute", formatTime(view.getComputeNs())});
+  double exposedNs = exposedGatherNs + exposedReduceNs;
+  table.addRow({"collectives", formatTime(collectiveNs) + ", of which computation waits " +
+                                   formatTime(exposedNs) + " (gathers " +
+                                   formatTime(exposedGatherNs) + ", reductions " +
+                                   formatTime(exposedReduceNs) + ")"});
+  table.addRow(
+      {"moved", formatBytes(getMovedBytes(view, CollectiveKind::AllGather)) + " gathered, " +
+                    formatBytes(getMovedBytes(view, CollectiveKind::ReduceScatter)) + " reduced"});
+  std::string peak = formatBytes(view.getPeakBytes());
+  if (view.memoryCapBytes)
+    peak += " of " + formatBytes(*view.memoryCapBytes);
+  if (!view.memory.empty())
+    peak += ", " + formatTime(view.memory[view.peakSample].timeNs) + " into the step, at " +
+            describe(view.labels.operations[view.peakOperation]);
+  table.addRow({"peak memory", peak});
+  table.print(os, 2);
+  printMemory(view, os);
+}
+
+void fsdp::explain::printGroups(const ExplainedPlan &plan, llvm::StringRef group,
+                                llvm::raw_ostream &os) {
+  TextTable table({{"group", Align::Left},
+                   {"part", Align::Left},
+                   {"what", Align::Left},
+                   {"size", Align::Right},
+                   {"issued before", Align::Left},
+                   {"starts", Align::Right},
+                   {"takes", Align::Right},
+                   {"exposed", Align::Right},
+                   {"why", Align::Left}});
+  int64_t last = -1;
+  for (const GroupRow &row : getGroupRows(plan)) {
+    const std::string &name = plan.problem.groups[row.group].name;
+    if (!group.empty() && group != name)
+      continue;
+    std::string part(getName(row.part)), size = formatBytes(row.sizeBytes);
+    std::string shown = row.group == last ? "" : name;
+    last = row.group;
+    if (!row.collective) {
+      table.addRow({shown, part, row.what, size, "", "", "", "", row.why});
+      continue;
+    }
+    const CollectiveView &collective = plan.view.collectives[*row.collective];
+    table.addRow({shown, part, row.what, size, getPlace(plan.view, collective.launch),
+                  formatTime(collective.interval.startNs), formatTime(collective.durationNs()),
+                  formatTime(collective.exposedNs), row.why});
+  }
+  table.print(os);
+}

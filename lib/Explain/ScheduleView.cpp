@@ -1,0 +1,141 @@
+//===- ScheduleView.cpp - A simulated step, as people look at it ----------===//
+
+#include "fsdp/Explain/ScheduleView.h"
+
+#include "MemorySweep.h"
+
+#include <cassert>
+#include <numeric>
+
+using namespace fsdp::explain;
+using namespace fsdp::schedule;
+
+std::string_view fsdp::explain::getName(MemoryCategory category) {
+  static constexpr std::string_view names[kNumMemoryCategories] = {
+      "parameters", "optimizer state", "inputs",      "activations", "backward",
+      "gradients",  "gathered",        "temporaries", "other"};
+  return names[static_cast<unsigned>(category)];
+}
+
+std::string_view fsdp::explain::getName(StepPart part) {
+  static constexpr std::string_view names[] = {"forward", "backward", "update"};
+  return names[static_cast<unsigned>(part)];
+}
+
+std::string_view fsdp::explain::getName(CollectiveKind kind) {
+  return kind == CollectiveKind::AllGather ? "all_gather" : "reduce_scatter";
+}
+
+int64_t fsdp::explain::getTotal(const MemoryBytes &bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
+}
+
+std::string fsdp::explain::describe(const OperationLabel &label) {
+  std::string module = label.module.empty() ? "the root" : label.module;
+  return std::string(getName(label.part)) + " of " + module + " (" + label.name + ")";
+}
+
+std::string fsdp::explain::describe(const CollectiveView &collective) {
+  std::string text(getName(collective.kind));
+  for (size_t i = 0; i < collective.groups.size(); ++i)
+    text += (i == 0 ? " " : " + ") + collective.groups[i];
+  return text;
+}
+
+double ScheduleView::getComputeNs() const {
+  double sum = 0;
+  for (const Interval &interval : operations)
+    sum += interval.endNs - interval.startNs;
+  return sum;
+}
+
+double ScheduleView::getExposedNs(CollectiveKind kind) const {
+  double sum = 0;
+  for (const CollectiveView &collective : collectives)
+    if (collective.kind == kind)
+      sum += collective.exposedNs;
+  return sum;
+}
+
+/// When the compute stream reaches each bucket's launch: after the operation before it, and after
+/// the reductions that are waited for earlier at the same position (Problem.h: the order there).
+static void findIssueTimes(const Plan &plan, const Timeline &timeline, ScheduleView &view) {
+  auto endOf = [&](uint32_t position) {
+    return position == 0 ? 0.0 : timeline.operations[position - 1].endNs;
+  };
+  size_t numGathers = plan.gathers.size(), numReductions = plan.reductions.size();
+  // Launches and waits do not decrease, so that both are followed by one index.
+  size_t waited = 0;
+  for (size_t i = 0; i < numReductions; ++i) {
+    const ReductionBucket &bucket = plan.reductions[i];
+    double issueNs = endOf(bucket.launch);
+    while (waited < i && plan.reductions[waited].wait < bucket.launch)
+      ++waited;
+    for (size_t j = waited; j < i && plan.reductions[j].wait == bucket.launch; ++j)
+      issueNs = std::max(issueNs, timeline.reductions[j].endNs);
+    view.collectives[numGathers + i].issueNs = issueNs;
+  }
+  waited = 0;
+  for (size_t i = 0; i < numGathers; ++i) {
+    uint32_t launch = plan.gathers[i].launch;
+    double issueNs = endOf(launch);
+    while (waited < numReductions && plan.reductions[waited].wait < launch)
+      ++waited;
+    for (size_t j = waited; j < numReductions && plan.reductions[j].wait == launch; ++j)
+      issueNs = std::max(issueNs, timeline.reductions[j].endNs);
+    view.collectives[i].issueNs = issueNs;
+  }
+}
+
+static void addCollectives(const Problem &problem, const Plan &plan, const Timeline &timeline,
+                           ScheduleView &view) {
+  const std::vector<OperationLabel> &labels = view.labels.operations;
+  for (uint32_t i = 0; i < plan.gathers.size(); ++i) {
+    const GatherBucket &bucket = plan.gathers[i];
+    CollectiveView gather;
+    gather.kind = CollectiveKind::AllGather;
+    gather.bucket = i;
+    gather.launch = bucket.launch;
+    gather.wait = problem.uses[bucket.uses.front()].first;
+    for (uint32_t use : bucket.uses) {
+      const Group &group = problem.groups[problem.uses[use].group];
+      gather.groups.push_back(group.name);
+      gather.sizeBytes += group.gatheredBytes;
+      gather.wait = std::min(gather.wait, problem.uses[use].first);
+    }
+    gather.part = labels[gather.wait].part;
+    gather.interval = timeline.gathers[i];
+    gather.exposedNs = timeline.exposedGatherNs[i];
+    view.collectives.push_back(std::move(gather));
+  }
+  for (uint32_t i = 0; i < plan.reductions.size(); ++i) {
+    const ReductionBucket &bucket = plan.reductions[i];
+    CollectiveView reduction;
+    reduction.kind = CollectiveKind::ReduceScatter;
+    reduction.bucket = i;
+    reduction.launch = bucket.launch;
+    reduction.wait = bucket.wait;
+    for (uint32_t member : bucket.reductions) {
+      reduction.groups.push_back(problem.groups[problem.reductions[member].group].name);
+      reduction.sizeBytes += problem.reductions[member].inputBytes;
+    }
+    reduction.part = labels[std::max(bucket.launch, 1u) - 1].part;
+    reduction.interval = timeline.reductions[i];
+    reduction.exposedNs = timeline.exposedReductionNs[i];
+    view.collectives.push_back(std::move(reduction));
+  }
+}
+
+ScheduleView fsdp::explain::buildView(const Problem &problem, const Plan &plan,
+                                      const Timeline &timeline, StepLabels labels) {
+  assert(labels.operations.size() == problem.operations.size() && "one label per operation");
+  ScheduleView view;
+  view.labels = std::move(labels);
+  view.makespanNs = timeline.makespanNs;
+  view.operations = timeline.operations;
+  view.memoryCapBytes = problem.memoryCapBytes;
+  addCollectives(problem, plan, timeline, view);
+  findIssueTimes(plan, timeline, view);
+  sweepMemory(problem, plan, view);
+  return view;
+}

@@ -1,0 +1,142 @@
+//===- WritersTest.cpp - Trace, page and text of one step -----------------===//
+
+#include "TwoLayers.h"
+
+#include "fsdp/Explain/Page.h"
+#include "fsdp/Explain/Quantities.h"
+#include "fsdp/Explain/Trace.h"
+#include "llvm/Support/JSON.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace fsdp::explain;
+using namespace fsdp::explain::test;
+using namespace fsdp::schedule;
+using testing::HasSubstr;
+namespace json = llvm::json;
+
+namespace {
+
+struct Writers : testing::Test {
+  Problem problem = makeTwoLayers();
+  Plan plan = makeTwoLayersPlan();
+  ScheduleView view = makeTwoLayersView(problem, plan);
+  Explanation explanation = explain(problem, plan, view);
+  LowerBound bound = {75, BoundKind::Path, {}, {}, {}};
+
+  std::string write(auto function) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    function(os);
+    return text;
+  }
+  ExplainedPlan getPlan() { return {problem, plan, view, explanation, bound}; }
+
+  json::Array getTraceEvents() {
+    json::Value trace = parse(write([&](auto &os) { writeTrace(view, os); }));
+    return std::move(*trace.getAsObject()->getArray("traceEvents"));
+  }
+  json::Value parse(llvm::StringRef text) {
+    llvm::Expected<json::Value> value = json::parse(text);
+    EXPECT_TRUE(static_cast<bool>(value)) << llvm::toString(value.takeError());
+    return value ? std::move(*value) : json::Value(nullptr);
+  }
+};
+
+/// The page's data, as its script reads it.
+llvm::StringRef getPageData(llvm::StringRef page) {
+  llvm::StringRef rest = page.split("application/json\">").second;
+  return rest.split("</script>").first;
+}
+
+} // namespace
+
+TEST_F(Writers, TraceHasASlicePerOperationAndCollective) {
+  size_t compute = 0, lanes = 0;
+  for (const json::Value &value : getTraceEvents()) {
+    const json::Object &event = *value.getAsObject();
+    if (event.getString("ph") != "X")
+      continue;
+    compute += event.getInteger("tid") == 2;
+    lanes += *event.getInteger("tid") > 2;
+  }
+  EXPECT_EQ(compute, 6u);
+  EXPECT_EQ(lanes, 5u);
+}
+
+/// Microseconds, as the format wants them.
+TEST_F(Writers, TraceNamesCollectivesAndTheirCosts) {
+  for (const json::Value &value : getTraceEvents()) {
+    const json::Object &event = *value.getAsObject();
+    if (event.getString("name") != "reduce_scatter layers.0")
+      continue;
+    EXPECT_EQ(event.getNumber("ts"), 0.067);
+    EXPECT_EQ(event.getNumber("dur"), 0.007);
+    const json::Object &arguments = *event.getObject("args");
+    EXPECT_EQ(arguments.getInteger("bytes"), 100);
+    EXPECT_EQ(arguments.getNumber("exposed us"), 0.002);
+    EXPECT_EQ(arguments.getString("cost from"), "roofline");
+    return;
+  }
+  FAIL() << "no such slice";
+}
+
+TEST_F(Writers, TraceCountsMemory) {
+  int64_t peak = 0;
+  for (const json::Value &value : getTraceEvents()) {
+    const json::Object &event = *value.getAsObject();
+    if (event.getString("ph") == "C" && event.getString("name") == "memory")
+      peak = std::max(peak, *event.getObject("args")->getInteger("bytes"));
+  }
+  EXPECT_EQ(peak, 500);
+}
+
+TEST_F(Writers, PageHoldsItsDataAndFetchesNothing) {
+  std::string page = write([&](auto &os) { writePage(getPlan(), os); });
+  json::Value data = parse(getPageData(page));
+  EXPECT_EQ(data.getAsObject()->getInteger("makespanNs"), 79);
+  EXPECT_EQ(data.getAsObject()->getArray("collectives")->size(), 5u);
+  EXPECT_EQ(data.getAsObject()->getObject("peak")->getInteger("bytes"), 500);
+  for (const char *word : {"http:", "https:", "src=", "@import", "url(", "@PAGE"})
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+}
+
+/// A model's name cannot end the script that holds the data.
+TEST_F(Writers, PageKeepsNamesFromBeingMarkup) {
+  view.labels.model = "</script><b>";
+  std::string page = write([&](auto &os) { writePage(getPlan(), os); });
+  EXPECT_EQ(page.find("</script><b>"), std::string::npos);
+  json::Value data = parse(getPageData(page));
+  EXPECT_EQ(data.getAsObject()->getString("model"), "</script><b>");
+}
+
+TEST_F(Writers, TextSummarisesTheStep) {
+  std::string text = write([&](auto &os) { printStep(getPlan(), os); });
+  EXPECT_THAT(text, HasSubstr("tiny: predicted 79.0 ns, 1.0533 x the bound"));
+  EXPECT_THAT(text, HasSubstr("35.0 ns, of which computation waits 9.00 ns (gathers 7.00 ns, "
+                              "reductions 2.00 ns)"));
+  EXPECT_THAT(text, HasSubstr("500 B, 27.0 ns into the step, at backward of layers.1.up"));
+}
+
+TEST_F(Writers, TextHasALinePerCollectiveOfAGroup) {
+  std::string text = write([&](auto &os) { printGroups(getPlan(), "layers.0", os); });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4); // header, two gathers, a reduction
+  EXPECT_THAT(text, HasSubstr("gathered again"));
+  text = write([&](auto &os) { printGroups(getPlan(), "", os); });
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6);
+}
+
+TEST(Quantities, HaveThreeOrFourDigits) {
+  EXPECT_EQ(formatBytes(0), "0 B");
+  EXPECT_EQ(formatBytes(1023), "1023 B");
+  EXPECT_EQ(formatBytes(416 << 20), "416.0 MiB");
+  EXPECT_EQ(formatBytes(1023 << 20), "1.00 GiB");
+  EXPECT_EQ(formatBytes(-2048), "-2.00 KiB");
+  EXPECT_EQ(formatTime(0), "0 s");
+  EXPECT_EQ(formatTime(2110000), "2.11 ms");
+  EXPECT_EQ(formatTime(999960), "1.00 ms");
+  EXPECT_EQ(formatCount(-1204224), "-1,204,224");
+  EXPECT_EQ(formatCount(17), "17");
+  EXPECT_EQ(formatShare(0.875), "87.5 %");
+}
