@@ -10,6 +10,11 @@
 // thread, which is a stream's worker, until the output is complete and the input may be
 // overwritten.
 //
+// A device's communicator (`nccl`, and `fake` on a device) is asynchronous on the gather and reduce
+// lanes: a collective is enqueued on the stream that useStream() gave to its lane, on device
+// memory, and all that is said of its completion holds in the order of that stream. The control
+// lane takes memory of the host and blocks, as everywhere.
+//
 // Failures: a dead or stalled peer, or an abort, makes every pending and later call on every rank
 // return an error within the deadline of CommunicatorOptions. Nothing throws, nothing calls
 // abort().
@@ -20,6 +25,7 @@
 #define FSDP_RUNTIME_COMMUNICATOR_H
 
 #include "Status.h"
+#include "device/Device.h"
 #include "fsdp/Plan/Abi.h"
 
 #include <chrono>
@@ -67,6 +73,14 @@ public:
   virtual Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) = 0;
 
   virtual Status barrier(unsigned lane) = 0;
+
+  /// Tells the communicator that the collectives of `lane` belong on `stream`, which outlives their
+  /// use. True: they are asynchronous there from now on. False: this communicator blocks.
+  virtual bool useStream(unsigned lane, Stream &stream) { return false; }
+
+  /// An error once the communicator has failed or a peer is known to be gone, where that can be
+  /// told without taking part in a collective. Never blocks for a peer; callable from any thread.
+  virtual Status health() { return {}; }
 
   /// Makes pending and later calls fail, here and on the peers, with `reason` in their message.
   /// Callable from any thread.

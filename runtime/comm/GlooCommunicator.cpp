@@ -13,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -58,6 +59,7 @@ public:
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
   Status barrier(unsigned lane) override;
   void abort(const std::string &reason) override;
+  Status health() override;
 
 private:
   /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
@@ -82,13 +84,15 @@ private:
   GlooLane lanes[kNumLanes];
   MappedMemory arena;
   std::mutex failureMutex;
-  std::string failure; // guarded by `failureMutex`
+  std::string failure;                                           // guarded by `failureMutex`
+  std::atomic<std::chrono::steady_clock::time_point> lastLook{}; // of health() into the store
 };
 
 } // namespace
 
 static const char *const kAbortKey = "gloo/aborted";
-static constexpr std::chrono::milliseconds kReasonPatience{100};
+static constexpr std::chrono::milliseconds kReasonPatience{100}, kHealthPatience{1},
+    kHealthInterval{1000};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   if (arena.begin())
@@ -164,6 +168,17 @@ void GlooCommunicator::close(unsigned lane) {
   } catch (const std::exception &) {
     // What cannot be closed is closed already.
   }
+}
+
+Status GlooCommunicator::health() {
+  std::string reason = failureReason();
+  // All ranks ask one store: seldom is enough.
+  auto now = std::chrono::steady_clock::now();
+  if (reason.empty() && now - lastLook.load() >= kHealthInterval) {
+    lastLook = now;
+    reason = store->getIfSet(kAbortKey, kHealthPatience);
+  }
+  return reason.empty() ? Status() : Status::error(reason);
 }
 
 void GlooCommunicator::abort(const std::string &reason) {

@@ -32,6 +32,7 @@ public:
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) final;
   Status barrier(unsigned lane) final;
   void abort(const std::string &reason) final;
+  Status health() final;
 
 protected:
   MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,

@@ -145,6 +145,17 @@ bool MemoryCommunicator::isAborted() const {
   return region.abortState().state.load(std::memory_order_acquire) == AbortState::Done;
 }
 
+Status MemoryCommunicator::health() {
+  if (isAborted())
+    return abortedStatus("the run");
+  for (unsigned peer = 0; peer < numRanks; ++peer)
+    // Who is gone without having left has died.
+    if (peer != myRank && !isAlive(peer) &&
+        region.rank(peer).left.load(std::memory_order_acquire) == 0)
+      return Status::error(nameOf(peer) + " died");
+  return {};
+}
+
 Status MemoryCommunicator::failed(const std::string &what, const Status &error) {
   if (isAborted())
     return abortedStatus(what);

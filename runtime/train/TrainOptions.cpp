@@ -203,6 +203,11 @@ void CommandLine::addOutputFlags() {
                  "step_ms, samples_per_s")
       ->type_name("FILE.jsonl")
       ->group("Output");
+  app.add_option("--failure-dump", options.failureDump,
+                 "When a step fails, each rank R writes to PREFIX.rankR.txt the error and what "
+                 "every stream issued, started and completed last")
+      ->type_name("PREFIX")
+      ->group("Output");
   app.add_flag("--quiet", options.quiet, "Print errors only")->group("Output");
 }
 

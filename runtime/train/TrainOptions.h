@@ -20,6 +20,7 @@ struct TrainOptions {
   std::optional<TokenType> dataType; // set: raw tokens
   bool shuffle = false;
   std::string init, save, log;  // "": not given
+  std::string failureDump;      // prefix of file names; "": none
   std::optional<int64_t> steps; // default: one pass over the data
   LearningRateShape schedule = LearningRateShape::Constant;
   double learningRate = 0; // the peak

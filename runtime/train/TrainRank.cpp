@@ -3,6 +3,8 @@
 #include "train/TrainRank.h"
 
 #include "checkpoint/Weights.h"
+#include "comm/Watchdog.h"
+#include "comm/WatchedCommunicator.h"
 #include "data/BatchReader.h"
 #include "device/CpuDevice.h"
 #include "executor/Executor.h"
@@ -11,9 +13,11 @@
 
 #include <ATen/Parallel.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <unistd.h>
 
 using namespace fsdp::rt;
@@ -40,7 +44,10 @@ private:
   Status openWeights();
   Status checkOutputs();
   Status makeExecutor();
-  Outcome loop();
+  Outcome train();
+  Outcome loop(const Watchdog &watchdog);
+  /// Writes --failure-dump, once.
+  void writeDump(const std::string &message, const std::string &dump);
   Outcome exchange(const StepResults &own);
   Status runStep(int64_t step, double learningRate, StepResults &results);
 
@@ -58,12 +65,15 @@ private:
 
   std::byte *arena = nullptr;
   CpuDevice device;
+  std::unique_ptr<StepProgress> progress;
+  std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
   std::unique_ptr<Executor> executor;
   std::vector<std::span<std::byte>> inputs;
   std::vector<StepExchange> exchanged; // by rank
   std::vector<double> losses;          // by rank
   std::optional<Console> console;      // on rank 0
   bool stopped = false;
+  std::atomic<bool> dumped{false};
 };
 
 } // namespace
@@ -141,7 +151,12 @@ Status RankRun::openFiles() {
 Status RankRun::makeExecutor() {
   if (Status status = loadWeights(plan, communicator.rank(), arena, *weights); !status.ok())
     return status;
-  auto created = Executor::create(plan.tables(), device, communicator, arena);
+  Result<std::unique_ptr<StepProgress>> numbers = StepProgress::create(plan, device);
+  if (!numbers.ok())
+    return numbers.status();
+  progress = std::move(*numbers);
+  watched.emplace(communicator, plan, *progress);
+  auto created = Executor::create(plan.tables(), device, *watched, arena);
   if (!created.ok())
     return created.status();
   executor = std::move(*created);
@@ -171,7 +186,7 @@ Outcome RankRun::run() {
   }
   weights.reset();
 
-  if (Outcome outcome = loop(); !outcome.status.ok())
+  if (Outcome outcome = train(); !outcome.status.ok())
     return outcome;
   if (console)
     console->end(executor->statistics(), stopped);
@@ -197,13 +212,39 @@ Outcome RankRun::exchange(const StepResults &own) {
   return {communicator.allGather(kControlLane, &mine, exchanged.data(), sizeof(mine)), false};
 }
 
-Outcome RankRun::loop() {
+void RankRun::writeDump(const std::string &message, const std::string &dump) {
+  if (options.failureDump.empty() || dumped.exchange(true))
+    return;
+  std::string path = options.failureDump + ".rank" + std::to_string(communicator.rank()) + ".txt";
+  // The run has failed already: nobody is left to be told that this does too.
+  std::ofstream(path) << message << "\n" << dump;
+}
+
+Outcome RankRun::train() {
+  // Communicators that find a stall themselves say more about the peer: theirs is the first word.
+  constexpr std::chrono::milliseconds kGrace{1000};
+  WatchdogOptions watch;
+  watch.deadline =
+      kGrace + std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000));
+  Watchdog watchdog(
+      *watched, *progress, watch,
+      [this](const std::string &message, const std::string &dump) { writeDump(message, dump); });
+  Outcome outcome = loop(watchdog);
+  if (!outcome.status.ok())
+    writeDump(outcome.status.message(), progress->dump());
+  return outcome;
+}
+
+Outcome RankRun::loop(const Watchdog &watchdog) {
   using Clock = std::chrono::steady_clock;
   for (int64_t step = 1; step <= figures.steps && !stopped; ++step) {
     Clock::time_point begin = Clock::now();
     double learningRate = schedule.at(step);
     StepResults own;
+    progress->beginStep();
     if (Status status = runStep(step, learningRate, own); !status.ok())
+      return {status, false};
+    if (Status status = watchdog.status(); !status.ok())
       return {status, false};
     if (Outcome outcome = exchange(own); !outcome.status.ok())
       return outcome;

@@ -161,10 +161,22 @@ class TrainFailuresTest(TinyRunTest):
                     self.assert_one_error(self.finish(processes[1 - victim]))
 
     def test_a_stalled_peer_ends_the_others_after_the_timeout(self):
-        processes, reader = self.start_endless(2, timeout=1)
+        prefix = self.path("dump")
+        processes, reader = self.start_endless(2, timeout=1, failure_dump=prefix)
         processes[1].send_signal(signal.SIGSTOP)
         self.drain(reader)
         self.assert_one_error(self.finish(processes[0]))
+        with open(prefix + ".rank0.txt") as file:
+            lines = file.read().splitlines()
+        starts = ["", "step ", "compute: issued ", "gather lane: issued ", "reduce lane: issued "]
+        for line, start in zip(lines, starts, strict=True):
+            self.assertTrue(line.startswith(start), lines)
+        self.assertIn("within 1000 ms", lines[0])
+
+    def test_a_good_run_leaves_no_dump(self):
+        code, _, err = self.run_alone(2, steps=1, failure_dump=self.path("dump"))
+        self.assertEqual((code, err), (0, []))
+        self.assertFalse([name for name in os.listdir(self.folder) if "dump" in name])
 
     def test_a_peer_that_never_comes_is_named(self):
         launchers = {

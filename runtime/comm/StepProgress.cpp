@@ -1,0 +1,67 @@
+//===- StepProgress.cpp - How far a rank is in its plan -------------------===//
+
+#include "comm/StepProgress.h"
+#include "comm/CollectiveNames.h"
+#include "plan/CollectiveOrder.h"
+
+using namespace fsdp::rt;
+
+unsigned fsdp::rt::laneOf(const fsdp_entry &entry) {
+  return entry.stream == FSDP_GATHER ? kGatherLane : kReduceLane;
+}
+
+Result<std::unique_ptr<StepProgress>> StepProgress::create(const PlanView &plan, Device &device) {
+  Result<std::unique_ptr<Memory>> memory =
+      device.allocateHost(2 * kNumLanes * sizeof(ProgressWord));
+  if (!memory.ok())
+    return memory.status();
+  return std::unique_ptr<StepProgress>(new StepProgress(plan, std::move(*memory)));
+}
+
+StepProgress::StepProgress(const PlanView &plan, std::unique_ptr<Memory> memory)
+    : plan(plan), memory(std::move(memory)),
+      words(reinterpret_cast<ProgressWord *>(this->memory->data())) {
+  for (uint32_t entry : collectiveEntries(plan))
+    lanes[laneOf(plan.entries()[entry])].entries.push_back(entry);
+}
+
+uint32_t StepProgress::issue(unsigned lane) {
+  Lane &own = lanes[lane];
+  uint32_t number = own.issued.load(std::memory_order_relaxed) % own.entries.size() + 1;
+  own.issued.store(number, std::memory_order_relaxed);
+  return number;
+}
+
+StepProgress::Numbers StepProgress::numbers(unsigned lane) const {
+  return {lanes[lane].issued.load(std::memory_order_relaxed),
+          started(lane).load(std::memory_order_acquire),
+          completed(lane).load(std::memory_order_acquire)};
+}
+
+std::string StepProgress::describeEntry(uint32_t index) const {
+  const fsdp_entry &entry = plan.entries()[index];
+  return plan.describeEntry(entry) +
+         (entry.phase == FSDP_FORWARD ? " in forward" : " in backward") + " (entry " +
+         std::to_string(index + 1) + " of " + std::to_string(plan.entries().size()) + ")";
+}
+
+std::string StepProgress::describe(unsigned lane, uint32_t number) const {
+  return number == 0 || number > lanes[lane].entries.size()
+             ? "nothing"
+             : describeEntry(lanes[lane].entries[number - 1]);
+}
+
+std::string StepProgress::dump() const {
+  std::string text = "step " + std::to_string(currentStep()) + "\n";
+  uint32_t entry = compute.load(std::memory_order_relaxed);
+  text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
+          (entry == kNone ? "nothing" : describeEntry(entry)) + "\n";
+  for (unsigned lane : {kGatherLane, kReduceLane}) {
+    if (lanes[lane].entries.empty())
+      continue;
+    Numbers now = numbers(lane);
+    text += std::string(laneName(lane)) + ": issued " + describe(lane, now.issued) + ", started " +
+            describe(lane, now.started) + ", completed " + describe(lane, now.completed) + "\n";
+  }
+  return text;
+}

@@ -1,0 +1,94 @@
+//===- Watchdog.cpp - Ends a run whose collectives do not complete --------===//
+
+#include "comm/Watchdog.h"
+#include "comm/CollectiveNames.h"
+
+#include <csignal>
+#include <pthread.h>
+
+using namespace fsdp::rt;
+
+Watchdog::Watchdog(Communicator &communicator, const StepProgress &progress,
+                   WatchdogOptions options, Report report)
+    : communicator(communicator), progress(progress), options(options), report(std::move(report)),
+      detector(progress, options.deadline), thread([this] { watch(); }) {
+  pthread_setname_np(thread.native_handle(), "fsdp-watchdog");
+}
+
+Watchdog::~Watchdog() {
+  {
+    std::lock_guard lock(mutex);
+    stopping = true;
+  }
+  stop.notify_all();
+  thread.join();
+}
+
+Status Watchdog::status() const {
+  std::lock_guard lock(mutex);
+  return failure;
+}
+
+void Watchdog::watch() {
+  // Signals are for the thread that runs the step.
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  std::unique_lock lock(mutex);
+  while (!stop.wait_for(lock, options.interval, [&] { return stopping; })) {
+    lock.unlock();
+    std::string message = look();
+    // Taken before the abort lets the collectives go.
+    std::string dump = message.empty() ? "" : progress.dump();
+    lock.lock();
+    if (message.empty())
+      continue;
+    failure = Status::error(message);
+    lock.unlock();
+    communicator.abort(message);
+    if (report)
+      report(message, dump);
+    return;
+  }
+}
+
+static bool isBusy(const StepProgress::Numbers &numbers) {
+  return numbers.started != numbers.completed;
+}
+
+std::string Watchdog::look() {
+  if (Status health = communicator.health(); !health.ok())
+    return health.message() + underWay();
+  return detector.look(StallDetector::Clock::now());
+}
+
+std::string StallDetector::look(Clock::time_point now) {
+  std::string message;
+  for (unsigned lane : {kGatherLane, kReduceLane})
+    if (std::string found = look(lane, now); message.empty())
+      message = std::move(found);
+  return message;
+}
+
+std::string StallDetector::look(unsigned lane, Clock::time_point now) {
+  Sight sight{progress.numbers(lane), progress.currentStep(), now};
+  Sight &last = sights[lane];
+  // The same numbers in another step are other collectives.
+  if (!isBusy(sight.numbers) || sight.numbers.started != last.numbers.started ||
+      sight.numbers.completed != last.numbers.completed || sight.step != last.step) {
+    last = sight;
+    return "";
+  }
+  if (now - last.since < deadline)
+    return "";
+  return progress.describe(lane, sight.numbers.started) + " on the " + laneName(lane) +
+         " has not completed within " + std::to_string(deadline.count()) + " ms";
+}
+
+std::string Watchdog::underWay() const {
+  std::string text;
+  for (unsigned lane : {kGatherLane, kReduceLane})
+    if (StepProgress::Numbers numbers = progress.numbers(lane); isBusy(numbers))
+      text += (text.empty() ? "; under way: " : " and ") + progress.describe(lane, numbers.started);
+  return text;
+}
