@@ -24,8 +24,8 @@ enum class Origin : uint8_t {
 };
 
 struct OperationCost {
-  double durationNs = 0; // median, or the model's figure
-  double spread = 0;     // relative standard deviation; 0: unknown
+  double durationNs = 0;      // median, or the model's figure
+  double spread = 0;          // relative standard deviation; 0: unknown
   int64_t temporaryBytes = 0; // inside the operator, beyond its results
   Origin origin = Origin::Roofline;
 };
@@ -44,9 +44,10 @@ struct CollectiveCost {
 struct CostOptions {
   std::string device;  // "h100", "h200", "b200", "a100", "cpu"; default cpu
   std::string profile; // JSON file of fsdp-profile; its device must be `device` if that is given
-  std::string network; // a preset's name or a JSON file; default: the device's node, then its NIC
+  std::string network; // a preset's name or a JSON file (Network.h); default: the device's preset
 };
 
+/// Not thread-safe: answers are remembered.
 class CostModel {
 public:
   virtual ~CostModel() = default;
@@ -54,21 +55,26 @@ public:
   /// Errors name the option, the file and what is wrong with it.
   static llvm::Expected<std::unique_ptr<CostModel>> create(const CostOptions &options);
 
-  /// A view costs nothing.
+  /// A view costs nothing. Constant time for a call like one that was asked for before.
   virtual OperationCost getCost(aten::CallOp call) const = 0;
   /// The optimizer's update of `elements` of a shard.
   virtual OperationCost getUpdateCost(OptimizerKind kind, int64_t elements,
                                       mlir::Type element) const = 0;
+  /// Copying `bytes` on the device, as the per-param layout does around collectives.
+  virtual OperationCost getCopyCost(int64_t bytes) const = 0;
   /// A collective over `ranks` consecutive ranks, which fill whole nodes first.
   virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks) const = 0;
 
-  /// How much slower each lane is while both are busy, computation while a lane is busy.
+  /// How much slower each lane is while both are busy, in [1, 2]; how much slower computation is
+  /// while a lane is busy, at least 1. Where ranks have one core each, a collective stops
+  /// computation: the latter is then large (100).
   virtual double getLaneContention() const = 0;
   virtual double getComputeContention() const = 0;
-  /// Memory of the device, bytes.
+  /// Memory of the device, bytes; 0: unknown (a CPU).
   virtual int64_t getMemoryBytes() const = 0;
 
-  /// "measured: 181 of 204 operators; roofline h100: 23", for reports.
+  /// Of the calls that were asked for, for reports: "measured on AMD EPYC, 1 thread: 181 of 204
+  /// distinct calls; roofline of one thread of a server CPU: 23; network shared-memory (...)".
   virtual std::string describeSources() const = 0;
 };
 

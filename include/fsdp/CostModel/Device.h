@@ -1,0 +1,36 @@
+//===- Device.h - Rates of devices that are not at hand ----------*- C++ -*-===//
+
+#ifndef FSDP_COSTMODEL_DEVICE_H
+#define FSDP_COSTMODEL_DEVICE_H
+
+#include "fsdp/CostModel/OperatorWork.h"
+#include "llvm/Support/Error.h"
+
+namespace fsdp::cost {
+
+/// A roofline: peaks of the data sheet (dense), and the fractions of them that kernels reach. Every
+/// figure's source stands in lib/CostModel/Device.cpp.
+struct Device {
+  llvm::StringLiteral name; // on the command line
+  llvm::StringLiteral fullName;
+  double f16FlopsPerSec; // f16 and bf16
+  double f32FlopsPerSec; // as torch multiplies f32 by default: without TF32
+  double f64FlopsPerSec;
+  double memoryBytesPerSec;
+  double matrixProductFraction; // of the peak, for products and convolutions
+  double attentionFraction;     // of the peak, for fused attention
+  double memoryFraction;
+  double kernelNs;             // what every kernel takes beyond its work: to launch, fill and drain
+  int64_t memoryBytes;         // 0: unknown
+  llvm::StringLiteral network; // the default preset of Network.h
+
+  /// Nanoseconds on an otherwise idle device.
+  double getDurationNs(const OperatorWork &work) const;
+};
+
+/// The device of this name; the error lists the names there are.
+llvm::Expected<const Device *> lookupDevice(llvm::StringRef name);
+
+} // namespace fsdp::cost
+
+#endif // FSDP_COSTMODEL_DEVICE_H

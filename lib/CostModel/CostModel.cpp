@@ -1,0 +1,145 @@
+//===- CostModel.cpp - Measured costs first, a roofline for the rest -------===//
+
+#include "fsdp/CostModel/CostModel.h"
+
+#include "fsdp/CostModel/Device.h"
+#include "fsdp/CostModel/Network.h"
+#include "fsdp/CostModel/Profile.h"
+#include "fsdp/IR/TensorLayout.h"
+#include "llvm/ADT/DenseMap.h"
+
+#include <optional>
+#include <tuple>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::cost;
+
+namespace {
+
+class MergedCosts final : public CostModel {
+public:
+  MergedCosts(const Device &device, std::optional<Profile> given, Network network)
+      : device(device), profile(std::move(given)), network(std::move(network)) {
+    if (profile)
+      for (const ProfiledCall &call : profile->calls)
+        callByKey.try_emplace(call.key.str(), &call);
+  }
+
+  OperationCost getCost(aten::CallOp call) const override;
+  OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
+  OperationCost getCopyCost(int64_t bytes) const override;
+  CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks) const override {
+    return network.getCost(kind, ranks);
+  }
+  double getLaneContention() const override { return network.laneContention; }
+  double getComputeContention() const override { return network.computeContention; }
+  int64_t getMemoryBytes() const override { return device.memoryBytes; }
+  std::string describeSources() const override;
+
+private:
+  OperationCost computeCost(aten::CallOp call) const;
+  static OperationCost readCurve(llvm::ArrayRef<SizedDuration> curve, int64_t size);
+  OperationCost costOfTraffic(int64_t bytes) const;
+
+  const Device &device;
+  std::optional<Profile> profile;
+  Network network;
+  llvm::StringMap<const ProfiledCall *> callByKey;
+  /// Calls that were asked for; their parts are unique in the context, so pointers tell them apart.
+  using CallKey = std::tuple<const void *, const void *, const void *>;
+  mutable llvm::DenseMap<CallKey, OperationCost> known;
+};
+
+} // namespace
+
+OperationCost MergedCosts::computeCost(aten::CallOp call) const {
+  if (profile)
+    if (const ProfiledCall *measured = callByKey.lookup(ProfileKey::of(call).str()))
+      return {measured->medianNs, measured->spread, measured->temporaryBytes, Origin::Measured};
+  return {.durationNs = device.getDurationNs(countWork(call)), .origin = Origin::Roofline};
+}
+
+OperationCost MergedCosts::getCost(aten::CallOp call) const {
+  if (call.isView())
+    return {};
+  // The result types follow from the rest; they are only part of the uniqued type.
+  auto types = FunctionType::get(call->getContext(), call->getOperandTypes(), {});
+  CallKey key{call.getCalleeAttr().getAsOpaquePointer(), call.getArgsAttr().getAsOpaquePointer(),
+              types.getAsOpaquePointer()};
+  auto found = known.find(key);
+  if (found == known.end())
+    found = known.try_emplace(key, computeCost(call)).first;
+  return found->second;
+}
+
+OperationCost MergedCosts::readCurve(llvm::ArrayRef<SizedDuration> curve, int64_t size) {
+  OperationCost cost{.durationNs = interpolate(curve, size), .origin = Origin::Measured};
+  for (const SizedDuration &duration : curve)
+    cost.spread = std::max(cost.spread, duration.spread);
+  return cost;
+}
+
+OperationCost MergedCosts::costOfTraffic(int64_t bytes) const {
+  OperatorWork work;
+  work.bytes = bytes;
+  return {.durationNs = device.getDurationNs(work), .origin = Origin::Roofline};
+}
+
+OperationCost MergedCosts::getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const {
+  if (elements == 0)
+    return {};
+  std::string dtype;
+  llvm::raw_string_ostream(dtype) << element;
+  if (profile)
+    for (const ProfiledUpdate &update : profile->updates)
+      if (update.optimizer == kind && update.dtype == dtype)
+        return readCurve(update.durations, elements);
+  // Reads gradient, parameter and states, writes parameter and states.
+  int64_t passes = kind == OptimizerKind::SGD ? 5 : 7;
+  return costOfTraffic(passes * elements * getElementBytes(element));
+}
+
+OperationCost MergedCosts::getCopyCost(int64_t bytes) const {
+  if (bytes == 0)
+    return {};
+  if (profile && !profile->copies.empty())
+    return readCurve(profile->copies, bytes);
+  return costOfTraffic(2 * bytes);
+}
+
+std::string MergedCosts::describeSources() const {
+  size_t measured = llvm::count_if(
+      known, [](const auto &entry) { return entry.second.origin == Origin::Measured; });
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (profile)
+    os << "measured on " << profile->description << ": " << measured << " of " << known.size()
+       << " distinct calls; ";
+  os << "roofline of " << device.fullName << ": " << known.size() - measured << "; network "
+     << network.name << " (" << network.source << ")";
+  return text;
+}
+
+llvm::Expected<std::unique_ptr<CostModel>> CostModel::create(const CostOptions &options) {
+  std::optional<Profile> profile;
+  std::string name = options.device;
+  if (!options.profile.empty()) {
+    llvm::Expected<Profile> read = readProfile(options.profile);
+    if (!read)
+      return read.takeError();
+    if (!name.empty() && name != read->device)
+      return llvm::createStringError("profile '" + options.profile + "' was measured on device '" +
+                                     read->device + "', but device '" + name + "' is asked for");
+    name = read->device;
+    profile = std::move(*read);
+  }
+  llvm::Expected<const Device *> device = lookupDevice(name.empty() ? "cpu" : name);
+  if (!device)
+    return device.takeError();
+  llvm::Expected<Network> network =
+      loadNetwork(options.network.empty() ? (*device)->network.str() : options.network);
+  if (!network)
+    return network.takeError();
+  return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(*network));
+}

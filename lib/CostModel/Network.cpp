@@ -1,0 +1,99 @@
+//===- Network.cpp - What collectives cost over a topology -----------------===//
+
+#include "fsdp/CostModel/Network.h"
+
+#include "llvm/Support/MathExtras.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace fsdp::cost;
+
+llvm::StringRef fsdp::cost::getName(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllGather:
+    return "all_gather";
+  case CollectiveKind::ReduceScatter:
+    return "reduce_scatter";
+  case CollectiveKind::AllReduce:
+    return "all_reduce";
+  }
+  llvm_unreachable("a kind without name");
+}
+
+static int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// What `ranks` ranks use of a level.
+struct LevelUse {
+  int64_t hops;    // of a ring
+  int64_t members; // units of the level below that meet in one unit
+  int64_t inside;  // ranks of one unit of the level below
+};
+
+static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int64_t ranks) {
+  std::vector<LevelUse> uses;
+  int64_t capacity = 1, below = ranks;
+  for (const NetworkLevel &level : levels) {
+    int64_t inside = std::min(capacity, ranks);
+    capacity = level.units == 0 ? ranks : std::min(capacity * level.units, ranks);
+    int64_t units = divideUp(ranks, capacity);
+    uses.push_back({below - units, divideUp(below, units), inside});
+    below = units;
+  }
+  return uses;
+}
+
+static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind, int64_t ranks) {
+  std::vector<LevelUse> uses = useLevels(network.levels, ranks);
+  CollectiveCost cost{.latencyNs = network.baseNs};
+  bool isTree = kind == CollectiveKind::AllReduce;
+  double slowest = INFINITY, nsPerByteInStages = 0, share = 1;
+  for (size_t l = 0; l < uses.size(); ++l) {
+    const NetworkLevel &level = network.levels[l];
+    double members = static_cast<double>(uses[l].members);
+    if (uses[l].members > 1) {
+      slowest = std::min(slowest, level.bytesPerSec * static_cast<double>(uses[l].inside));
+      nsPerByteInStages += share * (members - 1) / members / level.bytesPerSec * 1e9;
+    }
+    share /= members;
+    double hops = network.algorithm == CollectiveAlgorithm::Ring ? static_cast<double>(uses[l].hops)
+                                                                 : members - 1;
+    if (isTree)
+      hops = 2 * (l == 0 ? members - 1
+                         : static_cast<double>(llvm::Log2_64_Ceil(uint64_t(uses[l].members))));
+    cost.latencyNs += hops * level.hopNs;
+  }
+  double n = static_cast<double>(ranks);
+  cost.nsPerByte = network.algorithm == CollectiveAlgorithm::Ring ? (n - 1) / n / slowest * 1e9
+                                                                  : nsPerByteInStages;
+  if (isTree)
+    cost.nsPerByte *= 2;
+  return cost;
+}
+
+CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks) const {
+  if (ranks <= 1)
+    return {};
+  const MeasuredCollective *nearest = nullptr;
+  for (const MeasuredCollective &candidate : measured)
+    if (candidate.kind == kind &&
+        (!nearest || std::abs(candidate.ranks - ranks) < std::abs(nearest->ranks - ranks)))
+      nearest = &candidate;
+  if (nearest && nearest->ranks == ranks)
+    return {nearest->latencyNs, nearest->nsPerByte, nearest->spread, Origin::Measured};
+  if (!levels.empty())
+    return costOverLevels(*this, kind, ranks);
+  if (!nearest) {
+    // An all-reduce is a reduce-scatter and an all-gather.
+    CollectiveCost reduce = getCost(CollectiveKind::ReduceScatter, ranks);
+    CollectiveCost gather = getCost(CollectiveKind::AllGather, ranks);
+    return {reduce.latencyNs + gather.latencyNs, reduce.nsPerByte + gather.nsPerByte,
+            std::max(reduce.spread, gather.spread), Origin::Roofline};
+  }
+  double hops = static_cast<double>(ranks - 1),
+         measuredHops = static_cast<double>(nearest->ranks - 1);
+  double traffic =
+      hops / static_cast<double>(ranks) / (measuredHops / static_cast<double>(nearest->ranks));
+  return {nearest->latencyNs * hops / measuredHops, nearest->nsPerByte * traffic, nearest->spread,
+          Origin::Roofline};
+}

@@ -1,0 +1,163 @@
+//===- NetworkFile.cpp - Networks as JSON ----------------------------------===//
+
+#include "JsonFile.h"
+#include "NetworkPresets.h"
+#include "fsdp/CostModel/Network.h"
+
+using namespace fsdp::cost;
+
+static constexpr llvm::StringLiteral kFormat = "fsdp-network";
+static constexpr int64_t kVersion = 1;
+
+namespace fsdp::cost {
+static bool fromJSON(const llvm::json::Value &value, CollectiveKind &kind, llvm::json::Path path) {
+  for (CollectiveKind candidate :
+       {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce})
+    if (value.getAsString() == getName(candidate)) {
+      kind = candidate;
+      return true;
+    }
+  path.report("expected all_gather, reduce_scatter or all_reduce");
+  return false;
+}
+
+static bool fromJSON(const llvm::json::Value &value, CollectiveAlgorithm &algorithm,
+                     llvm::json::Path path) {
+  std::optional<llvm::StringRef> text = value.getAsString();
+  if (text != "ring" && text != "hierarchical") {
+    path.report("expected ring or hierarchical");
+    return false;
+  }
+  algorithm = text == "ring" ? CollectiveAlgorithm::Ring : CollectiveAlgorithm::Hierarchical;
+  return true;
+}
+
+static bool fromJSON(const llvm::json::Value &value, NetworkLevel &level, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  if (!object || !object.map("name", level.name) || !object.map("units", level.units) ||
+      !object.map("hopNs", level.hopNs) || !object.map("bytesPerSec", level.bytesPerSec) ||
+      !object.mapOptional("source", level.source))
+    return false;
+  return checkAtLeast(level.units, 0, path.field("units")) &&
+         checkAtLeast(level.hopNs, 0, path.field("hopNs")) &&
+         checkPositive(level.bytesPerSec, path.field("bytesPerSec"));
+}
+
+static bool fromJSON(const llvm::json::Value &value, SizedDuration &duration,
+                     llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  return object && object.map("bytes", duration.size) &&
+         object.map("medianNs", duration.medianNs) && object.map("spread", duration.spread) &&
+         object.map("samples", duration.samples);
+}
+
+static bool fromJSON(const llvm::json::Value &value, MeasuredCollective &collective,
+                     llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  if (!object || !object.map("kind", collective.kind) || !object.map("ranks", collective.ranks) ||
+      !object.map("latencyNs", collective.latencyNs) ||
+      !object.map("nsPerByte", collective.nsPerByte) ||
+      !object.mapOptional("spread", collective.spread) ||
+      !object.mapOptional("durations", collective.durations))
+    return false;
+  return checkAtLeast(collective.ranks, 2, path.field("ranks")) &&
+         checkAtLeast(collective.latencyNs, 0, path.field("latencyNs")) &&
+         checkAtLeast(collective.nsPerByte, 0, path.field("nsPerByte"));
+}
+
+static bool fromJSON(const llvm::json::Value &value, Network &network, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  if (!object || !object.map("name", network.name) || !object.map("source", network.source) ||
+      !object.mapOptional("algorithm", network.algorithm) ||
+      !object.mapOptional("baseNs", network.baseNs) ||
+      !object.mapOptional("levels", network.levels) ||
+      !object.mapOptional("measured", network.measured) ||
+      !object.map("laneContention", network.laneContention) ||
+      !object.map("computeContention", network.computeContention))
+    return false;
+  if (network.levels.empty() && network.measured.empty()) {
+    path.report("neither levels nor measured collectives");
+    return false;
+  }
+  if (network.levels.empty())
+    for (CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
+      if (llvm::none_of(network.measured,
+                        [&](const MeasuredCollective &m) { return m.kind == kind; })) {
+        path.field("measured").report("all_gather and reduce_scatter are both needed");
+        return false;
+      }
+  // The last level must hold any number of ranks, and only it.
+  for (auto [i, level] : llvm::enumerate(network.levels))
+    if ((level.units == 0) != (i + 1 == network.levels.size())) {
+      path.field("levels").index(i).field("units").report(
+          "the last level, and no other, holds any number: 0");
+      return false;
+    }
+  if (network.laneContention < 1 || network.laneContention > 2) {
+    path.field("laneContention").report("expected a number in [1, 2]");
+    return false;
+  }
+  return checkAtLeast(network.baseNs, 0, path.field("baseNs")) &&
+         checkAtLeast(network.computeContention, 1, path.field("computeContention"));
+}
+} // namespace fsdp::cost
+
+llvm::Expected<Network> fsdp::cost::loadNetwork(const std::string &nameOrFile) {
+  std::string names;
+  for (const Network &preset : getNetworkPresets()) {
+    if (preset.name == nameOrFile)
+      return preset;
+    names += (names.empty() ? "" : ", ") + preset.name;
+  }
+  if (!llvm::sys::fs::exists(nameOrFile))
+    return llvm::createStringError("network '" + nameOrFile + "' is neither a file nor one of " +
+                                   names);
+  return readJsonFile<Network>("network", nameOrFile, kFormat, kVersion);
+}
+
+void fsdp::cost::writeNetwork(const Network &network, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, 2);
+  json.object([&] {
+    json.attribute("format", kFormat);
+    json.attribute("version", kVersion);
+    json.attribute("name", network.name);
+    json.attribute("source", network.source);
+    if (!network.levels.empty()) {
+      json.attribute("algorithm",
+                     network.algorithm == CollectiveAlgorithm::Ring ? "ring" : "hierarchical");
+      json.attribute("baseNs", network.baseNs);
+      json.attributeArray("levels", [&] {
+        for (const NetworkLevel &level : network.levels)
+          json.object([&] {
+            json.attribute("name", level.name);
+            json.attribute("units", level.units);
+            json.attribute("hopNs", level.hopNs);
+            json.attribute("bytesPerSec", level.bytesPerSec);
+            json.attribute("source", level.source);
+          });
+      });
+    }
+    json.attributeArray("measured", [&] {
+      for (const MeasuredCollective &collective : network.measured)
+        json.object([&] {
+          json.attribute("kind", getName(collective.kind));
+          json.attribute("ranks", collective.ranks);
+          json.attribute("latencyNs", collective.latencyNs);
+          json.attribute("nsPerByte", collective.nsPerByte);
+          json.attribute("spread", collective.spread);
+          json.attributeArray("durations", [&] {
+            for (const SizedDuration &duration : collective.durations)
+              json.object([&] {
+                json.attribute("bytes", duration.size);
+                json.attribute("medianNs", duration.medianNs);
+                json.attribute("spread", duration.spread);
+                json.attribute("samples", duration.samples);
+              });
+          });
+        });
+    });
+    json.attribute("laneContention", network.laneContention);
+    json.attribute("computeContention", network.computeContention);
+  });
+  os << '\n';
+}

@@ -1,0 +1,63 @@
+//===- NetworkPresets.cpp - Networks that come with the compiler -----------===//
+//
+// Sources
+//
+//   latencies   NCCL 2.18, src/graph/tuning.cc, ring, protocol LL128 (microseconds): 10.0 per
+//               collective, 1.9 per NVLink hop, 4.0 per hop over the network.
+//   NVLink      H100, 8 GPUs: 360 GB/s bus bandwidth of all-gather, "exactly what we'd expect"
+//               (github.com/NVIDIA/nccl-tests/issues/326), 0.8 of 450 GB/s per direction. B200: 0.8
+//               of 900 GB/s, no measurement found. A100: 0.77 of 300 GB/s, likewise.
+//   InfiniBand  NDR, 400 Gbit/s: 46 to 48 GB/s per adapter
+//   (github.com/NVIDIA/nccl-tests/issues/290).
+//               HDR, 200 Gbit/s: the same share. One adapter per GPU, as in DGX and HGX systems.
+//   contention  two bandwidth-bound lanes share their links: 2. Computation gives up the SMs that
+//               NCCL's kernels occupy: 16 channels of 132 SMs, 132 / 116; 108 on A100, 148 on B200.
+//   shared-memory   this project's shm communicator, 2 ranks, 16 MiB (1.7 ms and 2.8 ms), on a
+//   2-core
+//               cloud machine, where a collective costs computation its own duration.
+//
+//===----------------------------------------------------------------------===//
+
+#include "NetworkPresets.h"
+
+using namespace fsdp::cost;
+
+static constexpr double kNvlinkHopNs = 1900, kNetworkHopNs = 4000, kBaseNs = 10000;
+static constexpr int64_t kGpusPerNode = 8;
+
+static Network makeDgx(const char *name, double nvlinkBytesPerSec, const char *adapter,
+                       double adapterBytesPerSec, double computeContention) {
+  Network network;
+  network.name = name;
+  network.source = "NVIDIA data sheets, NCCL's tuning model";
+  network.baseNs = kBaseNs;
+  network.levels = {
+      {"NVLink", kGpusPerNode, kNvlinkHopNs, nvlinkBytesPerSec, "nccl-tests issue 326"},
+      {adapter, 0, kNetworkHopNs, adapterBytesPerSec, "nccl-tests issue 290"}};
+  network.laneContention = 2;
+  network.computeContention = computeContention;
+  return network;
+}
+
+static Network makeSharedMemory() {
+  Network network;
+  network.name = "shared-memory";
+  network.source = "shm communicator, 2 ranks, 2 cores";
+  constexpr double kBytes = 16 << 20;
+  network.measured = {{CollectiveKind::AllGather, 2, 20e3, 1.7e6 / kBytes, 0.1, {}},
+                      {CollectiveKind::ReduceScatter, 2, 20e3, 2.8e6 / kBytes, 0.1, {}}};
+  network.laneContention = 2;
+  network.computeContention = 100;
+  return network;
+}
+
+const std::vector<Network> &fsdp::cost::getNetworkPresets() {
+  static const std::vector<Network> presets = {
+      makeDgx("dgx-a100", 230e9, "InfiniBand HDR", 23.5e9, 108. / 92),
+      makeDgx("dgx-h100", 360e9, "InfiniBand NDR", 47e9, 132. / 116),
+      makeDgx("dgx-h200", 360e9, "InfiniBand NDR", 47e9, 132. / 116),
+      makeDgx("dgx-b200", 720e9, "InfiniBand NDR", 47e9, 148. / 132),
+      makeSharedMemory(),
+  };
+  return presets;
+}

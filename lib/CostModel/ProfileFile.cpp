@@ -1,0 +1,152 @@
+//===- ProfileFile.cpp - Profiles as JSON ----------------------------------===//
+
+#include "JsonFile.h"
+#include "fsdp/CostModel/Profile.h"
+
+using namespace fsdp;
+using namespace fsdp::cost;
+
+static constexpr llvm::StringLiteral kFormat = "fsdp-profile";
+static constexpr int64_t kVersion = 1;
+
+namespace fsdp::cost {
+static bool fromJSON(const llvm::json::Value &value, ProfiledOperand &operand,
+                     llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  if (!object || !object.map("dtype", operand.dtype) || !object.map("shape", operand.shape) ||
+      !object.mapOptional("strides", operand.strides))
+    return false;
+  if (operand.strides.empty() || operand.strides.size() == operand.shape.size())
+    return true;
+  path.field("strides").report("expected one stride per dimension");
+  return false;
+}
+
+static bool fromJSON(const llvm::json::Value &value, ProfiledCall &call, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  return object && object.map("op", call.key.op) && object.map("overload", call.key.overload) &&
+         object.map("operands", call.key.operands) && object.map("arguments", call.key.arguments) &&
+         object.map("medianNs", call.medianNs) && object.map("spread", call.spread) &&
+         object.map("samples", call.samples) && object.map("temporaryBytes", call.temporaryBytes) &&
+         checkAtLeast(call.medianNs, 0, path.field("medianNs")) &&
+         checkAtLeast(call.temporaryBytes, 0, path.field("temporaryBytes"));
+}
+
+/// A curve over `sizeName`; sizes are positive and increase.
+static bool mapCurve(const llvm::json::Value &value, llvm::StringLiteral field,
+                     llvm::StringLiteral sizeName, std::vector<SizedDuration> &curve,
+                     llvm::json::Path path) {
+  const llvm::json::Array *list = value.getAsObject()->getArray(field);
+  if (!list) {
+    path.field(field).report("expected an array");
+    return false;
+  }
+  for (auto [i, element] : llvm::enumerate(*list)) {
+    llvm::json::Path at = path.field(field).index(i);
+    SizedDuration &duration = curve.emplace_back();
+    llvm::json::ObjectMapper object(element, at);
+    if (!object || !object.map(sizeName, duration.size) ||
+        !object.map("medianNs", duration.medianNs) || !object.map("spread", duration.spread) ||
+        !object.map("samples", duration.samples) ||
+        !checkAtLeast(duration.medianNs, 0, at.field("medianNs")))
+      return false;
+    if (duration.size <= (i == 0 ? 0 : curve[i - 1].size)) {
+      at.field(sizeName).report("sizes must be positive and increase");
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool fromJSON(const llvm::json::Value &value, ProfiledUpdate &update,
+                     llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  std::string optimizer;
+  if (!object || !object.map("optimizer", optimizer) || !object.map("dtype", update.dtype) ||
+      !mapCurve(value, "durations", "elements", update.durations, path))
+    return false;
+  std::optional<OptimizerKind> kind = symbolizeOptimizerKind(optimizer);
+  if (!kind || update.durations.empty()) {
+    path.report("expected a known optimizer and at least one duration");
+    return false;
+  }
+  update.optimizer = *kind;
+  return true;
+}
+
+static bool fromJSON(const llvm::json::Value &value, Profile &profile, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  return object && object.map("device", profile.device) &&
+         object.map("description", profile.description) && object.map("source", profile.source) &&
+         object.map("ranks", profile.ranks) && object.map("stepNs", profile.stepNs) &&
+         object.map("sumOfCallsNs", profile.sumOfCallsNs) && object.map("calls", profile.calls) &&
+         object.map("updates", profile.updates) &&
+         mapCurve(value, "copies", "bytes", profile.copies, path);
+}
+} // namespace fsdp::cost
+
+llvm::Expected<Profile> fsdp::cost::readProfile(const std::string &file) {
+  return readJsonFile<Profile>("profile", file, kFormat, kVersion);
+}
+
+static void writeCurve(llvm::json::OStream &json, llvm::StringLiteral field,
+                       llvm::StringLiteral sizeName, llvm::ArrayRef<SizedDuration> curve) {
+  json.attributeArray(field, [&] {
+    for (const SizedDuration &duration : curve)
+      json.object([&] {
+        json.attribute(sizeName, duration.size);
+        json.attribute("medianNs", duration.medianNs);
+        json.attribute("spread", duration.spread);
+        json.attribute("samples", duration.samples);
+      });
+  });
+}
+
+static void writeCall(llvm::json::OStream &json, const ProfiledCall &call) {
+  json.object([&] {
+    json.attribute("op", call.key.op);
+    json.attribute("overload", call.key.overload);
+    json.attributeArray("operands", [&] {
+      for (const ProfiledOperand &operand : call.key.operands)
+        json.object([&] {
+          json.attribute("dtype", operand.dtype);
+          json.attribute("shape", llvm::json::Array(operand.shape));
+          if (!operand.strides.empty())
+            json.attribute("strides", llvm::json::Array(operand.strides));
+        });
+    });
+    json.attribute("arguments", llvm::json::Array(call.key.arguments));
+    json.attribute("medianNs", call.medianNs);
+    json.attribute("spread", call.spread);
+    json.attribute("samples", call.samples);
+    json.attribute("temporaryBytes", call.temporaryBytes);
+  });
+}
+
+void fsdp::cost::writeProfile(const Profile &profile, llvm::raw_ostream &os) {
+  llvm::json::OStream json(os, 1);
+  json.object([&] {
+    json.attribute("format", kFormat);
+    json.attribute("version", kVersion);
+    json.attribute("device", profile.device);
+    json.attribute("description", profile.description);
+    json.attribute("source", profile.source);
+    json.attribute("ranks", profile.ranks);
+    json.attribute("stepNs", profile.stepNs);
+    json.attribute("sumOfCallsNs", profile.sumOfCallsNs);
+    json.attributeArray("calls", [&] {
+      for (const ProfiledCall &call : profile.calls)
+        writeCall(json, call);
+    });
+    json.attributeArray("updates", [&] {
+      for (const ProfiledUpdate &update : profile.updates)
+        json.object([&] {
+          json.attribute("optimizer", stringifyOptimizerKind(update.optimizer));
+          json.attribute("dtype", update.dtype);
+          writeCurve(json, "durations", "elements", update.durations);
+        });
+    });
+    writeCurve(json, "copies", "bytes", profile.copies);
+  });
+  os << '\n';
+}
