@@ -12,7 +12,8 @@
 
 namespace fsdp::schedule {
 
-/// Gathers that are launched together and complete together.
+/// Gathers that are launched together and complete together. A group has one copy at a time: it is
+/// not gathered again while its previous use's copy is there.
 struct GatherBucket {
   std::vector<uint32_t> uses; // in order of use
   uint32_t launch = 0;        // position

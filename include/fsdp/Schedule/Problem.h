@@ -99,7 +99,7 @@ struct Problem {
   std::vector<int64_t> unavoidableBytes() const;
 
   /// The least peak of any plan, and the operation at which it occurs: nothing is launched before
-  /// it is needed and nothing kept that need not be. O(n).
+  /// it is needed and nothing kept that need not be. O(n), rarely O(n log bytes).
   struct MinimumPeak {
     int64_t bytes = 0;
     uint32_t operation = 0;

@@ -1,0 +1,96 @@
+//===- Replay.h - A plan on the streams -------------------------*- C++ -*-===//
+
+#ifndef FSDP_LIB_SCHEDULE_REPLAY_H
+#define FSDP_LIB_SCHEDULE_REPLAY_H
+
+#include "Streams.h"
+
+namespace fsdp::schedule {
+
+/// Durations without contention, as the problem has them.
+struct NominalDurations {
+  const Problem &problem;
+  double ofOperation(uint32_t index) const { return problem.operations[index].durationNs; }
+  double ofGathers(const GatherBucket &bucket) const {
+    int64_t bytes = 0;
+    for (uint32_t use : bucket.uses)
+      bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+    return problem.gatherCost.durationNs(bytes);
+  }
+  double ofReductions(const ReductionBucket &bucket) const {
+    int64_t bytes = 0;
+    for (uint32_t reduction : bucket.reductions)
+      bytes += problem.reductions[reduction].inputBytes;
+    return problem.reduceCost.durationNs(bytes);
+  }
+};
+
+/// Issues the plan in order and returns its makespan. `durations` is asked once for each operation
+/// and collective, in the order of issue. Fills `timeline` unless it is null, which makes it
+/// slower.
+template <typename Durations>
+double replay(const Problem &problem, const Plan &plan, Durations &&durations,
+              Timeline *timeline = nullptr) {
+  const uint32_t numOperations = problem.operations.size(), numUses = problem.uses.size();
+  const uint32_t numGathers = plan.gathers.size(), numReductions = plan.reductions.size();
+  const uint32_t reductionLane = problem.oneLane || plan.shareLane ? 0 : 1;
+  std::vector<uint32_t> bucketOfUse(numUses, numGathers);
+  for (uint32_t i = 0; i < numGathers; ++i)
+    for (uint32_t use : plan.gathers[i].uses)
+      bucketOfUse[use] = i;
+  std::vector<Ticket> gathers(numGathers), reductions(numReductions);
+
+  Streams streams(problem);
+  auto wait = [&](Ticket ticket, std::vector<double> Timeline::*exposedNs, uint32_t bucket) {
+    double beforeNs = streams.getNow();
+    streams.waitFor(ticket);
+    if (timeline)
+      (timeline->*exposedNs)[bucket] += streams.getNow() - beforeNs;
+  };
+  uint32_t gather = 0, reduction = 0, waited = 0, use = 0;
+  for (uint32_t position = 0; position < numOperations;) {
+    for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
+      wait(reductions[waited], &Timeline::exposedReductionNs, waited);
+    for (; reduction < numReductions && plan.reductions[reduction].launch == position;) {
+      reductions[reduction] =
+          streams.launch(reductionLane, durations.ofReductions(plan.reductions[reduction]));
+      ++reduction;
+      for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
+        wait(reductions[waited], &Timeline::exposedReductionNs, waited);
+    }
+    for (; gather < numGathers && plan.gathers[gather].launch == position; ++gather)
+      gathers[gather] = streams.launch(0, durations.ofGathers(plan.gathers[gather]));
+    for (; use < numUses && problem.uses[use].first == position; ++use)
+      if (uint32_t bucket = bucketOfUse[use]; bucket < numGathers)
+        wait(gathers[bucket], &Timeline::exposedGatherNs, bucket);
+
+    // Nothing happens before this position.
+    uint32_t next = numOperations;
+    if (waited < reduction)
+      next = std::min(next, plan.reductions[waited].wait);
+    if (reduction < numReductions)
+      next = std::min(next, plan.reductions[reduction].launch);
+    if (gather < numGathers)
+      next = std::min(next, plan.gathers[gather].launch);
+    if (use < numUses)
+      next = std::min(next, problem.uses[use].first);
+    for (; position < next; ++position) {
+      double startNs = streams.getNow();
+      streams.compute(durations.ofOperation(position));
+      if (timeline)
+        timeline->operations[position] = {startNs, streams.getNow()};
+    }
+  }
+  double makespanNs = streams.finish();
+  if (timeline) {
+    for (uint32_t i = 0; i < numGathers; ++i)
+      timeline->gathers[i] = streams.getInterval(gathers[i]);
+    for (uint32_t i = 0; i < numReductions; ++i)
+      timeline->reductions[i] = streams.getInterval(reductions[i]);
+  }
+  return makespanNs;
+}
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_REPLAY_H

@@ -1,0 +1,182 @@
+//===- SimulateTest.cpp - Timelines that were worked out by hand ----------===//
+
+#include "fsdp/Schedule/Simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// Groups a and b of 10 bytes: forward a (operation 0) and b (1), backward b (2) and a (3), then
+/// the updates of a (4) and of b (5). Operations take 100 ns, collectives 5 ns + 3 ns per byte.
+Problem makeTwoGroups() {
+  Problem problem;
+  problem.operations.assign(6, {100, 0, 0});
+  problem.groups = {{"a", 10}, {"b", 10}};
+  problem.uses = {{0, 0, 0}, {1, 1, 1}, {1, 2, 2}, {0, 3, 3}};
+  problem.reductions = {{1, 3, 5, 10, 5}, {0, 4, 4, 10, 5}};
+  problem.gatherCost = problem.reduceCost = {5, 3};
+  return problem;
+}
+
+/// b is kept; each gather is launched at `launches`, the reductions when they are ready.
+Plan makePlan(uint32_t launchB = 1, uint32_t launchA = 3) {
+  Plan plan;
+  plan.kept = {0, 0, 1, 0};
+  plan.gathers = {{{0}, 0}, {{1}, launchB}, {{3}, launchA}};
+  plan.reductions = {{{0}, 3, 4}, {{1}, 4, 4}};
+  return plan;
+}
+
+void expectInterval(Interval interval, double startNs, double endNs) {
+  EXPECT_DOUBLE_EQ(interval.startNs, startNs);
+  EXPECT_DOUBLE_EQ(interval.endNs, endNs);
+}
+
+} // namespace
+
+// gather a      0..35    (operation 0 waits 35)
+// operation 0   35..135
+// gather b      135..170 (operation 1 waits 35)
+// operation 1   170..270
+// operation 2   270..370
+// reduce b      370..405, gather a 370..405 (operation 3 waits 35)
+// operation 3   405..505
+// reduce a      505..540 (operation 4 waits 35; b has long ended)
+// operation 4   540..640, 5 640..740
+TEST(Simulate, ExposesWhatIsLaunchedAtItsUse) {
+  Timeline timeline = simulate(makeTwoGroups(), makePlan());
+  expectInterval(timeline.gathers[0], 0, 35);
+  expectInterval(timeline.operations[0], 35, 135);
+  expectInterval(timeline.gathers[1], 135, 170);
+  expectInterval(timeline.operations[2], 270, 370);
+  expectInterval(timeline.reductions[0], 370, 405);
+  expectInterval(timeline.gathers[2], 370, 405);
+  expectInterval(timeline.operations[3], 405, 505);
+  expectInterval(timeline.reductions[1], 505, 540);
+  EXPECT_DOUBLE_EQ(timeline.makespanNs, 740);
+  EXPECT_EQ(timeline.exposedGatherNs, (std::vector<double>{35, 35, 35}));
+  EXPECT_EQ(timeline.exposedReductionNs, (std::vector<double>{0, 35}));
+  EXPECT_EQ(makespanNs(makeTwoGroups(), makePlan()), timeline.makespanNs);
+}
+
+// Launched one operation earlier, both gathers run under computation: two waits of 35 less.
+TEST(Simulate, HidesWhatIsLaunchedEarlier) {
+  Timeline timeline = simulate(makeTwoGroups(), makePlan(0, 2));
+  expectInterval(timeline.gathers[1], 35, 70);
+  EXPECT_EQ(timeline.exposedGatherNs, (std::vector<double>{35, 0, 0}));
+  EXPECT_DOUBLE_EQ(timeline.makespanNs, 670);
+}
+
+// One lane: at position 3 the reduction goes first, so the gather ends at 440 and not at 405.
+TEST(Simulate, SharesALane) {
+  Problem problem = makeTwoGroups();
+  Plan plan = makePlan();
+  plan.shareLane = true;
+  Timeline timeline = simulate(problem, plan);
+  expectInterval(timeline.reductions[0], 370, 405);
+  expectInterval(timeline.gathers[2], 405, 440);
+  EXPECT_DOUBLE_EQ(timeline.makespanNs, 775);
+  plan.shareLane = false;
+  problem.oneLane = true;
+  EXPECT_EQ(makespanNs(problem, plan), 775);
+}
+
+// The wait for a reduction stands before the launch of gathers at the same position.
+TEST(Simulate, WaitsForReductionsBeforeItLaunchesGathers) {
+  Plan plan = makePlan();
+  plan.reductions[0].wait = 3;
+  Timeline timeline = simulate(makeTwoGroups(), plan);
+  expectInterval(timeline.reductions[0], 370, 405);
+  expectInterval(timeline.gathers[2], 405, 440);
+  EXPECT_EQ(timeline.exposedReductionNs, (std::vector<double>{35, 35}));
+}
+
+// Both lanes begin at 370 and take 35 each at half the speed: 70 ns.
+TEST(Simulate, SlowsLanesThatAreBothBusy) {
+  Problem problem = makeTwoGroups();
+  problem.laneContention = 2;
+  Timeline timeline = simulate(problem, makePlan());
+  expectInterval(timeline.reductions[0], 370, 440);
+  expectInterval(timeline.gathers[2], 370, 440);
+  // A reduction of 20 bytes (65 ns) beside the gather of 35 ns: both at half speed until 440, when
+  // the gather is done and 30 ns remain.
+  problem.reductions[0].inputBytes = 20;
+  Timeline longer = simulate(problem, makePlan());
+  expectInterval(longer.gathers[2], 370, 440);
+  expectInterval(longer.reductions[0], 370, 470);
+  // At 1.5: the gather until 370 + 52.5, when 30 ns remain.
+  problem.laneContention = 1.5;
+  longer = simulate(problem, makePlan());
+  expectInterval(longer.gathers[2], 370, 422.5);
+  expectInterval(longer.reductions[0], 370, 452.5);
+}
+
+// Operation 0 runs from 35 to 145 with gather b beside it from 35 to 70: for 35 ns at the speed
+// 1 / 1.25 it gets 28 ns done, the other 72 at full speed: until 142.
+TEST(Simulate, SlowsComputationBesideABusyLane) {
+  Problem problem = makeTwoGroups();
+  problem.computeContention = 1.25;
+  Timeline timeline = simulate(problem, makePlan(0, 2));
+  expectInterval(timeline.operations[0], 35, 142);
+}
+
+// What nothing waits for counts as well: the last reduction ends after the last operation.
+TEST(Simulate, EndsWithTheLastCollective) {
+  Problem problem;
+  problem.operations.assign(2, {10, 0, 0});
+  problem.groups = {{"a", 1}};
+  problem.uses = {{0, 1, 1}};
+  problem.gatherCost = {100, 0};
+  Plan plan;
+  plan.kept = {0};
+  plan.gathers = {{{0}, 0}};
+  EXPECT_DOUBLE_EQ(makespanNs(problem, plan), 110);
+}
+
+// Members of a bucket pay the latency once: 5 + 3 * 20.
+TEST(Simulate, MergesIntoBuckets) {
+  Plan plan = makePlan();
+  plan.gathers = {{{0, 1}, 0}, {{3}, 3}};
+  plan.reductions = {{{0, 1}, 4, 4}};
+  Timeline timeline = simulate(makeTwoGroups(), plan);
+  expectInterval(timeline.gathers[0], 0, 65);
+  EXPECT_EQ(timeline.exposedGatherNs, (std::vector<double>{65, 35}));
+  EXPECT_EQ(timeline.exposedReductionNs, (std::vector<double>{65}));
+  EXPECT_DOUBLE_EQ(timeline.makespanNs, 600 + 65 + 35 + 65);
+}
+
+TEST(Jitter, WithoutSpreadIsTheNominalMakespan) {
+  Jitter jitter;
+  jitter.samples = 3;
+  JitteredMakespan result = simulate(makeTwoGroups(), makePlan(), jitter);
+  EXPECT_NEAR(result.meanNs, 740, 1e-9);
+  EXPECT_EQ(result.percentile95Ns, 740);
+}
+
+// One operation of 1,000 ns: the makespan is the factor itself. Its logarithm has variance
+// log(1 + 0.1^2), its mean is 1, and 95 % lie below exp(1.6449 * deviation - variance / 2).
+TEST(Jitter, DrawsFactorsOfMeanOne) {
+  Problem problem;
+  problem.operations = {{1000, 0, 0}};
+  Jitter jitter{0.1, 0, 40000, 7};
+  JitteredMakespan result = simulate(problem, {}, jitter);
+  EXPECT_NEAR(result.meanNs, 1000, 2); // standard error 0.5
+  double variance = std::log(1.01);
+  double expected = 1000 * std::exp(1.6448536 * std::sqrt(variance) - variance / 2);
+  EXPECT_NEAR(result.percentile95Ns, expected, 6);
+}
+
+// The figures of one seed: equal on every machine, to the last bit.
+TEST(Jitter, DependsOnTheSeedAlone) {
+  Jitter jitter{0.05, 0.2, 50, 1};
+  JitteredMakespan first = simulate(makeTwoGroups(), makePlan(), jitter);
+  JitteredMakespan again = simulate(makeTwoGroups(), makePlan(), jitter);
+  EXPECT_EQ(first.meanNs, again.meanNs);
+  EXPECT_EQ(first.percentile95Ns, again.percentile95Ns);
+  jitter.seed = 2;
+  EXPECT_NE(first.meanNs, simulate(makeTwoGroups(), makePlan(), jitter).meanNs);
+}
