@@ -55,6 +55,10 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error =
           takeOption<Reshard>(reshardAfterForward, parseReshard, choices.reshardAfterForward))
     return error;
+  if (!choices.reshardAfterForward)
+    if (llvm::Error error =
+            takeOption<Reshard>(reshardDefault, parseReshard, choices.reshardAfterForward))
+      return error;
   if (llvm::Error error = takeOption<Layout>(layout, parseLayout, choices.layout))
     return error;
   if (llvm::Error error = takeOption<Prefetch>(prefetch, parsePrefetch, choices.prefetch))

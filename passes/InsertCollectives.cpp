@@ -77,7 +77,8 @@ LogicalResult Inserter::prepare() {
   for (auto [index, group] : llvm::enumerate(step.groups)) {
     Reshard choice = group.getReshardAfterForward();
     states[index].reshardAfterForward =
-        choice == Reshard::Always || (choice == Reshard::Auto && !group.isRoot());
+        choice == Reshard::Always || choice == Reshard::Auto ||
+        (choice == Reshard::None && !group.isRoot());
     states[index].gradients.resize(group.getParams().size());
   }
   for (ParamOp param : step.params)
@@ -110,7 +111,7 @@ void Inserter::gather(unsigned index, Phase phase) {
       step.getParams(group), [](ParamOp param) -> Type { return param.getType(); });
   Location loc = group.getLoc();
   state.gather = AllGatherStartOp::create(builder, loc, handleType, name, phase, Stream::Compute,
-                                          /*offset=*/nullptr);
+                                          /*coalesced=*/nullptr, /*offset=*/nullptr);
   state.wait =
       AllGatherWaitOp::create(builder, loc, types, state.gather.getHandle(), /*offsets=*/nullptr);
   state.current.clear();
@@ -138,7 +139,7 @@ LogicalResult Inserter::reduce(unsigned index) {
   if (isSharded) {
     auto start = ReduceScatterStartOp::create(builder, loc, handleType, groupName, state.gradients,
                                               Phase::Backward, Stream::Compute,
-                                              /*offsets=*/nullptr);
+                                              /*coalesced=*/nullptr, /*offsets=*/nullptr);
     ReduceScatterWaitOp::create(builder, loc, start.getHandle());
     ++counts.reduceScatters;
   }

@@ -27,7 +27,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     mesh: {dp: 4}
     layout: flat                          # or per-param
     prefetch: fsdp2                       # or none
-    reshard_after_forward: none           # of groups that do not say
+    reshard_after_forward: none           # of groups that do not say; true, false, none or auto
     groups:
       - modules: ["layers.*"]             # one group per matching module
         reshard_after_forward: true
@@ -48,7 +48,10 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     Option<"config", "config", "std::string", "\"\"", "YAML file with mesh and groups">,
     Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS; default dp=1">,
     Option<"reshardAfterForward", "reshard-after-forward", "std::string", "\"\"",
-           "true, false or none (the root is kept, others are resharded); default none">,
+           "true, false, none (the root is kept, others are resharded) or auto (the schedule "
+           "decides)">,
+    Option<"reshardDefault", "reshard-default", "std::string", "\"none\"",
+           "reshard-after-forward where neither the option nor the file says it">,
     Option<"layout", "layout", "std::string", "\"\"",
            "flat or per-param (FSDP2's); default flat">,
     Option<"prefetch", "prefetch", "std::string", "\"\"",
@@ -99,8 +102,8 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
     Input: a captured module with groups. Output: a sharded module.
 
     - A group is gathered before the first operation of its modules' forward and, if it is to be
-      resharded, released after the last; then it is gathered again before the first operation of
-      their backward.
+      resharded (or `auto`: a schedule may undo it), released after the last; then it is gathered
+      again before the first operation of their backward.
     - After the last operation of their backward it is released, and its gradients are
       reduce-scattered and its shards updated. If no input of the modules needs a gradient, this
       happens at the end of the step instead, after the root group's turn.
@@ -258,11 +261,12 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
     Proves of a scheduled module, beside all that `fsdp-verify-sharded` proves:
 
     - D1: the step is one block, so that every rank issues the same collectives in the same order.
-    - D2: gathers are on the gather stream and reductions on the reduce stream: one order per
-      communicator on all ranks, thus no deadlock.
+    - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
+      gather stream too: one order per communicator on all ranks, thus no deadlock.
     - D3: what another stream produces is used only after the wait for it: parameters through their
       gather's wait, shards of gradients by an update after their reduction's wait; and no group is
       released while its gather is in flight.
+    - D4: a coalesced start directly follows a start of its kind on its stream.
   }];
 }
 

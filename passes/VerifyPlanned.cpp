@@ -7,8 +7,8 @@
 
 #include "passes/Passes.h"
 
-#include "fsdp/Export/GroupTable.h"
-#include "fsdp/Export/StepStorage.h"
+#include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 #include "fsdp/Plan/OccupiedBytes.h"
@@ -64,6 +64,8 @@ private:
   LogicalResult enterDeclarations();
   LogicalResult enter(Operation &op, int64_t position);
   LogicalResult enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last);
+  template <typename StartT>
+  LogicalResult enterBucket(StartT start, LogicalResult (Checker::*enterStart)(StartT));
   LogicalResult enterGather(AllGatherStartOp start);
   LogicalResult enterReduction(ReduceScatterStartOp start);
   /// The bytes of a gradient that is copied to its place.
@@ -339,6 +341,19 @@ LogicalResult Checker::enterPadding(const Sink &sink, Operation *owner) {
   return success();
 }
 
+/// The starts of a bucket are one launch, that of the first.
+template <typename StartT>
+LogicalResult Checker::enterBucket(StartT start, LogicalResult (Checker::*enterStart)(StartT)) {
+  if (start.getCoalesced())
+    return success();
+  do {
+    if (failed((this->*enterStart)(start)))
+      return failure();
+    start = dyn_cast<StartT>(start->getNextNode());
+  } while (start && start.getCoalesced());
+  return success();
+}
+
 LogicalResult Checker::enter(Operation &op, int64_t position) {
   return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
       .Case([&](aten::CallOp call) -> LogicalResult {
@@ -354,7 +369,7 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
         }
         return success();
       })
-      .Case([&](AllGatherStartOp start) { return enterGather(start); })
+      .Case([&](AllGatherStartOp start) { return enterBucket(start, &Checker::enterGather); })
       .Case([&](AllGatherWaitOp wait) -> LogicalResult {
         Operation *start = wait.getHandle().getDefiningOp();
         for (auto [i, value] : llvm::enumerate(wait.getResults())) {
@@ -370,7 +385,9 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
         }
         return success();
       })
-      .Case([&](ReduceScatterStartOp start) { return enterReduction(start); })
+      .Case([&](ReduceScatterStartOp start) {
+        return enterBucket(start, &Checker::enterReduction);
+      })
       .Case([&](GradOp grad) {
         std::optional<Sink> sink = getSink(grad);
         if (!sink)

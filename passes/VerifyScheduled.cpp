@@ -30,12 +30,45 @@ static LogicalResult checkStreams(Step &step) {
                                 << ", expected " << stringifyStream(expected)
                                 << "; run fsdp-assign-streams";
   };
+  ReduceScatterStartOp first;
+  for (Operation &op : step.getBody()) {
+    if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
+      if (failed(check(gather, Stream::Gather)))
+        return failure();
+    } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
+      // All of them may share the gathers' stream.
+      if (!first)
+        first = reduction;
+      bool isShared = first.getStream() == Stream::Gather;
+      if (failed(check(reduction, isShared ? Stream::Gather : Stream::Reduce)))
+        return failure();
+    }
+  }
+  return success();
+}
+
+/// D4: what is issued in one launch stands together.
+static LogicalResult checkBuckets(Step &step) {
+  auto check = [](auto start) -> LogicalResult {
+    if (!start.getCoalesced())
+      return success();
+    auto previous = dyn_cast_or_null<decltype(start)>(start->getPrevNode());
+    if (previous && previous.getStream() == start.getStream())
+      return success();
+    InFlightDiagnostic diag = start.emitError("'")
+                              << start->getName() << "' of group @" << start.getGroup()
+                              << " is coalesced, but no '" << start->getName() << "' on stream "
+                              << stringifyStream(start.getStream()) << " is directly before it";
+    if (Operation *other = start->getPrevNode())
+      diag.attachNote(other->getLoc()) << "'" << other->getName() << "' is before it";
+    return diag;
+  };
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
     if (auto gather = dyn_cast<AllGatherStartOp>(op))
-      result = check(gather, Stream::Gather);
+      result = check(gather);
     else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
-      result = check(reduction, Stream::Reduce);
+      result = check(reduction);
     if (failed(result))
       return failure();
   }
@@ -52,7 +85,8 @@ struct VerifyScheduledPass : public fsdp::impl::VerifyScheduledBase<VerifySchedu
     FailureOr<Step> step = Step::collect(module);
     // D3 is what checkCollectives proves: in this IR values of another stream come out of waits.
     if (failed(step) || failed(checkGroups(*step)) || failed(checkFlat(*step)) ||
-        failed(checkCollectives(*step)) || failed(checkStreams(*step)))
+        failed(checkCollectives(*step)) || failed(checkStreams(*step)) ||
+        failed(checkBuckets(*step)))
       return signalPassFailure();
   }
 };

@@ -176,7 +176,7 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
   group.reshardAfterForward =
-      rule.reshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::Auto));
+      rule.reshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::None));
   int takenBy = kNoGroup; // an earlier group of a module around one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
@@ -228,7 +228,7 @@ void Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
   root.reshardAfterForward =
-      config.rootReshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::Auto));
+      config.rootReshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::None));
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();

@@ -28,9 +28,10 @@ llvm::Expected<Reshard> fsdp::parseReshard(llvm::StringRef text) {
   return takeWord(llvm::StringSwitch<std::optional<Reshard>>(text)
                       .Cases({"true", "True"}, Reshard::Always)
                       .Cases({"false", "False"}, Reshard::Never)
-                      .Cases({"none", "None", "null"}, Reshard::Auto)
+                      .Cases({"none", "None", "null"}, Reshard::None)
+                      .Case("auto", Reshard::Auto)
                       .Default(std::nullopt),
-                  "reshard_after_forward", text, "true, false or none");
+                  "reshard_after_forward", text, "true, false, none or auto");
 }
 
 llvm::Expected<Layout> fsdp::parseLayout(llvm::StringRef text) {

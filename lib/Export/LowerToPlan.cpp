@@ -3,7 +3,7 @@
 #include "fsdp/Export/LowerToPlan.h"
 
 #include "Lowering.h"
-#include "fsdp/Export/StepStorage.h"
+#include "fsdp/Analysis/StepStorage.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -225,6 +225,7 @@ LogicalResult Lowering::lower(AllGatherStartOp start) {
   entry.destination = *offset;
   entry.bytes = group.shardBytes();
   entry.count = group.layout.shardElements;
+  entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
   return success();
 }
@@ -265,7 +266,7 @@ LogicalResult Lowering::lower(ReleaseOp release) {
   return success();
 }
 
-LogicalResult Lowering::lower(ReduceScatterStartOp start) {
+LogicalResult Lowering::prepareInput(ReduceScatterStartOp start) {
   if (!start.getOffsets() || start.getOffsets()->size() != 2)
     return start.emitOpError("needs the offsets of its input and its output");
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
@@ -273,15 +274,30 @@ LogicalResult Lowering::lower(ReduceScatterStartOp start) {
   for (auto [i, gradient] : llvm::enumerate(start.getGrads()))
     placeGradient(group, i, gradient, input, start.getLoc());
   zeroPadding(group, input);
+  return success();
+}
+
+LogicalResult Lowering::lower(ReduceScatterStartOp start) {
+  // The starts of a bucket follow one another: all inputs are made before the first.
+  if (!start.getCoalesced()) {
+    ReduceScatterStartOp member = start;
+    do {
+      if (failed(prepareInput(member)))
+        return failure();
+      member = dyn_cast<ReduceScatterStartOp>(member->getNextNode());
+    } while (member && member.getCoalesced());
+  }
+  const GroupInfo &group = groups.lookup(start.getGroupAttr());
   fsdp_entry &entry = builder.addEntry(FSDP_REDUCE_SCATTER_START, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
   entry.dtype = *getPlanDType(group.elementType);
   entry.target = group.index;
   entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
-  entry.source = input;
+  entry.source = (*start.getOffsets())[0];
   entry.destination = (*start.getOffsets())[1];
   entry.bytes = group.shardBytes();
   entry.count = group.layout.shardElements;
+  entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
   return success();
 }

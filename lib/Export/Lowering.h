@@ -9,7 +9,7 @@
 #define FSDP_LIB_EXPORT_LOWERING_H
 
 #include "PlanBuilder.h"
-#include "fsdp/Export/GroupTable.h"
+#include "fsdp/Analysis/GroupTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 
@@ -41,6 +41,7 @@ private:
   llvm::LogicalResult lower(AllGatherStartOp start);
   llvm::LogicalResult lower(AllGatherWaitOp wait);
   llvm::LogicalResult lower(ReleaseOp release);
+  llvm::LogicalResult prepareInput(ReduceScatterStartOp start);
   llvm::LogicalResult lower(ReduceScatterStartOp start);
   llvm::LogicalResult lower(ReduceScatterWaitOp wait);
   llvm::LogicalResult lower(GradOp grad);

@@ -244,6 +244,8 @@ void Printer::printEntry(const fsdp_entry &entry) {
        << " at " << entry.source;
     break;
   }
+  if (entry.coalesced)
+    os << ", coalesced";
   if (entry.location)
     os << " loc " << string(entry.location);
   os << '\n';

@@ -2,7 +2,7 @@
 
 #include "fsdp/Export/Report.h"
 
-#include "fsdp/Export/GroupTable.h"
+#include "fsdp/Analysis/GroupTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"

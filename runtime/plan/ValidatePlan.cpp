@@ -333,6 +333,9 @@ void Validator::checkEntries() {
       if (!index(entry.target, plan.num_groups, "group", where) ||
           !index(entry.handle, plan.num_handles, "handle", where) || !checkCollective(entry, where))
         return;
+      if (entry.coalesced && (i == 0 || plan.entries[i - 1].kind != entry.kind ||
+                              plan.entries[i - 1].stream != entry.stream))
+        fail(where + ": coalesced, but not behind a start of its kind on its stream");
       if (inFlight[entry.handle]++)
         fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
       break;

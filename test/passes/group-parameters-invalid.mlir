@@ -24,7 +24,7 @@
 // MESHFLAG: error: mesh is '4', expected AXIS=RANKS with at least one rank, as in dp=4
 // RANKSFLAG: error: mesh is 'dp=0', expected AXIS=RANKS with at least one rank, as in dp=4
 // LAYOUT: error: layout is 'round', expected flat or per-param
-// RESHARD: error: reshard_after_forward is '2', expected true, false or none
+// RESHARD: error: reshard_after_forward is '2', expected true, false, none or auto
 // PREFETCH: error: prefetch is 'all', expected fsdp2 or none
 // AGAIN: error: the module has a mesh or groups already
 // AGAIN: note: declared here
@@ -74,7 +74,7 @@ groups:
   - modules: ["layers.0"]
     together: ["layers.1"]
 
-# WORD: {{.*}}word.yaml:1:24: error: reshard_after_forward is '4', expected true, false or none
+# WORD: {{.*}}word.yaml:1:24: error: reshard_after_forward is '4', expected true, false, none or auto
 //--- word.yaml
 reshard_after_forward: 4
 

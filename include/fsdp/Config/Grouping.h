@@ -18,7 +18,7 @@ struct NamedParam {
 struct ParamGroup {
   std::vector<std::string> modules; // "" is the root
   std::vector<unsigned> params;     // indices into the model's parameters, in its order
-  Reshard reshardAfterForward = Reshard::Auto;
+  Reshard reshardAfterForward = Reshard::None;
 };
 
 /// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;

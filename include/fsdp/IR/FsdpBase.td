@@ -50,10 +50,11 @@ def Fsdp_ModulePhase : Fsdp_Enum<"ModulePhase", "phase of compilation", [
   I32EnumCase<"Planned", 3, "planned">
 ]>;
 
-def Fsdp_Reshard : Fsdp_Enum<"Reshard", "FSDP2's reshard_after_forward", [
+def Fsdp_Reshard : Fsdp_Enum<"Reshard", "FSDP2's reshard_after_forward, or the schedule's choice", [
   I32EnumCase<"Never", 0, "false">,
   I32EnumCase<"Always", 1, "true">,
-  I32EnumCase<"Auto", 2, "none">
+  I32EnumCase<"None", 2, "none">,
+  I32EnumCase<"Auto", 3, "auto">
 ]>;
 
 def Fsdp_Layout : Fsdp_Enum<"Layout", "how a group's parameters are cut over the ranks", [

@@ -205,7 +205,8 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
 // position) and after the starts that precede it on its own stream. Everything after a wait happens
 // after the collective that it waits for. So a buffer may be reused from the operation on that
 // follows the end of its live range in program order, where live ranges of what a collective
-// touches reach to its wait.
+// touches reach to its wait. The starts of a bucket (`coalesced`) are one launch: what each of them
+// touches is live from the first of them on.
 
 class Fsdp_StartOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser,
@@ -217,16 +218,22 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start"> {
     `offset`, written by memory planning, is the place of the gathered bytes in the arena, rank by
     rank. In the flat layout they are the parameters.
 
+    `coalesced` makes a bucket: the gather is issued in one launch with the start before it, on the
+    same stream, and completes with it.
+
     ```mlir
     %u0 = fsdp.all_gather.start @layers.0 fwd on gather
+    %u1 = fsdp.all_gather.start @layers.1 fwd on gather coalesced
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$group, EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
+                       UnitAttr:$coalesced,
                        OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $group $phase `on` $stream (`at` custom<PlainInteger>($offset)^)? attr-dict
+    $group $phase `on` $stream (`coalesced` $coalesced^)?
+    (`at` custom<PlainInteger>($offset)^)? attr-dict
   }];
 }
 
@@ -256,7 +263,8 @@ def Fsdp_ReleaseOp : Fsdp_Op<"release", [MemoryEffects<[MemFree<Fsdp_Storage>]>]
 def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start"> {
   let summary = "Start averaging a group's gradients into their shards (FSDP2: post-backward)";
   let description = [{
-    Takes one gradient per parameter, in the group's order.
+    Takes one gradient per parameter, in the group's order. `coalesced` is that of
+    `fsdp.all_gather.start`.
 
     `offsets`, written by memory planning, are the place of the whole group's gradients (the
     collective's input) and of this rank's shard of the reduced ones (its output), in bytes.
@@ -269,10 +277,12 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start"> {
                        Variadic<AnyStaticShapeTensor>:$grads,
                        EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
+                       UnitAttr:$coalesced,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $group `(` $grads `)` $phase `on` $stream (`at` $offsets^)? attr-dict `:` type($grads)
+    $group `(` $grads `)` $phase `on` $stream (`coalesced` $coalesced^)? (`at` $offsets^)?
+    attr-dict `:` type($grads)
   }];
 }
 

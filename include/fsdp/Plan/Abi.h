@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 1u
+#define FSDP_PLAN_ABI_VERSION 2u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -120,6 +120,7 @@ typedef struct fsdp_entry {
   uint32_t overload; /* string: "" or "out" */
   uint32_t first_argument, num_arguments;
   uint32_t first_result, num_results;
+  uint32_t coalesced; /* starts: 1 if in one launch with the start before it, the entry before */
   int64_t rng;    /* FSDP_CALL: position of the random draw within the step, -1 if it draws none */
   int64_t source, destination; /* arena offsets */
   int64_t bytes, count;

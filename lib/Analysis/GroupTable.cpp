@@ -1,6 +1,6 @@
 //===- GroupTable.cpp - The groups of a module and their layouts ----------===//
 
-#include "fsdp/Export/GroupTable.h"
+#include "fsdp/Analysis/GroupTable.h"
 
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"

@@ -1,7 +1,7 @@
 //===- GroupTable.h - The groups of a module and their layouts ---*- C++ -*-===//
 
-#ifndef FSDP_EXPORT_GROUPTABLE_H
-#define FSDP_EXPORT_GROUPTABLE_H
+#ifndef FSDP_ANALYSIS_GROUPTABLE_H
+#define FSDP_ANALYSIS_GROUPTABLE_H
 
 #include "fsdp/IR/Fsdp.h"
 #include "fsdp/Plan/GroupLayout.h"
@@ -66,4 +66,4 @@ unsigned getNumOptimizerStates(OptimizerOp optimizer);
 
 } // namespace fsdp
 
-#endif // FSDP_EXPORT_GROUPTABLE_H
+#endif // FSDP_ANALYSIS_GROUPTABLE_H

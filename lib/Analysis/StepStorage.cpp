@@ -1,6 +1,6 @@
 //===- StepStorage.cpp - Which tensors of a step share memory -------------===//
 
-#include "fsdp/Export/StepStorage.h"
+#include "fsdp/Analysis/StepStorage.h"
 
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -1,9 +1,9 @@
 //===- StepStorage.h - Which tensors of a step share memory ------*- C++ -*-===//
 
-#ifndef FSDP_EXPORT_STEPSTORAGE_H
-#define FSDP_EXPORT_STEPSTORAGE_H
+#ifndef FSDP_ANALYSIS_STEPSTORAGE_H
+#define FSDP_ANALYSIS_STEPSTORAGE_H
 
-#include "fsdp/Export/GroupTable.h"
+#include "fsdp/Analysis/GroupTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fsdp {
@@ -59,4 +59,4 @@ llvm::FailureOr<mlir::func::FuncOp> getStep(mlir::ModuleOp module,
 
 } // namespace fsdp
 
-#endif // FSDP_EXPORT_STEPSTORAGE_H
+#endif // FSDP_ANALYSIS_STEPSTORAGE_H

@@ -1,0 +1,96 @@
+//===- LiveRanges.h - What is in memory when -------------------*- C++ -*-===//
+
+#ifndef FSDP_ANALYSIS_LIVERANGES_H
+#define FSDP_ANALYSIS_LIVERANGES_H
+
+#include "fsdp/Analysis/StepStorage.h"
+#include "fsdp/Plan/ArenaPlanner.h"
+
+namespace fsdp {
+
+/// What a buffer is for.
+enum class BufferCategory : uint8_t {
+  Shard,          // this rank's parameters
+  OptimizerState, // of the shard
+  Buffer,         // of the model
+  Input,
+  Constant,
+  Gathered,     // full parameters
+  Gradient,     // full gradients, where their group's reduction (or update, on one rank) reads them
+  ReducedShard, // averaged gradients of the shard
+  Activation    // every other result
+};
+inline constexpr unsigned kNumBufferCategories = 9;
+
+/// "shard", "optimizer state", ..., for people and reports.
+llvm::StringRef getName(BufferCategory category);
+
+/// A buffer of the step. Positions count the operations of the step's block from 0.
+struct LiveRange {
+  int64_t bytes;       // aligned as the arena is
+  int64_t first, last; // positions at which it is live, both included
+  BufferCategory category;
+  /// Whose it is: the declaration of a group or buffer, the start of a collective, the update (on one
+  /// rank), or the operation that yields the tensor.
+  mlir::Operation *owner;
+  unsigned index = 0; // which result of `owner`, optimizer state, or parameter of its group
+  /// The storage that lies here, or StepStorage::kNone. A gradient without one is copied here.
+  int64_t storage = StepStorage::kNone;
+  /// The gradients of a group are one bundle: buffers that keep their distances (ArenaPlanner.h).
+  int64_t bundle = -1, bundleOffset = 0;
+};
+
+/// For people: `result #0 of 'mm.default' in "layers.0.mlp"`, `the gathered group @layers.0`.
+std::string describe(const LiveRange &range, const StepStorage &storage);
+
+/// All buffers of a step of a sharded, scheduled or planned module, by the memory model of streams
+/// (FsdpOps.td). Linear in the number of operations.
+class LiveRanges {
+public:
+  static constexpr size_t kNone = ~size_t(0);
+
+  /// Errors where there is not one optimizer, a collective is never waited for, a gradient is never
+  /// reduced or updated with, or a parameter lacks its gradient.
+  static llvm::FailureOr<LiveRanges> build(mlir::ModuleOp module, mlir::func::FuncOp step,
+                                           const GroupTable &groups, const StepStorage &storage);
+
+  llvm::ArrayRef<LiveRange> getRanges() const { return ranges; }
+  int64_t getNumPositions() const { return numPositions; }
+
+  /// The range that holds a storage; kNone if it lies within another one: a shard, a buffer, a
+  /// gathered group.
+  size_t lookup(int64_t storage) const { return rangeOfStorage[storage]; }
+  /// The ranges of a group (shard, then optimizer states), of a buffer, of a gather's start, of a
+  /// reduction's start (its gradients, then the reduced shard), of an update (its gradients, on one
+  /// rank only).
+  llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
+    auto found = rangesOf.find(op);
+    return found == rangesOf.end() ? llvm::ArrayRef<size_t>() : found->second;
+  }
+  /// The update of a group; null if it has none.
+  UpdateOp getUpdate(mlir::FlatSymbolRefAttr group) const {
+    return updateOf.lookup(group.getAttr());
+  }
+
+  /// Gradients that their operations write where the reduction reads them, and those that are copied.
+  int64_t numPlaced = 0, numCopied = 0, bytesCopied = 0;
+
+private:
+  class Builder;
+
+  std::vector<LiveRange> ranges;
+  std::vector<size_t> rangeOfStorage;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<size_t>> rangesOf;
+  llvm::DenseMap<mlir::StringAttr, UpdateOp> updateOf;
+  int64_t numPositions = 0;
+};
+
+/// Bytes that are live at each position.
+std::vector<int64_t> getLiveBytes(llvm::ArrayRef<LiveRange> ranges, int64_t numPositions);
+
+/// Places the buffers in one arena; one offset per range.
+plan::ArenaPlan planArena(llvm::ArrayRef<LiveRange> ranges);
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_LIVERANGES_H
