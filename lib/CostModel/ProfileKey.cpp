@@ -48,9 +48,10 @@ ProfileKey ProfileKey::of(aten::CallOp call) {
     ProfiledOperand &operand = key.operands.emplace_back();
     llvm::raw_string_ostream(operand.dtype) << type.getElementType();
     operand.shape = type.getShape().vec();
-    if (!isContiguous(type))
-      operand.strides = {getTensorLayout(type).strides.begin(),
-                         getTensorLayout(type).strides.end()};
+    if (!isContiguous(type)) {
+      TensorLayout layout = getTensorLayout(type);
+      operand.strides.assign(layout.strides.begin(), layout.strides.end());
+    }
   }
   for (Attribute argument : call.getArgs()) {
     llvm::raw_string_ostream os(key.arguments.emplace_back());

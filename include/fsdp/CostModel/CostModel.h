@@ -42,9 +42,11 @@ struct CollectiveCost {
 
 /// What a user names on the command line; empty: the default.
 struct CostOptions {
-  std::string device;  // "h100", "h200", "b200", "a100", "cpu"; default cpu
-  std::string profile; // JSON file of fsdp-profile; its device must be `device` if that is given
-  std::string network; // a preset's name or a JSON file (Network.h); default: the device's preset
+  std::string device = {}; // "h100", "h200", "b200", "a100", "cpu"; default cpu
+  std::string profile =
+      {}; // JSON file of fsdp-profile; its device must be `device` if that is given
+  std::string network =
+      {}; // a preset's name or a JSON file (Network.h); default: the device's preset
 };
 
 /// Not thread-safe: answers are remembered.

@@ -1,0 +1,138 @@
+//===- CostModelTest.cpp - Measured costs first, then the roofline ---------===//
+
+#include "fsdp/CostModel/CostModel.h"
+#include "Calls.h"
+#include "fsdp/CostModel/Device.h"
+#include "fsdp/CostModel/Profile.h"
+
+using namespace fsdp;
+using namespace fsdp::cost;
+using testing::HasSubstr;
+
+static std::unique_ptr<CostModel> create(const CostOptions &options) {
+  llvm::Expected<std::unique_ptr<CostModel>> model = CostModel::create(options);
+  if (model)
+    return std::move(*model);
+  ADD_FAILURE() << llvm::toString(model.takeError());
+  return nullptr;
+}
+
+static const char *const kArguments = "%a: tensor<4096x4096xbf16>, %x: tensor<1024x1024xf32>";
+static const char *const kBody = R"(
+    %p = aten.call "mm.default"(%a, %a) fwd in ""
+        : (tensor<4096x4096xbf16>, tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16>
+    %s = aten.call "add.Tensor"(%x, %x, 1) fwd in ""
+        : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
+    %t = aten.call "t.default"(%a) fwd in ""
+        : (tensor<4096x4096xbf16>) -> tensor<4096x4096xbf16, #aten.strides<[1, 4096]>>
+    %u = aten.call "add.Tensor"(%x, %x, 1) bwd in "again"
+        : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>)";
+
+// H100: 989 TFLOPS x 0.70, 3.35 TB/s x 0.9, 2 us per kernel.
+TEST(CostModel, RooflineTakesTheSlowerOfArithmeticAndTraffic) {
+  Calls calls(kArguments, kBody);
+  std::unique_ptr<CostModel> model = create({.device = "h100"});
+  OperationCost product = model->getCost(calls[0]);
+  EXPECT_NEAR(product.durationNs, 2000 + 2. * 4096 * 4096 * 4096 / (989e12 * 0.70) * 1e9, 1e-6);
+  EXPECT_EQ(product.origin, Origin::Roofline);
+  OperationCost sum = model->getCost(calls[1]);
+  EXPECT_NEAR(sum.durationNs, 2000 + 3. * 4 * 1024 * 1024 / (3.35e12 * 0.9) * 1e9, 1e-6);
+  EXPECT_EQ(model->getCost(calls[2]).durationNs, 0);
+  EXPECT_EQ(model->getMemoryBytes(), int64_t(81559) << 20);
+}
+
+TEST(CostModel, RatesDependOnTheDtype) {
+  Calls calls("%h: tensor<512x512xbf16>, %f: tensor<512x512xf32>", R"(
+    %a = aten.call "mm.default"(%h, %h) fwd in ""
+        : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>
+    %b = aten.call "mm.default"(%f, %f) fwd in ""
+        : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>)");
+  for (const char *name : {"a100", "h100", "h200", "b200"}) {
+    std::unique_ptr<CostModel> model = create({.device = name});
+    EXPECT_LT(model->getCost(calls[0]).durationNs, model->getCost(calls[1]).durationNs) << name;
+  }
+}
+
+TEST(CostModel, UpdatesAndCopiesMoveTheirBytes) {
+  Calls calls("%x: tensor<f32>", "");
+  mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());
+  std::unique_ptr<CostModel> model = create({.device = "h100"});
+  double bytesPerNs = 3.35e12 * 0.9 / 1e9;
+  EXPECT_NEAR(model->getUpdateCost(OptimizerKind::AdamW, 1 << 20, f32).durationNs,
+              2000 + 7. * 4 * (1 << 20) / bytesPerNs, 1e-6);
+  EXPECT_NEAR(model->getUpdateCost(OptimizerKind::SGD, 1 << 20, f32).durationNs,
+              2000 + 5. * 4 * (1 << 20) / bytesPerNs, 1e-6);
+  EXPECT_NEAR(model->getCopyCost(1 << 20).durationNs, 2000 + 2. * (1 << 20) / bytesPerNs, 1e-6);
+  EXPECT_EQ(model->getUpdateCost(OptimizerKind::AdamW, 0, f32).durationNs, 0);
+  EXPECT_EQ(model->getCopyCost(0).durationNs, 0);
+}
+
+static std::string profileText() {
+  Profile profile;
+  profile.device = "cpu";
+  profile.description = "a CPU, 1 thread";
+  profile.source = "a test";
+  ProfiledCall call;
+  call.key = {
+      "add", "Tensor", {{"f32", {1024, 1024}, {}}, {"f32", {1024, 1024}, {}}}, {"%", "%", "1"}};
+  call.medianNs = 777;
+  call.spread = 0.25;
+  call.samples = 3;
+  call.temporaryBytes = 64;
+  profile.calls.push_back(call);
+  profile.updates.push_back(
+      {OptimizerKind::AdamW, "f32", {{1000, 500, 0.1, 9}, {2000, 900, 0.2, 9}}});
+  profile.copies = {{1000, 100, 0.1, 9}};
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeProfile(profile, os);
+  return text;
+}
+
+TEST(CostModel, AProfileComesBeforeTheRoofline) {
+  TemporaryFile file(profileText());
+  Calls calls(kArguments, kBody);
+  std::unique_ptr<CostModel> model = create({.profile = file.path});
+  OperationCost sum = model->getCost(calls[1]);
+  EXPECT_EQ(sum.durationNs, 777);
+  EXPECT_EQ(sum.spread, 0.25);
+  EXPECT_EQ(sum.temporaryBytes, 64);
+  EXPECT_EQ(sum.origin, Origin::Measured);
+  EXPECT_EQ(model->getCost(calls[3]).durationNs, 777);
+  EXPECT_EQ(model->getCost(calls[0]).origin, Origin::Roofline);
+  model->getCost(calls[2]);
+
+  mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());
+  OperationCost update = model->getUpdateCost(OptimizerKind::AdamW, 1500, f32);
+  EXPECT_EQ(update.durationNs, 700);
+  EXPECT_EQ(update.spread, 0.2);
+  EXPECT_EQ(update.origin, Origin::Measured);
+  EXPECT_EQ(model->getUpdateCost(OptimizerKind::SGD, 1500, f32).origin, Origin::Roofline);
+  EXPECT_EQ(model->getCopyCost(2000).durationNs, 200);
+
+  EXPECT_THAT(model->describeSources(),
+              HasSubstr("measured on a CPU, 1 thread: 1 of 2 distinct calls; "
+                        "roofline of one thread of a server CPU: 1; network shared-memory ("));
+}
+
+TEST(CostModel, ErrorsNameWhatDoesNotFit) {
+  EXPECT_EQ(messageOf(CostModel::create({.device = "k80"})),
+            "unknown device 'k80', expected one of a100, h100, h200, b200, cpu");
+  TemporaryFile file(profileText());
+  EXPECT_EQ(messageOf(CostModel::create({.device = "h100", .profile = file.path})),
+            "profile '" + file.path +
+                "' was measured on device 'cpu', but device 'h100' is asked for");
+  EXPECT_THAT(messageOf(CostModel::create({.network = "no-such-network"})),
+              HasSubstr("network 'no-such-network' is neither a file nor one of"));
+}
+
+TEST(CostModel, EveryDeviceHasANetwork) {
+  for (const char *name : {"a100", "h100", "h200", "b200", "cpu"}) {
+    std::unique_ptr<CostModel> model = create({.device = name});
+    ASSERT_TRUE(model);
+    EXPECT_GT(model->getCollectiveCost(CollectiveKind::AllGather, 8).nsPerByte, 0);
+    EXPECT_GE(model->getComputeContention(), 1);
+    EXPECT_GE(model->getLaneContention(), 1);
+    EXPECT_LE(model->getLaneContention(), 2);
+  }
+}

@@ -1,0 +1,54 @@
+//===- FitLineTest.cpp - Latency and rate from synthetic durations ---------===//
+
+#include "fsdp/CostModel/FitLine.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+using namespace fsdp::cost;
+
+static std::vector<SizedDuration> onLine(double latencyNs, double nsPerUnit) {
+  std::vector<SizedDuration> durations;
+  for (int64_t size = 1 << 10; size <= 1 << 24; size *= 4)
+    durations.push_back({size, latencyNs + nsPerUnit * static_cast<double>(size)});
+  return durations;
+}
+
+TEST(FitLine, FindsTheLineOnWhichDurationsLie) {
+  Line line = fitLine(onLine(20000, 0.125));
+  EXPECT_NEAR(line.latencyNs, 20000, 1);
+  EXPECT_NEAR(line.nsPerUnit, 0.125, 1e-6);
+}
+
+// A least-squares fit would follow the outlier: it is three times too slow, at the largest size.
+TEST(FitLine, IsNotMovedByOneOutlier) {
+  std::vector<SizedDuration> durations = onLine(20000, 0.125);
+  durations.back().medianNs *= 3;
+  Line line = fitLine(durations);
+  EXPECT_NEAR(line.latencyNs, 20000, 200);
+  EXPECT_NEAR(line.nsPerUnit, 0.125, 0.002);
+}
+
+TEST(FitLine, HasNoNegativeCoefficient) {
+  Line steep = fitLine(std::vector<SizedDuration>{{100, 10}, {200, 40}});
+  EXPECT_EQ(steep.latencyNs, 0);
+  EXPECT_GT(steep.nsPerUnit, 0);
+  Line falling = fitLine(std::vector<SizedDuration>{{100, 40}, {200, 10}});
+  EXPECT_GT(falling.latencyNs, 0);
+  EXPECT_EQ(falling.nsPerUnit, 0);
+}
+
+TEST(FitLine, OneDurationGivesALineThroughTheOrigin) {
+  Line line = fitLine(std::vector<SizedDuration>{{100, 50}});
+  EXPECT_EQ(line.latencyNs, 0);
+  EXPECT_DOUBLE_EQ(line.nsPerUnit, 0.5);
+}
+
+TEST(Interpolate, IsLinearBetweenSizesAndProportionalOutside) {
+  std::vector<SizedDuration> curve = {{10, 100}, {20, 300}};
+  EXPECT_DOUBLE_EQ(interpolate(curve, 10), 100);
+  EXPECT_DOUBLE_EQ(interpolate(curve, 15), 200);
+  EXPECT_DOUBLE_EQ(interpolate(curve, 5), 50);
+  EXPECT_DOUBLE_EQ(interpolate(curve, 40), 600);
+}

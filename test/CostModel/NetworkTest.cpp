@@ -1,0 +1,166 @@
+//===- NetworkTest.cpp - Costs of collectives, worked by hand --------------===//
+
+#include "fsdp/CostModel/Network.h"
+#include "Calls.h"
+
+using namespace fsdp;
+using namespace fsdp::cost;
+
+/// Nodes of 4 ranks at 100 GB/s, joined by adapters of 10 GB/s per rank.
+static Network makeNetwork(CollectiveAlgorithm algorithm) {
+  Network network;
+  network.name = "test";
+  network.algorithm = algorithm;
+  network.baseNs = 1000;
+  network.levels = {{"inside", 4, 100, 100e9, ""}, {"between", 0, 500, 10e9, ""}};
+  return network;
+}
+
+TEST(Network, OneRankCostsNothing) {
+  CollectiveCost cost =
+      makeNetwork(CollectiveAlgorithm::Ring).getCost(CollectiveKind::AllGather, 1);
+  EXPECT_EQ(cost.latencyNs, 0);
+  EXPECT_EQ(cost.nsPerByte, 0);
+}
+
+TEST(Network, RingInsideANode) {
+  CollectiveCost cost =
+      makeNetwork(CollectiveAlgorithm::Ring).getCost(CollectiveKind::ReduceScatter, 4);
+  EXPECT_DOUBLE_EQ(cost.latencyNs, 1000 + 3 * 100);
+  EXPECT_DOUBLE_EQ(cost.nsPerByte, 3. / 4 / 100);
+  EXPECT_EQ(cost.origin, Origin::Roofline);
+}
+
+// 3 nodes: 11 hops, of which 2 between nodes. The four adapters of a node together reach 40 GB/s.
+TEST(Network, RingOverNodesIsAsFastAsItsSlowestLevel) {
+  CollectiveCost cost =
+      makeNetwork(CollectiveAlgorithm::Ring).getCost(CollectiveKind::AllGather, 12);
+  EXPECT_DOUBLE_EQ(cost.latencyNs, 1000 + 9 * 100 + 2 * 500);
+  EXPECT_DOUBLE_EQ(cost.nsPerByte, 11. / 12 / 40);
+}
+
+// Between 3 nodes each rank moves its quarter, then the node shares the whole.
+TEST(Network, HierarchicalGathersBetweenNodesThenInside) {
+  CollectiveCost cost =
+      makeNetwork(CollectiveAlgorithm::Hierarchical).getCost(CollectiveKind::AllGather, 12);
+  EXPECT_DOUBLE_EQ(cost.latencyNs, 1000 + 3 * 100 + 2 * 500);
+  EXPECT_DOUBLE_EQ(cost.nsPerByte, 3. / 4 / 100 + 2. / 3 / 4 / 10);
+}
+
+// A tree over 8 nodes has 3 levels, up and down; the bytes pass twice.
+TEST(Network, AllReduceHasATreesLatency) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  CollectiveCost cost = network.getCost(CollectiveKind::AllReduce, 32);
+  EXPECT_DOUBLE_EQ(cost.latencyNs, 1000 + 2 * (3 * 100 + 3 * 500));
+  EXPECT_DOUBLE_EQ(cost.nsPerByte, 2 * 31. / 32 / 40);
+}
+
+TEST(Network, RingLatencyGrowsWithRanks) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  double previous = 0;
+  for (int64_t ranks = 2; ranks <= 4096; ranks *= 2) {
+    CollectiveCost cost = network.getCost(CollectiveKind::AllGather, ranks);
+    EXPECT_GT(cost.latencyNs, previous);
+    previous = cost.latencyNs;
+  }
+}
+
+TEST(Network, MeasurementsComeBeforeLevels) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  network.measured = {{CollectiveKind::AllGather, 4, 7000, 0.5, 0.1, {}}};
+  CollectiveCost measured = network.getCost(CollectiveKind::AllGather, 4);
+  EXPECT_EQ(measured.latencyNs, 7000);
+  EXPECT_EQ(measured.nsPerByte, 0.5);
+  EXPECT_EQ(measured.spread, 0.1);
+  EXPECT_EQ(measured.origin, Origin::Measured);
+  EXPECT_EQ(network.getCost(CollectiveKind::AllGather, 8).origin, Origin::Roofline);
+  EXPECT_EQ(network.getCost(CollectiveKind::ReduceScatter, 4).origin, Origin::Roofline);
+}
+
+// Without levels: 3 hops instead of 1, 3/4 of the bytes instead of 1/2.
+TEST(Network, OtherNumbersOfRanksAreScaledAsARing) {
+  Network network;
+  network.measured = {{CollectiveKind::AllGather, 2, 100, 0.5, 0, {}},
+                      {CollectiveKind::ReduceScatter, 2, 300, 1, 0, {}}};
+  CollectiveCost gather = network.getCost(CollectiveKind::AllGather, 4);
+  EXPECT_DOUBLE_EQ(gather.latencyNs, 300);
+  EXPECT_DOUBLE_EQ(gather.nsPerByte, 0.75);
+  EXPECT_EQ(gather.origin, Origin::Roofline);
+  CollectiveCost both = network.getCost(CollectiveKind::AllReduce, 2);
+  EXPECT_DOUBLE_EQ(both.latencyNs, 400);
+  EXPECT_DOUBLE_EQ(both.nsPerByte, 1.5);
+}
+
+TEST(Network, PresetsGrowMonotonically) {
+  for (const char *name : {"dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "shared-memory"}) {
+    llvm::Expected<Network> network = loadNetwork(name);
+    ASSERT_TRUE(static_cast<bool>(network)) << name;
+    for (CollectiveKind kind :
+         {CollectiveKind::AllGather, CollectiveKind::ReduceScatter, CollectiveKind::AllReduce}) {
+      CollectiveCost two = network->getCost(kind, 2), many = network->getCost(kind, 1024);
+      EXPECT_GT(two.latencyNs, 0) << name;
+      EXPECT_GT(two.nsPerByte, 0) << name;
+      EXPECT_GT(many.latencyNs, two.latencyNs) << name;
+      EXPECT_GT(many.nsPerByte, two.nsPerByte) << name;
+    }
+  }
+}
+
+TEST(NetworkFile, ReadsWhatItWrites) {
+  Network network = makeNetwork(CollectiveAlgorithm::Hierarchical);
+  network.measured = {{CollectiveKind::ReduceScatter, 2, 123.5, 0.25, 0.05, {{1024, 400, 0.1, 9}}}};
+  network.laneContention = 1.5;
+  network.computeContention = 4;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeNetwork(network, os);
+  TemporaryFile file(text);
+  llvm::Expected<Network> read = loadNetwork(file.path);
+  ASSERT_TRUE(static_cast<bool>(read)) << llvm::toString(read.takeError());
+  std::string again;
+  llvm::raw_string_ostream second(again);
+  writeNetwork(*read, second);
+  EXPECT_EQ(again, text);
+  EXPECT_DOUBLE_EQ(read->getCost(CollectiveKind::ReduceScatter, 2).latencyNs, 123.5);
+}
+
+static std::string errorOf(const std::string &content) {
+  TemporaryFile file(content);
+  std::string message = messageOf(loadNetwork(file.path));
+  EXPECT_NE(message.find("network '" + file.path + "': "), std::string::npos) << message;
+  return message;
+}
+
+TEST(NetworkFile, ErrorsNameTheFileAndTheField) {
+  using testing::HasSubstr;
+  EXPECT_THAT(messageOf(loadNetwork("no-such-network")),
+              HasSubstr("network 'no-such-network' is neither a file nor one of dgx-a100, "));
+  EXPECT_THAT(errorOf("{\"format\": \"fsdp-network\", "), HasSubstr("not JSON, or cut off: "));
+  EXPECT_THAT(errorOf("{\"format\": \"fsdp-profile\", \"version\": 1}"),
+              HasSubstr("its format is 'fsdp-profile', expected 'fsdp-network'"));
+  EXPECT_THAT(errorOf("{\"format\": \"fsdp-network\", \"version\": 7}"),
+              HasSubstr("its version is 7, expected 1"));
+  const std::string head =
+      R"({"format": "fsdp-network", "version": 1, "name": "n", "source": "s", )";
+  const std::string tail = R"("laneContention": 1, "computeContention": 1})";
+  EXPECT_THAT(errorOf(head + R"("levels": [], )" + tail), HasSubstr("neither levels nor measured"));
+  EXPECT_THAT(errorOf(head +
+                      R"("levels": [{"name": "l", "units": 8, "hopNs": 1, "bytesPerSec": 1}], )" +
+                      tail),
+              HasSubstr("the last level, and no other"));
+  EXPECT_THAT(errorOf(head +
+                      R"("levels": [{"name": "l", "units": 0, "hopNs": 1, "bytesPerSec": 0}], )" +
+                      tail),
+              HasSubstr("levels[0].bytesPerSec"));
+  EXPECT_THAT(
+      errorOf(head +
+              R"("measured": [{"kind": "gather", "ranks": 2, "latencyNs": 1, "nsPerByte": 1}], )" +
+              tail),
+      HasSubstr("expected all_gather, reduce_scatter or all_reduce"));
+  EXPECT_THAT(
+      errorOf(
+          head +
+          R"("measured": [{"kind": "all_gather", "ranks": 2, "latencyNs": 1, "nsPerByte": 1}], )" +
+          tail),
+      HasSubstr("all_gather and reduce_scatter are both needed"));
+}

@@ -1,0 +1,109 @@
+//===- ProfileTest.cpp - Profiles as JSON, and their errors ----------------===//
+
+#include "fsdp/CostModel/Profile.h"
+#include "Calls.h"
+
+using namespace fsdp;
+using namespace fsdp::cost;
+using testing::HasSubstr;
+
+static Profile makeProfile() {
+  Profile profile;
+  profile.device = "cpu";
+  profile.description = "a CPU, 1 thread";
+  profile.source = "a test";
+  profile.ranks = 2;
+  profile.stepNs = 5e6;
+  profile.sumOfCallsNs = 4.5e6;
+  ProfiledCall call;
+  call.key = {"mm", "default", {{"f32", {8, 16}, {}}, {"f32", {16, 32}, {1, 16}}}, {"%", "%"}};
+  call.medianNs = 1234.5;
+  call.spread = 0.02;
+  call.samples = 40;
+  call.temporaryBytes = 4096;
+  profile.calls.push_back(call);
+  profile.updates.push_back(
+      {OptimizerKind::AdamW, "f32", {{1000, 500, 0.1, 9}, {2000, 900, 0.1, 9}}});
+  profile.copies = {{4096, 100, 0.1, 9}};
+  return profile;
+}
+
+static std::string write(const Profile &profile) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  writeProfile(profile, os);
+  return text;
+}
+
+TEST(Profile, ReadsWhatItWrites) {
+  std::string text = write(makeProfile());
+  TemporaryFile file(text);
+  llvm::Expected<Profile> read = readProfile(file.path);
+  ASSERT_TRUE(static_cast<bool>(read)) << llvm::toString(read.takeError());
+  EXPECT_EQ(write(*read), text);
+  ASSERT_EQ(read->calls.size(), 1u);
+  EXPECT_EQ(read->calls[0].key.str(), "mm.default(%, %) : f32[8,16], f32[16,32]{1,16}");
+  EXPECT_EQ(read->calls[0].temporaryBytes, 4096);
+  EXPECT_EQ(read->updates.at(0).durations.at(1).size, 2000);
+}
+
+TEST(Profile, KeysTellLiteralsShapesStridesAndTypesApart) {
+  Calls calls("%x: tensor<4x8xf32>, %t: tensor<4x8xf32, #aten.strides<[1, 4]>>, "
+              "%o: tensor<4x8xf32, #aten.strides<[8, 1], offset = 32>>, %h: tensor<4x8xf16>",
+              R"(
+    %a = aten.call "add.Tensor"(%x, %x, 1) fwd in "m" : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %b = aten.call "add.Tensor"(%x, %x, 2) fwd in "m" : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+    %c = aten.call "add.Tensor"(%x, %t, 1) fwd in "m" : (tensor<4x8xf32>, tensor<4x8xf32, #aten.strides<[1, 4]>>) -> tensor<4x8xf32>
+    %d = aten.call "add.Tensor"(%h, %h, 1) fwd in "m" : (tensor<4x8xf16>, tensor<4x8xf16>) -> tensor<4x8xf16>
+    %e = aten.call "add.Tensor"(%x, %o, 1) bwd in "n" : (tensor<4x8xf32>, tensor<4x8xf32, #aten.strides<[8, 1], offset = 32>>) -> tensor<4x8xf32>
+    %f = aten.call "cat.default"([%x, %x], 0) fwd in "m" : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+    %g = aten.call "mean.dim"(%x, [0, 1], false, none) fwd in "m" : (tensor<4x8xf32>) -> tensor<f32>
+    %i = aten.call "_to_copy.default"(%x, f16, none, none, none, false, none) fwd in "m" : (tensor<4x8xf32>) -> tensor<4x8xf16>
+    %j = aten.call "mul.Tensor"(%x, 0.1) fwd in "m" : (tensor<4x8xf32>) -> tensor<4x8xf32>)");
+  auto key = [&](size_t i) { return ProfileKey::of(calls[i]).str(); };
+  EXPECT_EQ(key(0), "add.Tensor(%, %, 1) : f32[4,8], f32[4,8]");
+  EXPECT_EQ(key(1), "add.Tensor(%, %, 2) : f32[4,8], f32[4,8]");
+  EXPECT_EQ(key(2), "add.Tensor(%, %, 1) : f32[4,8], f32[4,8]{1,4}");
+  EXPECT_EQ(key(3), "add.Tensor(%, %, 1) : f16[4,8], f16[4,8]");
+  // Phase, module and offset do not matter.
+  EXPECT_EQ(key(4), key(0));
+  EXPECT_EQ(key(5), "cat.default([%, %], 0) : f32[4,8], f32[4,8]");
+  EXPECT_EQ(key(6), "mean.dim(%, [0, 1], false, none) : f32[4,8]");
+  EXPECT_EQ(key(7), "_to_copy.default(%, f16, none, none, none, false, none) : f32[4,8]");
+  EXPECT_EQ(key(8), "mul.Tensor(%, 0.10000000000000001) : f32[4,8]");
+}
+
+static std::string errorOf(const std::string &content) {
+  TemporaryFile file(content);
+  std::string message = messageOf(readProfile(file.path));
+  EXPECT_NE(message.find("profile '" + file.path + "': "), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+TEST(Profile, ErrorsNameTheFileAndTheField) {
+  EXPECT_THAT(messageOf(readProfile("/no/such/profile.json")),
+              HasSubstr("profile '/no/such/profile.json': No such file"));
+  std::string good = write(makeProfile());
+  EXPECT_THAT(errorOf(good.substr(0, good.size() / 2)), HasSubstr("not JSON, or cut off: "));
+
+  auto replaced = [&](const std::string &from, const std::string &to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  EXPECT_THAT(errorOf(replaced("\"fsdp-profile\"", "\"fsdp-network\"")),
+              HasSubstr("its format is 'fsdp-network', expected 'fsdp-profile'"));
+  EXPECT_THAT(errorOf(replaced("\"version\": 1", "\"version\": 2")),
+              HasSubstr("its version is 2, expected 1"));
+  EXPECT_THAT(errorOf(replaced("\"version\": 1,", "")), HasSubstr("its version is missing"));
+  EXPECT_THAT(errorOf(replaced("\"medianNs\": 1234.5", "\"medianNs\": \"fast\"")),
+              HasSubstr("calls[0].medianNs"));
+  EXPECT_THAT(errorOf(replaced("\"medianNs\": 1234.5", "\"medianNs\": -1")),
+              HasSubstr("calls[0].medianNs"));
+  EXPECT_THAT(errorOf(replaced("\"temporaryBytes\": 4096", "\"bytes\": 4096")),
+              HasSubstr("calls[0].temporaryBytes"));
+  EXPECT_THAT(errorOf(replaced("\"adamw\"", "\"lion\"")), HasSubstr("updates[0]"));
+  EXPECT_THAT(errorOf(replaced("\"elements\": 2000", "\"elements\": 1000")),
+              HasSubstr("updates[0].durations[1].elements"));
+}
