@@ -53,6 +53,8 @@ public:
   }
   Result<StepResults> step(const StepInputs &inputs) override;
   const ExecutorStatistics &statistics() const override { return stats; }
+  void observe(StepObserver *next) override { observer = next; }
+  std::vector<int64_t> temporaryBytes() const override;
 
 private:
   void makeTensors();
@@ -63,6 +65,7 @@ private:
 
   Status runFirst();
   Status runAll();
+  Status runObserved();
   Status run(const Instruction &instruction);
   void start(const fsdp_entry &entry, uint32_t index);
   static Status runCollective(void *executor, uint32_t entry);
@@ -87,6 +90,7 @@ private:
   uint32_t current = 0;                  // entry that runs, for messages
   double squareSum = 0;
   bool measured = false, spent = false;
+  StepObserver *observer = nullptr;
 
   // Last, so that workers end before what they use.
   std::unique_ptr<Event> computeEvent;
@@ -234,7 +238,8 @@ void PlanExecutor::start(const fsdp_entry &entry, uint32_t index) {
   streams[FSDP_COMPUTE]->record(*computeEvent);
   // The compute stream has no error of its own: a failed operator ends the step.
   (void)stream.wait(*computeEvent);
-  stream.enqueue({runCollective, this, index, choices[entry.handle].deferred()});
+  bool deferred = observer || choices[entry.handle].deferred();
+  stream.enqueue({runCollective, this, index, deferred});
   stream.record(*events[entry.handle]);
   choices[entry.handle].noteStart();
 }
@@ -303,7 +308,28 @@ void PlanExecutor::placeTemporaries() {
   stats.scratchBytes = static_cast<int64_t>(bytes);
 }
 
+std::vector<int64_t> PlanExecutor::temporaryBytes() const {
+  std::vector<int64_t> bytes(view.entries().size());
+  for (const Instruction &instruction : instructions)
+    if (instruction.kind == FSDP_CALL)
+      bytes[instruction.entry] = static_cast<int64_t>(calls[instruction.index].scratchBytes());
+  return bytes;
+}
+
+Status PlanExecutor::runObserved() {
+  using Clock = std::chrono::steady_clock;
+  for (const Instruction &instruction : instructions) {
+    Clock::time_point begin = Clock::now();
+    if (Status status = run(instruction); !status.ok())
+      return status;
+    observer->ran(instruction.entry, Clock::now() - begin);
+  }
+  return synchronize();
+}
+
 Status PlanExecutor::runAll() {
+  if (observer)
+    return runObserved();
   for (const Instruction &instruction : instructions)
     if (Status status = run(instruction); !status.ok())
       return status;

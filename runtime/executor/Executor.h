@@ -13,10 +13,12 @@
 #include "device/Device.h"
 #include "fsdp/Plan/Abi.h"
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -41,6 +43,14 @@ struct ExecutorStatistics {
   int64_t scratchBytes = 0; // memory beside the arena for temporaries inside operators
 };
 
+/// Watches the steps of an executor, for profiles.
+class StepObserver {
+public:
+  virtual ~StepObserver() = default;
+  /// The compute stream has run entry `entry` of the plan. Called on its thread.
+  virtual void ran(uint32_t entry, std::chrono::nanoseconds duration) = 0;
+};
+
 class Executor {
 public:
   virtual ~Executor() = default;
@@ -59,6 +69,13 @@ public:
   virtual Result<StepResults> step(const StepInputs &inputs) = 0;
 
   virtual const ExecutorStatistics &statistics() const = 0;
+
+  /// From the second step on tells `observer` how long each entry takes, until it is null.
+  /// Collectives then run at their waits, beside nothing.
+  virtual void observe(StepObserver *observer) = 0;
+  /// By entry of the plan: bytes of temporaries inside the operator that it calls. Known after the
+  /// first step.
+  virtual std::vector<int64_t> temporaryBytes() const = 0;
 };
 
 } // namespace fsdp::rt
