@@ -100,6 +100,7 @@ private:
       const CollectiveView &collective = view.collectives[i];
       bool isGather = collective.kind == CollectiveKind::AllGather;
       LaunchReason reason;
+      reason.collective = i;
       const CollectiveCost &cost = isGather ? problem.gatherCost : problem.reduceCost;
       reason.latencySavedNs = static_cast<double>(collective.groups.size() - 1) * cost.latencyNs;
       // What must come first in any case, then the launches of the same kind before it.
@@ -216,9 +217,9 @@ std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView
   if (!reason.tightest)
     return text + ", holds no memory for " + formatTime(reason.gapNs);
   if (reason.tightest->bytes < reason.sizeBytes)
-    return text + ": " + formatBytes(reason.sizeBytes) + " would not fit, " +
+    return text + ": keeping " + formatBytes(reason.sizeBytes) + " would not fit, " +
            describeRoom(*reason.tightest, view);
-  return text + ", though it would fit: " + describeRoom(*reason.tightest, view);
+  return text + ", though keeping it would fit: " + describeRoom(*reason.tightest, view);
 }
 
 std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleView &view) {
@@ -235,8 +236,11 @@ std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleVi
     return "memory: " + describeRoom(*reason.tightest, view);
   case HeldBy::Turn:
     return "after " + describe(view.collectives[*reason.other]);
-  case HeldBy::Choice:
-    return "could be issued from " + describe(view.labels.operations[reason.earliest]) + " on";
+  case HeldBy::Choice: {
+    bool isHidden = view.collectives[reason.collective].exposedNs == 0;
+    return (isHidden ? "early enough; could be issued from " : "could be issued earlier, from ") +
+           describe(view.labels.operations[reason.earliest]) + " on";
+  }
   }
   return "";
 }

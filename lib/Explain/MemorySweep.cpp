@@ -57,9 +57,9 @@ static MemoryBytes splitCarried(const MemoryBytes &before, const MemoryBytes &af
     carried[i] = std::min(before[i], after[i]);
   int64_t excess = getTotal(carried) - carriedBytes;
   static constexpr MemoryCategory shortLivedFirst[] = {
-      MemoryCategory::Temporaries, MemoryCategory::Backward,   MemoryCategory::Other,
-      MemoryCategory::Activations, MemoryCategory::Gradients,  MemoryCategory::Inputs,
-      MemoryCategory::Gathered,    MemoryCategory::Parameters, MemoryCategory::OptimizerState};
+      MemoryCategory::Temporaries, MemoryCategory::Backward,  MemoryCategory::Other,
+      MemoryCategory::Activations, MemoryCategory::Gradients, MemoryCategory::Inputs,
+      MemoryCategory::Gathered,    MemoryCategory::Shards,    MemoryCategory::OptimizerState};
   for (MemoryCategory category : shortLivedFirst) {
     int64_t taken = std::min(std::max<int64_t>(excess, 0), at(carried, category));
     at(carried, category) -= taken;
@@ -115,7 +115,8 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
     const PositionEvents &here = events[i];
     double beforeNs = i == 0 ? 0 : view.operations[i - 1].endNs;
     MemoryBytes own = getOwnBytes(problem.operations[i], view.labels.operations[i]);
-    MemoryBytes carried = splitCarried(previous, own, problem.operations[i].carriedBytes);
+    MemoryBytes carried =
+        splitCarried(i == 0 ? own : previous, own, problem.operations[i].carriedBytes);
 
     // The largest moment within the position stands for it.
     MemoryBytes largest = {};

@@ -12,8 +12,8 @@ using namespace fsdp::schedule;
 
 std::string_view fsdp::explain::getName(MemoryCategory category) {
   static constexpr std::string_view names[kNumMemoryCategories] = {
-      "parameters", "optimizer state", "inputs",      "activations", "backward",
-      "gradients",  "gathered",        "temporaries", "other"};
+      "shards",    "optimizer state", "inputs",      "activations", "backward values",
+      "gradients", "gathered",        "temporaries", "other"};
   return names[static_cast<unsigned>(category)];
 }
 

@@ -75,7 +75,7 @@ TEST(ScheduleView, SplitsMemoryByCategory) {
   Problem problem = makeTwoLayers();
   ScheduleView view = makeTwoLayersView(problem, makeTwoLayersPlan());
   MemoryBytes bytes = memoryAt(view, 50);
-  EXPECT_EQ(get(bytes, MemoryCategory::Parameters), 60);
+  EXPECT_EQ(get(bytes, MemoryCategory::Shards), 60);
   EXPECT_EQ(get(bytes, MemoryCategory::Activations), 140);
   EXPECT_EQ(get(bytes, MemoryCategory::Gathered), 100);
   EXPECT_EQ(get(bytes, MemoryCategory::Gradients), 150);

@@ -56,7 +56,7 @@ inline StepLabels makeTwoLayersLabels() {
   for (unsigned i = 0; i < 6; ++i) {
     StepPart part = i < 2 ? StepPart::Forward : i < 4 ? StepPart::Backward : StepPart::Update;
     OperationLabel label = {i < 4 ? "mm.default" : "update", modules[i], part, "roofline", {}};
-    label.liveBytes[unsigned(MemoryCategory::Parameters)] = 60;
+    label.liveBytes[unsigned(MemoryCategory::Shards)] = 60;
     label.liveBytes[unsigned(MemoryCategory::Activations)] = problem.operations[i].liveBytes - 60;
     labels.operations.push_back(label);
   }

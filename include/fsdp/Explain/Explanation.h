@@ -44,6 +44,7 @@ enum class HeldBy : uint8_t {
 };
 
 struct LaunchReason {
+  uint32_t collective = 0; // index into the view's
   HeldBy by = HeldBy::Choice;
   /// First position at which it could be launched, everything else unchanged.
   uint32_t earliest = 0;

@@ -21,7 +21,7 @@ namespace fsdp::explain {
 
 /// What memory is used for. `Other`: what the labels do not account for.
 enum class MemoryCategory : uint8_t {
-  Parameters,     // this rank's shards
+  Shards,         // this rank's parameters
   OptimizerState, // likewise
   Inputs,         // inputs, buffers and constants
   Activations,    // made by the forward

@@ -15,6 +15,7 @@ function scaled(value, step, units) {
 }
 const bytesText = (b) => (Math.abs(b) < 1024 ? b + " B" : scaled(b / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]));
 const timeText = (ns) => (ns === 0 ? "0 s" : scaled(ns, 1000, ["ns", "us", "ms", "s"]));
+const tickText = (text) => text.replace(/\.0+ /, " ");
 const share = (x) => (100 * x).toFixed(1) + " %";
 
 // ------------------------------------------------------------------ data
@@ -53,7 +54,7 @@ function readColours() {
   for (const name of ["paper", "card", "ink", "soft", "line", "gather", "reduce", "wait", "cap", ...PARTS])
     colours[name] = get(name);
   colours.memory = D.categories.map((name) =>
-    get(name === "backward" ? "backward-memory" : name.replace(" ", "-")));
+    get(name.replace(" ", "-")));
 }
 
 // ------------------------------------------------------------------ canvas
@@ -79,16 +80,15 @@ function niceStep(span, wanted) {
   return power * [1, 2, 5, 10].find((m) => m * power >= raw);
 }
 
+/// The text if it fits, else its beginning, else what follows its last dot: "layers.3", "lay…", "3".
 function fitText(g, text, x, y, width) {
-  if (width < 22) return;
-  let low = 0, high = text.length;
-  if (g.measureText(text).width > width) {
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (g.measureText(text.slice(0, middle) + "…").width <= width) low = middle; else high = middle - 1;
-    }
-    if (low < 3) return;
-    text = text.slice(0, low) + "…";
+  const fits = (shown) => g.measureText(shown).width <= width;
+  if (!fits(text)) {
+    let length = text.length - 1;
+    while (length > 4 && !fits(text.slice(0, length) + "…")) length--;
+    const last = text.slice(text.lastIndexOf(".") + 1);
+    if (length > 8 || !fits(last)) text = length > 4 ? text.slice(0, length) + "…" : "";
+    else text = last;
   }
   g.fillText(text, x, y);
 }
@@ -139,7 +139,8 @@ function drawAxis(g, xOf, height) {
     g.fillStyle = colours.line;
     g.fillRect(Math.round(x), 18, 1, height - 18);
     g.fillStyle = colours.soft;
-    if (x > LEFT + 14) g.fillText(timeText(Math.round(t)), x, 9);
+    const text = tickText(timeText(Math.round(t))), half = g.measureText(text).width / 2;
+    if (x > LEFT + half && x < timeline.clientWidth - RIGHT - half) g.fillText(text, x, 9);
   }
   g.textAlign = "left";
 }
@@ -155,7 +156,8 @@ function drawBlocks(g, xOf) {
     g.fillRect(a, top, Math.max(b - a - 1, 0.5), size);
     g.globalAlpha = 1;
     g.fillStyle = colours.ink;
-    fitText(g, name || "root", left + 4, top + size / 2 + 1, shown - 8);
+    const inset = shown < 30 ? 2 : 4;
+    fitText(g, name || "root", left + inset, top + size / 2 + 1, shown - 2 * inset);
   }
 }
 
@@ -178,7 +180,7 @@ function drawCompute(g, xOf) {
     }
     if (b <= a) continue;
     const colour = colours[PARTS[ops.part[i]]];
-    if (b - a > 3) {
+    if (b - a > 5) {
       flush();
       g.fillStyle = colour;
       g.fillRect(a, top, b - a - 1, size);
@@ -219,8 +221,8 @@ function drawLane(g, xOf, lane) {
       g.fillRect(w, top + size - 5, Math.max(b - w - gap, 0.8), 5);
     }
     g.fillStyle = "#fff";
-    const x = Math.max(a, LEFT) + 5;
-    fitText(g, c.groups.join(" + "), x, top + size / 2 + (c.exposed > 0 ? -1 : 1), b - x - 5);
+    const inset = b - a < 30 ? 2 : 5, x = Math.max(a, LEFT) + inset;
+    if (b - x > 8) fitText(g, c.groups.join(" + "), x, top + size / 2 + (c.exposed > 0 ? -1 : 1), b - x - inset);
   }
 }
 
@@ -284,7 +286,7 @@ function drawMemoryTicks(g, height) {
   const step = niceStep(max / unit, 5) * unit;
   for (let b = 0; b <= max; b += step) {
     const y = bottom - b * scale;
-    if (y > MEMORY_TOP - 2) g.fillText(b ? bytesText(b).replace(/\.0+ /, " ") : "0", LEFT - 10, Math.min(y, bottom - 4));
+    if (y > MEMORY_TOP - 2) g.fillText(b ? tickText(bytesText(b)) : "0", LEFT - 10, Math.min(y, bottom - 4));
   }
 }
 
