@@ -87,6 +87,15 @@ public:
     return endNs;
   }
 
+  /// When a collective that has not ended will have ended, if the other lane goes on as it is.
+  double findEnd(Ticket ticket) const {
+    const Lane &lane = lanes[ticket.lane];
+    double endNs = lane.endNs;
+    for (uint32_t i = lane.numEnded + 1; i <= ticket.number; ++i)
+      endNs += lane.collectives[i].durationNs;
+    return endNs;
+  }
+
   /// When everything launched on the lane will have ended, if nothing else is launched; now or
   /// earlier, if it has.
   double findEndOfLane(uint32_t index) const {

@@ -1,0 +1,154 @@
+//===- Tasks.cpp - The collectives of decisions and the room for them -----===//
+
+#include "Tasks.h"
+
+#include "Copies.h"
+
+#include <numeric>
+
+using namespace fsdp::schedule;
+
+TaskContext::TaskContext(const Problem &problem)
+    : problem(problem), previousUses(problem.previousUses()), nextUses(problem.nextUses()),
+      reductionChanges(problem.operations.size() + 1) {
+  for (const Reduction &reduction : problem.reductions) {
+    reductionChanges[reduction.ready] += reduction.inputBytes;
+    reductionChanges[reduction.update + 1] -= reduction.outputBytes;
+  }
+}
+
+/// Whether each use is kept or gathered, as its group's rule has it.
+static bool isComplete(const TaskContext &context, const Decisions &decisions) {
+  const Problem &problem = context.problem;
+  if (decisions.kept.size() != problem.uses.size())
+    return false;
+  std::vector<uint8_t> isServed = decisions.kept;
+  for (const Decisions::Gathers &bucket : decisions.gathers)
+    for (uint32_t use : bucket.uses)
+      if (use >= isServed.size() || isServed[use]++)
+        return false;
+  for (size_t i = 0; i < isServed.size(); ++i) {
+    KeepRule rule = problem.groups[problem.uses[i].group].keep;
+    bool canKeep = context.previousUses[i] >= 0 && rule != KeepRule::Never;
+    bool mustKeep = context.previousUses[i] >= 0 && rule == KeepRule::Always;
+    if (!isServed[i] || (decisions.kept[i] ? !canKeep : mustKeep))
+      return false;
+  }
+  std::vector<uint8_t> isReduced(problem.reductions.size());
+  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+    for (uint32_t reduction : bucket)
+      if (reduction >= isReduced.size() || isReduced[reduction]++)
+        return false;
+  return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
+}
+
+static GatherTask makeGatherTask(const TaskContext &context, const Decisions::Gathers &bucket) {
+  const Problem &problem = context.problem;
+  GatherTask task;
+  task.uses = bucket.uses;
+  std::sort(task.uses.begin(), task.uses.end());
+  task.first = problem.uses[task.uses.front()].first;
+  task.earliest = std::min(bucket.gate, task.first);
+  for (uint32_t use : task.uses) {
+    if (int32_t previous = context.previousUses[use]; previous >= 0)
+      task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
+    task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+  }
+  task.durationNs = problem.gatherCost.durationNs(task.bytes);
+  return task;
+}
+
+static ReductionTask makeReductionTask(const Problem &problem,
+                                       const std::vector<uint32_t> &bucket) {
+  ReductionTask task;
+  task.reductions = bucket;
+  std::sort(task.reductions.begin(), task.reductions.end());
+  task.update = UINT32_MAX;
+  for (uint32_t index : task.reductions) {
+    const Reduction &reduction = problem.reductions[index];
+    task.ready = std::max(task.ready, reduction.ready);
+    task.update = std::min(task.update, reduction.update);
+    task.inputBytes += reduction.inputBytes;
+    task.outputBytes += reduction.outputBytes;
+  }
+  task.durationNs = problem.reduceCost.durationNs(task.inputBytes);
+  return task;
+}
+
+/// Walks the schedule of least memory. False if it exceeds the cap.
+static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
+                     int64_t prefetchCapBytes, Tasks &tasks) {
+  std::vector<uint32_t> pending;
+  size_t next = 0;
+  int64_t held = 0; // copies, inputs of pending reductions, shards
+  uint32_t numOperations = problem.operations.size();
+  tasks.room.resize(numOperations);
+  for (uint32_t i = 0; i < numOperations; ++i) {
+    const Operation &operation = problem.operations[i];
+    held += tasks.changes[i];
+    for (; next < tasks.reductions.size() && tasks.reductions[next].ready == i; ++next)
+      pending.push_back(next);
+    if (!pending.empty()) {
+      int64_t peak = 0;
+      auto launchIfRoom = [&](uint32_t index) {
+        const ReductionTask &task = tasks.reductions[index];
+        int64_t bytes = operation.carriedBytes + held + task.outputBytes;
+        if (bytes > tasks.capBytes)
+          return false;
+        peak = std::max(peak, bytes);
+        held += task.outputBytes - task.inputBytes;
+        return true;
+      };
+      while (std::erase_if(pending, launchIfRoom)) {
+      }
+      if (i > 0)
+        tasks.room[i - 1] = std::min(tasks.room[i - 1], prefetchCapBytes - peak);
+      for (uint32_t index : pending)
+        if (tasks.reductions[index].update == i)
+          return false;
+    }
+    held += begins[i];
+    int64_t bytes = operation.liveBytes + held;
+    if (bytes > tasks.capBytes)
+      return false;
+    tasks.room[i] = prefetchCapBytes - bytes;
+  }
+  return next == tasks.reductions.size();
+}
+
+std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
+                                               const Decisions &decisions) {
+  const Problem &problem = context.problem;
+  if (!isComplete(context, decisions))
+    return std::nullopt;
+  Tasks tasks;
+  // Far from overflow, whatever is added.
+  constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
+  tasks.capBytes = problem.memoryCapBytes.value_or(kUnlimited);
+  int64_t prefetchCapBytes =
+      std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
+  tasks.changes = context.reductionChanges;
+  std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
+  std::vector<int64_t> begins(problem.operations.size());
+  for (const Decisions::Gathers &bucket : decisions.gathers) {
+    if (bucket.uses.empty())
+      continue;
+    GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, bucket));
+    if (task.earliest > task.first)
+      return std::nullopt;
+    begins[task.first] += task.bytes;
+    for (uint32_t use : task.uses)
+      tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+  }
+  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+    if (!bucket.empty()) {
+      ReductionTask &task = tasks.reductions.emplace_back(makeReductionTask(problem, bucket));
+      if (task.ready > task.update)
+        return std::nullopt;
+    }
+  std::stable_sort(tasks.reductions.begin(), tasks.reductions.end(),
+                   [](const auto &a, const auto &b) { return a.ready < b.ready; });
+  if (!findRoom(problem, begins, prefetchCapBytes, tasks))
+    return std::nullopt;
+  return tasks;
+}

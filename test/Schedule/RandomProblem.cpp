@@ -1,0 +1,219 @@
+//===- RandomProblem.cpp - Problems to test with --------------------------===//
+
+#include "RandomProblem.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+class StepBuilder {
+public:
+  StepBuilder(Random &random, const RandomProblemOptions &options)
+      : random(random), options(options) {}
+  Problem build();
+
+private:
+  struct Block {
+    int64_t numOperations, savedBytes, temporaryBytes;
+    double durationNs; // of the forward
+  };
+
+  uint32_t add(double durationNs, int64_t bytes);
+  void forward(uint32_t group);
+  void backward(uint32_t group, bool isReduced);
+  void update(size_t reduction);
+  void finish();
+
+  Random &random;
+  const RandomProblemOptions &options;
+  Problem problem;
+  std::vector<Block> blocks; // by group
+  int64_t stateBytes = 0, savedBytes = 0;
+  int64_t shardFraction = 1;
+};
+
+} // namespace
+
+uint32_t StepBuilder::add(double durationNs, int64_t bytes) {
+  problem.operations.push_back({durationNs, stateBytes + savedBytes + bytes, 0});
+  return problem.operations.size() - 1;
+}
+
+void StepBuilder::forward(uint32_t group) {
+  const Block &block = blocks[group];
+  uint32_t first = problem.operations.size();
+  for (int64_t i = 0; i < block.numOperations; ++i) {
+    savedBytes += block.savedBytes / block.numOperations;
+    add(block.durationNs / double(block.numOperations) * random.real(0.2, 1.8),
+        random.integer(0, block.temporaryBytes));
+  }
+  problem.uses.push_back({group, first, uint32_t(problem.operations.size() - 1)});
+}
+
+void StepBuilder::backward(uint32_t group, bool isReduced) {
+  const Block &block = blocks[group];
+  int64_t gradientBytes = problem.groups[group].gatheredBytes * random.integer(1, 2);
+  uint32_t first = problem.operations.size();
+  for (int64_t i = 0; i < block.numOperations; ++i) {
+    add(2 * block.durationNs / double(block.numOperations) * random.real(0.2, 1.8),
+        random.integer(0, block.temporaryBytes) +
+            (isReduced ? gradientBytes * (i + 1) / block.numOperations : 0));
+    savedBytes -= block.savedBytes / block.numOperations;
+  }
+  uint32_t last = problem.operations.size() - 1;
+  problem.uses.push_back({group, first, last});
+  if (isReduced)
+    problem.reductions.push_back(
+        {group, last + 1, 0, gradientBytes, gradientBytes / shardFraction});
+}
+
+void StepBuilder::update(size_t reduction) {
+  problem.reductions[reduction].update =
+      add(random.real(1e3, 1e4), problem.reductions[reduction].outputBytes / 2);
+}
+
+void StepBuilder::finish() {
+  for (size_t i = 0; i < problem.operations.size(); ++i) {
+    Operation &operation = problem.operations[i];
+    if (i > 0) {
+      int64_t most = std::min(problem.operations[i - 1].liveBytes, operation.liveBytes);
+      operation.carriedBytes =
+          std::max(int64_t(double(most) * random.real(0.5, 1)), std::min(most, stateBytes));
+    }
+  }
+  std::stable_sort(problem.uses.begin(), problem.uses.end(), [](const Use &a, const Use &b) {
+    return std::tie(a.first, a.last) < std::tie(b.first, b.last);
+  });
+  std::stable_sort(problem.reductions.begin(), problem.reductions.end(),
+                   [](const Reduction &a, const Reduction &b) {
+                     return std::tie(a.ready, a.update) < std::tie(b.ready, b.update);
+                   });
+}
+
+Problem StepBuilder::build() {
+  int64_t numGroups = random.integer(options.minBlocks, options.maxBlocks) + 2;
+  double meanBytes = double(1 << random.integer(12, 22));
+  double spread = random.real(0.1, 1);
+  double nsPerByte = random.real(0.002, 0.02);
+  double computeRatio = random.real(0.2, 3); // computation to communication
+  static constexpr int64_t kRanks[] = {1, 2, 8, 64, 1024};
+  shardFraction = kRanks[random.integer(0, 4)];
+  stateBytes = int64_t(meanBytes * double(numGroups)) / shardFraction;
+  bool mayKeep = random.chance(0.3);
+  for (int64_t i = 0; i < numGroups; ++i) {
+    int64_t bytes = int64_t(meanBytes * random.real(1 - 0.9 * spread, 1 + 2 * spread)) + 1;
+    Group group{"layers." + std::to_string(i), bytes};
+    if (mayKeep && random.chance(0.3))
+      group.keep = random.chance(0.5) ? KeepRule::Always : KeepRule::Never;
+    problem.groups.push_back(std::move(group));
+    int64_t numOperations = random.integer(1, options.maxOperationsPerBlock);
+    blocks.push_back({numOperations, int64_t(double(bytes) * random.real(0.05, 3)),
+                      int64_t(double(bytes) * random.real(0, 0.5)),
+                      double(bytes) * nsPerByte * computeRatio * random.real(0.4, 2)});
+  }
+  double latencyNs = meanBytes * nsPerByte * random.real(0, 1);
+  problem.gatherCost = {latencyNs, nsPerByte};
+  problem.reduceCost = {latencyNs, nsPerByte * random.real(0.5, 1.5)};
+  problem.oneLane = random.chance(0.35);
+  static constexpr double kLaneContention[] = {1, 1, 1.5, 2};
+  static constexpr double kComputeContention[] = {1, 1, 1.07, 1.15};
+  problem.laneContention = problem.oneLane ? 1 : kLaneContention[random.integer(0, 3)];
+  problem.computeContention = kComputeContention[random.integer(0, 3)];
+
+  int64_t numMicrobatches = random.chance(0.15) ? 2 : 1;
+  bool updatesAtEnd = random.chance(0.5);
+  for (int64_t i = 0; i < numMicrobatches; ++i) {
+    bool isReduced = i + 1 == numMicrobatches;
+    for (uint32_t group = 0; group < numGroups; ++group)
+      forward(group);
+    for (uint32_t group = numGroups; group-- > 0;) {
+      backward(group, isReduced);
+      if (isReduced && !updatesAtEnd && problem.reductions.size() > 1)
+        update(problem.reductions.size() - 2);
+    }
+  }
+  for (size_t i = updatesAtEnd ? 0 : problem.reductions.size() - 1; i < problem.reductions.size();
+       ++i)
+    update(i);
+  finish();
+  return std::move(problem);
+}
+
+Problem fsdp::schedule::makeRandomProblem(uint64_t seed, const RandomProblemOptions &options) {
+  Random random(seed);
+  return StepBuilder(random, options).build();
+}
+
+Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  int64_t numGroups = random.integer(1, 2);
+  bool hasBackward = random.chance(0.8);
+  for (int64_t i = 0; i < numGroups; ++i)
+    problem.groups.push_back({"g" + std::to_string(i), random.integer(1, 8)});
+  auto add = [&] {
+    problem.operations.push_back({double(random.integer(1, 20)), random.integer(0, 6), 0});
+    return uint32_t(problem.operations.size() - 1);
+  };
+  for (uint32_t group = 0; group < numGroups; ++group) {
+    uint32_t at = add();
+    problem.uses.push_back({group, at, at});
+  }
+  if (random.chance(0.5))
+    add();
+  for (uint32_t group = numGroups; hasBackward && group-- > 0;) {
+    uint32_t at = add();
+    problem.uses.push_back({group, at, at});
+    int64_t inputBytes = problem.groups[group].gatheredBytes;
+    problem.reductions.push_back({group, at + 1, 0, inputBytes, inputBytes / random.integer(1, 4)});
+  }
+  if (random.chance(0.5))
+    add();
+  for (Reduction &reduction : problem.reductions)
+    reduction.update = add();
+  for (size_t i = 1; i < problem.operations.size(); ++i) {
+    int64_t most = std::min(problem.operations[i - 1].liveBytes, problem.operations[i].liveBytes);
+    problem.operations[i].carriedBytes = random.integer(0, most);
+  }
+  problem.gatherCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
+  problem.reduceCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
+  problem.oneLane = random.chance(0.3);
+  problem.laneContention = random.chance(0.3) ? 1.5 : 1;
+  problem.computeContention = random.chance(0.3) ? 1.25 : 1;
+  return problem;
+}
+
+Decisions fsdp::schedule::makeRandomDecisions(const Problem &problem, Random &random) {
+  Decisions decisions;
+  std::vector<int32_t> previous = problem.previousUses();
+  decisions.kept.resize(problem.uses.size());
+  double keepChance = random.real(0, 1), mergeChance = random.real(0, 0.6);
+  bool hasGates = random.chance(0.5);
+  for (uint32_t i = 0; i < problem.uses.size(); ++i) {
+    KeepRule rule = problem.groups[problem.uses[i].group].keep;
+    decisions.kept[i] = previous[i] >= 0 && rule != KeepRule::Never &&
+                        (rule == KeepRule::Always || random.chance(keepChance));
+    if (decisions.kept[i])
+      continue;
+    if (decisions.gathers.empty() || !random.chance(mergeChance))
+      decisions.gathers.push_back(
+          {{}, hasGates ? uint32_t(random.integer(0, problem.uses[i].first)) : 0});
+    decisions.gathers.back().uses.push_back(i);
+  }
+  for (uint32_t i = 0; i < problem.reductions.size(); ++i) {
+    if (decisions.reductions.empty() || !random.chance(mergeChance))
+      decisions.reductions.emplace_back();
+    decisions.reductions.back().push_back(i);
+  }
+  decisions.priority = LanePriority(random.integer(0, 2));
+  decisions.lookahead = random.integer(0, 3);
+  decisions.shareLane = random.chance(0.3);
+  if (random.chance(0.2))
+    std::swap(decisions.gathers.front(),
+              decisions.gathers[random.integer(0, decisions.gathers.size() - 1)]);
+  return decisions;
+}
