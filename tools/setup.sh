@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What a fresh Debian machine needs: packages, a Python environment with torch, the build.
+# What a fresh Debian machine needs: packages, a Python environment with torch and HiGHS, the build.
 #
 #   tools/setup.sh
 #
 # May be run again at any time; what is there already is kept. Environment:
 #   FSDP_PYTHON   an interpreter whose environment holds torch 2.11 and numpy; it is used instead of
-#                 making build/venv
+#                 making build/venv. If it lacks highsbox, that goes to build/highs
 #   FSDP_PRESET   the CMake preset to configure and build: release (default), debug, asan, tsan
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,6 +16,7 @@ packages=(
   libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
 )
 torch_version=2.11.0
+highs_version=1.15.1
 preset=${FSDP_PRESET:-release}
 
 say() { printf '\n== %s\n' "$*"; }
@@ -45,16 +46,27 @@ import importlib.metadata as m, sys
 import numpy
 sys.exit(m.version('torch').split('+')[0] != '$torch_version')" 2>/dev/null
 }
+has_highs() { "$1" -c 'import highsbox' 2>/dev/null; }
+highs_dir=()
 
 if [ -n "${FSDP_PYTHON:-}" ]; then
   python=$(realpath -s "$FSDP_PYTHON")
   has_torch "$python" || fail "FSDP_PYTHON is '$python', which lacks torch $torch_version or numpy"
+  if ! has_highs "$python"; then
+    if [ ! -d build/highs/highsbox ]; then
+      say "HiGHS $highs_version in build/highs"
+      "$python" -m pip install --quiet --disable-pip-version-check --target build/highs \
+        "highsbox==$highs_version"
+    fi
+    highs_dir=(-DHighs_ROOT_DIR="$PWD/build/highs/highsbox/highs_dist")
+  fi
 else
   python=$PWD/build/venv/bin/python
-  if ! has_torch "$python"; then
-    say "Python environment with torch $torch_version in build/venv"
+  if ! has_torch "$python" || ! has_highs "$python"; then
+    say "Python environment with torch $torch_version and HiGHS $highs_version in build/venv"
     python3 -m venv build/venv
-    "$python" -m pip install --quiet --disable-pip-version-check "torch==$torch_version" numpy
+    "$python" -m pip install --quiet --disable-pip-version-check \
+      "torch==$torch_version" numpy "highsbox==$highs_version"
   fi
 fi
 
@@ -65,6 +77,6 @@ if [ -f "$cache" ] && ! grep -qxF "FSDP_PYTHON:FILEPATH=$python" "$cache"; then
   fresh=(--fresh)
 fi
 say "Configure build/$preset"
-cmake --preset "$preset" "${fresh[@]}" -DFSDP_PYTHON="$python"
+cmake --preset "$preset" "${fresh[@]}" "${highs_dir[@]}" -DFSDP_PYTHON="$python"
 say "Build"
 cmake --build --preset "$preset"

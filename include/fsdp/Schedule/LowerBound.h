@@ -37,7 +37,8 @@ struct LowerBound {
 LowerBound quickBound(const Problem &problem);
 
 struct FluidOptions {
-  /// Fuse operations without events between them first: 3 to 10 times faster, slightly weaker.
+  /// Look at runs of operations without events between them as a whole: many times faster,
+  /// slightly weaker.
   bool coarsen = true;
   /// Leave latencies out of the lanes' work: faster, weaker where collectives are small.
   bool ignoreLatency = false;
@@ -46,12 +47,9 @@ struct FluidOptions {
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);
 
-/// Branch and bound until the gap to `upperNs` is closed or `nodeLimit` is reached.
+/// Branch and bound until the gap to `upperNs`, a plan's makespan, is closed to 1e-4, or `nodeLimit`
+/// is reached. Stronger than the fluid bound where choices of it are fractions.
 LowerBound searchBound(const Problem &problem, double upperNs, int64_t nodeLimit);
-
-/// The problem with runs of operations without events fused into one: a relaxation, every plan of
-/// `problem` maps to one of it.
-Problem coarsen(const Problem &problem);
 
 } // namespace fsdp::schedule
 

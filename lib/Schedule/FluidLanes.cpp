@@ -1,0 +1,46 @@
+//===- FluidLanes.cpp - How much work fits into a stretch of time ---------===//
+
+#include "FluidRows.h"
+
+#include <algorithm>
+
+using namespace fsdp::schedule;
+
+/// Within a stretch of length t let one lane be busy alone for a, the other for b, and both for c,
+/// so that they do a + c / overlap and b + c / overlap of work (overlap <= 2; with one lane c = 0).
+///   Lane: the one's work plus (overlap - 1) times the other's is at most a + b + c <= t.
+///   Computation of length d slows down by the contention k where it meets a busy lane: it takes d
+///   plus (1 - 1/k) of the busy time a + b + c, and that is at least the sum above.
+void FluidRows::addLaneRows(const Moment &from, const Moment &to, double computeTime) {
+  double slowdown = 1 - 1 / problem.computeContention;
+  bool gathers = from.gatheredBytes != to.gatheredBytes;
+  bool reductions = from.reducedBytes != to.reducedBytes;
+  bool both = gathers && reductions;
+  if (gathers)
+    addStretch(from, to, 0, 1, both ? overlap - 1 : 0);
+  if (reductions && !(both && overlap == 2))
+    addStretch(from, to, 0, both ? overlap - 1 : 0, 1);
+  if (computeTime == 0 && (gathers || reductions))
+    return; // work is not negative
+  if (slowdown == 0 || (!gathers && !reductions))
+    addStretch(from, to, computeTime, 0, 0);
+  else if (gathers)
+    addStretch(from, to, computeTime, slowdown, both ? slowdown * (overlap - 1) : 0);
+  if (slowdown > 0 && reductions && !(both && overlap == 2))
+    addStretch(from, to, computeTime, both ? slowdown * (overlap - 1) : 0, slowdown);
+}
+
+void FluidRows::addStretch(const Moment &from, const Moment &to, double computeTime,
+                           double gatherShare, double reduceShare) {
+  program.requireAtLeast(to.time - Expression(from.time),
+                         computeTime + gatherShare * costs.gatherWork(from, to) +
+                             reduceShare * costs.reduceWork(from, to));
+}
+
+void FluidRows::addLanes() {
+  for (const FluidSegment &segment : segments) {
+    if (segment.start.time != segment.before.time)
+      addLaneRows(segment.before, segment.start, 0);
+    addLaneRows(segment.start, segment.after, segment.segment.durationNs / timeUnitNs);
+  }
+}

@@ -1,0 +1,46 @@
+//===- FluidMoments.h - Time and lanes at the ends of segments -----*- C++ -*-===//
+
+#ifndef FSDP_LIB_SCHEDULE_FLUIDMOMENTS_H
+#define FSDP_LIB_SCHEDULE_FLUIDMOMENTS_H
+
+#include "FluidChoices.h"
+
+namespace fsdp::schedule {
+
+/// What the program knows of one moment; before anything has begun, all are 0.
+struct Moment {
+  Column time;
+  Column gatheredBytes, gatherLatencies; // that the gathers' lane has behind it
+  Column reducedBytes, reduceLatencies;  // likewise
+};
+
+/// A segment, with how far windows are open in it.
+struct FluidSegment {
+  Segment segment;
+  Moment before;           // end of the operation before it
+  Moment start;            // of its first operation; `before` where nothing can be waited for
+  Moment after;            // end of its last operation
+  uint32_t dueGathers = 0; // gathers [0, dueGathers) have ended at `start`
+  uint32_t launchableGathers = 0; // no gather from here on can be launched by `after`
+  uint32_t readyReductions = 0;   // reductions [0, readyReductions) can be launched
+  uint32_t dueReductions = 0;     // that many, by deadline, have ended at `start`
+  bool gathersBecomeDue = false, reductionsBecomeDue = false, reductionsGetReady = false;
+};
+
+/// Collectives' times in the program's units.
+struct LaneCosts {
+  double gatherLatency = 0, gatherPerByte = 0;
+  double reduceLatency = 0, reducePerByte = 0;
+  Expression gatherWork(const Moment &from, const Moment &to) const;
+  Expression reduceWork(const Moment &from, const Moment &to) const;
+};
+
+/// Columns for all moments. Times are at most `horizon`.
+std::vector<FluidSegment> addMoments(const CollectiveWindows &windows,
+                                     const std::vector<Segment> &segments,
+                                     const FluidChoices &choices, const LaneCosts &costs,
+                                     double horizon, LinearProgram &program);
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_FLUIDMOMENTS_H

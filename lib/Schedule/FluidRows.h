@@ -1,0 +1,50 @@
+//===- FluidRows.h - The rows of the fluid bound's linear program --*- C++ -*-===//
+//
+// Each function adds one family of rows. Above each definition stands why every plan satisfies
+// them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_SCHEDULE_FLUIDROWS_H
+#define FSDP_LIB_SCHEDULE_FLUIDROWS_H
+
+#include "FluidMoments.h"
+
+namespace fsdp::schedule {
+
+/// All that the rows speak of.
+struct FluidRows {
+  const Problem &problem;
+  const CollectiveWindows &windows;
+  const FluidChoices &choices;
+  const std::vector<FluidSegment> &segments;
+  LaneCosts costs;
+  double timeUnitNs;
+  /// In any stretch of time, one lane's work and (overlap - 1) times the other's fit in.
+  double overlap;
+  LinearProgram &program;
+
+  // FluidWork.cpp: what has to be done by when, and what cannot be done before.
+  void addGatherWork();
+  void addReductionWork();
+  void addMergedGathers();
+  void addMergedReductions();
+  void addSingleCollectives();
+
+  // FluidLanes.cpp: time.
+  void addLanes();
+
+  // FluidMemory.cpp: bytes.
+  void addMemory();
+  void addConflicts();
+
+private:
+  const FluidSegment &segmentAt(uint32_t position) const; // that begins there
+  void addLaneRows(const Moment &from, const Moment &to, double computeTime);
+  void addStretch(const Moment &from, const Moment &to, double computeTime, double gatherShare,
+                  double reduceShare);
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_FLUIDROWS_H
