@@ -1,0 +1,123 @@
+//===- Measure.cpp - One instance under one cap ---------------------------===//
+
+#include "Measure.h"
+
+#include "fsdp/Schedule/Simulate.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+
+using namespace fsdp::benchmark;
+using namespace fsdp::schedule;
+
+double Measurement::bestPeerNs() const {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Peer &peer : peers)
+    best = std::min(best, peer.makespanNs.value_or(best));
+  return best;
+}
+
+uint64_t fsdp::benchmark::hashOf(const Plan &plan) {
+  uint64_t hash = 14695981039346656037u; // FNV-1a
+  auto add = [&](uint64_t value) {
+    for (int i = 0; i < 8; ++i, value >>= 8)
+      hash = (hash ^ (value & 255)) * 1099511628211u;
+  };
+  auto addAll = [&](const auto &values) {
+    add(values.size());
+    for (auto value : values)
+      add(value);
+  };
+  addAll(plan.kept);
+  add(plan.gathers.size());
+  for (const GatherBucket &bucket : plan.gathers) {
+    addAll(bucket.uses);
+    add(bucket.launch);
+  }
+  add(plan.reductions.size());
+  for (const ReductionBucket &bucket : plan.reductions) {
+    addAll(bucket.reductions);
+    add(bucket.launch);
+    add(bucket.wait);
+  }
+  add(plan.shareLane);
+  return hash;
+}
+
+Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
+                                     const OptimizeOptions &options) {
+  Problem problem = instance.make();
+  if (std::optional<std::string> wrong = problem.check()) {
+    std::fprintf(stderr, "%s: %s\n", instance.name.c_str(), wrong->c_str());
+    std::exit(1);
+  }
+  problem.memoryCapBytes = int64_t(double(problem.minimumPeak().bytes) * capFactor);
+
+  auto begin = std::chrono::steady_clock::now();
+  std::optional<Outcome> outcome = optimize(problem, options);
+  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  Measurement result;
+  result.name = instance.name;
+  result.family = instance.family;
+  result.slowNetwork = instance.slowNetwork;
+  result.capFactor = capFactor;
+  result.operations = problem.operations.size();
+  result.uses = problem.uses.size();
+  result.seconds = seconds.count();
+  if (!outcome) {
+    result.complaint = "no plan";
+    return result;
+  }
+  result.makespanNs = outcome->makespanNs;
+  result.boundNs = outcome->bound.makespanNs;
+  result.boundKind = getName(outcome->bound.kind);
+  result.origin = outcome->origin;
+  result.simulations = outcome->simulations;
+  result.planHash = hashOf(outcome->plan);
+  result.complaint = verify(problem, outcome->plan).value_or("");
+  for (Policy policy : {Policy::Fsdp2, Policy::XlaLatencyHiding, Policy::DeepCompile,
+                        Policy::Inductor, Policy::Asap}) {
+    std::optional<Plan> plan = planByPolicy(problem, policy);
+    result.peers.push_back({std::string(getName(policy)),
+                            plan ? std::optional(makespanNs(problem, *plan)) : std::nullopt});
+  }
+  return result;
+}
+
+void fsdp::benchmark::writeJson(const std::vector<Measurement> &measurements,
+                                const std::string &path) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const Measurement &it : measurements) {
+    char hash[17];
+    std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(it.planHash));
+    nlohmann::ordered_json peers;
+    for (const Measurement::Peer &peer : it.peers)
+      peers[peer.name] = peer.makespanNs ? nlohmann::ordered_json(*peer.makespanNs / it.boundNs)
+                                         : nlohmann::ordered_json(nullptr);
+    rows.push_back({{"instance", it.name},
+                    {"family", it.family},
+                    {"cap_over_minimum", it.capFactor},
+                    {"operations", it.operations},
+                    {"uses", it.uses},
+                    {"makespan_ns", it.makespanNs},
+                    {"bound_ns", it.boundNs},
+                    {"bound_kind", it.boundKind},
+                    {"makespan_over_bound", it.ratio()},
+                    {"peers_over_bound", peers},
+                    {"origin", it.origin},
+                    {"simulations", it.simulations},
+                    {"seconds", it.seconds},
+                    {"plan_hash", hash},
+                    {"complaint", it.complaint}});
+  }
+  std::ofstream file(path);
+  file << rows.dump(1) << "\n";
+  if (!file.flush()) {
+    std::fprintf(stderr, "cannot write '%s'\n", path.c_str());
+    std::exit(1);
+  }
+}

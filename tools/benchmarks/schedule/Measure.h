@@ -1,0 +1,46 @@
+//===- Measure.h - One instance under one cap ---------------------*- C++ -*-===//
+
+#ifndef FSDP_BENCHMARKS_SCHEDULE_MEASURE_H
+#define FSDP_BENCHMARKS_SCHEDULE_MEASURE_H
+
+#include "Instances.h"
+#include "fsdp/Schedule/Optimize.h"
+#include "fsdp/Schedule/Policies.h"
+
+namespace fsdp::benchmark {
+
+struct Measurement {
+  std::string name, family;
+  bool slowNetwork = false;
+  double capFactor = 1; // times the minimum peak
+  size_t operations = 0, uses = 0;
+  double makespanNs = 0, boundNs = 0;
+  std::string boundKind, origin;
+  int64_t simulations = 0;
+  double seconds = 0; // of optimize(), one thread
+  uint64_t planHash = 0;
+  std::string complaint; // of verify(); empty: none
+  struct Peer {
+    std::string name;
+    std::optional<double> makespanNs; // none: no plan under this cap
+  };
+  std::vector<Peer> peers;
+
+  double ratio() const { return makespanNs / boundNs; }
+  /// The best of the peers; infinite if none has a plan.
+  double bestPeerNs() const;
+};
+
+Measurement measure(const Instance &instance, double capFactor,
+                    const schedule::OptimizeOptions &options);
+
+/// The same for the same plan on every machine.
+uint64_t hashOf(const schedule::Plan &plan);
+
+/// The tables of the summary, on standard output. Returns whether every goal is met.
+bool printSummary(const std::vector<Measurement> &measurements);
+void writeJson(const std::vector<Measurement> &measurements, const std::string &path);
+
+} // namespace fsdp::benchmark
+
+#endif // FSDP_BENCHMARKS_SCHEDULE_MEASURE_H

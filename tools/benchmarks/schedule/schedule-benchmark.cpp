@@ -1,0 +1,129 @@
+//===- schedule-benchmark.cpp - How close plans come to the bound ---------===//
+//
+// Runs `auto` on synthetic training steps under several memory caps and compares it with the proven
+// bound and with what others would do. Prints one line per instance, then tables.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Measure.h"
+
+#include "fsdp/Schedule/ListSchedule.h"
+#include "fsdp/Schedule/Simulate.h"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdio>
+
+using namespace fsdp::benchmark;
+using namespace fsdp::schedule;
+
+namespace {
+struct Options {
+  std::string filter, jsonPath;
+  size_t instances = 0;
+  std::vector<double> caps{std::begin(kCaps), std::end(kCaps)};
+  OptimizeOptions optimize;
+  bool repeat = false, scaling = false, requireGoals = false;
+};
+} // namespace
+
+/// `count` of them, spread evenly; 0: all.
+static std::vector<Instance> select(const Options &options) {
+  std::vector<Instance> matching, selected;
+  for (Instance &instance : makeInstances())
+    if (instance.name.find(options.filter) != std::string::npos)
+      matching.push_back(std::move(instance));
+  if (options.instances == 0 || options.instances >= matching.size())
+    return matching;
+  for (size_t i = 0; i < options.instances; ++i)
+    selected.push_back(matching[i * matching.size() / options.instances]);
+  return selected;
+}
+
+static void printMeasurement(const Measurement &it) {
+  std::printf("%-38s cap %.2f  %6zu ops  ", it.name.c_str(), it.capFactor, it.operations);
+  if (!it.complaint.empty())
+    std::printf("INVALID: %s\n", it.complaint.c_str());
+  else
+    std::printf("%.4f of %-7s  best peer %.4f  %5lld simulations  %.3f s  %s\n", it.ratio(),
+                it.boundKind.c_str(), it.bestPeerNs() / it.boundNs,
+                static_cast<long long>(it.simulations), it.seconds, it.origin.c_str());
+  std::fflush(stdout);
+}
+
+/// Seconds per call, best of a few.
+template <typename Function> static double time(Function function) {
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    auto begin = std::chrono::steady_clock::now();
+    function();
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, seconds.count());
+  }
+  return best;
+}
+
+static void printScaling() {
+  std::printf("%7s %8s  %14s %14s %14s %12s\n", "layers", "ops", "simulate", "list schedule",
+              "quick bound", "ns per op");
+  for (int layers : {16, 32, 126, 512, 1024, 1900}) {
+    Problem problem = makeDeepDecoder(layers, 2048);
+    problem.memoryCapBytes = problem.minimumPeak().bytes / 100 * 105;
+    Decisions decisions = decideByPolicy(problem, Policy::Asap);
+    ListScheduleResult result;
+    double listSeconds = time([&] { result = listSchedule(problem, decisions); });
+    double simulateSeconds = time([&] { makespanNs(problem, *result.plan); });
+    double boundSeconds = time([&] { quickBound(problem); });
+    std::printf("%7d %8zu  %11.3f ms %11.3f ms %11.3f ms %5.1f + %5.1f\n", layers,
+                problem.operations.size(), simulateSeconds * 1e3, listSeconds * 1e3,
+                boundSeconds * 1e3, simulateSeconds * 1e9 / double(problem.operations.size()),
+                listSeconds * 1e9 / double(problem.operations.size()));
+  }
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Measures how close `auto` comes to the proven bound.");
+  Options options;
+  app.add_option("--filter", options.filter, "Only instances whose name contains this");
+  app.add_option("--instances", options.instances, "Only so many, spread evenly; 0: all");
+  app.add_option("--caps", options.caps, "Memory caps, times the minimum peak")
+      ->delimiter(',')
+      ->check(CLI::Range(1., 1000.));
+  app.add_option("--budget", options.optimize.simulationBudget, "Simulations per instance")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--seed", options.optimize.seed, "Of the local search");
+  app.add_option("--json", options.jsonPath, "Write the measurements to this file");
+  app.add_flag("--repeat", options.repeat, "Run everything twice and compare the plans");
+  app.add_flag("--scaling", options.scaling, "Only the table of time over operations");
+  app.add_flag("--require-goals", options.requireGoals, "Fail if a goal is missed");
+  CLI11_PARSE(app, argc, argv);
+  if (options.scaling) {
+    printScaling();
+    return 0;
+  }
+
+  std::vector<Measurement> measurements;
+  size_t different = 0;
+  bool valid = true;
+  for (const Instance &instance : select(options))
+    for (double cap : options.caps) {
+      measurements.push_back(measure(instance, cap, options.optimize));
+      printMeasurement(measurements.back());
+      valid &= measurements.back().complaint.empty();
+      if (options.repeat)
+        different +=
+            measure(instance, cap, options.optimize).planHash != measurements.back().planHash;
+    }
+  if (measurements.empty()) {
+    std::fprintf(stderr, "no instance's name contains '%s'\n", options.filter.c_str());
+    return 1;
+  }
+  bool goals = printSummary(measurements);
+  if (options.repeat)
+    std::printf("%-4s %-44s %zu of %zu differ\n", different ? "NO" : "yes",
+                "the same plan when run again", different, measurements.size());
+  if (!options.jsonPath.empty())
+    writeJson(measurements, options.jsonPath);
+  return valid && different == 0 && (goals || !options.requireGoals) ? 0 : 1;
+}
