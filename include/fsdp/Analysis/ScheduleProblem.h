@@ -1,0 +1,66 @@
+//===- ScheduleProblem.h - A step as a scheduling problem -------*- C++ -*-===//
+//
+// The operations of the problem are what runs on the compute stream: calls that are no views, writes
+// of buffers, updates, and copies of gradients. Live ranges become the problem's bytes, so that
+// peakOf(problem, plan) is the memory planner's fsdp.peak_live_bytes, to the byte. Flat layout only.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULEPROBLEM_H
+#define FSDP_ANALYSIS_SCHEDULEPROBLEM_H
+
+#include "fsdp/Analysis/StepMemory.h"
+#include "fsdp/CostModel/CostModel.h"
+#include "fsdp/Schedule/Plan.h"
+
+namespace fsdp {
+
+/// Where the shard of a group is updated.
+enum class UpdatePlacement : uint8_t {
+  Interleaved, // once the gradients of the next group are ready
+  AtEnd        // after everything else
+};
+
+/// A buffer that is part of the problem's `liveBytes` while operations first, ..., last run.
+struct OperationRange {
+  uint32_t first, last;
+  size_t range; // index into LiveRanges
+};
+
+/// A problem, and what its parts are in the module.
+struct ScheduleProblem {
+  schedule::Problem problem;
+  /// By operation: an aten.call, fsdp.write or fsdp.update; where gradients are copied, the
+  /// reduction's start or the fsdp.grad. Null: a pause of no duration between events of a given
+  /// order that the problem's order at one position does not allow.
+  std::vector<mlir::Operation *> operations;
+  /// By use: the gather that serves it. Two uses that share one are kept.
+  std::vector<AllGatherStartOp> gathers;
+  std::vector<ReduceScatterStartOp> reductions; // by reduction
+  /// What the operations' `liveBytes` consist of.
+  std::vector<OperationRange> ranges;
+};
+
+/// A scheduled step: its problem and the plan that it follows.
+struct ScheduledStep : ScheduleProblem {
+  schedule::Plan plan;
+};
+
+/// What may be decided about a sharded module of several ranks, all of whose gradients lie in their
+/// reduction's input and are not read after its start (PlaceGradients.h). A group is free to be kept
+/// where it says `auto`, else as it stands. Errors name a group in the per-param layout, or a
+/// gradient.
+llvm::FailureOr<ScheduleProblem> getScheduleProblem(mlir::ModuleOp module,
+                                                    const StepMemory &memory,
+                                                    const cost::CostModel &costs,
+                                                    UpdatePlacement placement);
+
+/// What a scheduled or planned module does, in whatever order: that of a pass or edited by hand. The
+/// plan passes schedule::verify if the module passes fsdp-verify-scheduled. Errors name a group in
+/// the per-param layout, or reductions that are waited for in another order than they are started.
+llvm::FailureOr<ScheduledStep> getScheduledStep(mlir::ModuleOp module, const StepMemory &memory,
+                                                const cost::CostModel &costs);
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_SCHEDULEPROBLEM_H

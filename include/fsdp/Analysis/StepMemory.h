@@ -1,0 +1,29 @@
+//===- StepMemory.h - The memory of one step, analysed ----------*- C++ -*-===//
+
+#ifndef FSDP_ANALYSIS_STEPMEMORY_H
+#define FSDP_ANALYSIS_STEPMEMORY_H
+
+#include "fsdp/Analysis/LiveRanges.h"
+
+namespace fsdp {
+
+/// Groups, storages and live ranges of a module's step. Valid while the module stays as it is.
+struct StepMemory {
+  mlir::func::FuncOp step;
+  GroupTable groups;
+  StepStorage storage;
+  LiveRanges ranges;
+
+  mlir::Block &getBody() const {
+    mlir::func::FuncOp function = step; // accessors of operations are not const
+    return function.getBody().front();
+  }
+
+  /// Errors as those of its parts.
+  static llvm::FailureOr<StepMemory> build(mlir::ModuleOp module,
+                                           llvm::ArrayRef<ModulePhase> phases);
+};
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_STEPMEMORY_H

@@ -1,0 +1,99 @@
+//===- ProblemBuilder.cpp - What both ways to a problem share -------------===//
+
+#include "ProblemBuilder.h"
+
+#include "fsdp/IR/TensorLayout.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+bool fsdp::isOperation(Operation &op) {
+  if (auto call = dyn_cast<aten::CallOp>(op))
+    return !call.isView();
+  return isa<WriteOp, UpdateOp>(op);
+}
+
+LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
+  result = &problem;
+  for (auto op : module.getOps<OptimizerOp>())
+    optimizer = op.getKind();
+  for (const GroupInfo &info : memory.groups.getGroups()) {
+    GroupOp group = info.op;
+    if (!info.isFlat())
+      return group.emitOpError("@")
+             << group.getSymName() << " has the per-param layout; schedules are simulated and "
+             << "searched for in the flat layout only";
+    problem.problem.groups.push_back({group.getModuleName(), info.gatheredBytes(),
+                                      group.getReshardAfterForward() == Reshard::Auto
+                                          ? schedule::KeepRule::Free
+                                          : schedule::KeepRule::Never});
+  }
+  auto toCost = [](const cost::CollectiveCost &cost) -> schedule::CollectiveCost {
+    return {cost.latencyNs, cost.nsPerByte};
+  };
+  int64_t ranks = memory.groups.getRanks();
+  problem.problem.gatherCost =
+      toCost(costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks));
+  problem.problem.reduceCost =
+      toCost(costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks));
+  problem.problem.laneContention = costs.getLaneContention();
+  problem.problem.computeContention = costs.getComputeContention();
+  return success();
+}
+
+double ProblemBuilder::getDurationNs(Operation *op, int64_t copiedBytes) const {
+  if (!op)
+    return 0;
+  return llvm::TypeSwitch<Operation *, cost::OperationCost>(op)
+      .Case([&](aten::CallOp call) { return costs.getCost(call); })
+      .Case([&](WriteOp write) {
+        return costs.getCopyCost(
+            getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));
+      })
+      .Case([&](UpdateOp update) {
+        const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
+        return costs.getUpdateCost(optimizer, group.layout.shardElements, group.elementType);
+      })
+      .Default([&](Operation *) { return costs.getCopyCost(copiedBytes); })
+      .durationNs;
+}
+
+uint32_t ProblemBuilder::add(Operation *op, int64_t copiedBytes) {
+  result->operations.push_back(op);
+  result->problem.operations.push_back({getDurationNs(op, copiedBytes), 0, 0});
+  return result->operations.size() - 1;
+}
+
+int64_t ProblemBuilder::getInputBytes(ReduceScatterStartOp start) const {
+  int64_t bytes = 0;
+  for (size_t range : memory.ranges.lookup(start).drop_back())
+    bytes += memory.ranges.getRanges()[range].bytes;
+  return bytes;
+}
+
+int64_t ProblemBuilder::getOutputBytes(ReduceScatterStartOp start) const {
+  return memory.ranges.getRanges()[memory.ranges.lookup(start).back()].bytes;
+}
+
+void ProblemBuilder::finish() {
+  std::vector<schedule::Operation> &operations = result->problem.operations;
+  size_t n = operations.size();
+  std::vector<int64_t> live(n + 1), carried(n + 1);
+  for (const OperationRange &part : result->ranges) {
+    const LiveRange &range = memory.ranges.getRanges()[part.range];
+    live[part.first] += range.bytes;
+    live[part.last + 1] -= range.bytes;
+    // What lives throughout is there before the first operation.
+    bool isThroughout = range.first == 0 && range.last + 1 == memory.ranges.getNumPositions();
+    if (part.first == part.last && !(isThroughout && part.first == 0))
+      continue;
+    carried[isThroughout ? part.first : part.first + 1] += range.bytes;
+    carried[part.last + 1] -= range.bytes;
+  }
+  int64_t liveBytes = 0, carriedBytes = 0;
+  for (size_t i = 0; i < n; ++i) {
+    operations[i].liveBytes = liveBytes += live[i];
+    operations[i].carriedBytes = carriedBytes += carried[i];
+  }
+}

@@ -1,0 +1,223 @@
+//===- ScheduleProblem.cpp - What may be decided about a sharded step -----===//
+
+#include "fsdp/Analysis/ScheduleProblem.h"
+
+#include "ProblemBuilder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// Operations are counted twice: in program order without updates ("calls"), which do not move, and
+/// with the updates at their places.
+class ShardedStep {
+public:
+  ShardedStep(ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
+      : memory(memory), builder(module, memory, costs) {}
+
+  FailureOr<ScheduleProblem> build(UpdatePlacement placement);
+
+private:
+  /// An update, before the call of this index.
+  struct PlacedUpdate {
+    UpdateOp op;
+    uint32_t before;
+  };
+  struct Use {
+    AllGatherStartOp start;
+    uint32_t group, first, last; // calls
+  };
+  struct Reduction {
+    ReduceScatterStartOp start;
+    uint32_t group, ready; // number of calls
+  };
+
+  void collect();
+  LogicalResult collectReductions();
+  void placeUpdates(UpdatePlacement placement);
+  void addOperations();
+  void addRanges();
+  void addUses();
+  void addReductions();
+  /// The index among all operations of a call.
+  uint32_t toOperation(uint32_t call) const { return operationOfCall[call]; }
+  /// The position among all operations behind this many calls, before updates that stand there.
+  uint32_t toPosition(uint32_t numCalls) const {
+    return numCalls == 0 ? 0 : operationOfCall[numCalls - 1] + 1;
+  }
+  uint32_t indexOf(FlatSymbolRefAttr group) const { return memory.groups.lookup(group).index; }
+
+  const StepMemory &memory;
+  ProblemBuilder builder;
+  ScheduleProblem result;
+  std::vector<Operation *> calls;
+  std::vector<uint32_t> firstCall, lastCall; // by storage
+  SmallVector<std::pair<ReduceScatterStartOp, uint32_t>> starts; // with the number of calls before
+  std::vector<Use> uses;
+  std::vector<Reduction> reductions;
+  std::vector<PlacedUpdate> updates;
+  std::vector<uint32_t> operationOfCall;
+};
+
+} // namespace
+
+void ShardedStep::collect() {
+  size_t numStorages = memory.storage.getStorages().size();
+  firstCall.assign(numStorages, 0);
+  lastCall.assign(numStorages, 0);
+  std::vector<uint8_t> isSeen(numStorages);
+  DenseMap<Operation *, size_t> useOf;
+  for (Operation &op : memory.getBody()) {
+    // A view counts for the call before it.
+    bool isCall = isOperation(op) && !isa<UpdateOp>(op);
+    uint32_t numCalls = calls.size(), at = isCall || numCalls == 0 ? numCalls : numCalls - 1;
+    auto use = [&](Value value) {
+      int64_t index = memory.storage.lookup(value);
+      if (index == StepStorage::kNone)
+        return;
+      if (!isSeen[index])
+        firstCall[index] = at;
+      isSeen[index] = true;
+      lastCall[index] = at;
+    };
+    if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
+      starts.push_back({start, numCalls});
+      continue;
+    }
+    llvm::for_each(op.getOperands(), use);
+    llvm::for_each(op.getResults(), use);
+    if (isCall) {
+      calls.push_back(&op);
+    } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
+      auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
+      useOf[start] = uses.size();
+      uses.push_back({start, indexOf(start.getGroupAttr()), numCalls, UINT32_MAX});
+    } else if (auto release = dyn_cast<ReleaseOp>(op)) {
+      uses[useOf.lookup(release.getHandle().getDefiningOp())].last = at;
+    }
+  }
+  uint32_t lastIndex = calls.empty() ? 0 : calls.size() - 1;
+  for (Use &use : uses) {
+    use.first = std::min(use.first, lastIndex);
+    use.last = std::max(use.first, std::min(use.last, lastIndex));
+  }
+}
+
+LogicalResult ShardedStep::collectReductions() {
+  for (auto [start, numCalls] : starts) {
+    uint32_t ready = 0;
+    for (auto [param, range] : llvm::enumerate(memory.ranges.lookup(start).drop_back())) {
+      const LiveRange &part = memory.ranges.getRanges()[range];
+      if (part.storage == StepStorage::kNone || lastCall[part.storage] >= numCalls) {
+        ParamOp op = memory.groups.lookup(start.getGroupAttr()).params[param];
+        return start.emitOpError("of ")
+               << start.getGroupAttr() << ": the gradient of @" << op.getSymName()
+               << (part.storage == StepStorage::kNone ? " does not lie in its input"
+                                                      : " is read after its start");
+      }
+      ready = std::max(ready, lastCall[part.storage] + 1);
+    }
+    reductions.push_back({start, indexOf(start.getGroupAttr()), ready});
+  }
+  return success();
+}
+
+/// Updates keep their order, so that the norm of all gradients is the same sum.
+void ShardedStep::placeUpdates(UpdatePlacement placement) {
+  uint32_t end = calls.size(), earliest = 0;
+  std::vector<uint32_t> released(memory.groups.getGroups().size(), 0);
+  for (const Use &use : uses)
+    released[use.group] = std::max(released[use.group], use.last + 1);
+  for (auto [index, reduction] : llvm::enumerate(reductions)) {
+    ReduceScatterStartOp start = reduction.start;
+    UpdateOp update = memory.ranges.getUpdate(start.getGroupAttr());
+    if (!update)
+      continue;
+    bool isLast = index + 1 == reductions.size();
+    uint32_t next =
+        isLast || placement == UpdatePlacement::AtEnd ? end : reductions[index + 1].ready;
+    earliest = std::max({earliest, next, reduction.ready, released[reduction.group]});
+    updates.push_back({update, earliest});
+  }
+}
+
+void ShardedStep::addOperations() {
+  auto update = updates.begin();
+  for (uint32_t call = 0; call <= calls.size(); ++call) {
+    for (; update != updates.end() && update->before == call; ++update)
+      builder.add(update->op);
+    if (call < calls.size())
+      operationOfCall.push_back(builder.add(calls[call]));
+  }
+}
+
+void ShardedStep::addRanges() {
+  uint32_t last = result.operations.size() - 1;
+  int64_t lastPosition = memory.ranges.getNumPositions() - 1;
+  for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
+    if (range.category == BufferCategory::Gathered ||
+        range.category == BufferCategory::ReducedShard ||
+        range.category == BufferCategory::Gradient)
+      continue; // the problem has these
+    if (range.category != BufferCategory::Activation)
+      builder.addRange(index, 0, last);
+    else
+      builder.addRange(index, toOperation(firstCall[range.storage]),
+                       range.last == lastPosition ? last : toOperation(lastCall[range.storage]));
+  }
+  // Gradients that are still being made.
+  for (const Reduction &reduction : reductions)
+    for (size_t range : memory.ranges.lookup(reduction.start).drop_back())
+      builder.addRange(range, toOperation(firstCall[memory.ranges.getRanges()[range].storage]),
+                       toPosition(reduction.ready) - 1);
+}
+
+void ShardedStep::addUses() {
+  std::ranges::stable_sort(uses, {}, [](const Use &use) { return std::pair(use.first, use.last); });
+  for (const Use &use : uses) {
+    result.problem.uses.push_back({use.group, toOperation(use.first), toOperation(use.last)});
+    result.gathers.push_back(use.start);
+  }
+}
+
+void ShardedStep::addReductions() {
+  std::vector<uint32_t> operationOfUpdate(memory.groups.getGroups().size(), 0);
+  for (auto [index, update] : llvm::enumerate(updates))
+    operationOfUpdate[indexOf(update.op.getTargetAttr())] = update.before + index;
+  std::ranges::stable_sort(reductions, {}, [&](const Reduction &reduction) {
+    return std::pair(reduction.ready, operationOfUpdate[reduction.group]);
+  });
+  for (const Reduction &reduction : reductions) {
+    result.problem.reductions.push_back({reduction.group, toPosition(reduction.ready),
+                                         operationOfUpdate[reduction.group],
+                                         builder.getInputBytes(reduction.start),
+                                         builder.getOutputBytes(reduction.start)});
+    result.reductions.push_back(reduction.start);
+  }
+}
+
+FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement) {
+  if (failed(builder.begin(result)))
+    return failure();
+  collect();
+  if (failed(collectReductions()))
+    return failure();
+  placeUpdates(placement);
+  addOperations();
+  addRanges();
+  addUses();
+  addReductions();
+  builder.finish();
+  return std::move(result);
+}
+
+FailureOr<ScheduleProblem> fsdp::getScheduleProblem(ModuleOp module, const StepMemory &memory,
+                                                    const cost::CostModel &costs,
+                                                    UpdatePlacement placement) {
+  return ShardedStep(module, memory, costs).build(placement);
+}
