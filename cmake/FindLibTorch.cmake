@@ -2,7 +2,8 @@
 #
 #   FSDP_PYTHON     interpreter of that environment; default: build/venv/bin/python, else python3
 #
-# Defines LibTorch::cpu. torch's own package file needs a CUDA toolkit, and linking what it lists
+# Defines LibTorch::cpu and, where torch has it, LibTorch::cuda for libraries that are loaded on
+# demand. torch's own package file needs a CUDA toolkit, and linking what it lists
 # would pull in libtorch_cuda; CPU programs need libtorch_cpu and libc10 alone.
 if(NOT FSDP_PYTHON)
   if(EXISTS "${PROJECT_SOURCE_DIR}/build/venv/bin/python")
@@ -45,4 +46,15 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_link_options(LibTorch::cpu INTERFACE
     "-Wl,--no-as-needed" "-Wl,--allow-shlib-undefined"
     "-Wl,-rpath,${LibTorch_ROOT_DIR}/lib")
+  find_library(LibTorch_CUDA_LIBRARY torch_cuda PATHS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
+  find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda PATHS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
+  if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY)
+    add_library(LibTorch::c10_cuda SHARED IMPORTED)
+    set_target_properties(LibTorch::c10_cuda PROPERTIES
+      IMPORTED_LOCATION "${LibTorch_C10_CUDA_LIBRARY}")
+    add_library(LibTorch::cuda SHARED IMPORTED)
+    set_target_properties(LibTorch::cuda PROPERTIES
+      IMPORTED_LOCATION "${LibTorch_CUDA_LIBRARY}"
+      INTERFACE_LINK_LIBRARIES "LibTorch::c10_cuda;LibTorch::cpu")
+  endif()
 endif()

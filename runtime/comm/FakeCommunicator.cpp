@@ -1,0 +1,176 @@
+//===- FakeCommunicator.cpp - The collectives of ranks that are not there -===//
+
+#include "comm/FakeCommunicator.h"
+#include "comm/CollectiveNames.h"
+#include "comm/Reduction.h"
+#include "device/CpuDevice.h"
+#include "plan/DType.h"
+
+#include <cstring>
+#include <thread>
+
+using namespace fsdp::rt;
+
+namespace {
+class CpuFakeTransport final : public FakeTransport {
+public:
+  Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return device.allocate(bytes); }
+  Status copy(unsigned, void *to, const void *from, size_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
+  Status delay(unsigned, uint64_t nanoseconds) override {
+    std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+    return {};
+  }
+
+private:
+  CpuDevice device;
+};
+} // namespace
+
+std::unique_ptr<FakeTransport> fsdp::rt::makeCpuFakeTransport() {
+  return std::make_unique<CpuFakeTransport>();
+}
+
+Result<std::unique_ptr<Communicator>>
+FakeCommunicator::create(FakeOptions options, std::unique_ptr<FakeTransport> transport) {
+  std::unique_ptr<FakeCommunicator> communicator(
+      new FakeCommunicator(options, std::move(transport)));
+  for (unsigned lane : {kGatherLane, kReduceLane}) {
+    Result<std::unique_ptr<Memory>> memory =
+        communicator->transport->allocate(options.largestBlockBytes);
+    if (!memory.ok())
+      return memory.status();
+    communicator->arrivals[lane] = std::move(*memory);
+  }
+  return std::unique_ptr<Communicator>(std::move(communicator));
+}
+
+Result<std::byte *> FakeCommunicator::makeArena(size_t bytes) {
+  if (arena)
+    return Status::error("the arena was made before");
+  Result<std::unique_ptr<Memory>> memory = transport->allocate(bytes);
+  if (!memory.ok())
+    return memory.status();
+  arena = std::move(*memory);
+  return arena->data();
+}
+
+Status FakeCommunicator::check(unsigned lane, const CollectiveDescriptor &what) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (Status status = health(); !status.ok())
+    return Status::error(describeCollective(what) + " on the " + laneName(lane) + ": " +
+                         status.message());
+  return {};
+}
+
+Status FakeCommunicator::copy(unsigned lane, void *to, const void *from, size_t bytes) {
+  if (bytes == 0 || to == from)
+    return {};
+  if (lane != kControlLane)
+    return transport->copy(lane, to, from, bytes);
+  std::memcpy(to, from, bytes);
+  return {};
+}
+
+Status FakeCommunicator::delay(unsigned lane, size_t bytes) {
+  double nanoseconds =
+      options.latencyNs + static_cast<double>(bytes) / options.bandwidthBytesPerSec * 1e9;
+  return transport->delay(lane, static_cast<uint64_t>(nanoseconds));
+}
+
+Status FakeCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::AllGather;
+  what.count = bytes;
+  if (Status status = check(lane, what); !status.ok())
+    return status;
+  auto *out = static_cast<std::byte *>(output);
+  if (Status status = copy(lane, out, input, bytes); !status.ok())
+    return status;
+  if (isDelayed(lane))
+    return delay(lane, (size() - 1) * bytes);
+  for (unsigned peer = 1; peer < size(); ++peer)
+    if (Status status = copy(lane, out + peer * bytes, input, bytes); !status.ok())
+      return status;
+  return {};
+}
+
+Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                                       fsdp_dtype dtype, ReduceOp op) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::ReduceScatter;
+  what.op = op;
+  what.dtype = dtype;
+  what.count = count;
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  if (Status status = check(lane, what); !status.ok())
+    return status;
+  if (op == ReduceOp::Sum && size() > 1)
+    return Status::error(describeCollective(what) +
+                         ": the fake communicator reduces by average and max only");
+  size_t bytes = count * elementBytes(dtype);
+  if (isDelayed(lane)) {
+    if (Status status = delay(lane, (size() - 1) * bytes); !status.ok())
+      return status;
+  } else if (size() > 1 && lane != kControlLane) {
+    if (bytes > arrivals[lane]->size())
+      return Status::error(describeCollective(what) + ": blocks of " + std::to_string(bytes) +
+                           " bytes, but there is room for " +
+                           std::to_string(arrivals[lane]->size()));
+    for (unsigned peer = 1; peer < size(); ++peer)
+      if (Status status = copy(lane, arrivals[lane]->data(),
+                               static_cast<const std::byte *>(input) + peer * bytes, bytes);
+          !status.ok())
+        return status;
+  }
+  return copy(lane, output, input, bytes);
+}
+
+Status FakeCommunicator::allReduce(unsigned lane, void *, size_t count, fsdp_dtype dtype,
+                                   ReduceOp op) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::AllReduce;
+  what.op = op;
+  what.dtype = dtype;
+  what.count = count;
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  if (Status status = check(lane, what); !status.ok())
+    return status;
+  if (size() > 1 && (op == ReduceOp::Sum || lane != kControlLane))
+    return Status::error(describeCollective(what) + " on the " + laneName(lane) +
+                         ": the fake communicator has it for averages and maxima of the control "
+                         "lane only");
+  return {};
+}
+
+Status FakeCommunicator::broadcast(unsigned lane, void *, size_t bytes, unsigned root) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::Broadcast;
+  what.count = bytes;
+  what.root = root;
+  if (Status status = checkRoot(root, size()); !status.ok())
+    return status;
+  return check(lane, what);
+}
+
+Status FakeCommunicator::barrier(unsigned lane) {
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::Barrier;
+  return check(lane, what);
+}
+
+Status FakeCommunicator::health() {
+  std::lock_guard lock(mutex);
+  return failure.empty() ? Status() : Status::error(failure);
+}
+
+void FakeCommunicator::abort(const std::string &reason) {
+  std::lock_guard lock(mutex);
+  if (failure.empty())
+    failure = "aborted by rank 0: " + reason;
+}

@@ -1,0 +1,90 @@
+//===- FakeCommunicator.h - The collectives of ranks that are not there -*- C++ -*-===//
+//
+// One process acts as rank 0 of any number of ranks: collectives cost what they would, and nobody
+// else takes part. All ranks are taken to hold what this one holds, so a gather fills the whole
+// output with copies of the own shard, an average is the own block and a maximum too; a sum is
+// refused. For planning runs and for measurements of overlap on one device; what such a run trains
+// is worth nothing.
+//
+// Cost: by default the memory traffic of the bytes that would arrive, (ranks - 1) x bytes per rank,
+// copied within the device (on a GPU by its copy engine). With a bandwidth, instead, the time
+// latency + arriving bytes / bandwidth (the α-β model), during which the stream is busy; the parts
+// of an output that other ranks would send then keep what the memory holds.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COMM_FAKECOMMUNICATOR_H
+#define FSDP_RUNTIME_COMM_FAKECOMMUNICATOR_H
+
+#include "comm/SharedRegion.h"
+
+#include <mutex>
+
+namespace fsdp::rt {
+
+struct FakeOptions {
+  unsigned ranks = 1;
+  double latencyNs = 0;
+  double bandwidthBytesPerSec = 0; // 0: copies
+  /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
+  size_t largestBlockBytes = 0;
+};
+
+/// What the collectives of the gather and reduce lanes do to memory. Calls of a lane come from one
+/// thread.
+class FakeTransport {
+public:
+  virtual ~FakeTransport() = default;
+  virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
+  virtual Status copy(unsigned lane, void *to, const void *from, size_t bytes) = 0;
+  virtual Status delay(unsigned lane, uint64_t nanoseconds) = 0;
+  virtual bool useStream(unsigned lane, Stream &stream) { return false; }
+};
+
+/// Copies by the calling thread, which sleeps for delays.
+std::unique_ptr<FakeTransport> makeCpuFakeTransport();
+
+class FakeCommunicator final : public Communicator {
+public:
+  /// An error if there is no memory for arriving blocks.
+  static Result<std::unique_ptr<Communicator>> create(FakeOptions options,
+                                                      std::unique_ptr<FakeTransport> transport);
+
+  unsigned rank() const override { return 0; }
+  unsigned size() const override { return options.ranks; }
+  Result<std::byte *> makeArena(size_t bytes) override;
+  Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
+  Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                       fsdp_dtype dtype, ReduceOp op) override;
+  Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
+  Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
+  Status barrier(unsigned lane) override;
+  bool useStream(unsigned lane, Stream &stream) override {
+    return transport->useStream(lane, stream);
+  }
+  Status health() override;
+  void abort(const std::string &reason) override;
+
+private:
+  FakeCommunicator(FakeOptions options, std::unique_ptr<FakeTransport> transport)
+      : options(options), transport(std::move(transport)) {}
+
+  Status check(unsigned lane, const CollectiveDescriptor &what);
+  /// Copies on the lane; on the control lane, whose memory is the host's, at once.
+  Status copy(unsigned lane, void *to, const void *from, size_t bytes);
+  /// The time in which `bytes` arrive.
+  Status delay(unsigned lane, size_t bytes);
+  bool isDelayed(unsigned lane) const {
+    return options.bandwidthBytesPerSec > 0 && lane != kControlLane;
+  }
+
+  const FakeOptions options;
+  std::unique_ptr<FakeTransport> transport;
+  std::unique_ptr<Memory> arena, arrivals[kNumLanes];
+  std::mutex mutex;
+  std::string failure; // guarded by `mutex`
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_FAKECOMMUNICATOR_H

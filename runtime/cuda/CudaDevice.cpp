@@ -1,0 +1,287 @@
+//===- CudaDevice.cpp - Streams, events and memory of a GPU ---------------===//
+
+#include "cuda/CudaDevice.h"
+
+#include <algorithm>
+#include <cstring>
+
+using namespace fsdp::rt;
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+CudaStream::CudaStream(CudaCalls &calls, int priority) : calls(calls) {
+  note(calls.streamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+       "cudaStreamCreateWithPriority");
+}
+
+CudaStream::~CudaStream() {
+  // What is enqueued still runs; there is nobody left to tell of an error.
+  if (stream)
+    (void)calls.streamDestroy(stream);
+}
+
+const Status &CudaStream::note(Status status) {
+  if (firstError.ok() && !status.ok())
+    firstError = std::move(status);
+  return firstError;
+}
+
+const Status &CudaStream::note(cudaError_t error, const char *call) {
+  return error == cudaSuccess ? firstError : note(checkCuda(calls, error, call));
+}
+
+void CudaStream::enqueue(Work work) {
+  if (!firstError.ok())
+    return;
+  try {
+    note(work.run(work.context, work.index));
+  } catch (const std::exception &error) {
+    note(Status::error(error.what()));
+  }
+}
+
+void CudaStream::record(Event &event) {
+  auto &cudaEvent = static_cast<CudaEvent &>(event);
+  cudaEvent.recorded = this;
+  note(cudaEvent.madeError);
+  if (firstError.ok())
+    note(calls.eventRecord(cudaEvent.event, stream), "cudaEventRecord");
+}
+
+Status CudaStream::wait(Event &event) {
+  const auto &cudaEvent = static_cast<const CudaEvent &>(event);
+  if (!cudaEvent.recorded || cudaEvent.recorded == this) // a stream is in order
+    return firstError;
+  if (!cudaEvent.recorded->error().ok())
+    return cudaEvent.recorded->error();
+  if (firstError.ok())
+    note(calls.streamWaitEvent(stream, cudaEvent.event, cudaEventWaitDefault),
+         "cudaStreamWaitEvent");
+  return firstError;
+}
+
+Status CudaStream::synchronize() {
+  if (stream)
+    note(calls.streamSynchronize(stream), "cudaStreamSynchronize");
+  return firstError;
+}
+
+void CudaStream::copy(void *to, const void *from, size_t bytes) {
+  if (bytes && firstError.ok())
+    note(calls.memcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
+}
+
+void CudaStream::zero(void *to, size_t bytes) {
+  if (bytes && firstError.ok())
+    note(calls.memsetAsync(to, 0, bytes, stream), "cudaMemsetAsync");
+}
+
+void CudaStream::mark(ProgressWord &word, uint32_t value) {
+  static_assert(sizeof(ProgressWord) == sizeof(uint32_t) && ProgressWord::is_always_lock_free);
+  if (firstError.ok())
+    note(calls.streamWriteValue32(stream, reinterpret_cast<uint32_t *>(&word), value),
+         "cuStreamWriteValue32");
+}
+
+namespace fsdp::rt {
+/// Torch's current stream, on the thread that makes it, while it lives.
+class CudaComputeStream final : public CudaStream {
+public:
+  CudaComputeStream(CudaCalls &calls, int device, int priority)
+      : CudaStream(calls, priority), device(device) {
+    if (error().ok())
+      note(calls.setTorchStream(device, native()));
+  }
+  ~CudaComputeStream() override { (void)calls.setTorchStream(device, nullptr).ok(); }
+
+private:
+  const int device;
+};
+} // namespace fsdp::rt
+
+//===----------------------------------------------------------------------===//
+// Events
+//===----------------------------------------------------------------------===//
+
+CudaEvent::CudaEvent(CudaCalls &calls, unsigned flags) : calls(calls) {
+  madeError =
+      checkCuda(calls, calls.eventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+}
+
+CudaEvent::~CudaEvent() {
+  if (event)
+    (void)calls.eventDestroy(event);
+}
+
+Status CudaEvent::synchronize() {
+  if (!recorded)
+    return {};
+  if (!recorded->error().ok())
+    return recorded->error();
+  return checkCuda(calls, calls.eventSynchronize(event), "cudaEventSynchronize");
+}
+
+Result<double> CudaEvent::millisecondsSince(const CudaEvent &begin) const {
+  float milliseconds = 0;
+  Status status = checkCuda(calls, calls.eventElapsedTime(&milliseconds, begin.event, event),
+                            "cudaEventElapsedTime");
+  if (!status.ok())
+    return status;
+  return static_cast<double>(milliseconds);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory and graphs
+//===----------------------------------------------------------------------===//
+
+namespace {
+class DeviceMemory final : public Memory {
+public:
+  DeviceMemory(CudaCalls &calls, void *address, size_t bytes)
+      : Memory(static_cast<std::byte *>(address), bytes), calls(calls) {}
+  ~DeviceMemory() override { (void)calls.free(data()); }
+
+private:
+  CudaCalls &calls;
+};
+
+class PinnedMemory final : public Memory {
+public:
+  PinnedMemory(CudaCalls &calls, void *address, size_t bytes)
+      : Memory(static_cast<std::byte *>(address), bytes), calls(calls) {}
+  ~PinnedMemory() override { (void)calls.freeHost(data()); }
+
+private:
+  CudaCalls &calls;
+};
+
+class CudaGraph final : public Graph {
+public:
+  CudaGraph(CudaCalls &calls, cudaGraphExec_t exec) : calls(calls), exec(exec) {}
+  ~CudaGraph() override { (void)calls.graphExecDestroy(exec); }
+
+  Status launch(Stream &stream) override {
+    auto &cudaStream = static_cast<CudaStream &>(stream);
+    if (!cudaStream.error().ok())
+      return cudaStream.error();
+    return cudaStream.note(
+        checkCuda(calls, calls.graphLaunch(exec, cudaStream.native()), "cudaGraphLaunch"));
+  }
+
+private:
+  CudaCalls &calls;
+  cudaGraphExec_t exec;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// The device
+//===----------------------------------------------------------------------===//
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(CudaCalls &calls, CudaDeviceOptions options) {
+  int count = 0;
+  if (cudaError_t error = calls.getDeviceCount(&count); error != cudaSuccess)
+    return Status::error("no CUDA device can be used: " + calls.describe(error));
+  if (options.ordinal >= count)
+    return Status::error("this rank needs CUDA device " + std::to_string(options.ordinal) +
+                         ", but there are " + std::to_string(count) + " on this host");
+  std::unique_ptr<CudaDevice> device(new CudaDevice(calls, options));
+  std::string name = " of CUDA device " + std::to_string(options.ordinal);
+  if (Status status = checkCuda(calls, calls.setDevice(options.ordinal), "cudaSetDevice" + name);
+      !status.ok())
+    return status;
+  if (Status status = checkCuda(
+          calls,
+          calls.deviceGetStreamPriorityRange(&device->leastPriority, &device->greatestPriority),
+          "cudaDeviceGetStreamPriorityRange" + name);
+      !status.ok())
+    return status;
+  if (Status status = calls.initializeTorch(options.ordinal); !status.ok())
+    return status;
+  return device;
+}
+
+std::unique_ptr<Stream> CudaDevice::makeComputeStream() {
+  return std::make_unique<CudaComputeStream>(calls, options.ordinal, leastPriority);
+}
+
+std::unique_ptr<Stream> CudaDevice::makeStream(const char *) {
+  return std::unique_ptr<Stream>(new CudaStream(calls, greatestPriority));
+}
+
+std::unique_ptr<Event> CudaDevice::makeEvent() {
+  unsigned flags = options.timedEvents ? cudaEventDefault : cudaEventDisableTiming;
+  return std::unique_ptr<Event>(new CudaEvent(calls, flags));
+}
+
+Status CudaDevice::clear(void *memory, size_t bytes) {
+  CudaStream stream(calls, leastPriority);
+  stream.zero(memory, bytes);
+  return stream.synchronize();
+}
+
+Result<std::unique_ptr<Memory>> CudaDevice::allocate(size_t bytes) {
+  void *address = nullptr;
+  size_t atLeastOne = std::max<size_t>(bytes, 1);
+  Status status = checkCuda(calls, calls.malloc(&address, atLeastOne),
+                            "cudaMalloc of " + std::to_string(bytes) + " bytes");
+  if (!status.ok())
+    return status;
+  auto memory = std::make_unique<DeviceMemory>(calls, address, bytes);
+  if (Status cleared = clear(address, bytes); !cleared.ok())
+    return cleared;
+  return std::unique_ptr<Memory>(std::move(memory));
+}
+
+Result<std::unique_ptr<Memory>> CudaDevice::allocateHost(size_t bytes) {
+  void *address = nullptr;
+  size_t atLeastOne = std::max<size_t>(bytes, 1);
+  Status status = checkCuda(
+      calls, calls.hostAlloc(&address, atLeastOne, cudaHostAllocPortable | cudaHostAllocMapped),
+      "cudaHostAlloc of " + std::to_string(bytes) + " bytes");
+  if (!status.ok())
+    return status;
+  std::memset(address, 0, bytes);
+  return std::unique_ptr<Memory>(std::make_unique<PinnedMemory>(calls, address, bytes));
+}
+
+Result<std::unique_ptr<Graph>> CudaDevice::capture(Stream &origin,
+                                                   const std::function<Status()> &issue) {
+  auto &stream = static_cast<CudaStream &>(origin);
+  // Other threads (NCCL's, the watchdog's) may go on calling CUDA meanwhile.
+  Status status =
+      checkCuda(calls, calls.streamBeginCapture(stream.native(), cudaStreamCaptureModeThreadLocal),
+                "cudaStreamBeginCapture");
+  if (!status.ok())
+    return status;
+  Status issued;
+  try {
+    issued = issue();
+    if (issued.ok())
+      issued = stream.error();
+  } catch (const std::exception &error) {
+    issued = Status::error(error.what());
+  }
+  cudaGraph_t graph = nullptr;
+  // Also after an error: the stream must leave the capture.
+  Status ended =
+      checkCuda(calls, calls.streamEndCapture(stream.native(), &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t exec = nullptr;
+  Status made;
+  if (issued.ok() && ended.ok())
+    made = checkCuda(calls, calls.graphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+  if (graph) {
+    Status destroyed = checkCuda(calls, calls.graphDestroy(graph), "cudaGraphDestroy");
+    if (made.ok())
+      made = destroyed;
+  }
+  for (const Status &result : {issued, ended, made})
+    if (!result.ok()) {
+      if (exec)
+        (void)calls.graphExecDestroy(exec);
+      return result;
+    }
+  return std::unique_ptr<Graph>(std::make_unique<CudaGraph>(calls, exec));
+}

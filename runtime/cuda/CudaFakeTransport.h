@@ -1,0 +1,29 @@
+//===- CudaFakeTransport.h - Traffic of ranks that are not there -*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H
+#define FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H
+
+#include "comm/FakeCommunicator.h"
+#include "cuda/CudaDevice.h"
+
+namespace fsdp::rt {
+
+/// Copies within the device, in the order of the lane's stream; delays by a kernel.
+class CudaFakeTransport final : public FakeTransport {
+public:
+  /// The device outlives the object.
+  explicit CudaFakeTransport(CudaDevice &device) : device(device) {}
+
+  Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return device.allocate(bytes); }
+  Status copy(unsigned lane, void *to, const void *from, size_t bytes) override;
+  Status delay(unsigned lane, uint64_t nanoseconds) override;
+  bool useStream(unsigned lane, Stream &stream) override;
+
+private:
+  CudaDevice &device;
+  CudaStream *streams[kNumLanes] = {};
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_CUDAFAKETRANSPORT_H

@@ -1,0 +1,264 @@
+//===- NcclCommunicator.cpp - Collectives of GPUs over NCCL ---------------===//
+
+#include "cuda/NcclCommunicator.h"
+#include "comm/CollectiveNames.h"
+#include "comm/Reduction.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+using namespace fsdp::rt;
+
+// How long an abort lets a call of NCCL end by itself.
+static constexpr std::chrono::milliseconds kCallGrace{1000};
+
+/// The type by which NCCL reduces; checkReduction() has accepted `dtype`.
+static ncclDataType_t ncclType(fsdp_dtype dtype) {
+  switch (dtype) {
+  case FSDP_U8:
+    return ncclUint8;
+  case FSDP_I8:
+    return ncclInt8;
+  case FSDP_I32:
+    return ncclInt32;
+  case FSDP_I64:
+    return ncclInt64;
+  case FSDP_F16:
+    return ncclFloat16;
+  case FSDP_F64:
+    return ncclFloat64;
+  case FSDP_BF16:
+    return ncclBfloat16;
+  default:
+    return ncclFloat32;
+  }
+}
+
+static ncclRedOp_t ncclOp(ReduceOp op) {
+  switch (op) {
+  case ReduceOp::Average:
+    return ncclAvg;
+  case ReduceOp::Max:
+    return ncclMax;
+  default:
+    return ncclSum;
+  }
+}
+
+Status NcclCommunicator::ncclError(const std::string &what, ncclResult_t result, ncclComm_t comm) {
+  return Status::error(what + ": " + calls.describe(result, comm));
+}
+
+bool NcclCommunicator::useStream(unsigned lane, Stream &stream) {
+  if (lane != kGatherLane && lane != kReduceLane)
+    return false;
+  lanes[lane].stream = &static_cast<CudaStream &>(stream);
+  return true;
+}
+
+template <typename Start>
+Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what, Start &&start) {
+  auto name = [&] { return describeCollective(what) + " on the " + laneName(lane); };
+  Lane &own = lanes[lane];
+  Status error;
+  {
+    std::lock_guard lock(own.mutex);
+    if (std::string reason = failureReason(); !reason.empty())
+      return Status::error(name() + ": " + reason);
+    if (!own.stream)
+      return Status::error(name() + ": the lane has no stream");
+    if (what.count == 0)
+      return {};
+    ncclResult_t result = start(own.comm, own.stream->native());
+    if (result == ncclSuccess)
+      return {};
+    error = ncclError(name(), result, own.comm);
+  }
+  abort(error.message());
+  return error;
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+Status NcclCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (lane == kControlLane)
+    return control->allGather(lane, input, output, bytes);
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::AllGather;
+  what.count = bytes;
+  return enqueue(lane, what, [&](ncclComm_t comm, cudaStream_t stream) {
+    return calls.ncclAllGather(input, output, bytes, ncclUint8, comm, stream);
+  });
+}
+
+static CollectiveDescriptor describeReduction(CollectiveKind kind, size_t count, fsdp_dtype dtype,
+                                              ReduceOp op) {
+  CollectiveDescriptor what{};
+  what.kind = kind;
+  what.op = op;
+  what.dtype = dtype;
+  what.count = count;
+  return what;
+}
+
+Status NcclCommunicator::reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                                       fsdp_dtype dtype, ReduceOp op) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (lane == kControlLane)
+    return control->reduceScatter(lane, input, output, count, dtype, op);
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  return enqueue(lane, describeReduction(CollectiveKind::ReduceScatter, count, dtype, op),
+                 [&](ncclComm_t comm, cudaStream_t stream) {
+                   return calls.ncclReduceScatter(input, output, count, ncclType(dtype), ncclOp(op),
+                                                  comm, stream);
+                 });
+}
+
+ncclResult_t NcclCommunicator::scaling(Lane &lane, ncclDataType_t dtype, double factor,
+                                       ncclRedOp_t *op) {
+  auto [found, isNew] = lane.scalings.try_emplace({dtype, factor});
+  if (isNew) {
+    union {
+      double f64;
+      float f32;
+      c10::Half f16;
+      c10::BFloat16 bf16;
+    } scalar = {factor};
+    if (dtype == ncclFloat32)
+      scalar.f32 = static_cast<float>(factor);
+    else if (dtype == ncclFloat16)
+      scalar.f16 = c10::Half(static_cast<float>(factor));
+    else if (dtype == ncclBfloat16)
+      scalar.bf16 = c10::BFloat16(static_cast<float>(factor));
+    ncclResult_t result = calls.ncclRedOpCreatePreMulSum(&found->second, &scalar, dtype,
+                                                         ncclScalarHostImmediate, lane.comm);
+    if (result != ncclSuccess) {
+      lane.scalings.erase(found);
+      return result;
+    }
+  }
+  *op = found->second;
+  return ncclSuccess;
+}
+
+Status NcclCommunicator::reduceScatterScaled(unsigned lane, const void *input, void *output,
+                                             size_t count, fsdp_dtype dtype, double factor) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  // Scaled sums exist for the types that have averages.
+  if (Status status = checkReduction(dtype, ReduceOp::Average); !status.ok())
+    return status;
+  if (lane == kControlLane)
+    return Status::error("no scaled sum on the control lane");
+  return enqueue(lane,
+                 describeReduction(CollectiveKind::ReduceScatter, count, dtype, ReduceOp::Sum),
+                 [&](ncclComm_t comm, cudaStream_t stream) {
+                   ncclRedOp_t op = ncclSum;
+                   ncclResult_t made = scaling(lanes[lane], ncclType(dtype), factor, &op);
+                   return made != ncclSuccess
+                              ? made
+                              : calls.ncclReduceScatter(input, output, count, ncclType(dtype), op,
+                                                        comm, stream);
+                 });
+}
+
+Status NcclCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                                   ReduceOp op) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (lane == kControlLane)
+    return control->allReduce(lane, data, count, dtype, op);
+  if (Status status = checkReduction(dtype, op); !status.ok())
+    return status;
+  return enqueue(lane, describeReduction(CollectiveKind::AllReduce, count, dtype, op),
+                 [&](ncclComm_t comm, cudaStream_t stream) {
+                   return calls.ncclAllReduce(data, data, count, ncclType(dtype), ncclOp(op), comm,
+                                              stream);
+                 });
+}
+
+Status NcclCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (lane == kControlLane)
+    return control->broadcast(lane, data, bytes, root);
+  if (Status status = checkRoot(root, size()); !status.ok())
+    return status;
+  CollectiveDescriptor what{};
+  what.kind = CollectiveKind::Broadcast;
+  what.count = bytes;
+  what.root = root;
+  return enqueue(lane, what, [&](ncclComm_t comm, cudaStream_t stream) {
+    return calls.ncclBroadcast(data, data, bytes, ncclUint8, static_cast<int>(root), comm, stream);
+  });
+}
+
+Status NcclCommunicator::barrier(unsigned lane) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (lanes[lane].stream)
+    if (Status status = lanes[lane].stream->synchronize(); !status.ok())
+      return status;
+  return control->barrier(lane);
+}
+
+//===----------------------------------------------------------------------===//
+// Failure
+//===----------------------------------------------------------------------===//
+
+std::string NcclCommunicator::failureReason() {
+  std::lock_guard lock(failureMutex);
+  return failure;
+}
+
+Status NcclCommunicator::health() {
+  if (std::string reason = failureReason(); !reason.empty())
+    return Status::error(reason);
+  if (Status status = control->health(); !status.ok())
+    return status;
+  for (unsigned lane : {kGatherLane, kReduceLane}) {
+    Lane &own = lanes[lane];
+    // A lane that is inside NCCL says what it finds itself.
+    std::unique_lock lock(own.mutex, std::try_to_lock);
+    if (!lock.owns_lock() || !own.comm)
+      continue;
+    ncclResult_t state = ncclSuccess, result = calls.ncclCommGetAsyncError(own.comm, &state);
+    if (result == ncclSuccess)
+      result = state;
+    if (result != ncclSuccess && result != ncclInProgress)
+      return ncclError(std::string("NCCL on the ") + laneName(lane), result, own.comm);
+  }
+  return {};
+}
+
+void NcclCommunicator::abort(const std::string &reason) {
+  {
+    std::lock_guard lock(failureMutex);
+    if (!failure.empty())
+      return;
+    // Who passes on an abort does not abort by himself.
+    failure = reason.find("aborted by rank ") != std::string::npos
+                  ? reason
+                  : "aborted by rank " + std::to_string(rank()) + ": " + reason;
+  }
+  control->abort(reason);
+  for (Lane &lane : lanes) {
+    // A call that waits inside NCCL for a peer ends by the abort, and not before.
+    bool locked = lane.mutex.try_lock_for(kCallGrace);
+    if (lane.comm)
+      (void)calls.ncclCommAbort(lane.comm);
+    lane.comm = nullptr;
+    lane.window = nullptr;
+    if (locked)
+      lane.mutex.unlock();
+  }
+  if (root)
+    (void)calls.ncclCommAbort(root);
+  root = nullptr;
+}

@@ -1,0 +1,114 @@
+//===- NcclCommunicator.h - Collectives of GPUs over NCCL -------*- C++ -*-===//
+//
+// Each lane but control is an NCCL communicator of its own, split from one, so that gathers and
+// reductions overlap; its collectives go to the stream that useStream() gives it. The control lane
+// is another communicator, between the hosts' processes or threads: it carries what the ranks tell
+// each other (the unique id, sizes, losses, the reason of an abort).
+//
+// The first NCCL communicator is non-blocking, so that ranks that do not come are an error after
+// the connect timeout. The lanes split from it are blocking ones: in non-blocking mode NCCL starts
+// a thread for every collective (NCCL 2.28.9, group.cc).
+//
+// Order of sums: NCCL's. Average multiplies each input by 1 / size before the sum, in the dtype's
+// arithmetic, as NCCL does; at sizes that are powers of two that is the sum divided by size.
+//
+// Threads: a lane's collectives come from one thread. abort() and health() may be called from any.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CUDA_NCCLCOMMUNICATOR_H
+#define FSDP_RUNTIME_CUDA_NCCLCOMMUNICATOR_H
+
+#include "comm/SharedRegion.h"
+#include "cuda/CudaDevice.h"
+#include "device/Backend.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+namespace fsdp::rt {
+
+class NcclCommunicator final : public Communicator {
+public:
+  /// Connects the ranks of `control`; all of them call this. The device outlives the communicator,
+  /// and is the calling thread's.
+  static Result<std::unique_ptr<NcclCommunicator>>
+  connect(CudaDevice &device, std::unique_ptr<Communicator> control, NcclOptions options);
+  ~NcclCommunicator() override;
+
+  unsigned rank() const override { return control->rank(); }
+  unsigned size() const override { return control->size(); }
+
+  /// From ncclMemAlloc, registered on every lane as a symmetric window, if all ranks can; else
+  /// plain memory of the device. Zeroed.
+  Result<std::byte *> makeArena(size_t bytes) override;
+  /// How the arena was made, for people: "ncclMemAlloc, symmetric windows", or why not.
+  const std::string &arenaNote() const { return note; }
+
+  bool useStream(unsigned lane, Stream &stream) override;
+  Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
+  Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                       fsdp_dtype dtype, ReduceOp op) override;
+  /// Each input times `factor`, then the sum. The factor is rounded to `dtype`, one of f32, f64,
+  /// f16, bf16.
+  Status reduceScatterScaled(unsigned lane, const void *input, void *output, size_t count,
+                             fsdp_dtype dtype, double factor);
+  Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
+  Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
+  /// Also waits for the lane's stream.
+  Status barrier(unsigned lane) override;
+
+  Status health() override;
+  void abort(const std::string &reason) override;
+
+private:
+  struct Lane {
+    // Held while NCCL is called, but for an abort that finds it held for too long.
+    std::timed_mutex mutex;
+    ncclComm_t comm = nullptr;
+    CudaStream *stream = nullptr;
+    ncclWindow_t window = nullptr;
+    std::map<std::pair<ncclDataType_t, double>, ncclRedOp_t> scalings;
+  };
+
+  NcclCommunicator(CudaDevice &device, std::unique_ptr<Communicator> control, NcclOptions options)
+      : device(device), calls(device.cuda()), options(options), control(std::move(control)) {}
+
+  Status initialize();
+  Status connectRanks();
+  Status split(unsigned lane);
+  /// Waits until `comm` is ready, or the connect timeout.
+  Status awaitReady(ncclComm_t comm, const std::string &what);
+
+  Status allocateArena(size_t bytes, bool &fromNccl);
+  Status registerArena();
+  void deregisterArena();
+
+  /// Calls `start(comm, stream)`, which returns NCCL's result.
+  template <typename Start>
+  Status enqueue(unsigned lane, const CollectiveDescriptor &what, Start &&start);
+  /// Makes the operator of a scaled sum, once. Expects the lane's mutex.
+  ncclResult_t scaling(Lane &lane, ncclDataType_t dtype, double factor, ncclRedOp_t *op);
+  std::string failureReason();
+  Status ncclError(const std::string &what, ncclResult_t result, ncclComm_t comm);
+
+  CudaDevice &device;
+  CudaCalls &calls;
+  const NcclOptions options;
+  std::unique_ptr<Communicator> control;
+  ncclComm_t root = nullptr;
+  Lane lanes[kNumLanes]; // control's stays empty
+
+  std::byte *arena = nullptr;
+  size_t arenaBytes = 0;
+  bool arenaFromNccl = false;
+  std::string note;
+
+  std::mutex failureMutex;
+  std::string failure; // guarded by `failureMutex`
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_NCCLCOMMUNICATOR_H

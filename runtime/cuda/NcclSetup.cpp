@@ -1,0 +1,248 @@
+//===- NcclSetup.cpp - Connecting the ranks over NCCL, and their arenas ---===//
+
+#include "comm/CollectiveNames.h"
+#include "comm/Store.h"
+#include "cuda/NcclCommunicator.h"
+
+#include <algorithm>
+#include <thread>
+
+using namespace fsdp::rt;
+
+static constexpr std::chrono::milliseconds kPollInterval{1};
+
+namespace {
+/// What rank 0 tells the others.
+struct Identity {
+  uint64_t valid;
+  ncclUniqueId id;
+};
+
+/// What each rank tells the others of its arena.
+struct ArenaReport {
+  uint64_t bytes, fromNccl;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Connecting
+//===----------------------------------------------------------------------===//
+
+Result<std::unique_ptr<NcclCommunicator>>
+NcclCommunicator::connect(CudaDevice &device, std::unique_ptr<Communicator> control,
+                          NcclOptions options) {
+  std::unique_ptr<NcclCommunicator> communicator(
+      new NcclCommunicator(device, std::move(control), options));
+  if (Status status = communicator->initialize(); !status.ok()) {
+    // The others need not wait for their timeout.
+    communicator->abort(status.message());
+    return status;
+  }
+  return communicator;
+}
+
+Status NcclCommunicator::initialize() {
+  if (options.copyEngineGathers && !options.oneHost)
+    return Status::error("--copy-engine-gathers: NCCL gathers by copy engines between devices of "
+                         "one host only, but the ranks run on several");
+  if (Status status = connectRanks(); !status.ok())
+    return status;
+  for (unsigned lane : {kGatherLane, kReduceLane})
+    if (Status status = split(lane); !status.ok())
+      return status;
+  return {};
+}
+
+Status NcclCommunicator::connectRanks() {
+  Identity identity{};
+  ncclResult_t result = ncclSuccess;
+  if (rank() == 0) {
+    result = calls.ncclGetUniqueId(&identity.id);
+    identity.valid = result == ncclSuccess ? 1 : 0;
+  }
+  Status status = control->broadcast(kControlLane, &identity, sizeof(identity), 0);
+  if (result != ncclSuccess)
+    return ncclError("ncclGetUniqueId", result, nullptr);
+  if (!status.ok())
+    return status;
+  if (!identity.valid)
+    return Status::error("NCCL cannot start on rank 0");
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  config.commName = "fsdpc";
+  result = calls.ncclCommInitRankConfig(&root, static_cast<int>(size()), identity.id,
+                                        static_cast<int>(rank()), &config);
+  std::string what = "NCCL cannot connect the " + std::to_string(size()) + " ranks";
+  if (result != ncclSuccess && result != ncclInProgress)
+    return ncclError(what, result, root);
+  return awaitReady(root, what);
+}
+
+Status NcclCommunicator::split(unsigned lane) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  config.commName = lane == kGatherLane ? "fsdpc-gather" : "fsdpc-reduce";
+  if (lane == kGatherLane && options.copyEngineGathers)
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  std::string what = std::string("NCCL cannot make the communicator of the ") + laneName(lane);
+  ncclResult_t result =
+      calls.ncclCommSplit(root, 0, static_cast<int>(rank()), &lanes[lane].comm, &config);
+  if (result != ncclSuccess && result != ncclInProgress)
+    return ncclError(what, result, root);
+  // The handle is set when the communicator it comes from is ready again.
+  if (Status status = awaitReady(root, what); !status.ok())
+    return status;
+  if (!lanes[lane].comm)
+    return Status::error(what + ": it gave none");
+  return awaitReady(lanes[lane].comm, what);
+}
+
+Status NcclCommunicator::awaitReady(ncclComm_t comm, const std::string &what) {
+  auto deadline = std::chrono::steady_clock::now() + options.communication.connectTimeout;
+  for (;;) {
+    ncclResult_t state = ncclSuccess;
+    ncclResult_t result = calls.ncclCommGetAsyncError(comm, &state);
+    if (result != ncclSuccess)
+      return ncclError(what, result, comm);
+    if (state == ncclSuccess)
+      return {};
+    if (state != ncclInProgress)
+      return ncclError(what, state, comm);
+    if (Status status = control->health(); !status.ok())
+      return Status::error(what + ": " + status.message());
+    if (std::chrono::steady_clock::now() >= deadline)
+      return Status::error(what + " " + Store::within(options.communication.connectTimeout));
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+NcclCommunicator::~NcclCommunicator() {
+  // After an abort NCCL has freed its communicators; what remains is memory.
+  bool alive = failureReason().empty();
+  if (alive)
+    deregisterArena();
+  for (Lane *lane = lanes; alive && lane != lanes + kNumLanes; ++lane) {
+    if (!lane->comm)
+      continue;
+    for (const auto &[scale, op] : lane->scalings)
+      (void)calls.ncclRedOpDestroy(op, lane->comm);
+    // Flushes what is enqueued, on all ranks.
+    (void)calls.ncclCommFinalize(lane->comm);
+    (void)calls.ncclCommDestroy(lane->comm);
+  }
+  if (alive && root) {
+    ncclResult_t result = calls.ncclCommFinalize(root);
+    if (result == ncclSuccess || result == ncclInProgress)
+      (void)awaitReady(root, "").ok();
+    (void)calls.ncclCommDestroy(root);
+  }
+  if (arena && arenaFromNccl)
+    (void)calls.ncclMemFree(arena);
+  else if (arena)
+    (void)calls.free(arena);
+}
+
+//===----------------------------------------------------------------------===//
+// The arena
+//===----------------------------------------------------------------------===//
+
+/// NCCL takes whole pages of this size for a window.
+static size_t windowBytes(size_t bytes) {
+  constexpr size_t kPage = NCCL_WIN_REQUIRED_ALIGNMENT;
+  return (std::max<size_t>(bytes, 1) + kPage - 1) / kPage * kPage;
+}
+
+Status NcclCommunicator::allocateArena(size_t bytes, bool &fromNccl) {
+  void *memory = nullptr;
+  ncclResult_t result = calls.ncclMemAlloc(&memory, windowBytes(bytes));
+  fromNccl = result == ncclSuccess;
+  if (!fromNccl) {
+    note = "plain device memory: ncclMemAlloc: " + calls.describe(result, nullptr);
+    Status status = checkCuda(calls, calls.malloc(&memory, windowBytes(bytes)),
+                              "no device memory for the arena: cudaMalloc of " +
+                                  std::to_string(windowBytes(bytes)) + " bytes");
+    if (!status.ok())
+      return status;
+  }
+  arena = static_cast<std::byte *>(memory);
+  arenaFromNccl = fromNccl;
+  arenaBytes = bytes;
+  return device.clear(memory, windowBytes(bytes));
+}
+
+Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
+  if (arena)
+    return Status::error("the arena was made before");
+  bool fromNccl = false;
+  if (Status status = allocateArena(bytes, fromNccl); !status.ok()) {
+    abort(status.message());
+    return status;
+  }
+  ArenaReport own{bytes, fromNccl ? 1u : 0u};
+  std::vector<ArenaReport> reports(size());
+  Status status = control->allGather(kControlLane, &own, reports.data(), sizeof(own));
+  if (!status.ok())
+    return status;
+  bool allFromNccl = true;
+  for (unsigned peer = 0; peer < size(); ++peer) {
+    if (reports[peer].bytes != own.bytes)
+      return Status::error("arenas differ: rank " + std::to_string(rank()) + " asks for " +
+                           std::to_string(bytes) + " bytes, rank " + std::to_string(peer) +
+                           " for " + std::to_string(reports[peer].bytes));
+    if (!reports[peer].fromNccl && allFromNccl && fromNccl)
+      note = "no symmetric windows: rank " + std::to_string(peer) + " has no memory of NCCL's";
+    allFromNccl = allFromNccl && reports[peer].fromNccl;
+  }
+  if (size() == 1)
+    note = "one rank: no windows are needed";
+  else if (allFromNccl)
+    if (status = registerArena(); !status.ok())
+      return status;
+  bool registered = lanes[kGatherLane].window != nullptr;
+  if (options.copyEngineGathers && size() > 1 && !registered) {
+    status = Status::error("--copy-engine-gathers: NCCL gathers by copy engines in symmetric "
+                           "windows only, and there are none (" +
+                           note + ")");
+    abort(status.message());
+    return status;
+  }
+  return arena;
+}
+
+Status NcclCommunicator::registerArena() {
+  // All ranks register on all lanes, and then tell each other whether that has worked.
+  ncclResult_t failed = ncclSuccess;
+  for (unsigned lane : {kGatherLane, kReduceLane}) {
+    ncclResult_t result =
+        calls.ncclCommWindowRegister(lanes[lane].comm, arena, windowBytes(arenaBytes),
+                                     &lanes[lane].window, NCCL_WIN_COLL_SYMMETRIC);
+    if (result != ncclSuccess && failed == ncclSuccess) {
+      failed = result;
+      note = "no symmetric windows: " + calls.describe(result, lanes[lane].comm);
+    }
+  }
+  // Success without a window: NCCL does not support them between these devices.
+  if (failed == ncclSuccess && (!lanes[kGatherLane].window || !lanes[kReduceLane].window))
+    note = "no symmetric windows: NCCL does not support them between these devices";
+  uint8_t own = lanes[kGatherLane].window && lanes[kReduceLane].window ? 1 : 0;
+  std::vector<uint8_t> all(size());
+  if (Status status = control->allGather(kControlLane, &own, all.data(), 1); !status.ok())
+    return status;
+  auto without = std::find(all.begin(), all.end(), uint8_t(0));
+  if (without == all.end()) {
+    note = "ncclMemAlloc, symmetric windows";
+    return {};
+  }
+  if (own)
+    note = "no symmetric windows: rank " + std::to_string(without - all.begin()) + " has none";
+  deregisterArena();
+  return {};
+}
+
+void NcclCommunicator::deregisterArena() {
+  for (Lane &lane : lanes)
+    if (lane.window) {
+      (void)calls.ncclCommWindowDeregister(lane.comm, lane.window);
+      lane.window = nullptr;
+    }
+}
