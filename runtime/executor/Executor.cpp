@@ -44,7 +44,7 @@ public:
         context{.view = view, .statistics = stats, .rank = communicator.rank()} {}
 
   /// Resolves everything.
-  Status prepare();
+  Status prepare(GemmKernels kernels);
 
   std::span<std::byte> input(unsigned index) override {
     const fsdp_value &value = view.values()[view.inputs()[index].value];
@@ -192,7 +192,7 @@ Status PlanExecutor::prepareEntry(uint32_t index) {
   return Status();
 }
 
-Status PlanExecutor::prepare() {
+Status PlanExecutor::prepare(GemmKernels kernels) {
   context.countOtherThreads = at::get_num_threads() > 1;
   makeTensors();
   copyConstants();
@@ -208,6 +208,11 @@ Status PlanExecutor::prepare() {
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i); !status.ok())
       return status;
+  if (kernels == GemmKernels::Fastest) {
+    GemmChooser chooser(at::get_num_threads());
+    for (OperatorCall &call : calls)
+      stats.blockedGemms += call.chooseGemm(view, chooser);
+  }
   return Status();
 }
 
@@ -392,7 +397,8 @@ Result<StepResults> PlanExecutor::step(const StepInputs &inputs) {
 }
 
 Result<std::unique_ptr<Executor>> Executor::create(const fsdp_plan &plan, Device &device,
-                                                   Communicator &communicator, std::byte *arena) {
+                                                   Communicator &communicator, std::byte *arena,
+                                                   GemmKernels kernels) {
   if (Status status = validatePlan(plan); !status.ok())
     return status;
   if (plan.world_size != communicator.size())
@@ -401,7 +407,7 @@ Result<std::unique_ptr<Executor>> Executor::create(const fsdp_plan &plan, Device
   installPlacementAllocator();
   auto executor = std::make_unique<PlanExecutor>(plan, device, communicator, arena);
   try {
-    if (Status status = executor->prepare(); !status.ok())
+    if (Status status = executor->prepare(kernels); !status.ok())
       return status;
   } catch (const c10::Error &error) {
     return Status::error(std::string("cannot prepare the plan: ") + error.what_without_backtrace());

@@ -41,7 +41,11 @@ struct ExecutorStatistics {
   std::map<std::string, int64_t> fallbacksByOperator;
   int64_t copiedBytes = 0;  // results that did not land at their address, and FSDP_COPY entries
   int64_t scratchBytes = 0; // memory beside the arena for temporaries inside operators
+  int64_t blockedGemms = 0; // products of a step that BlockedGemm computes
 };
+
+/// Which kernels multiply fp32 matrices; the numbers are the same.
+enum class GemmKernels { Torch, Fastest };
 
 /// Watches the steps of an executor, for profiles.
 class StepObserver {
@@ -57,9 +61,11 @@ public:
 
   /// Makes an executor for `plan` on this thread. `arena` is plan.arena_bytes long and zeroed, and
   /// outlives the executor, as do the other arguments. Torch's number of intra-op threads is to be
-  /// set before. Errors name the operator or value concerned.
+  /// set before. Fastest: measures the products of the plan, see GemmChoice.h. Errors name the
+  /// operator or value concerned.
   static Result<std::unique_ptr<Executor>> create(const fsdp_plan &plan, Device &device,
-                                                  Communicator &communicator, std::byte *arena);
+                                                  Communicator &communicator, std::byte *arena,
+                                                  GemmKernels kernels = GemmKernels::Fastest);
 
   /// The bytes of input `index`, to be filled before each step.
   virtual std::span<std::byte> input(unsigned index) = 0;

@@ -187,7 +187,18 @@ Status OperatorCall::measure(CallContext &context) {
   return Status();
 }
 
+bool OperatorCall::chooseGemm(const PlanView &view, GemmChooser &chooser) {
+  std::optional<GemmCall> call = GemmCall::of(op, arguments);
+  if (!call || results.size() != 1 || !view.isContiguous(view.values()[results[0].value]))
+    return false;
+  gemm = chooser.choose(*call, op, arguments);
+  gemmOperands = call->operands;
+  gemmOperands.c = reinterpret_cast<float *>(results[0].address);
+  return gemm.has_value();
+}
+
 void OperatorCall::placeTemporaries(std::byte *scratch) {
+  gemmWorkspace = scratch;
   for (auto [index, offset] : temporaries)
     allocations[index].address = scratch + offset;
 }
@@ -201,6 +212,10 @@ bool OperatorCall::isPlaced(const CallContext &context, const PlannedResult &res
 }
 
 Status OperatorCall::run(CallContext &context) {
+  if (gemm) {
+    gemm->run(gemmOperands, gemmWorkspace);
+    return Status();
+  }
   int64_t fallbacks = context.allocations.fallbacks;
   int64_t elsewhere = context.countOtherThreads ? allocationsByOtherThreads() : 0;
   struct Serving {

@@ -3,7 +3,8 @@
 // The arguments of a call are tensors at fixed addresses, so the argument stack is built once. In
 // the first step the call is measured: it allocates as it likes, its results are compared with the
 // plan and copied to their places, and its allocations are sorted into results and temporaries.
-// From then on results are allocated at their places and temporaries in a scratch area.
+// From then on results are allocated at their places and temporaries in a scratch area. Products of
+// matrices may have a kernel of our own that gives the same bits, which needs no allocation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +13,7 @@
 
 #include "executor/Arguments.h"
 #include "executor/Executor.h"
+#include "executor/GemmChoice.h"
 #include "executor/PlacementAllocator.h"
 
 namespace fsdp::rt {
@@ -39,8 +41,11 @@ public:
   Status checkView(CallContext &context) const;
   /// Runs the call for the first time.
   Status measure(CallContext &context);
+  /// From the second step on runs a kernel of our own, if the call is a product and `chooser` has
+  /// one for it. True if so.
+  bool chooseGemm(const PlanView &view, GemmChooser &chooser);
   /// Bytes for the temporaries of the call, known once it is measured.
-  size_t scratchBytes() const { return scratchSize; }
+  size_t scratchBytes() const { return gemm ? gemm->workspaceBytes() : scratchSize; }
   /// Places the temporaries at `scratch`, 64-byte aligned; calls may share it.
   void placeTemporaries(std::byte *scratch);
   /// Runs the measured call. May throw what the operator throws.
@@ -75,6 +80,10 @@ private:
   std::vector<PlannedAllocation> allocations;
   std::vector<std::pair<size_t, size_t>> temporaries; // index in `allocations`, offset in scratch
   size_t scratchSize = 0;
+
+  std::optional<BlockedGemm> gemm; // instead of the operator
+  GemmOperands gemmOperands;
+  std::byte *gemmWorkspace = nullptr;
 };
 
 } // namespace fsdp::rt

@@ -43,7 +43,7 @@ private:
   const PlanView &plan;
   CLI::App app;
   TrainOptions options;
-  std::string dataType, shape = "constant";
+  std::string dataType, shape = "constant", gemm = "fastest";
   bool describe = false;
 };
 
@@ -124,6 +124,13 @@ void CommandLine::addLaunchFlags() {
                  "Threads of each rank inside one operator. Default: OMP_NUM_THREADS, else 1")
       ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
+      ->group("Launch");
+  app.add_option("--gemm", gemm,
+                 "Kernels of fp32 matrix products. fastest: when the run starts, each product is "
+                 "measured, and the fastest kernel that gives torch's bits is taken; torch: "
+                 "torch's own. Default: fastest")
+      ->check(CLI::IsMember({"fastest", "torch"}).description(""))
+      ->type_name("fastest|torch")
       ->group("Launch");
   app.add_option("--connect-timeout", options.connectTimeoutSeconds,
                  "Seconds to wait at the start until all processes have come. Default: 60")
@@ -310,6 +317,7 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
   if (!dataType.empty())
     options.dataType = kTokenTypes.at(dataType);
   options.schedule = kShapes.at(shape);
+  options.gemm = gemm == "torch" ? GemmKernels::Torch : GemmKernels::Fastest;
   if (Status status = check(); !status.ok())
     return status;
   if (Status status = setThreads(environmentThreads); !status.ok())

@@ -5,6 +5,7 @@
 
 #include "Status.h"
 #include "data/BatchReader.h"
+#include "executor/Executor.h"
 #include "plan/PlanView.h"
 #include "train/LearningRate.h"
 
@@ -28,6 +29,7 @@ struct TrainOptions {
   int64_t warmupSteps = 0;
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
+  GemmKernels gemm = GemmKernels::Fastest;
   double timeoutSeconds = 60;
   double connectTimeoutSeconds = 60;
   bool quiet = false;

@@ -156,7 +156,7 @@ Status RankRun::makeExecutor() {
     return numbers.status();
   progress = std::move(*numbers);
   watched.emplace(communicator, plan, *progress);
-  auto created = Executor::create(plan.tables(), device, *watched, arena);
+  auto created = Executor::create(plan.tables(), device, *watched, arena, options.gemm);
   if (!created.ok())
     return created.status();
   executor = std::move(*created);

@@ -23,10 +23,10 @@ inline at::Tensor tensorAt(std::byte *arena, int64_t offset, at::IntArrayRef siz
 /// One rank that runs a plan of world size 1.
 class SingleRank {
 public:
-  explicit SingleRank(const fsdp_plan &plan)
+  explicit SingleRank(const fsdp_plan &plan, rt::GemmKernels kernels = rt::GemmKernels::Fastest)
       : communicators(rt::makeLocalCommunicators(1, {})),
         arena(*communicators[0]->makeArena(static_cast<size_t>(plan.arena_bytes))),
-        result(create(plan, device, *communicators[0], arena)) {}
+        result(create(plan, device, *communicators[0], arena, kernels)) {}
 
   rt::Executor &executor() { return **result; }
   rt::Status status() const { return result.status(); }
@@ -45,9 +45,10 @@ private:
   /// With one thread per operator, as a training binary has by default.
   static rt::Result<std::unique_ptr<rt::Executor>> create(const fsdp_plan &plan, rt::Device &device,
                                                           rt::Communicator &communicator,
-                                                          std::byte *arena) {
+                                                          std::byte *arena,
+                                                          rt::GemmKernels kernels) {
     at::set_num_threads(1);
-    return rt::Executor::create(plan, device, communicator, arena);
+    return rt::Executor::create(plan, device, communicator, arena, kernels);
   }
 
   rt::CpuDevice device;

@@ -65,6 +65,8 @@ TEST(TrainOptions, ReadsEveryFlag) {
                         "0.25",
                         "--threads",
                         "4",
+                        "--gemm",
+                        "torch",
                         "--timeout",
                         "1.5",
                         "--quiet"},
@@ -73,6 +75,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
   const TrainOptions &options = command->options;
   EXPECT_EQ(options.ranks, 2u);
   EXPECT_EQ(options.communicator, "local");
+  EXPECT_EQ(options.gemm, GemmKernels::Torch);
   EXPECT_EQ(options.data, "d.bin");
   EXPECT_EQ(options.dataType, TokenType::U16);
   EXPECT_TRUE(options.shuffle);
@@ -103,7 +106,8 @@ TEST(TrainOptions, PrintsTextsWithoutNeedingData) {
   auto help = parse({"-h"}), version = parse({"--version"}), description = parse({"--describe"});
   EXPECT_NE(help->textToPrint->find("--lr X"), std::string::npos);
   EXPECT_NE(help->textToPrint->find("Default: 0.01"), std::string::npos);
-  EXPECT_EQ(*version->textToPrint, "fsdpc training binary, plan ABI 1\n");
+  EXPECT_EQ(*version->textToPrint,
+            "fsdpc training binary, plan ABI " + std::to_string(FSDP_PLAN_ABI_VERSION) + "\n");
   EXPECT_NE(description->textToPrint->find("tiny"), std::string::npos);
 }
 
@@ -116,6 +120,7 @@ TEST(TrainOptions, RefusesMalformedFlags) {
   expectRefused({"--ranks", "-1"}, {"--ranks", "-1"});
   expectRefused({"--steps", "99999999999999999999"}, {"--steps", "99999999999999999999"});
   expectRefused({"--communicator", "mpi"}, {"--communicator", "mpi", "gloo"});
+  expectRefused({"--gemm", "mkl"}, {"--gemm", "mkl", "torch"});
   expectRefused({"--data-dtype", "f32"}, {"--data-dtype", "f32", "u16"});
   expectRefused({"--lr-schedule", "step"}, {"--lr-schedule", "step", "cosine"});
 }

@@ -1,0 +1,323 @@
+//===- BlockedGemm.cpp - Products of fp32 matrices for AVX-512 -------------===//
+
+#include "executor/BlockedGemm.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+// A tile of C is kTileRows x kTileColumns: its sums fill 24 of 32 vector registers. A panel of
+// kTileRows rows of A stays in the first-level cache while the block of B, in panels of
+// kTileColumns columns, streams by from the second-level cache.
+static constexpr int64_t kLanes = 16, kTileRows = 8, kTileVectors = 3;
+static constexpr int64_t kTileColumns = kTileVectors * kLanes;
+static constexpr int64_t kAhead = 8; // rows of B that are prefetched before they are used
+static constexpr int64_t kBlockColumns = 11 * kTileColumns; // of B, packed at a time
+static constexpr int64_t kBlockRows = 8 * kTileRows;        // of A, packed at a time
+
+static int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define FSDP_AVX512 [[gnu::target("avx512f,avx512dq,avx512vl,avx2,fma")]]
+#define FSDP_INLINE [[gnu::always_inline]] static inline
+
+namespace {
+using Vector = __m512;
+
+/// A matrix inside an operand.
+struct Source {
+  const float *data;
+  int64_t rowStride, columnStride;
+};
+} // namespace
+
+FSDP_INLINE void prefetch(const float *address) {
+  _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0);
+}
+
+/// The first `count` lanes, of which there are 1 to 16 or more.
+FSDP_AVX512 FSDP_INLINE __mmask16 maskOf(int64_t count) {
+  return count >= kLanes ? __mmask16(0xffff) : __mmask16((1u << count) - 1);
+}
+
+//===----------------------------------------------------------------------===//
+// Packing
+//===----------------------------------------------------------------------===//
+
+/// Shuffles of the pair (x, y) inside each 128-bit lane l: elements a, b of x, then c, d of y.
+#define FSDP_IN_LANES(x, y, a, b, c, d)                                                            \
+  __builtin_shufflevector(x, y, a, b, 16 + (c), 16 + (d), 4 + (a), 4 + (b), 20 + (c), 20 + (d),    \
+                          8 + (a), 8 + (b), 24 + (c), 24 + (d), 12 + (a), 12 + (b), 28 + (c),      \
+                          28 + (d))
+/// Lanes a, b of x, then c, d of y.
+#define FSDP_LANES(x, y, a, b, c, d)                                                               \
+  __builtin_shufflevector(x, y, 4 * (a), 4 * (a) + 1, 4 * (a) + 2, 4 * (a) + 3, 4 * (b),           \
+                          4 * (b) + 1, 4 * (b) + 2, 4 * (b) + 3, 16 + 4 * (c), 17 + 4 * (c),       \
+                          18 + 4 * (c), 19 + 4 * (c), 16 + 4 * (d), 17 + 4 * (d), 18 + 4 * (d),    \
+                          19 + 4 * (d))
+
+/// Transposes the 4x4 block in each lane of four vectors.
+FSDP_AVX512 FSDP_INLINE void transposeLanes(Vector *r) {
+  Vector low01 = FSDP_IN_LANES(r[0], r[1], 0, 1, 0, 1);
+  Vector high01 = FSDP_IN_LANES(r[0], r[1], 2, 3, 2, 3);
+  Vector low23 = FSDP_IN_LANES(r[2], r[3], 0, 1, 0, 1);
+  Vector high23 = FSDP_IN_LANES(r[2], r[3], 2, 3, 2, 3);
+  r[0] = FSDP_IN_LANES(low01, low23, 0, 2, 0, 2);
+  r[1] = FSDP_IN_LANES(low01, low23, 1, 3, 1, 3);
+  r[2] = FSDP_IN_LANES(high01, high23, 0, 2, 0, 2);
+  r[3] = FSDP_IN_LANES(high01, high23, 1, 3, 1, 3);
+}
+
+/// Writes the transpose of the 16x16 floats at `from` (rows `stride` apart) to rows of `to`.
+FSDP_AVX512 FSDP_INLINE void transpose16(const float *from, int64_t stride, float *to,
+                                         int64_t toStride) {
+  Vector r[16];
+  for (int i = 0; i < 16; ++i) {
+    r[i] = _mm512_loadu_ps(from + i * stride);
+    prefetch(from + (i + 16) * stride);
+  }
+  for (int i = 0; i < 16; i += 4)
+    transposeLanes(r + i);
+  // Lane l of r[4g + j] holds column 4l + j of rows 4g to 4g+3.
+  for (int j = 0; j < 4; ++j) {
+    Vector low = FSDP_LANES(r[j], r[4 + j], 0, 1, 0, 1);
+    Vector high = FSDP_LANES(r[j], r[4 + j], 2, 3, 2, 3);
+    Vector low8 = FSDP_LANES(r[8 + j], r[12 + j], 0, 1, 0, 1);
+    Vector high8 = FSDP_LANES(r[8 + j], r[12 + j], 2, 3, 2, 3);
+    _mm512_storeu_ps(to + j * toStride, FSDP_LANES(low, low8, 0, 2, 0, 2));
+    _mm512_storeu_ps(to + (4 + j) * toStride, FSDP_LANES(low, low8, 1, 3, 1, 3));
+    _mm512_storeu_ps(to + (8 + j) * toStride, FSDP_LANES(high, high8, 0, 2, 0, 2));
+    _mm512_storeu_ps(to + (12 + j) * toStride, FSDP_LANES(high, high8, 1, 3, 1, 3));
+  }
+}
+
+/// Writes the transpose of the 8x16 floats at `from` to 16 rows of 8, two rows at a time.
+FSDP_AVX512 FSDP_INLINE void transpose8(const float *from, int64_t stride, float *to) {
+  Vector r[8];
+  for (int i = 0; i < 8; ++i) {
+    r[i] = _mm512_loadu_ps(from + i * stride);
+    prefetch(from + (i + 8) * stride);
+  }
+  transposeLanes(r);
+  transposeLanes(r + 4);
+  for (int j = 0; j < 4; j += 2) {
+    Vector low = FSDP_LANES(r[j], r[4 + j], 0, 1, 0, 1);
+    Vector high = FSDP_LANES(r[j], r[4 + j], 2, 3, 2, 3);
+    Vector nextLow = FSDP_LANES(r[j + 1], r[5 + j], 0, 1, 0, 1);
+    Vector nextHigh = FSDP_LANES(r[j + 1], r[5 + j], 2, 3, 2, 3);
+    _mm512_storeu_ps(to + j * 8, FSDP_LANES(low, nextLow, 0, 2, 0, 2));
+    _mm512_storeu_ps(to + (4 + j) * 8, FSDP_LANES(low, nextLow, 1, 3, 1, 3));
+    _mm512_storeu_ps(to + (8 + j) * 8, FSDP_LANES(high, nextHigh, 0, 2, 0, 2));
+    _mm512_storeu_ps(to + (12 + j) * 8, FSDP_LANES(high, nextHigh, 1, 3, 1, 3));
+  }
+}
+
+/// Packs rows x depth elements of A as panels of kTileRows rows: [depth][kTileRows] each, zero
+/// where there is no row.
+FSDP_AVX512 static void packA(const Source &a, int64_t rows, int64_t depth, float *to) {
+  for (int64_t first = 0; first < rows; first += kTileRows, to += depth * kTileRows) {
+    const float *from = a.data + first * a.rowStride;
+    int64_t height = std::min(kTileRows, rows - first), k = 0;
+    if (height == kTileRows && a.rowStride == 1)
+      for (; k < depth; ++k) {
+        prefetch(from + k * a.columnStride + 2 * kTileRows);
+        _mm256_storeu_ps(to + k * kTileRows, _mm256_loadu_ps(from + k * a.columnStride));
+      }
+    else if (height == kTileRows && a.columnStride == 1)
+      for (; k + kLanes <= depth; k += kLanes)
+        transpose8(from + k, a.rowStride, to + k * kTileRows);
+    for (; k < depth; ++k)
+      for (int64_t i = 0; i < kTileRows; ++i)
+        to[k * kTileRows + i] = i < height ? from[i * a.rowStride + k * a.columnStride] : 0;
+  }
+}
+
+/// Packs depth x columns elements of B as panels of kTileColumns columns, the last one as many
+/// vectors wide as it needs: [depth][width] each, zero where there is no column.
+FSDP_AVX512 static void packB(const Source &b, int64_t depth, int64_t columns, float *to) {
+  for (int64_t first = 0; first < columns; first += kTileColumns) {
+    int64_t given = std::min(kTileColumns, columns - first), width = roundUp(given, kLanes);
+    const float *from = b.data + first * b.columnStride;
+    for (int64_t j = 0; j < width; j += kLanes) {
+      int64_t k = 0;
+      if (b.columnStride == 1) {
+        __mmask16 mask = maskOf(given - j);
+        for (; k < depth; ++k) {
+          prefetch(from + k * b.rowStride + j + kTileColumns);
+          _mm512_storeu_ps(to + k * width + j,
+                           _mm512_maskz_loadu_ps(mask, from + k * b.rowStride + j));
+        }
+      } else if (b.rowStride == 1 && given - j >= kLanes) {
+        for (; k + kLanes <= depth; k += kLanes)
+          transpose16(from + j * b.columnStride + k, b.columnStride, to + k * width + j, width);
+      }
+      for (; k < depth; ++k)
+        for (int64_t lane = 0; lane < kLanes; ++lane)
+          to[k * width + j + lane] =
+              j + lane < given ? from[k * b.rowStride + (j + lane) * b.columnStride] : 0;
+    }
+    to += depth * width;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+/// Adds the products of one column of a panel of A and one row of a panel of B.
+template <int Rows, int Vectors>
+FSDP_AVX512 FSDP_INLINE void addProducts(Vector (&sum)[Rows][Vectors], const float *a,
+                                         const float *b) {
+  Vector row[Vectors];
+  for (int j = 0; j < Vectors; ++j) {
+    row[j] = _mm512_loadu_ps(b + j * kLanes);
+    prefetch(b + (kAhead * Vectors + j) * kLanes);
+  }
+  for (int i = 0; i < Rows; ++i) {
+    Vector factor = _mm512_set1_ps(a[i]);
+    for (int j = 0; j < Vectors; ++j)
+      sum[i][j] = _mm512_fmadd_ps(factor, row[j], sum[i][j]);
+  }
+}
+
+/// Computes `Rows` rows of a tile of `Vectors` vectors; `mask` are the lanes of the last vector.
+template <int Rows, int Vectors>
+FSDP_AVX512 static void computeTile(const float *a, const float *b, float *c, int64_t stride,
+                                    int64_t depth, bool add, __mmask16 mask) {
+  Vector sum[Rows][Vectors];
+  for (int i = 0; i < Rows; ++i)
+    for (int j = 0; j < Vectors; ++j)
+      sum[i][j] = _mm512_setzero_ps();
+  // C comes from far away. One line at a time, so that B, which comes from near, need not queue.
+  int64_t k = 0, lines = std::min<int64_t>(Rows * Vectors, depth);
+  for (; k < lines; ++k) {
+    prefetch(c + k / Vectors * stride + k % Vectors * kLanes);
+    addProducts(sum, a + k * kTileRows, b + k * Vectors * kLanes);
+  }
+  for (; k < depth; ++k)
+    addProducts(sum, a + k * kTileRows, b + k * Vectors * kLanes);
+  for (int i = 0; i < Rows; ++i)
+    for (int j = 0; j < Vectors; ++j) {
+      float *to = c + i * stride + j * kLanes;
+      __mmask16 lanes = j == Vectors - 1 ? mask : __mmask16(0xffff);
+      Vector result = sum[i][j];
+      if (add)
+        result = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, to), result);
+      _mm512_mask_storeu_ps(to, lanes, result);
+    }
+}
+
+using TileKernel = void (*)(const float *, const float *, float *, int64_t, int64_t, bool,
+                            __mmask16);
+#define FSDP_ROW(rows) {computeTile<rows, 1>, computeTile<rows, 2>, computeTile<rows, 3>}
+static constexpr TileKernel kTileKernels[kTileRows][kTileVectors] = {
+    FSDP_ROW(1), FSDP_ROW(2), FSDP_ROW(3), FSDP_ROW(4),
+    FSDP_ROW(5), FSDP_ROW(6), FSDP_ROW(7), FSDP_ROW(8)};
+
+/// Adds a packed block of A times a packed block of B to the block of C at `c`, or sets it.
+static void multiplyBlocks(const float *a, const float *b, float *c, int64_t stride, int64_t rows,
+                           int64_t columns, int64_t depth, bool add) {
+  for (int64_t i = 0; i < rows; i += kTileRows) {
+    int64_t height = std::min(kTileRows, rows - i);
+    const float *panel = b;
+    for (int64_t j = 0; j < columns; j += kTileColumns) {
+      int64_t width = std::min(kTileColumns, columns - j), vectors = (width + kLanes - 1) / kLanes;
+      auto mask = static_cast<__mmask16>(0xffff >> (vectors * kLanes - width));
+      kTileKernels[height - 1][vectors - 1](a + i * depth, panel, c + i * stride + j, stride, depth,
+                                            add, mask);
+      panel += depth * vectors * kLanes;
+    }
+  }
+}
+
+bool BlockedGemm::isSupported() {
+  static const bool supported =
+      __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0 &&
+      __builtin_cpu_supports("avx512vl") != 0 && __builtin_cpu_supports("avx2") != 0 &&
+      __builtin_cpu_supports("fma") != 0;
+  return supported;
+}
+
+void BlockedGemm::runPart(const GemmOperands &operands, const Part &part, float *workspace) const {
+  // Blocks of columns as equal as whole tiles allow.
+  int64_t blocks = (part.columns + kBlockColumns - 1) / kBlockColumns;
+  int64_t blockColumns = roundUp((part.columns + blocks - 1) / blocks, kTileColumns);
+  float *packedB = workspace, *packedA = workspace + kBlockColumns * std::min(depth, shape.k);
+  for (int64_t matrix = 0; matrix < shape.batch; ++matrix) {
+    const float *a = operands.a + matrix * shape.a.batch + part.firstRow * shape.a.row;
+    const float *b = operands.b + matrix * shape.b.batch + part.firstColumn * shape.b.column;
+    float *c = operands.c + matrix * shape.c.batch + part.firstRow * shape.c.row + part.firstColumn;
+    if (shape.hasBias) {
+      const float *bias = operands.bias + matrix * shape.bias.batch +
+                          part.firstRow * shape.bias.row + part.firstColumn * shape.bias.column;
+      for (int64_t i = 0; i < part.rows; ++i)
+        for (int64_t j = 0; j < part.columns; ++j)
+          c[i * shape.c.row + j] = bias[i * shape.bias.row + j * shape.bias.column];
+    }
+    for (int64_t j = 0; j < part.columns; j += blockColumns)
+      for (int64_t k = 0; k < shape.k; k += depth) {
+        int64_t columns = std::min(blockColumns, part.columns - j);
+        int64_t count = std::min(depth, shape.k - k);
+        packB({b + k * shape.b.row + j * shape.b.column, shape.b.row, shape.b.column}, count,
+              columns, packedB);
+        for (int64_t i = 0; i < part.rows; i += kBlockRows) {
+          int64_t rows = std::min(kBlockRows, part.rows - i);
+          packA({a + i * shape.a.row + k * shape.a.column, shape.a.row, shape.a.column}, rows,
+                count, packedA);
+          multiplyBlocks(packedA, packedB, c + i * shape.c.row + j, shape.c.row, rows, columns,
+                         count, shape.hasBias || k > 0);
+        }
+      }
+  }
+}
+#else
+bool BlockedGemm::isSupported() { return false; }
+void BlockedGemm::runPart(const GemmOperands &, const Part &, float *) const {}
+#endif
+
+//===----------------------------------------------------------------------===//
+// Threads
+//===----------------------------------------------------------------------===//
+
+BlockedGemm::BlockedGemm(const GemmShape &shape, int64_t depth, int threads)
+    : shape(shape), depth(depth),
+      parts(static_cast<int>(std::clamp<int64_t>(
+          std::max(shape.m / kBlockRows, shape.n / kTileColumns), 1, threads))) {}
+
+/// Cuts the longer side of C in whole tiles.
+BlockedGemm::Part BlockedGemm::partOf(int index) const {
+  bool byRows = shape.m / kBlockRows >= shape.n / kTileColumns;
+  int64_t length = byRows ? shape.m : shape.n;
+  int64_t share = roundUp((length + parts - 1) / parts, byRows ? kTileRows : kTileColumns);
+  int64_t first = std::min(share * index, length), count = std::min(share, length - first);
+  return byRows ? Part{first, count, 0, shape.n} : Part{0, shape.m, first, count};
+}
+
+/// Of one part, in floats: whole cache lines.
+static int64_t partWorkspace(int64_t depth) {
+  return roundUp((kBlockColumns + kBlockRows) * depth, kLanes);
+}
+
+size_t BlockedGemm::workspaceBytes() const {
+  return sizeof(float) * static_cast<size_t>(parts * partWorkspace(std::min(depth, shape.k)));
+}
+
+void BlockedGemm::run(const GemmOperands &operands, std::byte *workspace) const {
+  auto *floats = reinterpret_cast<float *>(workspace);
+  int64_t each = partWorkspace(std::min(depth, shape.k));
+  if (parts == 1) {
+    runPart(operands, partOf(0), floats);
+    return;
+  }
+  at::parallel_for(0, parts, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (Part part = partOf(static_cast<int>(i)); part.rows > 0 && part.columns > 0)
+        runPart(operands, part, floats + i * each);
+  });
+}
