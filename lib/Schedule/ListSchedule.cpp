@@ -34,9 +34,7 @@ public:
 
 private:
   // At the current position, in this order.
-  void waitForEnded();
-  void launchReductions();
-  bool makeRoom();
+  bool advanceReductions();
   void launchNeededGathers();
   void launchAhead();
   void waitForGathers();
@@ -44,7 +42,10 @@ private:
   // Reductions.
   void launch(ReductionTask &task);
   void waitForOldest();
-  bool waitForUpdates();
+  void waitForEnded();
+  void launchWanted();
+  bool updateDue();
+  bool makeRoom();
   bool launchFirstWithRoom();
   bool canStart(const ReductionTask &task) const;
   bool hasRoom(const ReductionTask &task) const {
@@ -55,11 +56,12 @@ private:
 
   // Gathers.
   bool isLaunchable(GatherTask &task);
+  void launchBehind(double endNs);
   void skipLaunched() {
     while (nextAhead < tasks.gathers.size() && tasks.gathers[nextAhead].isLaunched)
       ++nextAhead;
   }
-  void launch(GatherTask &task);
+  void launch(GatherTask &task, uint32_t from);
 
   const Operation &operation() const { return problem.operations[position]; }
   bool fits(int64_t bytes) const { return bytes <= tasks.capBytes; }
@@ -78,6 +80,7 @@ private:
   uint32_t position = 0;
   /// Copies, inputs of reductions until their wait, shards.
   int64_t held = 0;
+  int64_t lastBytes = 0;         // while the operation before this position ran
   std::vector<uint32_t> byFirst; // gather tasks by their first operation
   size_t nextNeeded = 0;         // in byFirst
   size_t nextAhead = 0;          // gather task; all before are launched
@@ -108,19 +111,16 @@ Scheduler::Scheduler(const Problem &problem, const Decisions &decisions, Tasks &
 bool Scheduler::run() {
   for (position = 0; position < problem.operations.size(); ++position) {
     held += tasks.changes[position];
-    if (!pending.empty())
-      waitForEnded();
     for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
          ++nextReady)
       unlaunched.push_back(nextReady);
-    if (!unlaunched.empty())
-      launchReductions();
-    if (!(pending.empty() && unlaunched.empty()) && !(waitForUpdates() && makeRoom()))
+    if (!(pending.empty() && unlaunched.empty()) && !advanceReductions())
       return false;
     launchNeededGathers();
     if (nextAhead < tasks.gathers.size())
       launchAhead();
     waitForGathers();
+    lastBytes = operation().liveBytes + held;
     streams.compute(operation().durationNs);
   }
   return true;
@@ -140,6 +140,8 @@ void Scheduler::launch(ReductionTask &task) {
 
 void Scheduler::waitForOldest() {
   const ReductionTask &task = tasks.reductions[pending.front()];
+  if (!streams.hasEnded(task.ticket))
+    launchBehind(streams.findEnd(task.ticket));
   streams.waitFor(task.ticket);
   held -= task.inputBytes;
   plan.reductions[plan.reductions.size() - pending.size()].wait = position;
@@ -217,10 +219,13 @@ bool Scheduler::isGatherFirst(const ReductionTask &task) {
   return false;
 }
 
-void Scheduler::launchReductions() {
+/// Launches what can start at once, and what cannot be put off.
+void Scheduler::launchWanted() {
   while (!unlaunched.empty()) {
     const ReductionTask &task = tasks.reductions[unlaunched.front()];
-    bool isWanted = hasRoom(task) && canStart(task) && !isGatherFirst(task);
+    // If the operation has no room for its output as well, launching it means to wait for it.
+    bool isWanted = hasRoom(task) && canStart(task) && !isGatherFirst(task) &&
+                    fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
     if (!isWanted && canPutOff())
       return;
     if (launchFirstWithRoom())
@@ -231,7 +236,8 @@ void Scheduler::launchReductions() {
   }
 }
 
-bool Scheduler::waitForUpdates() {
+/// Waits for all that an update at this position needs.
+bool Scheduler::updateDue() {
   auto isDue = [&](uint32_t index) { return tasks.reductions[index].update == position; };
   while (std::any_of(unlaunched.begin(), unlaunched.end(), isDue)) {
     if (launchFirstWithRoom())
@@ -254,6 +260,22 @@ bool Scheduler::makeRoom() {
       return false;
   }
   return true;
+}
+
+bool Scheduler::advanceReductions() {
+  auto isDue = [&](uint32_t index) { return tasks.reductions[index].update == position; };
+  while (std::any_of(pending.begin(), pending.end(), isDue))
+    waitForOldest();
+  while (true) {
+    double beforeNs = streams.getNow();
+    waitForEnded();
+    launchWanted();
+    if (!updateDue() || !makeRoom())
+      return false;
+    // After standing still, more can start.
+    if (streams.getNow() == beforeNs || unlaunched.empty())
+      return true;
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -292,13 +314,13 @@ double Scheduler::findOperationEnd() const {
   return startNs + operation().durationNs * problem.computeContention;
 }
 
-void Scheduler::launch(GatherTask &task) {
+void Scheduler::launch(GatherTask &task, uint32_t from) {
   task.isLaunched = true;
   task.ticket = streams.launch(0, task.durationNs);
   held += task.bytes;
-  for (uint32_t i = position; i < task.first; ++i)
+  for (uint32_t i = from; i < task.first; ++i)
     tasks.room[i] -= task.bytes;
-  plan.gathers.push_back({task.uses, position});
+  plan.gathers.push_back({task.uses, from});
 }
 
 void Scheduler::launchNeededGathers() {
@@ -307,7 +329,7 @@ void Scheduler::launchNeededGathers() {
     if (task.first != position)
       break;
     if (!task.isLaunched)
-      launch(task);
+      launch(task, position);
   }
 }
 
@@ -355,8 +377,26 @@ void Scheduler::launchAhead() {
     }
     if (index == tasks.gathers.size() || numOvertaken > decisions.lookahead)
       return;
-    launch(tasks.gathers[index]);
+    launch(tasks.gathers[index], position);
     skipLaunched();
+  }
+}
+
+/// Computation is about to stand still until `endNs`, and a launch here would come after that. What
+/// could start in between must have been launched before the last operation: its lane was busy
+/// until now, so that nothing else would have been different.
+void Scheduler::launchBehind(double endNs) {
+  if (!unlaunched.empty() || position == 0 || isShared)
+    return;
+  for (skipLaunched(); nextAhead < tasks.gathers.size(); skipLaunched()) {
+    GatherTask &task = tasks.gathers[nextAhead];
+    double laneNs = streams.findEndOfLane(0);
+    if (laneNs <= streams.getNow() || laneNs >= endNs || task.earliest >= position ||
+        task.first == position || !isLaunchable(task) || tasks.room[position - 1] < task.bytes ||
+        !fits(lastBytes + task.bytes))
+      return;
+    launch(task, position - 1);
+    lastBytes += task.bytes;
   }
 }
 
