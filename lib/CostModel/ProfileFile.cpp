@@ -74,13 +74,19 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledUpdate &update,
   return true;
 }
 
+static bool fromJSON(const llvm::json::Value &value, ProfiledStep &step, llvm::json::Path path) {
+  llvm::json::ObjectMapper object(value, path);
+  return object && object.map("durationNs", step.durationNs) &&
+         object.map("callsNs", step.callsNs) && object.map("updatesNs", step.updatesNs) &&
+         object.map("copiesNs", step.copiesNs) && object.map("collectivesNs", step.collectivesNs);
+}
+
 static bool fromJSON(const llvm::json::Value &value, Profile &profile, llvm::json::Path path) {
   llvm::json::ObjectMapper object(value, path);
   return object && object.map("device", profile.device) &&
          object.map("description", profile.description) && object.map("source", profile.source) &&
-         object.map("ranks", profile.ranks) && object.map("stepNs", profile.stepNs) &&
-         object.map("sumOfCallsNs", profile.sumOfCallsNs) && object.map("calls", profile.calls) &&
-         object.map("updates", profile.updates) &&
+         object.map("ranks", profile.ranks) && object.map("step", profile.step) &&
+         object.map("calls", profile.calls) && object.map("updates", profile.updates) &&
          mapCurve(value, "copies", "bytes", profile.copies, path);
 }
 } // namespace fsdp::cost
@@ -132,8 +138,13 @@ void fsdp::cost::writeProfile(const Profile &profile, llvm::raw_ostream &os) {
     json.attribute("description", profile.description);
     json.attribute("source", profile.source);
     json.attribute("ranks", profile.ranks);
-    json.attribute("stepNs", profile.stepNs);
-    json.attribute("sumOfCallsNs", profile.sumOfCallsNs);
+    json.attributeObject("step", [&] {
+      json.attribute("durationNs", profile.step.durationNs);
+      json.attribute("callsNs", profile.step.callsNs);
+      json.attribute("updatesNs", profile.step.updatesNs);
+      json.attribute("copiesNs", profile.step.copiesNs);
+      json.attribute("collectivesNs", profile.step.collectivesNs);
+    });
     json.attributeArray("calls", [&] {
       for (const ProfiledCall &call : profile.calls)
         writeCall(json, call);

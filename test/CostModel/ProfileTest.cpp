@@ -13,8 +13,7 @@ static Profile makeProfile() {
   profile.description = "a CPU, 1 thread";
   profile.source = "a test";
   profile.ranks = 2;
-  profile.stepNs = 5e6;
-  profile.sumOfCallsNs = 4.5e6;
+  profile.step = {5e6, 4e6, 5e5, 0, 2.5e5};
   ProfiledCall call;
   call.key = {"mm", "default", {{"f32", {8, 16}, {}}, {"f32", {16, 32}, {1, 16}}}, {"%", "%"}};
   call.medianNs = 1234.5;

@@ -40,8 +40,8 @@ struct ProfileKey {
 
 struct ProfiledCall {
   ProfileKey key;
-  double medianNs = 0;
-  double spread = 0; // see SizedDuration
+  double medianNs = 0; // mean over the places in the step of their medians
+  double spread = 0;   // see SizedDuration
   int64_t samples = 0;
   int64_t temporaryBytes = 0; // allocated and freed inside the operator
 };
@@ -53,13 +53,20 @@ struct ProfiledUpdate {
   std::vector<SizedDuration> durations;
 };
 
+/// One step as it ran while it was measured, and the sums of the medians of its parts: how much the
+/// table explains.
+struct ProfiledStep {
+  double durationNs = 0;
+  double callsNs = 0, updatesNs = 0, copiesNs = 0;
+  double collectivesNs = 0; // at their waits, beside nothing
+};
+
 struct Profile {
   std::string device;      // as on the command line: "cpu"
-  std::string description; // "AMD EPYC, 1 thread"
+  std::string description; // "AMD EPYC, 2 cores, 1 thread per rank"
   std::string source;      // the program and its versions
   int64_t ranks = 1;       // that ran at the same time on this host
-  /// One step as it ran, and the sum of the medians of its calls: how much the table explains.
-  double stepNs = 0, sumOfCallsNs = 0;
+  ProfiledStep step;
   std::vector<ProfiledCall> calls;
   std::vector<ProfiledUpdate> updates;
   std::vector<SizedDuration> copies; // by bytes, increasing

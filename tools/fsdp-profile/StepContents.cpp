@@ -1,0 +1,157 @@
+//===- StepContents.cpp - Contents for the tensors of a step ---------------===//
+
+#include "StepContents.h"
+
+#include "llvm/ADT/StringMap.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <cmath>
+#include <random>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::profile;
+
+namespace {
+/// Operand `index` of an operator holds indices into a dimension of operand `table`.
+struct IndexUse {
+  unsigned index, table;
+  int dimension; // -1: given by an argument; take the smallest
+};
+
+class Filler {
+public:
+  explicit Filler(unsigned seed) : generator(seed) {}
+
+  /// `count` elements of `dtype`: reals around `center` with uniform deviations up to `amplitude`,
+  /// integers in [0, bound).
+  void fill(std::byte *bytes, int64_t count, uint32_t dtype, double center, double amplitude,
+            int64_t bound);
+
+private:
+  template <typename T>
+  void fillReals(std::byte *bytes, int64_t count, double center, double amplitude) {
+    T *values = reinterpret_cast<T *>(bytes);
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = static_cast<T>(static_cast<float>(center + amplitude * (2 * unit() - 1)));
+  }
+  template <typename T> void fillIntegers(std::byte *bytes, int64_t count, int64_t bound) {
+    T *values = reinterpret_cast<T *>(bytes);
+    for (int64_t i = 0; i < count; ++i)
+      values[i] = static_cast<T>(generator() % static_cast<uint64_t>(bound));
+  }
+  double unit() { return static_cast<double>(generator() >> 11) * 0x1p-53; }
+
+  std::mt19937_64 generator;
+};
+} // namespace
+
+void Filler::fill(std::byte *bytes, int64_t count, uint32_t dtype, double center, double amplitude,
+                  int64_t bound) {
+  switch (dtype) {
+  case FSDP_F64:
+    return fillReals<double>(bytes, count, center, amplitude);
+  case FSDP_F32:
+    return fillReals<float>(bytes, count, center, amplitude);
+  case FSDP_F16:
+    return fillReals<c10::Half>(bytes, count, center, amplitude);
+  case FSDP_BF16:
+    return fillReals<c10::BFloat16>(bytes, count, center, amplitude);
+  case FSDP_I64:
+    return fillIntegers<int64_t>(bytes, count, bound);
+  case FSDP_I32:
+    return fillIntegers<int32_t>(bytes, count, bound);
+  case FSDP_I16:
+    return fillIntegers<int16_t>(bytes, count, std::min<int64_t>(bound, 1 << 15));
+  case FSDP_BOOL:
+    return fillIntegers<uint8_t>(bytes, count, 2);
+  default:
+    return fillIntegers<uint8_t>(bytes, count, std::min<int64_t>(bound, 1 << 7));
+  }
+}
+
+static const IndexUse *lookupIndexUse(StringRef baseName) {
+  static const llvm::StringMap<IndexUse> uses = {{"embedding", {1, 0, 0}},
+                                                 {"nll_loss_forward", {1, 0, 1}},
+                                                 {"nll_loss2d_forward", {1, 0, 1}},
+                                                 {"nll_loss_backward", {2, 1, 1}},
+                                                 {"gather", {1, 0, -1}},
+                                                 {"index_select", {1, 0, -1}},
+                                                 {"index", {1, 0, -1}},
+                                                 {"scatter", {1, 0, -1}}};
+  auto found = uses.find(baseName);
+  return found == uses.end() ? nullptr : &found->second;
+}
+
+/// The bound of the integers in `value`: what they and their views index.
+static int64_t boundOf(Value value, int64_t bound) {
+  for (OpOperand &use : value.getUses()) {
+    auto call = dyn_cast<aten::CallOp>(use.getOwner());
+    if (!call)
+      continue;
+    // Copies and comparisons of indices keep them indices, or make booleans, which bound nothing.
+    if (const IndexUse *rule = lookupIndexUse(call.getBaseName())) {
+      if (use.getOperandNumber() < rule->index)
+        continue;
+      auto table = cast<RankedTensorType>(call.getOperand(rule->table).getType());
+      int64_t size =
+          rule->dimension < 0
+              ? *llvm::min_element(table.getShape())
+              : table.getDimSize(std::min<int64_t>(rule->dimension, table.getRank() - 1));
+      bound = std::min(bound, size);
+    } else {
+      for (Value result : call.getResults())
+        if (auto type = dyn_cast<RankedTensorType>(result.getType());
+            type && type.getElementType().isInteger(64))
+          bound = boundOf(result, bound);
+    }
+  }
+  return bound;
+}
+
+std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
+                                                        const rt::PlanView &plan, unsigned seed) {
+  constexpr int64_t kUnbounded = 128;
+  llvm::StringMap<int64_t> bounds;
+  ModuleOp module = *step.module;
+  module.walk([&](InputOp input) {
+    if (isa<RankedTensorType>(input.getType())) {
+      int64_t bound = boundOf(input.getResult(), std::numeric_limits<int64_t>::max());
+      bounds[input.getName()] = bound == std::numeric_limits<int64_t>::max() ? kUnbounded : bound;
+    }
+  });
+  Filler filler(seed);
+  std::vector<std::vector<std::byte>> inputs;
+  for (const fsdp_input &input : plan.inputs()) {
+    const fsdp_value &value = plan.values()[input.value];
+    std::vector<std::byte> &bytes = inputs.emplace_back(static_cast<size_t>(plan.spanBytes(value)));
+    filler.fill(bytes.data(), plan.numElements(value), value.dtype, 0, 1,
+                std::max<int64_t>(bounds.lookup(plan.string(input.name)), 1));
+  }
+  return inputs;
+}
+
+void profile::fillState(const rt::PlanView &plan, unsigned rank, std::byte *arena) {
+  Filler filler(rank);
+  for (const fsdp_group &group : plan.groups()) {
+    int64_t elementBytes = group.shard_elements ? plan.shardBytes(group) / group.shard_elements : 0;
+    for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
+      std::span<const int64_t> sizes = plan.sizes(parameter);
+      // Matrices keep the size of what they multiply, vectors scale by about one.
+      bool isMatrix = sizes.size() > 1;
+      double inputs = isMatrix ? static_cast<double>(plan.numElements(parameter) / sizes[0]) : 1;
+      for (const fsdp_piece &piece : plan.piecesOf(parameter))
+        if (piece.rank == rank)
+          filler.fill(arena + group.shard + piece.shard_offset * elementBytes, piece.count,
+                      parameter.dtype, isMatrix ? 0 : 1,
+                      isMatrix ? std::sqrt(3 / std::max(inputs, 1.0)) : 0.1, 1);
+    }
+  }
+  for (const fsdp_buffer &buffer : plan.buffers()) {
+    const fsdp_value &value = plan.values()[buffer.value];
+    if (plan.numElements(value) != 0)
+      filler.fill(arena + value.offset, plan.numElements(value), value.dtype, 1, 0.1, 1);
+  }
+}

@@ -1,0 +1,135 @@
+//===- fsdp-profile.cpp - Measures what a step's operations cost -----------===//
+
+#include "CollectiveProfiler.h"
+#include "HostDescription.h"
+#include "StepProfiler.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+#include <CLI/CLI.hpp>
+
+#include <dlfcn.h>
+
+using namespace fsdp;
+
+namespace {
+
+struct Options {
+  std::string input, output, device = "cpu", communicator = "shm";
+  bool collectives = false;
+  int64_t ranks = 0;
+  int threads = 1, samples = 20;
+};
+
+} // namespace
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "fsdp-profile: error: " << message << '\n';
+  return 1;
+}
+
+static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
+
+/// Opens the output before anything is measured, and writes it.
+template <typename Make> static int writeOutput(const std::string &path, Make make) {
+  std::string error;
+  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &error);
+  if (!file)
+    return fail(error);
+  if (llvm::Error failure = make(file->os()))
+    return fail(std::move(failure));
+  file->os().flush();
+  if (file->os().has_error()) {
+    std::string reason = file->os().error().message();
+    file->os().clear_error();
+    return fail("cannot write '" + path + "': " + reason);
+  }
+  file->keep();
+  return 0;
+}
+
+static int profileStep(const Options &options) {
+  llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
+  if (!step)
+    return fail(step.takeError());
+  return writeOutput(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
+    llvm::Expected<cost::Profile> profile =
+        profile::profileStep(*step, {options.threads, options.samples});
+    if (!profile)
+      return profile.takeError();
+    profile->device = options.device;
+    profile->description = profile::describeHost() + ", " + std::to_string(options.threads) +
+                           (options.threads == 1 ? " thread" : " threads") + " per rank";
+    profile->source = profile::describeVersions();
+    profile->copies = profile::profileCopies(profile->ranks, options.samples);
+    cost::writeProfile(*profile, os);
+    llvm::errs() << llvm::format("fsdp-profile: step %.3f ms on %d ranks: %zu distinct calls %.3f "
+                                 "ms, updates %.3f ms, copies %.3f ms, collectives %.3f ms\n",
+                                 profile->step.durationNs / 1e6, int(profile->ranks),
+                                 profile->calls.size(), profile->step.callsNs / 1e6,
+                                 profile->step.updatesNs / 1e6, profile->step.copiesNs / 1e6,
+                                 profile->step.collectivesNs / 1e6);
+    return llvm::Error::success();
+  });
+}
+
+static int profileCollectives(const Options &options) {
+  if (options.ranks < 2)
+    return fail("--collectives needs --ranks, at least 2");
+  profile::CollectiveOptions collectives{static_cast<unsigned>(options.ranks), options.communicator,
+                                         options.samples};
+  return writeOutput(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
+    llvm::Expected<std::string> network = profile::profileCollectives(collectives);
+    if (!network)
+      return network.takeError();
+    os << *network;
+    return llvm::Error::success();
+  });
+}
+
+/// Why CUDA devices cannot be measured here.
+static std::string refuseCuda() {
+  if (!dlopen("libcuda.so.1", RTLD_LAZY))
+    return "--device cuda: no CUDA driver on this machine";
+  return "--device cuda: operators are measured on CPUs only";
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Measures what the operations of a step, or collectives, cost on this machine.",
+               "fsdp-profile");
+  Options options;
+  auto *input = app.add_option("STEP", options.input,
+                               "Step of any phase, text or bytecode; - is standard input");
+  app.add_option("-o,--output", options.output, "JSON file to write; - is standard output")
+      ->required();
+  auto *collectives =
+      app.add_flag("--collectives", options.collectives, "Measure collectives instead of a step")
+          ->excludes(input);
+  app.add_option("--ranks", options.ranks,
+                 "Ranks that run at the same time on this machine (default: those of the step; 1 "
+                 "for a captured step)")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--communicator", options.communicator,
+                 "shm: processes of this host (default); local: threads of this process")
+      ->check(CLI::IsMember({"shm", "local"}))
+      ->needs(collectives);
+  app.add_option("--device", options.device, "Device that runs the step: cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->excludes(collectives);
+  app.add_option("--threads", options.threads, "Threads of torch, per rank")
+      ->check(CLI::Range(1, 1024))
+      ->excludes(collectives)
+      ->capture_default_str();
+  app.add_option("--samples", options.samples, "Measured steps, or collectives of each size")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  if (options.collectives)
+    return profileCollectives(options);
+  if (options.input.empty())
+    return fail("a step, or --collectives, is needed");
+  if (options.device == "cuda")
+    return fail(refuseCuda());
+  return profileStep(options);
+}
