@@ -1,0 +1,332 @@
+//===- RecordingCalls.cpp - Calls of CUDA and NCCL, written down ----------===//
+
+#include "RecordingCalls.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+using namespace fsdp::rt;
+
+//===----------------------------------------------------------------------===//
+// The record
+//===----------------------------------------------------------------------===//
+
+RecordingCalls::~RecordingCalls() {
+  for (const auto &[address, block] : blocks)
+    std::free(const_cast<std::byte *>(address));
+  for (char *handle : handleMemory)
+    delete handle;
+}
+
+std::vector<std::string> RecordingCalls::take() {
+  std::lock_guard lock(mutex);
+  return std::exchange(lines, {});
+}
+
+void RecordingCalls::fail(const std::string &function, int error, unsigned nth) {
+  std::lock_guard lock(mutex);
+  failures[function][nth] = error;
+}
+
+void RecordingCalls::setAsyncState(unsigned polls, ncclResult_t result) {
+  std::lock_guard lock(mutex);
+  inProgress = polls;
+  asyncResult = result;
+}
+
+std::string RecordingCalls::text(const void *pointer) {
+  if (!pointer)
+    return "null";
+  if (auto found = handles.find(pointer); found != handles.end())
+    return found->second;
+  const auto *address = static_cast<const std::byte *>(pointer);
+  auto block = blocks.upper_bound(address);
+  if (block == blocks.begin())
+    return "elsewhere";
+  --block;
+  auto offset = static_cast<size_t>(address - block->first);
+  if (offset > block->second.bytes)
+    return "elsewhere";
+  return block->second.name + (offset ? "+" + std::to_string(offset) : "");
+}
+
+template <typename... Arguments>
+int RecordingCalls::call(const std::string &function, const Arguments &...arguments) {
+  std::lock_guard lock(mutex);
+  std::string line = function;
+  ((line += " " + text(arguments)), ...);
+  lines.push_back(line);
+  std::map<unsigned, int> left;
+  int result = 0;
+  for (auto [calls, error] : failures[function])
+    if (calls == 1)
+      result = error;
+    else
+      left[calls - 1] = error;
+  failures[function] = left;
+  return result;
+}
+
+template <typename Handle> void RecordingCalls::make(Handle *handle, char kind) {
+  std::lock_guard lock(mutex);
+  handleMemory.push_back(new char);
+  *handle = reinterpret_cast<Handle>(handleMemory.back());
+  handles[*handle] = kind + std::to_string(++made[kind]);
+}
+
+int RecordingCalls::allocate(const std::string &function, void **memory, size_t bytes) {
+  int result = call(function, static_cast<int64_t>(bytes));
+  if (result != 0)
+    return result;
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  // Not zeroed: neither is CUDA's.
+  std::memset(*memory, 0x55, bytes);
+  std::lock_guard lock(mutex);
+  blocks[static_cast<std::byte *>(*memory)] = {bytes, "m" + std::to_string(++made['m'])};
+  return result;
+}
+
+int RecordingCalls::release(const std::string &function, void *memory) {
+  int result = call(function, memory);
+  std::lock_guard lock(mutex);
+  if (blocks.erase(static_cast<std::byte *>(memory)))
+    std::free(memory);
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// CUDA
+//===----------------------------------------------------------------------===//
+
+static cudaError_t cuda(int result) { return static_cast<cudaError_t>(result); }
+
+cudaError_t RecordingCalls::getDeviceCount(int *count) {
+  *count = deviceCount;
+  return cuda(call("cudaGetDeviceCount"));
+}
+cudaError_t RecordingCalls::setDevice(int device) {
+  return cuda(call("cudaSetDevice", int64_t(device)));
+}
+cudaError_t RecordingCalls::deviceGetStreamPriorityRange(int *least, int *greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cuda(call("cudaDeviceGetStreamPriorityRange"));
+}
+std::string RecordingCalls::describe(cudaError_t error) {
+  return "cuda error " + std::to_string(error);
+}
+cudaError_t RecordingCalls::malloc(void **memory, size_t bytes) {
+  return cuda(allocate("cudaMalloc", memory, bytes));
+}
+cudaError_t RecordingCalls::free(void *memory) { return cuda(release("cudaFree", memory)); }
+cudaError_t RecordingCalls::hostAlloc(void **memory, size_t bytes, unsigned) {
+  return cuda(allocate("cudaHostAlloc", memory, bytes));
+}
+cudaError_t RecordingCalls::freeHost(void *memory) { return cuda(release("cudaFreeHost", memory)); }
+cudaError_t RecordingCalls::memcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind,
+                                        cudaStream_t stream) {
+  int result = call("cudaMemcpyAsync", to, from, int64_t(bytes), stream);
+  if (result == 0)
+    std::memmove(to, from, bytes);
+  return cuda(result);
+}
+cudaError_t RecordingCalls::memsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+  int result = call("cudaMemsetAsync", to, int64_t(value), int64_t(bytes), stream);
+  if (result == 0)
+    std::memset(to, value, bytes);
+  return cuda(result);
+}
+cudaError_t RecordingCalls::streamCreateWithPriority(cudaStream_t *stream, unsigned flags,
+                                                     int priority) {
+  int result = call("cudaStreamCreateWithPriority", int64_t(flags), int64_t(priority));
+  if (result == 0)
+    make(stream, 's');
+  return cuda(result);
+}
+cudaError_t RecordingCalls::streamDestroy(cudaStream_t stream) {
+  return cuda(call("cudaStreamDestroy", stream));
+}
+cudaError_t RecordingCalls::streamSynchronize(cudaStream_t stream) {
+  return cuda(call("cudaStreamSynchronize", stream));
+}
+cudaError_t RecordingCalls::streamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return cuda(call("cudaStreamWaitEvent", stream, event));
+}
+cudaError_t RecordingCalls::eventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+  int result = call("cudaEventCreateWithFlags", int64_t(flags));
+  if (result == 0)
+    make(event, 'e');
+  return cuda(result);
+}
+cudaError_t RecordingCalls::eventDestroy(cudaEvent_t event) {
+  return cuda(call("cudaEventDestroy", event));
+}
+cudaError_t RecordingCalls::eventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return cuda(call("cudaEventRecord", event, stream));
+}
+cudaError_t RecordingCalls::eventSynchronize(cudaEvent_t event) {
+  return cuda(call("cudaEventSynchronize", event));
+}
+cudaError_t RecordingCalls::eventElapsedTime(float *milliseconds, cudaEvent_t begin,
+                                             cudaEvent_t end) {
+  *milliseconds = 1.5;
+  return cuda(call("cudaEventElapsedTime", begin, end));
+}
+cudaError_t RecordingCalls::streamWriteValue32(cudaStream_t stream, uint32_t *word,
+                                               uint32_t value) {
+  int result = call("cuStreamWriteValue32", stream, word, int64_t(value));
+  if (result == 0)
+    *word = value;
+  return cuda(result);
+}
+cudaError_t RecordingCalls::streamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return cuda(call("cudaStreamBeginCapture", stream, int64_t(mode)));
+}
+cudaError_t RecordingCalls::streamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  int result = call("cudaStreamEndCapture", stream);
+  if (result == 0)
+    make(graph, 'g');
+  return cuda(result);
+}
+cudaError_t RecordingCalls::graphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                             unsigned long long) {
+  int result = call("cudaGraphInstantiate", graph);
+  if (result == 0)
+    make(exec, 'x');
+  return cuda(result);
+}
+cudaError_t RecordingCalls::graphDestroy(cudaGraph_t graph) {
+  return cuda(call("cudaGraphDestroy", graph));
+}
+cudaError_t RecordingCalls::graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return cuda(call("cudaGraphLaunch", exec, stream));
+}
+cudaError_t RecordingCalls::graphExecDestroy(cudaGraphExec_t exec) {
+  return cuda(call("cudaGraphExecDestroy", exec));
+}
+cudaError_t RecordingCalls::launchDelay(uint64_t nanoseconds, cudaStream_t stream) {
+  return cuda(call("delay", int64_t(nanoseconds), stream));
+}
+
+//===----------------------------------------------------------------------===//
+// torch
+//===----------------------------------------------------------------------===//
+
+Status RecordingCalls::initializeTorch(int device) {
+  return call("initializeTorch", int64_t(device)) == 0 ? Status() : Status::error("no torch");
+}
+Status RecordingCalls::setTorchStream(int, cudaStream_t stream) {
+  return call("setTorchStream", stream) == 0 ? Status() : Status::error("no torch stream");
+}
+
+//===----------------------------------------------------------------------===//
+// NCCL
+//===----------------------------------------------------------------------===//
+
+static ncclResult_t nccl(int result) { return static_cast<ncclResult_t>(result); }
+
+ncclResult_t RecordingCalls::ncclGetVersion(int *version) {
+  *version = NCCL_VERSION_CODE;
+  return nccl(call("ncclGetVersion"));
+}
+ncclResult_t RecordingCalls::ncclGetUniqueId(ncclUniqueId *id) {
+  std::memset(id, 7, sizeof(*id));
+  return nccl(call("ncclGetUniqueId"));
+}
+ncclResult_t RecordingCalls::ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id,
+                                                    int rank, ncclConfig_t *config) {
+  int result = call("ncclCommInitRankConfig", "ranks=" + std::to_string(ranks) +
+                                                  " rank=" + std::to_string(rank) +
+                                                  " id=" + std::to_string(id.internal[0]) +
+                                                  " blocking=" + std::to_string(config->blocking));
+  if (result == 0 || result == ncclInProgress)
+    make(comm, 'c');
+  return nccl(result);
+}
+ncclResult_t RecordingCalls::ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newComm,
+                                           ncclConfig_t *config) {
+  int result = call("ncclCommSplit", comm,
+                    "color=" + std::to_string(color) + " key=" + std::to_string(key) +
+                        " blocking=" + std::to_string(config->blocking) +
+                        (config->CTAPolicy == NCCL_CTA_POLICY_ZERO ? " zero-CTA" : ""));
+  if (result == 0 || result == ncclInProgress)
+    make(newComm, 'c');
+  return nccl(result);
+}
+ncclResult_t RecordingCalls::ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) {
+  int result = call("ncclCommGetAsyncError", comm);
+  std::lock_guard lock(mutex);
+  *error = inProgress ? ncclInProgress : asyncResult;
+  inProgress -= inProgress ? 1 : 0;
+  return nccl(result);
+}
+ncclResult_t RecordingCalls::ncclCommFinalize(ncclComm_t comm) {
+  return nccl(call("ncclCommFinalize", comm));
+}
+ncclResult_t RecordingCalls::ncclCommDestroy(ncclComm_t comm) {
+  return nccl(call("ncclCommDestroy", comm));
+}
+ncclResult_t RecordingCalls::ncclCommAbort(ncclComm_t comm) {
+  return nccl(call("ncclCommAbort", comm));
+}
+std::string RecordingCalls::describe(ncclResult_t result, ncclComm_t) {
+  return "nccl error " + std::to_string(result);
+}
+ncclResult_t RecordingCalls::ncclMemAlloc(void **memory, size_t bytes) {
+  return nccl(allocate("ncclMemAlloc", memory, bytes));
+}
+ncclResult_t RecordingCalls::ncclMemFree(void *memory) {
+  return nccl(release("ncclMemFree", memory));
+}
+ncclResult_t RecordingCalls::ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes,
+                                                    ncclWindow_t *window, int flags) {
+  int result = call("ncclCommWindowRegister", comm, memory, int64_t(bytes), int64_t(flags));
+  if (result == 0 && supportsWindows)
+    make(window, 'w');
+  return nccl(result);
+}
+ncclResult_t RecordingCalls::ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  return nccl(call("ncclCommWindowDeregister", comm, window));
+}
+ncclResult_t RecordingCalls::ncclAllGather(const void *input, void *output, size_t count,
+                                           ncclDataType_t dtype, ncclComm_t comm,
+                                           cudaStream_t stream) {
+  return nccl(call("ncclAllGather", input, output, int64_t(count), int64_t(dtype), comm, stream));
+}
+ncclResult_t RecordingCalls::ncclReduceScatter(const void *input, void *output, size_t count,
+                                               ncclDataType_t dtype, ncclRedOp_t op,
+                                               ncclComm_t comm, cudaStream_t stream) {
+  return nccl(call("ncclReduceScatter", input, output, int64_t(count), int64_t(dtype), int64_t(op),
+                   comm, stream));
+}
+ncclResult_t RecordingCalls::ncclAllReduce(const void *input, void *output, size_t count,
+                                           ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+                                           cudaStream_t stream) {
+  return nccl(call("ncclAllReduce", input, output, int64_t(count), int64_t(dtype), int64_t(op),
+                   comm, stream));
+}
+ncclResult_t RecordingCalls::ncclBroadcast(const void *input, void *output, size_t count,
+                                           ncclDataType_t dtype, int root, ncclComm_t comm,
+                                           cudaStream_t stream) {
+  return nccl(call("ncclBroadcast", input, output, int64_t(count), int64_t(dtype), int64_t(root),
+                   comm, stream));
+}
+ncclResult_t RecordingCalls::ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar,
+                                                      ncclDataType_t dtype, ncclScalarResidence_t,
+                                                      ncclComm_t comm) {
+  size_t bytes = dtype == ncclFloat64 ? 8 : dtype == ncclFloat32 ? 4 : 2;
+  uint64_t bits = 0;
+  std::memcpy(&bits, scalar, bytes);
+  char hex[20];
+  std::snprintf(hex, sizeof(hex), "%llx", static_cast<unsigned long long>(bits));
+  int result = call("ncclRedOpCreatePreMulSum", std::string(hex), int64_t(dtype), comm);
+  if (result == 0)
+    *op = static_cast<ncclRedOp_t>(scaledOps++);
+  return nccl(result);
+}
+ncclResult_t RecordingCalls::ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return nccl(call("ncclRedOpDestroy", int64_t(op), comm));
+}

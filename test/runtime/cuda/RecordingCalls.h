@@ -1,0 +1,128 @@
+//===- RecordingCalls.h - Calls of CUDA and NCCL, written down --*- C++ -*-===//
+//
+// Stands in for CUDA, NCCL and torch on a machine without a GPU. Every call is noted as one line,
+// in order: "cudaEventRecord e1 s2". Handles have names by kind and order of creation: streams s1,
+// s2, events e1, graphs g1, executable graphs x1, communicators c1 (split from c1: c2, c3), windows
+// w1, memory m1 ("m1+128" is 128 bytes into it). Memory is the host's; copies and zeroing happen at
+// once; collectives do nothing. Any call can be made to fail.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
+#define FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
+
+#include "cuda/CudaCalls.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+class RecordingCalls final : public CudaCalls {
+public:
+  ~RecordingCalls() override;
+
+  /// The lines since the last call.
+  std::vector<std::string> take();
+  /// Makes call number `nth` from now (from 1) of `function` return `error`: cudaError_t or
+  /// ncclResult_t, as a number. Later ones succeed again.
+  void fail(const std::string &function, int error, unsigned nth = 1);
+  /// What ncclCommGetAsyncError tells, from now on: `polls` times ncclInProgress, then `result`.
+  void setAsyncState(unsigned polls, ncclResult_t result);
+  /// Whether NCCL gives windows; without, registering succeeds and gives none.
+  bool supportsWindows = true;
+  int deviceCount = 4;
+
+  cudaError_t getDeviceCount(int *count) override;
+  cudaError_t setDevice(int device) override;
+  cudaError_t deviceGetStreamPriorityRange(int *least, int *greatest) override;
+  std::string describe(cudaError_t error) override;
+  cudaError_t malloc(void **memory, size_t bytes) override;
+  cudaError_t free(void *memory) override;
+  cudaError_t hostAlloc(void **memory, size_t bytes, unsigned flags) override;
+  cudaError_t freeHost(void *memory) override;
+  cudaError_t memcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
+                          cudaStream_t stream) override;
+  cudaError_t memsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) override;
+  cudaError_t streamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority) override;
+  cudaError_t streamDestroy(cudaStream_t stream) override;
+  cudaError_t streamSynchronize(cudaStream_t stream) override;
+  cudaError_t streamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) override;
+  cudaError_t eventCreateWithFlags(cudaEvent_t *event, unsigned flags) override;
+  cudaError_t eventDestroy(cudaEvent_t event) override;
+  cudaError_t eventRecord(cudaEvent_t event, cudaStream_t stream) override;
+  cudaError_t eventSynchronize(cudaEvent_t event) override;
+  cudaError_t eventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) override;
+  cudaError_t streamWriteValue32(cudaStream_t stream, uint32_t *word, uint32_t value) override;
+  cudaError_t streamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) override;
+  cudaError_t streamEndCapture(cudaStream_t stream, cudaGraph_t *graph) override;
+  cudaError_t graphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
+                               unsigned long long flags) override;
+  cudaError_t graphDestroy(cudaGraph_t graph) override;
+  cudaError_t graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) override;
+  cudaError_t graphExecDestroy(cudaGraphExec_t exec) override;
+  cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override;
+  Status initializeTorch(int device) override;
+  Status setTorchStream(int device, cudaStream_t stream) override;
+  ncclResult_t ncclGetVersion(int *version) override;
+  ncclResult_t ncclGetUniqueId(ncclUniqueId *id) override;
+  ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                      ncclConfig_t *config) override;
+  ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *newComm,
+                             ncclConfig_t *config) override;
+  ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error) override;
+  ncclResult_t ncclCommFinalize(ncclComm_t comm) override;
+  ncclResult_t ncclCommDestroy(ncclComm_t comm) override;
+  ncclResult_t ncclCommAbort(ncclComm_t comm) override;
+  std::string describe(ncclResult_t result, ncclComm_t comm) override;
+  ncclResult_t ncclMemAlloc(void **memory, size_t bytes) override;
+  ncclResult_t ncclMemFree(void *memory) override;
+  ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes,
+                                      ncclWindow_t *window, int flags) override;
+  ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) override;
+  ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDataType_t dtype,
+                             ncclComm_t comm, cudaStream_t stream) override;
+  ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count,
+                                 ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+                                 cudaStream_t stream) override;
+  ncclResult_t ncclAllReduce(const void *input, void *output, size_t count, ncclDataType_t dtype,
+                             ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) override;
+  ncclResult_t ncclBroadcast(const void *input, void *output, size_t count, ncclDataType_t dtype,
+                             int root, ncclComm_t comm, cudaStream_t stream) override;
+  ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
+                                        ncclScalarResidence_t residence, ncclComm_t comm) override;
+  ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) override;
+
+private:
+  /// Notes a call; its result as a number.
+  template <typename... Arguments>
+  int call(const std::string &function, const Arguments &...arguments);
+  template <typename Handle> void make(Handle *handle, char kind);
+  int allocate(const std::string &function, void **memory, size_t bytes);
+  int release(const std::string &function, void *memory);
+  std::string text(const void *pointer);
+  std::string text(int64_t number) { return std::to_string(number); }
+  std::string text(const std::string &word) { return word; }
+
+  struct Block {
+    size_t bytes;
+    std::string name;
+  };
+
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  std::map<std::string, std::map<unsigned, int>> failures; // by function, by calls to go
+  std::map<char, unsigned> made;
+  std::map<const void *, std::string> handles;
+  std::map<const std::byte *, Block> blocks;
+  std::vector<char *> handleMemory;
+  unsigned inProgress = 0;
+  ncclResult_t asyncResult = ncclSuccess;
+  int scaledOps = ncclNumOps;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
