@@ -19,7 +19,7 @@ struct DeviceOptions {
 };
 
 struct NcclOptions {
-  CommunicatorOptions communication;
+  CommunicatorOptions communication = {};
   /// Gathers by the device's copy engines, without a multiprocessor; refused where NCCL has none.
   bool copyEngineGathers = false;
   /// All ranks run on one host, which copy-engine gathers need.
