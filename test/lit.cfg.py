@@ -14,7 +14,18 @@ config.test_exec_root = config.fsdp_obj_root
 llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_system_environment(["HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"])
 llvm_config.add_tool_substitutions(
-    ["fsdp-opt", "fsdp-compile", "fsdp-capture", "fsdp-reduce", "fsdp-lsp-server", "fsdpc"],
+    [
+        "fsdp-opt",
+        "fsdp-compile",
+        "fsdp-capture",
+        "fsdp-diff",
+        "fsdp-explain",
+        "fsdp-lsp-server",
+        "fsdp-plan",
+        "fsdp-profile",
+        "fsdp-reduce",
+        "fsdpc",
+    ],
     [config.fsdp_tools_dir],
 )
 llvm_config.add_tool_substitutions(["FileCheck", "not", "split-file"], [config.llvm_tools_dir])

@@ -42,6 +42,16 @@ std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {
       rows.push_back({use.group, use.first, view.labels.operations[use.first].part, "keep",
                       reason.sizeBytes, std::nullopt, describe(reason, view)});
   }
+  // A group that may not be released has one use from the forward into the backward.
+  for (const Use &use : problem.uses) {
+    StepPart part = view.labels.operations[use.last].part;
+    if (part == view.labels.operations[use.first].part)
+      continue;
+    int64_t sizeBytes = problem.groups[use.group].gatheredBytes;
+    rows.push_back({use.group, use.last, part, "keep", sizeBytes, std::nullopt,
+                    "stays gathered, as asked, saves " +
+                        formatTime(problem.gatherCost.durationNs(sizeBytes)) + " of gathering"});
+  }
   for (uint32_t i = 0; i < plan.plan.gathers.size(); ++i)
     for (uint32_t index : plan.plan.gathers[i].uses) {
       const Use &use = problem.uses[index];

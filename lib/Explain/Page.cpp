@@ -60,6 +60,8 @@ private:
     out.attributeArray("facts", [&] {
       for (const auto &[key, value] : view.labels.facts)
         out.value(json::Array{key, value});
+      if (!view.labels.costSources.empty())
+        out.value(json::Array{"costs", view.labels.costSources});
     });
     double collectiveNs = 0;
     for (const CollectiveView &collective : view.collectives)

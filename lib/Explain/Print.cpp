@@ -58,6 +58,8 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   TextTable table({{"", Align::Left}, {"", Align::Left}});
   for (const auto &[key, value] : view.labels.facts)
     table.addRow({key, value});
+  if (!view.labels.costSources.empty())
+    table.addRow({"costs", view.labels.costSources});
   table.addRow({"compute", formatTime(view.getComputeNs())});
   double exposedNs = exposedGatherNs + exposedReduceNs;
   table.addRow({"collectives", formatTime(collectiveNs) + ", of which computation waits " +

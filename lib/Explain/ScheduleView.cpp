@@ -115,11 +115,13 @@ static void addCollectives(const Problem &problem, const Plan &plan, const Timel
     reduction.bucket = i;
     reduction.launch = bucket.launch;
     reduction.wait = bucket.wait;
+    uint32_t ready = 1;
     for (uint32_t member : bucket.reductions) {
       reduction.groups.push_back(problem.groups[problem.reductions[member].group].name);
       reduction.sizeBytes += problem.reductions[member].inputBytes;
+      ready = std::max(ready, problem.reductions[member].ready);
     }
-    reduction.part = labels[std::max(bucket.launch, 1u) - 1].part;
+    reduction.part = labels[ready - 1].part; // of what made the gradients
     reduction.interval = timeline.reductions[i];
     reduction.exposedNs = timeline.exposedReductionNs[i];
     view.collectives.push_back(std::move(reduction));

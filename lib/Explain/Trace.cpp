@@ -23,6 +23,7 @@ public:
         out.attribute("model", view.labels.model);
         for (const auto &[key, value] : view.labels.facts)
           out.attribute(key, value);
+        out.attribute("costs", view.labels.costSources);
       });
       out.attributeArray("traceEvents", [&] {
         writeNames();

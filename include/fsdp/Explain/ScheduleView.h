@@ -56,6 +56,7 @@ struct StepLabels {
   std::vector<std::pair<std::string, std::string>> facts; // "mesh": "dp = 8", in order
   std::vector<OperationLabel> operations;                 // by operation of the problem
   std::string gatherCostOrigin, reduceCostOrigin;
+  std::string costSources; // of all costs together
 };
 
 /// "forward of layers.3.attention (mm.default)"

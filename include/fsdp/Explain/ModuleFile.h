@@ -1,0 +1,40 @@
+//===- ModuleFile.h - A module and the file that it came from ----*- C++ -*-===//
+
+#ifndef FSDP_EXPLAIN_MODULEFILE_H
+#define FSDP_EXPLAIN_MODULEFILE_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/SourceMgr.h"
+
+#include <memory>
+
+namespace fsdp::explain {
+
+/// Reads a module, text or bytecode, and prints diagnostics about it with their places in the file.
+class ModuleFile {
+public:
+  /// `path`: - is standard input. The error is about the file itself; what is wrong inside is
+  /// printed where it stands, and the error then says no more than that.
+  static llvm::Expected<std::unique_ptr<ModuleFile>> read(const std::string &path);
+
+  mlir::ModuleOp get() { return *module; }
+
+private:
+  ModuleFile();
+
+  mlir::MLIRContext context;
+  llvm::SourceMgr sources;
+  std::unique_ptr<mlir::SourceMgrDiagnosticHandler> diagnostics;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+};
+
+/// Writes what `write` writes to `path`, - being standard output, or leaves no file behind. Errors
+/// name the path.
+llvm::Error writeFile(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> write);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_MODULEFILE_H

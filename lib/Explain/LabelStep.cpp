@@ -1,0 +1,108 @@
+//===- LabelStep.cpp - A step's operations, for people --------------------===//
+
+#include "fsdp/Explain/ExplainModule.h"
+#include "fsdp/Explain/Quantities.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::explain;
+
+static const char *getOriginName(cost::Origin origin) {
+  return origin == cost::Origin::Measured ? "measured" : "roofline";
+}
+
+static StepPart getPart(aten::Phase phase) {
+  return phase == aten::Phase::Forward ? StepPart::Forward : StepPart::Backward;
+}
+
+static MemoryCategory getCategory(const LiveRange &range) {
+  switch (range.category) {
+  case BufferCategory::Shard:
+    return MemoryCategory::Shards;
+  case BufferCategory::OptimizerState:
+    return MemoryCategory::OptimizerState;
+  case BufferCategory::Buffer:
+  case BufferCategory::Input:
+  case BufferCategory::Constant:
+    return MemoryCategory::Inputs;
+  case BufferCategory::Gathered:
+    return MemoryCategory::Gathered;
+  case BufferCategory::Gradient:
+  case BufferCategory::ReducedShard:
+    return MemoryCategory::Gradients;
+  case BufferCategory::Activation: {
+    auto call = dyn_cast<aten::CallOp>(range.owner);
+    return call && call.getPhase() == aten::Phase::Backward ? MemoryCategory::Backward
+                                                            : MemoryCategory::Activations;
+  }
+  }
+  llvm_unreachable("unknown category");
+}
+
+/// Bytes by category of every operation, from the ranges of which `liveBytes` consists.
+static void countBytes(const StepMemory &memory, const ScheduleProblem &step, StepLabels &labels) {
+  std::vector<MemoryBytes> changes(step.operations.size() + 1, MemoryBytes{});
+  for (const OperationRange &part : step.ranges) {
+    const LiveRange &range = memory.ranges.getRanges()[part.range];
+    unsigned category = static_cast<unsigned>(getCategory(range));
+    changes[part.first][category] += range.bytes;
+    changes[part.last + 1][category] -= range.bytes;
+  }
+  MemoryBytes live = {};
+  for (size_t i = 0; i < labels.operations.size(); ++i) {
+    for (unsigned category = 0; category < kNumMemoryCategories; ++category)
+      live[category] += changes[i][category];
+    labels.operations[i].liveBytes = live;
+  }
+}
+
+static std::string describeMesh(ModuleOp module) {
+  std::string text;
+  for (auto mesh : module.getOps<MeshOp>())
+    for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
+      text += (text.empty() ? "" : ", ") + cast<StringAttr>(axis).getValue().str() + " = " +
+              formatCount(size);
+  return text;
+}
+
+StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
+                                     const ScheduleProblem &step, const cost::CostModel &costs) {
+  StepLabels labels;
+  if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
+    labels.model = model.getValue().str();
+  labels.operations.reserve(step.operations.size());
+  // What has no phase of its own belongs to what precedes it.
+  StepPart part = StepPart::Forward;
+  for (Operation *op : step.operations) {
+    OperationLabel label;
+    label.costOrigin = "roofline";
+    llvm::TypeSwitch<Operation *>(op)
+        .Case([&](aten::CallOp call) {
+          part = getPart(call.getPhase());
+          label.name = call.getCallee().str();
+          label.module = call.getModule().str();
+          label.costOrigin = getOriginName(costs.getCost(call).origin);
+        })
+        .Case([&](UpdateOp update) {
+          GroupOp group = memory.groups.lookup(update.getTargetAttr()).op;
+          label.name = "update";
+          label.module = group.getModuleName();
+        })
+        .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
+        .Default([&](Operation *) { label.name = "copy of gradients"; });
+    label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;
+    labels.operations.push_back(std::move(label));
+  }
+  countBytes(memory, step, labels);
+  int64_t ranks = memory.groups.getRanks();
+  using cost::CollectiveKind;
+  auto originOf = [&](CollectiveKind kind) {
+    return getOriginName(costs.getCollectiveCost(kind, ranks).origin);
+  };
+  labels.gatherCostOrigin = originOf(CollectiveKind::AllGather);
+  labels.reduceCostOrigin = originOf(CollectiveKind::ReduceScatter);
+  labels.facts.emplace_back("mesh", describeMesh(module));
+  labels.costSources = costs.describeSources();
+  return labels;
+}

@@ -1,0 +1,47 @@
+//===- ModuleFile.cpp - A module and the file that it came from -----------===//
+
+#include "fsdp/Explain/ModuleFile.h"
+
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/ToolOutputFile.h"
+
+using namespace fsdp::explain;
+
+ModuleFile::ModuleFile() : context(mlir::MLIRContext::Threading::DISABLED) {
+  context.loadDialect<mlir::func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
+  context.printOpOnDiagnostic(false);
+}
+
+llvm::Expected<std::unique_ptr<ModuleFile>> ModuleFile::read(const std::string &path) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = mlir::openInputFile(path, &message);
+  if (!buffer)
+    return llvm::createStringError(message);
+  std::unique_ptr<ModuleFile> file(new ModuleFile);
+  file->sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  file->diagnostics =
+      std::make_unique<mlir::SourceMgrDiagnosticHandler>(file->sources, &file->context);
+  file->module = mlir::parseSourceFile<mlir::ModuleOp>(file->sources, &file->context);
+  if (!file->module)
+    return llvm::createStringError("'" + path + "' is no module");
+  return file;
+}
+
+llvm::Error fsdp::explain::writeFile(const std::string &path,
+                                     llvm::function_ref<void(llvm::raw_ostream &)> write) {
+  std::string message;
+  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &message);
+  if (!file)
+    return llvm::createStringError(message);
+  write(file->os());
+  file->os().flush();
+  if (file->os().has_error()) {
+    std::string reason = file->os().error().message();
+    file->os().clear_error();
+    return llvm::createStringError("cannot write '" + path + "': " + reason);
+  }
+  file->keep();
+  return llvm::Error::success();
+}

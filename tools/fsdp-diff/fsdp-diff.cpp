@@ -1,0 +1,90 @@
+//===- fsdp-diff.cpp - Two schedules side by side -------------------------===//
+
+#include "fsdp/Explain/ExplainModule.h"
+#include "fsdp/Explain/ModuleFile.h"
+#include "fsdp/Explain/ScheduleDiff.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+
+#include <limits>
+
+using namespace fsdp;
+using namespace fsdp::explain;
+
+namespace {
+
+/// As diff's.
+enum ExitCode : int { Equal = 0, Different = 1, Failed = 2 };
+
+struct Options {
+  std::string left, right;
+  cost::CostOptions costs;
+  bool all = false;
+};
+
+} // namespace
+
+static int fail(llvm::Error error) {
+  llvm::errs() << "fsdp-diff: error: " << llvm::toString(std::move(error)) << '\n';
+  return Failed;
+}
+
+/// Names of columns: the files', whole paths where those are equal, sides where these are too.
+static std::pair<std::string, std::string> getNames(const Options &options) {
+  std::string left = llvm::sys::path::stem(options.left).str();
+  std::string right = llvm::sys::path::stem(options.right).str();
+  if (left != right)
+    return {left, right};
+  if (options.left != options.right)
+    return {options.left, options.right};
+  return {"left", "right"};
+}
+
+static int run(const Options &options) {
+  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
+  if (!costs)
+    return fail(costs.takeError());
+  // What no schedule can beat is not asked for here.
+  ExplainOptions explain;
+  explain.quickRatio = std::numeric_limits<double>::infinity();
+  std::vector<ExplainedModule> modules;
+  for (const std::string &path : {options.left, options.right}) {
+    llvm::Expected<std::unique_ptr<ModuleFile>> file = ModuleFile::read(path);
+    if (!file)
+      return fail(file.takeError());
+    mlir::FailureOr<ExplainedModule> module = explainModule((*file)->get(), **costs, explain);
+    if (failed(module))
+      return Failed;
+    modules.push_back(std::move(*module));
+  }
+  auto [leftName, rightName] = getNames(options);
+  const ExplainedModule &left = modules[0], &right = modules[1];
+  bool differ =
+      printDiff({leftName, left.problem, left.plan, left.view},
+                {rightName, right.problem, right.plan, right.view}, options.all, llvm::outs());
+  return differ ? Different : Equal;
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Compares two scheduled training steps: times, peaks, bytes, and each gather, "
+               "release and reduction that is not in the same place. Exit status: 0 equal, 1 "
+               "different, 2 error.",
+               "fsdp-diff");
+  Options options;
+  app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
+  app.add_option("RIGHT", options.right, "Scheduled or planned module")->required();
+  app.add_option("--device", options.costs.device,
+                 "Device to predict: h100, h200, b200, a100 or cpu (cpu)");
+  app.add_option("--profile", options.costs.profile, "Measured costs, a file of fsdp-profile");
+  app.add_option("--network", options.costs.network,
+                 "Network: a preset's name or a JSON file (the device's)");
+  app.add_flag("--all", options.all, "Print equal events too");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? Equal : Failed;
+  }
+  return run(options);
+}

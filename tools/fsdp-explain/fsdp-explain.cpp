@@ -1,0 +1,99 @@
+//===- fsdp-explain.cpp - Why a schedule is as it is ----------------------===//
+
+#include "fsdp/Explain/ExplainModule.h"
+#include "fsdp/Explain/ModuleFile.h"
+#include "fsdp/Explain/Page.h"
+#include "fsdp/Explain/Trace.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <CLI/CLI.hpp>
+
+using namespace fsdp;
+using namespace fsdp::explain;
+
+namespace {
+
+struct Options {
+  std::string input = "-", group, trace, html;
+  cost::CostOptions costs;
+  int64_t memoryCapBytes = 0;
+};
+
+} // namespace
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "fsdp-explain: error: " << message << '\n';
+  return 1;
+}
+static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
+
+static std::string listGroups(const schedule::Problem &problem) {
+  std::string names;
+  for (const schedule::Group &group : problem.groups)
+    names += (names.empty() ? "" : ", ") + group.name;
+  return names;
+}
+
+static int run(const Options &options) {
+  if (options.trace == "-" && options.html == "-")
+    return fail("--trace and --html cannot both go to standard output");
+  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
+  if (!costs)
+    return fail(costs.takeError());
+  llvm::Expected<std::unique_ptr<ModuleFile>> file = ModuleFile::read(options.input);
+  if (!file)
+    return fail(file.takeError());
+  ExplainOptions explain;
+  int64_t capBytes =
+      options.memoryCapBytes > 0 ? options.memoryCapBytes : (*costs)->getMemoryBytes();
+  if (capBytes > 0)
+    explain.memoryCapBytes = capBytes;
+  mlir::FailureOr<ExplainedModule> module = explainModule((*file)->get(), **costs, explain);
+  if (failed(module))
+    return 1;
+  const schedule::Problem &problem = module->problem;
+  if (!options.group.empty() &&
+      llvm::none_of(problem.groups, [&](const auto &group) { return group.name == options.group; }))
+    return fail("--group: there is no group '" + options.group + "', only " + listGroups(problem));
+
+  if (!options.trace.empty())
+    if (llvm::Error error =
+            writeFile(options.trace, [&](llvm::raw_ostream &os) { writeTrace(module->view, os); }))
+      return fail(std::move(error));
+  if (!options.html.empty())
+    if (llvm::Error error = writeFile(
+            options.html, [&](llvm::raw_ostream &os) { writePage(module->getPlan(), os); }))
+      return fail(std::move(error));
+  if (options.trace == "-" || options.html == "-")
+    return 0;
+  if (options.group.empty()) {
+    printStep(module->getPlan(), llvm::outs());
+    llvm::outs() << '\n';
+  }
+  printGroups(module->getPlan(), options.group, llvm::outs());
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Simulates a scheduled training step and says why it is as it is: what is gathered, "
+               "kept and reduced when, what holds it back, and what it costs.",
+               "fsdp-explain");
+  Options options;
+  app.add_option("INPUT", options.input,
+                 "Scheduled or planned module, text or bytecode; - is standard input");
+  app.add_option("--device", options.costs.device,
+                 "Device to predict: h100, h200, b200, a100 or cpu (cpu)");
+  app.add_option("--profile", options.costs.profile, "Measured costs, a file of fsdp-profile");
+  app.add_option("--network", options.costs.network,
+                 "Network: a preset's name or a JSON file (the device's)");
+  app.add_option("--memory-cap", options.memoryCapBytes,
+                 "Memory to measure headroom against: 80000000, 70GiB (the device's)")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  app.add_option("--group", options.group, "Print this group only");
+  app.add_option("--trace", options.trace,
+                 "Write a trace for ui.perfetto.dev here (JSON); - is standard output");
+  app.add_option("--html", options.html,
+                 "Write a page with timeline and memory here; - is standard output");
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}
