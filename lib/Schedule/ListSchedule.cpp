@@ -13,12 +13,11 @@
 
 #include "fsdp/Schedule/ListSchedule.h"
 
-#include "Tasks.h"
+#include "ReductionQueue.h"
 #include "fsdp/Schedule/Simulate.h"
 
 #include <algorithm>
 #include <cassert>
-#include <deque>
 #include <numeric>
 
 using namespace fsdp::schedule;
@@ -27,12 +26,15 @@ namespace {
 
 class Scheduler {
 public:
-  Scheduler(const Problem &problem, const Decisions &decisions, Tasks &tasks);
+  Scheduler(const TaskContext &context, const Decisions &decisions, Tasks &tasks);
   /// False if memory runs out, which the tasks' room excludes.
   bool run();
   Plan takePlan() { return std::move(plan); }
 
 private:
+  uint32_t findNextEvent() const;
+  bool isQuiet() const;
+
   // At the current position, in this order.
   bool advanceReductions();
   void launchNeededGathers();
@@ -70,6 +72,7 @@ private:
   int64_t findNeededBytes() const;
 
   const Problem &problem;
+  const TaskContext &context;
   const Decisions &decisions;
   Tasks &tasks;
   Streams streams;
@@ -78,6 +81,7 @@ private:
   const bool isShared;
 
   uint32_t position = 0;
+  uint32_t nextEvent = 0;
   /// Copies, inputs of reductions until their wait, shards.
   int64_t held = 0;
   int64_t lastBytes = 0;         // while the operation before this position ran
@@ -86,17 +90,19 @@ private:
   size_t nextAhead = 0;          // gather task; all before are launched
   std::vector<uint32_t> taskOfUse;
   uint32_t nextUse = 0;
-  size_t nextReady = 0;             // reduction task
-  std::vector<uint32_t> unlaunched; // ready reduction tasks
-  std::deque<uint32_t> pending;     // launched ones that are not waited for
+  size_t nextReady = 0;      // reduction task
+  ReductionQueue unlaunched; // ready ones
+  ReductionQueue pending;    // launched ones that are not waited for
 };
 
 } // namespace
 
-Scheduler::Scheduler(const Problem &problem, const Decisions &decisions, Tasks &tasks)
-    : problem(problem), decisions(decisions), tasks(tasks), streams(problem),
-      reductionLane(problem.oneLane || decisions.shareLane ? 0 : 1), isShared(reductionLane == 0),
-      byFirst(tasks.gathers.size()), taskOfUse(problem.uses.size(), UINT32_MAX) {
+Scheduler::Scheduler(const TaskContext &context, const Decisions &decisions, Tasks &tasks)
+    : problem(context.problem), context(context), decisions(decisions), tasks(tasks),
+      streams(problem), reductionLane(problem.oneLane || decisions.shareLane ? 0 : 1),
+      isShared(reductionLane == 0), byFirst(tasks.gathers.size()),
+      taskOfUse(problem.uses.size(), UINT32_MAX), unlaunched(tasks.reductions),
+      pending(tasks.reductions) {
   plan.kept = decisions.kept;
   plan.shareLane = decisions.shareLane;
   std::iota(byFirst.begin(), byFirst.end(), 0);
@@ -111,19 +117,49 @@ Scheduler::Scheduler(const Problem &problem, const Decisions &decisions, Tasks &
 bool Scheduler::run() {
   for (position = 0; position < problem.operations.size(); ++position) {
     held += tasks.changes[position];
+    if (isQuiet()) {
+      streams.compute(operation().durationNs);
+      continue;
+    }
+    if (position > 0)
+      lastBytes = problem.operations[position - 1].liveBytes + held - tasks.changes[position];
     for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
          ++nextReady)
-      unlaunched.push_back(nextReady);
-    if (!(pending.empty() && unlaunched.empty()) && !advanceReductions())
+      unlaunched.push(nextReady);
+    if (!(pending.isEmpty() && unlaunched.isEmpty()) && !advanceReductions())
       return false;
     launchNeededGathers();
     if (nextAhead < tasks.gathers.size())
       launchAhead();
     waitForGathers();
-    lastBytes = operation().liveBytes + held;
+    nextEvent = findNextEvent();
     streams.compute(operation().durationNs);
   }
   return true;
+}
+
+/// The next position at which a reduction is ready or due, or a use begins.
+uint32_t Scheduler::findNextEvent() const {
+  uint32_t next = problem.operations.size();
+  if (nextReady < tasks.reductions.size())
+    next = std::min(next, tasks.reductions[nextReady].ready);
+  if (nextUse < problem.uses.size())
+    next = std::min(next, problem.uses[nextUse].first);
+  return std::min({next, unlaunched.getFirstUpdate(), pending.getFirstUpdate()});
+}
+
+/// Whether nothing can be done at this position: what most are like.
+bool Scheduler::isQuiet() const {
+  double endNs = streams.getNow() + operation().durationNs * problem.computeContention;
+  if (position >= nextEvent ||
+      (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) < endNs || !canPutOff())) ||
+      (!pending.isEmpty() && (streams.hasEnded(tasks.reductions[pending.front()].ticket) ||
+                              !fits(operation().liveBytes + held))))
+    return false;
+  return nextAhead == tasks.gathers.size() ||
+         (decisions.lookahead == 0 && tasks.gathers[nextAhead].earliest > position &&
+          !tasks.gathers[nextAhead].isLaunched) ||
+         streams.findEndOfLane(0) >= endNs;
 }
 
 //===----------------------------------------------------------------------===//
@@ -134,7 +170,7 @@ void Scheduler::launch(ReductionTask &task) {
   task.launch = position;
   task.ticket = streams.launch(reductionLane, task.durationNs);
   held += task.outputBytes;
-  pending.push_back(&task - tasks.reductions.data());
+  pending.push(&task - tasks.reductions.data());
   plan.reductions.push_back({task.reductions, position, 0});
 }
 
@@ -145,11 +181,11 @@ void Scheduler::waitForOldest() {
   streams.waitFor(task.ticket);
   held -= task.inputBytes;
   plan.reductions[plan.reductions.size() - pending.size()].wait = position;
-  pending.pop_front();
+  pending.erase(pending.begin());
 }
 
 void Scheduler::waitForEnded() {
-  while (!pending.empty() && streams.hasEnded(tasks.reductions[pending.front()].ticket))
+  while (!pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket))
     waitForOldest();
 }
 
@@ -174,19 +210,12 @@ bool Scheduler::canStart(const ReductionTask &task) const {
 bool Scheduler::canPutOff() const {
   if (position + 1 == problem.operations.size())
     return false;
-  int64_t outputBytes = 0, pendingBytes = 0;
-  for (uint32_t index : unlaunched) {
-    const ReductionTask &task = tasks.reductions[index];
-    if (task.update == position)
-      return false;
-    outputBytes = std::max(outputBytes, task.outputBytes);
-  }
-  for (uint32_t index : pending)
-    pendingBytes += tasks.reductions[index].inputBytes;
+  if (unlaunched.getFirstUpdate() == position)
+    return false;
   int64_t bytes = held + findNeededBytes();
   return fits(operation().liveBytes + bytes) &&
-         fits(problem.operations[position + 1].carriedBytes + bytes - pendingBytes +
-              tasks.changes[position + 1] + outputBytes);
+         fits(problem.operations[position + 1].carriedBytes + bytes - pending.getInputBytes() +
+              tasks.changes[position + 1] + unlaunched.getMostOutputBytes());
 }
 
 /// Whether a gather that could start now, on the same lane, goes before the reduction.
@@ -203,15 +232,14 @@ bool Scheduler::isGatherFirst(const ReductionTask &task) {
     return true;
   // Would one of the next gathers be late?
   constexpr int kHorizon = 6;
-  double gatherNs = 0, computeNs = 0; // from this position to `until`
-  uint32_t until = position;
+  double gatherNs = 0;
   for (int i = 0; i < kHorizon && index < tasks.gathers.size(); ++index) {
     const GatherTask &gather = tasks.gathers[index];
     if (gather.isLaunched)
       continue;
     gatherNs += gather.durationNs;
-    for (; until < gather.first; ++until)
-      computeNs += problem.operations[until].durationNs * problem.computeContention;
+    double computeNs =
+        (context.beginNs[gather.first] - context.beginNs[position]) * problem.computeContention;
     if (computeNs - gatherNs < task.durationNs)
       return true;
     ++i;
@@ -221,7 +249,7 @@ bool Scheduler::isGatherFirst(const ReductionTask &task) {
 
 /// Launches what can start at once, and what cannot be put off.
 void Scheduler::launchWanted() {
-  while (!unlaunched.empty()) {
+  while (!unlaunched.isEmpty()) {
     const ReductionTask &task = tasks.reductions[unlaunched.front()];
     // If the operation has no room for its output as well, launching it means to wait for it.
     bool isWanted = hasRoom(task) && canStart(task) && !isGatherFirst(task) &&
@@ -230,7 +258,7 @@ void Scheduler::launchWanted() {
       return;
     if (launchFirstWithRoom())
       continue;
-    if (pending.empty())
+    if (pending.isEmpty())
       return; // The schedule of least memory puts it off as well.
     waitForOldest();
   }
@@ -238,15 +266,14 @@ void Scheduler::launchWanted() {
 
 /// Waits for all that an update at this position needs.
 bool Scheduler::updateDue() {
-  auto isDue = [&](uint32_t index) { return tasks.reductions[index].update == position; };
-  while (std::any_of(unlaunched.begin(), unlaunched.end(), isDue)) {
+  while (unlaunched.getFirstUpdate() == position) {
     if (launchFirstWithRoom())
       continue;
-    if (pending.empty())
+    if (pending.isEmpty())
       return false;
     waitForOldest();
   }
-  while (std::any_of(pending.begin(), pending.end(), isDue))
+  while (pending.getFirstUpdate() == position)
     waitForOldest();
   return true;
 }
@@ -254,7 +281,7 @@ bool Scheduler::updateDue() {
 /// Waits until the coming operation fits beside what is pending.
 bool Scheduler::makeRoom() {
   while (!fits(operation().liveBytes + held + findNeededBytes())) {
-    if (!pending.empty())
+    if (!pending.isEmpty())
       waitForOldest();
     else if (!launchFirstWithRoom())
       return false;
@@ -263,8 +290,7 @@ bool Scheduler::makeRoom() {
 }
 
 bool Scheduler::advanceReductions() {
-  auto isDue = [&](uint32_t index) { return tasks.reductions[index].update == position; };
-  while (std::any_of(pending.begin(), pending.end(), isDue))
+  while (pending.getFirstUpdate() == position)
     waitForOldest();
   while (true) {
     double beforeNs = streams.getNow();
@@ -273,7 +299,7 @@ bool Scheduler::advanceReductions() {
     if (!updateDue() || !makeRoom())
       return false;
     // After standing still, more can start.
-    if (streams.getNow() == beforeNs || unlaunched.empty())
+    if (streams.getNow() == beforeNs || unlaunched.isEmpty())
       return true;
   }
 }
@@ -318,8 +344,7 @@ void Scheduler::launch(GatherTask &task, uint32_t from) {
   task.isLaunched = true;
   task.ticket = streams.launch(0, task.durationNs);
   held += task.bytes;
-  for (uint32_t i = from; i < task.first; ++i)
-    tasks.room[i] -= task.bytes;
+  tasks.room.take(from, task.first, task.bytes);
   plan.gathers.push_back({task.uses, from});
 }
 
@@ -339,18 +364,16 @@ bool Scheduler::isLaunchable(GatherTask &task) {
     return false;
   // Room only gets less: what is refused once, is refused until the obstacle is behind us.
   if (task.checkedAt != plan.gathers.size()) {
-    for (uint32_t i = task.first; i-- > position;)
-      if (tasks.room[i] < task.bytes) {
-        task.earliest = i + 1;
-        return false;
-      }
+    task.earliest = tasks.room.findBehindObstacle(position, task.first, task.bytes);
+    if (task.earliest > position)
+      return false;
     task.checkedAt = plan.gathers.size();
   }
   // Beside what is pending now, and so that reductions that were put off can go on.
   if (!fits(operation().liveBytes + held + findNeededBytes() + task.bytes))
     return false;
   held += task.bytes;
-  bool canGoOn = unlaunched.empty() || canPutOff();
+  bool canGoOn = unlaunched.isEmpty() || canPutOff();
   held -= task.bytes;
   return canGoOn;
 }
@@ -386,13 +409,14 @@ void Scheduler::launchAhead() {
 /// could start in between must have been launched before the last operation: its lane was busy
 /// until now, so that nothing else would have been different.
 void Scheduler::launchBehind(double endNs) {
-  if (!unlaunched.empty() || position == 0 || isShared)
+  if (!unlaunched.isEmpty() || position == 0 || isShared)
     return;
   for (skipLaunched(); nextAhead < tasks.gathers.size(); skipLaunched()) {
     GatherTask &task = tasks.gathers[nextAhead];
     double laneNs = streams.findEndOfLane(0);
     if (laneNs <= streams.getNow() || laneNs >= endNs || task.earliest >= position ||
-        task.first == position || !isLaunchable(task) || tasks.room[position - 1] < task.bytes ||
+        task.first == position || !isLaunchable(task) ||
+        tasks.room.findBehindObstacle(position - 1, position, task.bytes) == position ||
         !fits(lastBytes + task.bytes))
       return;
     launch(task, position - 1);
@@ -410,18 +434,27 @@ void Scheduler::waitForGathers() {
 // Interface
 //===----------------------------------------------------------------------===//
 
-ListScheduleResult fsdp::schedule::listSchedule(const Problem &problem,
-                                                const Decisions &decisions) {
-  std::optional<Tasks> tasks = makeTasks(TaskContext(problem), decisions);
+ListScheduler::ListScheduler(const Problem &problem)
+    : context(std::make_unique<TaskContext>(problem)) {}
+
+ListScheduler::~ListScheduler() = default;
+
+ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
+  std::optional<Tasks> tasks = makeTasks(*context, decisions);
   if (!tasks)
     return {};
-  Scheduler scheduler(problem, decisions, *tasks);
+  Scheduler scheduler(*context, decisions, *tasks);
   if (!scheduler.run()) {
     assert(false && "the tasks' room was not respected");
     return {};
   }
   ListScheduleResult result;
   result.plan = scheduler.takePlan();
-  result.makespanNs = makespanNs(problem, *result.plan);
+  result.makespanNs = makespanNs(context->problem, *result.plan);
   return result;
+}
+
+ListScheduleResult fsdp::schedule::listSchedule(const Problem &problem,
+                                                const Decisions &decisions) {
+  return ListScheduler(problem)(decisions);
 }

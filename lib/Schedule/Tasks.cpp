@@ -10,7 +10,9 @@ using namespace fsdp::schedule;
 
 TaskContext::TaskContext(const Problem &problem)
     : problem(problem), previousUses(problem.previousUses()), nextUses(problem.nextUses()),
-      reductionChanges(problem.operations.size() + 1) {
+      reductionChanges(problem.operations.size() + 1), beginNs(problem.operations.size() + 1) {
+  for (size_t i = 0; i < problem.operations.size(); ++i)
+    beginNs[i + 1] = beginNs[i] + problem.operations[i].durationNs;
   for (const Reduction &reduction : problem.reductions) {
     reductionChanges[reduction.ready] += reduction.inputBytes;
     reductionChanges[reduction.update + 1] -= reduction.outputBytes;
@@ -82,7 +84,7 @@ static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
   size_t next = 0;
   int64_t held = 0; // copies, inputs of pending reductions, shards
   uint32_t numOperations = problem.operations.size();
-  tasks.room.resize(numOperations);
+  std::vector<int64_t> room(numOperations);
   for (uint32_t i = 0; i < numOperations; ++i) {
     const Operation &operation = problem.operations[i];
     held += tasks.changes[i];
@@ -102,7 +104,7 @@ static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
       while (std::erase_if(pending, launchIfRoom)) {
       }
       if (i > 0)
-        tasks.room[i - 1] = std::min(tasks.room[i - 1], prefetchCapBytes - peak);
+        room[i - 1] = std::min(room[i - 1], prefetchCapBytes - peak);
       for (uint32_t index : pending)
         if (tasks.reductions[index].update == i)
           return false;
@@ -111,8 +113,9 @@ static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
     int64_t bytes = operation.liveBytes + held;
     if (bytes > tasks.capBytes)
       return false;
-    tasks.room[i] = prefetchCapBytes - bytes;
+    room[i] = prefetchCapBytes - bytes;
   }
+  tasks.room.reset(std::move(room));
   return next == tasks.reductions.size();
 }
 

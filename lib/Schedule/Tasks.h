@@ -3,6 +3,7 @@
 #ifndef FSDP_LIB_SCHEDULE_TASKS_H
 #define FSDP_LIB_SCHEDULE_TASKS_H
 
+#include "Room.h"
 #include "Streams.h"
 #include "fsdp/Schedule/ListSchedule.h"
 
@@ -42,7 +43,7 @@ struct Tasks {
   std::vector<int64_t> changes;
   /// By operation: what copies that are launched before their use may take, while it runs and at
   /// the position behind it, so that the rest can go on by that schedule.
-  std::vector<int64_t> room;
+  Room room;
   int64_t capBytes = 0;
 };
 
@@ -52,6 +53,7 @@ struct TaskContext {
   const Problem &problem;
   std::vector<int32_t> previousUses, nextUses;
   std::vector<int64_t> reductionChanges; // as Tasks::changes, without copies
+  std::vector<double> beginNs;           // by position, without any waiting
 };
 
 /// None if the decisions are incomplete, break a rule of a group, or fit no schedule.

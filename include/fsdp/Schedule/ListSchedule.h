@@ -11,6 +11,8 @@
 
 #include "fsdp/Schedule/Plan.h"
 
+#include <memory>
+
 namespace fsdp::schedule {
 
 /// Who goes first when a gather and a reduction could start on one lane.
@@ -39,6 +41,19 @@ struct ListScheduleResult {
   /// its memory.
   std::optional<Plan> plan;
   double makespanNs = 0; // of the plan, as simulate() finds it
+};
+
+/// For many decisions on one problem, which has to outlive it and may not change. What depends on
+/// the problem alone is found once. Linear in operations, and in how many each gather is ahead of
+/// its use. Several threads may call one scheduler.
+class ListScheduler {
+public:
+  explicit ListScheduler(const Problem &problem);
+  ~ListScheduler();
+  ListScheduleResult operator()(const Decisions &decisions) const;
+
+private:
+  std::unique_ptr<const struct TaskContext> context;
 };
 
 ListScheduleResult listSchedule(const Problem &problem, const Decisions &decisions);

@@ -1,0 +1,71 @@
+//===- Room.h - Bytes that are free at each operation -----------*- C++ -*-===//
+
+#ifndef FSDP_LIB_SCHEDULE_ROOM_H
+#define FSDP_LIB_SCHEDULE_ROOM_H
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace fsdp::schedule {
+
+/// A number per operation. Intervals of operations are reduced by, and compared with, a number in
+/// blocks: gathers may be ahead of their uses by thousands of operations.
+class Room {
+public:
+  void reset(std::vector<int64_t> bytesByOperation) {
+    bytes = std::move(bytesByOperation);
+    blocks.resize((bytes.size() + kBlock - 1) / kBlock);
+    for (uint32_t block = 0; block < blocks.size(); ++block)
+      blocks[block] = {findLeast(block), 0};
+  }
+
+  void take(uint32_t first, uint32_t end, int64_t amount) {
+    while (first < end) {
+      uint32_t block = first / kBlock, next = std::min(end, (block + 1) * kBlock);
+      if (next - first == kBlock) {
+        blocks[block].taken += amount;
+        blocks[block].least -= amount;
+      } else {
+        for (uint32_t i = first; i < next; ++i)
+          bytes[i] -= amount;
+        blocks[block].least = findLeast(block) - blocks[block].taken;
+      }
+      first = next;
+    }
+  }
+
+  /// One behind the last operation in [first, end) that has less than `amount`; `first` if all have
+  /// as much.
+  uint32_t findBehindObstacle(uint32_t first, uint32_t end, int64_t amount) const {
+    while (first < end) {
+      uint32_t block = (end - 1) / kBlock, begin = std::max(first, block * kBlock);
+      if (blocks[block].least < amount)
+        for (uint32_t i = end; i-- > begin;)
+          if (bytes[i] - blocks[block].taken < amount)
+            return i + 1;
+      end = begin;
+    }
+    return first;
+  }
+
+private:
+  static constexpr uint32_t kBlock = 64;
+  struct Block {
+    int64_t least; // of its operations
+    int64_t taken; // from all of them
+  };
+
+  int64_t findLeast(uint32_t block) const {
+    auto begin = bytes.begin() + block * kBlock;
+    size_t size = std::min<size_t>(kBlock, bytes.size() - block * kBlock);
+    return *std::min_element(begin, begin + size);
+  }
+
+  std::vector<int64_t> bytes; // without what was taken from whole blocks
+  std::vector<Block> blocks;
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_ROOM_H
