@@ -1,0 +1,130 @@
+//===- BoundsHoldTest.cpp - No plan beats a bound -------------------------===//
+
+#include "ExhaustiveSearch.h"
+#include "RandomProblem.h"
+#include "fsdp/Schedule/LowerBound.h"
+#include "fsdp/Schedule/Policies.h"
+#include "fsdp/Schedule/Simulate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace fsdp::schedule;
+
+/// Rounding of sums of some hundred durations.
+static constexpr double kRounding = 1e-9;
+
+namespace {
+
+struct Bounds {
+  double quickNs, coarseNs, fullNs, withoutLatencyNs, searchNs;
+};
+
+} // namespace
+
+static void expectFractions(const std::vector<double> &values, size_t size) {
+  EXPECT_EQ(values.size(), size);
+  for (double value : values)
+    EXPECT_TRUE(value >= 0 && value <= 1) << value;
+}
+
+static Bounds findBounds(const Problem &problem, double upperNs) {
+  LowerBound quick = quickBound(problem);
+  EXPECT_TRUE(quick.kind == BoundKind::Path || quick.kind == BoundKind::Jackson);
+  FluidOptions full, withoutLatency;
+  full.coarsen = false;
+  withoutLatency.ignoreLatency = true;
+  LowerBound coarse = fluidBound(problem, {});
+  EXPECT_EQ(coarse.kind == BoundKind::Fluid, coarse.makespanNs > quick.makespanNs);
+  expectFractions(coarse.kept, problem.uses.size());
+  expectFractions(coarse.mergedGathers, problem.uses.size());
+  expectFractions(coarse.mergedReductions, problem.reductions.size());
+  LowerBound search = searchBound(problem, upperNs, 20);
+  EXPECT_EQ(search.kind == BoundKind::Search, search.makespanNs > coarse.makespanNs);
+  return {quick.makespanNs, coarse.makespanNs, fluidBound(problem, full).makespanNs,
+          fluidBound(problem, withoutLatency).makespanNs, search.makespanNs};
+}
+
+/// What is cheaper or looks at less is no stronger.
+static void expectOrdered(const Bounds &bounds) {
+  constexpr double kSolver = 1e-6;
+  EXPECT_LE(bounds.quickNs, bounds.withoutLatencyNs);
+  EXPECT_LE(bounds.withoutLatencyNs, bounds.coarseNs * (1 + kSolver));
+  EXPECT_LE(bounds.coarseNs, bounds.fullNs * (1 + kSolver));
+  EXPECT_LE(bounds.coarseNs, bounds.searchNs);
+}
+
+// The optimum over all plans, at the minimum peak and with more and more room.
+TEST(BoundsHold, OnTinyProblems) {
+  constexpr uint64_t kNumProblems = 600;
+  double sumOfLogs = 0;
+  int count = 0, numMet = 0;
+  for (uint64_t seed = 0; seed < kNumProblems; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = makeTinyProblem(seed);
+    int64_t minimum = problem.minimumPeak().bytes;
+    std::vector<int64_t> caps{minimum, minimum + minimum / 10, minimum + minimum / 2};
+    std::vector<double> optima = findOptima(problem, caps);
+    for (size_t i = 0; i < caps.size(); ++i) {
+      SCOPED_TRACE("cap " + std::to_string(caps[i]));
+      problem.memoryCapBytes = caps[i];
+      Bounds bounds = findBounds(problem, optima[i]);
+      EXPECT_LE(bounds.fullNs, optima[i] * (1 + kRounding));
+      EXPECT_LE(bounds.searchNs, optima[i] * (1 + kRounding));
+      expectOrdered(bounds);
+      if (optima[i] == 0)
+        continue;
+      ++count;
+      numMet += bounds.fullNs >= optima[i] * (1 - 1e-6);
+      sumOfLogs += std::log(optima[i] / bounds.fullNs);
+    }
+    if (HasFailure())
+      return;
+  }
+  double geomean = std::exp(sumOfLogs / count);
+  std::printf("fluid bound: met by the optimum on %d of %d, geomean of optimum / bound %.4f\n",
+              numMet, count, geomean);
+  // They are worth something.
+  EXPECT_GT(numMet, count / 3);
+  EXPECT_LT(geomean, 1.1);
+}
+
+// Whole steps, where runs of operations are looked at as one.
+TEST(BoundsHold, OnRandomSteps) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = makeRandomProblem(seed, {.maxBlocks = 3});
+    int64_t minimum = problem.minimumPeak().bytes;
+    Random random(seed);
+    for (double factor : {1.0, 1.2}) {
+      SCOPED_TRACE("cap " + std::to_string(factor));
+      problem.memoryCapBytes = int64_t(double(minimum) * factor);
+      double bestNs = HUGE_VAL;
+      for (Policy policy : {Policy::Fsdp2, Policy::Asap, Policy::DeepCompile, Policy::Inductor})
+        if (std::optional<Plan> plan = planByPolicy(problem, policy))
+          bestNs = std::min(bestNs, makespanNs(problem, *plan));
+      for (int i = 0; i < 200; ++i)
+        if (ListScheduleResult result = listSchedule(problem, makeRandomDecisions(problem, random));
+            result.plan)
+          bestNs = std::min(bestNs, result.makespanNs);
+      Bounds bounds = findBounds(problem, bestNs);
+      EXPECT_LE(bounds.fullNs, bestNs * (1 + kRounding));
+      EXPECT_LE(bounds.searchNs, bestNs * (1 + kRounding));
+      expectOrdered(bounds);
+    }
+    if (HasFailure())
+      return;
+  }
+}
+
+TEST(BoundsHold, AreTheSameEachTime) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    Problem problem = makeRandomProblem(seed);
+    problem.memoryCapBytes = problem.minimumPeak().bytes * 21 / 20;
+    LowerBound first = fluidBound(problem, {}), second = fluidBound(problem, {});
+    EXPECT_EQ(first.makespanNs, second.makespanNs);
+    EXPECT_EQ(first.kept, second.kept);
+    EXPECT_EQ(first.mergedGathers, second.mergedGathers);
+  }
+}

@@ -1,0 +1,182 @@
+//===- FluidBoundTest.cpp - The bounds of the linear program --------------===//
+
+#include "fsdp/Schedule/LowerBound.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp::schedule;
+
+static constexpr double kTolerance = 1e-6;
+
+/// `count` operations of 100 ns; a gather takes 10 ns and 1 ns per byte, a reduction as long.
+static Problem makeOperations(uint32_t count) {
+  Problem problem;
+  problem.operations.assign(count, {100, 0, 0});
+  problem.gatherCost = problem.reduceCost = {10, 1};
+  return problem;
+}
+
+static void addUse(Problem &problem, int64_t sizeBytes, uint32_t operation) {
+  problem.uses.push_back({uint32_t(problem.groups.size()), operation, operation});
+  problem.groups.push_back({std::to_string(operation), sizeBytes, KeepRule::Free});
+}
+
+static LowerBound fluid(const Problem &problem, bool coarsen = true, bool ignoreLatency = false) {
+  FluidOptions options;
+  options.coarsen = coarsen;
+  options.ignoreLatency = ignoreLatency;
+  return fluidBound(problem, options);
+}
+
+TEST(FluidBound, NothingTakesNoTime) { EXPECT_EQ(fluid(Problem()).makespanNs, 0); }
+
+/// Three groups of 100 bytes, each used twice, in turn, by operations that take no time: all that
+/// counts is how often they are gathered. Each copy that stays saves 100 ns.
+static Problem makeRounds(int64_t capBytes) {
+  Problem problem = makeOperations(6);
+  problem.gatherCost = {0, 1};
+  for (uint32_t i = 0; i < 3; ++i)
+    addUse(problem, 100, i);
+  for (uint32_t i = 0; i < 3; ++i)
+    problem.uses.push_back({i, i + 3, i + 3});
+  for (Operation &operation : problem.operations)
+    operation.durationNs = 0;
+  problem.memoryCapBytes = capBytes;
+  return problem;
+}
+
+// Beside a copy in use there is room for one more, so that the middle group cannot stay while the
+// others do. Quick bounds see only that each of them could.
+TEST(FluidBound, CopiesShareMemory) {
+  Problem problem = makeRounds(200);
+  EXPECT_NEAR(quickBound(problem).makespanNs, 300, kTolerance);
+  LowerBound bound = fluid(problem);
+  EXPECT_NEAR(bound.makespanNs, 400, kTolerance);
+  EXPECT_EQ(bound.kind, BoundKind::Fluid);
+  ASSERT_EQ(bound.kept.size(), 6);
+  EXPECT_NEAR(bound.kept[3] + bound.kept[4] + bound.kept[5], 2, kTolerance);
+  EXPECT_NEAR(bound.kept[4], 0, kTolerance);
+}
+
+// Room for 1.99 copies is room for one.
+TEST(FluidBound, CopiesAreWhole) {
+  EXPECT_NEAR(fluid(makeRounds(299)).makespanNs, 400, kTolerance);
+  EXPECT_NEAR(fluid(makeRounds(300)).makespanNs, 300, kTolerance);
+}
+
+TEST(FluidBound, ObeysKeepRules) {
+  Problem problem = makeRounds(1000);
+  problem.groups[0].keep = KeepRule::Never;
+  problem.groups[1].keep = KeepRule::Always;
+  LowerBound bound = fluid(problem);
+  EXPECT_NEAR(bound.makespanNs, 400, kTolerance);
+  EXPECT_EQ(bound.kept[3], 0);
+  EXPECT_EQ(bound.kept[4], 1);
+}
+
+/// Copies of 60, 100 and 60 bytes. The middle one meets the first beside operation 2 and the last
+/// beside operation 5; both leave room for 130 bytes.
+static Problem makeFractions() {
+  Problem problem = makeOperations(8);
+  problem.gatherCost = {0, 1};
+  addUse(problem, 60, 0);
+  addUse(problem, 100, 1);
+  problem.uses.push_back({0, 3, 3});
+  addUse(problem, 60, 4);
+  problem.uses.push_back({1, 6, 6});
+  problem.uses.push_back({2, 7, 7});
+  for (Operation &operation : problem.operations)
+    operation.durationNs = 0;
+  problem.operations[2].liveBytes = problem.operations[5].liveBytes = 870;
+  problem.memoryCapBytes = 1000;
+  return problem;
+}
+
+// The best plan keeps the smaller ones; the linear program keeps a part of the larger one besides,
+// of which there are several choices.
+TEST(FluidBound, MayKeepFractions) {
+  LowerBound bound = fluid(makeFractions());
+  EXPECT_NEAR(bound.makespanNs, 440 - 60 - 40 - 60, kTolerance);
+  EXPECT_GE(bound.kept[4], 0.4 - kTolerance);
+  EXPECT_LE(bound.kept[4], 0.6 + kTolerance);
+}
+
+TEST(SearchBound, KeepsNoFractions) {
+  LowerBound bound = searchBound(makeFractions(), 320, 1000);
+  EXPECT_EQ(bound.kind, BoundKind::Search);
+  EXPECT_LE(bound.makespanNs, 320);
+  EXPECT_GE(bound.makespanNs, 320 * (1 - 2e-4));
+  // What the linear program says of choices is still there, for rounding.
+  EXPECT_EQ(bound.kept, fluid(makeFractions()).kept);
+}
+
+// Against a plan that is better than the best one nothing is proven beyond its makespan.
+TEST(SearchBound, SearchesOnlyBelowThePlan) {
+  EXPECT_LE(searchBound(makeFractions(), 300, 1000).makespanNs, 300);
+  EXPECT_EQ(searchBound(makeFractions(), 280, 1000).kind, BoundKind::Fluid);
+}
+
+// The gather of the third operation runs beside the first two, which it slows by a fifth of its
+// 110 ns. Its latency could be saved by gathering it with the first; that would cost more.
+TEST(FluidBound, BusyLanesSlowComputation) {
+  Problem problem = makeOperations(3);
+  addUse(problem, 100, 0);
+  addUse(problem, 100, 2);
+  problem.computeContention = 1.25;
+  EXPECT_NEAR(fluid(problem).makespanNs, 110 + 300 + 110 * 0.2, kTolerance);
+  EXPECT_NEAR(fluid(problem, true, /*ignoreLatency=*/true).makespanNs, 110 + 300 + 100 * 0.2,
+              kTolerance + 2);
+}
+
+/// After the first operation a gather of 100 ns and a reduction of 200 ns have to happen before the
+/// last one, beside two operations of 100 ns that leave `slackBytes`.
+static Problem makeConflict(int64_t slackBytes) {
+  Problem problem = makeOperations(4);
+  problem.gatherCost = problem.reduceCost = {0, 1};
+  addUse(problem, 100, 0);
+  addUse(problem, 100, 3);
+  problem.reductions = {{0, 1, 3, 200, 0}};
+  problem.operations = {{100, 1000, 0}, {100, 900, 900}, {100, 900, 900}, {100, 900, 900}};
+  problem.memoryCapBytes = 900 + slackBytes;
+  problem.operations[0].liveBytes += slackBytes - 250; // no room for the second copy
+  return problem;
+}
+
+// Both fit beside the operations: nothing is exposed but the first gather.
+TEST(FluidBound, LanesOverlapWhereMemoryAllows) {
+  EXPECT_NEAR(fluid(makeConflict(300)).makespanNs, 100 + 400, kTolerance);
+}
+
+TEST(FluidBound, LanesTakeTurnsWhereMemoryIsShort) {
+  EXPECT_NEAR(fluid(makeConflict(299)).makespanNs, 100 + 400 + 100, kTolerance);
+}
+
+// Nothing can be reduced beside an operation that leaves no room for the input, although there is
+// room for it before: 200 ns of computation less to hide in.
+TEST(FluidBound, ReductionsInFlightHoldTheirInput) {
+  Problem problem = makeOperations(3);
+  problem.reduceCost = {0, 1};
+  problem.reductions = {{0, 1, 2, 100, 60}};
+  problem.groups = {{"a", 0, KeepRule::Free}};
+  problem.memoryCapBytes = 160; // input and shard
+  EXPECT_NEAR(fluid(problem).makespanNs, 300, kTolerance);
+  problem.memoryCapBytes = 159;
+  EXPECT_NEAR(quickBound(problem).makespanNs, 300, kTolerance);
+  EXPECT_NEAR(fluid(problem).makespanNs, 400, kTolerance);
+}
+
+// Given up, it says no more than the quick bound.
+TEST(FluidBound, MayBeGivenUp) {
+  FluidOptions options;
+  options.iterationLimit = 0;
+  LowerBound bound = fluidBound(makeConflict(299), options);
+  EXPECT_EQ(bound.makespanNs, quickBound(makeConflict(299)).makespanNs);
+  EXPECT_TRUE(bound.kept.empty());
+}
+
+// With a cap below the minimum there is no plan to bound, and no program to solve.
+TEST(FluidBound, NeedsNoPlan) {
+  Problem problem = makeRounds(50);
+  EXPECT_GE(fluid(problem).makespanNs, 300);
+  EXPECT_GE(searchBound(problem, 1000, 10).makespanNs, 300);
+}
