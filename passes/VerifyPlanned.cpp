@@ -8,6 +8,7 @@
 #include "passes/Passes.h"
 
 #include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/Overwrites.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
@@ -72,10 +73,7 @@ private:
   LogicalResult enterGradient(const Sink &sink, unsigned param, Value gradient, Operation *owner);
   LogicalResult enterPadding(const Sink &sink, Operation *owner);
 
-  /// P4: what was read from `symbol` is not used after it was overwritten at `position`.
-  LogicalResult checkReads(Operation *writer, StringAttr symbol, int64_t position);
-  LogicalResult checkWrite(WriteOp write, int64_t position);
-  LogicalResult checkUpdate(UpdateOp update, int64_t position);
+  LogicalResult enterUpdate(UpdateOp update, int64_t position);
 
   ModuleOp module;
   func::FuncOp step;
@@ -87,12 +85,10 @@ private:
 
   int64_t end = 0;                                  // position of the return
   std::vector<int64_t> lastUse;                     // by storage
-  std::vector<Operation *> lastUser;                // by storage
   DenseMap<Operation *, int64_t> positionOf;        // of all but calls
   DenseMap<Operation *, int64_t> waitOf, releaseOf; // by start
   DenseMap<StringAttr, UpdateOp> updateOf;          // by group
   DenseMap<StringAttr, ReduceScatterStartOp> reductionOf;
-  DenseMap<StringAttr, SmallVector<int64_t>> readsOf; // storages, by buffer or parameter
 };
 
 } // namespace
@@ -138,17 +134,14 @@ LogicalResult Checker::place(Placed placed, bool isAligned) {
 void Checker::findLastUses() {
   mlir::Block &body = step.getBody().front();
   lastUse.assign(storage.getStorages().size(), -1);
-  lastUser.assign(storage.getStorages().size(), nullptr);
   end = std::distance(body.begin(), body.end()) - 1;
   int64_t position = end;
   // From the end, so that the first use found is the last one.
   for (Operation &op : llvm::reverse(body)) {
     auto use = [&](Value value) {
       int64_t index = storage.lookup(value);
-      if (index != StepStorage::kNone && lastUse[index] < 0) {
+      if (index != StepStorage::kNone && lastUse[index] < 0)
         lastUse[index] = position;
-        lastUser[index] = &op;
-      }
     };
     llvm::for_each(op.getOperands(), use);
     llvm::for_each(op.getResults(), use);
@@ -159,9 +152,6 @@ void Checker::findLastUses() {
         .Case([&](UpdateOp update) { updateOf[update.getTargetAttr().getAttr()] = update; })
         .Case([&](ReduceScatterStartOp start) {
           reductionOf[start.getGroupAttr().getAttr()] = start;
-        })
-        .Case([&](ReadOp read) {
-          readsOf[read.getSourceAttr().getAttr()].push_back(storage.lookup(read.getResult()));
         });
     if (!isa<aten::CallOp>(op))
       positionOf[&op] = position;
@@ -395,53 +385,14 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
         return enterGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue(),
                              grad);
       })
-      .Case([&](UpdateOp update) { return checkUpdate(update, position); })
-      .Case([&](WriteOp write) { return checkWrite(write, position); })
+      .Case([&](UpdateOp update) { return enterUpdate(update, position); })
       .Default([](Operation *) { return success(); });
 }
 
-//===----------------------------------------------------------------------===//
-// What is overwritten
-//===----------------------------------------------------------------------===//
-
-LogicalResult Checker::checkReads(Operation *writer, StringAttr symbol, int64_t position) {
-  for (int64_t index : readsOf.lookup(symbol)) {
-    if (index == StepStorage::kNone)
-      continue;
-    Operation *read = storage.getStorages()[index].owner;
-    if (positionOf.lookup(read) > position || lastUse[index] <= position)
-      continue;
-    InFlightDiagnostic diag = writer->emitOpError("P4: overwrites @")
-                              << symbol.getValue() << " before the last use of what was read";
-    diag.attachNote(read->getLoc()) << "read here";
-    diag.attachNote(lastUser[index]->getLoc()) << "last used here";
-    return diag;
-  }
-  return success();
-}
-
-LogicalResult Checker::checkWrite(WriteOp write, int64_t position) {
-  // Elements that change places within the buffer would overwrite each other.
-  int64_t index = storage.lookup(write.getValue());
-  if (index != StepStorage::kNone) {
-    auto read = dyn_cast<ReadOp>(storage.getStorages()[index].owner);
-    if (read && read.getSource() == write.getBuffer() && read.getResult() != write.getValue()) {
-      InFlightDiagnostic diag = write.emitOpError("P4: overwrites @")
-                                << write.getBuffer() << " with a view of itself";
-      diag.attachNote(read.getLoc()) << "read here";
-      return diag;
-    }
-  }
-  return checkReads(write, write.getBufferAttr().getAttr(), position);
-}
-
-LogicalResult Checker::checkUpdate(UpdateOp update, int64_t position) {
+LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
   if (!groups.isGroup(update.getTargetAttr()) || !update.getOffset())
     return missingOffset(update);
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
-  for (ParamOp param : group.params)
-    if (failed(checkReads(update, param.getSymNameAttr(), position)))
-      return failure();
   if (groups.getRanks() == 1)
     return enterPadding({&group, static_cast<int64_t>(*update.getOffset()), position}, update);
   ReduceScatterStartOp reduction = reductionOf.lookup(update.getTargetAttr().getAttr());
@@ -493,7 +444,8 @@ struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPas
     FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
     if (failed(storage))
       return signalPassFailure();
-    if (failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()))
+    if (failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
+        failed(checkOverwrites(*step, *groups, *storage)))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }
