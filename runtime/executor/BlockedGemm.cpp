@@ -121,15 +121,24 @@ FSDP_AVX512 FSDP_INLINE void transpose8(const float *from, int64_t stride, float
 /// Packs rows x depth elements of A as panels of kTileRows rows: [depth][kTileRows] each, zero
 /// where there is no row.
 FSDP_AVX512 static void packA(const Source &a, int64_t rows, int64_t depth, float *to) {
-  for (int64_t first = 0; first < rows; first += kTileRows, to += depth * kTileRows) {
+  const int64_t panel = depth * kTileRows;
+  int64_t first = 0;
+  // Two panels at a time fill a vector, and a cache line.
+  if (a.rowStride == 1)
+    for (; first + kLanes <= rows; first += kLanes, to += 2 * panel)
+      for (int64_t k = 0; k < depth; ++k) {
+        const float *from = a.data + first + k * a.columnStride;
+        Vector both = _mm512_loadu_ps(from);
+        prefetch(from + kLanes);
+        _mm256_storeu_ps(to + k * kTileRows,
+                         __builtin_shufflevector(both, both, 0, 1, 2, 3, 4, 5, 6, 7));
+        _mm256_storeu_ps(to + panel + k * kTileRows,
+                         __builtin_shufflevector(both, both, 8, 9, 10, 11, 12, 13, 14, 15));
+      }
+  for (; first < rows; first += kTileRows, to += panel) {
     const float *from = a.data + first * a.rowStride;
     int64_t height = std::min(kTileRows, rows - first), k = 0;
-    if (height == kTileRows && a.rowStride == 1)
-      for (; k < depth; ++k) {
-        prefetch(from + k * a.columnStride + 2 * kTileRows);
-        _mm256_storeu_ps(to + k * kTileRows, _mm256_loadu_ps(from + k * a.columnStride));
-      }
-    else if (height == kTileRows && a.columnStride == 1)
+    if (height == kTileRows && a.columnStride == 1)
       for (; k + kLanes <= depth; k += kLanes)
         transpose8(from + k, a.rowStride, to + k * kTileRows);
     for (; k < depth; ++k)
@@ -175,23 +184,30 @@ template <int Rows, int Vectors>
 FSDP_AVX512 FSDP_INLINE void addProducts(Vector (&sum)[Rows][Vectors], const float *a,
                                          const float *b) {
   Vector row[Vectors];
+#pragma GCC unroll 8
   for (int j = 0; j < Vectors; ++j) {
     row[j] = _mm512_loadu_ps(b + j * kLanes);
     prefetch(b + (kAhead * Vectors + j) * kLanes);
   }
+#pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i) {
     Vector factor = _mm512_set1_ps(a[i]);
+#pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j)
       sum[i][j] = _mm512_fmadd_ps(factor, row[j], sum[i][j]);
   }
 }
+
+// All loops over a tile are unrolled, so that the sums stay in registers.
 
 /// Computes `Rows` rows of a tile of `Vectors` vectors; `mask` are the lanes of the last vector.
 template <int Rows, int Vectors>
 FSDP_AVX512 static void computeTile(const float *a, const float *b, float *c, int64_t stride,
                                     int64_t depth, bool add, __mmask16 mask) {
   Vector sum[Rows][Vectors];
+#pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j)
       sum[i][j] = _mm512_setzero_ps();
   // C comes from far away. One line at a time, so that B, which comes from near, need not queue.
@@ -202,7 +218,9 @@ FSDP_AVX512 static void computeTile(const float *a, const float *b, float *c, in
   }
   for (; k < depth; ++k)
     addProducts(sum, a + k * kTileRows, b + k * Vectors * kLanes);
+#pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 8
     for (int j = 0; j < Vectors; ++j) {
       float *to = c + i * stride + j * kLanes;
       __mmask16 lanes = j == Vectors - 1 ? mask : __mmask16(0xffff);
