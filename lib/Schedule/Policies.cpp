@@ -2,6 +2,8 @@
 
 #include "fsdp/Schedule/Policies.h"
 
+#include "Tasks.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -103,6 +105,18 @@ static Plan planFsdp2(const Problem &problem) {
 // The others
 //===----------------------------------------------------------------------===//
 
+/// Keeps what must be kept, and copies that are used again at once, which takes no memory.
+static std::vector<uint8_t> keepForFree(const Problem &problem) {
+  std::vector<int32_t> previous = problem.previousUses();
+  std::vector<uint8_t> byRule = keepByRule(problem), kept = byRule;
+  for (size_t i = 0; i < kept.size(); ++i)
+    if (previous[i] >= 0 && problem.groups[problem.uses[i].group].keep == KeepRule::Free)
+      kept[i] = problem.uses[previous[i]].last + 1 == problem.uses[i].first;
+  // But between the two a reduction may need the room.
+  std::vector<uint32_t> gates(kept.size());
+  return makeTasks(TaskContext(problem), decideSingly(problem, kept, gates)) ? kept : byRule;
+}
+
 /// By use: as late as hides the gather, on a lane that does one after the other (XLA's scheduler
 /// works from the end of the program and places a start when its latency is covered).
 static std::vector<uint32_t> findLatestStarts(const Problem &problem,
@@ -127,12 +141,12 @@ static std::vector<uint32_t> findLatestStarts(const Problem &problem,
 
 /// Keeps copies while the peak that it expects stays in its budget, those first that save most time
 /// per byte; gathers as early as the budget allows.
-static Decisions decideDeepCompile(const Problem &problem) {
-  std::vector<uint8_t> kept = keepByRule(problem);
+static Decisions decideDeepCompile(const Problem &problem, std::vector<uint8_t> kept) {
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint32_t> candidates;
   for (uint32_t i = 0; i < kept.size(); ++i)
-    if (previous[i] >= 0 && problem.groups[problem.uses[i].group].keep == KeepRule::Free)
+    if (previous[i] >= 0 && !kept[i] &&
+        problem.groups[problem.uses[i].group].keep == KeepRule::Free)
       candidates.push_back(i);
   auto bytesOf = [&](uint32_t use) {
     return problem.groups[problem.uses[use].group].gatheredBytes;
@@ -160,7 +174,7 @@ static Decisions decideDeepCompile(const Problem &problem) {
 }
 
 Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) {
-  std::vector<uint8_t> kept = keepByRule(problem);
+  std::vector<uint8_t> kept = policy == Policy::Fsdp2 ? keepByRule(problem) : keepForFree(problem);
   switch (policy) {
   case Policy::Asap:
     break;
@@ -175,7 +189,7 @@ Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) 
     return decisions;
   }
   case Policy::DeepCompile:
-    return decideDeepCompile(problem);
+    return decideDeepCompile(problem, kept);
   case Policy::Inductor: {
     // Its reordering passes may add 5 % or 1 GiB to the peak.
     Decisions decisions = decideSingly(problem, kept, findLatestStarts(problem, kept));
