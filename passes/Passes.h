@@ -9,6 +9,13 @@
 
 namespace fsdp {
 
+/// Who decides on the order of issue.
+enum class ScheduleChoice {
+  Fsdp2, // eager FSDP2, event for event
+  Asap,  // everything as soon as its memory is there, nothing kept that need not be
+  Auto   // a search for the least predicted step time
+};
+
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"
 

@@ -161,6 +161,75 @@ def Schedule : Fsdp_Pass<"fsdp-schedule"> {
   ];
 }
 
+def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
+  let summary = "Search for the schedule of least predicted time that fits the memory cap";
+  let description = [{
+    Input: a sharded module in the flat layout. Output: a scheduled module, streams assigned, whose
+    arena fits `memory-cap`; the results of its step are those of `fsdp-schedule`, bit for bit.
+
+    Decides, with the durations of a cost model:
+
+    - which copies of a group that says `reshard_after_forward auto` are kept for its next use: the
+      release and the second gather go, and so do views that were made again;
+    - before which operation each gather and each reduction starts, and where a reduction is waited
+      for. Each start's memory is free from there to its wait, whatever the timing;
+    - buckets: starts in a row that are issued as one launch (`coalesced`);
+    - whether reductions share the gathers' stream;
+    - whether a shard is updated once the next group's gradients are ready, or at the end of the step.
+
+    Groups that say something else of `reshard_after_forward` stay as they are. A gradient that is
+    read after its reduction's start, or cannot be written where that reads it, is copied by a
+    `clone.default` first. Where live bytes fit the cap but the arena does not, for the holes in it,
+    the search is repeated under a lower cap. Where nothing fits, the error names the least peak, the
+    operation where it occurs, what is live there, and what would lower it. On one rank there is
+    nothing to decide.
+
+    Deterministic: the same module, seed and budget give the same schedule on every machine.
+
+    Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no
+    schedule is faster), `Ratio`, `Kept`, `Gathers`, `GatherLaunches`, `Reductions`,
+    `ReductionLaunches`, `PeakLiveBytes`.
+
+    Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows
+    both.
+
+    ```mlir
+    %u = fsdp.all_gather.start @a fwd on compute
+    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
+    fsdp.release %u fwd
+    %v = fsdp.all_gather.start @b fwd on compute
+    %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
+    // becomes, where memory allows to gather @b early and to keep @a
+    %u = fsdp.all_gather.start @a fwd on gather
+    %v = fsdp.all_gather.start @b fwd on gather coalesced
+    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
+    %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
+    ```
+  }];
+  let options = [
+    Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
+           "Who decides",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::ScheduleChoice::Auto, "auto", "a search"),
+             clEnumValN(::fsdp::ScheduleChoice::Asap, "asap",
+                        "as soon as memory allows, nothing kept"),
+             clEnumValN(::fsdp::ScheduleChoice::Fsdp2, "fsdp2",
+                        "FSDP2's decisions, under the cap"))}]>,
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
+    Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
+    Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
+    Option<"budget", "budget", "int64_t", "3000", "Simulations that the search may take">,
+    Option<"device", "device", "std::string", "\"\"",
+           "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
+    Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
+    Option<"network", "network", "std::string", "\"\"",
+           "A preset or a JSON file; default the device's">
+  ];
+}
+
 def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
   let summary = "Give gathers and reductions streams of their own";
   let description = [{
@@ -215,8 +284,8 @@ def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
     ```
   }];
   let options = [
-    Option<"memoryCapBytes", "memory-cap", "int64_t", "0",
-           "Refuse a plan whose arena is larger than this many bytes; 0: no cap">
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Refuse a plan whose arena is larger: 80000000, 70GiB; 0: no cap">
   ];
 }
 

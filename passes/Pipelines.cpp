@@ -13,10 +13,12 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
     if (options.verify)
       manager.addPass(std::move(verifier));
   };
+  bool isSearched = options.schedule != ScheduleChoice::Fsdp2;
   verify(createVerifyCaptured());
   manager.addPass(createGroupParameters({.config = options.config,
                                          .mesh = options.mesh,
                                          .reshardAfterForward = options.reshardAfterForward,
+                                         .reshardDefault = isSearched ? "auto" : "none",
                                          .layout = options.layout,
                                          .prefetch = options.prefetch}));
   if (options.recompute == RecomputePolicy::Cheap)
@@ -26,15 +28,26 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   if (options.upTo == ModulePhase::Sharded)
     return;
 
-  manager.addPass(createSchedule());
-  manager.addPass(createAssignStreams());
+  if (isSearched) {
+    manager.addPass(createOptimizeSchedule({.choice = options.schedule,
+                                            .memoryCap = options.memoryCap,
+                                            .buckets = options.buckets,
+                                            .seed = options.seed,
+                                            .budget = options.budget,
+                                            .device = options.device,
+                                            .profile = options.profile,
+                                            .network = options.network}));
+  } else {
+    manager.addPass(createSchedule());
+    manager.addPass(createAssignStreams());
+  }
   verify(createVerifyScheduled());
   if (!options.report.empty())
     manager.addPass(createReport({.file = options.report}));
   if (options.upTo == ModulePhase::Scheduled)
     return;
 
-  manager.addPass(createPlanMemory({.memoryCapBytes = options.memoryCap}));
+  manager.addPass(createPlanMemory({.memoryCap = options.memoryCap}));
   verify(createVerifyPlanned());
 }
 

@@ -3,9 +3,9 @@
 #ifndef FSDP_PASSES_PIPELINES_H
 #define FSDP_PASSES_PIPELINES_H
 
-#include "fsdp/IR/Fsdp.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassOptions.h"
+#include "passes/Passes.h"
 
 #include <string>
 
@@ -19,7 +19,7 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
   Option<std::string> mesh{*this, "mesh", llvm::cl::desc("Device mesh as AXIS=RANKS")};
   Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
-                                          llvm::cl::desc("true, false or none")};
+                                          llvm::cl::desc("true, false, none or auto")};
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
   Option<RecomputePolicy> recompute{
@@ -31,9 +31,26 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                        clEnumValN(RecomputePolicy::None, "none", "nothing"))};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
-  Option<int64_t> memoryCap{
-      *this, "memory-cap", llvm::cl::init(0),
-      llvm::cl::desc("Refuse an arena of more than this many bytes; 0: no cap")};
+  Option<ScheduleChoice> schedule{
+      *this, "schedule", llvm::cl::init(ScheduleChoice::Fsdp2),
+      llvm::cl::desc("Who decides on the order of issue"),
+      llvm::cl::values(
+          clEnumValN(ScheduleChoice::Fsdp2, "fsdp2", "eager FSDP2, or prefetch=none"),
+          clEnumValN(ScheduleChoice::Asap, "asap", "as soon as memory allows"),
+          clEnumValN(ScheduleChoice::Auto, "auto", "a search for the least step time"))};
+  Option<std::string> memoryCap{
+      *this, "memory-cap", llvm::cl::init("0"),
+      llvm::cl::desc("Bytes that the arena may have: 80000000, 70GiB; 0: no cap")};
+  Option<bool> buckets{*this, "buckets", llvm::cl::init(true),
+                       llvm::cl::desc("Let a search issue several collectives in one launch")};
+  Option<uint64_t> seed{*this, "seed", llvm::cl::init(0), llvm::cl::desc("Of the search")};
+  Option<int64_t> budget{*this, "budget", llvm::cl::init(3000),
+                         llvm::cl::desc("Simulations that the search may take")};
+  Option<std::string> device{*this, "device",
+                             llvm::cl::desc("Whose durations: h100, h200, b200, a100, cpu")};
+  Option<std::string> profile{*this, "profile",
+                              llvm::cl::desc("Durations measured by fsdp-profile (JSON)")};
+  Option<std::string> network{*this, "network", llvm::cl::desc("A preset or a JSON file")};
   Option<ModulePhase> upTo{*this, "up-to", llvm::cl::init(ModulePhase::Planned),
                            llvm::cl::desc("Last phase"),
                            llvm::cl::values(clEnumValN(ModulePhase::Sharded, "sharded", ""),

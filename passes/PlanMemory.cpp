@@ -3,6 +3,7 @@
 #include "passes/Passes.h"
 
 #include "fsdp/Analysis/LiveRanges.h"
+#include "fsdp/Config/ShardingConfig.h"
 #include "mlir/IR/Remarks.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -91,10 +92,14 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
       return signalPassFailure();
 
     plan::ArenaPlan arena = planArena(ranges->getRanges());
-    int64_t cap = memoryCapBytes;
-    if (cap > 0 && arena.arenaBytes > cap) {
+    llvm::Expected<int64_t> cap = parseSizeBytes(memoryCap, "memory-cap");
+    if (!cap) {
+      module.emitError(llvm::toString(cap.takeError()));
+      return signalPassFailure();
+    }
+    if (*cap > 0 && arena.arenaBytes > *cap) {
       module.emitError("the step needs an arena of ")
-          << arena.arenaBytes << " bytes, more than the memory cap of " << cap
+          << arena.arenaBytes << " bytes, more than the memory cap of " << *cap
           << " bytes; at least " << arena.peakLiveBytes << " bytes are live at once";
       return signalPassFailure();
     }

@@ -259,9 +259,8 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
     } else {
       noteCopy(param);
     }
-    size_t range =
-        add({group.getParamEnd(param) - begin, first, last, BufferCategory::Gradient, sink.op,
-             param, placed ? index : StepStorage::kNone, bundle, begin});
+    size_t range = add({group.getParamEnd(param) - begin, first, last, BufferCategory::Gradient,
+                        sink.op, param, placed ? index : StepStorage::kNone, bundle, begin});
     if (placed)
       result.rangeOfStorage[index] = range;
     result.rangesOf[sink.op].push_back(range);
@@ -275,23 +274,21 @@ void LiveRanges::Builder::addDeclarations() {
           group.shardBytes(), i == 0 ? BufferCategory::Shard : BufferCategory::OptimizerState,
           group.op, i));
   for (auto buffer : module.getOps<BufferOp>())
-    result.rangesOf[buffer].push_back(
-        addPersistent(getStorageBytes(cast<RankedTensorType>(buffer.getType())),
-                      BufferCategory::Buffer, buffer));
+    result.rangesOf[buffer].push_back(addPersistent(
+        getStorageBytes(cast<RankedTensorType>(buffer.getType())), BufferCategory::Buffer, buffer));
 }
 
 void LiveRanges::Builder::addCollectives() {
   for (Operation &op : step.getBody().front()) {
     if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
       const GroupInfo &group = groups.lookup(gather.getGroupAttr());
-      result.rangesOf[&op].push_back(add({group.gatheredBytes(), getLaunch(&op), endOf[&op],
-                                          BufferCategory::Gathered, &op}));
+      result.rangesOf[&op].push_back(
+          add({group.gatheredBytes(), getLaunch(&op), endOf[&op], BufferCategory::Gathered, &op}));
     } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
       // The reduced shard, until the update has read it.
       const GroupInfo &group = groups.lookup(reduction.getGroupAttr());
       UpdateOp update = result.updateOf.lookup(reduction.getGroupAttr().getAttr());
-      int64_t end =
-          update ? std::max(positionOf[update], endOf[&op]) : result.numPositions - 1;
+      int64_t end = update ? std::max(positionOf[update], endOf[&op]) : result.numPositions - 1;
       result.rangesOf[&op].push_back(
           add({group.shardBytes(), getLaunch(&op), end, BufferCategory::ReducedShard, &op}));
     }

@@ -33,18 +33,19 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
     return {cost.latencyNs, cost.nsPerByte};
   };
   int64_t ranks = memory.groups.getRanks();
-  problem.problem.gatherCost =
-      toCost(costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks));
-  problem.problem.reduceCost =
-      toCost(costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks));
+  cost::CollectiveCost gather = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
+  cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks);
+  problem.problem.gatherCost = toCost(gather);
+  problem.problem.reduceCost = toCost(reduce);
+  problem.networkSpread = std::max(gather.spread, reduce.spread);
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();
   return success();
 }
 
-double ProblemBuilder::getDurationNs(Operation *op, int64_t copiedBytes) const {
+cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) const {
   if (!op)
-    return 0;
+    return {};
   return llvm::TypeSwitch<Operation *, cost::OperationCost>(op)
       .Case([&](aten::CallOp call) { return costs.getCost(call); })
       .Case([&](WriteOp write) {
@@ -55,13 +56,14 @@ double ProblemBuilder::getDurationNs(Operation *op, int64_t copiedBytes) const {
         const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
         return costs.getUpdateCost(optimizer, group.layout.shardElements, group.elementType);
       })
-      .Default([&](Operation *) { return costs.getCopyCost(copiedBytes); })
-      .durationNs;
+      .Default([&](Operation *) { return costs.getCopyCost(copiedBytes); });
 }
 
 uint32_t ProblemBuilder::add(Operation *op, int64_t copiedBytes) {
   result->operations.push_back(op);
-  result->problem.operations.push_back({getDurationNs(op, copiedBytes), 0, 0});
+  cost::OperationCost cost = getCost(op, copiedBytes);
+  result->problem.operations.push_back({cost.durationNs, 0, 0});
+  result->computeSpread += cost.spread * cost.durationNs;
   return result->operations.size() - 1;
 }
 
@@ -92,8 +94,12 @@ void ProblemBuilder::finish() {
     carried[part.last + 1] -= range.bytes;
   }
   int64_t liveBytes = 0, carriedBytes = 0;
+  double totalNs = 0;
   for (size_t i = 0; i < n; ++i) {
+    totalNs += operations[i].durationNs;
     operations[i].liveBytes = liveBytes += live[i];
     operations[i].carriedBytes = carriedBytes += carried[i];
   }
+  if (totalNs > 0)
+    result->computeSpread /= totalNs;
 }

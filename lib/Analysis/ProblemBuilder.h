@@ -30,11 +30,11 @@ public:
   int64_t getInputBytes(ReduceScatterStartOp start) const;
   int64_t getOutputBytes(ReduceScatterStartOp start) const;
 
-  /// Sums up what is live.
+  /// Sums up what is live and how much durations spread.
   void finish();
 
 private:
-  double getDurationNs(mlir::Operation *op, int64_t copiedBytes) const;
+  cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
 
   mlir::ModuleOp module;
   const StepMemory &memory;

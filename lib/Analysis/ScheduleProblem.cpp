@@ -56,7 +56,7 @@ private:
   ProblemBuilder builder;
   ScheduleProblem result;
   std::vector<Operation *> calls;
-  std::vector<uint32_t> firstCall, lastCall; // by storage
+  std::vector<uint32_t> firstCall, lastCall;                     // by storage
   SmallVector<std::pair<ReduceScatterStartOp, uint32_t>> starts; // with the number of calls before
   std::vector<Use> uses;
   std::vector<Reduction> reductions;
@@ -193,10 +193,9 @@ void ShardedStep::addReductions() {
     return std::pair(reduction.ready, operationOfUpdate[reduction.group]);
   });
   for (const Reduction &reduction : reductions) {
-    result.problem.reductions.push_back({reduction.group, toPosition(reduction.ready),
-                                         operationOfUpdate[reduction.group],
-                                         builder.getInputBytes(reduction.start),
-                                         builder.getOutputBytes(reduction.start)});
+    result.problem.reductions.push_back(
+        {reduction.group, toPosition(reduction.ready), operationOfUpdate[reduction.group],
+         builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
   }
 }

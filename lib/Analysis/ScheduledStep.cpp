@@ -239,8 +239,8 @@ void StepReader::addUses() {
     if (isSplit)
       uses.push_back({{gather.group, *gather.firstBackward, last}, index, true});
   }
-  std::ranges::stable_sort(
-      uses, {}, [](const Use &use) { return std::pair(use.use.first, use.use.last); });
+  std::ranges::stable_sort(uses, {},
+                           [](const Use &use) { return std::pair(use.use.first, use.use.last); });
   result.plan.gathers.resize(numGatherBuckets);
   for (auto [index, use] : llvm::enumerate(uses)) {
     const Gather &gather = gathers[use.gather];
@@ -278,8 +278,8 @@ LogicalResult StepReader::addReductions() {
       Reduction &earlier = reductions[index - 1];
       InFlightDiagnostic diag = reduction.start.emitOpError("of ")
                                 << reduction.start.getGroupAttr()
-                                << " is waited for before that of "
-                                << earlier.start.getGroupAttr() << ", which is started earlier";
+                                << " is waited for before that of " << earlier.start.getGroupAttr()
+                                << ", which is started earlier";
       diag.attachNote(earlier.start.getLoc()) << "started here";
       return diag;
     }
@@ -305,8 +305,8 @@ LogicalResult StepReader::addReductions() {
 
   std::vector<size_t> sorted(reductions.size());
   std::iota(sorted.begin(), sorted.end(), 0);
-  std::ranges::stable_sort(
-      sorted, {}, [&](size_t i) { return std::pair(ready[i], reductions[i].update); });
+  std::ranges::stable_sort(sorted, {},
+                           [&](size_t i) { return std::pair(ready[i], reductions[i].update); });
   result.plan.reductions.resize(numReductionBuckets);
   for (auto [index, number] : llvm::enumerate(sorted)) {
     const Reduction &reduction = reductions[number];

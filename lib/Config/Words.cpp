@@ -1,6 +1,7 @@
 //===- Words.cpp - Words that the YAML file and the command line share ----===//
 
 #include "fsdp/Config/ShardingConfig.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace fsdp;
@@ -44,4 +45,24 @@ llvm::Expected<Layout> fsdp::parseLayout(llvm::StringRef text) {
 
 llvm::Expected<Prefetch> fsdp::parsePrefetch(llvm::StringRef text) {
   return takeWord(symbolizePrefetch(text), "prefetch", text, "fsdp2 or none");
+}
+
+llvm::Expected<int64_t> fsdp::parseSizeBytes(llvm::StringRef text, llvm::StringRef what) {
+  llvm::StringRef digits = text.take_while([](char c) { return llvm::isDigit(c) || c == '.'; });
+  double unit = llvm::StringSwitch<double>(text.drop_front(digits.size()).trim())
+                    .Cases({"", "B"}, 1)
+                    .Case("KiB", 0x1p10)
+                    .Case("MiB", 0x1p20)
+                    .Case("GiB", 0x1p30)
+                    .Case("TiB", 0x1p40)
+                    .Case("KB", 1e3)
+                    .Case("MB", 1e6)
+                    .Case("GB", 1e9)
+                    .Case("TB", 1e12)
+                    .Default(0);
+  double number = 0;
+  if (digits.getAsDouble(number) || unit == 0 || number * unit >= 0x1p62)
+    return llvm::createStringError(what + " is '" + text +
+                                   "', expected a size as in 80000000, 70GiB or 80GB");
+  return static_cast<int64_t>(number * unit);
 }

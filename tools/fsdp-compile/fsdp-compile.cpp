@@ -1,5 +1,6 @@
 //===- fsdp-compile.cpp - From a scheduled or planned module to a binary ---===//
 
+#include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/LowerToPlan.h"
 #include "fsdp/IR/Fsdp.h"
@@ -21,8 +22,7 @@ namespace {
 struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
-  std::string emit = "binary";
-  int64_t memoryCapBytes = 0;
+  std::string emit = "binary", memoryCap = "0";
   fsdp::LinkOptions link;
 };
 
@@ -38,7 +38,7 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   auto phase = module->getAttrOfType<fsdp::ModulePhaseAttr>(fsdp::FsdpDialect::getPhaseAttrName());
   PassManager manager(module.getContext());
   if (phase && phase.getValue() == fsdp::ModulePhase::Scheduled)
-    manager.addPass(fsdp::createPlanMemory({options.memoryCapBytes}));
+    manager.addPass(fsdp::createPlanMemory({options.memoryCap}));
   else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned)
     return module.emitError("the module is '")
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
@@ -119,9 +119,12 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"binary", "plan"}))
       ->excludes(shared)
       ->excludes(object);
-  app.add_option("--memory-cap", options.memoryCapBytes,
-                 "Refuse an arena of more than this many bytes (scheduled modules; 0: no cap)")
-      ->check(CLI::NonNegativeNumber);
+  app.add_option("--memory-cap", options.memoryCap,
+                 "Refuse a larger arena: 80000000, 70GiB (scheduled modules; 0: no cap)")
+      ->check([](const std::string &text) {
+        llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "memory-cap");
+        return bytes ? std::string() : llvm::toString(bytes.takeError());
+      });
   app.add_flag("--no-verify", options.noVerify, "Do not prove the planned module free of overlaps");
   app.add_option("--linker", options.link.linker,
                  "C++ compiler driver that links (default: the one that built this tool)");

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/LowerToPlan.h"
 #include "fsdp/Frontend/Capture.h"
@@ -30,7 +31,10 @@ namespace {
 struct Options {
   fsdp::frontend::CaptureFlags capture;
   std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "cheap", report;
-  int64_t memoryCapBytes = 0;
+  std::string schedule = "fsdp2", memoryCap = "0", device, profile, network;
+  uint64_t seed = 0;
+  int64_t budget = 3000;
+  bool buckets = true;
   std::string output, weights, saveTemps;
   fsdp::LinkOptions link;
   bool quiet = false;
@@ -158,7 +162,16 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   pipeline.recompute =
       options.recompute == "none" ? fsdp::RecomputePolicy::None : fsdp::RecomputePolicy::Cheap;
   pipeline.report = options.report;
-  pipeline.memoryCap = options.memoryCapBytes;
+  pipeline.schedule = options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
+                      : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
+                                                   : fsdp::ScheduleChoice::Fsdp2;
+  pipeline.memoryCap = options.memoryCap;
+  pipeline.buckets = options.buckets;
+  pipeline.seed = options.seed;
+  pipeline.budget = options.budget;
+  pipeline.device = options.device;
+  pipeline.profile = options.profile;
+  pipeline.network = options.network;
   PassManager manager(module.getContext());
   fsdp::buildPipeline(manager, pipeline);
   auto owned = std::make_unique<Progress>(stage, options.saveTemps);
@@ -261,9 +274,11 @@ int main(int argc, char **argv) {
   app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
       ->check(CLI::ExistingFile);
   app.add_option("--mesh", options.mesh, "device mesh, as dp=4 (dp=1)");
-  app.add_option("--reshard-after-forward", options.reshardAfterForward,
-                 "true, false, or none: as true, but the root group stays (none)")
-      ->check(CLI::IsMember({"true", "false", "none"}));
+  app.add_option(
+         "--reshard-after-forward", options.reshardAfterForward,
+         "true, false, none: as true, but the root group stays; auto: as --schedule decides "
+         "(none; auto with --schedule auto or asap)")
+      ->check(CLI::IsMember({"true", "false", "none", "auto"}));
   app.add_option("--layout", options.layout, "flat, or per-param: FSDP2's (flat)")
       ->check(CLI::IsMember({"flat", "per-param"}));
   app.add_option("--prefetch", options.prefetch,
@@ -276,9 +291,30 @@ int main(int argc, char **argv) {
          "and nothing of it is kept; the bits are the same. Or none")
       ->check(CLI::IsMember({"cheap", "none"}))
       ->capture_default_str();
-  app.add_option("--memory-cap", options.memoryCapBytes,
-                 "refuse a step that needs more bytes than this on a rank: 80000000, 70GiB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  app.add_option(
+         "--schedule", options.schedule,
+         "fsdp2: eager FSDP2's order; auto: a search for the least predicted step time that "
+         "fits the memory cap; asap: as soon as memory allows; the bits are the same")
+      ->check(CLI::IsMember({"fsdp2", "asap", "auto"}))
+      ->capture_default_str();
+  app.add_option(
+         "--memory-cap", options.memoryCap,
+         "bytes that the step may need on a rank: 80000000, 70GiB; what needs more is refused")
+      ->check([](const std::string &text) {
+        llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "memory-cap");
+        return bytes ? std::string() : llvm::toString(bytes.takeError());
+      });
+  app.add_option("--device", options.device,
+                 "whose durations predict the step: h100, h200, b200, a100, cpu (the profile's, or "
+                 "cpu)");
+  app.add_option("--profile", options.profile, "durations that fsdp-profile has measured (JSON)")
+      ->check(CLI::ExistingFile);
+  app.add_option("--network", options.network, "a preset or a JSON file (the device's)");
+  app.add_flag("!--no-buckets", options.buckets, "never issue several collectives in one launch");
+  app.add_option("--seed", options.seed, "seed of the search")->capture_default_str();
+  app.add_option("--budget", options.budget, "simulations that the search may take")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--save-temps", options.saveTemps,
                  "folder that keeps captured.mlir, sharded.mlir, scheduled.mlir, planned.mlir, "
                  "step.o and weights.safetensors");

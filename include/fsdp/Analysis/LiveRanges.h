@@ -30,8 +30,8 @@ struct LiveRange {
   int64_t bytes;       // aligned as the arena is
   int64_t first, last; // positions at which it is live, both included
   BufferCategory category;
-  /// Whose it is: the declaration of a group or buffer, the start of a collective, the update (on one
-  /// rank), or the operation that yields the tensor.
+  /// Whose it is: the declaration of a group or buffer, the start of a collective, the update (on
+  /// one rank), or the operation that yields the tensor.
   mlir::Operation *owner;
   unsigned index = 0; // which result of `owner`, optimizer state, or parameter of its group
   /// The storage that lies here, or StepStorage::kNone. A gradient without one is copied here.
@@ -72,7 +72,8 @@ public:
     return updateOf.lookup(group.getAttr());
   }
 
-  /// Gradients that their operations write where the reduction reads them, and those that are copied.
+  /// Gradients that their operations write where the reduction reads them, and those that are
+  /// copied.
   int64_t numPlaced = 0, numCopied = 0, bytesCopied = 0;
 
 private:

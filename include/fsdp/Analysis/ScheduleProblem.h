@@ -1,8 +1,9 @@
 //===- ScheduleProblem.h - A step as a scheduling problem -------*- C++ -*-===//
 //
-// The operations of the problem are what runs on the compute stream: calls that are no views, writes
-// of buffers, updates, and copies of gradients. Live ranges become the problem's bytes, so that
-// peakOf(problem, plan) is the memory planner's fsdp.peak_live_bytes, to the byte. Flat layout only.
+// The operations of the problem are what runs on the compute stream: calls that are no views,
+// writes of buffers, updates, and copies of gradients. Live ranges become the problem's bytes, so
+// that peakOf(problem, plan) is the memory planner's fsdp.peak_live_bytes, to the byte. Flat layout
+// only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,6 +40,8 @@ struct ScheduleProblem {
   std::vector<ReduceScatterStartOp> reductions; // by reduction
   /// What the operations' `liveBytes` consist of.
   std::vector<OperationRange> ranges;
+  /// Relative standard deviations, as the cost model has them; of computation, by duration.
+  double computeSpread = 0, networkSpread = 0;
 };
 
 /// A scheduled step: its problem and the plan that it follows.
@@ -47,17 +50,17 @@ struct ScheduledStep : ScheduleProblem {
 };
 
 /// What may be decided about a sharded module of several ranks, all of whose gradients lie in their
-/// reduction's input and are not read after its start (PlaceGradients.h). A group is free to be kept
-/// where it says `auto`, else as it stands. Errors name a group in the per-param layout, or a
+/// reduction's input and are not read after its start (PlaceGradients.h). A group is free to be
+/// kept where it says `auto`, else as it stands. Errors name a group in the per-param layout, or a
 /// gradient.
-llvm::FailureOr<ScheduleProblem> getScheduleProblem(mlir::ModuleOp module,
-                                                    const StepMemory &memory,
+llvm::FailureOr<ScheduleProblem> getScheduleProblem(mlir::ModuleOp module, const StepMemory &memory,
                                                     const cost::CostModel &costs,
                                                     UpdatePlacement placement);
 
-/// What a scheduled or planned module does, in whatever order: that of a pass or edited by hand. The
-/// plan passes schedule::verify if the module passes fsdp-verify-scheduled. Errors name a group in
-/// the per-param layout, or reductions that are waited for in another order than they are started.
+/// What a scheduled or planned module does, in whatever order: that of a pass or edited by hand.
+/// The plan passes schedule::verify if the module passes fsdp-verify-scheduled. Errors name a group
+/// in the per-param layout, or reductions that are waited for in another order than they are
+/// started.
 llvm::FailureOr<ScheduledStep> getScheduledStep(mlir::ModuleOp module, const StepMemory &memory,
                                                 const cost::CostModel &costs);
 

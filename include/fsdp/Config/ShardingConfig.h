@@ -83,6 +83,8 @@ llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4
 llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
+/// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.
+llvm::Expected<int64_t> parseSizeBytes(llvm::StringRef text, llvm::StringRef what);
 
 } // namespace fsdp
 

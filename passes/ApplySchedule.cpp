@@ -1,0 +1,257 @@
+//===- ApplySchedule.cpp - A plan, written into the step ------------------===//
+//
+// Everything is decided on numbers first; then each operation moves once, to its place at the end
+// of the block, and no order is asked for in between.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/ApplySchedule.h"
+
+#include "fsdp/Analysis/Step.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+class Applier {
+public:
+  Applier(ModuleOp module, Block &body, const ScheduleProblem &problem, const schedule::Plan &plan)
+      : module(module), body(body), problem(problem), plan(plan), uses(problem.gathers.size()) {}
+  void run();
+
+private:
+  struct Use {
+    AllGatherStartOp start;
+    AllGatherWaitOp wait;
+    ReleaseOp release;
+  };
+  /// An operation that is none of the problem: before the events of its position, or behind them,
+  /// if it needs a gather that is waited for there.
+  struct Other {
+    uint32_t position;
+    bool isBehind;
+    Operation *op;
+  };
+
+  void collectUses();
+  void keepCopies();
+  void shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf);
+  void placeOthers();
+  void listEvents();
+  void listReleases();
+  void listReductions();
+  void arrange();
+
+  ModuleOp module;
+  Block &body;
+  const ScheduleProblem &problem;
+  const schedule::Plan &plan;
+  std::vector<Use> uses;
+  std::vector<Other> others;
+  /// By position: what happens there, in order.
+  std::vector<SmallVector<Operation *, 0>> events;
+};
+
+} // namespace
+
+void Applier::collectUses() {
+  for (auto [use, start] : llvm::zip_equal(uses, problem.gathers)) {
+    use.start = start;
+    for (Operation *user : use.start.getHandle().getUsers()) {
+      if (auto wait = dyn_cast<AllGatherWaitOp>(user))
+        use.wait = wait;
+      else if (auto release = dyn_cast<ReleaseOp>(user))
+        use.release = release;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Kept copies
+//===----------------------------------------------------------------------===//
+
+/// Of equal views of the gathered parameters, and of views of these, leaves the first.
+void Applier::shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf) {
+  using Key = std::tuple<const void *, const void *, const void *, const void *>;
+  DenseMap<Key, aten::CallOp> known;
+  SmallVector<Value> values(wait.getResults());
+  for (size_t i = 0; i < values.size(); ++i) {
+    SmallVector<aten::CallOp> views;
+    for (OpOperand &operand : values[i].getUses())
+      if (auto call = dyn_cast<aten::CallOp>(operand.getOwner());
+          call && operand.getOperandNumber() == 0 && call.isView())
+        views.push_back(call);
+    llvm::sort(views, [&](aten::CallOp a, aten::CallOp b) {
+      return placeOf.lookup(a) < placeOf.lookup(b);
+    });
+    for (aten::CallOp view : views) {
+      Key key{view.getOperand(0).getAsOpaquePointer(), view.getCalleeAttr().getAsOpaquePointer(),
+              view.getArgsAttr().getAsOpaquePointer(),
+              view.getResult(0).getType().getAsOpaquePointer()};
+      auto [found, isNew] = known.try_emplace(key, view);
+      if (isNew) {
+        llvm::append_range(values, view.getResults());
+      } else if (found->second != view) {
+        view->replaceAllUsesWith(found->second->getResults());
+        view->erase();
+      }
+    }
+  }
+}
+
+void Applier::keepCopies() {
+  std::vector<int32_t> previous = problem.problem.previousUses();
+  llvm::SmallSetVector<Operation *, 16> keepers;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (!plan.kept[i])
+      continue;
+    Use &before = uses[previous[i]], &use = uses[i];
+    use.wait->replaceAllUsesWith(before.wait->getResults());
+    use.wait->erase();
+    before.release->erase();
+    use.release.getHandleMutable().assign(before.start.getHandle());
+    use.start->erase();
+    use.start = before.start;
+    use.wait = before.wait;
+    before.release = {};
+    keepers.insert(use.wait);
+  }
+  if (keepers.empty())
+    return;
+  DenseMap<Operation *, unsigned> placeOf;
+  for (auto [place, op] : llvm::enumerate(body))
+    placeOf[&op] = place;
+  for (Operation *wait : keepers)
+    shareViews(cast<AllGatherWaitOp>(wait), placeOf);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+static bool isEvent(Operation &op) {
+  return isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
+             ReduceScatterWaitOp>(op);
+}
+
+/// Views, reads, inputs and constants stay behind the call that they follow.
+void Applier::placeOthers() {
+  DenseMap<Operation *, uint32_t> indexOf;
+  for (auto [index, op] : llvm::enumerate(problem.operations))
+    indexOf[op] = index;
+  DenseMap<Operation *, uint32_t> positionOfWait;
+  for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
+    positionOfWait.try_emplace(use.wait, planned.first);
+  DenseMap<Operation *, uint32_t> positionOf; // of what stands behind events
+  uint32_t position = 0;
+  for (Operation &op : body) {
+    if (isEvent(op) || isa<UpdateOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    if (auto found = indexOf.find(&op); found != indexOf.end()) {
+      position = found->second + 1;
+      continue;
+    }
+    Other other{isa<InputOp>(op) ? 0 : position, false, &op};
+    auto call = dyn_cast<aten::CallOp>(op);
+    Operation *source =
+        call && !call.getOperands().empty() ? call.getOperand(0).getDefiningOp() : nullptr;
+    std::optional<uint32_t> needed;
+    if (auto wait = positionOfWait.find(source); wait != positionOfWait.end())
+      needed = wait->second;
+    else if (auto behind = positionOf.find(source); behind != positionOf.end())
+      needed = behind->second;
+    if (needed && *needed >= position) {
+      other.position = *needed;
+      other.isBehind = true;
+      positionOf[&op] = *needed;
+    }
+    others.push_back(other);
+  }
+  std::ranges::stable_sort(
+      others, {}, [](const Other &other) { return std::pair(other.position, other.isBehind); });
+}
+
+void Applier::listReleases() {
+  for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
+    if (use.release)
+      events[planned.last + 1].push_back(use.release);
+}
+
+void Applier::listReductions() {
+  auto waitFor = [&](const schedule::ReductionBucket &bucket) {
+    for (uint32_t index : bucket.reductions) {
+      ReduceScatterStartOp start = problem.reductions[index];
+      for (Operation *user : start.getHandle().getUsers())
+        events[bucket.wait].push_back(user);
+    }
+  };
+  for (const schedule::ReductionBucket &bucket : plan.reductions)
+    if (bucket.launch < bucket.wait)
+      waitFor(bucket);
+  for (const schedule::ReductionBucket &bucket : plan.reductions) {
+    bool isFirst = true;
+    for (uint32_t index : bucket.reductions) {
+      ReduceScatterStartOp start = problem.reductions[index];
+      start.setStream(plan.shareLane ? Stream::Gather : Stream::Reduce);
+      start.setCoalesced(!isFirst);
+      isFirst = false;
+      events[bucket.launch].push_back(start);
+    }
+    if (bucket.launch == bucket.wait)
+      waitFor(bucket);
+  }
+}
+
+/// Kind by kind in the order that the problem has at one position.
+void Applier::listEvents() {
+  events.resize(problem.operations.size() + 1);
+  listReleases();
+  listReductions();
+  for (const schedule::GatherBucket &bucket : plan.gathers) {
+    bool isFirst = true;
+    for (uint32_t index : bucket.uses) {
+      AllGatherStartOp start = uses[index].start;
+      start.setStream(Stream::Gather);
+      start.setCoalesced(!isFirst);
+      isFirst = false;
+      events[bucket.launch].push_back(start);
+    }
+  }
+  for (auto [index, planned] : llvm::enumerate(problem.problem.uses))
+    if (!plan.kept[index])
+      events[planned.first].push_back(uses[index].wait);
+}
+
+void Applier::arrange() {
+  Operation *terminator = body.getTerminator();
+  auto append = [&](Operation *op) { op->moveBefore(terminator); };
+  auto other = others.begin();
+  for (uint32_t position = 0; position < events.size(); ++position) {
+    for (; other != others.end() && other->position == position && !other->isBehind; ++other)
+      append(other->op);
+    llvm::for_each(events[position], append);
+    for (; other != others.end() && other->position == position; ++other)
+      append(other->op);
+    if (position < problem.operations.size())
+      append(problem.operations[position]);
+  }
+}
+
+void Applier::run() {
+  collectUses();
+  keepCopies();
+  placeOthers();
+  listEvents();
+  arrange();
+  setPhase(module, ModulePhase::Scheduled);
+}
+
+void fsdp::applySchedule(ModuleOp module, Block &body, const ScheduleProblem &problem,
+                         const schedule::Plan &plan) {
+  Applier(module, body, problem, plan).run();
+}

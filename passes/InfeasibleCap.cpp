@@ -1,0 +1,164 @@
+//===- InfeasibleCap.cpp - Why a step cannot fit, and what would help -----===//
+
+#include "passes/InfeasibleCap.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "passes/PlaceGradients.h"
+#include "passes/Unshard.h"
+
+#include <array>
+#include <map>
+
+using namespace mlir;
+using namespace fsdp;
+
+//===----------------------------------------------------------------------===//
+// What is live
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Buffers of one category and one module, or of all groups alike.
+struct LiveItem {
+  std::string name;
+  int64_t bytes;
+};
+
+struct LiveThere {
+  std::vector<LiveItem> items; // the largest first
+  std::array<int64_t, kNumBufferCategories> bytes = {};
+
+  int64_t of(BufferCategory category) const { return bytes[static_cast<size_t>(category)]; }
+};
+
+} // namespace
+
+static std::string nameItem(const LiveRange &range) {
+  std::string category = getName(range.category).str();
+  switch (range.category) {
+  case BufferCategory::Shard:
+  case BufferCategory::OptimizerState:
+    return category + " of all groups";
+  case BufferCategory::Buffer:
+  case BufferCategory::Constant:
+    return category + " of the model";
+  case BufferCategory::Input:
+    return category + " '" + cast<InputOp>(range.owner).getName().str() + "'";
+  case BufferCategory::Activation:
+    return category + " of '" + cast<aten::CallOp>(range.owner).getModule().str() + "'";
+  case BufferCategory::Gathered:
+  case BufferCategory::Gradient:
+  case BufferCategory::ReducedShard:
+    break;
+  }
+  return category + " of @" +
+         cast<CollectiveOpInterface>(range.owner).getCollectiveGroup().getValue().str();
+}
+
+/// What is live while `operation` runs if every collective happens where it is needed.
+static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
+                          uint32_t operation) {
+  std::map<std::string, int64_t> bytesOf;
+  LiveThere live;
+  auto add = [&](const LiveRange &range) {
+    bytesOf[nameItem(range)] += range.bytes;
+    live.bytes[static_cast<size_t>(range.category)] += range.bytes;
+  };
+  ArrayRef<LiveRange> ranges = memory.ranges.getRanges();
+  for (const OperationRange &part : step.ranges)
+    if (part.first <= operation && operation <= part.last)
+      add(ranges[part.range]);
+  for (auto [use, start] : llvm::zip_equal(step.problem.uses, step.gathers))
+    if (use.first <= operation && operation <= use.last)
+      add(ranges[memory.ranges.lookup(start).front()]);
+  for (auto [reduction, start] : llvm::zip_equal(step.problem.reductions, step.reductions)) {
+    if (reduction.ready > operation || operation > reduction.update)
+      continue;
+    add(ranges[memory.ranges.lookup(start).back()]);
+    if (reduction.ready == operation)
+      for (size_t part : memory.ranges.lookup(start).drop_back())
+        add(ranges[part]);
+  }
+  for (auto &[name, bytes] : bytesOf)
+    live.items.push_back({name, bytes});
+  llvm::stable_sort(live.items,
+                    [](const LiveItem &a, const LiveItem &b) { return a.bytes > b.bytes; });
+  return live;
+}
+
+//===----------------------------------------------------------------------===//
+// What would help
+//===----------------------------------------------------------------------===//
+
+/// The least peak of the step with twice the ranks, or with cheap results recomputed; none where
+/// that is no step that can be scheduled.
+static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel &costs,
+                                         bool recompute, int64_t rankFactor) {
+  ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> changed = module.clone();
+  if (failed(unshard(*changed)))
+    return std::nullopt;
+  for (auto mesh : changed->getOps<MeshOp>())
+    mesh.setSizes(
+        llvm::map_to_vector(mesh.getSizes(), [&](int64_t size) { return size * rankFactor; }));
+  PassManager manager(module.getContext());
+  if (recompute)
+    manager.addPass(createRecompute());
+  manager.addPass(createInsertCollectives());
+  if (failed(manager.run(*changed)))
+    return std::nullopt;
+  FailureOr<StepMemory> before = StepMemory::build(*changed, ModulePhase::Sharded);
+  if (failed(before))
+    return std::nullopt;
+  placeGradients(*before);
+  FailureOr<StepMemory> memory = StepMemory::build(*changed, ModulePhase::Sharded);
+  if (failed(memory))
+    return std::nullopt;
+  FailureOr<ScheduleProblem> problem =
+      getScheduleProblem(*changed, *memory, costs, UpdatePlacement::Interleaved);
+  if (failed(problem))
+    return std::nullopt;
+  return problem->problem.minimumPeak().bytes;
+}
+
+static std::string describePlace(Operation *op) {
+  std::string text = op->getName().getStringRef().str();
+  if (auto call = dyn_cast<aten::CallOp>(op))
+    return "'" + call.getCallee().str() + "' in " +
+           (call.getPhase() == aten::Phase::Forward ? "forward" : "backward") + " of module '" +
+           call.getModule().str() + "'";
+  if (auto update = dyn_cast<UpdateOp>(op))
+    return "the update of @" + update.getTarget().str();
+  return "'" + text + "'";
+}
+
+void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
+                               const ScheduleProblem &problem, const cost::CostModel &costs,
+                               int64_t capBytes) {
+  constexpr size_t kMaxItems = 10;
+  schedule::Problem::MinimumPeak peak = problem.problem.minimumPeak();
+  Operation *place = problem.operations[peak.operation];
+  LiveThere live = findLive(memory, problem, peak.operation);
+  InFlightDiagnostic diag = module.emitError("no schedule fits the memory cap of ")
+                            << capBytes << " bytes: at least " << peak.bytes
+                            << " bytes are live at once, at " << describePlace(place);
+  diag.attachNote(place->getLoc())
+      << "live there, the largest " << std::min(kMaxItems, live.items.size()) << " of "
+      << live.items.size() << ':';
+  for (const LiveItem &item : ArrayRef(live.items).take_front(kMaxItems))
+    diag.attachNote(place->getLoc()) << "  " << item.bytes << " bytes: " << item.name;
+
+  auto suggest = [&](std::optional<int64_t> bytes, const Twine &change) {
+    if (bytes && *bytes < peak.bytes)
+      diag.attachNote() << change << ": at least " << *bytes << " bytes"
+                        << (*bytes <= capBytes ? ", which fits" : "");
+  };
+  suggest(findPeakIf(module, costs, /*recompute=*/true, 1), "recompute=cheap");
+  suggest(findPeakIf(module, costs, /*recompute=*/false, 2),
+          "with " + Twine(2 * memory.groups.getRanks()) + " ranks instead of " +
+              Twine(memory.groups.getRanks()));
+  int64_t activations = live.of(BufferCategory::Activation) + live.of(BufferCategory::Input);
+  diag.attachNote() << "a smaller batch: activations and inputs hold " << activations << " of the "
+                    << peak.bytes << " bytes";
+}

@@ -1,0 +1,16 @@
+//===- Unshard.h - The captured step behind a sharded one -------*- C++ -*-===//
+
+#ifndef FSDP_PASSES_UNSHARD_H
+#define FSDP_PASSES_UNSHARD_H
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace fsdp {
+
+/// Turns a sharded module back into a captured one with groups: parameters are read, gradients and
+/// updates said one by one. For questions like "what if there were twice the ranks".
+llvm::LogicalResult unshard(mlir::ModuleOp module);
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_UNSHARD_H
