@@ -9,6 +9,8 @@ using namespace fsdp::rt;
 namespace {
 class CudaBackend final : public DeviceBackend {
 public:
+  Result<unsigned> countDevices() override { return CudaDevice::count(realCudaCalls()); }
+
   Result<std::unique_ptr<Device>> openDevice(DeviceOptions options) override {
     auto device = CudaDevice::open(realCudaCalls(), {.ordinal = static_cast<int>(options.ordinal),
                                                      .timedEvents = options.timedEvents});

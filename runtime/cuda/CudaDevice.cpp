@@ -180,13 +180,22 @@ private:
 // The device
 //===----------------------------------------------------------------------===//
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(CudaCalls &calls, CudaDeviceOptions options) {
+Result<unsigned> CudaDevice::count(CudaCalls &calls) {
   int count = 0;
   if (cudaError_t error = calls.getDeviceCount(&count); error != cudaSuccess)
     return Status::error("no CUDA device can be used: " + calls.describe(error));
-  if (options.ordinal >= count)
+  if (count <= 0)
+    return Status::error("there is no CUDA device on this host");
+  return static_cast<unsigned>(count);
+}
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::open(CudaCalls &calls, CudaDeviceOptions options) {
+  Result<unsigned> devices = count(calls);
+  if (!devices.ok())
+    return devices.status();
+  if (options.ordinal >= static_cast<int>(*devices))
     return Status::error("this rank needs CUDA device " + std::to_string(options.ordinal) +
-                         ", but there are " + std::to_string(count) + " on this host");
+                         ", but there are " + std::to_string(*devices) + " on this host");
   std::unique_ptr<CudaDevice> device(new CudaDevice(calls, options));
   std::string name = " of CUDA device " + std::to_string(options.ordinal);
   if (Status status = checkCuda(calls, calls.setDevice(options.ordinal), "cudaSetDevice" + name);

@@ -76,6 +76,8 @@ private:
 
 class CudaDevice final : public Device {
 public:
+  /// The devices of this host, at least one.
+  static Result<unsigned> count(CudaCalls &calls);
   /// Opens the device for the calling thread. An error says what CUDA says of the machine, or how
   /// many devices there are.
   static Result<std::unique_ptr<CudaDevice>> open(CudaCalls &calls, CudaDeviceOptions options);

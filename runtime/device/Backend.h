@@ -30,6 +30,8 @@ class DeviceBackend {
 public:
   virtual ~DeviceBackend() = default;
 
+  /// The devices of this host; an error says why there are none to be used.
+  virtual Result<unsigned> countDevices() = 0;
   /// Opens a device for the calling thread.
   virtual Result<std::unique_ptr<Device>> openDevice(DeviceOptions options) = 0;
   /// Collectives between devices. `control` connects the ranks' hosts and carries the control lane.

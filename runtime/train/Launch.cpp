@@ -31,6 +31,14 @@ Result<Launch> fsdp::rt::decideLaunch(const TrainOptions &options,
                                       const GetEnvironment &get, const PlanView &plan) {
   unsigned size = plan.tables().world_size;
   bool launched = environment && environment->worldSize > 1;
+  if (options.communicator == "fake") {
+    if (launched)
+      return Status::error("--communicator fake needs no peers, but " + environment->launcher +
+                           " started " + std::to_string(environment->worldSize) + " processes");
+    return Launch{"fake", {}, true};
+  }
+  // Devices are connected over communicators of their hosts, which are chosen as without devices.
+  std::string wanted = options.communicator == "nccl" ? "" : options.communicator;
   if (options.ranks) {
     std::string flag = "--ranks " + std::to_string(*options.ranks);
     if (launched)
@@ -39,7 +47,7 @@ Result<Launch> fsdp::rt::decideLaunch(const TrainOptions &options,
                            std::to_string(environment->worldSize) + " processes");
     if (*options.ranks != size)
       return Status::error(flag + ", but this binary is compiled for " + compiledFor(plan));
-    return Launch{"local", {}};
+    return Launch{"local", {}, true};
   }
   if (launched || (environment && size > 1)) {
     if (environment->worldSize != size)
@@ -51,18 +59,19 @@ Result<Launch> fsdp::rt::decideLaunch(const TrainOptions &options,
       return Status::error("--communicator local connects threads of one process, but " +
                            environment->launcher + " started " +
                            std::to_string(environment->worldSize) + " processes");
-    std::string chosen = shareHost(*environment, get) ? "shm" : "gloo";
-    return Launch{options.communicator.empty() ? chosen : options.communicator, *environment};
+    bool oneHost = shareHost(*environment, get);
+    std::string chosen = oneHost ? "shm" : "gloo";
+    return Launch{wanted.empty() ? chosen : wanted, *environment, oneHost};
   }
   if (size > 1)
     return Status::error("this binary is compiled for " + compiledFor(plan) +
                          ", but was started alone: use --ranks " + std::to_string(size) +
                          ", or start it with torchrun, mpirun or srun");
-  if (options.communicator.empty() || options.communicator == "local")
-    return Launch{"local", {}};
+  if (wanted.empty() || wanted == "local")
+    return Launch{"local", {}, true};
   if (!environment)
     return Status::error("--communicator " + options.communicator +
                          " needs a launcher's environment: torchrun, mpirun, srun, or RANK and "
                          "WORLD_SIZE");
-  return Launch{options.communicator, *environment};
+  return Launch{wanted, *environment, true};
 }

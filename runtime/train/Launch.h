@@ -10,10 +10,12 @@ namespace fsdp::rt {
 
 using GetEnvironment = std::function<const char *(const char *)>;
 
-/// Either all ranks are threads of this process ("local"), or this process is one rank of several.
+/// Either all ranks are threads of this process ("local"), or this process is one rank of several,
+/// or it is alone and others are only "fake".
 struct Launch {
-  std::string backend;           // "local", "shm" or "gloo"
-  LaunchEnvironment environment; // of this process, unless local
+  std::string backend;           // "local", "shm", "gloo", "fake": between the ranks' hosts
+  LaunchEnvironment environment; // of this process, unless local or fake
+  bool oneHost = true;           // all ranks run on this host
 };
 
 /// Decides from the flags and the environment, and compares with the number of ranks for which the

@@ -3,6 +3,7 @@
 #include "comm/Rendezvous.h"
 #include "plan/PlanView.h"
 #include "train/Launch.h"
+#include "train/RankResources.h"
 #include "train/StopSignals.h"
 #include "train/TrainOptions.h"
 #include "train/TrainRank.h"
@@ -39,16 +40,33 @@ static int report(unsigned rank, bool onlyProcess, const Outcome &outcome) {
   return 1;
 }
 
-/// All ranks as threads of this process; rank 0 speaks for all.
-static int runThreads(const PlanView &plan, const TrainOptions &options,
-                      const CommunicatorOptions &communication) {
-  auto communicators = makeLocalCommunicators(plan.tables().world_size, communication);
-  std::vector<Outcome> outcomes(communicators.size());
+/// One rank, on the calling thread, from opening its device to the end of its run.
+static Outcome runRank(const PlanView &plan, const TrainOptions &options, DeviceBackend *backend,
+                       const Launch &launch, unsigned localRank,
+                       std::unique_ptr<Communicator> control) {
+  Result<RankResources> opened =
+      openRank(plan, options, backend, localRank, launch.oneHost, std::move(control));
+  if (!opened.ok())
+    return {opened.status(), false};
+  const char *name = backend && launch.backend != "fake" ? "nccl" : launch.backend.c_str();
+  return trainRank(plan, options, name, *opened->device, *opened->communicator);
+}
+
+/// All ranks as threads of this process, or the one rank of a fake run; rank 0 speaks for all.
+static int runThreads(const PlanView &plan, const TrainOptions &options, DeviceBackend *backend,
+                      const Launch &launch) {
   StopSignals signals;
+  if (launch.backend == "fake")
+    return report(0, true, runRank(plan, options, backend, launch, 0, nullptr));
+  auto communicators =
+      makeLocalCommunicators(plan.tables().world_size, communicatorOptions(options));
+  std::vector<Outcome> outcomes(communicators.size());
   std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < communicators.size(); ++rank)
-    threads.emplace_back(
-        [&, rank] { outcomes[rank] = trainRank(plan, options, "local", *communicators[rank]); });
+  for (unsigned rank = 0; rank < communicators.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      outcomes[rank] =
+          runRank(plan, options, backend, launch, rank, std::move(communicators[rank]));
+    });
   for (std::thread &thread : threads)
     thread.join();
   return report(0, true, outcomes[0]);
@@ -64,20 +82,17 @@ static void quietTorchLog() {
     FLAGS_caffe2_log_level = kFatal;
 }
 
-static int runProcess(const PlanView &plan, const TrainOptions &options, const Launch &launch,
-                      const CommunicatorOptions &communication) {
+static int runProcess(const PlanView &plan, const TrainOptions &options, DeviceBackend *backend,
+                      const Launch &launch) {
   quietTorchLog();
   unsigned rank = launch.environment.rank;
-  auto communicator = connect(launch.backend, launch.environment, communication);
+  auto communicator = connect(launch.backend, launch.environment, communicatorOptions(options));
   if (!communicator.ok())
     return report(rank, false, {communicator.status(), false});
   StopSignals signals;
-  Outcome outcome = trainRank(plan, options, launch.backend.c_str(), **communicator);
-  return report(rank, false, outcome);
-}
-
-static std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+  return report(rank, false,
+                runRank(plan, options, backend, launch, launch.environment.localRank,
+                        std::move(*communicator)));
 }
 
 static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
@@ -105,12 +120,13 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
   if (!launch.ok())
     return refuse(launch.status());
 
-  CommunicatorOptions communication;
-  communication.deadline = milliseconds(options.timeoutSeconds);
-  communication.connectTimeout = milliseconds(options.connectTimeoutSeconds);
-  if (launch->backend == "local")
-    return runThreads(plan, options, communication);
-  return runProcess(plan, options, *launch, communication);
+  // Missing on one host, it is that host's to say.
+  Result<DeviceBackend *> backend = loadBackend(options);
+  if (!backend.ok())
+    return *environment && (*environment)->localRank != 0 ? 1 : fail(backend.status().message());
+  if (launch->backend == "local" || launch->backend == "fake")
+    return runThreads(plan, options, *backend, *launch);
+  return runProcess(plan, options, *backend, *launch);
 }
 
 extern "C" int fsdp_train_main(int argc, char **argv, const fsdp_plan *plan) {

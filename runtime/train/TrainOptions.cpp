@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -29,10 +30,13 @@ public:
 
 private:
   void addLaunchFlags();
+  void addDeviceFlags();
   void addDataFlags();
   void addOptimizationFlags();
   void addOutputFlags();
   Status check();
+  Status checkDevice();
+  Status checkFake();
   Status checkPaths();
   Status checkLearningRate();
   Status setThreads(const char *environmentThreads);
@@ -97,6 +101,7 @@ CommandLine::CommandLine(const PlanView &plan, const char *program)
   app.add_flag("--describe", describe,
                "Print what this binary holds (model, mesh, groups, collectives, memory) and exit");
   addLaunchFlags();
+  addDeviceFlags();
   addDataFlags();
   addOptimizationFlags();
   addOutputFlags();
@@ -113,12 +118,14 @@ void CommandLine::addLaunchFlags() {
       ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");
-  app.add_option("--communicator", options.communicator,
-                 "local: threads of this process; shm: processes on one host; gloo: processes "
-                 "on any hosts. Default: local with --ranks, shm when all ranks share a host, "
-                 "else gloo")
-      ->check(CLI::IsMember({"local", "shm", "gloo"}).description(""))
-      ->type_name("local|shm|gloo")
+  app.add_option(
+         "--communicator", options.communicator,
+         "local: threads of this process; shm: processes on one host; gloo: processes "
+         "on any hosts; nccl: CUDA devices; fake: no peers, see --fake-ranks. Default: nccl "
+         "with --device cuda, else local with --ranks, shm when all ranks share a host, "
+         "else gloo")
+      ->check(CLI::IsMember({"local", "shm", "gloo", "nccl", "fake"}).description(""))
+      ->type_name("local|shm|gloo|nccl|fake")
       ->group("Launch");
   app.add_option("--threads", options.threads,
                  "Threads of each rank inside one operator. Default: OMP_NUM_THREADS, else 1")
@@ -141,6 +148,35 @@ void CommandLine::addLaunchFlags() {
                  "on every rank. Default: 60")
       ->type_name("SECONDS")
       ->group("Launch");
+}
+
+void CommandLine::addDeviceFlags() {
+  app.add_option("--device", options.device,
+                 "cpu, or cuda: one device per rank, by its number on the host. Default: cpu")
+      ->check(CLI::IsMember({"cpu", "cuda"}).description(""))
+      ->type_name("cpu|cuda")
+      ->group("Device");
+  app.add_flag("--copy-engine-gathers", options.copyEngineGathers,
+               "Gather by the devices' copy engines instead of kernels, with nccl on one host; "
+               "refused where NCCL cannot")
+      ->group("Device");
+  app.add_option("--fake-ranks", options.fakeRanks,
+                 "With --communicator fake: this process alone acts as rank 0 of N ranks, for "
+                 "measurements; what it trains is worth nothing. N must be " +
+                     std::to_string(plan.tables().world_size) +
+                     ". Collectives copy the bytes that would arrive, on the device")
+      ->check(wholeNumber(kMaximumThreads))
+      ->type_name("N")
+      ->group("Device");
+  app.add_option("--fake-gb-per-s", options.fakeGbPerSec,
+                 "Fake collectives take the time in which the bytes arrive at this rate (1e9 bytes "
+                 "per second), instead of copying")
+      ->type_name("X")
+      ->group("Device");
+  app.add_option("--fake-latency-us", options.fakeLatencyUs,
+                 "Microseconds that are added to each of them. Default: 0")
+      ->type_name("X")
+      ->group("Device");
 }
 
 void CommandLine::addDataFlags() {
@@ -235,6 +271,46 @@ Status CommandLine::setThreads(const char *environmentThreads) {
   return {};
 }
 
+Status CommandLine::checkDevice() {
+  bool cuda = options.device == "cuda", hosts = options.communicator == "local" ||
+                                                options.communicator == "shm" ||
+                                                options.communicator == "gloo";
+  if (options.communicator == "nccl" && !cuda)
+    return Status::error("--communicator nccl connects CUDA devices: it needs --device cuda");
+  if (cuda && hosts)
+    return Status::error(typed("--communicator") +
+                         " moves memory of hosts, but --device cuda has memory of its own: use "
+                         "nccl or fake");
+  if (options.copyEngineGathers && (!cuda || options.communicator == "fake"))
+    return Status::error("--copy-engine-gathers is for --communicator nccl");
+  return checkFake();
+}
+
+Status CommandLine::checkFake() {
+  bool fake = options.communicator == "fake";
+  for (const char *flag : {"--fake-ranks", "--fake-gb-per-s", "--fake-latency-us"})
+    if (given(flag) && !fake)
+      return Status::error(typed(flag) + " is for --communicator fake");
+  if (!fake)
+    return {};
+  if (options.fakeRanks != plan.tables().world_size)
+    return Status::error(
+        (given("--fake-ranks") ? typed("--fake-ranks") : std::string("no --fake-ranks")) +
+        ", but this binary is compiled for " + std::to_string(plan.tables().world_size) + " ranks");
+  for (const char *flag : {"--fake-gb-per-s", "--fake-latency-us"})
+    if (given(flag) && !(std::isfinite(app[flag]->as<double>()) && app[flag]->as<double>() > 0))
+      return Status::error(typed(flag) + ": expected a finite number above 0");
+  if (given("--fake-latency-us") && !given("--fake-gb-per-s"))
+    return Status::error(typed("--fake-latency-us") +
+                         " belongs to the delays of --fake-gb-per-s: without it collectives copy");
+  if (options.ranks)
+    return Status::error("--communicator fake needs no other ranks, but " + typed("--ranks") +
+                         " runs all of them as threads");
+  if (given("--save"))
+    return Status::error(typed("--save") + ": a fake run has nothing worth saving");
+  return {};
+}
+
 Status CommandLine::checkPaths() {
   if (options.data.empty())
     return Status::error("--data FILE is needed: the samples to train on");
@@ -288,9 +364,12 @@ Status CommandLine::check() {
   if (options.ranks && given("--connect-timeout"))
     return Status::error(typed("--connect-timeout") + " is for processes, but " + typed("--ranks") +
                          " runs the ranks as threads of one process");
-  if (options.ranks && !options.communicator.empty() && options.communicator != "local")
+  if (options.ranks && !options.communicator.empty() && options.communicator != "local" &&
+      options.communicator != "nccl" && options.communicator != "fake")
     return Status::error(typed("--communicator") + " connects processes, but " + typed("--ranks") +
                          " runs the ranks as threads of one process");
+  if (Status status = checkDevice(); !status.ok())
+    return status;
   if (Status status = checkPaths(); !status.ok())
     return status;
   return checkLearningRate();
@@ -329,4 +408,14 @@ Result<TrainCommand> fsdp::rt::parseTrainOptions(int argc, const char *const *ar
                                                  const PlanView &plan,
                                                  const char *environmentThreads) {
   return CommandLine(plan, argc > 0 ? argv[0] : "train").parse(argc, argv, environmentThreads);
+}
+
+CommunicatorOptions fsdp::rt::communicatorOptions(const TrainOptions &options) {
+  auto milliseconds = [](double seconds) {
+    return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
+  };
+  CommunicatorOptions result;
+  result.deadline = milliseconds(options.timeoutSeconds);
+  result.connectTimeout = milliseconds(options.connectTimeoutSeconds);
+  return result;
 }

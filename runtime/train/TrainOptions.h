@@ -4,6 +4,7 @@
 #define FSDP_RUNTIME_TRAINOPTIONS_H
 
 #include "Status.h"
+#include "comm/Communicator.h"
 #include "data/BatchReader.h"
 #include "executor/Executor.h"
 #include "plan/PlanView.h"
@@ -16,7 +17,12 @@ namespace fsdp::rt {
 
 struct TrainOptions {
   std::optional<unsigned> ranks; // threads of this process
-  std::string communicator;      // "local", "shm", "gloo"; "": chosen at launch
+  std::string device = "cpu";    // or "cuda"
+  std::string communicator;      // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
+  bool copyEngineGathers = false;
+  unsigned fakeRanks = 0; // of a fake communicator
+  double fakeLatencyUs = 0;
+  double fakeGbPerSec = 0; // 0: copies instead of delays
   std::string data;
   std::optional<TokenType> dataType; // set: raw tokens
   bool shuffle = false;
@@ -34,6 +40,8 @@ struct TrainOptions {
   double connectTimeoutSeconds = 60;
   bool quiet = false;
 };
+
+CommunicatorOptions communicatorOptions(const TrainOptions &options);
 
 /// What the command line asks for: a run, or a text to print.
 struct TrainCommand {

@@ -6,7 +6,6 @@
 #include "comm/Watchdog.h"
 #include "comm/WatchedCommunicator.h"
 #include "data/BatchReader.h"
-#include "device/CpuDevice.h"
 #include "executor/Executor.h"
 #include "train/Console.h"
 #include "train/StopSignals.h"
@@ -32,9 +31,9 @@ struct StepExchange {
 
 class RankRun {
 public:
-  RankRun(const PlanView &plan, const TrainOptions &options, const char *backend,
+  RankRun(const PlanView &plan, const TrainOptions &options, const char *backend, Device &device,
           Communicator &communicator)
-      : plan(plan), options(options), backend(backend), communicator(communicator),
+      : plan(plan), options(options), backend(backend), device(device), communicator(communicator),
         isFirst(communicator.rank() == 0) {}
 
   Outcome run();
@@ -54,6 +53,7 @@ private:
   const PlanView &plan;
   const TrainOptions &options;
   const char *backend;
+  Device &device;
   Communicator &communicator;
   bool isFirst;
 
@@ -64,7 +64,6 @@ private:
   LearningRateSchedule schedule;
 
   std::byte *arena = nullptr;
-  CpuDevice device;
   std::unique_ptr<StepProgress> progress;
   std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
   std::unique_ptr<Executor> executor;
@@ -149,6 +148,9 @@ Status RankRun::openFiles() {
 }
 
 Status RankRun::makeExecutor() {
+  if (options.device != "cpu")
+    return Status::error("--device " + options.device +
+                         ": the executor of this version runs steps on a CPU only");
   if (Status status = loadWeights(plan, communicator.rank(), arena, *weights); !status.ok())
     return status;
   Result<std::unique_ptr<StepProgress>> numbers = StepProgress::create(plan, device);
@@ -275,10 +277,10 @@ Outcome RankRun::loop(const Watchdog &watchdog) {
 }
 
 Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,
-                            Communicator &communicator) {
+                            Device &device, Communicator &communicator) {
   Outcome outcome;
   {
-    RankRun run(plan, options, backend, communicator);
+    RankRun run(plan, options, backend, device, communicator);
     try {
       outcome = run.run();
     } catch (const std::exception &error) {

@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_TRAINRANK_H
 #define FSDP_RUNTIME_TRAINRANK_H
 
+#include "device/Device.h"
 #include "plan/PlanView.h"
 #include "train/Agreement.h"
 #include "train/TrainOptions.h"
@@ -12,7 +13,7 @@ namespace fsdp::rt {
 /// Runs this rank from opening the data to saving the weights, on the calling thread. Whatever
 /// fails, on this rank or another, every rank returns an error; nothing throws.
 Outcome trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,
-                  Communicator &communicator);
+                  Device &device, Communicator &communicator);
 
 } // namespace fsdp::rt
 

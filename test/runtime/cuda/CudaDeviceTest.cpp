@@ -55,6 +55,9 @@ TEST(CudaDeviceOpen, NamesWhatIsMissing) {
   calls.fail("cudaGetDeviceCount", cudaErrorInsufficientDriver);
   EXPECT_EQ(CudaDevice::open(calls, {}).status().message(),
             "no CUDA device can be used: cuda error 35");
+  calls.deviceCount = 0;
+  EXPECT_EQ(CudaDevice::open(calls, {}).status().message(), "there is no CUDA device on this host");
+  calls.deviceCount = 1;
   calls.fail("cudaSetDevice", cudaErrorDevicesUnavailable);
   EXPECT_EQ(CudaDevice::open(calls, {}).status().message(),
             "cudaSetDevice of CUDA device 0: cuda error 46");

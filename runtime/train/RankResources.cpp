@@ -1,0 +1,78 @@
+//===- RankResources.cpp - A rank's device and communicator ---------------===//
+
+#include "train/RankResources.h"
+#include "device/CpuDevice.h"
+#include "plan/DType.h"
+#include "train/Agreement.h"
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+Result<DeviceBackend *> fsdp::rt::loadBackend(const TrainOptions &options) {
+  if (options.device == "cpu")
+    return static_cast<DeviceBackend *>(nullptr);
+  auto refused = [&](const Status &status) {
+    return Status::error("--device " + options.device + ": " + status.message());
+  };
+  Result<DeviceBackend *> backend = loadDeviceBackend("fsdp_" + options.device);
+  if (!backend.ok())
+    return refused(backend.status());
+  if (Result<unsigned> devices = (*backend)->countDevices(); !devices.ok())
+    return refused(devices.status());
+  return backend;
+}
+
+static FakeOptions fakeOptions(const PlanView &plan, const TrainOptions &options) {
+  FakeOptions fake;
+  fake.ranks = plan.tables().world_size;
+  fake.latencyNs = options.fakeLatencyUs * 1e3;
+  fake.bandwidthBytesPerSec = options.fakeGbPerSec * 1e9;
+  for (const fsdp_entry &entry : plan.entries())
+    if (entry.kind == FSDP_REDUCE_SCATTER_START)
+      fake.largestBlockBytes = std::max(fake.largestBlockBytes, static_cast<size_t>(entry.count) *
+                                                                    elementBytes(entry.dtype));
+  return fake;
+}
+
+static Result<std::unique_ptr<Communicator>>
+makeCommunicator(const PlanView &plan, const TrainOptions &options, DeviceBackend *backend,
+                 Device &device, bool oneHost, std::unique_ptr<Communicator> control) {
+  if (options.communicator == "fake") {
+    FakeOptions fake = fakeOptions(plan, options);
+    return backend ? backend->makeFakeCommunicator(device, fake)
+                   : FakeCommunicator::create(fake, makeCpuFakeTransport());
+  }
+  if (!backend)
+    return control;
+  NcclOptions nccl;
+  nccl.communication = communicatorOptions(options);
+  nccl.copyEngineGathers = options.copyEngineGathers;
+  nccl.oneHost = oneHost;
+  return backend->connectDevices(device, std::move(control), nccl);
+}
+
+Result<RankResources> fsdp::rt::openRank(const PlanView &plan, const TrainOptions &options,
+                                         DeviceBackend *backend, unsigned localRank, bool oneHost,
+                                         std::unique_ptr<Communicator> control) {
+  RankResources resources;
+  if (!backend) {
+    resources.device = std::make_unique<CpuDevice>();
+  } else {
+    Result<std::unique_ptr<Device>> device = backend->openDevice({.ordinal = localRank});
+    if (!device.ok()) {
+      Status status =
+          Status::error("--device " + options.device + ": " + device.status().message());
+      if (control)
+        control->abort(abortReason(control->rank(), status.message()));
+      return status;
+    }
+    resources.device = std::move(*device);
+  }
+  auto communicator =
+      makeCommunicator(plan, options, backend, *resources.device, oneHost, std::move(control));
+  if (!communicator.ok())
+    return communicator.status();
+  resources.communicator = std::move(*communicator);
+  return resources;
+}
