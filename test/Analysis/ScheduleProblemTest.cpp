@@ -1,0 +1,167 @@
+//===- ScheduleProblemTest.cpp - Steps as scheduling problems -------------===//
+//
+// A problem's peak is the memory planner's to the byte, and what is read from a scheduled module is
+// what was written into it: for every model of test/Inputs, in several orders, under several caps.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/Schedule/Optimize.h"
+#include "fsdp/Schedule/Policies.h"
+#include "passes/ApplySchedule.h"
+#include "passes/Pipelines.h"
+#include "passes/PlaceGradients.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+class ScheduleProblemTest : public testing::TestWithParam<std::string> {
+protected:
+  ScheduleProblemTest() : context(MLIRContext::Threading::DISABLED) {
+    context.loadDialect<FsdpDialect, aten::AtenDialect, func::FuncDialect>();
+    costs = llvm::cantFail(cost::CostModel::create({.device = "h100"}));
+  }
+
+  /// The model of this test through the pipeline.
+  OwningOpRef<ModuleOp> load(StringRef options) {
+    PipelineOptions parsed;
+    EXPECT_TRUE(succeeded(parsed.parseFromString(options)));
+    OwningOpRef<ModuleOp> module =
+        parseSourceFile<ModuleOp>(std::string(FSDP_TEST_INPUTS "/") + GetParam(), &context);
+    PassManager manager(&context);
+    buildPipeline(manager, parsed);
+    EXPECT_TRUE(module && succeeded(manager.run(*module))) << options.str();
+    return module;
+  }
+
+  /// A sharded module of `ranks` whose groups are all free to be kept.
+  OwningOpRef<ModuleOp> loadSharded(int ranks) {
+    OwningOpRef<ModuleOp> module =
+        load("mesh=dp=" + std::to_string(ranks) + " reshard-after-forward=auto up-to=sharded");
+    placeGradients(*StepMemory::build(*module, ModulePhase::Sharded));
+    return module;
+  }
+
+  template <typename... Passes> static bool run(ModuleOp module, Passes &&...passes) {
+    PassManager manager(module.getContext());
+    (manager.addPass(std::forward<Passes>(passes)), ...);
+    return succeeded(manager.run(module));
+  }
+
+  static int64_t getPlannedPeak(ModuleOp module) {
+    return module->getAttrOfType<IntegerAttr>(FsdpDialect::getPeakAttrName()).getInt();
+  }
+
+  /// What the module is read as: a valid plan whose peak is that of the memory planner.
+  ScheduledStep readAndPlan(ModuleOp module, const std::string &what) {
+    StepMemory memory = *StepMemory::build(module, ModulePhase::Scheduled);
+    ScheduledStep step = *getScheduledStep(module, memory, *costs);
+    EXPECT_EQ(step.problem.check().value_or(""), "") << what;
+    EXPECT_EQ(schedule::verify(step.problem, step.plan).value_or(""), "") << what;
+    EXPECT_TRUE(run(module, createPlanMemory(), createVerifyPlanned())) << what;
+    EXPECT_EQ(schedule::peakOf(step.problem, step.plan).bytes, getPlannedPeak(module)) << what;
+    return step;
+  }
+
+  /// Applies the plan to the module and compares what comes out with what went in.
+  void applyAndCompare(ModuleOp module, UpdatePlacement placement, const schedule::Plan &plan,
+                       const std::string &what) {
+    StepMemory memory = *StepMemory::build(module, ModulePhase::Sharded);
+    ScheduleProblem step = *getScheduleProblem(module, memory, *costs, placement);
+    applySchedule(module, memory.getBody(), step, plan);
+    ASSERT_TRUE(run(module, createVerifyScheduled())) << what;
+    ScheduledStep read = readAndPlan(module, what);
+    EXPECT_EQ(schedule::peakOf(step.problem, plan).bytes, getPlannedPeak(module)) << what;
+    EXPECT_DOUBLE_EQ(schedule::makespanNs(step.problem, plan),
+                     schedule::makespanNs(read.problem, read.plan))
+        << what;
+    EXPECT_EQ(read.plan.gathers.size(), plan.gathers.size()) << what;
+    EXPECT_EQ(read.plan.reductions.size(), plan.reductions.size()) << what;
+    EXPECT_EQ(read.plan.shareLane, plan.shareLane) << what;
+  }
+
+  MLIRContext context;
+  std::unique_ptr<cost::CostModel> costs;
+};
+
+} // namespace
+
+/// Orders that passes make without a search, on one rank and on several.
+TEST_P(ScheduleProblemTest, OrdersOfPasses) {
+  for (const char *options :
+       {"mesh=dp=2", "mesh=dp=2 prefetch=none", "mesh=dp=8 reshard-after-forward=true",
+        "mesh=dp=4 reshard-after-forward=false", "mesh=dp=2 reshard-after-forward=auto",
+        "mesh=dp=1", "mesh=dp=2 schedule=asap", "mesh=dp=2 schedule=auto"})
+    readAndPlan(*load(std::string(options) + " up-to=scheduled"), options);
+}
+
+/// Plans of every policy and of the search, from the least cap on, with both placements of updates.
+TEST_P(ScheduleProblemTest, AppliedPlans) {
+  for (int ranks : {2, 8}) {
+    OwningOpRef<ModuleOp> sharded = loadSharded(ranks);
+    StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+    for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+      ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
+      ASSERT_EQ(step.problem.check().value_or(""), "");
+      int64_t leastBytes = step.problem.minimumPeak().bytes;
+      for (double factor : {0.0, 1.0, 1.05, 1.2, 1.5}) {
+        if (factor > 0)
+          step.problem.memoryCapBytes = int64_t(factor * double(leastBytes));
+        std::string what = std::to_string(ranks) + " ranks, cap " + std::to_string(factor);
+        for (schedule::Policy policy : {schedule::Policy::Fsdp2, schedule::Policy::Asap}) {
+          std::optional<schedule::Plan> plan = schedule::planByPolicy(step.problem, policy);
+          if (!plan)
+            continue;
+          OwningOpRef<ModuleOp> module = sharded->clone();
+          applyAndCompare(*module, placement, *plan,
+                          what + ", " + std::string(schedule::getName(policy)));
+        }
+        schedule::OptimizeOptions options;
+        options.simulationBudget = 200;
+        std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);
+        ASSERT_TRUE(outcome) << what;
+        OwningOpRef<ModuleOp> module = sharded->clone();
+        applyAndCompare(*module, placement, outcome->plan, what + ", auto");
+      }
+    }
+  }
+}
+
+/// One byte below the least peak nothing fits; at the least peak something does.
+TEST_P(ScheduleProblemTest, LeastPeak) {
+  OwningOpRef<ModuleOp> sharded = loadSharded(2);
+  StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+  ScheduleProblem step =
+      *getScheduleProblem(*sharded, memory, *costs, UpdatePlacement::Interleaved);
+  int64_t leastBytes = step.problem.minimumPeak().bytes;
+  step.problem.memoryCapBytes = leastBytes - 1;
+  EXPECT_FALSE(schedule::optimize(step.problem, {}));
+  step.problem.memoryCapBytes = leastBytes;
+  std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, {});
+  ASSERT_TRUE(outcome);
+  applySchedule(*sharded, memory.getBody(), step, outcome->plan);
+  ASSERT_TRUE(run(*sharded, createPlanMemory(), createVerifyPlanned()));
+  EXPECT_EQ(getPlannedPeak(*sharded), leastBytes);
+}
+
+static std::vector<std::string> listModels() {
+  std::vector<std::string> models;
+  for (const auto &entry : std::filesystem::directory_iterator(FSDP_TEST_INPUTS))
+    if (entry.path().extension() == ".mlir")
+      models.push_back(entry.path().filename().string());
+  std::sort(models.begin(), models.end());
+  return models;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ScheduleProblemTest, testing::ValuesIn(listModels()),
+                         [](const auto &info) {
+                           return std::filesystem::path(info.param).stem().string();
+                         });
