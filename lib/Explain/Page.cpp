@@ -3,7 +3,7 @@
 #include "fsdp/Explain/Page.h"
 
 #include "GroupRows.h"
-#include "PageTemplate.h"
+#include "SchedulePage.h"
 #include "fsdp/Explain/Blocks.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/JSON.h"
@@ -188,9 +188,13 @@ void fsdp::explain::writePage(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   std::string data;
   llvm::raw_string_ostream stream(data);
   PageData(plan, stream).write();
-  os << kPageHead;
-  // A name of the model must not end the script that holds it.
-  for (size_t i = 0; i < data.size(); ++i)
-    os << (data[i] == '<' ? llvm::StringRef("\\u003c") : llvm::StringRef(&data[i], 1));
-  os << kPageTail;
+  writePageAround(kSchedulePage, data, os);
+}
+
+void fsdp::explain::writePageAround(const PageTemplate &page, llvm::StringRef json,
+                                    llvm::raw_ostream &os) {
+  os << page.head;
+  for (size_t i = 0; i < json.size(); ++i)
+    os << (json[i] == '<' ? llvm::StringRef("\\u003c") : json.substr(i, 1));
+  os << page.tail;
 }

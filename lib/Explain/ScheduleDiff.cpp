@@ -3,8 +3,8 @@
 #include "fsdp/Explain/ScheduleDiff.h"
 
 #include "GroupRows.h"
-#include "TextTable.h"
 #include "fsdp/Explain/Quantities.h"
+#include "fsdp/Explain/TextTable.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <map>

@@ -1,6 +1,6 @@
 //===- TextTable.cpp - Aligned columns of text ----------------------------===//
 
-#include "TextTable.h"
+#include "fsdp/Explain/TextTable.h"
 
 #include <cassert>
 
