@@ -1,7 +1,9 @@
 //===- Ranks.cpp - Runs a function on every rank of a communicator --------===//
 
 #include "Ranks.h"
+#include "StagedCommunicator.h"
 #include "comm/Rendezvous.h"
+#include "device/Backend.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -28,6 +30,70 @@ static void onThreads(unsigned size, const RankBody &body, CommunicatorOptions o
     threads.emplace_back([&body, own = std::move(communicator)] { runBody(body, *own); });
   for (std::thread &thread : threads)
     thread.join();
+}
+
+/// What the CUDA library says of this machine, in a process of its own: once CUDA is in use a
+/// process must not fork. "ok N": N devices.
+static std::string askForDevices() {
+  int answer[2];
+  if (pipe(answer) != 0)
+    return "no pipe";
+  pid_t child = fork();
+  if (child == 0) {
+    std::string text;
+    if (auto backend = loadDeviceBackend("fsdp_cuda"); !backend.ok())
+      text = backend.status().message();
+    else if (auto devices = (*backend)->countDevices(); !devices.ok())
+      text = devices.status().message();
+    else
+      text = "ok " + std::to_string(*devices);
+    _exit(write(answer[1], text.data(), text.size()) < 0 ? 1 : 0);
+  }
+  close(answer[1]);
+  std::string text;
+  char piece[256];
+  for (ssize_t length; (length = read(answer[0], piece, sizeof(piece))) > 0;)
+    text.append(piece, static_cast<size_t>(length));
+  close(answer[0]);
+  waitpid(child, nullptr, 0);
+  return text;
+}
+
+std::string fsdp::rt::whyNot(const Ranks &ranks) {
+  if (ranks.backend != "nccl")
+    return "";
+  static const std::string answer = askForDevices();
+  if (!answer.starts_with("ok "))
+    return answer;
+  unsigned long devices = std::stoul(answer.substr(3));
+  return devices >= ranks.size ? ""
+                               : std::to_string(ranks.size) + " ranks need as many devices, but " +
+                                     "there are " + std::to_string(devices);
+}
+
+/// A communicator between processes; for devices, one that takes memory of the host.
+static Result<std::unique_ptr<Communicator>> connectRank(const std::string &backend,
+                                                         const LaunchEnvironment &environment,
+                                                         CommunicatorOptions options) {
+  if (backend != "nccl")
+    return connect(backend, environment, options);
+  // Every thread of the process sees the rank's device alone.
+  setenv("CUDA_VISIBLE_DEVICES", std::to_string(environment.rank).c_str(), 1);
+  auto cuda = loadDeviceBackend("fsdp_cuda");
+  if (!cuda.ok())
+    return cuda.status();
+  auto device = (*cuda)->openDevice({});
+  if (!device.ok())
+    return device.status();
+  auto control = connect("shm", environment, options);
+  if (!control.ok())
+    return control.status();
+  auto devices = (*cuda)->connectDevices(**device, std::move(*control),
+                                         {.communication = options, .oneHost = true});
+  if (!devices.ok())
+    return devices.status();
+  return std::unique_ptr<Communicator>(
+      std::make_unique<StagedCommunicator>(std::move(*device), std::move(*devices)));
 }
 
 c10::intrusive_ptr<c10d::TCPStore> fsdp::rt::serveStore(uint16_t &port) {
@@ -64,7 +130,7 @@ RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body,
       environment.masterAddress = "127.0.0.1";
       environment.agentStore = true;
       environment.launcher = "test";
-      auto communicator = connect(ranks.backend, environment, options);
+      auto communicator = connectRank(ranks.backend, environment, options);
       EXPECT_TRUE(communicator.ok()) << communicator.status().message();
       if (communicator.ok()) {
         runBody(body, **communicator);

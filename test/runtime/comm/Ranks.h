@@ -15,12 +15,15 @@
 namespace fsdp::rt {
 
 struct Ranks {
-  std::string backend; // local, shm, gloo
+  std::string backend; // local, shm, gloo, nccl
   unsigned size;
 
   /// Sums run in rank order.
-  bool sumsInRankOrder() const { return backend != "gloo" || size <= 2; }
+  bool sumsInRankOrder() const { return backend == "local" || backend == "shm" || size <= 2; }
 };
+
+/// Why `ranks` cannot run on this machine; "" if they can.
+std::string whyNot(const Ranks &ranks);
 
 inline void PrintTo(const Ranks &ranks, std::ostream *stream) {
   *stream << ranks.size << " ranks of " << ranks.backend;

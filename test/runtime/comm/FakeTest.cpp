@@ -1,0 +1,129 @@
+//===- FakeTest.cpp - The collectives of ranks that are not there ---------===//
+
+#include "comm/FakeCommunicator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace fsdp::rt;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// Notes bytes that are copied and times that are waited, by lane.
+struct Notes {
+  std::vector<std::pair<unsigned, size_t>> copies;
+  std::vector<std::pair<unsigned, uint64_t>> delays;
+};
+
+class NotingTransport final : public FakeTransport {
+public:
+  explicit NotingTransport(Notes &notes) : notes(notes) {}
+  Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return cpu->allocate(bytes); }
+  Status copy(unsigned lane, void *to, const void *from, size_t bytes) override {
+    notes.copies.emplace_back(lane, bytes);
+    return cpu->copy(lane, to, from, bytes);
+  }
+  Status delay(unsigned lane, uint64_t nanoseconds) override {
+    notes.delays.emplace_back(lane, nanoseconds);
+    return {};
+  }
+
+private:
+  Notes &notes;
+  std::unique_ptr<FakeTransport> cpu = makeCpuFakeTransport();
+};
+
+std::unique_ptr<Communicator> make(FakeOptions options, Notes &notes) {
+  return std::move(*FakeCommunicator::create(options, std::make_unique<NotingTransport>(notes)));
+}
+
+} // namespace
+
+// A gather copies the own shard to every rank's place: to the own one only if it is not there.
+TEST(FakeCommunicator, GatherCopies) {
+  Notes notes;
+  auto fake = make({.ranks = 4}, notes);
+  EXPECT_EQ(fake->rank(), 0u);
+  EXPECT_EQ(fake->size(), 4u);
+  float shard[2] = {1, 2}, all[8] = {};
+  EXPECT_TRUE(fake->allGather(kGatherLane, shard, all, 8).ok());
+  EXPECT_THAT(all, ElementsAre(1, 2, 1, 2, 1, 2, 1, 2));
+  EXPECT_EQ(notes.copies.size(), 4u);
+  notes.copies.clear();
+  all[0] = 9;
+  EXPECT_TRUE(fake->allGather(kGatherLane, all, all, 8).ok());
+  EXPECT_THAT(all, ElementsAre(9, 2, 9, 2, 9, 2, 9, 2));
+  EXPECT_THAT(notes.copies,
+              ElementsAre(std::pair(0u, 8ul), std::pair(0u, 8ul), std::pair(0u, 8ul)));
+}
+
+// A reduction moves what the other ranks would send, and gives the own block, as the average of
+// equal blocks; the input stays.
+TEST(FakeCommunicator, ReduceCopies) {
+  Notes notes;
+  auto fake = make({.ranks = 3, .largestBlockBytes = 8}, notes);
+  float input[6] = {1, 2, 3, 4, 5, 6}, output[2] = {};
+  EXPECT_TRUE(fake->reduceScatter(kReduceLane, input, output, 2, FSDP_F32, ReduceOp::Average).ok());
+  EXPECT_THAT(output, ElementsAre(1, 2));
+  EXPECT_THAT(input, ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_EQ(notes.copies.size(), 3u);
+  EXPECT_THAT(fake->reduceScatter(kReduceLane, input, output, 2, FSDP_F32, ReduceOp::Sum).message(),
+              HasSubstr("by average and max only"));
+  EXPECT_THAT(fake->reduceScatter(kReduceLane, input, output, 2, FSDP_F64, ReduceOp::Max).message(),
+              HasSubstr("blocks of 16 bytes, but there is room for 8"));
+}
+
+// With a bandwidth a collective takes latency + arriving bytes / bandwidth, and copies no more than
+// the own part.
+TEST(FakeCommunicator, Delays) {
+  Notes notes;
+  auto fake = make({.ranks = 5, .latencyNs = 1000, .bandwidthBytesPerSec = 2e9}, notes);
+  char input[500] = {}, output[500];
+  EXPECT_TRUE(fake->allGather(kGatherLane, input, output, 100).ok());
+  EXPECT_TRUE(
+      fake->reduceScatter(kReduceLane, input, output, 50, FSDP_BF16, ReduceOp::Average).ok());
+  // 4 blocks of 100 bytes at 2 bytes per nanosecond.
+  EXPECT_THAT(notes.delays, ElementsAre(std::pair(0u, 1200ul), std::pair(1u, 1200ul)));
+  EXPECT_THAT(notes.copies, ElementsAre(std::pair(0u, 100ul), std::pair(1u, 100ul)));
+}
+
+// The control lane moves host memory at once, without cost.
+TEST(FakeCommunicator, ControlLane) {
+  Notes notes;
+  auto fake = make({.ranks = 3, .bandwidthBytesPerSec = 1}, notes);
+  int own = 4, all[3] = {};
+  EXPECT_TRUE(fake->allGather(kControlLane, &own, all, sizeof(own)).ok());
+  EXPECT_THAT(all, ElementsAre(4, 4, 4));
+  double value = 2;
+  EXPECT_TRUE(fake->allReduce(kControlLane, &value, 1, FSDP_F64, ReduceOp::Max).ok());
+  EXPECT_EQ(value, 2);
+  EXPECT_FALSE(fake->allReduce(kControlLane, &value, 1, FSDP_F64, ReduceOp::Sum).ok());
+  EXPECT_TRUE(fake->broadcast(kControlLane, &value, 8, 2).ok());
+  EXPECT_TRUE(fake->barrier(kControlLane).ok());
+  EXPECT_TRUE(notes.copies.empty() && notes.delays.empty());
+}
+
+TEST(FakeCommunicator, Arena) {
+  Notes notes;
+  auto fake = make({.ranks = 2}, notes);
+  auto arena = fake->makeArena(100);
+  ASSERT_TRUE(arena.ok());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(*arena) % 64, 0u);
+  EXPECT_EQ((*arena)[99], std::byte(0));
+  EXPECT_FALSE(fake->makeArena(100).ok());
+}
+
+TEST(FakeCommunicator, Abort) {
+  Notes notes;
+  auto fake = make({.ranks = 2}, notes);
+  EXPECT_TRUE(fake->health().ok());
+  fake->abort("the loss is not a number");
+  fake->abort("something else");
+  char data[4];
+  EXPECT_EQ(
+      fake->allGather(kGatherLane, data, data, 2).message(),
+      "all_gather of 2 bytes on the gather lane: aborted by rank 0: the loss is not a number");
+  EXPECT_FALSE(fake->health().ok());
+}
