@@ -4,7 +4,7 @@
 #include "HostDescription.h"
 #include "StepProfiler.h"
 #include "mlir/Support/FileUtilities.h"
-#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 #include <CLI/CLI.hpp>
@@ -49,6 +49,10 @@ template <typename Make> static int writeOutput(const std::string &path, Make ma
   return 0;
 }
 
+static std::string milliseconds(double durationNs) {
+  return llvm::formatv("{0:f3} ms", durationNs / 1e6);
+}
+
 static int profileStep(const Options &options) {
   llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
   if (!step)
@@ -64,12 +68,13 @@ static int profileStep(const Options &options) {
     profile->source = profile::describeVersions();
     profile->copies = profile::profileCopies(profile->ranks, options.samples);
     cost::writeProfile(*profile, os);
-    llvm::errs() << llvm::format("fsdp-profile: step %.3f ms on %d ranks: %zu distinct calls %.3f "
-                                 "ms, updates %.3f ms, copies %.3f ms, collectives %.3f ms\n",
-                                 profile->step.durationNs / 1e6, int(profile->ranks),
-                                 profile->calls.size(), profile->step.callsNs / 1e6,
-                                 profile->step.updatesNs / 1e6, profile->step.copiesNs / 1e6,
-                                 profile->step.collectivesNs / 1e6);
+    const cost::ProfiledStep &parts = profile->step;
+    llvm::errs() << "fsdp-profile: step " << milliseconds(parts.durationNs) << " on "
+                 << profile->ranks << (profile->ranks == 1 ? " rank: " : " ranks: ")
+                 << profile->calls.size() << " distinct calls " << milliseconds(parts.callsNs)
+                 << ", updates " << milliseconds(parts.updatesNs) << ", copies "
+                 << milliseconds(parts.copiesNs) << ", collectives "
+                 << milliseconds(parts.collectivesNs) << '\n';
     return llvm::Error::success();
   });
 }
