@@ -29,7 +29,6 @@ struct ReductionTask {
   uint32_t ready = 0, update = 0; // positions
   int64_t inputBytes = 0, outputBytes = 0;
   double durationNs = 0;
-  uint32_t launch = 0;
   Ticket ticket;
 };
 

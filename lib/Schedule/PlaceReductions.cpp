@@ -1,0 +1,165 @@
+//===- PlaceReductions.cpp - When reductions are launched and waited for --===//
+
+#include "Placement.h"
+
+#include <algorithm>
+
+using namespace fsdp::schedule;
+
+void Placement::launch(ReductionTask &task) {
+  task.ticket = streams.launch(reductionLane, task.durationNs);
+  held += task.outputBytes;
+  launchBytes = std::max(launchBytes, operation().carriedBytes + held);
+  pending.push(&task - tasks.reductions.data());
+  plan.reductions.push_back({task.reductions, position, 0});
+}
+
+void Placement::waitForOldest() {
+  const ReductionTask &task = tasks.reductions[pending.front()];
+  held -= task.inputBytes;
+  if (!streams.hasEnded(task.ticket))
+    launchBehind(streams.findEnd(task.ticket));
+  streams.waitFor(task.ticket);
+  plan.reductions[plan.reductions.size() - pending.size()].wait = position;
+  pending.erase(pending.begin());
+}
+
+/// Whether the oldest has ended so long ago that it will have on a slower network as well.
+bool Placement::hasLongEnded() const {
+  constexpr double kMargin = 0.25; // of its duration
+  const ReductionTask &task = tasks.reductions[pending.front()];
+  return streams.hasEnded(task.ticket) &&
+         streams.getInterval(task.ticket).endNs + kMargin * task.durationNs <= streams.getNow();
+}
+
+/// Takes back the memory of reductions that have ended, without standing still; false if there are
+/// none.
+bool Placement::releaseEnded() {
+  bool isAny = false;
+  while (!pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket)) {
+    waitForOldest();
+    isAny = true;
+  }
+  return isAny;
+}
+
+/// Launches the first that has room; false if none has.
+bool Placement::launchFirstWithRoom() {
+  auto it = std::find_if(unlaunched.begin(), unlaunched.end(),
+                         [&](uint32_t index) { return hasRoom(tasks.reductions[index]); });
+  if (it == unlaunched.end())
+    return false;
+  launch(tasks.reductions[*it]);
+  unlaunched.erase(it);
+  return true;
+}
+
+/// Whether the lane will be free before the coming operation ends.
+bool Placement::canStart() const {
+  return streams.findEndOfLane(reductionLane) < findOperationEnd();
+}
+
+/// Whether all ready reductions may still be unlaunched at the next position: the coming operation
+/// has room for their inputs, and the next position for one launch after the other.
+bool Placement::canPutOff() const {
+  if (position + 1 == problem.operations.size())
+    return false;
+  if (unlaunched.getFirstUpdate() == position)
+    return false;
+  int64_t bytes = held + findNeededBytes();
+  return fits(operation().liveBytes + bytes) &&
+         fits(problem.operations[position + 1].carriedBytes + bytes - pending.getInputBytes() +
+              tasks.changes[position + 1] + unlaunched.getMostOutputBytes());
+}
+
+/// Whether a gather that could start now, on the same lane, goes before the reduction.
+bool Placement::isGatherFirst(const ReductionTask &task) {
+  if (!isShared || decisions.priority == LanePriority::Reductions)
+    return false;
+  size_t index = nextAhead;
+  while (index < tasks.gathers.size() && tasks.gathers[index].isLaunched)
+    ++index;
+  if (index == tasks.gathers.size() ||
+      (tasks.gathers[index].first != position && !isLaunchable(tasks.gathers[index])))
+    return false;
+  if (decisions.priority == LanePriority::Gathers)
+    return true;
+  // Would one of the next gathers be late?
+  constexpr int kHorizon = 6;
+  double gatherNs = 0;
+  for (int i = 0; i < kHorizon && index < tasks.gathers.size(); ++index) {
+    const GatherTask &gather = tasks.gathers[index];
+    if (gather.isLaunched)
+      continue;
+    gatherNs += gather.durationNs;
+    double computeNs =
+        (context.beginNs[gather.first] - context.beginNs[position]) * problem.computeContention;
+    if (computeNs - gatherNs < task.durationNs)
+      return true;
+    ++i;
+  }
+  return false;
+}
+
+/// Launches what can start at once, and what cannot be put off.
+void Placement::launchWanted() {
+  while (!unlaunched.isEmpty()) {
+    const ReductionTask &task = tasks.reductions[unlaunched.front()];
+    // If the operation has no room for its output as well, launching it means to wait for it.
+    bool hasRoomForAll =
+        hasRoom(task) && fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
+    if (!hasRoomForAll && releaseEnded())
+      continue;
+    bool isWanted = hasRoomForAll && canStart() && !isGatherFirst(task);
+    if (!isWanted && canPutOff())
+      return;
+    if (!isWanted && releaseEnded())
+      continue;
+    if (launchFirstWithRoom())
+      continue;
+    if (pending.isEmpty())
+      return; // The schedule of least memory puts it off as well.
+    waitForOldest();
+  }
+}
+
+/// Waits for all that an update at this position needs.
+bool Placement::updateDue() {
+  while (unlaunched.getFirstUpdate() == position) {
+    if (launchFirstWithRoom())
+      continue;
+    if (pending.isEmpty())
+      return false;
+    waitForOldest();
+  }
+  while (pending.getFirstUpdate() == position)
+    waitForOldest();
+  return true;
+}
+
+/// Waits until the coming operation fits beside what is pending.
+bool Placement::makeRoom() {
+  while (!fits(operation().liveBytes + held + findNeededBytes())) {
+    if (!pending.isEmpty())
+      waitForOldest();
+    else if (!launchFirstWithRoom())
+      return false;
+  }
+  return true;
+}
+
+bool Placement::advanceReductions() {
+  while (pending.getFirstUpdate() == position)
+    waitForOldest();
+  while (true) {
+    double beforeNs = streams.getNow();
+    while (!pending.isEmpty() && hasLongEnded())
+      waitForOldest();
+    launchWanted();
+    if (!updateDue() || !makeRoom())
+      return false;
+    // After standing still, more can start.
+    if (streams.getNow() == beforeNs || unlaunched.isEmpty())
+      return true;
+  }
+}

@@ -1,0 +1,73 @@
+//===- Placement.cpp - Positions for tasks --------------------------------===//
+
+#include "Placement.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace fsdp::schedule;
+
+Placement::Placement(const TaskContext &context, const Decisions &decisions, Tasks &tasks)
+    : problem(context.problem), context(context), decisions(decisions), tasks(tasks),
+      streams(problem), reductionLane(problem.oneLane || decisions.shareLane ? 0 : 1),
+      isShared(reductionLane == 0), byFirst(tasks.gathers.size()),
+      taskOfUse(problem.uses.size(), UINT32_MAX), unlaunched(tasks.reductions),
+      pending(tasks.reductions) {
+  plan.kept = decisions.kept;
+  plan.shareLane = decisions.shareLane;
+  std::iota(byFirst.begin(), byFirst.end(), 0);
+  std::stable_sort(byFirst.begin(), byFirst.end(), [&](uint32_t a, uint32_t b) {
+    return tasks.gathers[a].first < tasks.gathers[b].first;
+  });
+  for (uint32_t i = 0; i < tasks.gathers.size(); ++i)
+    for (uint32_t use : tasks.gathers[i].uses)
+      taskOfUse[use] = i;
+}
+
+bool Placement::run() {
+  for (position = 0; position < problem.operations.size(); ++position) {
+    held += tasks.changes[position];
+    if (isQuiet()) {
+      streams.compute(operation().durationNs);
+      continue;
+    }
+    launchBytes = 0;
+    if (position > 0)
+      lastBytes = problem.operations[position - 1].liveBytes + held - tasks.changes[position];
+    for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
+         ++nextReady)
+      unlaunched.push(nextReady);
+    if (!(pending.isEmpty() && unlaunched.isEmpty()) && !advanceReductions())
+      return false;
+    launchNeededGathers();
+    if (nextAhead < tasks.gathers.size())
+      launchAhead();
+    waitForGathers();
+    nextEvent = findNextEvent();
+    streams.compute(operation().durationNs);
+  }
+  return true;
+}
+
+/// The next position at which a reduction is ready or due, or a use begins.
+uint32_t Placement::findNextEvent() const {
+  uint32_t next = problem.operations.size();
+  if (nextReady < tasks.reductions.size())
+    next = std::min(next, tasks.reductions[nextReady].ready);
+  if (nextUse < problem.uses.size())
+    next = std::min(next, problem.uses[nextUse].first);
+  return std::min({next, unlaunched.getFirstUpdate(), pending.getFirstUpdate()});
+}
+
+/// Whether nothing can be done at this position: what most are like.
+bool Placement::isQuiet() const {
+  double endNs = streams.getNow() + operation().durationNs * problem.computeContention;
+  if (position >= nextEvent ||
+      (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) < endNs || !canPutOff())) ||
+      (!pending.isEmpty() && (hasLongEnded() || !fits(operation().liveBytes + held))))
+    return false;
+  return nextAhead == tasks.gathers.size() ||
+         (decisions.lookahead == 0 && tasks.gathers[nextAhead].earliest > position &&
+          !tasks.gathers[nextAhead].isLaunched) ||
+         streams.findEndOfLane(0) >= endNs;
+}

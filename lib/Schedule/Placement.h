@@ -1,0 +1,96 @@
+//===- Placement.h - Positions for tasks ------------------------*- C++ -*-===//
+//
+// Walks the operations once, on simulated streams. Before each operation it waits for reductions
+// that have ended; launches those that are ready and could start before the operation ends; waits
+// for more of them if the operation, or an update, needs it; launches the gathers that the
+// operation needs; then those that could start before the operation ends and whose memory is there
+// until their use, beside the schedule of least memory (Tasks.h) and beside what is pending now.
+//
+// What has been launched ahead never takes the room of that schedule, so that waiting for all
+// reductions always makes room for the next operation.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_SCHEDULE_PLACEMENT_H
+#define FSDP_LIB_SCHEDULE_PLACEMENT_H
+
+#include "ReductionQueue.h"
+
+namespace fsdp::schedule {
+
+class Placement {
+public:
+  Placement(const TaskContext &context, const Decisions &decisions, Tasks &tasks);
+  /// False if memory runs out, which the tasks' room excludes.
+  bool run();
+  Plan takePlan() { return std::move(plan); }
+
+private:
+  uint32_t findNextEvent() const;
+  bool isQuiet() const;
+
+  // At the current position, in this order.
+  bool advanceReductions();
+  void launchNeededGathers();
+  void launchAhead();
+  void waitForGathers();
+
+  // Reductions.
+  void launch(ReductionTask &task);
+  void waitForOldest();
+  bool hasLongEnded() const;
+  bool releaseEnded();
+  void launchWanted();
+  bool updateDue();
+  bool makeRoom();
+  bool launchFirstWithRoom();
+  bool canStart() const;
+  bool hasRoom(const ReductionTask &task) const {
+    return fits(operation().carriedBytes + held + task.outputBytes);
+  }
+  bool canPutOff() const;
+  bool isGatherFirst(const ReductionTask &task);
+
+  // Gathers.
+  bool isLaunchable(GatherTask &task);
+  void launchBehind(double endNs);
+  void skipLaunched() {
+    while (nextAhead < tasks.gathers.size() && tasks.gathers[nextAhead].isLaunched)
+      ++nextAhead;
+  }
+  void launch(GatherTask &task, uint32_t from);
+
+  const Operation &operation() const { return problem.operations[position]; }
+  bool fits(int64_t bytes) const { return bytes <= tasks.capBytes; }
+  /// When the coming operation will end, if nothing else is launched.
+  double findOperationEnd() const;
+  int64_t findNeededBytes() const;
+
+  const Problem &problem;
+  const TaskContext &context;
+  const Decisions &decisions;
+  Tasks &tasks;
+  Streams streams;
+  Plan plan;
+  const uint32_t reductionLane;
+  const bool isShared;
+
+  uint32_t position = 0;
+  uint32_t nextEvent = 0;
+  /// Copies, inputs of reductions until their wait, shards.
+  int64_t held = 0;
+  int64_t lastBytes = 0;         // while the operation before this position ran
+  int64_t launchBytes = 0;       // the most at a reduction's launch at this position
+  std::vector<uint32_t> byFirst; // gather tasks by their first operation
+  size_t nextNeeded = 0;         // in byFirst
+  size_t nextAhead = 0;          // gather task; all before are launched
+  std::vector<uint32_t> taskOfUse;
+  uint32_t nextUse = 0;
+  size_t nextReady = 0;      // reduction task
+  ReductionQueue unlaunched; // ready ones
+  ReductionQueue pending;    // launched ones that are not waited for
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_PLACEMENT_H
