@@ -31,14 +31,14 @@ struct Decisions {
   /// A gather that does not fit yet may be overtaken by this many that do.
   uint32_t lookahead = 0;
   bool shareLane = false;
-  /// Tighter than the problem's cap, to find other schedules.
+  /// Tighter than the problem's cap, to find other schedules: for gathers ahead of their uses.
   std::optional<int64_t> memoryCapBytes;
   bool operator==(const Decisions &) const = default;
 };
 
 struct ListScheduleResult {
-  /// None: what is kept does not fit, or a bucket waits for members while computation waits for
-  /// its memory.
+  /// None: what is kept or merged does not fit, or a bucket waits for members while computation
+  /// waits for its memory; or decisions that do not name each use and each reduction once.
   std::optional<Plan> plan;
   double makespanNs = 0; // of the plan, as simulate() finds it
 };
