@@ -55,6 +55,7 @@ private:
   }
   void read(Operation &op);
   void noteReaders(aten::CallOp call);
+  bool isInBucket(const Reduction &reduction) const;
   int64_t getCopiedBytes(ArrayRef<size_t> parts) const;
   void visit(AllGatherStartOp start);
   void visit(ReduceScatterStartOp start);
@@ -131,9 +132,23 @@ void StepReader::visit(ReduceScatterStartOp start) {
       {start, indexOf(start.getGroupAttr()), getNumOperations(), numReductionBuckets - 1});
 }
 
+/// True if it is launched together with others, which have been read as well.
+bool StepReader::isInBucket(const Reduction &reduction) const {
+  size_t index = &reduction - reductions.data();
+  auto isOther = [&](size_t other) {
+    return other < reductions.size() && reductions[other].bucket == reduction.bucket;
+  };
+  return isOther(index + 1) || (index > 0 && isOther(index - 1));
+}
+
 void StepReader::visit(ReduceScatterWaitOp wait) {
   Reduction &reduction = reductions[reductionOf.lookup(wait.getHandle().getDefiningOp())];
   bool isLaunchedHere = reduction.launch == getNumOperations();
+  if (isLaunchedHere && isInBucket(reduction)) {
+    // Its members may be waited for one by one, but are all there from the launch on.
+    addOperation(nullptr);
+    isLaunchedHere = false;
+  }
   enter(isLaunchedHere ? EventOrder::Reduction : EventOrder::ReductionWait);
   reduction.wait = getNumOperations();
   reduction.waitPosition = position;

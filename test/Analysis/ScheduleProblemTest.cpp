@@ -12,11 +12,13 @@
 #include "passes/Pipelines.h"
 #include "passes/PlaceGradients.h"
 
+#include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <random>
 
 using namespace mlir;
 using namespace fsdp;
@@ -150,6 +152,44 @@ TEST_P(ScheduleProblemTest, LeastPeak) {
   applySchedule(*sharded, memory.getBody(), step, outcome->plan);
   ASSERT_TRUE(run(*sharded, createPlanMemory(), createVerifyPlanned()));
   EXPECT_EQ(getPlannedPeak(*sharded), leastBytes);
+}
+
+/// Modules that somebody edited: collectives, releases and updates moved to other places, as far as
+/// the verifiers allow.
+TEST_P(ScheduleProblemTest, EditsByHand) {
+  std::mt19937 random(7);
+  unsigned numRead = 0;
+  for (const char *options :
+       {"mesh=dp=2 up-to=scheduled", "mesh=dp=2 schedule=auto budget=100 up-to=scheduled"}) {
+    OwningOpRef<ModuleOp> scheduled = load(options);
+    for (int trial = 0; trial < 100; ++trial) {
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      OwningOpRef<ModuleOp> module = scheduled->clone();
+      std::vector<Operation *> all;
+      std::vector<size_t> movable;
+      for (auto step : module->getOps<func::FuncOp>())
+        for (Operation &op : step.getOps()) {
+          if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
+                  ReduceScatterWaitOp, UpdateOp>(op))
+            movable.push_back(all.size());
+          all.push_back(&op);
+        }
+      for (unsigned edit = 0; edit <= random() % 3; ++edit) {
+        size_t place = movable[random() % movable.size()];
+        size_t first = place < 20 ? 0 : place - 20;
+        size_t last = std::min(place + 20, all.size() - 1);
+        all[place]->moveBefore(all[first + random() % (last - first + 1)]);
+      }
+      if (failed(verify(*module)) || !run(*module, createVerifyScheduled()))
+        continue;
+      StepMemory memory = *StepMemory::build(*module, ModulePhase::Scheduled);
+      if (failed(getScheduledStep(*module, memory, *costs)))
+        continue; // reductions waited for in another order than they are started
+      readAndPlan(*module, std::string(options) + ", trial " + std::to_string(trial));
+      ++numRead;
+    }
+  }
+  EXPECT_GT(numRead, 20u);
 }
 
 static std::vector<std::string> listModels() {
