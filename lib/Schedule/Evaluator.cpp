@@ -53,7 +53,7 @@ static uint64_t hashOf(const Decisions &decisions) {
 }
 
 Evaluator::Evaluator(const Problem &problem, const OptimizeOptions &options)
-    : problem(problem), options(options), limit(options.simulationBudget) {}
+    : problem(problem), options(options), schedule(problem), limit(options.simulationBudget) {}
 
 bool Evaluator::isDone() const {
   return (isFound() && best().makespanNs <= boundNs * options.targetRatio) || simulations >= limit;
@@ -64,7 +64,7 @@ double Evaluator::evaluate(const Decisions &decisions) {
   if (!isNew)
     return entry->second;
   ++simulations;
-  ListScheduleResult result = listSchedule(problem, decisions);
+  ListScheduleResult result = schedule(decisions);
   if (!result.plan)
     return entry->second = std::numeric_limits<double>::infinity();
   entry->second = result.makespanNs;
@@ -76,7 +76,7 @@ double Evaluator::evaluate(const Decisions &decisions) {
 
 void Evaluator::consider(Plan plan, std::string_view name) {
   ++simulations;
-  double makespanNs = schedule::makespanNs(problem, plan);
+  double makespanNs = fsdp::schedule::makespanNs(problem, plan);
   std::string before = std::exchange(origin, std::string(name));
   offer(std::move(plan), makespanNs);
   origin = std::move(before);

@@ -220,7 +220,7 @@ bool LocalSearch::move() {
 }
 
 void LocalSearch::run() {
-  constexpr int kPatience = 1200, kRestart = 350; // moves without a better plan
+  constexpr int kPatience = 3000, kRestart = 350; // moves without a better plan
   int failures = 0, sinceRestart = 0;
   double bestNs = evaluator.bestDecisions().makespanNs;
   restart();

@@ -22,6 +22,7 @@ private:
   void tryPolicies();
   void raiseBound(LowerBound &&other);
   void search();
+  void addRobustVariants();
   size_t preferUnderJitter() const;
 
   const Problem &problem;
@@ -86,6 +87,21 @@ void Optimizer::search() {
   searchLocally(space, options.merge, options.seed, evaluator);
 }
 
+/// As much kept as fits, and everything launched as early as it can be: nothing depends less on the
+/// network.
+void Optimizer::addRobustVariants() {
+  evaluator.setOrigin("robust variant");
+  Decisions ungated = evaluator.bestDecisions().decisions;
+  for (Decisions::Gathers &bucket : ungated.gathers)
+    bucket.gate = 0;
+  evaluator.evaluate(ungated);
+  for (const std::vector<uint32_t> &order : orderKeeps(space, bound)) {
+    Recipe recipe;
+    recipe.kept = keptFlags(space, fitKeeps(space, order));
+    evaluator.evaluate(makeDecisions(space, recipe, bound));
+  }
+}
+
 size_t Optimizer::preferUnderJitter() const {
   const std::vector<Incumbent> &candidates = evaluator.candidates();
   if (!options.jitter || candidates.size() < 2)
@@ -113,6 +129,8 @@ Outcome Optimizer::run() {
     if (!evaluator.isDone())
       search();
   }
+  if (options.jitter)
+    addRobustVariants();
   const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];
   return {chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
 }

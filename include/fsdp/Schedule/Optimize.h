@@ -24,7 +24,7 @@ struct OptimizeOptions {
   /// Whether collectives may be merged into buckets.
   bool merge = true;
   /// Where means are within 0.2 %, prefer the plan whose 95th percentile is smaller.
-  std::optional<Jitter> jitter;
+  std::optional<Jitter> jitter = std::nullopt;
 };
 
 struct Outcome {

@@ -30,6 +30,9 @@ private:
   };
 
   uint32_t addOperation(double durationNs, double bytes);
+  /// Between blocks: an operation that takes no time and holds activations only, so that a gather
+  /// can be launched before computation waits for a reduction's memory.
+  void addPause() { addOperation(0, activationBytes); }
   /// `segments` of a block's time, each of a few heavy operations between many light ones;
   /// `bytesAt` of the fraction that is done.
   template <typename BytesAt>
@@ -115,6 +118,7 @@ void StepBuilder::addForward() {
   activationBytes += input;
   for (size_t i = 0; i < model.blocks.size(); ++i) {
     const Block &block = model.blocks[i];
+    addPause();
     addUse(i + 1, addBlock(block.forwardFlops / kFlopsPerNs, deployment.granularity.forward,
                            kWeights, block.temporaryBytes, [&](double, double after) {
                              return activationBytes + block.savedBytes * after;
@@ -125,6 +129,7 @@ void StepBuilder::addForward() {
 
 void StepBuilder::addHead(bool reduce) {
   size_t group = model.blocks.size() + 1;
+  addPause();
   double forward = 2 * model.headParameters * model.tokens / kFlopsPerNs;
   uint32_t first =
       addOperation(std::max(kShortestOperationNs, forward), activationBytes + model.logitBytes / 2);
@@ -143,6 +148,7 @@ void StepBuilder::addBackward(bool reduce) {
   for (size_t i = model.blocks.size(); i-- > 0;) {
     const Block &block = model.blocks[i];
     double duration = block.forwardFlops / kFlopsPerNs;
+    addPause();
     auto first = uint32_t(problem.operations.size());
     if (deployment.recompute) {
       activationBytes -= block.inputBytes;
@@ -160,6 +166,7 @@ void StepBuilder::addBackward(bool reduce) {
     if (reduce)
       addReduction(i + 1, writes);
   }
+  addPause();
   uint32_t embed =
       addOperation(std::max(5000., input * 1.5 / kMemoryBytesPerNs), activationBytes + input);
   activationBytes -= input;

@@ -1,0 +1,132 @@
+//===- OptimizeTest.cpp - The search on instances with known answers ------===//
+
+#include "fsdp/Schedule/Optimize.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// Operations of 100 ns without memory; collectives of 1 ns per byte without latency.
+Problem makeProblem(size_t numOperations) {
+  Problem problem;
+  problem.operations.assign(numOperations, {100, 0, 0});
+  problem.gatherCost = problem.reduceCost = {0, 1};
+  return problem;
+}
+
+/// Group a is used first and last, group b in between; each has 50 bytes.
+Problem makeSandwich() {
+  Problem problem = makeProblem(4);
+  problem.groups = {{"a", 50}, {"b", 50}};
+  problem.uses = {{0, 0, 0}, {1, 1, 2}, {0, 3, 3}};
+  return problem;
+}
+
+Outcome solve(const Problem &problem, const OptimizeOptions &options = {}) {
+  EXPECT_EQ(problem.check(), std::nullopt);
+  std::optional<Outcome> outcome = optimize(problem, options);
+  EXPECT_TRUE(outcome);
+  EXPECT_EQ(verify(problem, outcome->plan), std::nullopt);
+  EXPECT_DOUBLE_EQ(outcome->makespanNs, makespanNs(problem, outcome->plan));
+  EXPECT_GE(outcome->ratio(), 1 - 1e-9);
+  return *outcome;
+}
+
+} // namespace
+
+// Only the first gather is exposed: b is gathered beside the first operation, a stays or is
+// gathered again beside b's operations.
+TEST(Optimize, HidesGathersWhereMemoryAllows) {
+  Problem problem = makeSandwich();
+  problem.memoryCapBytes = 100;
+  EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 450);
+}
+
+// With room for one copy nothing can be hidden: 400 ns of computation, three gathers of 50 ns.
+TEST(Optimize, GathersAgainWhereNothingElseFits) {
+  Problem problem = makeSandwich();
+  problem.memoryCapBytes = 99;
+  Outcome outcome = solve(problem);
+  EXPECT_DOUBLE_EQ(outcome.makespanNs, 550);
+  EXPECT_LE(peakOf(problem, outcome.plan).bytes, 99);
+}
+
+// What is kept need not be gathered again, which pays where the lane is the bottleneck: gathers of
+// 300 ns, b's from 300 to 600, its operations until 800, then a's last.
+TEST(Optimize, KeepsWhereTheLaneIsTheBottleneck) {
+  Problem problem = makeSandwich();
+  problem.gatherCost.nsPerByte = 6;
+  problem.memoryCapBytes = 100;
+  Outcome outcome = solve(problem);
+  EXPECT_DOUBLE_EQ(outcome.makespanNs, 900);
+  EXPECT_EQ(outcome.plan.kept, (std::vector<uint8_t>{0, 0, 1}));
+}
+
+// Two copies in one bucket pay the latency once: 100 + 20 for both, then both operations.
+TEST(Optimize, MergesWhereLatencyDominates) {
+  Problem problem = makeProblem(2);
+  problem.operations = {{10, 0, 0}, {10, 0, 0}};
+  problem.gatherCost = {100, 1};
+  problem.groups = {{"a", 10}, {"b", 10}};
+  problem.uses = {{0, 0, 0}, {1, 1, 1}};
+  EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 140);
+  EXPECT_DOUBLE_EQ(solve(problem, {.merge = false}).makespanNs, 230);
+}
+
+// The same for gradients: 20 ns until both are ready, 100 + 20 for both, then the updates.
+TEST(Optimize, MergesReductionsWhereLatencyDominates) {
+  Problem problem = makeProblem(4);
+  for (Operation &operation : problem.operations)
+    operation.durationNs = 10;
+  problem.reduceCost = {100, 1};
+  problem.groups = {{"a", 10}, {"b", 10}};
+  problem.reductions = {{0, 1, 2, 10, 5}, {1, 2, 3, 10, 5}};
+  EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 160);
+  EXPECT_DOUBLE_EQ(solve(problem, {.merge = false}).makespanNs, 240);
+}
+
+// A group that must stay gathered stays, one that must not does not, whatever it costs.
+TEST(Optimize, ObeysRulesOfGroups) {
+  Problem problem = makeSandwich();
+  problem.gatherCost.nsPerByte = 6;
+  problem.groups[0].keep = KeepRule::Never;
+  EXPECT_EQ(solve(problem).plan.kept, (std::vector<uint8_t>{0, 0, 0}));
+  problem.gatherCost.nsPerByte = 1;
+  problem.groups[0].keep = KeepRule::Always;
+  EXPECT_EQ(solve(problem).plan.kept, (std::vector<uint8_t>{0, 0, 1}));
+}
+
+TEST(Optimize, RefusesACapBelowTheMinimum) {
+  Problem problem = makeSandwich();
+  EXPECT_EQ(problem.minimumPeak().bytes, 50);
+  problem.memoryCapBytes = 49;
+  EXPECT_FALSE(optimize(problem, {}));
+  problem.memoryCapBytes = 50;
+  EXPECT_TRUE(optimize(problem, {}));
+}
+
+TEST(Optimize, SpendsNoMoreThanItsBudget) {
+  Problem problem = makeSandwich();
+  problem.memoryCapBytes = 99;
+  // The policies are always tried.
+  constexpr int64_t kPolicies = 10;
+  Outcome outcome = solve(problem, {.simulationBudget = 20, .targetRatio = 0});
+  EXPECT_LE(outcome.simulations, 20);
+  EXPECT_LE(solve(problem, {.simulationBudget = 0}).simulations, kPolicies);
+}
+
+// Both plans take 500 ns: a is kept, or gathered again in the shade of b's operations, which a slow
+// moment of the network may not be long enough for.
+TEST(Optimize, PrefersWhatIsBetterUnderJitter) {
+  Problem problem = makeSandwich();
+  problem.gatherCost.nsPerByte = 2;
+  problem.memoryCapBytes = 100;
+  Jitter jitter{.computeSpread = 0, .networkSpread = .6, .samples = 200, .seed = 1};
+  Outcome plain = solve(problem), robust = solve(problem, {.jitter = jitter});
+  EXPECT_DOUBLE_EQ(plain.makespanNs, robust.makespanNs);
+  EXPECT_EQ(robust.plan.kept, (std::vector<uint8_t>{0, 0, 1}));
+  EXPECT_LE(simulate(problem, robust.plan, jitter).percentile95Ns,
+            simulate(problem, plain.plan, jitter).percentile95Ns);
+}
