@@ -74,13 +74,19 @@ public:
     reason = why;
     aborted.notify_all();
   }
+  std::function<void()> onCall; // what to do at each gather and reduction
+
   void feignError(const std::string &message) {
     std::lock_guard lock(mutex);
     feigned = message;
   }
 
 private:
-  bool stalls() { return ++calls == stalledCall; }
+  bool stalls() {
+    if (onCall)
+      onCall();
+    return ++calls == stalledCall;
+  }
   Status await() {
     std::unique_lock lock(mutex);
     aborted.wait(lock, [&] { return !reason.empty(); });
@@ -267,6 +273,33 @@ TEST(WatchedCommunicator, RefusesWhatIsNotInThePlan) {
       watched.reduceScatter(kGatherLane, memory, memory, 64, FSDP_F32, ReduceOp::Sum).message(),
       "a collective of 256 bytes per rank on the gather lane, where the plan has all_gather "
       "of group \"layers.1\" in forward (entry 3 of 8) of 256");
+}
+
+// A lane's only collective is under way in every step anew.
+TEST(WatchedCommunicator, NumbersBeginAgain) {
+  TwoGroups plan;
+  CpuDevice device;
+  auto communicators = makeLocalCommunicators(2, {});
+  auto progress = std::move(*StepProgress::create(plan.view(), device));
+  FaultyCommunicator stalled(*communicators[0], 0);
+  WatchedCommunicator watched(stalled, plan.view(), *progress);
+  std::thread peer([&] {
+    float input[128] = {}, output[64];
+    for (int step = 0; step < 2; ++step)
+      EXPECT_TRUE(communicators[1]
+                      ->reduceScatter(kReduceLane, input, output, 64, FSDP_F32, ReduceOp::Average)
+                      .ok());
+  });
+  float input[128] = {}, output[64];
+  for (int step = 0; step < 2; ++step) {
+    stalled.onCall = [&] {
+      EXPECT_EQ(progress->numbers(kReduceLane), (StepProgress::Numbers{1, 1, 0})) << step;
+    };
+    EXPECT_TRUE(
+        watched.reduceScatter(kReduceLane, input, output, 64, FSDP_F32, ReduceOp::Average).ok());
+    EXPECT_EQ(progress->numbers(kReduceLane), (StepProgress::Numbers{1, 1, 1}));
+  }
+  peer.join();
 }
 
 // On a stream that does not block, the numbers follow the stream: they change when it gets there.
