@@ -11,6 +11,44 @@
 
 using namespace fsdp::rt;
 
+// A huge page needs one entry of the address translation cache where 512 ordinary pages need one
+// each. All advice here is a wish: nothing depends on it.
+static constexpr size_t kHugePageBytes = size_t(2) << 20;
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 // Linux 6.1
+#endif
+
+/// Maps `bytes` at an address where a huge page may begin, if there is room for one. MAP_FAILED, as
+/// mmap.
+static void *mapAligned(size_t bytes, int flags, int file) {
+  if (bytes < kHugePageBytes)
+    return mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  size_t reservedBytes = bytes + kHugePageBytes;
+  void *reserved =
+      mmap(nullptr, reservedBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED)
+    return MAP_FAILED;
+  auto begin = reinterpret_cast<uintptr_t>(reserved);
+  uintptr_t aligned = (begin + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
+  void *mapped = mmap(reinterpret_cast<void *>(aligned), bytes, PROT_READ | PROT_WRITE,
+                      flags | MAP_FIXED, file, 0);
+  if (mapped == MAP_FAILED) {
+    int error = errno;
+    munmap(reserved, reservedBytes);
+    errno = error;
+    return MAP_FAILED;
+  }
+  // Give back what is around the mapping, in whole pages.
+  auto pageBytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  uintptr_t end = (aligned + bytes + pageBytes - 1) & ~(pageBytes - 1);
+  if (aligned > begin)
+    munmap(reserved, aligned - begin);
+  if (end < begin + reservedBytes)
+    munmap(reinterpret_cast<void *>(end), begin + reservedBytes - end);
+  return mapped;
+}
+
 static Status systemError(const std::string &what) {
   return Status::error(what + ": " + std::strerror(errno));
 }
@@ -26,18 +64,28 @@ MappedMemory::~MappedMemory() {
 }
 
 Result<MappedMemory> MappedMemory::anonymous(size_t bytes) {
-  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *address = mapAligned(bytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
   if (address == MAP_FAILED)
     return systemError("cannot get " + std::to_string(bytes) + " bytes of memory");
+  if (bytes >= kHugePageBytes)
+    madvise(address, bytes, MADV_HUGEPAGE);
   return MappedMemory(static_cast<std::byte *>(address), bytes);
 }
 
 Result<MappedMemory> MappedMemory::shared(const FileDescriptor &file, size_t bytes) {
-  void *address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void *address = mapAligned(bytes, MAP_SHARED, file.get());
   if (address == MAP_FAILED)
     return systemError("cannot map " + std::to_string(bytes) + " bytes of shared memory");
   return MappedMemory(static_cast<std::byte *>(address), bytes);
+}
+
+void MappedMemory::makeHuge() const {
+  size_t whole = length / kHugePageBytes * kHugePageBytes;
+  // There must be something to collapse.
+  for (size_t offset = 0; offset < whole; offset += kHugePageBytes)
+    *reinterpret_cast<volatile std::byte *>(address + offset) = std::byte(0);
+  if (whole)
+    madvise(address, whole, MADV_COLLAPSE);
 }
 
 Result<FileDescriptor> fsdp::rt::createMemoryFile(const char *purpose, size_t bytes) {

@@ -29,7 +29,7 @@ private:
   int number = -1;
 };
 
-/// Zeroed pages; unmapped with this object.
+/// Zeroed pages; unmapped with this object. What is as large as a huge page begins where one may.
 class MappedMemory {
 public:
   MappedMemory() = default;
@@ -42,10 +42,14 @@ public:
   }
   ~MappedMemory();
 
-  /// Pages of this process alone.
+  /// Pages of this process alone, huge ones where the system has them.
   static Result<MappedMemory> anonymous(size_t bytes);
   /// The pages of `file`, which is `bytes` long, shared with whoever maps it.
   static Result<MappedMemory> shared(const FileDescriptor &file, size_t bytes);
+
+  /// Makes huge pages of shared ones, all at once, where the system can. Only while nothing but
+  /// zeroes was written.
+  void makeHuge() const;
 
   std::byte *begin() const { return address; }
 

@@ -54,7 +54,10 @@ private:
       return file.status();
     arenaFile = std::move(*file);
     region.rank(rank()).arenaFile = arenaFile.get();
-    return map(rank(), arenaFile, bytes);
+    Result<std::byte *> arena = map(rank(), arenaFile, bytes);
+    if (arena.ok())
+      arenas[rank()].makeHuge();
+    return arena;
   }
 
   Result<std::byte *> mapArena(unsigned peer, size_t bytes) override {

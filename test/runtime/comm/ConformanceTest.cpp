@@ -118,6 +118,20 @@ TEST_P(Conformance, Arena) {
   });
 }
 
+// A large arena begins where a huge page may, whatever its length, and is zeroed to its end.
+TEST_P(Conformance, LargeArena) {
+  onRanks(GetParam(), [](Communicator &communicator) {
+    constexpr size_t kHugePageBytes = size_t(2) << 20, kBytes = 3 * kHugePageBytes + 4099;
+    Result<std::byte *> arena = communicator.makeArena(kBytes);
+    ASSERT_TRUE(arena.ok()) << arena.status().message();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(*arena) % kHugePageBytes, 0u);
+    EXPECT_TRUE(
+        std::all_of(*arena, *arena + kBytes, [](std::byte b) { return b == std::byte(0); }));
+    std::memset(*arena, 1, kBytes);
+    EXPECT_OK(communicator.barrier(kControlLane));
+  });
+}
+
 // The output holds the inputs of all ranks in rank order; the input may be its place in the output.
 TEST_P(Conformance, AllGather) {
   onRanks(GetParam(), [](Communicator &communicator) {
