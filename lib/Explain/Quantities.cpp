@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <iterator>
 
-/// Three or four digits: 2.11, 35.0, 416.
-static std::string formatDigits(double value) {
-  int decimals = std::abs(value) < 9.995 ? 2 : std::abs(value) < 999.95 ? 1 : 0;
+/// Three or four digits: 2.11, 35.0, 416.0.
+static std::string formatDigits(double value, int mostDecimals = 2) {
+  int decimals = std::abs(value) < 9.995 ? mostDecimals : std::abs(value) < 999.95 ? 1 : 0;
   char text[32];
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   return text;
@@ -37,7 +37,8 @@ std::string fsdp::explain::formatTime(double ns) {
     value /= 1000;
     ++unit;
   }
-  return formatDigits(value) + " " + units[unit];
+  // Steps take seconds, and schedules differ in milliseconds.
+  return formatDigits(value, /*mostDecimals=*/unit == 3 ? 3 : 2) + " " + units[unit];
 }
 
 std::string fsdp::explain::formatCount(int64_t count) {

@@ -137,6 +137,8 @@ TEST(Quantities, HaveThreeOrFourDigits) {
   EXPECT_EQ(formatTime(0), "0 s");
   EXPECT_EQ(formatTime(2110000), "2.11 ms");
   EXPECT_EQ(formatTime(999960), "1.00 ms");
+  EXPECT_EQ(formatTime(1.2044e9), "1.204 s");
+  EXPECT_EQ(formatTime(12.04e9), "12.0 s");
   EXPECT_EQ(formatCount(-1204224), "-1,204,224");
   EXPECT_EQ(formatCount(17), "17");
   EXPECT_EQ(formatShare(0.875), "87.5 %");

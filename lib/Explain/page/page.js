@@ -7,11 +7,11 @@ const MEMORY_TOP = 190, LEFT = 84, RIGHT = 16;
 
 // ------------------------------------------------------------------ quantities
 
-const digits = (x) => (Math.abs(x) < 9.995 ? x.toFixed(2) : Math.abs(x) < 999.95 ? x.toFixed(1) : x.toFixed(0));
+const digits = (x, most) => x.toFixed(Math.abs(x) < 9.995 ? most : Math.abs(x) < 999.95 ? 1 : 0);
 function scaled(value, step, units) {
   let i = 0;
   while (Math.abs(value) >= 999.95 && i + 1 < units.length) { value /= step; i++; }
-  return (units[i] === "B" ? value.toFixed(0) : digits(value)) + " " + units[i];
+  return digits(value, units[i] === "s" ? 3 : 2) + " " + units[i];
 }
 const bytesText = (b) => (Math.abs(b) < 1024 ? b + " B" : scaled(b / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]));
 const timeText = (ns) => (ns === 0 ? "0 s" : scaled(ns, 1000, ["ns", "us", "ms", "s"]));

@@ -1,0 +1,138 @@
+//===- Reports.cpp - A sweep as table, CSV, JSON and page ------------------===//
+
+#include "Reports.h"
+
+#include "PlanPage.h"
+#include "fsdp/Explain/Quantities.h"
+#include "fsdp/Explain/TextTable.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+
+#include <cmath>
+
+using namespace fsdp::explain;
+using namespace fsdp::plan_tool;
+namespace json = llvm::json;
+using Align = TextTable::Align;
+
+static std::string formatCap(const SweepPoint &point) {
+  return point.capBytes > 0 ? formatBytes(point.capBytes) : "none";
+}
+
+void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
+  if (points.empty())
+    return;
+  bool hasFsdp2 = llvm::any_of(points, [](const SweepPoint &point) { return point.fsdp2Ns; });
+  std::string rate = points.front().item + "/s";
+  TextTable table({{"model", Align::Left},
+                   {"ranks", Align::Right},
+                   {"cap", Align::Right},
+                   {"peak", Align::Right},
+                   {"step", Align::Right},
+                   {"exposed", Align::Right},
+                   {"/ bound", Align::Right},
+                   {hasFsdp2 ? "fsdp2" : "", Align::Right},
+                   {rate, Align::Right},
+                   {"per rank", Align::Right},
+                   {"", Align::Left}});
+  for (const SweepPoint &point : points) {
+    std::string ranks = formatCount(point.ranks);
+    if (!point.fits) {
+      table.addRow({point.model, ranks, formatCap(point), "", "", "", "", "", "", "",
+                    "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
+                        point.minimumPlace});
+      continue;
+    }
+    if (!point.isPareto)
+      continue;
+    double itemsPerSec = point.getItemsPerSec();
+    auto perRank = itemsPerSec / static_cast<double>(point.ranks);
+    table.addRow({point.model, ranks, formatCap(point), formatBytes(point.peakBytes),
+                  formatTime(point.stepNs), formatTime(point.exposedNs),
+                  llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
+                  point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
+                  formatCount(std::llround(itemsPerSec)), formatCount(std::llround(perRank)), ""});
+  }
+  table.print(os);
+}
+
+void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
+  os << "model,ranks,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,exposed_ns,"
+        "bound_ns,fsdp2_ns,kept,gathers,reductions,item,items_per_step,items_per_second,pareto\n";
+  for (const SweepPoint &point : points) {
+    // A file's name may hold what CSV does not.
+    std::string model = point.model;
+    for (char &c : model)
+      if (c == ',' || c == '"' || c == '\n')
+        c = '_';
+    os << model << ',' << point.ranks << ','
+       << (point.capBytes > 0 ? std::to_string(point.capBytes) : "") << ',' << point.fits << ','
+       << point.minimumPeakBytes << ',';
+    if (point.fits)
+      os << llvm::formatv("{0},{1:f0},{2:f0},{3:f0},{4:f0},", point.peakBytes, point.stepNs,
+                          point.computeNs, point.exposedNs, point.boundNs);
+    else
+      os << ",,,,,";
+    os << (point.fsdp2Ns ? llvm::formatv("{0:f0}", *point.fsdp2Ns).str() : "") << ',';
+    if (point.fits)
+      os << point.kept << ',' << point.gathers << ',' << point.reductions << ',';
+    else
+      os << ",,,";
+    os << point.item << ',' << point.itemsPerStep << ','
+       << (point.fits ? llvm::formatv("{0:f0}", point.getItemsPerSec()).str() : "") << ','
+       << point.isPareto << '\n';
+  }
+}
+
+static void writePoint(const SweepPoint &point, json::OStream &out) {
+  auto toNs = [](double ns) { return static_cast<int64_t>(std::llround(ns)); };
+  out.object([&] {
+    out.attribute("model", point.model);
+    out.attribute("ranks", point.ranks);
+    out.attribute("capBytes",
+                  point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));
+    out.attribute("fits", point.fits);
+    out.attribute("minimumPeakBytes", point.minimumPeakBytes);
+    out.attribute("minimumPeakIn", point.minimumPlace);
+    out.attribute("item", point.item);
+    out.attribute("itemsPerStep", point.itemsPerStep);
+    if (point.fsdp2Ns)
+      out.attribute("fsdp2Ns", toNs(*point.fsdp2Ns));
+    if (!point.fits)
+      return;
+    out.attribute("peakBytes", point.peakBytes);
+    out.attribute("stepNs", toNs(point.stepNs));
+    out.attribute("computeNs", toNs(point.computeNs));
+    out.attribute("exposedNs", toNs(point.exposedNs));
+    out.attribute("boundNs", toNs(point.boundNs));
+    out.attribute("kept", point.kept);
+    out.attribute("gathers", point.gathers);
+    out.attribute("reductions", point.reductions);
+    out.attribute("itemsPerSecond", toNs(point.getItemsPerSec()));
+    out.attribute("pareto", point.isPareto);
+  });
+}
+
+void fsdp::plan_tool::writeJson(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header,
+                                llvm::raw_ostream &os) {
+  json::OStream out(os, /*IndentSize=*/1);
+  out.object([&] {
+    out.attribute("device", header.device);
+    out.attribute("costs", header.costSources);
+    out.attribute("deviceBytes",
+                  header.deviceBytes > 0 ? json::Value(header.deviceBytes) : json::Value(nullptr));
+    out.attributeArray("points", [&] {
+      for (const SweepPoint &point : points)
+        writePoint(point, out);
+    });
+  });
+  os << '\n';
+}
+
+void fsdp::plan_tool::writePlanPage(llvm::ArrayRef<SweepPoint> points, const SweepHeader &header,
+                                    llvm::raw_ostream &os) {
+  std::string data;
+  llvm::raw_string_ostream stream(data);
+  writeJson(points, header, stream);
+  writePageAround(kPlanPage, data, os);
+}

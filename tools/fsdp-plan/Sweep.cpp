@@ -1,0 +1,194 @@
+//===- Sweep.cpp - The best schedules of a step on meshes of many sizes -----===//
+
+#include "Sweep.h"
+
+#include "fsdp/Schedule/Policies.h"
+#include "fsdp/Schedule/Simulate.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+#include "passes/PlaceGradients.h"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::plan_tool;
+
+namespace {
+
+/// The step on one mesh, with the updates of shards at both places.
+struct MeshProblems {
+  OwningOpRef<ModuleOp> module; // the operations of `steps`
+  std::vector<ScheduleProblem> steps;
+};
+
+} // namespace
+
+static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, const cost::CostModel &costs,
+                                     const SweepOptions &options) {
+  MeshProblems result;
+  result.module = captured.clone();
+  PipelineOptions pipeline;
+  pipeline.config = options.config;
+  pipeline.mesh = options.axis + "=" + std::to_string(ranks);
+  pipeline.recompute = options.recompute ? RecomputePolicy::Cheap : RecomputePolicy::None;
+  pipeline.schedule = ScheduleChoice::Auto;
+  pipeline.upTo = ModulePhase::Sharded;
+  PassManager manager(captured.getContext());
+  buildPipeline(manager, pipeline);
+  if (failed(manager.run(*result.module)))
+    return failure();
+  FailureOr<StepMemory> memory = StepMemory::build(*result.module, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  // Copies of gradients are new operations: the memory is analysed again.
+  if (placeGradients(*memory) > 0)
+    memory = StepMemory::build(*result.module, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+    FailureOr<ScheduleProblem> step = getScheduleProblem(*result.module, *memory, costs, placement);
+    if (failed(step))
+      return failure();
+    if (std::optional<std::string> wrong = step->problem.check())
+      return captured.emitError("the step is no scheduling problem: ") << *wrong;
+    result.steps.push_back(std::move(*step));
+  }
+  return result;
+}
+
+/// What a step consumes on one rank: tokens where its first input has integers per position of a
+/// sample, else samples.
+static std::pair<int64_t, std::string> countItems(ModuleOp captured) {
+  for (auto step : captured.getOps<func::FuncOp>())
+    for (auto input : step.getOps<InputOp>()) {
+      auto type = dyn_cast<RankedTensorType>(input.getResult().getType());
+      if (!type || type.getRank() == 0)
+        continue;
+      if (type.getElementType().isInteger() && type.getRank() >= 2)
+        return {type.getNumElements(), "tokens"};
+      return {type.getDimSize(0), "samples"};
+    }
+  return {0, "samples"};
+}
+
+/// Caps to try where none are given: from the least that fits to the device's memory.
+static std::vector<int64_t> chooseCaps(int64_t minimumBytes, int64_t deviceBytes) {
+  std::vector<int64_t> caps;
+  for (double factor : {1.0, 1.05, 1.15, 1.3, 1.6, 2.0}) {
+    auto capBytes = static_cast<int64_t>(factor * static_cast<double>(minimumBytes));
+    if (deviceBytes == 0 || capBytes < deviceBytes)
+      caps.push_back(capBytes);
+  }
+  caps.push_back(deviceBytes);
+  return caps;
+}
+
+static std::string getModuleName(Operation *op) {
+  if (auto call = dyn_cast_if_present<aten::CallOp>(op))
+    return call.getModule().empty() ? "root" : call.getModule().str();
+  if (auto update = dyn_cast_if_present<UpdateOp>(op))
+    return "update of " + update.getTarget().str();
+  return "root";
+}
+
+static double getComputeNs(const schedule::Problem &problem) {
+  return std::accumulate(
+      problem.operations.begin(), problem.operations.end(), 0.0,
+      [](double sum, const schedule::Operation &operation) { return sum + operation.durationNs; });
+}
+
+/// The better of both placements of updates.
+static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &point) {
+  for (ScheduleProblem &step : mesh.steps) {
+    schedule::Problem &problem = step.problem;
+    problem.memoryCapBytes = point.capBytes > 0 ? std::optional(point.capBytes) : std::nullopt;
+    if (std::optional<schedule::Plan> plan =
+            schedule::planByPolicy(problem, schedule::Policy::Fsdp2)) {
+      double ns = schedule::makespanNs(problem, *plan);
+      point.fsdp2Ns = std::min(point.fsdp2Ns.value_or(ns), ns);
+    }
+    schedule::OptimizeOptions optimize;
+    optimize.simulationBudget = options.simulationBudget;
+    std::optional<schedule::Outcome> found = schedule::optimize(problem, optimize);
+    if (!found || (point.fits && found->makespanNs >= point.stepNs))
+      continue;
+    schedule::Timeline timeline = schedule::simulate(problem, found->plan);
+    point.fits = true;
+    point.stepNs = found->makespanNs;
+    point.boundNs = found->bound.makespanNs;
+    point.computeNs = getComputeNs(problem);
+    point.exposedNs =
+        std::accumulate(timeline.exposedGatherNs.begin(), timeline.exposedGatherNs.end(), 0.0) +
+        std::accumulate(timeline.exposedReductionNs.begin(), timeline.exposedReductionNs.end(),
+                        0.0);
+    point.peakBytes = schedule::peakOf(problem, found->plan).bytes;
+    point.kept = static_cast<unsigned>(llvm::count(found->plan.kept, 1));
+    point.gathers = static_cast<unsigned>(found->plan.gathers.size());
+    point.reductions = static_cast<unsigned>(found->plan.reductions.size());
+  }
+}
+
+/// Faster by less than this is not worth memory.
+static constexpr double kWorthwhile = 1.002;
+
+static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
+  for (SweepPoint &point : points)
+    point.isPareto = point.fits && llvm::none_of(points, [&](const SweepPoint &other) {
+                       if (&other == &point || !other.fits)
+                         return false;
+                       bool isSmaller = other.peakBytes < point.peakBytes;
+                       bool isNoLarger = other.peakBytes <= point.peakBytes;
+                       return (isSmaller && other.stepNs <= point.stepNs * kWorthwhile) ||
+                              (isNoLarger && other.stepNs < point.stepNs) ||
+                              // Of equals the first.
+                              (other.peakBytes == point.peakBytes && other.stepNs == point.stepNs &&
+                               &other < &point);
+                     });
+}
+
+FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
+                                                          const std::string &model,
+                                                          const cost::CostModel &costs,
+                                                          const SweepOptions &options) {
+  auto phase = captured->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
+  if (!phase || phase.getValue() != ModulePhase::Captured)
+    return captured.emitError("the module is '")
+           << (phase ? stringifyModulePhase(phase.getValue()) : "of no phase")
+           << "', expected 'captured': another mesh shards it anew";
+  auto [items, item] = countItems(captured);
+  std::vector<SweepPoint> points;
+  for (int64_t ranks : options.ranks) {
+    FailureOr<MeshProblems> mesh = shard(captured, ranks, costs, options);
+    if (failed(mesh))
+      return failure();
+    size_t begin = points.size();
+    ScheduleProblem &leanest = mesh->steps.front(); // interleaved updates hold the fewest shards
+    schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
+    for (int64_t capBytes : options.capBytes.empty()
+                                ? chooseCaps(minimum.bytes, costs.getMemoryBytes())
+                                : options.capBytes) {
+      SweepPoint point;
+      point.model = model;
+      point.ranks = ranks;
+      point.capBytes = capBytes;
+      point.minimumPeakBytes = minimum.bytes;
+      point.minimumPlace = getModuleName(leanest.operations[minimum.operation]);
+      point.itemsPerStep = items * ranks;
+      point.item = item;
+      search(*mesh, options, point);
+      // What fits a smaller cap fits this one.
+      if (points.size() > begin && points.back().fits &&
+          (!point.fits || points.back().stepNs < point.stepNs)) {
+        std::optional<double> fsdp2Ns = point.fsdp2Ns;
+        point = points.back();
+        point.capBytes = capBytes;
+        point.fsdp2Ns = fsdp2Ns;
+      }
+      points.push_back(std::move(point));
+    }
+    markPareto(llvm::MutableArrayRef(points).drop_front(begin));
+  }
+  return points;
+}

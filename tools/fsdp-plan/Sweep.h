@@ -1,0 +1,49 @@
+//===- Sweep.h - The best schedules of a step on meshes of many sizes -------===//
+
+#ifndef FSDP_TOOLS_PLAN_SWEEP_H
+#define FSDP_TOOLS_PLAN_SWEEP_H
+
+#include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/CostModel/CostModel.h"
+#include "fsdp/Schedule/Optimize.h"
+
+namespace fsdp::plan_tool {
+
+/// One captured step on one mesh under one cap.
+struct SweepPoint {
+  std::string model;
+  int64_t ranks = 0;
+  int64_t capBytes = 0; // 0: none
+  bool fits = false;
+  /// Of any schedule; what else follows is absent where this exceeds the cap.
+  int64_t minimumPeakBytes = 0;
+  std::string minimumPlace; // the module where it occurs
+  double stepNs = 0, computeNs = 0, exposedNs = 0, boundNs = 0;
+  std::optional<double> fsdp2Ns; // FSDP2's order, where it fits
+  int64_t peakBytes = 0;
+  unsigned kept = 0, gathers = 0, reductions = 0; // uses kept; launches
+  int64_t itemsPerStep = 0;                       // all ranks together
+  std::string item;                               // "tokens" or "samples"
+  /// No other point of this model on as many ranks is both faster and smaller.
+  bool isPareto = false;
+
+  double getItemsPerSec() const { return static_cast<double>(itemsPerStep) / (stepNs / 1e9); }
+};
+
+struct SweepOptions {
+  std::string axis = "dp", config; // YAML as of fsdp-group-parameters; may be empty
+  std::vector<int64_t> ranks;
+  /// Ascending. Empty: fractions of the least peak, and the device's memory.
+  std::vector<int64_t> capBytes;
+  bool recompute = true; // what is cheap
+  int64_t simulationBudget = 0;
+};
+
+/// The points of one captured module: by ranks, then by cap. Diagnoses what is wrong with it.
+mlir::FailureOr<std::vector<SweepPoint>> sweep(mlir::ModuleOp captured, const std::string &model,
+                                               const cost::CostModel &costs,
+                                               const SweepOptions &options);
+
+} // namespace fsdp::plan_tool
+
+#endif // FSDP_TOOLS_PLAN_SWEEP_H

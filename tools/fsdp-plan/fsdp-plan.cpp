@@ -1,0 +1,156 @@
+//===- fsdp-plan.cpp - What if: a step on meshes that are not at hand -----===//
+
+#include "Reports.h"
+#include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/Explain/ModuleFile.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Path.h"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+using namespace fsdp;
+using namespace fsdp::plan_tool;
+
+namespace {
+
+struct Options {
+  std::vector<std::string> inputs, caps;
+  std::string mesh = "dp=8..16384", recompute = "cheap", json, csv, html;
+  cost::CostOptions costs;
+  SweepOptions sweep;
+};
+
+} // namespace
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "fsdp-plan: error: " << message << '\n';
+  return 1;
+}
+static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
+
+/// "dp=64", "dp=8,64,512" or "dp=8..16384", which doubles.
+static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
+  auto [axis, ranks] = mesh.split('=');
+  auto wrong = [&](const llvm::Twine &why) {
+    return llvm::createStringError("--mesh: '" + mesh + "' " + why);
+  };
+  if (ranks.contains('='))
+    return wrong("has several axes; a mesh has one (replicated meshes, HSDP, are not supported)");
+  if (axis.empty() || ranks.empty())
+    return wrong("is no mesh; expected AXIS=RANKS, AXIS=8,64,512 or AXIS=8..16384");
+  options.axis = axis.str();
+  auto parse = [](llvm::StringRef text, int64_t &value) {
+    return text.getAsInteger(10, value) || value < 2 || value > (int64_t(1) << 24);
+  };
+  auto [first, last] = ranks.split("..");
+  if (ranks.contains("..")) {
+    int64_t low, high;
+    if (parse(first, low) || parse(last, high) || low > high)
+      return wrong("is no range of ranks; expected two numbers of at least 2, the smaller first");
+    for (int64_t count = low; count <= high; count *= 2)
+      options.ranks.push_back(count);
+    return llvm::Error::success();
+  }
+  for (llvm::StringRef text : llvm::split(ranks, ',')) {
+    int64_t count;
+    if (parse(text, count))
+      return wrong("has '" + text + "' ranks; expected a number from 2 to 16777216");
+    options.ranks.push_back(count);
+  }
+  return llvm::Error::success();
+}
+
+/// Rows are told apart by the file's name, by its path where names are equal.
+static std::string getModelName(const Options &options, const std::string &path) {
+  llvm::StringRef stem = llvm::sys::path::stem(path);
+  auto hasStem = [&](const std::string &other) { return llvm::sys::path::stem(other) == stem; };
+  return llvm::count_if(options.inputs, hasStem) > 1 ? path : stem.str();
+}
+
+static int run(Options &options) {
+  if (llvm::Error error = parseRanks(options.mesh, options.sweep))
+    return fail(std::move(error));
+  for (const std::string &text : options.caps) {
+    llvm::Expected<int64_t> bytes = parseSizeBytes(text, "--memory-cap");
+    if (!bytes)
+      return fail(bytes.takeError());
+    if (*bytes <= 0)
+      return fail("--memory-cap: '" + text + "' leaves no memory");
+    options.sweep.capBytes.push_back(*bytes);
+  }
+  llvm::sort(options.sweep.capBytes);
+  options.sweep.recompute = options.recompute == "cheap";
+  if (llvm::count(llvm::ArrayRef{options.json, options.csv, options.html}, "-") > 1)
+    return fail("only one of --json, --csv and --html can go to standard output");
+  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
+  if (!costs)
+    return fail(costs.takeError());
+
+  std::vector<SweepPoint> points;
+  for (const std::string &path : options.inputs) {
+    llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
+    if (!file)
+      return fail(file.takeError());
+    mlir::FailureOr<std::vector<SweepPoint>> found =
+        sweep((*file)->get(), getModelName(options, path), **costs, options.sweep);
+    if (failed(found))
+      return 1;
+    llvm::move(*found, std::back_inserter(points));
+  }
+
+  SweepHeader header = {options.costs.device, (*costs)->describeSources(),
+                        (*costs)->getMemoryBytes()};
+  using Writer = std::function<void(llvm::raw_ostream &)>;
+  std::pair<std::string, Writer> outputs[] = {
+      {options.json, [&](llvm::raw_ostream &os) { writeJson(points, header, os); }},
+      {options.csv, [&](llvm::raw_ostream &os) { writeCsv(points, os); }},
+      {options.html, [&](llvm::raw_ostream &os) { writePlanPage(points, header, os); }}};
+  bool isPrinted = true;
+  for (auto &[path, write] : outputs) {
+    isPrinted &= path != "-";
+    if (!path.empty())
+      if (llvm::Error error = explain::writeFile(path, write))
+        return fail(std::move(error));
+  }
+  if (isPrinted)
+    printTable(points, llvm::outs());
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Predicts a captured training step on meshes of many sizes under many memory caps: "
+               "the best schedule for each, without a device. Shapes are fixed at capture: for "
+               "other microbatches give several captured modules.",
+               "fsdp-plan");
+  Options options;
+  app.add_option("INPUT", options.inputs, "Captured modules, text or bytecode; - is standard input")
+      ->required();
+  app.add_option("--mesh", options.mesh,
+                 "Ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8")
+      ->capture_default_str();
+  app.add_option("--memory-cap", options.caps,
+                 "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
+      ->delimiter(',');
+  app.add_option("--device", options.costs.device,
+                 "Device to predict: h100, h200, b200, a100 or cpu (cpu)");
+  app.add_option("--profile", options.costs.profile, "Measured costs, a file of fsdp-profile");
+  app.add_option("--network", options.costs.network,
+                 "Network: a preset's name or a JSON file (the device's)");
+  app.add_option("--config", options.sweep.config, "YAML file: groups, in FSDP2's words")
+      ->check(CLI::ExistingFile);
+  app.add_option("--recompute", options.recompute,
+                 "cheap: the backward computes again what costs about as much as to read, or none")
+      ->check(CLI::IsMember({"cheap", "none"}))
+      ->capture_default_str();
+  app.add_option("--budget", options.sweep.simulationBudget,
+                 "Simulations that each search may take")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--json", options.json, "Write all points here (JSON); - is standard output");
+  app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output");
+  app.add_option("--html", options.html, "Write a page with plots here; - is standard output");
+  options.sweep.simulationBudget = 300;
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}

@@ -1,0 +1,228 @@
+"use strict";
+const D = JSON.parse(document.getElementById("data").textContent);
+const element = (id) => document.getElementById(id);
+const digits = (x, most) => x.toFixed(Math.abs(x) < 9.995 ? most : Math.abs(x) < 999.95 ? 1 : 0);
+function scaled(value, step, units) {
+  let i = 0;
+  while (Math.abs(value) >= 999.95 && i + 1 < units.length) { value /= step; i++; }
+  return digits(value, units[i] === "s" ? 3 : 2) + " " + units[i];
+}
+const bytesText = (b) => scaled(b / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
+const timeText = (ns) => (ns === 0 ? "0 s" : scaled(ns, 1000, ["ns", "us", "ms", "s"]));
+const countText = (n) => Math.round(n).toLocaleString("en");
+const tickText = (text) => text.replace(/(\.\d*?)0+ /, "$1 ").replace(/\. /, " ");
+
+// ------------------------------------------------------------------ series
+
+const fitting = D.points.filter((p) => p.fits);
+const models = [...new Set(D.points.map((p) => p.model))];
+const rankCounts = [...new Set(D.points.map((p) => p.ranks))].sort((a, b) => a - b);
+const item = D.points.length ? D.points[0].item : "samples";
+const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
+
+function mix(t) {
+  return `color-mix(in oklab, var(--many) ${Math.round(100 * t)}%, var(--few))`;
+}
+const rankColour = (ranks) => mix(rankCounts.length < 2 ? 1 : rankCounts.indexOf(ranks) / (rankCounts.length - 1));
+const modelColour = (model) => mix(models.length < 2 ? 1 : models.indexOf(model) / (models.length - 1));
+
+// ------------------------------------------------------------------ drawing
+
+function svgNode(tag, attributes, text) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+/// An axis: from values to 0..1, with ticks.
+function makeAxis(low, high, isLog, unit, text, wanted) {
+  const f = isLog ? Math.log : (v) => v;
+  const span = f(high) - f(low) || 1;
+  const ticks = [];
+  if (isLog) {
+    for (let power = unit ** Math.floor(Math.log(low) / Math.log(unit)); power <= high * 1.0001; power *= unit)
+      if (power >= low * 0.9999) ticks.push(power);
+  } else {
+    const raw = (high - low) / wanted / unit, power = 10 ** Math.floor(Math.log10(raw));
+    const step = power * [1, 2, 5, 10].find((m) => m * power >= raw) * unit;
+    for (let v = Math.ceil(low / step) * step; v <= high; v += step) ticks.push(v);
+  }
+  return { at: (v) => (f(v) - f(low)) / span, ticks, text };
+}
+
+function makePlot(id, x, y, height, xName, yName) {
+  const width = element(id).clientWidth, box = { left: 66, top: 14, right: 24, bottom: 40 };
+  const svg = svgNode("svg", { viewBox: `0 0 ${width} ${height}`, height });
+  const plot = {
+    svg, width, height, box,
+    x: (v) => box.left + x.at(v) * (width - box.left - box.right),
+    y: (v) => height - box.bottom - y.at(v) * (height - box.top - box.bottom),
+    add: (tag, attributes, text) => svg.appendChild(svgNode(tag, attributes, text)),
+  };
+  for (const v of x.ticks) {
+    plot.add("line", { class: "grid", x1: plot.x(v), x2: plot.x(v), y1: box.top, y2: height - box.bottom });
+    plot.add("text", { x: plot.x(v), y: height - box.bottom + 16, "text-anchor": "middle" }, x.text(v));
+  }
+  for (const v of y.ticks) {
+    plot.add("line", { class: "grid", x1: box.left, x2: width - box.right, y1: plot.y(v), y2: plot.y(v) });
+    plot.add("text", { x: box.left - 8, y: plot.y(v) + 4, "text-anchor": "end" }, y.text(v));
+  }
+  plot.add("text", { x: width - box.right, y: height - 6, "text-anchor": "end" }, xName);
+  plot.add("text", { x: 4, y: 10 }, yName);
+  element(id).replaceChildren(svg);
+  return plot;
+}
+
+function addPoint(plot, p, x, y, colour, radius) {
+  const circle = plot.add("circle", { cx: x, cy: y, r: radius, fill: colour });
+  circle.addEventListener("pointermove", (event) => showTip(p, colour, event));
+  circle.addEventListener("pointerleave", () => (element("tip").hidden = true));
+}
+
+const path = (places) => places.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1) + " " + y.toFixed(1)).join("");
+
+function drawPareto() {
+  if (!fitting.length) return;
+  const memory = fitting.map((p) => p.peakBytes), times = fitting.map((p) => p.stepNs);
+  const inside = D.deviceBytes && D.deviceBytes < 4 * Math.max(...memory);
+  const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0), low = Math.min(...times), high = Math.max(...times);
+  const unit = 1024 ** Math.max(1, Math.floor(Math.log(maxMemory / 1.5) / Math.log(1024)));
+  const timeUnit = 1000 ** Math.floor(Math.log(Math.max(high, 1000)) / Math.log(1000));
+  const margin = Math.max((high - low) * 0.08, high * 0.004);
+  const plot = makePlot("pareto", makeAxis(0, maxMemory * 1.05, false, unit, (v) => (v ? tickText(bytesText(v)) : "0"), 8),
+    makeAxis(Math.max(0, low - margin), high + margin, false, timeUnit, (v) => tickText(timeText(v)), 7), 430,
+    "peak memory of a rank", "step");
+  if (inside) {
+    const x = plot.x(D.deviceBytes);
+    plot.add("line", { class: "cap", x1: x, x2: x, y1: plot.box.top, y2: plot.height - plot.box.bottom });
+    plot.add("text", { class: "captext", x: x - 6, y: plot.box.top + 10, "text-anchor": "end" }, D.device + " has " + bytesText(D.deviceBytes));
+  }
+  const fronts = [], occupied = [];
+  for (const model of models)
+    for (const ranks of rankCounts) {
+      const front = fitting.filter((p) => p.model === model && p.ranks === ranks && p.pareto).sort((a, b) => a.peakBytes - b.peakBytes);
+      if (!front.length) continue;
+      const places = front.map((p) => [plot.x(p.peakBytes), plot.y(p.stepNs)]);
+      fronts.push([front, places]);
+      for (const [x, y] of places) occupied.push([x - 5, x + 5, y]);
+    }
+  for (const [front, places] of fronts) {
+    const colour = rankColour(front[0].ranks);
+    plot.add("path", { class: "path", d: path(places), stroke: colour });
+    front.forEach((p, i) => addPoint(plot, p, ...places[i], colour, 4.5));
+  }
+  // A name stands left or right of its line, where nothing else is.
+  for (const [front, places] of fronts) {
+    const text = meshName(front[0]), size = 6.4 * text.length;
+    const [left, right] = [places[0], places[places.length - 1]];
+    for (const [x, y, anchor] of [[left[0] - 9, left[1], "end"], [right[0] + 9, right[1], "start"]]) {
+      const from = anchor === "end" ? x - size : x, to = from + size;
+      if (from < plot.box.left || to > plot.width || occupied.some(([a, b, c]) => Math.abs(c - y) < 12 && a < to && b > from)) continue;
+      plot.add("text", { class: "name", x, y: y + 4, "text-anchor": anchor, style: `fill:${colourOf(front)}` }, text);
+      occupied.push([from, to, y]);
+      break;
+    }
+  }
+}
+
+const colourOf = (front) => rankColour(front[0].ranks);
+
+function drawScaling() {
+  element("rate").textContent = item[0].toUpperCase() + item.slice(1) + " per second and rank";
+  const lines = [];
+  for (const model of models) {
+    const best = [];
+    for (const ranks of rankCounts) {
+      const points = fitting.filter((p) => p.model === model && p.ranks === ranks);
+      if (points.length) best.push(points.reduce((a, b) => (b.stepNs < a.stepNs ? b : a)));
+    }
+    if (best.length) lines.push([model, best]);
+  }
+  if (!lines.length) return;
+  const rate = (p, ns) => p.itemsPerStep / p.ranks / (ns / 1e9);
+  const all = lines.flatMap(([, best]) => best), top = Math.max(...all.map((p) => rate(p, p.stepNs)));
+  const ranks = all.map((p) => p.ranks);
+  const plot = makePlot("scaling", makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, rankCounts.length > 7 ? 4 : 2, countText),
+    makeAxis(0, top * 1.12, false, 1, countText, 6), 430, "ranks", item + "/s");
+  for (const [model, best] of lines) {
+    const colour = modelColour(model);
+    const places = best.map((p) => [plot.x(p.ranks), plot.y(rate(p, p.stepNs))]);
+    const theirs = best.filter((p) => p.fsdp2Ns).map((p) => [plot.x(p.ranks), plot.y(rate(p, p.fsdp2Ns))]);
+    plot.add("path", { class: "ideal", d: path(theirs), stroke: colour });
+    plot.add("path", { class: "path", d: path(places), stroke: colour });
+    best.forEach((p, i) => addPoint(plot, p, ...places[i], colour, 4.5));
+    if (models.length > 1) plot.add("text", { class: "name", x: places[0][0] + 4, y: places[0][1] - 10, style: `fill:${colour}` }, model);
+  }
+}
+
+// ------------------------------------------------------------------ what a point is
+
+function showTip(p, colour, event) {
+  const tip = element("tip"), title = document.createElement("b"), list = document.createElement("dl");
+  const dot = document.createElement("i");
+  dot.style.background = colour;
+  title.append(dot, meshName(p));
+  const facts = [["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
+    ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
+    ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
+    ["per rank", countText(p.itemsPerSecond / p.ranks)]];
+  if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
+  for (const [key, value] of facts) {
+    const term = document.createElement("dt"), description = document.createElement("dd");
+    term.textContent = key;
+    description.textContent = value;
+    list.append(term, description);
+  }
+  tip.replaceChildren(title, list);
+  tip.hidden = false;
+  const box = tip.getBoundingClientRect();
+  tip.style.left = Math.min(event.clientX + 16, innerWidth - box.width - 10) + "px";
+  tip.style.top = Math.max(10, Math.min(event.clientY + 16, innerHeight - box.height - 10)) + "px";
+}
+
+function fillTable() {
+  const table = element("points"), head = document.createElement("tr");
+  for (const name of ["model", "ranks", "cap", "peak", "step", "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"]) {
+    const cell = document.createElement("th");
+    cell.textContent = name;
+    head.append(cell);
+  }
+  table.replaceChildren(head);
+  let previous = "";
+  for (const p of D.points) {
+    if (p.fits && !p.pareto && !element("all").checked) continue;
+    const line = document.createElement("tr"), cells = [p.model, countText(p.ranks), p.capBytes ? bytesText(p.capBytes) : "none"];
+    if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4),
+      p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks));
+    for (const text of cells) {
+      const cell = document.createElement("td");
+      cell.textContent = text;
+      line.append(cell);
+    }
+    if (!p.fits) {
+      const cell = document.createElement("td");
+      cell.colSpan = 7;
+      cell.className = "no";
+      cell.textContent = "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn;
+      line.append(cell);
+    }
+    const dot = document.createElement("i");
+    dot.style.background = rankColour(p.ranks);
+    line.cells[1].prepend(dot);
+    if (p.fits && !p.pareto) line.classList.add("beaten");
+    if (p.model + p.ranks !== previous) line.classList.add("head");
+    previous = p.model + p.ranks;
+    table.append(line);
+  }
+}
+
+function draw() {
+  drawPareto();
+  drawScaling();
+}
+element("facts").textContent = D.costs;
+element("all").addEventListener("change", fillTable);
+addEventListener("resize", draw);
+draw();
+fillTable();
