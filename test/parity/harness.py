@@ -98,19 +98,22 @@ class Workspace:
         run([TOOLS / "fsdp-capture", model, *inputs, *self.optimizer.flags(),
              "--weights", self.weights, "-o", self.captured])  # fmt: skip
 
-    def plan(self, ranks, reshard="none", layout="flat", config=None):
-        """The captured step through the pipeline; returns the planned module and the report."""
-        name = f"{ranks}-{reshard}-{layout}"
+    def plan(self, ranks, reshard="none", layout="flat", config=None, more=""):
+        """The captured step through the pipeline; returns the planned module and the report. `more`
+        are further options of the pipeline."""
+        name = f"{ranks}-{reshard}-{layout}" + more.replace(" ", "-").replace("=", "-")
         planned, report = self.folder / f"{name}.mlir", self.folder / f"{name}.json"
         options = f"mesh=dp={ranks} reshard-after-forward={reshard} layout={layout}"
         if config:
             options += f" config={config}"
+        if more:
+            options += f" {more}"
         options += f" report={report}"
         run([TOOLS / "fsdp-opt", self.captured, f"--fsdp-pipeline={options}", "-o", planned])
         return planned, report
 
-    def compile(self, ranks, reshard="none", layout="flat", config=None):
-        planned, _ = self.plan(ranks, reshard, layout, config)
+    def compile(self, ranks, reshard="none", layout="flat", config=None, more=""):
+        planned, _ = self.plan(ranks, reshard, layout, config, more)
         binary = planned.with_suffix("")
         run([TOOLS / "fsdp-compile", planned, "-o", binary])
         return binary

@@ -4,11 +4,13 @@
     training.py OPTIMIZER RANKS     sgd or adamw; 2 or 4
 
 One run of FSDP2 is the expectation for every reshard mode, layout and communicator, none of which
-may change a bit. At 4 ranks its reduce-scatter adds in rank order, as fsdpc's local and shm
+may change a bit, nor may a schedule that was searched for. At 4 ranks its reduce-scatter adds in rank order, as fsdpc's local and shm
 communicators do; gloo's order is its own there, so it is compared at 2 ranks.
 """
 
 import itertools
+import json
+import re
 import sys
 import unittest
 
@@ -70,6 +72,32 @@ class Training(unittest.TestCase):
             for communicator in communicators:
                 with self.subTest(reshard=reshard, layout=layout, communicator=communicator):
                     self.train(communicator, binary)
+
+    def least_bytes(self):
+        """The least peak of any schedule, from the error that names it."""
+        with self.assertRaises(harness.CommandFailed) as refusal:
+            self.workspace.plan(RANKS, "auto", more="schedule=auto memory-cap=1")
+        return int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
+
+    def check_schedule(self, options, regathers, buckets):
+        """A schedule that was searched for: how it is made, and that its bits are FSDP2's."""
+        with self.subTest(options):
+            planned, report = self.workspace.plan(RANKS, "auto", more=options)
+            counts = json.loads(report.read_text())["counts"]
+            self.assertEqual(counts["all_gather"]["backward"] > 0, regathers)
+            self.assertEqual("coalesced" in planned.read_text(), buckets)
+            binary = self.workspace.compile(RANKS, "auto", more=options)
+            for communicator in ("local", "shm"):
+                self.train(communicator, binary)
+
+    def test_schedules(self):
+        least = self.least_bytes()
+        self.check_schedule("schedule=auto", regathers=False, buckets=True)
+        self.check_schedule("schedule=auto buckets=false", regathers=False, buckets=False)
+        capped = f"memory-cap={least + least // 50}"
+        self.check_schedule(f"schedule=auto buckets=false {capped}", regathers=True, buckets=False)
+        self.check_schedule(f"schedule=auto {capped}", regathers=True, buckets=True)
+        self.check_schedule("schedule=asap", regathers=True, buckets=False)
 
 
 if __name__ == "__main__":
