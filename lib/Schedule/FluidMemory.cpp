@@ -160,7 +160,10 @@ void FluidRows::addConflicts() {
       addStretch(before, start, 0, 1, 1);
     held.close(run.begin);
     double duration = run.durationNs / timeUnitNs;
-    if (overlap < 2 && held.conflict(std::max(run.mostSlackBytes, run.mostInnerSlackBytes))) {
+    int64_t mostSlackBytes = std::max(run.mostSlackBytes, run.mostInnerSlackBytes);
+    if (start.time == before.time) // a wait at the run's first position counts as part of it
+      mostSlackBytes = std::max(mostSlackBytes, windows.positionSlackBytes[run.begin]);
+    if (overlap < 2 && held.conflict(mostSlackBytes)) {
       addStretch(start, after, 0, 1, 1);
       if (slowdown > 0)
         addStretch(start, after, duration, slowdown, slowdown);

@@ -12,7 +12,7 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   std::vector<uint8_t> cuts(n + 1, coarsen ? 0 : 1);
   cuts[0] = cuts[n] = 1;
   for (const GatherWindow &gather : windows.gathers)
-    cuts[gather.keptFrom] = cuts[gather.gate] = cuts[gather.first] = 1;
+    cuts[gather.gate] = cuts[gather.first] = 1; // a copy that may stay does so from its gate
   for (const ReductionWindow &reduction : windows.reductions)
     cuts[reduction.ready] = cuts[reduction.deadline] = 1;
   return cuts;

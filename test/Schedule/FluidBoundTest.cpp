@@ -1,6 +1,7 @@
 //===- FluidBoundTest.cpp - The bounds of the linear program --------------===//
 
 #include "fsdp/Schedule/LowerBound.h"
+#include "fsdp/Schedule/Simulate.h"
 
 #include <gtest/gtest.h>
 
@@ -29,6 +30,43 @@ static LowerBound fluid(const Problem &problem, bool coarsen = true, bool ignore
 }
 
 TEST(FluidBound, NothingTakesNoTime) { EXPECT_EQ(fluid(Problem()).makespanNs, 0); }
+
+// The second and the third gather go together behind the first operation, which nothing delays:
+// 100 ns of latency and 250 of bytes against 400 of computation. No bucket spans the operation.
+TEST(FluidBound, LaterGathersMergeAmongThemselves) {
+  Problem problem = makeOperations(3);
+  problem.operations = {{400, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+  problem.gatherCost = {100, 1};
+  addUse(problem, 50, 0);
+  addUse(problem, 200, 1);
+  addUse(problem, 50, 2);
+  EXPECT_NEAR(fluid(problem).makespanNs, 150 + 400, kTolerance);
+}
+
+// The same, backwards.
+TEST(FluidBound, EarlierReductionsMergeAmongThemselves) {
+  Problem problem = makeOperations(4);
+  problem.operations = {{0, 0, 0}, {0, 0, 0}, {400, 0, 0}, {0, 0, 0}};
+  problem.groups = {{"a", 0, KeepRule::Free}};
+  problem.reduceCost = {100, 1};
+  problem.reductions = {{0, 1, 3, 50, 0}, {0, 2, 3, 200, 0}, {0, 3, 3, 50, 0}};
+  EXPECT_NEAR(fluid(problem).makespanNs, 400 + 150, kTolerance);
+}
+
+// One bucket for all, ready at the start or at the end, pays one latency.
+TEST(FluidBound, AllMayMerge) {
+  Problem problem = makeOperations(9);
+  for (Operation &operation : problem.operations)
+    operation.durationNs = 0;
+  problem.gatherCost = problem.reduceCost = {1000, 1};
+  for (uint32_t i = 0; i < 8; ++i)
+    addUse(problem, 10, i);
+  EXPECT_NEAR(fluid(problem).makespanNs, 1000 + 80, kTolerance);
+  problem.uses.clear();
+  for (uint32_t i = 0; i < 8; ++i)
+    problem.reductions.push_back({i, i + 1, 8, 10, 0});
+  EXPECT_NEAR(fluid(problem).makespanNs, 1000 + 80, kTolerance);
+}
 
 /// Three groups of 100 bytes, each used twice, in turn, by operations that take no time: all that
 /// counts is how often they are gathered. Each copy that stays saves 100 ns.
@@ -149,6 +187,97 @@ TEST(FluidBound, LanesOverlapWhereMemoryAllows) {
 
 TEST(FluidBound, LanesTakeTurnsWhereMemoryIsShort) {
   EXPECT_NEAR(fluid(makeConflict(299)).makespanNs, 100 + 400 + 100, kTolerance);
+}
+
+// While computation waits for its gather at operation 2, which found no room earlier, the second
+// reduction runs: there is room for both, since the first one ended long before.
+TEST(FluidBound, LanesOverlapWhileComputationWaits) {
+  Problem problem = makeOperations(4);
+  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.operations = {{100, 150, 0}, {1000, 150, 0}, {0, 0, 0}, {0, 0, 0}};
+  addUse(problem, 150, 2);
+  problem.reductions = {{0, 1, 3, 100, 0}, {0, 2, 3, 100, 0}};
+  problem.memoryCapBytes = 250;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 1000 + 150, kTolerance);
+  // With less room, one after the other.
+  problem.operations[2].carriedBytes = 1;
+  problem.operations[2].liveBytes = 1;
+  problem.memoryCapBytes = 250;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 1000 + 150 + 100, kTolerance);
+}
+
+// The lanes overlap beside operation 2 alone, which has room for 300 bytes: the reduction ends with
+// it and the gather begins with it. The operations around it have less.
+TEST(FluidBound, LanesOverlapWithinARun) {
+  Problem problem = makeOperations(5);
+  problem.gatherCost = {0, 2};
+  problem.reduceCost = {0, 1};
+  problem.operations = {
+      {100, 950, 0}, {100, 702, 700}, {100, 700, 700}, {100, 701, 700}, {100, 700, 700}};
+  addUse(problem, 100, 4);
+  problem.reductions = {{0, 1, 4, 200, 0}};
+  problem.memoryCapBytes = 1000;
+  EXPECT_NEAR(fluid(problem).makespanNs, 500, kTolerance);
+  problem.memoryCapBytes = 999;
+  EXPECT_NEAR(fluid(problem).makespanNs, 600, kTolerance);
+}
+
+/// Before its last operation a step gathers 100 bytes and reduces 200 to 150. Beside no operation
+/// is room for both, nor for the reduction at work; only at position `roomy` is.
+static Problem makeExposed(uint32_t ready, uint32_t roomy, double gatherNsPerByte) {
+  Problem problem = makeOperations(6);
+  problem.gatherCost = {0, gatherNsPerByte};
+  problem.reduceCost = {0, 1};
+  int64_t liveBytes[] = {950, ready == 1 ? 760 : 700, 700, 700, 701, 700};
+  for (uint32_t i = 0; i < 6; ++i)
+    problem.operations[i] = {100, liveBytes[i], i > 0 && i != roomy ? 700 : 0};
+  addUse(problem, 100, 5);
+  problem.reductions = {{0, ready, 5, 200, 150}};
+  problem.memoryCapBytes = 1000;
+  return problem;
+}
+
+/// Computation stands still for the reduction, and meanwhile the gather goes on.
+static Plan planExposed(uint32_t gatherAt, uint32_t reduceAt) {
+  Plan plan;
+  plan.kept = {0};
+  plan.gathers = {{{0}, gatherAt}};
+  plan.reductions = {{{0}, reduceAt, reduceAt}};
+  return plan;
+}
+
+// The wait may stand inside a run of operations that is looked at as one...
+TEST(FluidBound, LanesOverlapWhileComputationWaitsWithinARun) {
+  Problem problem = makeExposed(/*ready=*/1, /*roomy=*/3, 5);
+  Plan plan = planExposed(2, 3);
+  ASSERT_EQ(verify(problem, plan), std::nullopt);
+  EXPECT_EQ(makespanNs(problem, plan), 800);
+  EXPECT_NEAR(fluid(problem).makespanNs, 800, kTolerance);
+  // Computation runs slower beside the gather, but not while it waits.
+  problem.computeContention = 1.25;
+  EXPECT_LE(fluid(problem).makespanNs, makespanNs(problem, plan) + kTolerance);
+}
+
+// ... or before its first one.
+TEST(FluidBound, LanesOverlapWhileComputationWaitsBeforeARun) {
+  Problem problem = makeExposed(/*ready=*/2, /*roomy=*/2, 6);
+  Plan plan = planExposed(1, 2);
+  ASSERT_EQ(verify(problem, plan), std::nullopt);
+  EXPECT_EQ(makespanNs(problem, plan), 800);
+  EXPECT_NEAR(fluid(problem).makespanNs, 800, kTolerance);
+}
+
+// Beside operation 1 there is room for the copy or for the gradients. Computation waits for the
+// reduction of 100 ns there, rather than for the gather of 300 ns later.
+TEST(FluidBound, ComputationMayWaitForMemory) {
+  Problem problem = makeOperations(3);
+  problem.gatherCost = {0, 3};
+  problem.reduceCost = {0, 1};
+  addUse(problem, 100, 2);
+  problem.reductions = {{0, 1, 2, 100, 0}};
+  problem.memoryCapBytes = 250;
+  problem.operations[1].liveBytes = 100;
+  EXPECT_NEAR(fluid(problem).makespanNs, 400, kTolerance);
 }
 
 // Nothing can be reduced beside an operation that leaves no room for the input, although there is
