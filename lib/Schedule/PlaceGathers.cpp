@@ -85,7 +85,7 @@ void Placement::launchAhead() {
       return;
     if (endNs < 0)
       endNs = findOperationEnd();
-    if (streams.findEndOfLane(0) >= endNs)
+    if (streams.findEndOfLane(0) > endNs)
       return;
     uint32_t numOvertaken = 0;
     size_t index = nextAhead;

@@ -56,7 +56,7 @@ bool Placement::launchFirstWithRoom() {
 
 /// Whether the lane will be free before the coming operation ends.
 bool Placement::canStart() const {
-  return streams.findEndOfLane(reductionLane) < findOperationEnd();
+  return streams.findEndOfLane(reductionLane) <= findOperationEnd();
 }
 
 /// Whether all ready reductions may still be unlaunched at the next position: the coming operation

@@ -63,11 +63,11 @@ uint32_t Placement::findNextEvent() const {
 bool Placement::isQuiet() const {
   double endNs = streams.getNow() + operation().durationNs * problem.computeContention;
   if (position >= nextEvent ||
-      (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) < endNs || !canPutOff())) ||
+      (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) <= endNs || !canPutOff())) ||
       (!pending.isEmpty() && (hasLongEnded() || !fits(operation().liveBytes + held))))
     return false;
   return nextAhead == tasks.gathers.size() ||
          (decisions.lookahead == 0 && tasks.gathers[nextAhead].earliest > position &&
           !tasks.gathers[nextAhead].isLaunched) ||
-         streams.findEndOfLane(0) >= endNs;
+         streams.findEndOfLane(0) > endNs;
 }
