@@ -53,9 +53,8 @@ std::string StepProgress::describe(unsigned lane, uint32_t number) const {
 
 std::string StepProgress::dump() const {
   std::string text = "step " + std::to_string(currentStep()) + "\n";
-  uint32_t entry = compute.load(std::memory_order_relaxed);
   text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
-          (entry == kNone ? "nothing" : describeEntry(entry)) + "\n";
+          (compute ? describeEntry(compute->load(std::memory_order_relaxed)) : "nothing") + "\n";
   for (unsigned lane : {kGatherLane, kReduceLane}) {
     if (lanes[lane].entries.empty())
       continue;

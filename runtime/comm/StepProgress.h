@@ -8,8 +8,8 @@
 // The collectives of a step have numbers from 1 on their lane, in the order of issue. While number
 // n runs, `started` is n and `completed` is n - 1.
 //
-// Threads: beginStep() and noteCompute() belong to the thread that runs the step; each lane to the
-// thread that issues its collectives. Everything may be read from any thread.
+// Threads: beginStep() and followCompute() belong to the thread that runs the step; each lane to
+// the thread that issues its collectives. Everything may be read from any thread.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,8 +49,9 @@ public:
   ProgressWord &completed(unsigned lane) const { return words[2 * lane + 1]; }
   Numbers numbers(unsigned lane) const;
 
-  /// Notes the entry that the compute stream was given last.
-  void noteCompute(uint32_t entry) { compute.store(entry, std::memory_order_relaxed); }
+  /// Where the entry that the compute stream was given last is kept from now on. Before the watch
+  /// begins; `entry` outlives it.
+  void followCompute(const std::atomic<uint32_t> &entry) { compute = &entry; }
 
   /// `reduce_scatter of group "layers.1" in backward (entry 35 of 211)`; `number` from 1.
   std::string describe(unsigned lane, uint32_t number) const;
@@ -59,8 +60,6 @@ public:
   std::string dump() const;
 
 private:
-  static constexpr uint32_t kNone = UINT32_MAX;
-
   struct Lane {
     std::vector<uint32_t> entries; // of the plan
     std::atomic<uint32_t> issued{0};
@@ -74,7 +73,7 @@ private:
   ProgressWord *words; // in `memory`
   Lane lanes[kNumLanes];
   std::atomic<uint64_t> steps{0};
-  std::atomic<uint32_t> compute{kNone};
+  const std::atomic<uint32_t> *compute = nullptr;
 };
 
 } // namespace fsdp::rt

@@ -16,6 +16,7 @@
 #include <c10/util/Half.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <optional>
 
@@ -53,6 +54,7 @@ public:
   }
   Result<StepResults> step(const StepInputs &inputs) override;
   const ExecutorStatistics &statistics() const override { return stats; }
+  const std::atomic<uint32_t> &currentEntry() const override { return current; }
   void observe(StepObserver *next) override { observer = next; }
   std::vector<int64_t> temporaryBytes() const override;
 
@@ -87,7 +89,7 @@ private:
   std::vector<Copy> copies;
   std::vector<std::unique_ptr<ShardUpdate>> updates;
   std::vector<Instruction> instructions; // of a step
-  uint32_t current = 0;                  // entry that runs, for messages
+  std::atomic<uint32_t> current{0};      // entry that runs, for messages
   double squareSum = 0;
   bool measured = false, spent = false;
   StepObserver *observer = nullptr;
@@ -204,6 +206,8 @@ Status PlanExecutor::prepare(GemmKernels kernels) {
   if (!events.empty()) {
     streams[FSDP_GATHER] = device.makeStream("fsdp-gather");
     streams[FSDP_REDUCE] = device.makeStream("fsdp-reduce");
+    communicator.useStream(kGatherLane, *streams[FSDP_GATHER]);
+    communicator.useStream(kReduceLane, *streams[FSDP_REDUCE]);
   }
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i); !status.ok())
@@ -250,7 +254,7 @@ void PlanExecutor::start(const fsdp_entry &entry, uint32_t index) {
 }
 
 Status PlanExecutor::run(const Instruction &instruction) {
-  current = instruction.entry;
+  current.store(instruction.entry, std::memory_order_relaxed);
   switch (instruction.kind) {
   case FSDP_CALL:
     return calls[instruction.index].run(context);
@@ -267,14 +271,14 @@ Status PlanExecutor::run(const Instruction &instruction) {
     Copy &copy = copies[instruction.index];
     if (copy.source.defined())
       copy.destination.copy_(copy.source);
-    else if (copy.bytes)
-      std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+    else
+      streams[FSDP_COMPUTE]->copy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
     stats.copiedBytes += copy.bytes;
     return Status();
   }
   case FSDP_ZERO: {
     const fsdp_entry &entry = view.entries()[instruction.entry];
-    std::memset(arena + entry.destination, 0, static_cast<size_t>(entry.bytes));
+    streams[FSDP_COMPUTE]->zero(arena + entry.destination, static_cast<size_t>(entry.bytes));
     return Status();
   }
   case FSDP_UPDATE:
@@ -288,7 +292,7 @@ Status PlanExecutor::run(const Instruction &instruction) {
 /// Measures the calls on the way, checks the views, and drops what later steps need not do.
 Status PlanExecutor::runFirst() {
   for (const Instruction &instruction : instructions) {
-    current = instruction.entry;
+    current.store(instruction.entry, std::memory_order_relaxed);
     Status status = instruction.kind == FSDP_CALL   ? calls[instruction.index].measure(context)
                     : instruction.kind == FSDP_VIEW ? views[instruction.index].checkView(context)
                                                     : run(instruction);

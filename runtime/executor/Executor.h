@@ -13,6 +13,7 @@
 #include "device/Device.h"
 #include "fsdp/Plan/Abi.h"
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -75,6 +76,9 @@ public:
   virtual Result<StepResults> step(const StepInputs &inputs) = 0;
 
   virtual const ExecutorStatistics &statistics() const = 0;
+
+  /// The entry of the plan that was issued last on the compute stream. May be read from any thread.
+  virtual const std::atomic<uint32_t> &currentEntry() const = 0;
 
   /// From the second step on tells `observer` how long each entry takes, until it is null.
   /// Collectives then run at their waits, beside nothing.

@@ -162,6 +162,7 @@ Status RankRun::makeExecutor() {
   if (!created.ok())
     return created.status();
   executor = std::move(*created);
+  progress->followCompute(executor->currentEntry());
   for (unsigned i = 0; i < plan.tables().num_inputs; ++i)
     inputs.push_back(executor->input(i));
   exchanged.resize(communicator.size());
