@@ -81,7 +81,7 @@ static double product(ArrayRef<int64_t> sizes) {
 }
 
 /// [..., m, k] x [..., k, n], the factors at `first` and the place after it; whatever comes before
-/// them is added.
+/// them is added. Grouped: each row of [m, k] meets one of the [e, k, n], or the groups share k.
 static OperatorWork countProduct(Call &call, const Rule &rule) {
   RankedTensorType left = call.operand(rule.first), right = call.operand(rule.first + 1);
   double columns = right.getRank() >= 2 ? static_cast<double>(right.getShape().back()) : 1;
@@ -181,6 +181,8 @@ static const Rule &lookupRule(StringRef baseName) {
       {"mm", {countProduct}},
       {"bmm", {countProduct}},
       {"mv", {countProduct}},
+      {"dot", {countProduct}},
+      {"_grouped_mm", {countProduct}},
       {"addmm", {countProduct, 1}},
       {"addmv", {countProduct, 1}},
       {"baddbmm", {countProduct, 1}},
@@ -189,6 +191,9 @@ static const Rule &lookupRule(StringRef baseName) {
       {"_scaled_dot_product_flash_attention_for_cpu", {countAttention, 0, 4}},
       {"_scaled_dot_product_efficient_attention", {countAttention, 0, 6}},
       {"_scaled_dot_product_cudnn_attention", {countAttention, 0, 6}},
+      {"_scaled_dot_product_fused_attention_overrideable", {countAttention, 0, 5}},
+      {"_scaled_dot_product_fused_attention_overrideable_backward",
+       {countAttentionBackward, 1, 13}},
       {"_scaled_dot_product_flash_attention_backward", {countAttentionBackward, 1, 11}},
       {"_scaled_dot_product_flash_attention_for_cpu_backward", {countAttentionBackward, 1, 7}},
       {"_scaled_dot_product_efficient_attention_backward", {countAttentionBackward, 1, 11}},

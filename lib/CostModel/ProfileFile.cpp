@@ -41,8 +41,10 @@ static bool mapCurve(const llvm::json::Value &value, llvm::StringLiteral field,
     path.field(field).report("expected an array");
     return false;
   }
+  // A path points to the one that it continues.
+  llvm::json::Path listPath = path.field(field);
   for (auto [i, element] : llvm::enumerate(*list)) {
-    llvm::json::Path at = path.field(field).index(i);
+    llvm::json::Path at = listPath.index(i);
     SizedDuration &duration = curve.emplace_back();
     llvm::json::ObjectMapper object(element, at);
     if (!object || !object.map(sizeName, duration.size) ||

@@ -41,6 +41,15 @@ TEST(OperatorWork, BatchedProductsCountEachBatch) {
   EXPECT_EQ(baddbmm.flops, 3 * 2 * 8 * 16 * 4 + 3 * 8 * 4);
 }
 
+// Each of 32 tokens meets the 16 x 8 matrix of one of 4 experts.
+TEST(OperatorWork, GroupedProductsCountEachRowOnce) {
+  OperatorWork work =
+      count("%a: tensor<32x16xbf16>, %b: tensor<4x16x8xbf16>, %o: tensor<4xi32>",
+            R"(%r = aten.call "_grouped_mm.default"(%a, %b, %o, none, none) fwd in ""
+           : (tensor<32x16xbf16>, tensor<4x16x8xbf16>, tensor<4xi32>) -> tensor<32x8xbf16>)");
+  EXPECT_EQ(work.flops, 2 * 32 * 16 * 8);
+}
+
 // Scores: batch 2, 4 heads, 16 queries, 32 keys; heads of 8. Two products forward, five backward;
 // the key's two heads serve four of the query's.
 TEST(OperatorWork, AttentionCountsTwoProductsForwardAndFiveBackward) {

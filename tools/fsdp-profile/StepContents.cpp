@@ -2,12 +2,14 @@
 
 #include "StepContents.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
 #include <cmath>
+#include <optional>
 #include <random>
 
 using namespace mlir;
@@ -85,29 +87,31 @@ static const IndexUse *lookupIndexUse(StringRef baseName) {
   return found == uses.end() ? nullptr : &found->second;
 }
 
-/// The bound of the integers in `value`: what they and their views index.
-static int64_t boundOf(Value value, int64_t bound) {
-  for (OpOperand &use : value.getUses()) {
-    auto call = dyn_cast<aten::CallOp>(use.getOwner());
-    if (!call)
-      continue;
-    // Copies and comparisons of indices keep them indices, or make booleans, which bound nothing.
-    if (const IndexUse *rule = lookupIndexUse(call.getBaseName())) {
-      if (use.getOperandNumber() < rule->index)
+/// The bound of the integers in `input`: the least size of what they, their views and what is
+/// computed of them index; none if they index nothing.
+static std::optional<int64_t> findBound(Value input) {
+  std::optional<int64_t> bound;
+  llvm::SmallVector<Value> worklist = {input};
+  llvm::DenseSet<Value> seen = {input};
+  while (!worklist.empty())
+    for (OpOperand &use : worklist.pop_back_val().getUses()) {
+      auto call = dyn_cast<aten::CallOp>(use.getOwner());
+      if (!call)
         continue;
-      auto table = cast<RankedTensorType>(call.getOperand(rule->table).getType());
-      int64_t size =
-          rule->dimension < 0
-              ? *llvm::min_element(table.getShape())
-              : table.getDimSize(std::min<int64_t>(rule->dimension, table.getRank() - 1));
-      bound = std::min(bound, size);
-    } else {
+      const IndexUse *rule = lookupIndexUse(call.getBaseName());
+      if (rule && use.getOperandNumber() >= rule->index) {
+        auto table = cast<RankedTensorType>(call.getOperand(rule->table).getType());
+        int64_t dimension = std::min<int64_t>(rule->dimension, table.getRank() - 1);
+        int64_t size = dimension < 0 ? *llvm::min_element(table.getShape())
+                                     : table.getDimSize(static_cast<unsigned>(dimension));
+        bound = std::min(size, bound.value_or(size));
+        continue;
+      }
       for (Value result : call.getResults())
         if (auto type = dyn_cast<RankedTensorType>(result.getType());
-            type && type.getElementType().isInteger(64))
-          bound = boundOf(result, bound);
+            type && type.getElementType().isInteger(64) && seen.insert(result).second)
+          worklist.push_back(result);
     }
-  }
   return bound;
 }
 
@@ -117,10 +121,8 @@ std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
   llvm::StringMap<int64_t> bounds;
   ModuleOp module = *step.module;
   module.walk([&](InputOp input) {
-    if (isa<RankedTensorType>(input.getType())) {
-      int64_t bound = boundOf(input.getResult(), std::numeric_limits<int64_t>::max());
-      bounds[input.getName()] = bound == std::numeric_limits<int64_t>::max() ? kUnbounded : bound;
-    }
+    if (isa<RankedTensorType>(input.getType()))
+      bounds[input.getName()] = findBound(input.getResult()).value_or(kUnbounded);
   });
   Filler filler(seed);
   std::vector<std::vector<std::byte>> inputs;

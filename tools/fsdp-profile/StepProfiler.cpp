@@ -27,17 +27,27 @@ namespace {
 constexpr int kWarmUpSteps = 3;
 constexpr double kLearningRate = 1e-4;
 
-/// One rank: durations of all entries in all measured steps.
+/// What one rank has measured.
+struct RankSamples {
+  std::vector<std::vector<double>> durationsNs; // by entry, by step
+  std::vector<double> stepNs;                   // by step
+  std::vector<int64_t> temporaryBytes;          // by entry
+};
+
+/// Runs one rank's steps.
 class RankProfiler final : public rt::StepObserver {
 public:
   RankProfiler(const fsdp_plan &plan, rt::Communicator &communicator, const StepOptions &options)
-      : plan(plan), communicator(communicator), options(options), durationsNs(plan.num_entries) {}
+      : plan(plan), communicator(communicator), options(options) {
+    samples.durationsNs.resize(plan.num_entries);
+  }
 
   rt::Status run(const std::vector<std::vector<std::byte>> &inputs);
   void ran(uint32_t entry, std::chrono::nanoseconds duration) override {
     if (measuring)
-      durationsNs[entry].push_back(static_cast<double>(duration.count()));
+      samples.durationsNs[entry].push_back(static_cast<double>(duration.count()));
   }
+  const RankSamples &getSamples() const { return samples; }
 
 private:
   rt::Status runStep(rt::Executor &executor, int64_t number,
@@ -47,11 +57,7 @@ private:
   rt::Communicator &communicator;
   const StepOptions &options;
   bool measuring = false;
-
-public:
-  std::vector<std::vector<double>> durationsNs; // by entry, by step
-  std::vector<double> stepNs;
-  std::vector<int64_t> temporaryBytes; // by entry
+  RankSamples samples;
 };
 
 /// The figures of one place of the program, or of several alike.
@@ -101,13 +107,15 @@ rt::Status RankProfiler::run(const std::vector<std::vector<std::byte>> &inputs) 
     if (rt::Status status = runStep(**executor, step, inputs); !status.ok())
       return status;
     if (measuring)
-      stepNs.push_back(std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
+      samples.stepNs.push_back(
+          std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
   }
-  temporaryBytes = (*executor)->temporaryBytes();
+  samples.temporaryBytes = (*executor)->temporaryBytes();
   return {};
 }
 
-/// Runs all ranks to their end; the first failure that is not another one's consequence.
+/// Runs all ranks to their end. The failure of one is told to the others; the first of all is
+/// returned.
 static llvm::Error runRanks(std::vector<RankProfiler> &ranks,
                             std::vector<std::unique_ptr<rt::Communicator>> &communicators,
                             const std::vector<std::vector<std::byte>> &inputs) {
@@ -132,10 +140,10 @@ static llvm::Error runRanks(std::vector<RankProfiler> &ranks,
 }
 
 /// Joins the ranks' samples of one entry; none if the entry does not run.
-static std::optional<cost::SizedDuration> summarizeEntry(const std::vector<RankProfiler> &ranks,
+static std::optional<cost::SizedDuration> summarizeEntry(const std::vector<RankSamples> &ranks,
                                                          size_t entry) {
   std::vector<double> samples;
-  for (const RankProfiler &rank : ranks)
+  for (const RankSamples &rank : ranks)
     samples.insert(samples.end(), rank.durationsNs[entry].begin(), rank.durationsNs[entry].end());
   if (samples.empty())
     return std::nullopt;
@@ -172,7 +180,7 @@ static void addUpdates(const llvm::MapVector<std::pair<uint32_t, int64_t>, Figur
 
 /// Sorts the entries' durations into calls, updates and the parts of the step.
 static void collect(const PlannedStep &step, const fsdp_plan &plan,
-                    const std::vector<RankProfiler> &ranks, cost::Profile &profile) {
+                    const std::vector<RankSamples> &ranks, cost::Profile &profile) {
   llvm::MapVector<llvm::StringRef, Figures, llvm::StringMap<unsigned>> calls;
   llvm::StringMap<cost::ProfileKey> keys;
   llvm::MapVector<std::pair<uint32_t, int64_t>, Figures> updates; // by dtype and elements
@@ -211,7 +219,7 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
                              figures.samples, figures.temporaryBytes});
   addUpdates(updates, static_cast<OptimizerKind>(plan.optimizer.kind), profile);
   std::vector<double> steps;
-  for (const RankProfiler &rank : ranks)
+  for (const RankSamples &rank : ranks)
     steps.insert(steps.end(), rank.stepNs.begin(), rank.stepNs.end());
   profile.step.durationNs = medianOf(std::move(steps));
 }
@@ -242,6 +250,9 @@ llvm::Expected<cost::Profile> fsdp::profile::profileStep(const PlannedStep &step
 
   cost::Profile profile;
   profile.ranks = static_cast<int64_t>(ranks.size());
-  collect(step, plan, ranks, profile);
+  std::vector<RankSamples> samples;
+  for (const RankProfiler &rank : ranks)
+    samples.push_back(rank.getSamples());
+  collect(step, plan, samples, profile);
   return profile;
 }
