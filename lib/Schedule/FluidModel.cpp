@@ -65,6 +65,7 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
   rows.addLanes();
   rows.addMemory();
   rows.addConflicts();
+  rows.addExclusions();
 
   model.makespan = segments.back().after.time;
   model.program.setCost(model.makespan, 1);

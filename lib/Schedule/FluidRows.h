@@ -38,6 +38,9 @@ struct FluidRows {
   void addMemory();
   void addConflicts();
 
+  // FluidExclusions.cpp: bytes and time.
+  void addExclusions();
+
 private:
   const FluidSegment &segmentAt(uint32_t position) const; // that begins there
   void addLaneRows(const Moment &from, const Moment &to, double computeTime);
