@@ -1,0 +1,200 @@
+//===- CudaPlanTest.cpp - The calls behind a plan's step ------------------===//
+//
+// The executor walks a plan on a recorded device, whose memory is the host's. Operators run on the
+// CPU, which is not what these tests are about; streams, events and collectives are.
+//
+//===----------------------------------------------------------------------===//
+
+#include "../executor/PlanBuilder.h"
+#include "NcclRanks.h"
+#include "comm/Watchdog.h"
+#include "comm/WatchedCommunicator.h"
+#include "cuda/CudaFakeTransport.h"
+#include "executor/Executor.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// Gathers a group, prefetches the next one before waiting, and reduces the second.
+struct Prefetch {
+  PlanBuilder builder;
+
+  Prefetch() {
+    builder.plan.world_size = 2;
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0};
+    uint32_t loss = builder.addValue(FSDP_F32, {});
+    uint32_t first = builder.addGroup("layers.0", "layers.0.w", {16, 8});
+    uint32_t second = builder.addGroup("layers.1", "layers.1.w", {16, 8});
+    int64_t gathered[2] = {builder.allocate(512), builder.allocate(512)};
+    int64_t gradients = builder.allocate(512), shard = builder.allocate(256);
+    uint32_t handles[2] = {builder.allGather(first, gathered[0]),
+                           builder.allGather(second, gathered[1])};
+    builder.wait(handles[0]);
+    builder.wait(handles[1]);
+    builder.zero(gradients, 512);
+    builder.wait(builder.reduceScatter(second, gradients, shard));
+    builder.finish(loss);
+  }
+  const fsdp_plan &plan() const { return builder.plan; }
+  PlanView view() const { return PlanView(builder.plan); }
+};
+
+} // namespace
+
+// A step of a plan: each collective waits for what compute has done, is issued on its lane's stream
+// and communicator between the marks of its start and its end, and compute waits for it where the
+// plan says. Nothing synchronizes but the end of an eager step. Arena: m1; marks: m2.
+TEST(CudaPlan, EagerStep) {
+  Prefetch prefetch;
+  auto ranks = connectRanks(2);
+  std::vector<std::string> calls;
+  onEach(2, [&](unsigned rank) {
+    at::set_num_threads(1);
+    NcclRank &own = *ranks[rank];
+    std::byte *arena = *(*own).makeArena(static_cast<size_t>(prefetch.plan().arena_bytes));
+    auto progress = std::move(*StepProgress::create(prefetch.view(), *own.device));
+    WatchedCommunicator watched(*own, prefetch.view(), *progress);
+    auto executor = Executor::create(prefetch.plan(), *own.device, watched, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    own.calls.take();
+    auto results = (*executor)->step({.step = 1});
+    EXPECT_TRUE(results.ok()) << results.status().message();
+    if (rank == 1)
+      calls = own.calls.take();
+    EXPECT_EQ(progress->numbers(kGatherLane), (StepProgress::Numbers{2, 2, 2}));
+    EXPECT_EQ(progress->numbers(kReduceLane), (StepProgress::Numbers{1, 1, 1}));
+  });
+  auto place = [](int64_t offset) { return "m1+" + std::to_string(offset); };
+  const fsdp_entry *entries = prefetch.plan().entries;
+  const fsdp_entry &one = entries[0], &two = entries[1], &reduction = entries[5];
+  // Streams: s2 compute, s3 gather, s4 reduce; events: e1 compute, e2 and on the handles.
+  std::vector<std::string> expected = {
+      "cudaEventRecord e1 s2",
+      "cudaStreamWaitEvent s3 e1",
+      "cuStreamWriteValue32 s3 m2+4 0",
+      "cuStreamWriteValue32 s3 m2 1",
+      "ncclAllGather " + place(one.source) + " " + place(one.destination) + " 256 1 c2 s3",
+      "cuStreamWriteValue32 s3 m2+4 1",
+      "cudaEventRecord e2 s3",
+      "cudaEventRecord e1 s2",
+      "cudaStreamWaitEvent s3 e1",
+      "cuStreamWriteValue32 s3 m2 2",
+      "ncclAllGather " + place(two.source) + " " + place(two.destination) + " 256 1 c2 s3",
+      "cuStreamWriteValue32 s3 m2+4 2",
+      "cudaEventRecord e3 s3",
+      "cudaStreamWaitEvent s2 e2",
+      "cudaStreamWaitEvent s2 e3",
+      "cudaMemsetAsync " + place(reduction.source) + " 0 512 s2",
+      "cudaEventRecord e1 s2",
+      "cudaStreamWaitEvent s4 e1",
+      "cuStreamWriteValue32 s4 m2+12 0",
+      "cuStreamWriteValue32 s4 m2+8 1",
+      "ncclReduceScatter " + place(reduction.source) + " " + place(reduction.destination) +
+          " 64 7 4 c3 s4",
+      "cuStreamWriteValue32 s4 m2+12 1",
+      "cudaEventRecord e4 s4",
+      "cudaStreamWaitEvent s2 e4",
+      "cudaStreamSynchronize s2",
+      "cudaStreamSynchronize s3",
+      "cudaStreamSynchronize s4"};
+  EXPECT_THAT(calls, testing::ElementsAreArray(expected));
+}
+
+// A collective that cannot be launched ends the step on that rank with its name, aborts NCCL there,
+// and the peer learns it by looking at its communicator's health.
+TEST(CudaPlan, FailedLaunch) {
+  Prefetch prefetch;
+  auto ranks = connectRanks(2);
+  onEach(2, [&](unsigned rank) {
+    at::set_num_threads(1);
+    NcclRank &own = *ranks[rank];
+    std::byte *arena = *(*own).makeArena(static_cast<size_t>(prefetch.plan().arena_bytes));
+    auto executor = Executor::create(prefetch.plan(), *own.device, *own, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    if (rank == 1)
+      return;
+    own.calls.fail("ncclReduceScatter", ncclUnhandledCudaError);
+    own.calls.take();
+    Status status = (*executor)->step({.step = 1}).status();
+    EXPECT_THAT(status.message(),
+                HasSubstr("reduce_scatter of group \"layers.1\" in backward: reduce_scatter of 64 "
+                          "f32 (average) on the reduce lane: nccl error 1"));
+    EXPECT_THAT(own.calls.take(), testing::IsSupersetOf({"ncclCommAbort c1", "ncclCommAbort c2",
+                                                         "ncclCommAbort c3"}));
+  });
+  EXPECT_THAT((**ranks[1]).health().message(), HasSubstr("aborted by rank 0: "));
+}
+
+// An asynchronous error that NCCL tells only when asked ends the run: the watchdog aborts both
+// lanes, on the peer too.
+TEST(CudaPlan, AsynchronousError) {
+  Prefetch prefetch;
+  auto ranks = connectRanks(2);
+  std::vector<std::string> messages(2);
+  onEach(2, [&](unsigned rank) {
+    NcclRank &own = *ranks[rank];
+    auto progress = std::move(*StepProgress::create(prefetch.view(), *own.device));
+    // Its stream has started the second gather, and hangs there.
+    progress->started(kGatherLane) = 2;
+    progress->completed(kGatherLane) = 1;
+    if (rank == 1)
+      own.calls.setAsyncState(0, ncclRemoteError);
+    std::atomic<bool> reported{false};
+    Watchdog watchdog(*own, *progress, {std::chrono::minutes(1), std::chrono::milliseconds(1)},
+                      [&](const std::string &message, const std::string &) {
+                        messages[rank] = message;
+                        reported = true;
+                        reported.notify_all();
+                      });
+    reported.wait(false);
+  });
+  for (unsigned rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(messages[rank], HasSubstr("NCCL on the gather lane: nccl error 6; under way: "
+                                          "all_gather of group \"layers.1\" in forward"));
+    EXPECT_THAT(ranks[rank]->calls.take(),
+                testing::IsSupersetOf({"ncclCommAbort c2", "ncclCommAbort c3"}));
+  }
+  EXPECT_THAT(messages[0], HasSubstr("aborted by rank 1"));
+}
+
+// What a step issues can be captured as one graph: compute is the origin, the lanes' streams fork
+// from it and join it, and nothing inside synchronizes.
+TEST(CudaPlan, CapturedCollectives) {
+  Prefetch prefetch;
+  RecordingCalls calls;
+  auto device = std::move(*CudaDevice::open(calls, {}));
+  auto fake = std::move(*FakeCommunicator::create({.ranks = 2, .largestBlockBytes = 256},
+                                                  std::make_unique<CudaFakeTransport>(*device)));
+  auto compute = device->makeComputeStream(), gather = device->makeStream("fsdp-gather");
+  auto fork = device->makeEvent(), join = device->makeEvent();
+  fake->useStream(kGatherLane, *gather);
+  std::byte *arena = *fake->makeArena(4096);
+  calls.take();
+  auto graph = device->capture(*compute, [&]() -> Status {
+    compute->record(*fork);
+    if (Status status = gather->wait(*fork); !status.ok())
+      return status;
+    if (Status status = fake->allGather(kGatherLane, arena, arena, 64); !status.ok())
+      return status;
+    gather->record(*join);
+    return compute->wait(*join);
+  });
+  ASSERT_TRUE(graph.ok()) << graph.status().message();
+  for (int step = 0; step < 3; ++step)
+    EXPECT_TRUE((*graph)->launch(*compute).ok());
+  EXPECT_THAT(calls.take(),
+              ElementsAre("cudaStreamBeginCapture s3 1", "cudaEventRecord e1 s3",
+                          "cudaStreamWaitEvent s4 e1", "cudaMemcpyAsync m3+64 m3 64 s4",
+                          "cudaEventRecord e2 s4", "cudaStreamWaitEvent s3 e2",
+                          "cudaStreamEndCapture s3", "cudaGraphInstantiate g1",
+                          "cudaGraphDestroy g1", "cudaGraphLaunch x1 s3", "cudaGraphLaunch x1 s3",
+                          "cudaGraphLaunch x1 s3"));
+}
