@@ -34,6 +34,10 @@ struct LiveThere {
 
 } // namespace
 
+static std::string nameModule(aten::CallOp call) {
+  return call.getModule().empty() ? "the root module" : "module '" + call.getModule().str() + "'";
+}
+
 static std::string nameItem(const LiveRange &range) {
   std::string category = getName(range.category).str();
   switch (range.category) {
@@ -46,7 +50,7 @@ static std::string nameItem(const LiveRange &range) {
   case BufferCategory::Input:
     return category + " '" + cast<InputOp>(range.owner).getName().str() + "'";
   case BufferCategory::Activation:
-    return category + " of '" + cast<aten::CallOp>(range.owner).getModule().str() + "'";
+    return category + " of " + nameModule(cast<aten::CallOp>(range.owner));
   case BufferCategory::Gathered:
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
@@ -126,8 +130,8 @@ static std::string describePlace(Operation *op) {
   std::string text = op->getName().getStringRef().str();
   if (auto call = dyn_cast<aten::CallOp>(op))
     return "'" + call.getCallee().str() + "' in " +
-           (call.getPhase() == aten::Phase::Forward ? "forward" : "backward") + " of module '" +
-           call.getModule().str() + "'";
+           (call.getPhase() == aten::Phase::Forward ? "forward" : "backward") + " of " +
+           nameModule(call);
   if (auto update = dyn_cast<UpdateOp>(op))
     return "the update of @" + update.getTarget().str();
   return "'" + text + "'";

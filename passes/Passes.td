@@ -242,16 +242,26 @@ def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
 }
 
 def Report : Fsdp_Pass<"fsdp-report"> {
-  let summary = "Write events and collectives of a scheduled step as JSON";
+  let summary = "Write events, collectives and the prediction of a scheduled step as JSON";
   let description = [{
     Input: a scheduled or planned module, which is not changed. The file holds the events (unshard,
     reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
     elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
     input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
-    a reduce_scatter. `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
+    a reduce_scatter. In the flat layout the file also holds a prediction: step time, what of it is
+    exposed communication (by launch), a lower bound of every schedule and how it was found, the peak
+    and where it occurs, memory by category over time, and where the durations come from.
+    `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
   }];
   let options = [
-    Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">
+    Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">,
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Under which cap the bound holds: 80000000, 70GiB; 0: none">,
+    Option<"device", "device", "std::string", "\"\"",
+           "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
+    Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
+    Option<"network", "network", "std::string", "\"\"",
+           "A preset or a JSON file; default the device's">
   ];
 }
 

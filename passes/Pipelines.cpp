@@ -43,7 +43,11 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   }
   verify(createVerifyScheduled());
   if (!options.report.empty())
-    manager.addPass(createReport({.file = options.report}));
+    manager.addPass(createReport({.file = options.report,
+                                  .memoryCap = options.memoryCap,
+                                  .device = options.device,
+                                  .profile = options.profile,
+                                  .network = options.network}));
   if (options.upTo == ModulePhase::Scheduled)
     return;
 

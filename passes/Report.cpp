@@ -3,6 +3,7 @@
 #include "fsdp/Export/Report.h"
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ShardingConfig.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
 #include "llvm/Support/ToolOutputFile.h"
@@ -23,7 +24,7 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
   LogicalResult
   initializeOptions(StringRef options,
                     function_ref<LogicalResult(const Twine &)> errorHandler) override {
-    bool isBareName = !options.empty() && !options.starts_with("file=");
+    bool isBareName = !options.empty() && !options.contains('=');
     std::string named = isBareName ? ("file=" + options).str() : options.str();
     return ReportBase::initializeOptions(named, errorHandler);
   }
@@ -39,7 +40,16 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
       module.emitError("cannot write the report: ") << message;
       return signalPassFailure();
     }
-    if (failed(writeReport(module, output->os())))
+    llvm::Expected<int64_t> capBytes = parseSizeBytes(memoryCap, "memory-cap");
+    if (!capBytes) {
+      module.emitError(llvm::toString(capBytes.takeError()));
+      return signalPassFailure();
+    }
+    PredictionOptions options;
+    options.costs = {.device = device, .profile = profile, .network = network};
+    if (*capBytes > 0)
+      options.memoryCapBytes = *capBytes;
+    if (failed(writeReport(module, options, output->os())))
       return signalPassFailure();
     output->keep();
   }

@@ -2,6 +2,7 @@
 
 #include "fsdp/Export/Report.h"
 
+#include "Prediction.h"
 #include "fsdp/Analysis/GroupTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -79,7 +80,8 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
   });
 }
 
-LogicalResult fsdp::writeReport(ModuleOp module, llvm::raw_ostream &os) {
+LogicalResult fsdp::writeReport(ModuleOp module, const PredictionOptions &options,
+                                llvm::raw_ostream &os) {
   FailureOr<GroupTable> table = GroupTable::build(module);
   if (failed(table))
     return failure();
@@ -107,6 +109,18 @@ LogicalResult fsdp::writeReport(ModuleOp module, llvm::raw_ostream &os) {
       }
     }
 
+  // Steps in the per-param layout are not simulated.
+  bool isFlat =
+      llvm::all_of(table->getGroups(), [](const GroupInfo &group) { return group.isFlat(); });
+  FailureOr<StepMemory> memory = failure();
+  auto costs = cost::CostModel::create(options.costs);
+  if (!costs)
+    return module.emitError(llvm::toString(costs.takeError()));
+  if (isFlat)
+    memory = StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
+  if (isFlat && failed(memory))
+    return failure();
+  LogicalResult result = success();
   json::OStream out(os, /*IndentSize=*/1);
   out.object([&] {
     writeDeclarations(module, *table, out);
@@ -135,7 +149,11 @@ LogicalResult fsdp::writeReport(ModuleOp module, llvm::raw_ostream &os) {
     });
     out.attributeObject("counts", [&] { counts.write(out); });
     out.attributeObject("bytes", [&] { bytes.write(out); });
+    if (isFlat)
+      out.attributeObject("prediction", [&] {
+        result = writePrediction(module, *memory, **costs, options.memoryCapBytes, out);
+      });
   });
   os << '\n';
-  return success();
+  return result;
 }

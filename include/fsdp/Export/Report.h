@@ -3,6 +3,7 @@
 #ifndef FSDP_EXPORT_REPORT_H
 #define FSDP_EXPORT_REPORT_H
 
+#include "fsdp/CostModel/CostModel.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -16,14 +17,32 @@ namespace fsdp {
 ///      "collectives": [{"kind": "all_gather", "group": "root", "phase": "forward", "dtype": "f32",
 ///                       "elements": 4096, "axis": "dp"}, ...],
 ///      "counts": {"all_gather": {"forward": 4, "backward": 3}, "reduce_scatter": {...}},
-///      "bytes": {"all_gather": {"forward": ..., "backward": ...}, "reduce_scatter": {...}}}
+///      "bytes": {"all_gather": {"forward": ..., "backward": ...}, "reduce_scatter": {...}},
+///      "prediction": {"step_ns": ..., "compute_ns": ..., "exposed_ns": ...,
+///        "bound_ns": ..., "bound_kind": "fluid", "ratio": 1.002,
+///        "peak_bytes": ..., "peak_at": {"operation": 181, "callee": "mm.default", ...},
+///        "launches": [{"kind": "all_gather", "groups": ["layers.0", "layers.1"],
+///                      "start_ns": ..., "end_ns": ..., "exposed_ns": ...}, ...],
+///        "memory": {"time_ns": [...], "bytes": {"shard": [...], ...}},
+///        "costs": "roofline of ..."}}
 ///
-/// `event` is unshard (a gather starts), reshard (a group is released) or post_backward (a reduction
-/// starts); on one rank there is none. `elements` and `bytes` are those of the collectives' inputs on
-/// one rank, padding included, as torch counts: the shard of an all_gather, the whole group of a
-/// reduce_scatter. A group's `elements` are those of its parameters, without padding. Errors name
-/// what is wrong with the module's groups.
-mlir::LogicalResult writeReport(mlir::ModuleOp module, llvm::raw_ostream &os);
+/// `event` is unshard (a gather starts), reshard (a group is released) or post_backward (a
+/// reduction starts); on one rank there is none. `elements` and `bytes` are those of the
+/// collectives' inputs on one rank, padding included, as torch counts: the shard of an all_gather,
+/// the whole group of a reduce_scatter. A group's `elements` are those of its parameters, without
+/// padding.
+///
+/// The prediction, in the flat layout only, is a simulation with the options' durations. No
+/// schedule with the same updates is faster than `bound_ns` (under the cap, if this one keeps it);
+/// `exposed_ns` is how long computation stands still for a launch; memory is given where it
+/// changes, by category. Errors name what is wrong with the module's groups, with the option or
+/// file of the costs, or with the order of waits.
+struct PredictionOptions {
+  cost::CostOptions costs;
+  std::optional<int64_t> memoryCapBytes;
+};
+mlir::LogicalResult writeReport(mlir::ModuleOp module, const PredictionOptions &options,
+                                llvm::raw_ostream &os);
 
 } // namespace fsdp
 

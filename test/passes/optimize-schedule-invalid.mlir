@@ -1,0 +1,136 @@
+// RUN: fsdp-opt %s -split-input-file -verify-diagnostics --fsdp-optimize-schedule=memory-cap=150KiB
+// RUN: not fsdp-opt %s -split-input-file --fsdp-optimize-schedule=memory-cap=many 2>&1 | FileCheck %s --check-prefix=SIZE
+// RUN: not fsdp-opt %s -split-input-file --fsdp-optimize-schedule=device=abacus 2>&1 | FileCheck %s --check-prefix=DEVICE
+// RUN: not fsdp-opt %s -split-input-file --fsdp-optimize-schedule=schedule=best 2>&1 | FileCheck %s --check-prefix=WORD
+
+// SIZE: error: memory-cap is 'many', expected a size as in 80000000, 70GiB or 80GB
+// DEVICE: error: {{.*}}'abacus'
+// WORD: {{.*}}schedule{{.*}}best
+
+// A cap below what any schedule needs is refused with the least peak and its place, what is live there,
+// and what would help. Two groups of 16 KiB, and a result of 64 KiB that the backward reads.
+!m = tensor<64x64xf32>
+!h = tensor<256x64xf32>
+!s = tensor<f32>
+// expected-error@+3 {{no schedule fits the memory cap of 153600 bytes: at least 229440 bytes are live at once, at 'mul.Tensor' in backward of module 'a'}}
+// expected-note@+2 {{with 4 ranks instead of 2: at least 221248 bytes}}
+// expected-note@+1 {{a smaller batch: activations and inputs hold 196672 of the 229440 bytes}}
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @a.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward auto
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !h
+    %u0 = fsdp.all_gather.start @a fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %y0 = aten.call "mm.default"(%x, %w0) fwd in "a" : (!h, !m) -> !h
+    fsdp.release %u0 fwd
+    %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!h) -> !s
+    %v0 = fsdp.all_gather.start @a bwd on compute
+    %z0 = fsdp.all_gather.wait %v0 : !m
+    // expected-note@+7 {{live there, the largest 6 of 6:}}
+    // expected-note@+6 {{131072 bytes: activation of module 'a'}}
+    // expected-note@+5 {{65536 bytes: input 'x'}}
+    // expected-note@+4 {{16384 bytes: gathered of @a}}
+    // expected-note@+3 {{8192 bytes: optimizer state of all groups}}
+    // expected-note@+2 {{8192 bytes: shard of all groups}}
+    // expected-note@+1 {{64 bytes: activation of the root module}}
+    %d = aten.call "mul.Tensor"(%y0, %x) bwd in "a" : (!h, !h) -> !h
+    %g = aten.call "embedding_dense_backward.default"(%d, 64) bwd in "a" : (!h) -> !m
+    fsdp.release %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @a(%g) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @a step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// What recomputing would save is found by recomputing: here the product that the backward reads.
+!m = tensor<64x64xf32>
+!h = tensor<256x64xf32>
+!s = tensor<f32>
+// expected-error@+4 {{no schedule fits the memory cap of 153600 bytes: at least 278528 bytes are live at once, at 'relu.default' in forward of the root module}}
+// expected-note@+3 {{recompute=cheap: at least 229376 bytes}}
+// expected-note@+2 {{with 4 ranks instead of 2: at least 270336 bytes}}
+// expected-note@+1 {{a smaller batch: activations and inputs hold 262144 of the 278528 bytes}}
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @a.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !h
+    %u0 = fsdp.all_gather.start @a fwd on compute
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %h = aten.call "mul.Tensor"(%x, %x) fwd in "a" : (!h, !h) -> !h
+    %y = aten.call "mm.default"(%h, %w0) fwd in "a" : (!h, !m) -> !h
+    fsdp.release %u0 fwd
+    // expected-note@+6 {{live there, the largest 5 of 5:}}
+    // expected-note@+5 {{131072 bytes: activation of module 'a'}}
+    // expected-note@+4 {{65536 bytes: activation of the root module}}
+    // expected-note@+3 {{65536 bytes: input 'x'}}
+    // expected-note@+2 {{8192 bytes: optimizer state of all groups}}
+    // expected-note@+1 {{8192 bytes: shard of all groups}}
+    %r = aten.call "relu.default"(%y) fwd in "" : (!h) -> !h
+    %q = aten.call "tanh.default"(%r) fwd in "" : (!h) -> !h
+    %loss = aten.call "sum.default"(%q, none) fwd in "" : (!h) -> !s
+    %v0 = fsdp.all_gather.start @a bwd on compute
+    %z0 = fsdp.all_gather.wait %v0 : !m
+    %g = aten.call "embedding_dense_backward.default"(%h, 64) bwd in "a" : (!h) -> !m
+    fsdp.release %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @a(%g) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r0
+    fsdp.update @a step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// The per-param layout is not searched.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  // expected-error@+1 {{@g has the per-param layout; schedules are simulated and searched for in the flat layout only}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" per_param reshard_after_forward auto
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %u = fsdp.all_gather.start @g fwd on compute
+    %w = fsdp.all_gather.wait %u : tensor<4xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    fsdp.release %u bwd
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on compute : tensor<4xf32>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// Prefetch is an order of its own.
+// expected-error@+1 {{prefetch is 'none', an order of its own; leave it out where the schedule is searched for}}
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.prefetch = #fsdp.prefetch<none>} {
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  func.func @step() -> tensor<f32> {
+    %loss = fsdp.input "loss" : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// expected-error@+1 {{fsdp-optimize-schedule takes a module of phase sharded, got captured}}
+module {
+}
