@@ -219,7 +219,7 @@ std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView
   if (reason.tightest->bytes < reason.sizeBytes)
     return text + ": keeping " + formatBytes(reason.sizeBytes) + " would not fit, " +
            describeRoom(*reason.tightest, view);
-  return text + ", though keeping it would fit: " + describeRoom(*reason.tightest, view);
+  return text + ", though keeping it alone would fit: " + describeRoom(*reason.tightest, view);
 }
 
 std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleView &view) {

@@ -21,11 +21,12 @@ static std::string getReason(const ExplainedPlan &plan, uint32_t index, const st
   std::string why = describe(reason, plan.view);
   if (collective.groups.size() == 1)
     return why;
-  std::string others;
+  std::vector<std::string> others;
   for (const std::string &name : collective.groups)
     if (name != group)
-      others += (others.empty() ? "" : ", ") + name;
-  return why + "; with " + others + ", saves " + formatTime(reason.latencySavedNs) + " of latency";
+      others.push_back(name);
+  return why + "; with " + joinNames(others) + ", saves " + formatTime(reason.latencySavedNs) +
+         " of latency";
 }
 
 std::vector<GroupRow> fsdp::explain::getGroupRows(const ExplainedPlan &plan) {

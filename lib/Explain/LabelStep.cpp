@@ -77,20 +77,24 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   for (Operation *op : step.operations) {
     OperationLabel label;
     label.costOrigin = "roofline";
-    llvm::TypeSwitch<Operation *>(op)
-        .Case([&](aten::CallOp call) {
-          part = getPart(call.getPhase());
-          label.name = call.getCallee().str();
-          label.module = call.getModule().str();
-          label.costOrigin = getOriginName(costs.getCost(call).origin);
-        })
-        .Case([&](UpdateOp update) {
-          GroupOp group = memory.groups.lookup(update.getTargetAttr()).op;
-          label.name = "update";
-          label.module = group.getModuleName();
-        })
-        .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
-        .Default([&](Operation *) { label.name = "copy of gradients"; });
+    label.isMovable = !op || isa<UpdateOp>(op);
+    if (!op)
+      label.name = "pause";
+    else
+      llvm::TypeSwitch<Operation *>(op)
+          .Case([&](aten::CallOp call) {
+            part = getPart(call.getPhase());
+            label.name = call.getCallee().str();
+            label.module = call.getModule().str();
+            label.costOrigin = getOriginName(costs.getCost(call).origin);
+          })
+          .Case([&](UpdateOp update) {
+            GroupOp group = memory.groups.lookup(update.getTargetAttr()).op;
+            label.name = "update";
+            label.module = group.getModuleName();
+          })
+          .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
+          .Default([&](Operation *) { label.name = "copy of gradients"; });
     label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;
     labels.operations.push_back(std::move(label));
   }

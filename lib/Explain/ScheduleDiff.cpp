@@ -14,15 +14,9 @@ using namespace fsdp::schedule;
 using Align = TextTable::Align;
 
 std::string_view fsdp::explain::getName(EventKind kind) {
-  static constexpr std::string_view names[] = {"release", "reduce", "wait for reduce", "gather"};
+  static constexpr std::string_view names[] = {"release", "reduce", "wait for reduce", "update",
+                                               "gather"};
   return names[static_cast<unsigned>(kind)];
-}
-
-static std::string joinGroups(const CollectiveView &collective) {
-  std::string text;
-  for (const std::string &group : collective.groups)
-    text += (text.empty() ? "" : " + ") + group;
-  return text;
 }
 
 static void addReleases(const Problem &problem, const Plan &plan, const ScheduleView &view,
@@ -33,7 +27,7 @@ static void addReleases(const Problem &problem, const Plan &plan, const Schedule
       continue;
     ScheduleEvent event;
     event.kind = EventKind::Release;
-    event.groups = problem.groups[problem.uses[i].group].name;
+    event.groups = {problem.groups[problem.uses[i].group].name};
     event.part = view.labels.operations[problem.uses[i].last].part;
     event.position = problem.uses[i].last + 1;
     event.timeNs = view.operations[problem.uses[i].last].endNs;
@@ -47,7 +41,7 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
   addReleases(problem, plan, view, events);
   for (const CollectiveView &collective : view.collectives) {
     ScheduleEvent event;
-    event.groups = joinGroups(collective);
+    event.groups = collective.groups;
     event.part = collective.part;
     event.position = collective.launch;
     event.timeNs = collective.interval.startNs;
@@ -63,15 +57,35 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
     event.timeNs = collective.interval.endNs;
     events.push_back(event);
   }
-  // At one position: releases, reductions and their waits, gathers.
+  for (uint32_t i = 0; i < view.operations.size(); ++i) {
+    const OperationLabel &label = view.labels.operations[i];
+    if (label.part == StepPart::Update)
+      events.push_back({EventKind::Update,
+                        {label.module},
+                        StepPart::Update,
+                        0,
+                        i,
+                        0,
+                        view.operations[i].startNs});
+  }
+  // At one position: releases, reductions and their waits, gathers; a bucket's order is its lane's.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
-    bool aGather = a.kind == EventKind::Gather, bGather = b.kind == EventKind::Gather;
-    bool aLate = a.kind != EventKind::Release, bLate = b.kind != EventKind::Release;
-    return std::tuple(a.position, aLate, aGather) < std::tuple(b.position, bLate, bGather);
+    auto rank = [](EventKind kind) {
+      return kind == EventKind::Release  ? 0
+             : kind == EventKind::Gather ? 2
+             : kind == EventKind::Update ? 3
+                                         : 1;
+    };
+    return std::pair(a.position, rank(a.kind)) < std::pair(b.position, rank(b.kind));
   });
-  std::map<std::tuple<EventKind, std::string, StepPart>, unsigned> seen;
-  for (ScheduleEvent &event : events)
+  std::vector<uint32_t> places(view.operations.size() + 1);
+  for (uint32_t i = 0; i < view.operations.size(); ++i)
+    places[i + 1] = places[i] + !view.labels.operations[i].isMovable;
+  std::map<std::tuple<EventKind, std::vector<std::string>, StepPart>, unsigned> seen;
+  for (ScheduleEvent &event : events) {
+    event.place = places[event.position];
     event.occurrence = seen[{event.kind, event.groups, event.part}]++;
+  }
   return events;
 }
 
@@ -154,11 +168,23 @@ static bool printFacts(const ScheduleSide &left, const ScheduleSide &right, llvm
 
 /// Where the other schedule has different operations, positions cannot be compared.
 static bool haveSameOperations(const ScheduleView &left, const ScheduleView &right) {
-  return std::equal(left.labels.operations.begin(), left.labels.operations.end(),
-                    right.labels.operations.begin(), right.labels.operations.end(),
-                    [](const OperationLabel &a, const OperationLabel &b) {
-                      return a.name == b.name && a.module == b.module && a.part == b.part;
-                    });
+  auto collect = [](const ScheduleView &view) {
+    std::vector<const OperationLabel *> labels;
+    for (const OperationLabel &label : view.labels.operations)
+      if (!label.isMovable)
+        labels.push_back(&label);
+    return labels;
+  };
+  std::vector<const OperationLabel *> a = collect(left), b = collect(right);
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto *a, const auto *b) {
+    return a->name == b->name && a->module == b->module && a->part == b->part;
+  });
+}
+
+using EventKey = std::tuple<EventKind, std::vector<std::string>, StepPart, unsigned>;
+
+static EventKey getKey(const ScheduleEvent &event) {
+  return {event.kind, event.groups, event.part, event.occurrence};
 }
 
 /// An event that both have, but in another order, is one event that moved: shown in the left's
@@ -166,10 +192,7 @@ static bool haveSameOperations(const ScheduleView &left, const ScheduleView &rig
 static std::vector<AlignedEvent> joinMoved(const std::vector<ScheduleEvent> &left,
                                            const std::vector<ScheduleEvent> &right,
                                            std::vector<AlignedEvent> aligned) {
-  auto getKey = [](const ScheduleEvent &event) {
-    return std::tuple(event.kind, event.groups, event.part, event.occurrence);
-  };
-  std::map<decltype(getKey(left[0])), size_t> onlyRight;
+  std::map<EventKey, size_t> onlyRight;
   for (size_t i = 0; i < aligned.size(); ++i)
     if (!aligned[i].left)
       onlyRight[getKey(right[*aligned[i].right])] = i;
@@ -189,6 +212,62 @@ static std::vector<AlignedEvent> joinMoved(const std::vector<ScheduleEvent> &lef
     if (!isJoined[i])
       result.push_back(aligned[i]);
   return result;
+}
+
+namespace {
+
+/// An event of one side or of both, and how they differ.
+struct EventPair {
+  const ScheduleEvent *left = nullptr, *right = nullptr;
+  const char *mark = ""; // "-", "+", "~"; empty: equal
+
+  const ScheduleEvent &any() const { return left ? *left : *right; }
+};
+
+} // namespace
+
+/// Events of one kind have an order that matters (that of their lane); between kinds only places
+/// do.
+static std::vector<EventPair> pairEvents(const std::vector<ScheduleEvent> &left,
+                                         const std::vector<ScheduleEvent> &right,
+                                         bool sameOperations) {
+  auto select = [](const std::vector<ScheduleEvent> &events, EventKind kind) {
+    std::vector<ScheduleEvent> selected;
+    for (const ScheduleEvent &event : events)
+      if (event.kind == kind)
+        selected.push_back(event);
+    return selected;
+  };
+  // The pointers are into `left` and `right`, which outlive the selections.
+  auto locate = [](const std::vector<ScheduleEvent> &events) {
+    std::map<EventKey, const ScheduleEvent *> found;
+    for (const ScheduleEvent &event : events)
+      found[getKey(event)] = &event;
+    return found;
+  };
+  auto leftEvents = locate(left), rightEvents = locate(right);
+  std::vector<EventPair> pairs;
+  for (unsigned i = 0; i < kNumEventKinds; ++i) {
+    std::vector<ScheduleEvent> a = select(left, EventKind(i)), b = select(right, EventKind(i));
+    for (const AlignedEvent &aligned : joinMoved(a, b, align(a, b))) {
+      EventPair pair;
+      if (aligned.left)
+        pair.left = leftEvents[getKey(a[*aligned.left])];
+      if (aligned.right)
+        pair.right = rightEvents[getKey(b[*aligned.right])];
+      bool isElsewhere =
+          pair.left && pair.right && sameOperations && pair.left->place != pair.right->place;
+      pair.mark = !pair.right                          ? "-"
+                  : !pair.left                         ? "+"
+                  : aligned.isReordered || isElsewhere ? "~"
+                                                       : "";
+      pairs.push_back(pair);
+    }
+  }
+  std::stable_sort(pairs.begin(), pairs.end(), [](const EventPair &a, const EventPair &b) {
+    return a.any().place < b.any().place;
+  });
+  return pairs;
 }
 
 bool fsdp::explain::printDiff(const ScheduleSide &left, const ScheduleSide &right, bool all,
@@ -211,19 +290,14 @@ bool fsdp::explain::printDiff(const ScheduleSide &left, const ScheduleSide &righ
                    {right.name + ": before", Align::Left},
                    {"at", Align::Right}});
   size_t numEqual = 0, numDifferent = 0;
-  for (const AlignedEvent &pair :
-       joinMoved(leftEvents, rightEvents, align(leftEvents, rightEvents))) {
-    const ScheduleEvent *a = pair.left ? &leftEvents[*pair.left] : nullptr;
-    const ScheduleEvent *b = pair.right ? &rightEvents[*pair.right] : nullptr;
-    bool isEqual = a && b && !pair.isReordered && (!sameOperations || a->position == b->position);
-    bool isMoved = a && b && !isEqual;
+  for (const EventPair &pair : pairEvents(leftEvents, rightEvents, sameOperations)) {
+    bool isEqual = !*pair.mark;
     ++(isEqual ? numEqual : numDifferent);
     if (isEqual && !all)
       continue;
-    const ScheduleEvent &event = a ? *a : *b;
-    const char *mark = isMoved ? "~" : isEqual ? "" : a ? "-" : "+";
-    table.addRow({mark, std::string(getName(event.kind)), event.groups,
-                  std::string(getName(event.part)), a ? getPlace(left.view, a->position) : "",
+    const ScheduleEvent *a = pair.left, *b = pair.right;
+    table.addRow({pair.mark, std::string(getName(pair.any().kind)), joinNames(pair.any().groups),
+                  std::string(getName(pair.any().part)), a ? getPlace(left.view, a->position) : "",
                   a ? formatTime(a->timeNs) : "", b ? getPlace(right.view, b->position) : "",
                   b ? formatTime(b->timeNs) : ""});
   }

@@ -35,11 +35,19 @@ std::string fsdp::explain::describe(const OperationLabel &label) {
   return std::string(getName(label.part)) + " of " + module + " (" + label.name + ")";
 }
 
-std::string fsdp::explain::describe(const CollectiveView &collective) {
-  std::string text(getName(collective.kind));
-  for (size_t i = 0; i < collective.groups.size(); ++i)
-    text += (i == 0 ? " " : " + ") + collective.groups[i];
+std::string fsdp::explain::joinNames(const std::vector<std::string> &names) {
+  constexpr size_t kMostShown = 3;
+  if (names.size() > kMostShown)
+    return names.front() + " ... " + names.back() + " (" + std::to_string(names.size()) +
+           " groups)";
+  std::string text;
+  for (const std::string &name : names)
+    text += (text.empty() ? "" : " + ") + name;
   return text;
+}
+
+std::string fsdp::explain::describe(const CollectiveView &collective) {
+  return std::string(getName(collective.kind)) + " " + joinNames(collective.groups);
 }
 
 double ScheduleView::getComputeNs() const {

@@ -18,7 +18,7 @@ static std::vector<ScheduleEvent> makeEvents(const std::string &names) {
   std::vector<ScheduleEvent> events;
   for (char name : names) {
     ScheduleEvent event;
-    event.groups = std::string(1, name);
+    event.groups = {std::string(1, name)};
     events.push_back(event);
   }
   return events;
@@ -100,7 +100,7 @@ struct Diff : testing::Test {
 
 TEST_F(Diff, EqualSchedulesHaveNothingToShow) {
   EXPECT_FALSE(differs());
-  EXPECT_THAT(text, HasSubstr("0 events differ, 10 are equal"));
+  EXPECT_THAT(text, HasSubstr("0 events differ, 12 are equal"));
   EXPECT_FALSE(differs(/*all=*/true));
   EXPECT_THAT(text, HasSubstr("gather           layers.1  forward   layers.0.up"));
 }
@@ -109,7 +109,16 @@ TEST_F(Diff, ShowsWhatMoved) {
   other.gathers[2].launch = 3;
   EXPECT_TRUE(differs());
   EXPECT_THAT(text, HasSubstr("~  gather  layers.0  backward  layers.1.up  27.0 ns  layers.0.up"));
-  EXPECT_THAT(text, HasSubstr("1 events differ, 9 are equal"));
+  EXPECT_THAT(text, HasSubstr("1 events differ, 11 are equal"));
+}
+
+/// An update that stands elsewhere does not shift what follows it.
+TEST_F(Diff, UpdatesMoveWithoutMovingTheRest) {
+  StepLabels labels = makeTwoLayersLabels();
+  std::swap(labels.operations[4], labels.operations[5]);
+  EXPECT_TRUE(differs(false, labels));
+  EXPECT_THAT(text, HasSubstr("~  update  layers.1"));
+  EXPECT_THAT(text, HasSubstr("1 events differ, 11 are equal"));
 }
 
 TEST_F(Diff, ShowsWhatOnlyOneHas) {

@@ -34,6 +34,12 @@ TEST(ScheduleView, NamesEachCollectiveAndItsPlace) {
   EXPECT_EQ(view.collectives[4].sizeBytes, 100);
 }
 
+TEST(ScheduleView, NamesFewGroupsAndTheEndsOfMany) {
+  EXPECT_EQ(joinNames({"a"}), "a");
+  EXPECT_EQ(joinNames({"a", "b", "c"}), "a + b + c");
+  EXPECT_EQ(joinNames({"a", "b", "c", "d"}), "a ... d (4 groups)");
+}
+
 TEST(ScheduleView, SplitsCollectivesIntoHiddenAndExposed) {
   Problem problem = makeTwoLayers();
   ScheduleView view = makeTwoLayersView(problem, makeTwoLayersPlan());

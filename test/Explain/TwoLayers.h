@@ -55,7 +55,8 @@ inline StepLabels makeTwoLayersLabels() {
   const schedule::Problem problem = makeTwoLayers();
   for (unsigned i = 0; i < 6; ++i) {
     StepPart part = i < 2 ? StepPart::Forward : i < 4 ? StepPart::Backward : StepPart::Update;
-    OperationLabel label = {i < 4 ? "mm.default" : "update", modules[i], part, "roofline", {}};
+    OperationLabel label = {
+        i < 4 ? "mm.default" : "update", modules[i], part, "roofline", i >= 4, {}};
     label.liveBytes[unsigned(MemoryCategory::Shards)] = 60;
     label.liveBytes[unsigned(MemoryCategory::Activations)] = problem.operations[i].liveBytes - 60;
     labels.operations.push_back(label);

@@ -8,16 +8,18 @@
 
 namespace fsdp::explain {
 
-enum class EventKind : uint8_t { Release, Reduce, WaitForReduction, Gather };
+enum class EventKind : uint8_t { Release, Reduce, WaitForReduction, Update, Gather };
+inline constexpr unsigned kNumEventKinds = 5;
 std::string_view getName(EventKind kind);
 
 /// Something that a plan does between two operations.
 struct ScheduleEvent {
   EventKind kind = EventKind::Gather;
-  std::string groups;                // "layers.0 + layers.1"
+  std::vector<std::string> groups;
   StepPart part = StepPart::Forward; // that it serves
   unsigned occurrence = 0;           // of equal events before it
-  uint32_t position = 0;
+  uint32_t position = 0;             // of the problem
+  uint32_t place = 0;                // how many operations that do not move precede it
   double timeNs = 0; // when the collective begins, or ends for waits; the release's time
 
   /// Equal in two schedules that do the same thing, wherever it stands.

@@ -46,6 +46,8 @@ struct OperationLabel {
   std::string module; // path; "" is the root
   StepPart part = StepPart::Forward;
   std::string costOrigin; // "measured", "roofline"
+  /// An update or a pause: the same step may have it elsewhere under another schedule.
+  bool isMovable = false;
   /// The operation's `liveBytes` by category.
   MemoryBytes liveBytes = {};
 };
@@ -81,6 +83,9 @@ struct CollectiveView {
   double durationNs() const { return interval.endNs - interval.startNs; }
   double hiddenNs() const { return std::max(0.0, durationNs() - exposedNs); }
 };
+
+/// "layers.0 + layers.1"; of many the first and the last: "layers.0 ... layers.9 (10 groups)".
+std::string joinNames(const std::vector<std::string> &names);
 
 /// "all_gather layers.0 + layers.1"
 std::string describe(const CollectiveView &collective);

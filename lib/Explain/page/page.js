@@ -28,6 +28,7 @@ const memory = D.memory.changes.map(([at, values]) => {
 });
 const total = samples.map((_, i) => memory.reduce((sum, bytes) => sum + bytes[i], 0));
 const used = D.categories.map((_, c) => c).filter((c) => memory[c].some((b) => b > 0));
+const joinNames = (names) => (names.length > 3 ? `${names[0]} ... ${names[names.length - 1]} (${names.length} groups)` : names.join(" + "));
 const laneOf = { all_gather: "gather", reduce_scatter: "reduce" };
 const collectives = { gather: [], reduce: [] };
 D.collectives.forEach((c) => collectives[laneOf[c.kind]].push(c));
@@ -222,7 +223,7 @@ function drawLane(g, xOf, lane) {
     }
     g.fillStyle = "#fff";
     const inset = b - a < 30 ? 2 : 5, x = Math.max(a, LEFT) + inset;
-    if (b - x > 8) fitText(g, c.groups.join(" + "), x, top + size / 2 + (c.exposed > 0 ? -1 : 1), b - x - inset);
+    if (b - x > 8) fitText(g, joinNames(c.groups), x, top + size / 2 + (c.exposed > 0 ? -1 : 1), b - x - inset);
   }
 }
 

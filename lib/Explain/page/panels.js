@@ -41,7 +41,7 @@ function describeOperation(t) {
 }
 
 function describeCollective(c) {
-  return [c.kind + " of " + c.groups.join(" + "), [["part", PARTS[c.part]],
+  return [c.kind + " of " + joinNames(c.groups), [["part", PARTS[c.part]],
     ["size", bytesText(c.bytes)], ["takes", timeText(c.end - c.start) + (c.origin ? " (" + c.origin + ")" : "")],
     ["issued", timeText(c.issue) + ", before " + c.place], ["begins", timeText(c.start)],
     ["hidden", timeText(Math.max(0, c.end - c.start - c.exposed))], ["exposed", timeText(c.exposed)], ["why here", c.why]]];
