@@ -113,6 +113,14 @@ TEST(PlanTest, Collectives) {
   EXPECT_EQ(count.error(), "invalid plan: entry 8: reduces 3 elements per rank, a shard has 16");
 }
 
+// A coalesced start stands directly behind one of its kind.
+TEST(PlanTest, Coalesced) {
+  SmallPlan alone;
+  alone.firstOf(FSDP_REDUCE_SCATTER_START).coalesced = 1;
+  EXPECT_EQ(alone.error(),
+            "invalid plan: entry 8: coalesced, but not behind a start of its kind on its stream");
+}
+
 // Each start has one wait, after it.
 TEST(PlanTest, Handles) {
   SmallPlan unmatched, twice;
