@@ -28,13 +28,19 @@ public:
   void run();
 
 private:
+  /// Some of `count` neighbours: one, or every first to fourth of a stretch, since layers are
+  /// alike.
+  struct Pattern {
+    size_t begin, end, stride;
+  };
+  Pattern choosePattern(size_t count);
+
   void restart();
   /// Each changes `next`; false if there was nothing to change.
   bool move();
-  bool moveGathers();
-  bool moveReductions();
+  template <typename Bucket> bool moveBuckets(std::vector<Bucket> &buckets, double mergeShare);
   bool moveKeeps();
-  bool moveGate();
+  bool moveGates();
   bool swapGathers();
   bool movePriority();
 
@@ -93,51 +99,58 @@ bool LocalSearch::fits(uint32_t use) const {
       .fits(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
 }
 
-bool LocalSearch::moveGathers() {
-  std::vector<Decisions::Gathers> &buckets = next.gathers;
-  if (!merge || buckets.size() < 2)
-    return false;
-  size_t i = random.below(buckets.size() - 1);
-  std::vector<uint32_t> &uses = buckets[i].uses, &others = buckets[i + 1].uses;
-  if (random.fraction() < .6) {
-    uses.insert(uses.end(), others.begin(), others.end());
-    buckets[i].gate = std::min(buckets[i].gate, buckets[i + 1].gate);
-    buckets.erase(buckets.begin() + ptrdiff_t(i) + 1);
-  } else if (uses.size() > 1) {
-    auto middle = uses.begin() + 1 + ptrdiff_t(random.below(uses.size() - 1));
-    Decisions::Gathers tail{{middle, uses.end()}, buckets[i].gate};
-    uses.erase(middle, uses.end());
-    buckets.insert(buckets.begin() + ptrdiff_t(i) + 1, std::move(tail));
-  } else if (others.size() > 1) {
-    uses.push_back(others.front());
-    others.erase(others.begin());
-  } else {
-    return false;
-  }
-  return true;
+LocalSearch::Pattern LocalSearch::choosePattern(size_t count) {
+  constexpr double kSingle = .6;
+  constexpr size_t kMaxStride = 4;
+  size_t begin = random.below(count);
+  if (random.fraction() < kSingle)
+    return {begin, begin + 1, 1};
+  size_t end = random.fraction() < .5 ? count : begin + 1 + random.below(count - begin);
+  return {begin, end, 1 + random.below(kMaxStride)};
 }
 
-bool LocalSearch::moveReductions() {
-  std::vector<std::vector<uint32_t>> &buckets = next.reductions;
+static std::vector<uint32_t> &membersOf(Decisions::Gathers &bucket) { return bucket.uses; }
+static std::vector<uint32_t> &membersOf(std::vector<uint32_t> &bucket) { return bucket; }
+static Decisions::Gathers withMembers(const Decisions::Gathers &bucket,
+                                      std::vector<uint32_t> members) {
+  return {std::move(members), bucket.gate};
+}
+static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
+                                         std::vector<uint32_t> members) {
+  return members;
+}
+
+/// Merges bucket i with the next one, splits it, or shifts the next one's first member into it.
+template <typename Bucket>
+bool LocalSearch::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
   if (!merge || buckets.size() < 2)
     return false;
-  size_t i = random.below(buckets.size() - 1);
-  std::vector<uint32_t> &members = buckets[i], &others = buckets[i + 1];
-  if (random.fraction() < .5) {
-    members.insert(members.end(), others.begin(), others.end());
-    buckets.erase(buckets.begin() + ptrdiff_t(i) + 1);
-  } else if (members.size() > 1) {
-    auto middle = members.begin() + 1 + ptrdiff_t(random.below(members.size() - 1));
-    std::vector<uint32_t> tail(middle, members.end());
-    members.erase(middle, members.end());
-    buckets.insert(buckets.begin() + ptrdiff_t(i) + 1, std::move(tail));
-  } else if (others.size() > 1) {
-    members.push_back(others.front());
-    others.erase(others.begin());
-  } else {
-    return false;
+  bool isMerge = random.fraction() < mergeShare, changed = false;
+  Pattern pattern = choosePattern(buckets.size() - 1);
+  size_t stride = isMerge ? pattern.stride + 1 : pattern.stride;
+  // From behind, so that indices stay valid.
+  for (size_t i = pattern.begin + (pattern.end - 1 - pattern.begin) / stride * stride;;
+       i -= stride) {
+    auto at = buckets.begin() + ptrdiff_t(i);
+    std::vector<uint32_t> &members = membersOf(*at), &others = membersOf(at[1]);
+    if (isMerge) {
+      members.insert(members.end(), others.begin(), others.end());
+      buckets.erase(at + 1);
+      changed = true;
+    } else if (members.size() > 1) {
+      size_t middle = 1 + random.below(members.size() - 1);
+      Bucket tail = withMembers(*at, {members.begin() + ptrdiff_t(middle), members.end()});
+      members.resize(middle);
+      buckets.insert(at + 1, std::move(tail));
+      changed = true;
+    } else if (others.size() > 1) {
+      members.push_back(others.front());
+      others.erase(others.begin());
+      changed = true;
+    }
+    if (i < pattern.begin + stride)
+      return changed;
   }
-  return true;
 }
 
 bool LocalSearch::moveKeeps() {
@@ -171,22 +184,25 @@ bool LocalSearch::moveKeeps() {
   return true;
 }
 
-bool LocalSearch::moveGate() {
+bool LocalSearch::moveGates() {
   if (next.gathers.empty())
     return false;
-  Decisions::Gathers &bucket = next.gathers[random.below(next.gathers.size())];
-  constexpr double kMultiples[] = {0, 1, 1.5, 2, 4}; // of its duration; 0: no gate
+  constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of its duration; 0: no gate
   double multiple = kMultiples[random.below(std::size(kMultiples))];
-  uint32_t gate = 0;
-  if (multiple > 0) {
-    uint32_t first = space.firstOf(bucket.uses.front());
-    double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
-    gate = std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
+  Pattern pattern = choosePattern(next.gathers.size());
+  bool changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    Decisions::Gathers &bucket = next.gathers[i];
+    uint32_t gate = 0;
+    if (multiple > 0) {
+      uint32_t first = space.firstOf(bucket.uses.front());
+      double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
+      gate = std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
+    }
+    changed |= bucket.gate != gate;
+    bucket.gate = gate;
   }
-  if (gate == bucket.gate)
-    return false;
-  bucket.gate = gate;
-  return true;
+  return changed;
 }
 
 bool LocalSearch::swapGathers() {
@@ -207,13 +223,13 @@ bool LocalSearch::movePriority() {
 bool LocalSearch::move() {
   double choice = random.fraction();
   if (choice < .3)
-    return moveGathers();
+    return moveBuckets(next.gathers, .6);
   if (choice < .5)
-    return moveReductions();
-  if (choice < .83)
+    return moveBuckets(next.reductions, .5);
+  if (choice < .75)
     return moveKeeps();
   if (choice < .91)
-    return moveGate();
+    return moveGates();
   if (choice < .98)
     return swapGathers();
   return movePriority();
