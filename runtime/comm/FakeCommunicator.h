@@ -7,7 +7,7 @@
 // is worth nothing.
 //
 // Cost: by default the memory traffic of the bytes that would arrive, (ranks - 1) x bytes per rank,
-// copied within the device (on a GPU by its copy engine). With a bandwidth, instead, the time
+// copied within the device. With a bandwidth, instead, the time
 // latency + arriving bytes / bandwidth (the α-β model), during which the stream is busy; the parts
 // of an output that other ranks would send then keep what the memory holds.
 //
