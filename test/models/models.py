@@ -26,15 +26,17 @@ class Config:
     dim: int = 32
     layers: int = 2
     heads: int = 4
-    kv_heads: Optional[int] = None  # llama: key/value heads; default heads / 2
-    ffn: Optional[int] = None  # hidden width; default 4 dim, llama: 3 dim
-    vocab: int = 128  # llama, gpt2: tokens
-    seq: int = 16  # llama, gpt2: tokens per sample
+    kv_heads: Optional[int] = None  # llama, moe: key/value heads; default heads / 2
+    ffn: Optional[int] = None  # hidden width; default 4 dim, llama, moe: 3 dim
+    vocab: int = 128  # llama, moe, gpt2: tokens
+    seq: int = 16  # llama, moe, gpt2: tokens per sample
     batch: int = 4  # samples (of one rank)
     classes: int = 10  # mlp, vit, convnet
     image: int = 16  # vit, convnet: height and width
     channels: int = 3  # vit, convnet
     patch: int = 4  # vit
+    experts: int = 4  # moe: experts of a block
+    active: int = 2  # moe: experts per token, on average
     dropout: float = 0.0  # gpt2, vit
     dtype: str = "f32"  # of parameters and floating-point inputs: f32 or bf16
     seed: int = 0
@@ -178,6 +180,54 @@ class Llama(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
 
 
+# ---------------------------------------------------------------- mixture of experts
+
+
+class Experts(nn.Module):
+    """Expert choice (Zhou et al. 2022): each expert takes the tokens that score highest for it, as
+    many as `active` experts per token make on average. All shapes are static."""
+
+    def __init__(self, dim: int, ffn: int, experts: int, active: int):
+        super().__init__()
+        self.share = active / experts
+        self.router = nn.Linear(dim, experts, bias=False)
+        self.experts = nn.ModuleList([SwiGLU(dim, ffn) for _ in range(experts)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.reshape(-1, x.size(-1))
+        capacity = int(self.share * tokens.size(0))
+        scores = F.softmax(self.router(tokens).float(), dim=-1)
+        weights, chosen = torch.topk(scores.transpose(0, 1), capacity, dim=-1)
+        out = torch.zeros_like(tokens)
+        for i, expert in enumerate(self.experts):
+            y = expert(tokens.index_select(0, chosen[i])) * weights[i].unsqueeze(-1).to(x.dtype)
+            out = out.index_add(0, chosen[i], y)
+        return out.view_as(x)
+
+
+class MoEBlock(nn.Module):
+    def __init__(self, config: Config, ffn: int, kv_heads: int):
+        super().__init__()
+        self.attention_norm = RMSNorm(config.dim)
+        self.attn = LlamaAttention(config.dim, config.heads, kv_heads)
+        self.ffn_norm = RMSNorm(config.dim)
+        self.mlp = Experts(config.dim, ffn, config.experts, config.active)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        x = x + self.attn(self.attention_norm(x), cos, sin)
+        return x + self.mlp(self.ffn_norm(x))
+
+
+class MoE(Llama):
+    """A Llama whose feed-forward networks are mixtures of experts."""
+
+    def __init__(self, config: Config):
+        super().__init__(dataclasses.replace(config, layers=0))
+        ffn = config.ffn or 3 * config.dim
+        kv_heads = config.kv_heads or max(config.heads // 2, 1)
+        self.layers = nn.ModuleList([MoEBlock(config, ffn, kv_heads) for _ in range(config.layers)])
+
+
 # ---------------------------------------------------------------- GPT-2, tied
 
 
@@ -302,7 +352,7 @@ class ConvNet(nn.Module):
         return F.cross_entropy(self.head(x.mean([2, 3])), targets)
 
 
-MODELS = {"mlp": MLP, "llama": Llama, "gpt2": GPT2, "vit": ViT, "convnet": ConvNet}
+MODELS = {"mlp": MLP, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT, "convnet": ConvNet}
 
 
 def build(config: Config, device: Optional[str] = None) -> nn.Module:
@@ -314,7 +364,7 @@ def build(config: Config, device: Optional[str] = None) -> nn.Module:
     with torch.device(device or "cpu"):
         model = MODELS[config.model](config)
     if device != "meta":
-        scale = 0.02 if config.model in ("llama", "gpt2", "vit") else None
+        scale = 0.02 if config.model in ("llama", "moe", "gpt2", "vit") else None
         for name, parameter in model.named_parameters():
             if scale is not None and parameter.dim() >= 2:
                 nn.init.normal_(parameter, std=scale)
@@ -325,7 +375,7 @@ def build(config: Config, device: Optional[str] = None) -> nn.Module:
 def input_specs(config: Config) -> Dict[str, tuple]:
     """{name: (dtype, sizes)} in forward's order."""
     b = config.batch
-    if config.model in ("llama", "gpt2"):
+    if config.model in ("llama", "moe", "gpt2"):
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
     first = (
         {"x": (config.dtype, [b, config.dim])}
@@ -340,7 +390,7 @@ def example_inputs(config: Config, seed: int = 1, batch: Optional[int] = None) -
     are arithmetic progressions modulo the vocabulary, so that they can be learned."""
     config = dataclasses.replace(config, batch=batch or config.batch)
     generator = torch.Generator().manual_seed(seed)
-    if config.model in ("llama", "gpt2"):
+    if config.model in ("llama", "moe", "gpt2"):
         rows = (config.batch, 1)
         start = torch.randint(0, config.vocab, rows, generator=generator)
         stride = torch.randint(1, 5, rows, generator=generator)
