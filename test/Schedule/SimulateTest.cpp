@@ -177,6 +177,8 @@ TEST(Jitter, DependsOnTheSeedAlone) {
   JitteredMakespan again = simulate(makeTwoGroups(), makePlan(), jitter);
   EXPECT_EQ(first.meanNs, again.meanNs);
   EXPECT_EQ(first.percentile95Ns, again.percentile95Ns);
+  EXPECT_EQ(first.meanNs, 0x1.72ae374d8c268p+9);
+  EXPECT_EQ(first.percentile95Ns, 0x1.83990f3a9d8c4p+9);
   jitter.seed = 2;
   EXPECT_NE(first.meanNs, simulate(makeTwoGroups(), makePlan(), jitter).meanNs);
 }
