@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 using namespace fsdp::rt;
+using Nanoseconds = std::chrono::nanoseconds;
 
 /// Below this, the calls around a product take longer than what a kernel can gain.
 static constexpr double kMinimumFlops = 1e6;
@@ -114,15 +116,20 @@ static void fill(const at::Tensor &tensor, uint32_t seed) {
 }
 
 namespace {
-using Clock = std::chrono::steady_clock;
+/// The time that this thread ran: other processes of a busy machine do not count.
+Nanoseconds threadTime() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
+}
 
 struct Timed {
-  Clock::duration last{}, shortest = Clock::duration::max();
+  Nanoseconds last{}, shortest = Nanoseconds::max();
 
   template <typename Body> void run(Body body) {
-    Clock::time_point begin = Clock::now();
+    Nanoseconds begin = threadTime();
     body();
-    last = Clock::now() - begin;
+    last = threadTime() - begin;
     shortest = std::min(shortest, last);
   }
   double milliseconds() const {
@@ -159,7 +166,7 @@ std::optional<BlockedGemm> GemmChooser::measure(const GemmShape &shape,
     Timed ours;
     ours.run([&] { gemm.run(operands, memory); });
     bool same = std::memcmp(operands.c, expected.const_data_ptr(), expected.nbytes()) == 0;
-    for (int i = 0; i < kRepetitions && same && timeForRepetitions > Clock::duration::zero(); ++i) {
+    for (int i = 0; i < kRepetitions && same && timeForRepetitions > Nanoseconds::zero(); ++i) {
       stack = copies;
       theirs.run([&] { op.callBoxed(stack); });
       ours.run([&] { gemm.run(operands, memory); });

@@ -42,7 +42,7 @@ struct GemmTrial {
   GemmShape shape;
   int64_t depth;
   bool sameBits;                     // as torch's operator
-  double torchMs = 0, blockedMs = 0; // the shortest runs
+  double torchMs = 0, blockedMs = 0; // the shortest runs, in time of this thread
 };
 
 /// Chooses a kernel for each product, once per shape.
@@ -69,7 +69,7 @@ private:
 
   const int threads;
   const Depths depths;
-  std::chrono::steady_clock::duration timeForRepetitions = std::chrono::milliseconds(50);
+  std::chrono::nanoseconds timeForRepetitions = std::chrono::milliseconds(50);
   std::map<GemmShape, std::optional<BlockedGemm>> chosen;
   std::vector<GemmTrial> tried;
 };
