@@ -31,6 +31,9 @@ struct ReductionWindow {
   int64_t inputBytes = 0;
   /// By how much the input exceeds the reduced shard, which is live under every plan.
   int64_t excessBytes = 0;
+  /// Computation from `ready` to `deadline` beside which the input does not fit while it is in
+  /// flight, so that none of the two overlaps the other.
+  double blockedNs = 0;
   /// It may wait for a later reduction, to go with it in one bucket.
   bool mergeable = false;
 };

@@ -39,8 +39,10 @@ void FluidRows::addStretch(const Moment &from, const Moment &to, double computeT
 
 void FluidRows::addLanes() {
   for (const FluidSegment &segment : segments) {
-    if (segment.start.time != segment.before.time)
-      addLaneRows(segment.before, segment.start, 0);
+    if (segment.launch.time != segment.before.time)
+      addLaneRows(segment.before, segment.launch, 0);
+    if (segment.start.time != segment.launch.time)
+      addLaneRows(segment.launch, segment.start, 0);
     addLaneRows(segment.start, segment.after, segment.segment.durationNs / timeUnitNs);
   }
 }

@@ -34,6 +34,7 @@ static std::vector<FluidSegment> countWindows(const CollectiveWindows &windows,
   for (const Segment &segment : segments) {
     FluidSegment before = now;
     now.segment = segment;
+    now.launchedGathers = now.launchableGathers;
     while (now.dueGathers < windows.gathers.size() &&
            windows.gathers[now.dueGathers].first <= segment.begin)
       ++now.dueGathers;
@@ -100,9 +101,15 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
     bool waits = segment.gathersBecomeDue || segment.reductionsBecomeDue ||
                  (segment.segment.isSingle() && segment.readyReductions > 0 &&
                   dueReductions < numReductions);
+    segment.launch = last;
+    // Gathers whose gate is here wait for reductions that end here.
+    if (segment.reductionsBecomeDue && segment.launchableGathers > segment.launchedGathers)
+      segment.launch = last = add();
     if (waits)
       last = add();
     segment.start = last;
+    if (segment.reductionsBecomeDue && segment.launch.time == segment.before.time)
+      segment.launch = segment.start;
     dueGathers = segment.dueGathers;
     dueReductions = segment.dueReductions;
     segment.after = last = add();

@@ -21,7 +21,8 @@ const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
 
 /// When an operation starts, all gathers of uses that have begun have ended, and so have their
 /// buckets, each counted where its first member is. By a segment's end, no gather with a later gate
-/// has been launched; all members of a launched bucket have earlier gates.
+/// has been launched; all members of a launched bucket have earlier gates. Where gathers get their
+/// chance only when reductions have ended, the lane has nothing of them until then.
 void FluidRows::addGatherWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
@@ -50,10 +51,10 @@ void FluidRows::addReductionWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
     if (segment.reductionsBecomeDue) {
-      program.requireAtLeast(segment.start.reducedBytes,
+      program.requireAtLeast(segment.launch.reducedBytes,
                              choices.deadlineBytes[segment.dueReductions]);
       if (costs.reduceLatency > 0)
-        program.requireAtLeast(segment.start.reduceLatencies,
+        program.requireAtLeast(segment.launch.reduceLatencies,
                                choices.deadlineLatencies[segment.dueReductions]);
     }
     bool last =
@@ -116,19 +117,21 @@ void FluidRows::addMergedReductions() {
   }
 }
 
-/// A collective begins after the operation before its gate, and takes at least as long as it would
-/// alone.
+/// A collective begins after the operation before its gate, a gather also after the reductions that
+/// must have ended there, and takes at least as long as it would alone. A reduction and the
+/// operations beside which it does not fit take turns.
 void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
     double duration = problem.gatherCost.durationNs(gather.sizeBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(gather.first).start.time,
-                           segmentAt(gather.gate).before.time +
+                           segmentAt(gather.gate).launch.time +
                                duration * (1.0 - Expression(choices.kept[j])));
   }
   for (const ReductionWindow &reduction : windows.reductions) {
     double duration = problem.reduceCost.durationNs(reduction.inputBytes) / timeUnitNs;
-    program.requireAtLeast(segmentAt(reduction.deadline).start.time,
-                           segmentAt(reduction.ready).before.time + Expression(duration));
+    program.requireAtLeast(segmentAt(reduction.deadline).launch.time,
+                           segmentAt(reduction.ready).before.time +
+                               Expression(duration + reduction.blockedNs / timeUnitNs));
   }
 }

@@ -18,16 +18,19 @@ namespace {
 /// A collective, from a position (the end of the operation before it) to an operation's start.
 struct Arc {
   uint32_t from = 0, to = 0;
-  double durationNs = 0; // alone in its bucket: merged it takes longer
+  double durationNs = 0; // at least, from one to the other; merged it takes longer
   double workNs = 0;     // that no merging saves
 };
 
-/// The longest path over operations and arcs, from both ends.
+/// The longest path over operations and arcs, from both ends. At a position computation waits for
+/// reductions first, then gathers are launched.
 struct Paths {
-  /// By position: least time from the step's start to the end of the operation before it.
-  std::vector<double> headNs;
-  /// By operation: least time from its start to the step's end.
-  std::vector<double> tailNs;
+  /// By position: least time from the step's start to the end of the operation before it, and until
+  /// the reductions are there that must be.
+  std::vector<double> headNs, launchNs;
+  /// By operation: least time to the step's end from its start, and from when the reductions are
+  /// there that must be.
+  std::vector<double> tailNs, launchTailNs;
   double longestNs() const { return headNs.back(); }
 };
 
@@ -55,7 +58,7 @@ static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWi
   for (const ReductionWindow &reduction : windows.reductions) {
     double bytesNs = problem.reduceCost.nsPerByte * double(reduction.inputBytes);
     double durationNs = problem.reduceCost.latencyNs + bytesNs;
-    arcs.push_back({reduction.ready, reduction.deadline, durationNs,
+    arcs.push_back({reduction.ready, reduction.deadline, durationNs + reduction.blockedNs,
                     reduction.mergeable ? bytesNs : durationNs});
   }
   return arcs;
@@ -68,28 +71,41 @@ static double sumOfWork(const std::vector<Arc> &arcs) {
   return sum;
 }
 
-static Paths findPaths(const Problem &problem, const std::vector<Arc> &arcs) {
+static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
+                       std::vector<Arc> reductions) {
+  auto byEnd = [](const Arc &a, const Arc &b) { return a.to < b.to; };
+  auto byBegin = [](const Arc &a, const Arc &b) { return a.from < b.from; };
   size_t n = problem.operations.size();
-  Paths paths{std::vector<double>(n + 1, 0), std::vector<double>(n + 1, 0)};
-  std::vector<Arc> sorted = arcs;
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Arc &a, const Arc &b) { return a.to < b.to; });
-  size_t next = 0;
+  std::vector<double> zeros(n + 1, 0);
+  Paths paths{zeros, zeros, zeros, zeros};
+
+  std::stable_sort(gathers.begin(), gathers.end(), byEnd);
+  std::stable_sort(reductions.begin(), reductions.end(), byEnd);
+  auto gather = gathers.begin(), reduction = reductions.begin();
   for (size_t i = 0; i < n; ++i) {
-    double startNs = paths.headNs[i];
-    for (; next < sorted.size() && sorted[next].to == i; ++next)
-      startNs = std::max(startNs, paths.headNs[sorted[next].from] + sorted[next].durationNs);
+    double launchNs = paths.headNs[i];
+    for (; reduction != reductions.end() && reduction->to == i; ++reduction)
+      launchNs = std::max(launchNs, paths.headNs[reduction->from] + reduction->durationNs);
+    paths.launchNs[i] = launchNs;
+    double startNs = launchNs;
+    for (; gather != gathers.end() && gather->to == i; ++gather)
+      startNs = std::max(startNs, paths.launchNs[gather->from] + gather->durationNs);
     paths.headNs[i + 1] = startNs + problem.operations[i].durationNs;
   }
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Arc &a, const Arc &b) { return a.from > b.from; });
-  next = 0;
+
+  std::stable_sort(gathers.begin(), gathers.end(), byBegin);
+  std::stable_sort(reductions.begin(), reductions.end(), byBegin);
+  double restNs = 0; // from the end of operation i
   for (size_t i = n; i-- > 0;) {
-    // From the position after the operation: an arc of no length runs from a later position.
-    double restNs = paths.tailNs[i + 1];
-    for (; next < sorted.size() && sorted[next].from == i + 1; ++next)
-      restNs = std::max(restNs, sorted[next].durationNs + paths.tailNs[sorted[next].to]);
     paths.tailNs[i] = problem.operations[i].durationNs + restNs;
+    double launchTailNs = paths.tailNs[i];
+    for (; !gathers.empty() && gathers.back().from == i; gathers.pop_back())
+      launchTailNs =
+          std::max(launchTailNs, gathers.back().durationNs + paths.tailNs[gathers.back().to]);
+    restNs = paths.launchTailNs[i] = launchTailNs;
+    for (; !reductions.empty() && reductions.back().from == i; reductions.pop_back())
+      restNs =
+          std::max(restNs, reductions.back().durationNs + paths.launchTailNs[reductions.back().to]);
   }
   return paths;
 }
@@ -134,12 +150,12 @@ static double jacksonNs(std::vector<Job> jobs) {
   return makespanNs;
 }
 
-static void addJobs(const Paths &paths, const std::vector<Arc> &arcs, double factor,
-                    std::vector<Job> &jobs) {
+static void addJobs(const std::vector<Arc> &arcs, const std::vector<double> &headNs,
+                    const std::vector<double> &tailNs, double factor, std::vector<Job> &jobs) {
   if (factor == 0)
     return;
   for (const Arc &arc : arcs)
-    jobs.push_back({paths.headNs[arc.from], factor * arc.workNs, paths.tailNs[arc.to]});
+    jobs.push_back({headNs[arc.from], factor * arc.workNs, tailNs[arc.to]});
 }
 
 std::string_view fsdp::schedule::getName(BoundKind kind) {
@@ -163,9 +179,7 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   CollectiveWindows windows = findCollectiveWindows(problem);
   std::vector<Arc> gathers = gatherArcs(problem, windows);
   std::vector<Arc> reductions = reductionArcs(problem, windows);
-  std::vector<Arc> all = gathers;
-  all.insert(all.end(), reductions.begin(), reductions.end());
-  Paths paths = findPaths(problem, all);
+  Paths paths = findPaths(problem, gathers, reductions);
 
   // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
   double overlap = problem.oneLane ? 2 : problem.laneContention;
@@ -173,8 +187,8 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
                                                                  sumOfWork(reductions), overlap));
   for (bool gathersFirst : {true, false}) {
     std::vector<Job> jobs;
-    addJobs(paths, gathers, gathersFirst ? 1 : overlap - 1, jobs);
-    addJobs(paths, reductions, gathersFirst ? overlap - 1 : 1, jobs);
+    addJobs(gathers, paths.launchNs, paths.tailNs, gathersFirst ? 1 : overlap - 1, jobs);
+    addJobs(reductions, paths.headNs, paths.launchTailNs, gathersFirst ? overlap - 1 : 1, jobs);
     double makespanNs = jacksonNs(std::move(jobs));
     if (makespanNs > bound.makespanNs) {
       bound.makespanNs = makespanNs;

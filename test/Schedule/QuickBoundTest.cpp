@@ -77,14 +77,30 @@ TEST(QuickBound, ReductionBeforeItsUpdate) {
   EXPECT_EQ(quickBound(makeReduction()).makespanNs, 110 + 50 + (20 + 2 * 40) + 50);
 }
 
-// Beside operation 1 there is room for the shard but not for the input: the reduction is exposed.
+// Beside operation 1 there is room for the shard but not for the input, or not for both: the
+// reduction is exposed.
 TEST(QuickBound, ReductionBeforeItsMemoryIsNeeded) {
   Problem problem = makeReduction();
   problem.operations[1].liveBytes = 200;
   problem.memoryCapBytes = 239;
   EXPECT_EQ(quickBound(problem).makespanNs, 110 + 50 + 100 + 100);
-  problem.memoryCapBytes = 240; // 200 live + 40 of input
+  problem.memoryCapBytes = 240; // 200 live + 40 of input: it can wait there, not happen
+  EXPECT_EQ(quickBound(problem).makespanNs, 110 + 50 + 100 + 100);
+  problem.memoryCapBytes = 250;
   EXPECT_EQ(quickBound(problem).makespanNs, 110 + 50 + 100 + 50);
+}
+
+// What computation must have waited for at a position has ended before gathers are launched there:
+// the gather, for which there is no room earlier, follows the reduction.
+TEST(QuickBound, GathersFollowReductionsThatMustHaveEnded) {
+  Problem problem = makeChain(1);
+  problem.operations = {{50, 200, 0}, {50, 110, 0}};
+  problem.uses = {{0, 1, 1}};
+  problem.reductions = {{0, 1, 1, 40, 10}};
+  problem.memoryCapBytes = 290;
+  EXPECT_EQ(quickBound(problem).makespanNs, 50 + 100 + 110 + 50);
+  problem.memoryCapBytes = 300;
+  EXPECT_EQ(quickBound(problem).makespanNs, 50 + 100 + 50);
 }
 
 /// Two gathers of 110 ns and two reductions of 100 ns within a step of little computation. One
