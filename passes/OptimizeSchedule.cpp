@@ -92,8 +92,13 @@ LogicalResult OptimizeSchedulePass::choose(ScheduleProblem &&step, UpdatePlaceme
 /// The best plan whose live bytes stay within the cap; 0: no cap.
 FailureOr<Choice> OptimizeSchedulePass::search(ModuleOp module, const StepMemory &memory,
                                                int64_t capBytes) {
-  std::optional<Choice> best;
-  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+  struct Candidate {
+    ScheduleProblem step;
+    UpdatePlacement placement;
+    double boundNs;
+  };
+  std::vector<Candidate> candidates;
+  for (UpdatePlacement placement : {UpdatePlacement::AtEnd, UpdatePlacement::Interleaved}) {
     FailureOr<ScheduleProblem> step = getScheduleProblem(module, memory, *costs, placement);
     if (failed(step))
       return failure();
@@ -101,7 +106,17 @@ FailureOr<Choice> OptimizeSchedulePass::search(ModuleOp module, const StepMemory
       step->problem.memoryCapBytes = capBytes;
     if (std::optional<std::string> wrong = step->problem.check())
       return module.emitError("the step is no scheduling problem: ") << *wrong;
-    if (failed(choose(std::move(*step), placement, best)))
+    double boundNs = schedule::quickBound(step->problem).makespanNs;
+    candidates.push_back({std::move(*step), placement, boundNs});
+  }
+  llvm::stable_sort(candidates,
+                    [](const Candidate &a, const Candidate &b) { return a.boundNs < b.boundNs; });
+  std::optional<Choice> best;
+  for (Candidate &candidate : candidates) {
+    // Nothing to gain but a thousandth.
+    if (best && best->makespanNs <= 1.001 * candidate.boundNs)
+      continue;
+    if (failed(choose(std::move(candidate.step), candidate.placement, best)))
       return failure();
   }
   if (best)
