@@ -326,12 +326,11 @@ std::vector<int64_t> PlanExecutor::temporaryBytes() const {
 }
 
 Status PlanExecutor::runObserved() {
-  using Clock = std::chrono::steady_clock;
   for (const Instruction &instruction : instructions) {
-    Clock::time_point begin = Clock::now();
+    std::chrono::nanoseconds begin = observer->now();
     if (Status status = run(instruction); !status.ok())
       return status;
-    observer->ran(instruction.entry, Clock::now() - begin);
+    observer->ran(instruction.entry, observer->now() - begin);
   }
   return synchronize();
 }

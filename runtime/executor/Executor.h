@@ -48,11 +48,13 @@ struct ExecutorStatistics {
 /// Which kernels multiply fp32 matrices; the numbers are the same.
 enum class GemmKernels { Torch, Fastest };
 
-/// Watches the steps of an executor, for profiles.
+/// Watches the steps of an executor, for profiles, on the thread of the compute stream.
 class StepObserver {
 public:
   virtual ~StepObserver() = default;
-  /// The compute stream has run entry `entry` of the plan. Called on its thread.
+  /// The observer's clock.
+  virtual std::chrono::nanoseconds now() = 0;
+  /// The compute stream has run entry `entry` of the plan.
   virtual void ran(uint32_t entry, std::chrono::nanoseconds duration) = 0;
 };
 

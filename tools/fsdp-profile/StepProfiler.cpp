@@ -16,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <thread>
+#include <time.h>
 #include <unistd.h>
 
 using namespace fsdp;
@@ -43,6 +44,13 @@ public:
   }
 
   rt::Status run(const std::vector<std::vector<std::byte>> &inputs);
+  std::chrono::nanoseconds now() override {
+    if (options.clock == Clock::Wall)
+      return std::chrono::steady_clock::now().time_since_epoch();
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
   void ran(uint32_t entry, std::chrono::nanoseconds duration) override {
     if (measuring)
       samples.durationsNs[entry].push_back(static_cast<double>(duration.count()));
@@ -86,7 +94,6 @@ rt::Status RankProfiler::runStep(rt::Executor &executor, int64_t number,
 }
 
 rt::Status RankProfiler::run(const std::vector<std::vector<std::byte>> &inputs) {
-  using Clock = std::chrono::steady_clock;
   at::set_num_threads(options.threads);
   rt::Result<std::byte *> arena = communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
   if (!arena.ok())
@@ -103,12 +110,11 @@ rt::Status RankProfiler::run(const std::vector<std::vector<std::byte>> &inputs) 
     measuring = step > kWarmUpSteps;
     if (rt::Status status = communicator.barrier(rt::kControlLane); !status.ok())
       return status;
-    Clock::time_point begin = Clock::now();
+    std::chrono::nanoseconds begin = now();
     if (rt::Status status = runStep(**executor, step, inputs); !status.ok())
       return status;
     if (measuring)
-      samples.stepNs.push_back(
-          std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
+      samples.stepNs.push_back(static_cast<double>((now() - begin).count()));
   }
   samples.temporaryBytes = (*executor)->temporaryBytes();
   return {};

@@ -14,9 +14,15 @@
 
 namespace fsdp::profile {
 
+enum class Clock : uint8_t {
+  Wall,
+  Cpu // of the thread: other programs do not count; for one thread per rank
+};
+
 struct StepOptions {
   int threads = 1;  // of torch, per rank
   int samples = 20; // steps that are measured
+  Clock clock = Clock::Wall;
 };
 
 /// The calls, updates and times of the step; an error names the rank's failure.

@@ -16,7 +16,7 @@ using namespace fsdp;
 namespace {
 
 struct Options {
-  std::string input, output, device = "cpu", communicator = "shm";
+  std::string input, output, device = "cpu", communicator = "shm", clock = "wall";
   bool collectives = false;
   int64_t ranks = 0;
   int threads = 1, samples = 20;
@@ -54,17 +54,22 @@ static std::string milliseconds(double durationNs) {
 }
 
 static int profileStep(const Options &options) {
+  profile::Clock clock = options.clock == "cpu" ? profile::Clock::Cpu : profile::Clock::Wall;
+  if (clock == profile::Clock::Cpu && options.threads > 1)
+    return fail("--clock cpu counts one thread, --threads " + std::to_string(options.threads) +
+                " are asked for");
   llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
   if (!step)
     return fail(step.takeError());
   return writeOutput(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
     llvm::Expected<cost::Profile> profile =
-        profile::profileStep(*step, {options.threads, options.samples});
+        profile::profileStep(*step, {options.threads, options.samples, clock});
     if (!profile)
       return profile.takeError();
     profile->device = options.device;
     profile->description = profile::describeHost() + ", " + std::to_string(options.threads) +
-                           (options.threads == 1 ? " thread" : " threads") + " per rank";
+                           (options.threads == 1 ? " thread" : " threads") + " per rank" +
+                           (clock == profile::Clock::Cpu ? ", CPU time" : "");
     profile->source = profile::describeVersions();
     profile->copies = profile::profileCopies(profile->ranks, options.samples);
     cost::writeProfile(*profile, os);
@@ -124,6 +129,11 @@ int main(int argc, char **argv) {
       ->excludes(collectives);
   app.add_option("--threads", options.threads, "Threads of torch, per rank")
       ->check(CLI::Range(1, 1024))
+      ->excludes(collectives)
+      ->capture_default_str();
+  app.add_option("--clock", options.clock,
+                 "wall, or cpu: the time that the thread runs, where other programs run too")
+      ->check(CLI::IsMember({"wall", "cpu"}))
       ->excludes(collectives)
       ->capture_default_str();
   app.add_option("--samples", options.samples, "Measured steps, or collectives of each size")
