@@ -25,28 +25,48 @@ Placement::Placement(const TaskContext &context, const Decisions &decisions, Tas
 }
 
 bool Placement::run() {
-  for (position = 0; position < problem.operations.size(); ++position) {
-    held += tasks.changes[position];
-    if (isQuiet()) {
-      streams.compute(operation().durationNs);
-      continue;
-    }
-    launchBytes = 0;
-    if (position > 0)
-      lastBytes = problem.operations[position - 1].liveBytes + held - tasks.changes[position];
-    for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
-         ++nextReady)
-      unlaunched.push(nextReady);
-    if (!(pending.isEmpty() && unlaunched.isEmpty()) && !advanceReductions())
+  for (position = 0; position < problem.operations.size(); skipQuiet())
+    if (!issue())
       return false;
-    launchNeededGathers();
-    if (nextAhead < tasks.gathers.size())
-      launchAhead();
-    waitForGathers();
-    nextEvent = findNextEvent();
+  return true;
+}
+
+/// All of the current position, and the operation behind it.
+bool Placement::issue() {
+  launchBytes = 0;
+  if (position > 0)
+    lastBytes = problem.operations[position - 1].liveBytes + held;
+  held += tasks.changes[position];
+  for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
+       ++nextReady)
+    unlaunched.push(nextReady);
+  if (!(pending.isEmpty() && unlaunched.isEmpty()) && !advanceReductions())
+    return false;
+  launchNeededGathers();
+  if (nextAhead < tasks.gathers.size())
+    launchAhead();
+  waitForGathers();
+  streams.compute(operation().durationNs);
+  return true;
+}
+
+/// To the next position at which something can be done, which few are.
+void Placement::skipQuiet() {
+  uint32_t nextEvent = findNextEvent();
+  skipLaunched();
+  bool isReducing = !(pending.isEmpty() && unlaunched.isEmpty());
+  uint32_t nextGather = UINT32_MAX;
+  if (nextAhead < tasks.gathers.size())
+    nextGather = decisions.lookahead == 0 ? tasks.gathers[nextAhead].earliest : 0;
+  for (++position; position < nextEvent; ++position) {
+    int64_t change = tasks.changes[position];
+    held += change;
+    if ((isReducing || position >= nextGather) && !isQuiet(position >= nextGather)) {
+      held -= change;
+      return;
+    }
     streams.compute(operation().durationNs);
   }
-  return true;
 }
 
 /// The next position at which a reduction is ready or due, or a use begins.
@@ -59,15 +79,12 @@ uint32_t Placement::findNextEvent() const {
   return std::min({next, unlaunched.getFirstUpdate(), pending.getFirstUpdate()});
 }
 
-/// Whether nothing can be done at this position: what most are like.
-bool Placement::isQuiet() const {
+/// Whether no reduction, nor a gather if one may be launched, can do anything at this position.
+bool Placement::isQuiet(bool mayGather) const {
   double endNs = streams.getNow() + operation().durationNs * problem.computeContention;
-  if (position >= nextEvent ||
-      (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) <= endNs || !canPutOff())) ||
-      (!pending.isEmpty() && (hasLongEnded() || !fits(operation().liveBytes + held))))
+  if (mayGather && streams.findEndOfLane(0) <= endNs)
     return false;
-  return nextAhead == tasks.gathers.size() ||
-         (decisions.lookahead == 0 && tasks.gathers[nextAhead].earliest > position &&
-          !tasks.gathers[nextAhead].isLaunched) ||
-         streams.findEndOfLane(0) > endNs;
+  if (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) <= endNs || !canPutOff()))
+    return false;
+  return pending.isEmpty() || !(hasLongEnded() || !fits(operation().liveBytes + held));
 }

@@ -26,8 +26,10 @@ public:
   Plan takePlan() { return std::move(plan); }
 
 private:
+  bool issue();
+  void skipQuiet();
   uint32_t findNextEvent() const;
-  bool isQuiet() const;
+  bool isQuiet(bool mayGather) const;
 
   // At the current position, in this order.
   bool advanceReductions();
@@ -76,7 +78,6 @@ private:
   const bool isShared;
 
   uint32_t position = 0;
-  uint32_t nextEvent = 0;
   /// Copies, inputs of reductions until their wait, shards.
   int64_t held = 0;
   int64_t lastBytes = 0;         // while the operation before this position ran
