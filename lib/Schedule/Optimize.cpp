@@ -22,6 +22,7 @@ private:
   void tryPolicies();
   void raiseBound(LowerBound &&other);
   void search();
+  void certify();
   void addRobustVariants();
   size_t preferUnderJitter() const;
 
@@ -87,6 +88,13 @@ void Optimizer::search() {
   searchLocally(space, options.merge, options.seed, evaluator);
 }
 
+void Optimizer::certify() {
+  constexpr double kLooseRatio = 1.01;
+  double makespanNs = evaluator.best().makespanNs;
+  if (options.certificateNodes > 0 && makespanNs > bound.makespanNs * kLooseRatio)
+    raiseBound(searchBound(problem, makespanNs, options.certificateNodes));
+}
+
 /// As much kept as fits, and everything launched as early as it can be: nothing depends less on the
 /// network.
 void Optimizer::addRobustVariants() {
@@ -129,6 +137,7 @@ Outcome Optimizer::run() {
     if (!evaluator.isDone())
       search();
   }
+  certify();
   if (options.jitter)
     addRobustVariants();
   const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];

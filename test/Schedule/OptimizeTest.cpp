@@ -1,6 +1,8 @@
 //===- OptimizeTest.cpp - The search on instances with known answers ------===//
 
 #include "fsdp/Schedule/Optimize.h"
+#include "RandomProblem.h"
+#include "fsdp/Schedule/Policies.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +29,10 @@ Problem makeSandwich() {
 Outcome solve(const Problem &problem, const OptimizeOptions &options = {}) {
   EXPECT_EQ(problem.check(), std::nullopt);
   std::optional<Outcome> outcome = optimize(problem, options);
-  EXPECT_TRUE(outcome);
+  if (!outcome) {
+    ADD_FAILURE() << "no plan";
+    return {};
+  }
   EXPECT_EQ(verify(problem, outcome->plan), std::nullopt);
   EXPECT_DOUBLE_EQ(outcome->makespanNs, makespanNs(problem, outcome->plan));
   EXPECT_GE(outcome->ratio(), 1 - 1e-9);
@@ -115,6 +120,36 @@ TEST(Optimize, SpendsNoMoreThanItsBudget) {
   Outcome outcome = solve(problem, {.simulationBudget = 20, .targetRatio = 0});
   EXPECT_LE(outcome.simulations, 20);
   EXPECT_LE(solve(problem, {.simulationBudget = 0}).simulations, kPolicies);
+}
+
+// The same plan whenever the same is asked; all that is random comes from the seed.
+TEST(Optimize, IsDeterministic) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    Problem problem = makeRandomProblem(seed);
+    problem.memoryCapBytes = problem.minimumPeak().bytes / 100 * 110;
+    OptimizeOptions options{.seed = seed, .simulationBudget = 500, .targetRatio = 0};
+    Outcome first = solve(problem, options), second = solve(problem, options);
+    EXPECT_EQ(first.plan, second.plan);
+    EXPECT_EQ(first.simulations, second.simulations);
+    EXPECT_EQ(first.makespanNs, second.makespanNs);
+    EXPECT_EQ(first.bound.makespanNs, second.bound.makespanNs);
+  }
+}
+
+// Never worse than what anybody else would do with the same problem.
+TEST(Optimize, IsNotWorseThanAnyPolicy) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Problem problem = makeRandomProblem(seed);
+    int64_t least = problem.minimumPeak().bytes;
+    problem.memoryCapBytes = least + least / 10 * int64_t(seed % 5);
+    Outcome outcome = solve(problem, {.simulationBudget = 100});
+    EXPECT_LE(peakOf(problem, outcome.plan).bytes, *problem.memoryCapBytes);
+    for (Policy policy : {Policy::Fsdp2, Policy::Asap, Policy::XlaLatencyHiding,
+                          Policy::DeepCompile, Policy::Inductor})
+      if (std::optional<Plan> plan = planByPolicy(problem, policy)) {
+        EXPECT_LE(outcome.makespanNs, makespanNs(problem, *plan)) << getName(policy);
+      }
+  }
 }
 
 // Both plans take 500 ns: a is kept, or gathered again in the shade of b's operations, which a slow

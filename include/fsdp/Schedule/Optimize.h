@@ -21,6 +21,9 @@ struct OptimizeOptions {
   int64_t simulationBudget = 3000;
   /// Stop when makespan / bound is at most this.
   double targetRatio = 1.001;
+  /// Nodes of a branch and bound for a stronger bound where the ratio stays above 1.01; 0: none.
+  /// Takes seconds to minutes.
+  int64_t certificateNodes = 0;
   /// Whether collectives may be merged into buckets.
   bool merge = true;
   /// Where means are within 0.2 %, prefer the plan whose 95th percentile is smaller.

@@ -17,7 +17,7 @@ struct Measurement {
   double makespanNs = 0, boundNs = 0;
   std::string boundKind, origin;
   int64_t simulations = 0;
-  double seconds = 0; // of optimize(), one thread
+  double seconds = 0; // of the processor, for optimize() without branch and bound
   uint64_t planHash = 0;
   std::string complaint; // of verify(); empty: none
   struct Peer {

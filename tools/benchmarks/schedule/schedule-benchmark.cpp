@@ -92,6 +92,9 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(1., 1000.));
   app.add_option("--budget", options.optimize.simulationBudget, "Simulations per instance")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--nodes", options.optimize.certificateNodes,
+                 "Of branch and bound where the ratio stays above 1.01; 0: none")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.optimize.seed, "Of the local search");
   app.add_option("--json", options.jsonPath, "Write the measurements to this file");
   app.add_flag("--repeat", options.repeat, "Run everything twice and compare the plans");
