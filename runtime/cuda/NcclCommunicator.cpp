@@ -7,6 +7,8 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
+#include <thread>
+
 using namespace fsdp::rt;
 
 // How long an abort lets a call of NCCL end by itself.
@@ -237,6 +239,17 @@ Status NcclCommunicator::health() {
   return {};
 }
 
+/// Holds the mutex if it could be had within `time`. (ThreadSanitizer knows no timed mutex.)
+static std::unique_lock<std::mutex> lockFor(std::mutex &mutex, std::chrono::milliseconds time) {
+  auto deadline = std::chrono::steady_clock::now() + time;
+  std::unique_lock lock(mutex, std::try_to_lock);
+  while (!lock.owns_lock() && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)lock.try_lock();
+  }
+  return lock;
+}
+
 void NcclCommunicator::abort(const std::string &reason) {
   {
     std::lock_guard lock(failureMutex);
@@ -250,13 +263,11 @@ void NcclCommunicator::abort(const std::string &reason) {
   control->abort(reason);
   for (Lane &lane : lanes) {
     // A call that waits inside NCCL for a peer ends by the abort, and not before.
-    bool locked = lane.mutex.try_lock_for(kCallGrace);
+    std::unique_lock lock = lockFor(lane.mutex, kCallGrace);
     if (lane.comm)
       (void)calls.ncclCommAbort(lane.comm);
     lane.comm = nullptr;
     lane.window = nullptr;
-    if (locked)
-      lane.mutex.unlock();
   }
   if (root)
     (void)calls.ncclCommAbort(root);

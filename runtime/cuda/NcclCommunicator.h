@@ -65,7 +65,7 @@ public:
 private:
   struct Lane {
     // Held while NCCL is called, but for an abort that finds it held for too long.
-    std::timed_mutex mutex;
+    std::mutex mutex;
     ncclComm_t comm = nullptr;
     CudaStream *stream = nullptr;
     ncclWindow_t window = nullptr;

@@ -127,3 +127,25 @@ TEST(NcclFaults, AbortsOnce) {
   EXPECT_THAT(running.ranks[0]->calls.take(),
               ElementsAre("ncclCommAbort c2", "ncclCommAbort c3", "ncclCommAbort c1"));
 }
+
+// A call that hangs inside NCCL does not keep an abort from reaching it.
+TEST(NcclFaults, AbortsWhatHangs) {
+  Running running(1);
+  std::atomic<bool> inside{false}, aborted{false};
+  running.ranks[0]->calls.onCall = [&](const std::string &function) {
+    if (function == "ncclAllGather") {
+      inside = true;
+      inside.notify_all();
+      aborted.wait(false);
+    } else if (function == "ncclCommAbort") {
+      aborted = true;
+      aborted.notify_all();
+    }
+  };
+  char data[8];
+  std::thread step([&] { (void)running[0].allGather(kGatherLane, data, data, 8).ok(); });
+  inside.wait(false);
+  running[0].abort("the peer is gone");
+  step.join();
+  EXPECT_EQ(running[0].health().message(), "aborted by rank 0: the peer is gone");
+}

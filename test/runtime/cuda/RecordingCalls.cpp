@@ -55,7 +55,7 @@ std::string RecordingCalls::text(const void *pointer) {
 
 template <typename... Arguments>
 int RecordingCalls::call(const std::string &function, const Arguments &...arguments) {
-  std::lock_guard lock(mutex);
+  std::unique_lock lock(mutex);
   std::string line = function;
   ((line += " " + text(arguments)), ...);
   lines.push_back(line);
@@ -67,6 +67,9 @@ int RecordingCalls::call(const std::string &function, const Arguments &...argume
     else
       left[calls - 1] = error;
   failures[function] = left;
+  lock.unlock();
+  if (onCall)
+    onCall(function);
   return result;
 }
 

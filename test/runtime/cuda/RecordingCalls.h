@@ -13,6 +13,7 @@
 
 #include "cuda/CudaCalls.h"
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -34,6 +35,8 @@ public:
   /// Whether NCCL gives windows; without, registering succeeds and gives none.
   bool supportsWindows = true;
   int deviceCount = 4;
+  /// What to do inside a call, by its name, once it is noted. Set before other threads call.
+  std::function<void(const std::string &)> onCall;
 
   cudaError_t getDeviceCount(int *count) override;
   cudaError_t setDevice(int device) override;
