@@ -4,51 +4,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 using namespace fsdp::cost;
 
-static constexpr int kIterations = 50;
-/// Relative deviations below this are noise and weigh alike.
-static constexpr double kNoise = 1e-3;
-
-/// Weighted least squares with coefficients that are not negative.
-static Line solve(llvm::ArrayRef<SizedDuration> durations, llvm::ArrayRef<double> weights) {
-  double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
-  for (size_t i = 0; i < durations.size(); ++i) {
-    double x = static_cast<double>(durations[i].size), y = durations[i].medianNs;
-    w += weights[i];
-    wx += weights[i] * x;
-    wy += weights[i] * y;
-    wxx += weights[i] * x * x;
-    wxy += weights[i] * x * y;
+static double sumDeviations(llvm::ArrayRef<SizedDuration> durations, const Line &line) {
+  double sum = 0;
+  for (const SizedDuration &duration : durations) {
+    double modelled = line.latencyNs + line.nsPerUnit * static_cast<double>(duration.size);
+    sum += std::abs(modelled - duration.medianNs) / duration.medianNs;
   }
-  double determinant = w * wxx - wx * wx;
-  Line throughOrigin{0, wxx > 0 ? wxy / wxx : 0};
-  if (determinant <= 1e-12 * w * wxx)
-    return throughOrigin;
-  Line line{(wxx * wy - wx * wxy) / determinant, (w * wxy - wx * wy) / determinant};
-  if (line.latencyNs < 0)
-    return throughOrigin;
-  if (line.nsPerUnit < 0)
-    return {wy / w, 0};
-  return line;
+  return sum;
 }
 
 Line fsdp::cost::fitLine(llvm::ArrayRef<SizedDuration> durations) {
-  std::vector<double> weights(durations.size(), 1);
-  Line line;
-  for (int iteration = 0; iteration < kIterations; ++iteration) {
-    for (size_t i = 0; i < durations.size(); ++i) {
-      double measured = std::max(durations[i].medianNs, 1e-9);
-      double modelled = line.latencyNs + line.nsPerUnit * static_cast<double>(durations[i].size);
-      double deviation = std::abs(modelled - measured) / measured;
-      double scale = iteration == 0 ? 1 : 1 / std::max(deviation, kNoise);
-      weights[i] = scale / (measured * measured);
+  Line best;
+  double least = INFINITY;
+  auto consider = [&](const Line &line) {
+    if (line.latencyNs < 0 || line.nsPerUnit < 0)
+      return;
+    if (double sum = sumDeviations(durations, line); sum < least) {
+      least = sum;
+      best = line;
     }
-    line = solve(durations, weights);
+  };
+  for (const SizedDuration &one : durations) {
+    consider({0, one.medianNs / static_cast<double>(one.size)});
+    consider({one.medianNs, 0});
+    for (const SizedDuration &other : durations)
+      if (other.size > one.size) {
+        double slope = (other.medianNs - one.medianNs) / static_cast<double>(other.size - one.size);
+        consider({one.medianNs - slope * static_cast<double>(one.size), slope});
+      }
   }
-  return line;
+  return best;
 }
 
 double fsdp::cost::interpolate(llvm::ArrayRef<SizedDuration> durations, int64_t size) {

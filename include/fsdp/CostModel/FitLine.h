@@ -23,10 +23,10 @@ struct Line {
   double latencyNs = 0, nsPerUnit = 0;
 };
 
-/// The line that minimises the absolute *relative* deviations of the medians (iteratively
-/// reweighted least squares), so that small sizes count as much as large ones and one outlier moves
-/// nothing. Neither coefficient is negative. At least one duration; one gives a line through the
-/// origin.
+/// The line, without negative coefficients, whose absolute *relative* deviations from the medians
+/// have the least sum, so that small sizes count as much as large ones and one outlier moves
+/// nothing. Exact, in cubic time: some best line passes through two of the points, or through one
+/// with one coefficient zero. At least one duration; all durations positive.
 Line fitLine(llvm::ArrayRef<SizedDuration> durations);
 
 /// The duration at `size`: between two measured sizes on the straight line through them, outside in
