@@ -100,18 +100,41 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
   return buckets;
 }
 
+uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
+                                    double multiple, bool withReduction) {
+  uint32_t first = space.firstOf(uses.front());
+  double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(uses));
+  uint32_t gate = std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
+  if (!withReduction)
+    return gate;
+  const std::vector<Reduction> &reductions = space.problem.reductions;
+  auto after = std::upper_bound(
+      reductions.begin(), reductions.end(), gate,
+      [](uint32_t position, const Reduction &reduction) { return position < reduction.ready; });
+  return after == reductions.begin() ? 0 : std::prev(after)->ready;
+}
+
 static void setGates(const SearchSpace &space, const Gating &gating,
                      std::vector<Decisions::Gathers> &gathers) {
-  if (gating.kind == Gating::None)
-    return;
   double nextStartNs = std::numeric_limits<double>::infinity();
   for (size_t i = gathers.size(); i-- > 0;) {
-    double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(gathers[i].uses));
-    uint32_t first = space.firstOf(gathers[i].uses.front());
-    double startNs = space.startNs[first] - gating.multiple * durationNs;
-    if (gating.kind == Gating::Latest)
-      startNs = nextStartNs = std::min(space.startNs[first], nextStartNs) - durationNs;
-    gathers[i].gate = std::min(first, space.positionAt(startNs));
+    Decisions::Gathers &bucket = gathers[i];
+    switch (gating.kind) {
+    case Gating::None:
+      return;
+    case Gating::Latest: {
+      uint32_t first = space.firstOf(bucket.uses.front());
+      nextStartNs = std::min(space.startNs[first], nextStartNs) -
+                    space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
+      bucket.gate = std::min(first, space.positionAt(nextStartNs));
+      break;
+    }
+    case Gating::Horizon:
+    case Gating::WithReduction:
+      bucket.gate =
+          gateBefore(space, bucket.uses, gating.multiple, gating.kind == Gating::WithReduction);
+      break;
+    }
   }
 }
 

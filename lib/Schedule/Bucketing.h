@@ -27,8 +27,11 @@ struct Merging {
 struct Gating {
   enum Kind : uint8_t {
     None,
-    Latest, // so late that all gathers one after another are just in time
-    Horizon // `multiple` of its own duration before its use
+    Latest,  // so late that all gathers one after another are just in time
+    Horizon, // `multiple` of its own duration before its use
+    /// Where a reduction is ready, at least `multiple` of its duration before its use: what slows
+    /// computation then does so at the same time.
+    WithReduction
   } kind = None;
   double multiple = 0;
 };
@@ -41,6 +44,10 @@ struct Recipe {
   uint32_t lookahead = 0;
   bool shareLane = false;
 };
+
+/// The gate of gathers for these uses, `multiple` of their duration before the first of them.
+uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses, double multiple,
+                    bool withReduction);
 
 /// Neighbours that do not fit the cap together, or whose bucket would wait for itself, are not
 /// merged. `bound` must hold a relaxation's solution if something is to be rounded.

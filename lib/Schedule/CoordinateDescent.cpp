@@ -150,6 +150,10 @@ void CoordinateDescent::run(bool rounding) {
                               {Gating::Horizon, 1.05},
                               {Gating::Horizon, 2.},
                               {Gating::Horizon, 4.}});
+    if (problem.computeContention > 1 && !problem.oneLane)
+      descend(
+          &Recipe::gating,
+          {{Gating::WithReduction, .5}, {Gating::WithReduction, 1}, {Gating::WithReduction, 2}});
     if (currentNs >= before)
       break;
   }

@@ -189,16 +189,12 @@ bool LocalSearch::moveGates() {
     return false;
   constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of its duration; 0: no gate
   double multiple = kMultiples[random.below(std::size(kMultiples))];
+  bool withReduction = random.fraction() < .25;
   Pattern pattern = choosePattern(next.gathers.size());
   bool changed = false;
   for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
     Decisions::Gathers &bucket = next.gathers[i];
-    uint32_t gate = 0;
-    if (multiple > 0) {
-      uint32_t first = space.firstOf(bucket.uses.front());
-      double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
-      gate = std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
-    }
+    uint32_t gate = multiple > 0 ? gateBefore(space, bucket.uses, multiple, withReduction) : 0;
     changed |= bucket.gate != gate;
     bucket.gate = gate;
   }
