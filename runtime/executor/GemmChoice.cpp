@@ -2,9 +2,9 @@
 
 #include "executor/GemmChoice.h"
 
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
 #include <chrono>
@@ -102,17 +102,44 @@ std::vector<int64_t> fsdp::rt::knownDepths(int64_t k) {
   return {k <= kMklDepth ? k : k < 2 * kMklDepth ? k / 2 : kMklDepth};
 }
 
-/// Numbers in (-1, 1) with all bits of a significand in use. The first row or element is negative
-/// zero: sums that begin with the first product differ there from those that begin with zero.
-static void fill(const at::Tensor &tensor, uint32_t seed) {
-  size_t count = tensor.storage().nbytes() / sizeof(float);
-  auto *values = static_cast<float *>(tensor.storage().mutable_data());
-  for (size_t i = 0; i < count; ++i) {
-    seed = seed * 1664525u + 1013904223u;
-    values[i] = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-31f;
+/// Elements from the first to the last one of a tensor, in whole cache lines.
+static int64_t spanOf(const at::Tensor &tensor) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < tensor.dim(); ++i)
+    last += (tensor.size(i) - 1) * tensor.stride(i);
+  constexpr int64_t kLineElements = 16;
+  return (last + kLineElements) / kLineElements * kLineElements;
+}
+
+std::vector<c10::IValue> GemmChooser::randomOperands(const std::vector<c10::IValue> &arguments) {
+  int64_t elements = 0;
+  for (const c10::IValue &argument : arguments)
+    if (argument.isTensor())
+      elements += spanOf(argument.toTensor());
+  // Numbers in (-1, 1) with all bits of a significand in use.
+  if (!numbers.defined() || numbers.numel() < elements) {
+    numbers = at::empty({elements}, at::kFloat);
+    auto *values = numbers.mutable_data_ptr<float>();
+    uint32_t seed = 1;
+    for (int64_t i = 0; i < elements; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      values[i] = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-31f;
+    }
   }
-  for (int64_t i = 0; i < tensor.size(-1); ++i)
-    values[tensor.dim() > 1 ? i * tensor.stride(-1) : 0] = -0.0f;
+  std::vector<c10::IValue> operands = arguments;
+  int64_t offset = 0;
+  for (c10::IValue &operand : operands)
+    if (operand.isTensor()) {
+      const at::Tensor &given = operand.toTensor();
+      at::Tensor tensor = at::as_strided(numbers, given.sizes(), given.strides(), offset);
+      offset += spanOf(given);
+      // Sums that begin with their first product differ from those that begin with zero where all
+      // products are negative zeroes.
+      if (tensor.dim() > 1)
+        tensor.select(-2, 0).fill_(-0.0);
+      operand = tensor;
+    }
+  return operands;
 }
 
 namespace {
@@ -141,16 +168,7 @@ struct Timed {
 std::optional<BlockedGemm> GemmChooser::measure(const GemmShape &shape,
                                                 const c10::OperatorHandle &op,
                                                 const std::vector<c10::IValue> &arguments) {
-  // Operands of the same layout.
-  std::vector<c10::IValue> copies = arguments;
-  uint32_t seed = 1;
-  for (c10::IValue &copy : copies)
-    if (copy.isTensor()) {
-      const at::Tensor &given = copy.toTensor();
-      at::Tensor tensor = at::empty_strided(given.sizes(), given.strides(), given.options());
-      fill(tensor, seed++);
-      copy = tensor;
-    }
+  const std::vector<c10::IValue> copies = randomOperands(arguments);
   GemmOperands operands = GemmCall::of(op, copies)->operands;
   std::vector<c10::IValue> stack = copies;
   Timed theirs;

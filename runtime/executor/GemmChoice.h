@@ -64,6 +64,8 @@ public:
   const std::vector<GemmTrial> &trials() const { return tried; }
 
 private:
+  /// The arguments with random numbers, in the same layouts, in place of the operands'.
+  std::vector<c10::IValue> randomOperands(const std::vector<c10::IValue> &arguments);
   std::optional<BlockedGemm> measure(const GemmShape &shape, const c10::OperatorHandle &op,
                                      const std::vector<c10::IValue> &arguments);
 
@@ -72,6 +74,7 @@ private:
   std::chrono::nanoseconds timeForRepetitions = std::chrono::milliseconds(50);
   std::map<GemmShape, std::optional<BlockedGemm>> chosen;
   std::vector<GemmTrial> tried;
+  at::Tensor numbers; // random, for operands
 };
 
 } // namespace fsdp::rt

@@ -151,6 +151,7 @@ TEST_F(GemmTest, ChoosesSameBits) {
     calls.push_back({"aten::mm", {a, at::randn({200, k}).t()}});
     calls.push_back({"aten::mm", {at::randn({k, 128}).t(), b}});
     calls.push_back({"aten::addmm", {bias, a, b, 1, 1}});
+    calls.push_back({"aten::addmm", {at::randn({}), a, b, 1, 1}});
     calls.push_back({"aten::bmm", {at::randn({2, 96, k}), at::randn({2, k, 64})}});
   }
   for (int round = 0; round < 2; ++round)
