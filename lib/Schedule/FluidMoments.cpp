@@ -102,14 +102,15 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
                  (segment.segment.isSingle() && segment.readyReductions > 0 &&
                   dueReductions < numReductions);
     segment.launch = last;
-    // Gathers whose gate is here wait for reductions that end here.
-    if (segment.reductionsBecomeDue && segment.launchableGathers > segment.launchedGathers)
-      segment.launch = last = add();
+    bool followsReductions =
+        segment.reductionsBecomeDue && segment.launchableGathers > segment.launchedGathers;
+    if (followsReductions)
+      segment.launch = segment.reduced = last = add();
     if (waits)
       last = add();
     segment.start = last;
-    if (segment.reductionsBecomeDue && segment.launch.time == segment.before.time)
-      segment.launch = segment.start;
+    if (!followsReductions)
+      segment.reduced = last;
     dueGathers = segment.dueGathers;
     dueReductions = segment.dueReductions;
     segment.after = last = add();

@@ -18,9 +18,9 @@ struct Moment {
 struct FluidSegment {
   Segment segment;
   Moment before; // end of the operation before it
-  /// Computation has waited for the reductions that must be there, and launches gathers: between
-  /// `before` and `start`, or one of them.
-  Moment launch;
+  /// Gathers are launched no earlier; and reductions that must be there have ended. One moment
+  /// between `before` and `start` where gathers get their chance as reductions end; else these.
+  Moment launch, reduced;
   Moment start;            // of its first operation; `before` where nothing can be waited for
   Moment after;            // end of its last operation
   uint32_t dueGathers = 0; // gathers [0, dueGathers) have ended at `start`

@@ -51,10 +51,10 @@ void FluidRows::addReductionWork() {
   for (size_t s = 0; s < segments.size(); ++s) {
     const FluidSegment &segment = segments[s];
     if (segment.reductionsBecomeDue) {
-      program.requireAtLeast(segment.launch.reducedBytes,
+      program.requireAtLeast(segment.reduced.reducedBytes,
                              choices.deadlineBytes[segment.dueReductions]);
       if (costs.reduceLatency > 0)
-        program.requireAtLeast(segment.launch.reduceLatencies,
+        program.requireAtLeast(segment.reduced.reduceLatencies,
                                choices.deadlineLatencies[segment.dueReductions]);
     }
     bool last =
@@ -130,7 +130,7 @@ void FluidRows::addSingleCollectives() {
   }
   for (const ReductionWindow &reduction : windows.reductions) {
     double duration = problem.reduceCost.durationNs(reduction.inputBytes) / timeUnitNs;
-    program.requireAtLeast(segmentAt(reduction.deadline).launch.time,
+    program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
                            segmentAt(reduction.ready).before.time +
                                Expression(duration + reduction.blockedNs / timeUnitNs));
   }

@@ -295,6 +295,23 @@ TEST(FluidBound, GathersFollowReductionsThatMustHaveEnded) {
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 200 + 60 + 100, kTolerance);
 }
 
+// A smaller gather behind them may be launched earlier, and need not follow the reduction.
+TEST(FluidBound, SmallerGathersNeedNotFollowReductions) {
+  Problem problem = makeOperations(4);
+  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.operations[1].liveBytes = 151;
+  addUse(problem, 100, 0);
+  addUse(problem, 50, 2);
+  addUse(problem, 20, 3);
+  problem.reductions = {{0, 2, 2, 60, 0}};
+  problem.memoryCapBytes = 200;
+  LowerBound bound = fluid(problem);
+  EXPECT_EQ(bound.kept.size(), 3);
+  // The lane may do a part of it while computation waits for the reduction, or all of it later.
+  EXPECT_GE(bound.makespanNs, 100 + 200 + 60 + 200 - kTolerance);
+  EXPECT_LE(bound.makespanNs, 100 + 200 + 60 + 50 + 200 + kTolerance);
+}
+
 // Nothing can be reduced beside an operation that leaves no room for the input, although there is
 // room for it before: 200 ns of computation less to hide in.
 TEST(FluidBound, ReductionsInFlightHoldTheirInput) {
