@@ -132,11 +132,16 @@ Outcome Optimizer::run() {
   bound = quickBound(problem);
   evaluator.setBound(bound.makespanNs);
   tryPolicies();
-  if (!evaluator.isDone()) {
+  // Latencies matter little where there are many large groups, and cost most of the program's time.
+  constexpr size_t kManyUses = 130;
+  bool isLarge = problem.uses.size() > kManyUses;
+  if (!evaluator.isDone())
+    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge}));
+  if (!evaluator.isDone())
+    search();
+  constexpr double kCloseRatio = 1.002;
+  if (isLarge && evaluator.best().makespanNs > bound.makespanNs * kCloseRatio)
     raiseBound(fluidBound(problem, {}));
-    if (!evaluator.isDone())
-      search();
-  }
   certify();
   if (options.jitter)
     addRobustVariants();
