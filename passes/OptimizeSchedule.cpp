@@ -44,9 +44,22 @@ private:
   void report(ModuleOp module, const Choice &choice);
 
   std::shared_ptr<cost::CostModel> costs; // passes are copied
+  int64_t leastBytes = 0;                 // the least peak of any schedule
 };
 
 } // namespace
+
+static StringRef nameChoice(ScheduleChoice choice) {
+  switch (choice) {
+  case ScheduleChoice::Fsdp2:
+    return "fsdp2";
+  case ScheduleChoice::Asap:
+    return "asap";
+  case ScheduleChoice::Auto:
+    return "auto";
+  }
+  llvm_unreachable("all choices are named");
+}
 
 /// What cannot be scheduled at all.
 LogicalResult OptimizeSchedulePass::check(ModuleOp module) {
@@ -106,6 +119,8 @@ FailureOr<Choice> OptimizeSchedulePass::search(ModuleOp module, const StepMemory
       step->problem.memoryCapBytes = capBytes;
     if (std::optional<std::string> wrong = step->problem.check())
       return module.emitError("the step is no scheduling problem: ") << *wrong;
+    int64_t peakBytes = step->problem.minimumPeak().bytes;
+    leastBytes = candidates.empty() ? peakBytes : std::min(leastBytes, peakBytes);
     double boundNs = schedule::quickBound(step->problem).makespanNs;
     candidates.push_back({std::move(*step), placement, boundNs});
   }
@@ -121,6 +136,10 @@ FailureOr<Choice> OptimizeSchedulePass::search(ModuleOp module, const StepMemory
   }
   if (best)
     return std::move(*best);
+  if (capBytes >= leastBytes)
+    return module.emitError("schedule=")
+           << nameChoice(choice) << " finds no order within " << capBytes << " bytes, although "
+           << leastBytes << " are enough for schedule=auto";
   // Interleaved updates hold the fewest shards.
   FailureOr<ScheduleProblem> step =
       getScheduleProblem(module, memory, *costs, UpdatePlacement::Interleaved);
@@ -142,43 +161,39 @@ LogicalResult OptimizeSchedulePass::scheduleUncapped(ModuleOp module) {
 }
 
 /// Live bytes that fit may need a larger arena, because of holes between them: then the search is
-/// repeated under a cap that is lower by as much.
+/// repeated under a lower cap.
 LogicalResult OptimizeSchedulePass::scheduleUnderCap(ModuleOp module, int64_t capBytes) {
-  constexpr int kMaxRounds = 5;
-  int64_t targetBytes = capBytes, arenaBytes = 0;
+  constexpr int kMaxRounds = 8;
+  int64_t targetBytes = capBytes, smallestBytes = INT64_MAX;
   for (int round = 0; round < kMaxRounds; ++round) {
     OwningOpRef<ModuleOp> attempt = module.clone();
     FailureOr<StepMemory> memory = StepMemory::build(*attempt, ModulePhase::Sharded);
     if (failed(memory))
       return failure();
-    FailureOr<Choice> found = failure();
-    if (round == 0) {
-      found = search(*attempt, *memory, targetBytes);
-      if (failed(found))
-        return failure();
-    } else {
-      ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
-      found = search(*attempt, *memory, targetBytes);
-    }
+    FailureOr<Choice> found = search(*attempt, *memory, targetBytes);
     if (failed(found))
-      break;
+      return failure();
     schedule::Plan plan = found->plan;
     applySchedule(*attempt, memory->getBody(), found->step, plan);
     FailureOr<StepMemory> after = StepMemory::build(*attempt, ModulePhase::Scheduled);
     if (failed(after))
       return failure();
-    arenaBytes = planArena(after->ranges.getRanges()).arenaBytes;
+    int64_t arenaBytes = planArena(after->ranges.getRanges()).arenaBytes;
+    smallestBytes = std::min(smallestBytes, arenaBytes);
     if (arenaBytes <= capBytes) {
       report(module, *found);
       module.getBodyRegion().takeBody(attempt->getBodyRegion());
       module->setAttrs((*attempt)->getAttrDictionary());
       return success();
     }
-    targetBytes -= arenaBytes - capBytes;
+    // Another schedule has other holes: each round leaves more room than the one before.
+    if (targetBytes == leastBytes)
+      break;
+    targetBytes = std::max(leastBytes, targetBytes - (arenaBytes - capBytes) * (round + 1));
   }
-  return module.emitError("no schedule's arena fits the memory cap of ")
-         << capBytes << " bytes: live bytes do, but with the holes between buffers the smallest of "
-         << kMaxRounds << " attempts needs " << arenaBytes;
+  return module.emitError("no arena fits the memory cap of ")
+         << capBytes << " bytes: live bytes do, but with the holes between them the smallest that "
+         << "was found has " << smallestBytes << " bytes";
 }
 
 void OptimizeSchedulePass::report(ModuleOp module, const Choice &choice) {
