@@ -111,15 +111,23 @@ private:
         limit = std::max(limit, view.collectives[i - 1].launch);
       int64_t needBytes = isGather ? collective.sizeBytes : outputBytesOf(collective.bucket);
       reason.earliest = collective.launch;
-      while (reason.earliest > limit && fits(reason.earliest - 1, needBytes))
+      while (reason.earliest > limit && fitsAt(collective.kind, reason.earliest - 1, needBytes))
         --reason.earliest;
       reason.by = findHolder(collective, ready, held, needBytes, before[i], reason);
       result.launches.push_back(reason);
     }
   }
 
-  bool fits(uint32_t operation, int64_t bytes) const {
-    return !problem.memoryCapBytes || view.liveBytes[operation] + bytes <= *problem.memoryCapBytes;
+  /// Room for what is launched one position later until now. A gather is then there while the
+  /// reductions of that next position are launched.
+  int64_t roomAt(CollectiveKind kind, uint32_t operation) const {
+    int64_t live = view.liveBytes[operation];
+    if (kind == CollectiveKind::AllGather && operation + 1 < view.launchBytes.size())
+      live = std::max(live, view.launchBytes[operation + 1]);
+    return *problem.memoryCapBytes - live;
+  }
+  bool fitsAt(CollectiveKind kind, uint32_t operation, int64_t bytes) const {
+    return !problem.memoryCapBytes || roomAt(kind, operation) >= bytes;
   }
 
   int64_t outputBytesOf(uint32_t bucket) const {
@@ -170,15 +178,15 @@ private:
     }
     if (collective.launch == ready)
       return held;
+    if (!fitsAt(collective.kind, collective.launch - 1, needBytes)) {
+      uint32_t tight = collective.launch - 1;
+      reason.tightest = {tight, roomAt(collective.kind, tight)};
+      return HeldBy::Memory;
+    }
     // Reached one operation earlier, the lane would still have been busy.
     if (isBusyAt(collective.launch < 2 ? 0 : view.operations[collective.launch - 2].endNs)) {
       reason.other = before;
-      return HeldBy::Lane;
-    }
-    if (!fits(collective.launch - 1, needBytes)) {
-      uint32_t tight = collective.launch - 1;
-      reason.tightest = {tight, *problem.memoryCapBytes - view.liveBytes[tight]};
-      return HeldBy::Memory;
+      return HeldBy::LaneBefore;
     }
     if (reason.earliest == collective.launch) {
       reason.other = before;
@@ -232,6 +240,8 @@ std::string fsdp::explain::describe(const LaunchReason &reason, const ScheduleVi
     return "as soon as its last copy is released";
   case HeldBy::Lane:
     return "lane busy until then: " + describe(view.collectives[*reason.other]);
+  case HeldBy::LaneBefore:
+    return "lane busy until the operation before: " + describe(view.collectives[*reason.other]);
   case HeldBy::Memory:
     return "memory: " + describeRoom(*reason.tightest, view);
   case HeldBy::Turn:

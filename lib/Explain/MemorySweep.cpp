@@ -87,6 +87,7 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
   std::vector<PositionEvents> events = collectEvents(problem, plan);
   size_t numOperations = problem.operations.size();
   view.liveBytes.reserve(numOperations);
+  view.launchBytes.resize(numOperations);
   view.memory.reserve(numOperations);
   int64_t gatheredBytes = 0, gradientBytes = 0, peakBytes = -1;
   auto add = [&](double timeNs, const MemoryBytes &bytes, uint32_t operation) {
@@ -127,12 +128,19 @@ void fsdp::explain::sweepMemory(const Problem &problem, const Plan &plan, Schedu
     };
     gatheredBytes -= here.releasedBytes;
     gradientBytes += here.readyBytes - here.releasedGradientBytes;
-    reach();
+    // What is waited for is still there. It was beside the operation before, which counts for
+    // peaks.
+    MemoryBytes waiting = plus(carried, gatheredBytes, gradientBytes);
+    if (i > 0 && getTotal(waiting) <= view.liveBytes.back())
+      largest = waiting;
     for (uint32_t bucket : here.waits)
       gradientBytes -= inputBytesOf(bucket);
+    reach();
     for (uint32_t bucket : here.reductions) {
       gradientBytes += outputBytesOf(bucket);
       reach();
+      int64_t bytes = getTotal(carried) + gatheredBytes + gradientBytes;
+      view.launchBytes[i] = std::max(view.launchBytes[i], bytes);
       if (plan.reductions[bucket].wait == i)
         gradientBytes -= inputBytesOf(bucket);
     }

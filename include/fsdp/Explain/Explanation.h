@@ -34,13 +34,14 @@ struct KeepReason {
 
 /// What stands in the way of an earlier launch.
 enum class HeldBy : uint8_t {
-  Start,     // nothing: it is launched at the beginning of the step
-  Gradients, // nothing: it is launched as soon as its gradients are there
-  Release,   // the group's own copy, which is still there until then
-  Lane,      // the lane is busy: launched earlier, it would begin no earlier
-  Memory,    // it does not fit beside the operation before
-  Turn,      // the collective before it on its lane is launched here too
-  Choice     // nothing: it could be launched at `earliest`
+  Start,      // nothing: it is launched at the beginning of the step
+  Gradients,  // nothing: it is launched as soon as its gradients are there
+  Release,    // the group's own copy, which is still there until then
+  Lane,       // the lane is busy when it is launched: earlier it would begin no earlier
+  LaneBefore, // the lane becomes free during the operation before
+  Memory,     // it does not fit beside the operation before
+  Turn,       // the collective before it on its lane is launched here too
+  Choice      // nothing: it could be launched at `earliest`
 };
 
 struct LaunchReason {
@@ -49,7 +50,7 @@ struct LaunchReason {
   /// First position at which it could be launched, everything else unchanged.
   uint32_t earliest = 0;
   std::optional<Headroom> tightest; // Memory
-  std::optional<uint32_t> other;    // Lane, Turn: index into the view's collectives
+  std::optional<uint32_t> other;    // Lane, LaneBefore, Turn: index into the view's collectives
   double latencySavedNs = 0;        // by what is merged
 };
 

@@ -106,6 +106,8 @@ struct ScheduleView {
   size_t peakSample = 0;            // the first of the largest
   /// While each operation runs, all categories together.
   std::vector<int64_t> liveBytes;
+  /// The most while the reductions of each position are launched; 0: none is.
+  std::vector<int64_t> launchBytes;
   uint32_t peakOperation = 0; // at which, or before which, the peak occurs
   std::optional<int64_t> memoryCapBytes;
 

@@ -1,0 +1,173 @@
+//===- RandomPlansTest.cpp - Views and reasons hold of plans by chance ----===//
+
+#include "../Schedule/RandomProblem.h"
+
+#include "fsdp/Explain/Explanation.h"
+#include "fsdp/Explain/ScheduleDiff.h"
+
+#include <gtest/gtest.h>
+
+using namespace fsdp::explain;
+using namespace fsdp::schedule;
+
+namespace {
+
+struct Case {
+  Problem problem;
+  Plan plan;
+};
+
+/// A step under a cap between the least and half as much again, with decisions by chance.
+std::optional<Case> makeCase(uint64_t seed) {
+  Case result;
+  result.problem = makeRandomProblem(seed);
+  Random random(seed);
+  double factor = random.real(1, 1.5);
+  result.problem.memoryCapBytes = int64_t(factor * double(result.problem.minimumPeak().bytes)) + 1;
+  ListScheduleResult found =
+      listSchedule(result.problem, makeRandomDecisions(result.problem, random));
+  if (!found.plan)
+    return std::nullopt;
+  result.plan = *found.plan;
+  // As written by hand: later than need be.
+  for (size_t i = result.plan.gathers.size(); i-- > 0;) {
+    if (!random.chance(0.3))
+      continue;
+    Plan later = result.plan;
+    ++later.gathers[i].launch;
+    if (!verify(result.problem, later))
+      result.plan = later;
+  }
+  return result;
+}
+
+ScheduleView makeView(const Case &test) {
+  StepLabels labels;
+  labels.operations.resize(test.problem.operations.size());
+  return buildView(test.problem, test.plan, simulate(test.problem, test.plan), labels);
+}
+
+constexpr uint64_t kNumCases = 600;
+
+/// Calls `check` with each case that fits, and expects enough of them.
+template <typename Check> void forEachCase(Check check) {
+  unsigned cases = 0;
+  for (uint64_t seed = 0; seed < kNumCases && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    if (std::optional<Case> test = makeCase(seed)) {
+      check(*test, makeView(*test));
+      ++cases;
+    }
+  }
+  EXPECT_GT(cases, kNumCases / 4);
+}
+
+/// The plan with one collective launched elsewhere.
+Plan moveLaunch(Plan plan, const CollectiveView &collective, uint32_t launch) {
+  if (collective.kind == CollectiveKind::AllGather)
+    plan.gathers[collective.bucket].launch = launch;
+  else
+    plan.reductions[collective.bucket].launch = launch;
+  return plan;
+}
+
+/// The plan with one more use kept.
+Plan keep(Plan plan, uint32_t use) {
+  plan.kept[use] = 1;
+  for (size_t i = 0; i < plan.gathers.size(); ++i) {
+    std::vector<uint32_t> &uses = plan.gathers[i].uses;
+    std::erase(uses, use);
+    if (uses.empty()) {
+      plan.gathers.erase(plan.gathers.begin() + i);
+      break;
+    }
+  }
+  return plan;
+}
+
+} // namespace
+
+/// The view sums up memory by itself, category by category.
+TEST(RandomPlans, PeakIsThatOfThePlan) {
+  forEachCase([](const Case &test, const ScheduleView &view) {
+    Peak peak = peakOf(test.problem, test.plan);
+    EXPECT_EQ(view.getPeakBytes(), peak.bytes);
+    EXPECT_EQ(view.peakOperation, peak.operation);
+    for (size_t i = 1; i < view.memory.size(); ++i)
+      ASSERT_GE(view.memory[i].timeNs, view.memory[i - 1].timeNs);
+  });
+}
+
+TEST(RandomPlans, ExposedTimeIsWhatComputationWaits) {
+  forEachCase([](const Case &test, const ScheduleView &view) {
+    double waited = view.operations.back().endNs - view.getComputeNs();
+    double exposed = view.getExposedNs(CollectiveKind::AllGather) +
+                     view.getExposedNs(CollectiveKind::ReduceScatter);
+    EXPECT_NEAR(waited, exposed, 1e-6 * view.makespanNs);
+  });
+}
+
+/// Where nothing stands in the way, an earlier launch is a valid plan; where memory does, it is
+/// not.
+TEST(RandomPlans, ReasonsOfLaunchesAreTrue) {
+  unsigned choices = 0, memories = 0, lanes = 0;
+  forEachCase([&](const Case &test, const ScheduleView &view) {
+    Explanation explanation = explain(test.problem, test.plan, view);
+    for (const LaunchReason &reason : explanation.launches) {
+      const CollectiveView &collective = view.collectives[reason.collective];
+      auto isValidAt = [&](uint32_t launch) {
+        return !verify(test.problem, moveLaunch(test.plan, collective, launch));
+      };
+      EXPECT_TRUE(isValidAt(reason.earliest));
+      if (reason.by == HeldBy::Choice) {
+        ++choices;
+        EXPECT_LT(reason.earliest, collective.launch);
+      } else if (reason.by == HeldBy::Memory) {
+        ++memories;
+        EXPECT_FALSE(isValidAt(collective.launch - 1));
+      } else if (reason.by == HeldBy::Lane && collective.launch > reason.earliest &&
+                 !test.problem.oneLane && !test.plan.shareLane) {
+        ++lanes;
+        Timeline earlier =
+            simulate(test.problem, moveLaunch(test.plan, collective, collective.launch - 1));
+        const Interval &interval = collective.kind == CollectiveKind::AllGather
+                                       ? earlier.gathers[collective.bucket]
+                                       : earlier.reductions[collective.bucket];
+        EXPECT_GE(interval.startNs, collective.interval.startNs * (1 - 1e-9));
+      } else if (reason.by == HeldBy::Start || reason.by == HeldBy::Gradients ||
+                 reason.by == HeldBy::Release) {
+        EXPECT_TRUE(collective.launch == 0 || !isValidAt(collective.launch - 1));
+      }
+    }
+  });
+  EXPECT_GT(choices, 50u);
+  EXPECT_GT(memories, 50u);
+  EXPECT_GT(lanes, 50u);
+}
+
+/// A copy that is said to fit is one that a valid plan keeps.
+TEST(RandomPlans, ReasonsOfKeepsAreTrue) {
+  unsigned fitting = 0, tooLarge = 0;
+  forEachCase([&](const Case &test, const ScheduleView &view) {
+    for (const KeepReason &reason : explain(test.problem, test.plan, view).keeps) {
+      if (reason.kept || !reason.tightest)
+        continue;
+      bool fits = reason.tightest->bytes >= reason.sizeBytes;
+      ++(fits ? fitting : tooLarge);
+      Problem problem = test.problem;
+      problem.groups[problem.uses[reason.use].group].keep = KeepRule::Free;
+      EXPECT_EQ(!verify(problem, keep(test.plan, reason.use)), fits);
+    }
+  });
+  EXPECT_GT(fitting, 50u);
+  EXPECT_GT(tooLarge, 50u);
+}
+
+TEST(RandomPlans, DoNotDifferFromThemselves) {
+  forEachCase([](const Case &test, const ScheduleView &view) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    ScheduleSide side = {"plan", test.problem, test.plan, view};
+    EXPECT_FALSE(printDiff(side, side, /*all=*/true, os));
+  });
+}
