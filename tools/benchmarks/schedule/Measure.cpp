@@ -75,7 +75,9 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
     return result;
   }
   result.makespanNs = outcome->makespanNs;
-  if (options.certificateNodes > 0 && outcome->ratio() > 1.01) {
+  // Larger trees do not end.
+  constexpr size_t kMostUses = 32;
+  if (options.certificateNodes > 0 && outcome->ratio() > 1.01 && problem.uses.size() <= kMostUses) {
     LowerBound bound = searchBound(problem, outcome->makespanNs, options.certificateNodes);
     if (bound.makespanNs > outcome->bound.makespanNs)
       outcome->bound = bound;

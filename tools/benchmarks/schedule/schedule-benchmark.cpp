@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
   app.add_option("--budget", options.optimize.simulationBudget, "Simulations per instance")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--nodes", options.optimize.certificateNodes,
-                 "Of branch and bound where the ratio stays above 1.01; 0: none")
+                 "Of branch and bound on small instances that stay above 1.01; 0: none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.optimize.seed, "Of the local search");
   app.add_option("--json", options.jsonPath, "Write the measurements to this file");
