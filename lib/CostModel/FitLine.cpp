@@ -2,7 +2,6 @@
 
 #include "fsdp/CostModel/FitLine.h"
 
-#include <algorithm>
 #include <cmath>
 
 using namespace fsdp::cost;
@@ -37,21 +36,4 @@ Line fsdp::cost::fitLine(llvm::ArrayRef<SizedDuration> durations) {
       }
   }
   return best;
-}
-
-double fsdp::cost::interpolate(llvm::ArrayRef<SizedDuration> durations, int64_t size) {
-  auto after = std::lower_bound(durations.begin(), durations.end(), size,
-                                [](const SizedDuration &d, int64_t s) { return d.size < s; });
-  double x = static_cast<double>(size);
-  auto proportional = [&](const SizedDuration &nearest) {
-    return nearest.medianNs * x / static_cast<double>(nearest.size);
-  };
-  if (after == durations.begin())
-    return proportional(durations.front());
-  if (after == durations.end())
-    return proportional(durations.back());
-  const SizedDuration &before = *(after - 1);
-  double share =
-      static_cast<double>(size - before.size) / static_cast<double>(after->size - before.size);
-  return before.medianNs + share * (after->medianNs - before.medianNs);
 }

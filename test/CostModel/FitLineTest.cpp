@@ -49,11 +49,3 @@ TEST(FitLine, OneDurationGivesALineThroughTheOrigin) {
   EXPECT_EQ(line.latencyNs, 0);
   EXPECT_DOUBLE_EQ(line.nsPerUnit, 0.5);
 }
-
-TEST(Interpolate, IsLinearBetweenSizesAndProportionalOutside) {
-  std::vector<SizedDuration> curve = {{10, 100}, {20, 300}};
-  EXPECT_DOUBLE_EQ(interpolate(curve, 10), 100);
-  EXPECT_DOUBLE_EQ(interpolate(curve, 15), 200);
-  EXPECT_DOUBLE_EQ(interpolate(curve, 5), 50);
-  EXPECT_DOUBLE_EQ(interpolate(curve, 40), 600);
-}

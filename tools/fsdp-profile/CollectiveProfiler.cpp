@@ -5,7 +5,6 @@
 #include "CollectiveStreams.h"
 #include "HostDescription.h"
 #include "RankProcesses.h"
-#include "Samples.h"
 #include "llvm/Support/Format.h"
 
 #include <ATen/Parallel.h>
@@ -64,7 +63,7 @@ static rt::Result<cost::SizedDuration> measure(CollectiveStreams &streams,
     if (sample >= 0)
       durationsNs.push_back(std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
   }
-  cost::SizedDuration duration = summarize(durationsNs, static_cast<int64_t>(bytes));
+  cost::SizedDuration duration = cost::summarize(durationsNs, static_cast<int64_t>(bytes));
   double figures[2] = {duration.medianNs, duration.spread};
   if (rt::Status status =
           communicator.allReduce(rt::kControlLane, figures, 2, FSDP_F64, rt::ReduceOp::Max);

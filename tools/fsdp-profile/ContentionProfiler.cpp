@@ -2,7 +2,7 @@
 
 #include "CollectiveProfiler.h"
 #include "CollectiveStreams.h"
-#include "Samples.h"
+#include "fsdp/CostModel/SizedDuration.h"
 
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
@@ -31,7 +31,7 @@ public:
         durationsNs.push_back(
             std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
     }
-    double median = medianOf(std::move(durationsNs));
+    double median = cost::medianOf(std::move(durationsNs));
     rt::Status status =
         communicator.allReduce(rt::kControlLane, &median, 1, FSDP_F64, rt::ReduceOp::Max);
     if (!status.ok())

@@ -1,6 +1,5 @@
 //===- CopyProfiler.cpp - What copies cost out of caches --------------------===//
 
-#include "Samples.h"
 #include "StepProfiler.h"
 
 #include <barrier>
@@ -39,7 +38,7 @@ static std::vector<cost::SizedDuration> measureCopies(int samples, std::barrier<
       std::memcpy(to, from, static_cast<size_t>(bytes));
       durationsNs.push_back(std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
     }
-    copies.push_back(summarize(durationsNs, bytes));
+    copies.push_back(cost::summarize(durationsNs, bytes));
   }
   return copies;
 }

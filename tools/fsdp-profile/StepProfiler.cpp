@@ -2,7 +2,6 @@
 
 #include "StepProfiler.h"
 
-#include "Samples.h"
 #include "StepContents.h"
 #include "comm/Communicator.h"
 #include "device/CpuDevice.h"
@@ -153,7 +152,7 @@ static std::optional<cost::SizedDuration> summarizeEntry(const std::vector<RankS
     samples.insert(samples.end(), rank.durationsNs[entry].begin(), rank.durationsNs[entry].end());
   if (samples.empty())
     return std::nullopt;
-  return summarize(samples);
+  return cost::summarize(samples);
 }
 
 static std::string nameDtype(uint32_t dtype) {
@@ -227,7 +226,7 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
   std::vector<double> steps;
   for (const RankSamples &rank : ranks)
     steps.insert(steps.end(), rank.stepNs.begin(), rank.stepNs.end());
-  profile.step.durationNs = medianOf(std::move(steps));
+  profile.step.durationNs = cost::medianOf(std::move(steps));
 }
 
 static llvm::Error checkMemory(const fsdp_plan &plan) {
