@@ -10,7 +10,7 @@ StagedCommunicator::StagedCommunicator(std::unique_ptr<Device> device,
     : device(std::move(device)), inner(std::move(inner)) {
   for (unsigned lane : {kGatherLane, kReduceLane}) {
     streams[lane] = this->device->makeStream("test");
-    this->inner->useStream(lane, *streams[lane]);
+    followsStream[lane] = this->inner->useStream(lane, *streams[lane]);
   }
 }
 
@@ -72,6 +72,10 @@ Status StagedCommunicator::run(unsigned lane, void *whole, size_t wholeBytes, vo
     stream.copy(one.address, part, partBytes);
   }
   stream.copy(all->address, whole, wholeBytes);
+  // A communicator that blocks reads at once.
+  if (!followsStream[lane])
+    if (Status status = stream.synchronize(); !status.ok())
+      return status;
   if (Status status = collective(all->address, one.address); !status.ok())
     return status;
   stream.copy(result, result == part ? one.address : all->address, resultBytes);

@@ -46,6 +46,7 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Communicator> inner;
   std::unique_ptr<Stream> streams[kNumLanes];
+  bool followsStream[kNumLanes] = {};
   std::unique_ptr<Memory> arena; // the host's image
   std::byte *deviceArena = nullptr;
 };
