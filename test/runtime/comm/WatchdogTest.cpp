@@ -131,7 +131,7 @@ std::vector<RankResult> runStep(const TwoGroups &plan, unsigned stalledCall,
       // Ranks that come late do not count.
       ASSERT_TRUE(watched.barrier(kControlLane).ok());
       {
-        milliseconds deadline(stalledCall == 0 || !feigned.empty() ? 60000 : 500);
+        milliseconds deadline(stalledCall == 0 || !feigned.empty() ? 60000 : 2000);
         Watchdog watchdog(watched, **progress, {deadline, milliseconds(1)},
                           [&](const std::string &message, const std::string &dump) {
                             result.message = message;
@@ -173,7 +173,7 @@ TEST(Watchdog, StalledCollective) {
   std::string name = "reduce_scatter of group \"layers.1\" in backward";
   for (const RankResult &result : results) {
     EXPECT_THAT(result.step.message(), HasSubstr(name));
-    EXPECT_THAT(result.step.message(), HasSubstr("has not completed within 500 ms"));
+    EXPECT_THAT(result.step.message(), HasSubstr("has not completed within 2000 ms"));
     EXPECT_THAT(result.progress,
                 HasSubstr("started " + name + " (entry 6 of 8), completed nothing"));
     EXPECT_THAT(result.progress,
