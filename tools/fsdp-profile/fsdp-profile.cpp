@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <csignal>
 #include <dlfcn.h>
 
 using namespace fsdp;
@@ -106,6 +107,8 @@ static std::string refuseCuda() {
 }
 
 int main(int argc, char **argv) {
+  // A rank that dies closes its pipes and sockets: an error to report, not a reason to die.
+  std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Measures what the operations of a step, or collectives, cost on this machine.",
                "fsdp-profile");
   Options options;
