@@ -73,9 +73,10 @@ function showTip(title, facts, x, y) {
 
 // ------------------------------------------------------------------ header
 
-function addTile(name, value, more, meter) {
-  const tile = make("div", undefined, "tile");
-  tile.append(make("div", name, "name"), make("div", value, "value"));
+function addTile(name, value, more, meter, aside) {
+  const tile = make("div", undefined, "tile"), shown = make("div", value, "value");
+  if (aside) shown.append(make("small", aside));
+  tile.append(make("div", name, "name"), shown);
   const bar = make("div", undefined, "meter");
   for (const [part, colour] of meter) {
     const piece = square(colour);
@@ -101,9 +102,9 @@ function fillHeader() {
   addTile("exposed communication", timeText(exposed),
     share(D.collectiveNs ? Math.max(0, 1 - exposed / D.collectiveNs) : 1) + " of " + timeText(D.collectiveNs) + " hidden",
     [[D.collectiveNs ? 1 - exposed / D.collectiveNs : 1, colours.gather], [D.collectiveNs ? exposed / D.collectiveNs : 0, colours.wait]]);
-  addTile("peak memory", bytesText(D.peak.bytes) + (D.capBytes ? " of " + bytesText(D.capBytes) : ""),
-    "at " + D.peak.place,
-    used.map((c) => [memory[c][D.peak.sample] / (D.capBytes || D.peak.bytes), colours.memory[c]]));
+  addTile("peak memory", bytesText(D.peak.bytes), "at " + D.peak.place,
+    used.map((c) => [memory[c][D.peak.sample] / (D.capBytes || D.peak.bytes), colours.memory[c]]),
+    D.capBytes ? " of " + bytesText(D.capBytes) : "");
 }
 
 function fillLegend() {
