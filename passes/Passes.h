@@ -16,6 +16,15 @@ enum class ScheduleChoice {
   Auto   // a search for the least predicted step time
 };
 
+/// What of the forward is computed again in the backward instead of being kept.
+enum class RecomputePolicy {
+  None,
+  Cheap,    // what costs about as much to compute as to read
+  Selected, // of blocks: all but products and attention; cheap elsewhere
+  Full,     // of blocks: all but what enters them; cheap elsewhere
+  Auto      // the fastest of these that fits the memory cap
+};
+
 #define GEN_PASS_DECL
 #include "passes/Passes.h.inc"
 

@@ -60,24 +60,39 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
 }
 
 def Recompute : Fsdp_Pass<"fsdp-recompute"> {
-  let summary = "Recompute cheap results of the forward in the backward instead of keeping them";
+  let summary = "Compute results of the forward again in the backward instead of keeping them";
   let description = [{
     Input: a captured module, with groups if they matter. Output: a captured module in which the
-    backward computes again what costs little more than to read it.
+    backward computes again what `policy` says. The same operator on the same operands, with the same
+    `rng`, gives the same bits.
 
-    A result of the forward that the backward uses is recomputed if its operator is cheap
+    `cheap`: a result of the forward that the backward uses is recomputed if its operator is cheap
     (`AtenSemantics.h`: one pass over its operands), and its operands are there anyway when the
     backward first needs it: parameters, buffers, inputs, and what the backward uses then or later,
     recomputed itself or not. So memory falls by the whole result, from its last use in the forward
-    to its first in the backward. The same operator on the same operands gives the same bits.
+    to its first in the backward.
 
-    Where groups are declared, a result is recomputed only if all its uses in the backward belong to
-    the group that made it, so that no group's backward begins earlier or ends later than before.
+    `full`: of a block's forward only what enters it is kept; all else that its backward uses is
+    computed again, each result before its first use there. This is activation checkpointing of one
+    block at a time. A block is what the modules of one group compute (inner groups are blocks of
+    their own), the root group excepted; `blocks` and `first-blocks` choose among them, and the rest
+    of the step follows `cheap`.
 
-    Remarks (`--remarks-filter-analyse=fsdp-recompute`): `Recomputed`, `BytesNotKept`.
+    `selected`: as `full`, but the results of the operators `keep` are kept: by default matrix
+    products, convolutions and fused attention, which cost the most (selective activation
+    checkpointing).
+
+    A result is recomputed only if all its uses in the backward, repeated operators included, belong
+    to the group that made it, so that no group's backward begins earlier or ends later than before.
+    What leaves a block for another's backward is therefore kept. New values of buffers are those of
+    the forward: a batch normalisation that is repeated updates nothing. Parameters are read where
+    the backward reads them, after its gather.
+
+    Remarks (`--remarks-filter-analyse=fsdp-recompute`): `Recomputed` (operators), `BytesNotKept`.
 
     Why: eager training keeps what autograd saved, although a product or a normalised activation
-    costs less than a hundredth of the matrix product that reads it.
+    costs less than a hundredth of the matrix product that reads it; and where memory is short, a
+    second forward of a block costs a third of its step and saves nearly all of its activations.
 
     ```mlir
     %h = aten.call "mul.Tensor"(%silu, %gate) fwd in "mlp" : ...
@@ -91,6 +106,22 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     ```
   }];
   let options = [
+    Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Cheap",
+           "What is computed again",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap",
+                        "what costs about as much to compute as to read"),
+             clEnumValN(::fsdp::RecomputePolicy::Selected, "selected",
+                        "of blocks, all but the operators `keep`"),
+             clEnumValN(::fsdp::RecomputePolicy::Full, "full",
+                        "of blocks, all but what enters them"))}]>,
+    ListOption<"blocks", "blocks", "std::string",
+               "Modules of groups that are blocks, as layers.*; default all">,
+    Option<"firstBlocks", "first-blocks", "int64_t", "-1",
+           "Only so many blocks, in the order of the groups; -1: all">,
+    ListOption<"keep", "keep", "std::string",
+               "Operators whose results policy=selected keeps, as mm; default products and "
+               "attention">,
     Option<"minBytes", "min-bytes", "int64_t", "16384",
            "Keep results of fewer bytes: their memory is not worth a call">
   ];

@@ -21,8 +21,11 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .reshardDefault = isSearched ? "auto" : "none",
                                          .layout = options.layout,
                                          .prefetch = options.prefetch}));
-  if (options.recompute == RecomputePolicy::Cheap)
-    manager.addPass(createRecompute());
+  if (options.recompute != RecomputePolicy::None) {
+    RecomputeOptions recompute;
+    recompute.policy = options.recompute;
+    manager.addPass(createRecompute(recompute));
+  }
   manager.addPass(createInsertCollectives());
   verify(createVerifySharded());
   if (options.upTo == ModulePhase::Sharded)

@@ -11,9 +11,6 @@
 
 namespace fsdp {
 
-/// What of the forward is computed again in the backward instead of being kept.
-enum class RecomputePolicy { None, Cheap };
-
 /// What a user chooses. Empty strings mean: as the YAML file says, else the default.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
@@ -26,9 +23,13 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "recompute", llvm::cl::init(RecomputePolicy::Cheap),
       llvm::cl::desc(
           "What the backward computes again instead of keeping it; the bits are the same"),
-      llvm::cl::values(clEnumValN(RecomputePolicy::Cheap, "cheap",
-                                  "results that cost about as much to compute as to read"),
-                       clEnumValN(RecomputePolicy::None, "none", "nothing"))};
+      llvm::cl::values(
+          clEnumValN(RecomputePolicy::Cheap, "cheap",
+                     "results that cost about as much to compute as to read"),
+          clEnumValN(RecomputePolicy::Selected, "selected",
+                     "of every block, all but products and attention"),
+          clEnumValN(RecomputePolicy::Full, "full", "of every block, all but what enters it"),
+          clEnumValN(RecomputePolicy::None, "none", "nothing"))};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
   Option<ScheduleChoice> schedule{

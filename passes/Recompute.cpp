@@ -1,17 +1,22 @@
-//===- Recompute.cpp - Compute cheap results again in the backward --------===//
+//===- Recompute.cpp - Compute results again in the backward --------------===//
 //
-// Three linear walks: where each storage is used in the backward; which results are worth computing
-// again, operands before results; then the copies, at places decided on position numbers.
+// Linear walks: where each storage is used in the backward; which operators are computed again,
+// from the last to the first, so that each is asked after all that need it; then the copies, at
+// places decided on position numbers.
 //
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ModulePattern.h"
+#include "fsdp/CostModel/OperatorWork.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_RECOMPUTE
@@ -27,13 +32,23 @@ namespace {
 
 /// A tensor and all its views in the forward, by the value that owns the bytes.
 struct Storage {
-  CallOp producer;              // null: a parameter, buffer, input or constant, always there
-  SmallVector<CallOp, 2> views; // of the forward, in order
-  int64_t firstUse = -1;        // positions of calls of the backward, -1: none
-  int64_t lastUse = -1;
-  bool isKept = false;       // something other than a call of the backward needs it
-  bool isRecomputed = false; // decided
-  int64_t place = -1;        // position before which it is recomputed
+  Value value;
+  CallOp producer = {};              // null: a parameter, buffer, input or constant, always there
+  unsigned group = 0;                // of the producer
+  SmallVector<CallOp, 2> views = {}; // of the forward, in order
+  /// Positions of calls of the backward, those included before which a copy reads it; -1: none.
+  int64_t firstUse = -1, lastUse = -1;
+  bool isSaved = false;      // used by the backward as captured
+  bool isKept = false;       // something other than its own group's backward needs it
+  bool isRecomputed = false; // its producer is
+
+  void use(int64_t position) {
+    firstUse = firstUse < 0 ? position : std::min(firstUse, position);
+    lastUse = std::max(lastUse, position);
+  }
+  /// Bytes that live from the forward into the backward.
+  bool isAwaited() const { return firstUse >= 0 && (isKept || !isRecomputed); }
+  int64_t getBytes() const { return getStorageBytes(cast<RankedTensorType>(value.getType())); }
 };
 
 struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
@@ -41,14 +56,23 @@ struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
   void runOnOperation() override;
 
 private:
+  void reset();
+  LogicalResult chooseBlocks();
+  LogicalResult checkKeep();
   LogicalResult collectUses(Block &body);
-  void decide();
-  bool isWorthIt(const Storage &storage) const;
-  bool isThere(Value operand, int64_t position) const;
-  void rewrite(Block &body);
+  LogicalResult collectForward(CallOp call);
+  void collectBackward(CallOp call, int64_t position);
+  void decide(MutableArrayRef<Storage> results);
+  bool isAllowed(CallOp call, unsigned group, int64_t position);
+  bool isThere(Value operand, unsigned group, int64_t position) const;
+  void findViews();
+  void rewrite();
+  void report();
 
   /// Index of the group whose modules hold the module, innermost first; the root's for others.
   unsigned groupOf(StringAttr module);
+  /// Calls `visit` with the storages of the results of each call of the forward, last call first.
+  void forEachProducerReversed(function_ref<void(MutableArrayRef<Storage>)> visit);
 
   Step step;
   SmallVector<CallOp> calls;                    // by position
@@ -56,6 +80,10 @@ private:
   DenseMap<Value, unsigned> storageOf;          // forward values only
   llvm::StringMap<unsigned> groupOfPath;        // of the modules that groups name
   DenseMap<StringAttr, unsigned> groupOfModule; // found so far
+  std::vector<char> isBlock;                    // by group
+  llvm::StringSet<> keptOperators;              // empty: by their arithmetic
+  DenseMap<Operation *, int64_t> places;        // of calls that are recomputed: before which
+  DenseSet<Operation *> copied;                 // these, and the views that are made again
 };
 
 } // namespace
@@ -76,51 +104,112 @@ unsigned RecomputePass::groupOf(StringAttr module) {
 }
 
 //===----------------------------------------------------------------------===//
+// Options
+//===----------------------------------------------------------------------===//
+
+LogicalResult RecomputePass::chooseBlocks() {
+  isBlock.assign(step.groups.size() + 1, false);
+  if (policy == RecomputePolicy::Cheap) {
+    if (!blocks.empty() || firstBlocks >= 0)
+      return getOperation().emitError("policy=cheap has no blocks; it takes neither 'blocks' nor "
+                                      "'first-blocks'");
+    return success();
+  }
+  if (step.groups.empty())
+    return getOperation().emitError("the module has no groups, whose modules are the blocks to "
+                                    "recompute; run fsdp-group-parameters first");
+  SmallVector<ModulePattern> patterns;
+  for (const std::string &text : blocks) {
+    llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
+    if (!pattern)
+      return getOperation().emitError("blocks: ") << llvm::toString(pattern.takeError());
+    patterns.push_back(std::move(*pattern));
+  }
+  SmallVector<bool> hasMatched(patterns.size(), false);
+  int64_t numBlocks = 0;
+  for (auto [index, group] : llvm::enumerate(step.groups)) {
+    if (group.isRoot())
+      continue;
+    bool isNamed = patterns.empty();
+    for (auto [pattern, matched] : llvm::zip_equal(patterns, hasMatched))
+      for (auto path : group.getModules().getAsRange<StringAttr>())
+        if (pattern.match(path.getValue()))
+          isNamed = matched = true;
+    if (isNamed && (firstBlocks < 0 || numBlocks++ < firstBlocks))
+      isBlock[index] = true;
+  }
+  for (auto [text, matched] : llvm::zip_equal(blocks, hasMatched))
+    if (!matched)
+      return getOperation().emitError("blocks: '") << text << "' matches no module of a group";
+  return success();
+}
+
+LogicalResult RecomputePass::checkKeep() {
+  if (!keep.empty() && policy != RecomputePolicy::Selected)
+    return getOperation().emitError("'keep' is an option of policy=selected");
+  for (const std::string &name : keep) {
+    keptOperators.insert(name);
+    if (llvm::none_of(calls, [&](CallOp call) {
+          return call.getPhase() == Phase::Forward && call.getBaseName() == name;
+        }))
+      return getOperation().emitError("keep: the forward calls no operator '") << name << "'";
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Collect
 //===----------------------------------------------------------------------===//
 
+void RecomputePass::collectBackward(CallOp call, int64_t position) {
+  for (Value operand : call.getOperands()) {
+    auto it = storageOf.find(operand);
+    if (it == storageOf.end())
+      continue;
+    Storage &storage = storages[it->second];
+    storage.use(position);
+    storage.isSaved = true;
+    storage.isKept |= storage.producer && groupOf(call.getModuleAttr()) != storage.group;
+  }
+}
+
+LogicalResult RecomputePass::collectForward(CallOp call) {
+  for (Value operand : call.getOperands())
+    if (!storageOf.contains(operand))
+      return call.emitError("is in the forward but uses a value of the backward");
+  if (call.isView() && !call.getOperands().empty()) {
+    unsigned storage = storageOf.lookup(call.getOperands().front());
+    storages[storage].views.push_back(call);
+    for (Value result : call.getResults())
+      storageOf[result] = storage;
+    return success();
+  }
+  for (Value result : call.getResults()) {
+    storageOf[result] = storages.size();
+    storages.push_back({result, call, groupOf(call.getModuleAttr())});
+  }
+  return success();
+}
+
 LogicalResult RecomputePass::collectUses(Block &body) {
-  auto addStorage = [&](Value value, CallOp producer) {
-    storageOf[value] = storages.size();
-    storages.emplace_back().producer = producer;
-  };
   for (Operation &op : body) {
     auto call = dyn_cast<CallOp>(op);
     if (!call) {
       for (Value operand : op.getOperands())
         if (auto it = storageOf.find(operand); it != storageOf.end())
           storages[it->second].isKept = true;
-      for (Value result : op.getResults())
-        addStorage(result, nullptr);
+      for (Value result : op.getResults()) {
+        storageOf[result] = storages.size();
+        storages.push_back({result});
+      }
       continue;
     }
     int64_t position = calls.size();
     calls.push_back(call);
-    if (call.getPhase() == Phase::Backward) {
-      for (Value operand : call.getOperands())
-        if (auto it = storageOf.find(operand); it != storageOf.end()) {
-          Storage &storage = storages[it->second];
-          if (storage.firstUse < 0)
-            storage.firstUse = position;
-          storage.lastUse = position;
-          if (storage.producer &&
-              groupOf(call.getModuleAttr()) != groupOf(storage.producer.getModuleAttr()))
-            storage.isKept = true;
-        }
-      continue;
-    }
-    for (Value operand : call.getOperands())
-      if (!storageOf.contains(operand))
-        return call.emitError("is in the forward but uses a value of the backward");
-    if (call.isView() && !call.getOperands().empty()) {
-      unsigned storage = storageOf.lookup(call.getOperands().front());
-      storages[storage].views.push_back(call);
-      for (Value result : call.getResults())
-        storageOf[result] = storage;
-      continue;
-    }
-    for (Value result : call.getResults())
-      addStorage(result, call);
+    if (call.getPhase() == Phase::Backward)
+      collectBackward(call, position);
+    else if (failed(collectForward(call)))
+      return failure();
   }
   return success();
 }
@@ -129,75 +218,130 @@ LogicalResult RecomputePass::collectUses(Block &body) {
 // Decide
 //===----------------------------------------------------------------------===//
 
-static int64_t getBytes(const Storage &storage) {
-  CallOp producer = storage.producer;
-  return getStorageBytes(cast<RankedTensorType>(producer.getResult(0).getType()));
+void RecomputePass::forEachProducerReversed(function_ref<void(MutableArrayRef<Storage>)> visit) {
+  for (size_t end = storages.size(); end > 0;) {
+    size_t begin = end - 1;
+    while (begin > 0 && storages[begin].producer &&
+           storages[begin - 1].producer == storages[begin].producer)
+      --begin;
+    if (storages[begin].producer)
+      visit(MutableArrayRef(storages).slice(begin, end - begin));
+    end = begin;
+  }
 }
 
 /// True if `operand` exists before call `position` of the backward without being kept for it.
-bool RecomputePass::isThere(Value operand, int64_t position) const {
+bool RecomputePass::isThere(Value operand, unsigned group, int64_t position) const {
   const Storage &storage = storages[storageOf.lookup(operand)];
-  return !storage.producer || storage.lastUse >= position;
-}
-
-bool RecomputePass::isWorthIt(const Storage &storage) const {
-  CallOp producer = storage.producer;
-  if (!producer || storage.isKept || storage.firstUse < 0 || !producer.isCheap() ||
-      producer.getNumResults() != 1 || getBytes(storage) < minBytes)
+  if (!storage.producer)
+    return true;
+  // Another block computes its results again later, for itself.
+  if (storage.group != group && isBlock[storage.group] && !storage.isKept)
     return false;
-  return llvm::all_of(producer.getOperands(),
-                      [&](Value operand) { return isThere(operand, storage.firstUse); });
+  return storage.lastUse >= position;
 }
 
-void RecomputePass::decide() {
-  for (Storage &storage : storages)
-    if (isWorthIt(storage)) {
-      storage.isRecomputed = true;
-      storage.place = storage.firstUse;
+/// True if the policy lets the backward of `group` repeat `call`, first needed at `position`.
+bool RecomputePass::isAllowed(CallOp call, unsigned group, int64_t position) {
+  if (!isBlock[group])
+    return call.isCheap() && call.getNumResults() == 1 &&
+           llvm::all_of(call.getOperands(),
+                        [&](Value operand) { return isThere(operand, group, position); });
+  if (policy == RecomputePolicy::Full)
+    return true;
+  return keptOperators.empty() ? cost::countWork(call).arithmetic == cost::Arithmetic::None
+                               : !keptOperators.contains(call.getBaseName());
+}
+
+void RecomputePass::decide(MutableArrayRef<Storage> results) {
+  CallOp producer = results.front().producer;
+  unsigned group = results.front().group;
+  int64_t place = -1, bytes = 0;
+  for (Storage &result : results)
+    if (!result.isKept && result.firstUse >= 0) {
+      place = place < 0 ? result.firstUse : std::min(place, result.firstUse);
+      bytes += result.getBytes();
     }
-  // An operand that is recomputed must be there before whoever needs it first.
-  for (Storage &storage : llvm::reverse(storages))
-    if (storage.isRecomputed)
-      for (Value operand : storage.producer.getOperands()) {
-        Storage &source = storages[storageOf.lookup(operand)];
-        if (source.isRecomputed)
-          source.place = std::min(source.place, storage.place);
-      }
+  if (place < 0 || bytes < minBytes || !isAllowed(producer, group, place))
+    return;
+  places[producer] = place;
+  for (Storage &result : results)
+    result.isRecomputed = true;
+  for (Value operand : producer.getOperands()) {
+    Storage &source = storages[storageOf.lookup(operand)];
+    source.use(place);
+    source.isKept |= source.producer && source.group != group;
+  }
 }
 
 //===----------------------------------------------------------------------===//
 // Transform
 //===----------------------------------------------------------------------===//
 
-void RecomputePass::rewrite(Block &body) {
+/// The views that are made again: those of copies that something in the backward uses.
+void RecomputePass::findViews() {
+  for (auto [call, place] : places)
+    copied.insert(call);
+  auto isUserInBackward = [&](Operation *user) {
+    return cast<CallOp>(user).getPhase() == Phase::Backward || copied.contains(user);
+  };
+  for (Storage &storage : storages)
+    if (storage.isRecomputed && !storage.isKept)
+      for (CallOp view : llvm::reverse(storage.views))
+        if (llvm::any_of(view->getUsers(), isUserInBackward))
+          copied.insert(view);
+}
+
+void RecomputePass::rewrite() {
   IRMapping copies;
   OpBuilder builder(&getContext());
-  auto copy = [&](CallOp call) {
-    cast<CallOp>(builder.clone(*call, copies)).setPhase(Phase::Backward);
-  };
-  auto isUserInBackward = [&](Operation *user) {
-    auto call = dyn_cast<CallOp>(user);
-    if (!call || call.getPhase() == Phase::Backward)
-      return true;
-    if (call.getNumResults() == 0)
-      return false;
-    const Storage &result = storages[storageOf.lookup(call.getResult(0))];
-    return call.isView() || (result.isRecomputed && result.producer == call);
+  auto copy = [&](CallOp call, CallOp producer) {
+    auto again = cast<CallOp>(builder.clone(*call, copies));
+    again.setPhase(Phase::Backward);
+    // A view of another group's module must not extend that group's backward.
+    if (groupOf(call.getModuleAttr()) != groupOf(producer.getModuleAttr()))
+      again.setModuleAttr(producer.getModuleAttr());
   };
   // In program order, so that at one place operands come before results.
   for (Storage &storage : storages) {
     if (!storage.isRecomputed)
       continue;
-    builder.setInsertionPoint(calls[storage.place]);
-    copy(storage.producer);
+    builder.setInsertionPoint(calls[places.lookup(storage.producer)]);
+    if (storage.value == storage.producer.getResult(0))
+      copy(storage.producer, storage.producer);
+    if (storage.isKept) {
+      copies.erase(storage.value);
+      continue;
+    }
     for (CallOp view : storage.views)
-      if (llvm::any_of(view->getUsers(), isUserInBackward))
-        copy(view);
+      if (copied.contains(view))
+        copy(view, storage.producer);
   }
   for (CallOp call : calls)
     if (call.getPhase() == Phase::Backward)
       for (OpOperand &operand : call->getOpOperands())
         operand.set(copies.lookupOrDefault(operand.get()));
+}
+
+void RecomputePass::report() {
+  int64_t bytes = 0;
+  for (Storage &storage : storages)
+    if (storage.producer && isa<RankedTensorType>(storage.value.getType()))
+      bytes += storage.getBytes() * (storage.isSaved - storage.isAwaited());
+  remark::analysis(getOperation().getLoc(),
+                   remark::RemarkOpts::name("recompute").category(getArgument()))
+      << remark::metric("Recomputed", places.size()) << remark::metric("BytesNotKept", bytes);
+}
+
+void RecomputePass::reset() {
+  calls.clear();
+  storages.clear();
+  storageOf.clear();
+  groupOfModule.clear();
+  groupOfPath.clear();
+  keptOperators.clear();
+  places.clear();
+  copied.clear();
 }
 
 void RecomputePass::runOnOperation() {
@@ -207,28 +351,15 @@ void RecomputePass::runOnOperation() {
   if (failed(collected))
     return signalPassFailure();
   step = *collected;
-  calls.clear();
-  storages.clear();
-  storageOf.clear();
-  groupOfModule.clear();
-  groupOfPath.clear();
+  reset();
   for (auto [index, group] : llvm::enumerate(step.groups))
     for (auto path : group.getModules().getAsRange<StringAttr>())
       groupOfPath[path.getValue()] = index;
-
-  if (failed(collectUses(step.getBody())))
+  if (failed(chooseBlocks()) || failed(collectUses(step.getBody())) || failed(checkKeep()))
     return signalPassFailure();
-  decide();
-  rewrite(step.getBody());
 
-  unsigned count = 0;
-  int64_t bytes = 0;
-  for (Storage &storage : storages)
-    if (storage.isRecomputed) {
-      ++count;
-      bytes += getBytes(storage);
-    }
-  remark::analysis(getOperation().getLoc(),
-                   remark::RemarkOpts::name("recompute").category(getArgument()))
-      << remark::metric("Recomputed", count) << remark::metric("BytesNotKept", bytes);
+  forEachProducerReversed([&](MutableArrayRef<Storage> results) { decide(results); });
+  findViews();
+  rewrite();
+  report();
 }

@@ -2,12 +2,12 @@
 
 #include "fsdp/Config/Grouping.h"
 
+#include "fsdp/Config/ModulePattern.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/Support/GlobPattern.h"
 
 using namespace fsdp;
 using llvm::StringRef;
@@ -146,25 +146,13 @@ std::string Grouper::getName(int group) {
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
   if (knownModules.contains(pattern))
     return std::vector<std::string>{pattern.str()};
-  llvm::SmallVector<StringRef> components;
-  pattern.split(components, '.');
-  std::vector<llvm::GlobPattern> globs;
-  for (StringRef component : components) {
-    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(component);
-    if (!glob)
-      return fail(place, "pattern '" + pattern + "': " + llvm::toString(glob.takeError()));
-    globs.push_back(std::move(*glob));
-  }
+  llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
+  if (!modulePattern)
+    return fail(place, llvm::toString(modulePattern.takeError()));
   std::vector<std::string> found;
-  llvm::SmallVector<StringRef> path;
-  for (StringRef module : modules) {
-    path.clear();
-    module.split(path, '.');
-    if (path.size() == globs.size() && llvm::all_of(llvm::zip_equal(globs, path), [](auto both) {
-          return std::get<0>(both).match(std::get<1>(both));
-        }))
+  for (StringRef module : modules)
+    if (modulePattern->match(module))
       found.push_back(module.str());
-  }
   if (pattern.empty())
     return fail(place, "the root group is implied; its options stand under 'root'");
   if (found.empty())

@@ -159,8 +159,10 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   pipeline.reshardAfterForward = options.reshardAfterForward;
   pipeline.layout = options.layout;
   pipeline.prefetch = options.prefetch;
-  pipeline.recompute =
-      options.recompute == "none" ? fsdp::RecomputePolicy::None : fsdp::RecomputePolicy::Cheap;
+  pipeline.recompute = options.recompute == "none"       ? fsdp::RecomputePolicy::None
+                       : options.recompute == "selected" ? fsdp::RecomputePolicy::Selected
+                       : options.recompute == "full"     ? fsdp::RecomputePolicy::Full
+                                                         : fsdp::RecomputePolicy::Cheap;
   pipeline.report = options.report;
   pipeline.schedule = options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
                       : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
@@ -288,8 +290,9 @@ int main(int argc, char **argv) {
   app.add_option(
          "--recompute", options.recompute,
          "cheap: the backward computes again what costs about as much to compute as to read, "
-         "and nothing of it is kept; the bits are the same. Or none")
-      ->check(CLI::IsMember({"cheap", "none"}))
+         "and nothing of it is kept; selected: also all of every block but products and attention; "
+         "full: all but what enters a block; none: nothing. The bits are the same")
+      ->check(CLI::IsMember({"cheap", "selected", "full", "none"}))
       ->capture_default_str();
   app.add_option(
          "--schedule", options.schedule,
