@@ -16,7 +16,7 @@ class Optimizer {
 public:
   Optimizer(const Problem &problem, const OptimizeOptions &options)
       : problem(problem), options(options), space(problem), evaluator(problem, options) {}
-  Outcome run();
+  std::optional<Outcome> run();
 
 private:
   void tryPolicies();
@@ -128,10 +128,14 @@ size_t Optimizer::preferUnderJitter() const {
   return best;
 }
 
-Outcome Optimizer::run() {
+std::optional<Outcome> Optimizer::run() {
   bound = quickBound(problem);
   evaluator.setBound(bound.makespanNs);
   tryPolicies();
+  if (!evaluator.isFound()) {
+    assert(false && "what the cap allows serially, the list scheduler finds");
+    return std::nullopt;
+  }
   // Latencies matter little where there are many large groups, and cost most of the program's time.
   constexpr size_t kManyUses = 130;
   bool isLarge = problem.uses.size() > kManyUses;
@@ -146,7 +150,7 @@ Outcome Optimizer::run() {
   if (options.jitter)
     addRobustVariants();
   const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];
-  return {chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
+  return Outcome{chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
 }
 
 std::optional<Outcome> fsdp::schedule::optimize(const Problem &problem,

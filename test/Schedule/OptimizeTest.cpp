@@ -112,6 +112,11 @@ TEST(Optimize, RefusesACapBelowTheMinimum) {
   EXPECT_TRUE(optimize(problem, {}));
 }
 
+TEST(Optimize, PlansStepsWithoutCollectives) {
+  EXPECT_DOUBLE_EQ(solve(makeProblem(3)).makespanNs, 300);
+  EXPECT_TRUE(optimize(Problem(), {}));
+}
+
 TEST(Optimize, SpendsNoMoreThanItsBudget) {
   Problem problem = makeSandwich();
   problem.memoryCapBytes = 99;
