@@ -23,9 +23,12 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   if (points.empty())
     return;
   bool hasFsdp2 = llvm::any_of(points, [](const SweepPoint &point) { return point.fsdp2Ns; });
+  bool hasPolicies = llvm::any_of(
+      points, [&](const SweepPoint &point) { return point.recompute != points.front().recompute; });
   std::string rate = points.front().item + "/s";
   TextTable table({{"model", Align::Left},
                    {"ranks", Align::Right},
+                   {hasPolicies ? "recompute" : "", Align::Left},
                    {"cap", Align::Right},
                    {"peak", Align::Right},
                    {"step", Align::Right},
@@ -37,8 +40,9 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {"", Align::Left}});
   for (const SweepPoint &point : points) {
     std::string ranks = formatCount(point.ranks);
+    std::string recompute = hasPolicies ? point.recompute : "";
     if (!point.fits) {
-      table.addRow({point.model, ranks, formatCap(point), "", "", "", "", "", "", "",
+      table.addRow({point.model, ranks, recompute, formatCap(point), "", "", "", "", "", "", "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
       continue;
@@ -47,7 +51,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
       continue;
     double itemsPerSec = point.getItemsPerSec();
     auto perRank = itemsPerSec / static_cast<double>(point.ranks);
-    table.addRow({point.model, ranks, formatCap(point), formatBytes(point.peakBytes),
+    table.addRow({point.model, ranks, recompute, formatCap(point), formatBytes(point.peakBytes),
                   formatTime(point.stepNs), formatTime(point.exposedNs),
                   llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
                   point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
@@ -57,7 +61,8 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
 }
 
 void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
-  os << "model,ranks,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,exposed_ns,"
+  os << "model,ranks,recompute,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,"
+        "exposed_ns,"
         "bound_ns,fsdp2_ns,kept,gathers,reductions,item,items_per_step,items_per_second,pareto\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
@@ -65,7 +70,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
     for (char &c : model)
       if (c == ',' || c == '"' || c == '\n')
         c = '_';
-    os << model << ',' << point.ranks << ','
+    os << model << ',' << point.ranks << ',' << point.recompute << ','
        << (point.capBytes > 0 ? std::to_string(point.capBytes) : "") << ',' << point.fits << ','
        << point.minimumPeakBytes << ',';
     if (point.fits)
@@ -89,6 +94,7 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
   out.object([&] {
     out.attribute("model", point.model);
     out.attribute("ranks", point.ranks);
+    out.attribute("recompute", point.recompute);
     out.attribute("capBytes",
                   point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));
     out.attribute("fits", point.fits);

@@ -5,7 +5,6 @@
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Schedule/Simulate.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/Pipelines.h"
 #include "passes/PlaceGradients.h"
 
 #include <algorithm>
@@ -25,14 +24,14 @@ struct MeshProblems {
 
 } // namespace
 
-static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, const cost::CostModel &costs,
-                                     const SweepOptions &options) {
+static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, RecomputePolicy recompute,
+                                     const cost::CostModel &costs, const SweepOptions &options) {
   MeshProblems result;
   result.module = captured.clone();
   PipelineOptions pipeline;
   pipeline.config = options.config;
   pipeline.mesh = options.axis + "=" + std::to_string(ranks);
-  pipeline.recompute = options.recompute ? RecomputePolicy::Cheap : RecomputePolicy::None;
+  pipeline.recompute = recompute;
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(captured.getContext());
@@ -148,6 +147,32 @@ static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
                      });
 }
 
+/// A point per cap; `common` has what they share.
+static void addPoints(MeshProblems &mesh, const SweepPoint &common, const cost::CostModel &costs,
+                      const SweepOptions &options, std::vector<SweepPoint> &points) {
+  ScheduleProblem &leanest = mesh.steps.front(); // interleaved updates hold the fewest shards
+  schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
+  std::optional<SweepPoint> previous;
+  for (int64_t capBytes : options.capBytes.empty()
+                              ? chooseCaps(minimum.bytes, costs.getMemoryBytes())
+                              : options.capBytes) {
+    SweepPoint point = common;
+    point.capBytes = capBytes;
+    point.minimumPeakBytes = minimum.bytes;
+    point.minimumPlace = getModuleName(leanest.operations[minimum.operation]);
+    search(mesh, options, point);
+    // What fits a smaller cap fits this one.
+    if (previous && previous->fits && (!point.fits || previous->stepNs < point.stepNs)) {
+      std::optional<double> fsdp2Ns = point.fsdp2Ns;
+      point = *previous;
+      point.capBytes = capBytes;
+      point.fsdp2Ns = fsdp2Ns;
+    }
+    previous = point;
+    points.push_back(std::move(point));
+  }
+}
+
 FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
                                                           const std::string &model,
                                                           const cost::CostModel &costs,
@@ -160,33 +185,18 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
   auto [items, item] = countItems(captured);
   std::vector<SweepPoint> points;
   for (int64_t ranks : options.ranks) {
-    FailureOr<MeshProblems> mesh = shard(captured, ranks, costs, options);
-    if (failed(mesh))
-      return failure();
     size_t begin = points.size();
-    ScheduleProblem &leanest = mesh->steps.front(); // interleaved updates hold the fewest shards
-    schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
-    for (int64_t capBytes : options.capBytes.empty()
-                                ? chooseCaps(minimum.bytes, costs.getMemoryBytes())
-                                : options.capBytes) {
-      SweepPoint point;
-      point.model = model;
-      point.ranks = ranks;
-      point.capBytes = capBytes;
-      point.minimumPeakBytes = minimum.bytes;
-      point.minimumPlace = getModuleName(leanest.operations[minimum.operation]);
-      point.itemsPerStep = items * ranks;
-      point.item = item;
-      search(*mesh, options, point);
-      // What fits a smaller cap fits this one.
-      if (points.size() > begin && points.back().fits &&
-          (!point.fits || points.back().stepNs < point.stepNs)) {
-        std::optional<double> fsdp2Ns = point.fsdp2Ns;
-        point = points.back();
-        point.capBytes = capBytes;
-        point.fsdp2Ns = fsdp2Ns;
-      }
-      points.push_back(std::move(point));
+    for (const auto &[name, policy] : options.recompute) {
+      FailureOr<MeshProblems> mesh = shard(captured, ranks, policy, costs, options);
+      if (failed(mesh))
+        return failure();
+      SweepPoint common;
+      common.model = model;
+      common.ranks = ranks;
+      common.recompute = name;
+      common.itemsPerStep = items * ranks;
+      common.item = item;
+      addPoints(*mesh, common, costs, options, points);
     }
     markPareto(llvm::MutableArrayRef(points).drop_front(begin));
   }

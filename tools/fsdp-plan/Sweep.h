@@ -6,6 +6,7 @@
 #include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/CostModel/CostModel.h"
 #include "fsdp/Schedule/Optimize.h"
+#include "passes/Pipelines.h"
 
 namespace fsdp::plan_tool {
 
@@ -13,7 +14,8 @@ namespace fsdp::plan_tool {
 struct SweepPoint {
   std::string model;
   int64_t ranks = 0;
-  int64_t capBytes = 0; // 0: none
+  std::string recompute; // RecomputePolicy
+  int64_t capBytes = 0;  // 0: none
   bool fits = false;
   /// Of any schedule; what else follows is absent where this exceeds the cap.
   int64_t minimumPeakBytes = 0;
@@ -35,11 +37,12 @@ struct SweepOptions {
   std::vector<int64_t> ranks;
   /// Ascending. Empty: fractions of the least peak, and the device's memory.
   std::vector<int64_t> capBytes;
-  bool recompute = true; // what is cheap
+  std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
   int64_t simulationBudget = 0;
 };
 
-/// The points of one captured module: by ranks, then by cap. Diagnoses what is wrong with it.
+/// The points of one captured module: by ranks, recomputation and cap. Diagnoses what is wrong with
+/// it.
 mlir::FailureOr<std::vector<SweepPoint>> sweep(mlir::ModuleOp captured, const std::string &model,
                                                const cost::CostModel &costs,
                                                const SweepOptions &options);

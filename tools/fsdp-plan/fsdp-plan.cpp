@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <functional>
+#include <map>
 
 using namespace fsdp;
 using namespace fsdp::plan_tool;
@@ -16,11 +17,16 @@ using namespace fsdp::plan_tool;
 namespace {
 
 struct Options {
-  std::vector<std::string> inputs, caps;
-  std::string mesh = "dp=8..16384", recompute = "cheap", json, csv, html;
+  std::vector<std::string> inputs, caps, recompute = {"cheap"};
+  std::string mesh = "dp=8..16384", json, csv, html;
   cost::CostOptions costs;
   SweepOptions sweep;
 };
+
+const std::map<std::string, RecomputePolicy> kPolicies = {{"none", RecomputePolicy::None},
+                                                          {"cheap", RecomputePolicy::Cheap},
+                                                          {"selected", RecomputePolicy::Selected},
+                                                          {"full", RecomputePolicy::Full}};
 
 } // namespace
 
@@ -81,7 +87,8 @@ static int run(Options &options) {
     options.sweep.capBytes.push_back(*bytes);
   }
   llvm::sort(options.sweep.capBytes);
-  options.sweep.recompute = options.recompute == "cheap";
+  for (const std::string &name : options.recompute)
+    options.sweep.recompute.emplace_back(name, kPolicies.at(name));
   if (llvm::count(llvm::ArrayRef{options.json, options.csv, options.html}, "-") > 1)
     return fail("only one of --json, --csv and --html can go to standard output");
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
@@ -141,8 +148,9 @@ int main(int argc, char **argv) {
   app.add_option("--config", options.sweep.config, "YAML file: groups, in FSDP2's words")
       ->check(CLI::ExistingFile);
   app.add_option("--recompute", options.recompute,
-                 "cheap: the backward computes again what costs about as much as to read, or none")
-      ->check(CLI::IsMember({"cheap", "none"}))
+                 "What the backward computes again, each of these: none, cheap, selected, full")
+      ->delimiter(',')
+      ->check(CLI::IsMember(kPolicies))
       ->capture_default_str();
   app.add_option("--budget", options.sweep.simulationBudget,
                  "Simulations that each search may take")

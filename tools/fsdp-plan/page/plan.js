@@ -163,7 +163,7 @@ function showTip(p, colour, event) {
   const dot = document.createElement("i");
   dot.style.background = colour;
   title.append(dot, meshName(p));
-  const facts = [["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
+  const facts = [["recompute", p.recompute], ["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
     ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
     ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
     ["per rank", countText(p.itemsPerSecond / p.ranks)]];
@@ -183,7 +183,7 @@ function showTip(p, colour, event) {
 
 function fillTable() {
   const table = element("points"), head = document.createElement("tr");
-  for (const name of ["model", "ranks", "cap", "peak", "step", "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"]) {
+  for (const name of ["model", "ranks", "recompute", "cap", "peak", "step", "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"]) {
     const cell = document.createElement("th");
     cell.textContent = name;
     head.append(cell);
@@ -192,7 +192,7 @@ function fillTable() {
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = document.createElement("tr"), cells = [p.model, countText(p.ranks), p.capBytes ? bytesText(p.capBytes) : "none"];
+    const line = document.createElement("tr"), cells = [p.model, countText(p.ranks), p.recompute, p.capBytes ? bytesText(p.capBytes) : "none"];
     if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4),
       p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks));
     for (const text of cells) {
