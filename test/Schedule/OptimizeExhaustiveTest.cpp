@@ -36,6 +36,6 @@ TEST(OptimizeExhaustive, FindsTheBestPlanOfTinyProblems) {
       ++numCases;
     }
   }
-  EXPECT_LT(std::exp(logarithms / numCases), 1.001);
-  EXPECT_GT(numOptimal, numCases * 98 / 100);
+  EXPECT_LT(std::exp(logarithms / numCases), 1.0005);
+  EXPECT_GT(numOptimal, numCases * 99 / 100);
 }
