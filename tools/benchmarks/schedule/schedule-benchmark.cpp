@@ -12,8 +12,9 @@
 
 #include <CLI/CLI.hpp>
 
-#include <chrono>
 #include <cstdio>
+#include <ctime>
+#include <limits>
 
 using namespace fsdp::benchmark;
 using namespace fsdp::schedule;
@@ -52,14 +53,13 @@ static void printMeasurement(const Measurement &it) {
   std::fflush(stdout);
 }
 
-/// Seconds per call, best of a few.
+/// Seconds of the processor per call, best of a few.
 template <typename Function> static double time(Function function) {
-  double best = 1e9;
-  for (int i = 0; i < 3; ++i) {
-    auto begin = std::chrono::steady_clock::now();
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) {
+    std::clock_t begin = std::clock();
     function();
-    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, seconds.count());
+    best = std::min(best, double(std::clock() - begin) / CLOCKS_PER_SEC);
   }
   return best;
 }
