@@ -143,7 +143,7 @@ function drawScaling() {
   const rate = (p, ns) => p.itemsPerStep / p.ranks / (ns / 1e9);
   const all = lines.flatMap(([, best]) => best), top = Math.max(...all.map((p) => rate(p, p.stepNs)));
   const ranks = all.map((p) => p.ranks);
-  const plot = makePlot("scaling", makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, rankCounts.length > 7 ? 4 : 2, countText),
+  const plot = makePlot("scaling", makeAxis(Math.min(...ranks) * 0.8, Math.max(...ranks) * 1.25, true, Math.max(...ranks) > 200 * Math.min(...ranks) ? 4 : 2, countText),
     makeAxis(0, top * 1.12, false, 1, countText, 6), 430, "ranks", item + "/s");
   for (const [model, best] of lines) {
     const colour = modelColour(model);
