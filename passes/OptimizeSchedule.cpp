@@ -1,5 +1,6 @@
 //===- OptimizeSchedule.cpp - The best schedule under a memory cap --------===//
 
+#include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Schedule/Optimize.h"
@@ -61,13 +62,15 @@ static StringRef nameChoice(ScheduleChoice choice) {
   llvm_unreachable("all choices are named");
 }
 
-/// What cannot be scheduled at all.
+/// What cannot be scheduled: an order of its own, or no sharded step.
 LogicalResult OptimizeSchedulePass::check(ModuleOp module) {
   if (auto prefetch = module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName()))
     return module.emitError("prefetch is '")
            << stringifyPrefetch(prefetch.getValue())
            << "', an order of its own; leave it out where the schedule is searched for";
-  return success();
+  FailureOr<Step> step = Step::collect(module);
+  return success(succeeded(step) && succeeded(checkGroups(*step)) &&
+                 succeeded(checkCollectives(*step)));
 }
 
 /// Takes this placement's plan if it is the best so far. None is found where nothing fits.

@@ -35,8 +35,9 @@ private:
   struct Reduction {
     ReduceScatterStartOp start;
     uint32_t group, launch, bucket;
-    uint32_t wait = 0, update = 0;
+    uint32_t wait = 0;
     int64_t waitPosition = 0;
+    std::optional<uint32_t> update = {};
   };
 
   uint32_t getNumOperations() const { return result.operations.size(); }
@@ -298,6 +299,9 @@ LogicalResult StepReader::addReductions() {
       diag.attachNote(earlier.start.getLoc()) << "started here";
       return diag;
     }
+    if (!reduction.update)
+      return reduction.start.emitOpError("of ")
+             << reduction.start.getGroupAttr() << " is followed by no update of the group";
     ArrayRef<size_t> both = memory.ranges.lookup(reduction.start);
     for (size_t part : both.drop_back()) {
       const LiveRange &range = getRange(part);
@@ -321,11 +325,11 @@ LogicalResult StepReader::addReductions() {
   std::vector<size_t> sorted(reductions.size());
   std::iota(sorted.begin(), sorted.end(), 0);
   std::ranges::stable_sort(sorted, {},
-                           [&](size_t i) { return std::pair(ready[i], reductions[i].update); });
+                           [&](size_t i) { return std::pair(ready[i], *reductions[i].update); });
   result.plan.reductions.resize(numReductionBuckets);
   for (auto [index, number] : llvm::enumerate(sorted)) {
     const Reduction &reduction = reductions[number];
-    result.problem.reductions.push_back({reduction.group, ready[number], reduction.update,
+    result.problem.reductions.push_back({reduction.group, ready[number], *reduction.update,
                                          builder.getInputBytes(reduction.start),
                                          builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);

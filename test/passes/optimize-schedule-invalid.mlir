@@ -118,6 +118,31 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
+// What is no sharded step is refused before anything is decided.
+!m = tensor<4x4xf32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward auto
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    // expected-note@+1 {{gathered here}}
+    %u = fsdp.all_gather.start @g fwd on compute
+    %w = fsdp.all_gather.wait %u : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "" : (!m) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (!m) -> !m
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on compute : !m
+    fsdp.reduce_scatter.wait %r
+    // expected-error@+1 {{group @g is updated while it is gathered}}
+    fsdp.update @g step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
 // Prefetch is an order of its own.
 // expected-error@+1 {{prefetch is 'none', an order of its own; leave it out where the schedule is searched for}}
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.prefetch = #fsdp.prefetch<none>} {
