@@ -212,7 +212,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
     %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
     fsdp.reduce_scatter.wait %r
-    // expected-error @below {{P2}}
+    // expected-error @below {{P2: the reduced gradients of @l at bytes [128, 192) overlaps result #0 of 'neg.default' in "k" at bytes [128, 192), which is live}}
     %z = aten.call "relu.default"(%x) bwd in "" at [448] : (tensor<32xf32>) -> tensor<32xf32>
     fsdp.update @g step %step lr %lr at 384
     return %s : tensor<f32>
@@ -400,6 +400,38 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     // expected-error @below {{P4: overwrites @b with a view of itself}}
     fsdp.write @b, %t : tensor<4x4xf32, #aten.strides<[1, 4]>>
     %s = aten.call "sum.default"(%t, none) fwd in "" at [512] : (tensor<4x4xf32, #aten.strides<[1, 4]>>) -> tensor<f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The starts of a bucket are one launch: what the second one fills must not be in use at the first.
+!m = tensor<4x4xf32>
+!t = tensor<4x4xf32, #aten.strides<[1, 4]>>
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @v : !m
+  fsdp.param @w : !m
+  fsdp.group @k [@v] of ["k"] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward false at [64]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 192 : !m
+    %s = aten.call "sum.default"(%x, none) fwd in "" at [256] : (!m) -> tensor<f32>
+    %h = aten.call "neg.default"(%x) bwd in "l" at [512] : (!m) -> !m
+    // expected-note @below {{result #0 of 'neg.default' in "k" is made here}}
+    %g = aten.call "neg.default"(%x) bwd in "k" at [128] : (!m) -> !m
+    %t = aten.call "t.default"(%g) bwd in "k" : (!m) -> !t
+    %rk = fsdp.reduce_scatter.start @k(%t) bwd on reduce at [320, 448] : !t
+    // expected-error @below {{P2: the reduced gradients of @l at bytes [128, 192) overlaps result #0 of 'neg.default' in "k" at bytes [128, 192), which is live}}
+    %rl = fsdp.reduce_scatter.start @l(%h) bwd on reduce coalesced at [512, 128] : !m
+    fsdp.reduce_scatter.wait %rk
+    fsdp.reduce_scatter.wait %rl
+    fsdp.update @k step %step lr %lr at 448
+    fsdp.update @l step %step lr %lr at 128
     return %s : tensor<f32>
   }
 }
