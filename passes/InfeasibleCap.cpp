@@ -2,9 +2,7 @@
 
 #include "passes/InfeasibleCap.h"
 
-#include "mlir/Pass/PassManager.h"
-#include "passes/Passes.h"
-#include "passes/PlaceGradients.h"
+#include "passes/LeastPeak.h"
 #include "passes/Unshard.h"
 
 #include <array>
@@ -95,10 +93,10 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
 // What would help
 //===----------------------------------------------------------------------===//
 
-/// The least peak of the step with twice the ranks, or with cheap results recomputed; none where
-/// that is no step that can be scheduled.
+/// The least peak of the step with more ranks, or recomputed (null: as it is); none where that is
+/// no step that can be scheduled.
 static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel &costs,
-                                         bool recompute, int64_t rankFactor) {
+                                         const RecomputeOptions *recompute, int64_t rankFactor) {
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> changed = module.clone();
   if (failed(unshard(*changed)))
@@ -106,24 +104,7 @@ static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel 
   for (auto mesh : changed->getOps<MeshOp>())
     mesh.setSizes(
         llvm::map_to_vector(mesh.getSizes(), [&](int64_t size) { return size * rankFactor; }));
-  PassManager manager(module.getContext());
-  if (recompute)
-    manager.addPass(createRecompute());
-  manager.addPass(createInsertCollectives());
-  if (failed(manager.run(*changed)))
-    return std::nullopt;
-  FailureOr<StepMemory> before = StepMemory::build(*changed, ModulePhase::Sharded);
-  if (failed(before))
-    return std::nullopt;
-  placeGradients(*before);
-  FailureOr<StepMemory> memory = StepMemory::build(*changed, ModulePhase::Sharded);
-  if (failed(memory))
-    return std::nullopt;
-  FailureOr<ScheduleProblem> problem =
-      getScheduleProblem(*changed, *memory, costs, UpdatePlacement::Interleaved);
-  if (failed(problem))
-    return std::nullopt;
-  return problem->problem.minimumPeak().bytes;
+  return findLeastPeak(*changed, costs, recompute);
 }
 
 static std::string describePlace(Operation *op) {
@@ -158,8 +139,19 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
       diag.attachNote() << change << ": at least " << *bytes << " bytes"
                         << (*bytes <= capBytes ? ", which fits" : "");
   };
-  suggest(findPeakIf(module, costs, /*recompute=*/true, 1), "recompute=cheap");
-  suggest(findPeakIf(module, costs, /*recompute=*/false, 2),
+  int64_t leastBytes = peak.bytes;
+  for (auto [policy, option] : {std::pair(RecomputePolicy::Cheap, "recompute=cheap"),
+                                std::pair(RecomputePolicy::Selected, "recompute=selected"),
+                                std::pair(RecomputePolicy::Full, "recompute=full")}) {
+    RecomputeOptions options;
+    options.policy = policy;
+    std::optional<int64_t> bytes = findPeakIf(module, costs, &options, 1);
+    if (!bytes || *bytes >= leastBytes)
+      continue;
+    suggest(bytes, option);
+    leastBytes = *bytes;
+  }
+  suggest(findPeakIf(module, costs, /*recompute=*/nullptr, 2),
           "with " + Twine(2 * memory.groups.getRanks()) + " ranks instead of " +
               Twine(memory.groups.getRanks()));
   int64_t activations = live.of(BufferCategory::Activation) + live.of(BufferCategory::Input);

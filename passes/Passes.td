@@ -127,6 +127,50 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
   ];
 }
 
+def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
+  let summary = "Recompute as much as the memory cap asks for, by predicted time";
+  let description = [{
+    Input: a captured module with groups. Output: the same after `fsdp-recompute` with the policy and
+    the number of first blocks whose schedule, found as by `fsdp-optimize-schedule` with the same
+    options, is predicted to be the fastest that fits `memory-cap`.
+
+    Where `cheap` fits, it is taken unless half of the blocks or all under `selected` are more than a
+    hundredth faster, which is tried where more than a hundredth of the step is exposed. Where it does
+    not fit, the fewest blocks whose least peak fits are found by bisection, under `selected` and under
+    `full`, and the faster of the two is taken; where holes in the arena want more, half of the
+    remaining blocks and then all are tried. Where nothing fits, what has the least peak is taken, so
+    that the scheduler's error names that. Without a cap, and on one rank, this is `fsdp-recompute`.
+
+    A remark says what was chosen if it is not `cheap`. Remarks for tools
+    (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy`, `RecomputedBlocks`, `Blocks`,
+    `PredictedNs`.
+
+    Why: a block that is recomputed saves its activations until its backward and costs its forward,
+    so that as few as possible should be; and memory that recomputing frees may serve to keep groups
+    gathered.
+  }];
+  let options = [
+    Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
+           "Who decides on the schedule: auto, asap or fsdp2",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::ScheduleChoice::Auto, "auto", "a search"),
+             clEnumValN(::fsdp::ScheduleChoice::Asap, "asap",
+                        "as soon as memory allows, nothing kept"),
+             clEnumValN(::fsdp::ScheduleChoice::Fsdp2, "fsdp2",
+                        "FSDP2's decisions, under the cap"))}]>,
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
+    Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
+    Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
+    Option<"budget", "budget", "int64_t", "3000", "Simulations that a search may take">,
+    Option<"device", "device", "std::string", "\"\"",
+           "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
+    Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
+    Option<"network", "network", "std::string", "\"\"",
+           "A preset or a JSON file; default the device's">
+  ];
+}
+
 def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
   let summary = "Gather, release and reduce each group where FSDP2's hooks would";
   let description = [{

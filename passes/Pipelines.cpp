@@ -8,6 +8,30 @@
 using namespace mlir;
 using namespace fsdp;
 
+void fsdp::addRecompute(OpPassManager &manager, const RecomputeOptions &options) {
+  if (options.policy != RecomputePolicy::Cheap)
+    manager.addPass(createRecompute());
+  manager.addPass(createRecompute(options));
+}
+
+static void addRecomputation(OpPassManager &manager, const PipelineOptions &options) {
+  bool isAuto = options.recompute == RecomputePolicy::Auto;
+  if (isAuto && options.schedule != ScheduleChoice::Fsdp2) {
+    manager.addPass(createChooseRecompute({.choice = options.schedule,
+                                           .memoryCap = options.memoryCap,
+                                           .buckets = options.buckets,
+                                           .seed = options.seed,
+                                           .budget = options.budget,
+                                           .device = options.device,
+                                           .profile = options.profile,
+                                           .network = options.network}));
+  } else if (options.recompute != RecomputePolicy::None) {
+    RecomputeOptions recompute;
+    recompute.policy = isAuto ? RecomputePolicy::Cheap : options.recompute;
+    addRecompute(manager, recompute);
+  }
+}
+
 void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   auto verify = [&](std::unique_ptr<Pass> verifier) {
     if (options.verify)
@@ -21,11 +45,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .reshardDefault = isSearched ? "auto" : "none",
                                          .layout = options.layout,
                                          .prefetch = options.prefetch}));
-  if (options.recompute != RecomputePolicy::None) {
-    RecomputeOptions recompute;
-    recompute.policy = options.recompute;
-    manager.addPass(createRecompute(recompute));
-  }
+  addRecomputation(manager, options);
   manager.addPass(createInsertCollectives());
   verify(createVerifySharded());
   if (options.upTo == ModulePhase::Sharded)

@@ -20,10 +20,12 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
   Option<RecomputePolicy> recompute{
-      *this, "recompute", llvm::cl::init(RecomputePolicy::Cheap),
+      *this, "recompute", llvm::cl::init(RecomputePolicy::Auto),
       llvm::cl::desc(
           "What the backward computes again instead of keeping it; the bits are the same"),
       llvm::cl::values(
+          clEnumValN(RecomputePolicy::Auto, "auto",
+                     "cheap; where schedules are searched for under a memory cap, what is fastest"),
           clEnumValN(RecomputePolicy::Cheap, "cheap",
                      "results that cost about as much to compute as to read"),
           clEnumValN(RecomputePolicy::Selected, "selected",
@@ -63,6 +65,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
 
 /// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
+
+/// Adds fsdp-recompute with these options. Before whole blocks are recomputed, what is cheap gets a
+/// copy of its own at its use in the backward, so that those of the block's repetition end early.
+void addRecompute(mlir::OpPassManager &manager, const RecomputeOptions &options);
 
 /// Registers `--fsdp-pipeline`.
 void registerFsdpPipelines();

@@ -73,10 +73,11 @@ class Training(unittest.TestCase):
                 with self.subTest(reshard=reshard, layout=layout, communicator=communicator):
                     self.train(communicator, binary)
 
-    def least_bytes(self):
+    def least_bytes(self, recompute="auto"):
         """The least peak of any schedule, from the error that names it."""
         with self.assertRaises(harness.CommandFailed) as refusal:
-            self.workspace.plan(RANKS, "auto", more="schedule=auto memory-cap=1")
+            options = f"schedule=auto memory-cap=1 recompute={recompute}"
+            self.workspace.plan(RANKS, "auto", more=options)
         return int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
 
     def check_schedule(self, options, regathers, buckets):
@@ -91,13 +92,38 @@ class Training(unittest.TestCase):
                 self.train(communicator, binary)
 
     def test_schedules(self):
-        least = self.least_bytes()
+        least = self.least_bytes("cheap")
         self.check_schedule("schedule=auto", regathers=False, buckets=True)
         self.check_schedule("schedule=auto buckets=false", regathers=False, buckets=False)
         capped = f"memory-cap={least + least // 50}"
         self.check_schedule(f"schedule=auto buckets=false {capped}", regathers=True, buckets=False)
         self.check_schedule(f"schedule=auto {capped}", regathers=True, buckets=True)
         self.check_schedule("schedule=asap", regathers=True, buckets=False)
+
+    def repeated(self, planned):
+        """How many blocks the backward computes again."""
+        return len(re.findall(r'"silu.default".* bwd ', planned.read_text()))
+
+    def test_recomputation(self):
+        """Blocks are computed again where a cap asks for it, as many as it asks for."""
+        for policy in ("selected", "full"):
+            binary = self.workspace.compile(RANKS, more=f"recompute={policy}")
+            self.assertEqual(self.repeated(binary.with_suffix(".mlir")), CONFIG.layers)
+            with self.subTest(policy):
+                self.train("local", binary)
+        kept, full = (self.least_bytes(policy) for policy in ("cheap", "full"))
+        self.assertLess(full, 0.97 * kept)
+        for cap, blocks in ((kept * 99 // 100, {1, 2}), (full * 101 // 100, {2, 3})):
+            options = f"schedule=auto memory-cap={cap}"
+            with self.subTest(options), self.assertRaises(harness.CommandFailed):
+                self.workspace.plan(RANKS, "auto", more=f"{options} recompute=cheap")
+            binary = self.workspace.compile(RANKS, "auto", more=options)
+            planned = binary.with_suffix(".mlir")
+            self.assertIn(self.repeated(planned), blocks)
+            arena = int(re.search(r"arena_bytes = (\d+)", planned.read_text())[1])
+            self.assertLessEqual(arena, cap)
+            with self.subTest(options):
+                self.train("local", binary)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ namespace {
 
 struct Options {
   fsdp::frontend::CaptureFlags capture;
-  std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "cheap", report;
+  std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
   std::string schedule = "fsdp2", memoryCap = "0", device, profile, network;
   uint64_t seed = 0;
   int64_t budget = 3000;
@@ -162,7 +162,8 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   pipeline.recompute = options.recompute == "none"       ? fsdp::RecomputePolicy::None
                        : options.recompute == "selected" ? fsdp::RecomputePolicy::Selected
                        : options.recompute == "full"     ? fsdp::RecomputePolicy::Full
-                                                         : fsdp::RecomputePolicy::Cheap;
+                       : options.recompute == "cheap"    ? fsdp::RecomputePolicy::Cheap
+                                                         : fsdp::RecomputePolicy::Auto;
   pipeline.report = options.report;
   pipeline.schedule = options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
                       : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
@@ -291,8 +292,10 @@ int main(int argc, char **argv) {
          "--recompute", options.recompute,
          "cheap: the backward computes again what costs about as much to compute as to read, "
          "and nothing of it is kept; selected: also all of every block but products and attention; "
-         "full: all but what enters a block; none: nothing. The bits are the same")
-      ->check(CLI::IsMember({"cheap", "selected", "full", "none"}))
+         "full: all but what enters a block; none: nothing; auto: cheap, and with --schedule auto "
+         "or "
+         "asap under a memory cap what is fastest. The bits are the same")
+      ->check(CLI::IsMember({"auto", "cheap", "selected", "full", "none"}))
       ->capture_default_str();
   app.add_option(
          "--schedule", options.schedule,

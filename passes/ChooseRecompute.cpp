@@ -1,0 +1,216 @@
+//===- ChooseRecompute.cpp - How much to recompute under a memory cap -----===//
+//
+// Asks what each policy's least peak is, which is fast, to find the fewest blocks that fit; then
+// schedules the few candidates that do, and takes the fastest.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/Schedule/Simulate.h"
+#include "mlir/IR/Remarks.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/LeastPeak.h"
+#include "passes/Pipelines.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_CHOOSERECOMPUTE
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// A policy for the first blocks; cheap everywhere else.
+struct Candidate {
+  RecomputePolicy policy = RecomputePolicy::Cheap;
+  int64_t numBlocks = 0;
+};
+
+struct Prediction {
+  Candidate candidate;
+  double makespanNs, computeNs;
+};
+
+struct ChooseRecomputePass : public fsdp::impl::ChooseRecomputeBase<ChooseRecomputePass> {
+  using ChooseRecomputeBase::ChooseRecomputeBase;
+
+  void runOnOperation() override;
+
+private:
+  RecomputeOptions getOptions(const Candidate &candidate) const;
+  std::optional<int64_t> findPeak(const Candidate &candidate);
+  std::optional<int64_t> findFewestBlocks(RecomputePolicy policy, int64_t capBytes);
+  std::optional<Prediction> predict(const Candidate &candidate);
+  std::optional<Prediction> predictFitting(RecomputePolicy policy, int64_t capBytes);
+  Candidate choose(int64_t capBytes);
+  Candidate findLeast();
+  void announce(const Prediction &chosen);
+
+  int64_t numBlocks = 0;
+  std::shared_ptr<cost::CostModel> costs; // passes are copied
+};
+
+} // namespace
+
+RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) const {
+  RecomputeOptions options;
+  options.policy = candidate.policy;
+  if (candidate.policy != RecomputePolicy::Cheap)
+    options.firstBlocks = candidate.numBlocks;
+  return options;
+}
+
+std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate) {
+  OwningOpRef<ModuleOp> changed = getOperation().clone();
+  RecomputeOptions options = getOptions(candidate);
+  return findLeastPeak(*changed, *costs, &options);
+}
+
+/// The fewest first blocks with which the step's least peak fits. Each more lowers it in practice:
+/// where it does not, more are taken than need be, and what is taken fits all the same.
+std::optional<int64_t> ChooseRecomputePass::findFewestBlocks(RecomputePolicy policy,
+                                                             int64_t capBytes) {
+  auto fits = [&](int64_t count) {
+    std::optional<int64_t> peak = findPeak({policy, count});
+    return peak && *peak <= capBytes;
+  };
+  if (numBlocks == 0 || !fits(numBlocks))
+    return std::nullopt;
+  int64_t low = 0, high = numBlocks; // high fits
+  while (high - low > 1) {
+    int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+/// Schedules the step; none where nothing fits.
+std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidate) {
+  ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
+  OwningOpRef<ModuleOp> changed = getOperation().clone();
+  PassManager manager(&getContext());
+  addRecompute(manager, getOptions(candidate));
+  manager.addPass(createInsertCollectives());
+  manager.addPass(createOptimizeSchedule({.choice = choice,
+                                          .memoryCap = memoryCap,
+                                          .buckets = buckets,
+                                          .seed = seed,
+                                          .budget = budget,
+                                          .device = device,
+                                          .profile = profile,
+                                          .network = network}));
+  if (failed(manager.run(*changed)))
+    return std::nullopt;
+  FailureOr<StepMemory> memory = StepMemory::build(*changed, ModulePhase::Scheduled);
+  if (failed(memory))
+    return std::nullopt;
+  FailureOr<ScheduledStep> step = getScheduledStep(*changed, *memory, *costs);
+  if (failed(step))
+    return std::nullopt;
+  double computeNs = 0;
+  for (const schedule::Operation &operation : step->problem.operations)
+    computeNs += operation.durationNs;
+  return Prediction{candidate, schedule::makespanNs(step->problem, step->plan), computeNs};
+}
+
+/// The fewest blocks whose schedule fits, holes of its arena included: a few more than the least
+/// peak allows may be needed.
+std::optional<Prediction> ChooseRecomputePass::predictFitting(RecomputePolicy policy,
+                                                              int64_t capBytes) {
+  std::optional<int64_t> fewest = findFewestBlocks(policy, capBytes);
+  if (!fewest)
+    return std::nullopt;
+  for (int64_t count : {*fewest, (*fewest + numBlocks) / 2, numBlocks}) {
+    if (std::optional<Prediction> found = predict({policy, count}))
+      return found;
+    if (count == numBlocks)
+      break;
+  }
+  return std::nullopt;
+}
+
+Candidate ChooseRecomputePass::choose(int64_t capBytes) {
+  // So little exposed that repeating work cannot pay; and what a mix must gain to be worth it.
+  constexpr double kEnough = 1.01, kWorthIt = 0.99;
+  std::optional<Prediction> best;
+  auto take = [&](std::optional<Prediction> found) {
+    if (found && (!best || found->makespanNs < kWorthIt * best->makespanNs))
+      best = found;
+  };
+  std::optional<int64_t> cheapPeak = findPeak({});
+  if (cheapPeak && *cheapPeak <= capBytes)
+    take(predict({}));
+  if (!best) {
+    take(predictFitting(RecomputePolicy::Selected, capBytes));
+    take(predictFitting(RecomputePolicy::Full, capBytes));
+  } else if (best->makespanNs > kEnough * best->computeNs && numBlocks > 0) {
+    take(predict({RecomputePolicy::Selected, (numBlocks + 1) / 2}));
+    take(predict({RecomputePolicy::Selected, numBlocks}));
+  }
+  if (!best)
+    return findLeast();
+  announce(*best);
+  return best->candidate;
+}
+
+/// Where nothing fits: what needs the least, so that the refusal names that.
+Candidate ChooseRecomputePass::findLeast() {
+  Candidate least;
+  std::optional<int64_t> leastBytes;
+  for (RecomputePolicy policy :
+       {RecomputePolicy::Cheap, RecomputePolicy::Selected, RecomputePolicy::Full}) {
+    Candidate candidate{policy, numBlocks};
+    std::optional<int64_t> bytes = findPeak(candidate);
+    if (bytes && (!leastBytes || *bytes < *leastBytes)) {
+      least = candidate;
+      leastBytes = bytes;
+    }
+  }
+  return least;
+}
+
+void ChooseRecomputePass::announce(const Prediction &chosen) {
+  bool isCheap = chosen.candidate.policy == RecomputePolicy::Cheap;
+  int64_t count = isCheap ? 0 : chosen.candidate.numBlocks;
+  StringRef word = isCheap                                                ? "cheap"
+                   : chosen.candidate.policy == RecomputePolicy::Selected ? "selected"
+                                                                          : "full";
+  ModuleOp module = getOperation();
+  remark::analysis(module.getLoc(), remark::RemarkOpts::name("choice").category(getArgument()))
+      << remark::metric("Policy", word) << remark::metric("RecomputedBlocks", count)
+      << remark::metric("Blocks", numBlocks) << remark::metric("PredictedNs", chosen.makespanNs);
+  if (!isCheap)
+    module.emitRemark("to fit the memory cap, ")
+        << count << " of " << numBlocks << " blocks are recomputed, policy " << word;
+}
+
+void ChooseRecomputePass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
+    return signalPassFailure();
+  FailureOr<Step> step = Step::collect(module);
+  if (failed(step))
+    return signalPassFailure();
+  llvm::Expected<int64_t> capBytes = parseSizeBytes(memoryCap, "memory-cap");
+  if (!capBytes) {
+    module.emitError(llvm::toString(capBytes.takeError()));
+    return signalPassFailure();
+  }
+  auto model = cost::CostModel::create({.device = device, .profile = profile, .network = network});
+  if (!model) {
+    module.emitError(llvm::toString(model.takeError()));
+    return signalPassFailure();
+  }
+  costs = std::move(*model);
+  numBlocks = llvm::count_if(step->groups, [](GroupOp group) { return !group.isRoot(); });
+  bool isDecided = *capBytes > 0 && step->getRanks() > 1;
+  Candidate chosen = isDecided ? choose(*capBytes) : Candidate();
+  OpPassManager recompute(ModuleOp::getOperationName());
+  addRecompute(recompute, getOptions(chosen));
+  if (failed(runPipeline(recompute, module)))
+    signalPassFailure();
+}

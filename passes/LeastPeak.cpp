@@ -1,0 +1,34 @@
+//===- LeastPeak.cpp - The least memory of a captured step ----------------===//
+
+#include "passes/LeastPeak.h"
+
+#include "fsdp/Analysis/ScheduleProblem.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+#include "passes/PlaceGradients.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostModel &costs,
+                                           const RecomputeOptions *recompute) {
+  ScopedDiagnosticHandler quiet(captured.getContext(), [](Diagnostic &) { return success(); });
+  PassManager manager(captured.getContext());
+  if (recompute)
+    addRecompute(manager, *recompute);
+  manager.addPass(createInsertCollectives());
+  if (failed(manager.run(captured)))
+    return std::nullopt;
+  FailureOr<StepMemory> before = StepMemory::build(captured, ModulePhase::Sharded);
+  if (failed(before))
+    return std::nullopt;
+  placeGradients(*before);
+  FailureOr<StepMemory> memory = StepMemory::build(captured, ModulePhase::Sharded);
+  if (failed(memory))
+    return std::nullopt;
+  FailureOr<ScheduleProblem> problem =
+      getScheduleProblem(captured, *memory, costs, UpdatePlacement::Interleaved);
+  if (failed(problem))
+    return std::nullopt;
+  return problem->problem.minimumPeak().bytes;
+}
