@@ -13,6 +13,7 @@
 #define FSDP_RUNTIME_CUDA_CUDACALLS_H
 
 #include "Status.h"
+#include "cuda/kernels/Kernels.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -67,6 +68,15 @@ public:
   // Kernels of the backend itself.
   /// A kernel of one thread that ends after `nanoseconds`.
   virtual cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) = 0;
+  /// The kernels of kernels/Kernels.h, each by its arguments.
+  virtual cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
+                                   cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const OptimizerUpdateArguments &arguments,
+                                   cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) = 0;
 
   // torch.
   /// Initializes torch's CUDA state (allocator, generators, libraries) for `device`.

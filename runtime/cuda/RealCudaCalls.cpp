@@ -115,6 +115,24 @@ public:
   cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override {
     return launchDelayKernel(nanoseconds, stream);
   }
+  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
+  cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
+  cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
+  cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
+  cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
+  cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override {
+    return fsdp::rt::launchKernel(arguments, stream);
+  }
 
   Status initializeTorch(int device) override {
     try {

@@ -214,6 +214,40 @@ cudaError_t RecordingCalls::launchDelay(uint64_t nanoseconds, cudaStream_t strea
   return cuda(call("delay", int64_t(nanoseconds), stream));
 }
 
+std::string RecordingCalls::text(float number) {
+  char digits[32];
+  std::snprintf(digits, sizeof(digits), "%g", double(number));
+  return digits;
+}
+
+template <typename Kernel, typename... Arguments>
+cudaError_t RecordingCalls::kernel(const std::string &name, const Kernel &checked,
+                                   const Arguments &...arguments) {
+  cudaError_t result = cuda(call(name, arguments...));
+  return result == cudaSuccess ? checkArguments(checked) : result;
+}
+cudaError_t RecordingCalls::launchKernel(const OptimizerScalarsArguments &a, cudaStream_t stream) {
+  return kernel("optimizerScalars", a, int64_t(a.optimizer.kind), a.inputs, a.scalars, stream);
+}
+cudaError_t RecordingCalls::launchKernel(const OptimizerUpdateArguments &a, cudaStream_t stream) {
+  return kernel("optimizerUpdate", a, int64_t(a.kind), a.elements, a.parameters, a.gradients,
+                int64_t(a.gradientDtype), a.state[0], a.state[1], a.gathered,
+                int64_t(a.gatheredDtype), a.scalars, a.clipFactor, stream);
+}
+cudaError_t RecordingCalls::launchKernel(const SquareSumArguments &a, cudaStream_t stream) {
+  return kernel("squareSum", a, a.gradients, int64_t(a.dtype), a.elements, a.partials, stream);
+}
+cudaError_t RecordingCalls::launchKernel(const SumPartialsArguments &a, cudaStream_t stream) {
+  return kernel("sumPartials", a, a.partials, a.count, a.total, stream);
+}
+cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
+  return kernel("clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm, stream);
+}
+cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
+  return kernel("accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from, int64_t(a.fromDtype),
+                a.fromScale, a.elements, stream);
+}
+
 //===----------------------------------------------------------------------===//
 // torch
 //===----------------------------------------------------------------------===//

@@ -4,7 +4,7 @@
 // in order: "cudaEventRecord e1 s2". Handles have names by kind and order of creation: streams s1,
 // s2, events e1, graphs g1, executable graphs x1, communicators c1 (split from c1: c2, c3), windows
 // w1, memory m1 ("m1+128" is 128 bytes into it). Memory is the host's; copies and zeroing happen at
-// once; collectives do nothing. Any call can be made to fail.
+// once; collectives and kernels do nothing, but kernels check their arguments. Any call can be made to fail.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,6 +67,12 @@ public:
   cudaError_t graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) override;
   cudaError_t graphExecDestroy(cudaGraphExec_t exec) override;
   cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override;
+  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override;
   Status initializeTorch(int device) override;
   Status setTorchStream(int device, cudaStream_t stream) override;
   ncclResult_t ncclGetVersion(int *version) override;
@@ -102,11 +108,15 @@ private:
   /// Notes a call; its result as a number.
   template <typename... Arguments>
   int call(const std::string &function, const Arguments &...arguments);
+  /// Notes a kernel; its arguments must be valid.
+  template <typename Kernel, typename... Arguments>
+  cudaError_t kernel(const std::string &name, const Kernel &checked, const Arguments &...arguments);
   template <typename Handle> void make(Handle *handle, char kind);
   int allocate(const std::string &function, void **memory, size_t bytes);
   int release(const std::string &function, void *memory);
   std::string text(const void *pointer);
   std::string text(int64_t number) { return std::to_string(number); }
+  std::string text(float number);
   std::string text(const std::string &word) { return word; }
 
   struct Block {

@@ -1,0 +1,64 @@
+//===- Adam.cu - Adam and AdamW on a flat shard ---------------------------===//
+//
+// torch 2.11, torch/optim/adam.py, _single_tensor_adam (no amsgrad, not capturable):
+//   Adam:  g = g + weightDecay * p             (Tensor.add with alpha: fused)
+//   AdamW: p = p * (1 - lr * weightDecay)
+//   m = m + (1 - beta1) * (g - m)              (lerp_, from the nearer end: fused)
+//   v = v * beta2 + ((1 - beta2) * g) * g      (mul_, then addcmul_: fused)
+//   p = p + (-stepSize * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)      (addcdiv_)
+// Equal to torch's on the CPU bit for bit, except that the square root is correctly rounded, where
+// torch's may be 1 ulp off.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/kernels/OptimizerUpdate.cuh"
+
+using namespace fsdp::rt;
+
+template <typename Gradient, typename Gathered>
+static __global__ void __launch_bounds__(kKernelThreads)
+    adamKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
+  constexpr int kWidth = kWidthOf<float>;
+  const AdamScalars s = arguments.scalars->adam;
+  const float clip = arguments.clipFactor ? *arguments.clipFactor : 1.f;
+  const bool fromStart = fabsf(s.lerpWeight) < 0.5f;
+  const float coefficient = fromStart ? s.lerpWeight : __fsub_rn(s.lerpWeight, 1.f);
+  const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
+
+  forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
+    constexpr int kCount = decltype(width)::value;
+    float p[kCount], g[kCount], m[kCount], v[kCount];
+    load(arguments.parameters + first, p);
+    load(gradients + first, g);
+    load(arguments.state[0] + first, m);
+    load(arguments.state[1] + first, v);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      g[i] = __fmul_rn(g[i], clip);
+      if (s.weightDecay != 0)
+        g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
+      m[i] = __fmaf_rn(coefficient, __fsub_rn(g[i], m[i]), fromStart ? m[i] : g[i]);
+      v[i] = __fmaf_rn(__fmul_rn(s.oneMinusBeta2, g[i]), g[i], __fmul_rn(v[i], s.beta2));
+      float denominator = __fadd_rn(__fdiv_rn(__fsqrt_rn(v[i]), s.sqrtCorrection2), s.eps);
+      p[i] = __fadd_rn(__fmul_rn(p[i], s.decay),
+                       __fdiv_rn(__fmul_rn(s.negativeStepSize, m[i]), denominator));
+    }
+    storeOnce(arguments.state[0] + first, m);
+    storeOnce(arguments.state[1] + first, v);
+    storeParameters<Gathered>(arguments.parameters, arguments.gathered, first, p);
+  });
+}
+
+cudaError_t fsdp::rt::launchAdam(const OptimizerUpdateArguments &a, cudaStream_t stream) {
+  constexpr int kWidth = kWidthOf<float>;
+  int64_t blocks = 0;
+  if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
+    return error;
+  int64_t vectors = vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0],
+                                   a.state[1], a.gathered);
+  return withUpdateTypes(a, [&](auto gradient, auto gathered) {
+    adamKernel<decltype(gradient), decltype(gathered)>
+        <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);
+    return cudaGetLastError();
+  });
+}

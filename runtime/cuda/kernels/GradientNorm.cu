@@ -1,0 +1,95 @@
+//===- GradientNorm.cu - Square sums of gradients and the clip factor -----===//
+
+#include "cuda/kernels/Elements.cuh"
+
+using namespace fsdp::rt;
+
+/// The sum of `value` over the block, in a fixed order; valid in thread 0.
+static __device__ double sumOfBlock(double value) {
+  constexpr int kWarps = kKernelThreads / 32;
+  __shared__ double sums[kWarps];
+#pragma unroll
+  for (int lanes = 16; lanes > 0; lanes /= 2)
+    value = __dadd_rn(value, __shfl_down_sync(0xffffffffu, value, lanes));
+  if (threadIdx.x % 32 == 0)
+    sums[threadIdx.x / 32] = value;
+  __syncthreads();
+  double total = 0;
+  if (threadIdx.x == 0)
+    for (int warp = 0; warp < kWarps; ++warp)
+      total += sums[warp];
+  return total;
+}
+
+template <typename T>
+static __global__ void __launch_bounds__(kKernelThreads)
+    squareSumKernel(const T *gradients, int64_t vectorElements, int64_t elements,
+                    double *partials) {
+  constexpr int kWidth = kWidthOf<T>;
+  // One sum by place in a vector, so that additions need not wait for each other.
+  double sums[kWidth] = {};
+  forElements<kWidth, 4>(vectorElements, elements, [&](auto width, int64_t first) {
+    constexpr int kCount = decltype(width)::value;
+    float g[kCount];
+    load(gradients + first, g);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      sums[i] = __fma_rn(double(g[i]), double(g[i]), sums[i]);
+  });
+  double sum = 0;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i)
+    sum += sums[i];
+  sum = sumOfBlock(sum);
+  if (threadIdx.x == 0)
+    partials[blockIdx.x] = sum;
+}
+
+/// One block.
+static __global__ void __launch_bounds__(kKernelThreads)
+    sumPartialsKernel(const double *partials, int64_t count, double *total) {
+  double sum = 0;
+  for (int64_t i = threadIdx.x; i < count; i += kKernelThreads)
+    sum += partials[i];
+  sum = sumOfBlock(sum);
+  if (threadIdx.x == 0)
+    *total = sum;
+}
+
+/// torch 2.11, torch/nn/utils/clip_grad.py: clip_coef = max_norm / (total_norm + 1e-6), which
+/// Tensor.__rtruediv__ computes as a reciprocal times max_norm, clamped to 1.
+static __global__ void clipFactorKernel(const double *total, float maxNorm, float *clipFactor,
+                                        float *norm) {
+  const float totalNorm = static_cast<float>(__dsqrt_rn(*total));
+  const float factor = __fmul_rn(__frcp_rn(__fadd_rn(totalNorm, 1e-6f)), maxNorm);
+  *clipFactor = factor > 1.f ? 1.f : factor; // unlike fminf, keeps a NaN
+  if (norm)
+    *norm = totalNorm;
+}
+
+cudaError_t fsdp::rt::launchKernel(const SquareSumArguments &a, cudaStream_t stream) {
+  if (cudaError_t error = checkArguments(a); error != cudaSuccess || a.elements == 0)
+    return error;
+  return withElement(a.dtype, [&](auto element) {
+    using T = decltype(element);
+    squareSumKernel<<<static_cast<unsigned>(squareSumBlocks(a.elements)), kKernelThreads, 0,
+                      stream>>>(static_cast<const T *>(a.gradients),
+                                vectorElements(a.elements, kWidthOf<T>, a.gradients), a.elements,
+                                a.partials);
+    return cudaGetLastError();
+  });
+}
+
+cudaError_t fsdp::rt::launchKernel(const SumPartialsArguments &a, cudaStream_t stream) {
+  if (cudaError_t error = checkArguments(a); error != cudaSuccess)
+    return error;
+  sumPartialsKernel<<<1, kKernelThreads, 0, stream>>>(a.partials, a.count, a.total);
+  return cudaGetLastError();
+}
+
+cudaError_t fsdp::rt::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
+  if (cudaError_t error = checkArguments(a); error != cudaSuccess)
+    return error;
+  clipFactorKernel<<<1, 1, 0, stream>>>(a.total, a.maxNorm, a.clipFactor, a.norm);
+  return cudaGetLastError();
+}

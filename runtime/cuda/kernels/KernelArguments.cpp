@@ -1,0 +1,64 @@
+//===- KernelArguments.cpp - Checks and launch geometry, without a device -===//
+
+#include "cuda/kernels/Kernels.h"
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+/// Blocks per multiprocessor: several times what runs at once (6 to 8), so that they end evenly.
+static constexpr int64_t kBlocksPerMultiprocessor = 32;
+static constexpr int64_t kMaxSquareSumBlocks = 1024;
+/// Below this many elements per thread, more blocks cost more than they bring.
+static constexpr int64_t kSquareSumElements = 16;
+
+static int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+int64_t fsdp::rt::squareSumBlocks(int64_t elements) {
+  return std::min(ceilDiv(elements, kKernelThreads * kSquareSumElements), kMaxSquareSumBlocks);
+}
+
+int64_t fsdp::rt::elementwiseBlocks(int64_t elements, int width, int multiprocessors) {
+  return std::min(ceilDiv(elements, int64_t(kKernelThreads) * width),
+                  multiprocessors * kBlocksPerMultiprocessor);
+}
+
+static cudaError_t validIf(bool valid) { return valid ? cudaSuccess : cudaErrorInvalidValue; }
+
+static bool isFloat(fsdp_dtype dtype) {
+  return dtype == FSDP_F32 || dtype == FSDP_BF16 || dtype == FSDP_F16;
+}
+
+cudaError_t fsdp::rt::checkArguments(const OptimizerScalarsArguments &a) {
+  return validIf(a.optimizer.kind <= FSDP_ADAMW && a.inputs && a.scalars);
+}
+
+cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
+  if (a.kind > FSDP_ADAMW || a.elements < 0 || !a.scalars)
+    return cudaErrorInvalidValue;
+  if (a.gradientDtype != FSDP_F32 && a.gradientDtype != FSDP_BF16)
+    return cudaErrorInvalidValue;
+  if (a.gathered && !isFloat(a.gatheredDtype))
+    return cudaErrorInvalidValue;
+  if (a.elements == 0)
+    return cudaSuccess;
+  return validIf(a.parameters && a.gradients && (a.kind == FSDP_SGD || (a.state[0] && a.state[1])));
+}
+
+cudaError_t fsdp::rt::checkArguments(const SquareSumArguments &a) {
+  return validIf(isFloat(a.dtype) && a.elements >= 0 &&
+                 (a.elements == 0 || (a.gradients && a.partials)));
+}
+
+cudaError_t fsdp::rt::checkArguments(const SumPartialsArguments &a) {
+  return validIf(a.count >= 0 && (a.count == 0 || a.partials) && a.total);
+}
+
+cudaError_t fsdp::rt::checkArguments(const ClipFactorArguments &a) {
+  return validIf(a.total && a.clipFactor && a.maxNorm > 0);
+}
+
+cudaError_t fsdp::rt::checkArguments(const AccumulateArguments &a) {
+  return validIf(isFloat(a.toDtype) && isFloat(a.fromDtype) && a.elements >= 0 &&
+                 (a.elements == 0 || (a.to && a.from)));
+}

@@ -1,0 +1,137 @@
+//===- Kernels.h - The backend's own kernels ---------------------*- C++ -*-===//
+//
+// Launches of the kernels on flat fp32 shards and gradients: the optimizers' updates with the cast
+// to the dtype that is gathered, the gradients' norm and the clip factor, and accumulation. All
+// pointers but those in host structs are device memory that the caller owns. A launch enqueues on
+// `stream`, allocates nothing, waits for nothing, and can be captured: what changes from step to
+// step is read from device memory. Any alignment of the element works; pointers at multiples of 16
+// bytes are fast. Errors: cudaErrorInvalidValue for arguments that checkArguments refuses, else the
+// launch's own. Nothing is launched for 0 elements. Thread-safe.
+//
+// Every operation rounds as written in the formulas (no contraction, no approximate division or
+// square root), so results are those of the CPU's loops with a correctly rounded square root.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H
+#define FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H
+
+#include "executor/FusedKernels.h"
+#include "fsdp/Plan/Abi.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace fsdp::rt {
+
+/// What the host writes before each step, also before each replay of a graph.
+struct StepInputs {
+  double learningRate;
+  int64_t step; // number of the update, from 1
+};
+
+/// The update's constants of one step; the member of the optimizer's kind is valid.
+struct OptimizerScalars {
+  SgdScalars sgd;
+  AdamScalars adam;
+};
+
+/// Computes `scalars` from `inputs`, in double and then rounded to float, as torch does on the
+/// host. The device's pow is within 2 ulp of double, so a float differs from torch's (by 1 ulp)
+/// only if its double lies that close to the middle of two floats. Once per step, before updates.
+struct OptimizerScalarsArguments {
+  fsdp_optimizer optimizer; // lr is not used
+  const StepInputs *inputs;
+  OptimizerScalars *scalars;
+};
+
+/// One update of `elements` elements of a shard, in place.
+struct OptimizerUpdateArguments {
+  uint32_t kind; // fsdp_optimizer_kind
+  int64_t elements;
+  float *parameters; // the fp32 master
+  const void *gradients;
+  fsdp_dtype gradientDtype; // FSDP_F32 or FSDP_BF16
+  /// SGD: {momentum buffer or null for none, null}, not read at step 1; else {exp_avg, exp_avg_sq}.
+  float *state[2];
+  /// Where the new parameters go, rounded to `gatheredDtype` (FSDP_F32, FSDP_BF16, FSDP_F16); null
+  /// if the master itself is gathered. None of the buffers may overlap.
+  void *gathered;
+  fsdp_dtype gatheredDtype;
+  const OptimizerScalars *scalars;
+  const float *clipFactor; // multiplies the gradients, in fp32; null: 1
+};
+
+/// Sums the squares of `elements` gradients into squareSumBlocks(elements) partial sums, in double
+/// and in an order that depends on `elements` and the alignment only. A square of a float is exact
+/// in double; the sum's relative error is at most elements * 2^-53, in practice near 1e-15.
+struct SquareSumArguments {
+  const void *gradients;
+  fsdp_dtype dtype; // FSDP_F32, FSDP_BF16 or FSDP_F16
+  int64_t elements;
+  double *partials;
+};
+
+/// Sums `count` partial sums, of all shards of the rank, in a fixed order. Over ranks, `total` is
+/// summed by a collective.
+struct SumPartialsArguments {
+  const double *partials;
+  int64_t count;
+  double *total;
+};
+
+/// norm = sqrt(total) and clipFactor = min(1, maxNorm / (norm + 1e-6)) as torch.nn.utils'
+/// clip_grad_norm_ computes it in fp32, a reciprocal times maxNorm. A NaN stays one. torch's norm
+/// is the norm of fp32 norms of tensors and differs by their rounding.
+struct ClipFactorArguments {
+  const double *total;
+  float maxNorm; // > 0
+  float *clipFactor;
+  float *norm; // null: not wanted
+};
+
+/// to[i] = to[i] * toScale + from[i] * fromScale in fp32, rounded to `toDtype`; exact sums (one
+/// rounding) where the scales are 1. With toScale 0, `to` is not read. fp32, bf16 and fp16 each.
+/// `to` and `from` may not overlap.
+struct AccumulateArguments {
+  void *to;
+  fsdp_dtype toDtype;
+  float toScale;
+  const void *from;
+  fsdp_dtype fromDtype;
+  float fromScale;
+  int64_t elements;
+};
+
+// KernelArguments.cpp, on any machine.
+
+/// Partial sums that SquareSumArguments writes: 1 to 1024, 0 for 0 elements.
+int64_t squareSumBlocks(int64_t elements);
+
+/// Threads of a block, of all kernels.
+constexpr int kKernelThreads = 256;
+/// Blocks of an element-wise kernel, of which a thread takes `width` elements at a time: as many as
+/// there is work for, at most 32 per multiprocessor; then threads go on in strides of the grid.
+int64_t elementwiseBlocks(int64_t elements, int width, int multiprocessors);
+
+/// cudaErrorInvalidValue if a pointer is missing, a size negative or a dtype not supported.
+cudaError_t checkArguments(const OptimizerScalarsArguments &arguments);
+cudaError_t checkArguments(const OptimizerUpdateArguments &arguments);
+cudaError_t checkArguments(const SquareSumArguments &arguments);
+cudaError_t checkArguments(const SumPartialsArguments &arguments);
+cudaError_t checkArguments(const ClipFactorArguments &arguments);
+cudaError_t checkArguments(const AccumulateArguments &arguments);
+
+// The kernels' files.
+
+cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H

@@ -1,0 +1,38 @@
+//===- OptimizerUpdate.cuh - Loop and launch of the updates ----*- CUDA -*-===//
+
+#ifndef FSDP_RUNTIME_CUDA_KERNELS_OPTIMIZERUPDATE_CUH
+#define FSDP_RUNTIME_CUDA_KERNELS_OPTIMIZERUPDATE_CUH
+
+#include "cuda/kernels/Elements.cuh"
+
+namespace fsdp::rt {
+
+/// Runs launch(gradient, gathered) with an element of either type, NoElement if nothing is gathered
+/// but the master.
+template <typename Launch>
+cudaError_t withUpdateTypes(const OptimizerUpdateArguments &arguments, Launch launch) {
+  auto withGradient = [&](auto gradient) {
+    if (!arguments.gathered)
+      return launch(gradient, NoElement());
+    return withElement(arguments.gatheredDtype,
+                       [&](auto gathered) { return launch(gradient, gathered); });
+  };
+  return arguments.gradientDtype == FSDP_F32 ? withGradient(float()) : withGradient(Bf16());
+}
+
+/// Stores updated parameters: the master, and the copy that is gathered where there is one.
+template <typename Gathered, int N>
+__device__ __forceinline__ void storeParameters(float *parameters, void *gathered, int64_t first,
+                                                const float (&values)[N]) {
+  storeOnce(parameters + first, values);
+  if constexpr (!std::is_same_v<Gathered, NoElement>)
+    store(static_cast<Gathered *>(gathered) + first, values);
+}
+
+// By file, for checked arguments of at least one element.
+cudaError_t launchSgd(const OptimizerUpdateArguments &arguments, cudaStream_t stream);
+cudaError_t launchAdam(const OptimizerUpdateArguments &arguments, cudaStream_t stream);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_KERNELS_OPTIMIZERUPDATE_CUH

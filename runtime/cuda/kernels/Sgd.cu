@@ -1,0 +1,64 @@
+//===- Sgd.cu - SGD on a flat shard ---------------------------------------===//
+//
+// torch 2.11, torch/optim/sgd.py, _single_tensor_sgd (dampening 0, no Nesterov):
+//   g = g + weightDecay * p                    (Tensor.add with alpha: fused)
+//   b = momentum * b + g; at the first step g  (mul_, then add_)
+//   p = p - lr * b                             (Tensor.add_ with alpha: fused)
+// Exact: equal to torch's on the CPU bit for bit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/kernels/OptimizerUpdate.cuh"
+
+using namespace fsdp::rt;
+
+template <typename Gradient, typename Gathered>
+static __global__ void __launch_bounds__(kKernelThreads)
+    sgdKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
+  constexpr int kWidth = kWidthOf<float>;
+  const SgdScalars s = arguments.scalars->sgd;
+  const float clip = arguments.clipFactor ? *arguments.clipFactor : 1.f;
+  const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
+  float *momentum = arguments.state[0];
+
+  forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
+    constexpr int kCount = decltype(width)::value;
+    float p[kCount], g[kCount];
+    load(arguments.parameters + first, p);
+    load(gradients + first, g);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      g[i] = __fmul_rn(g[i], clip);
+      if (s.weightDecay != 0)
+        g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
+    }
+    if (s.hasMomentum) {
+      if (!s.firstStep) {
+        float b[kCount];
+        load(momentum + first, b);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i)
+          g[i] = __fadd_rn(__fmul_rn(b[i], s.momentum), g[i]);
+      }
+      storeOnce(momentum + first, g);
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      p[i] = __fmaf_rn(s.negativeLearningRate, g[i], p[i]);
+    storeParameters<Gathered>(arguments.parameters, arguments.gathered, first, p);
+  });
+}
+
+cudaError_t fsdp::rt::launchSgd(const OptimizerUpdateArguments &a, cudaStream_t stream) {
+  constexpr int kWidth = kWidthOf<float>;
+  int64_t blocks = 0;
+  if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
+    return error;
+  int64_t vectors =
+      vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0], a.gathered);
+  return withUpdateTypes(a, [&](auto gradient, auto gathered) {
+    sgdKernel<decltype(gradient), decltype(gathered)>
+        <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);
+    return cudaGetLastError();
+  });
+}

@@ -1,0 +1,284 @@
+//===- KernelDeviceTest.cpp - Kernels equal their host reference -----------===//
+//
+// On a device; skipped, with the reason, where there is none. What needs no device runs anyway:
+// launches with bad arguments are refused before CUDA is asked.
+//
+//===----------------------------------------------------------------------===//
+
+#include "KernelReference.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+using namespace fsdp::rt;
+
+namespace {
+/// Memory of the device, freed at the end.
+class DeviceBytes {
+public:
+  explicit DeviceBytes(const std::vector<std::byte> &content) : bytes(content.size()) {
+    EXPECT_EQ(cudaMalloc(&memory, bytes + 16), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(memory, content.data(), bytes, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  DeviceBytes(const DeviceBytes &) = delete;
+  DeviceBytes &operator=(const DeviceBytes &) = delete;
+  ~DeviceBytes() { cudaFree(memory); }
+
+  template <typename T> T *as() const { return static_cast<T *>(memory); }
+  std::vector<std::byte> read() const {
+    std::vector<std::byte> content(bytes);
+    EXPECT_EQ(cudaMemcpy(content.data(), memory, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
+    return content;
+  }
+
+private:
+  size_t bytes;
+  void *memory = nullptr;
+};
+
+template <typename T> std::vector<std::byte> bytesOf(const T &value) {
+  std::vector<std::byte> bytes(sizeof(T));
+  std::memcpy(bytes.data(), &value, sizeof(T));
+  return bytes;
+}
+template <typename T> T valueOf(const std::vector<std::byte> &bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+template <typename T> std::vector<std::byte> packAs(const std::vector<float> &values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+template <typename T> std::vector<float> unpackAs(const std::vector<std::byte> &bytes) {
+  std::vector<float> values(bytes.size() / sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    values[i] = static_cast<float>(value);
+  }
+  return values;
+}
+std::vector<std::byte> pack(const std::vector<float> &values, fsdp_dtype dtype) {
+  return dtype == FSDP_F32    ? packAs<float>(values)
+         : dtype == FSDP_BF16 ? packAs<c10::BFloat16>(values)
+                              : packAs<c10::Half>(values);
+}
+std::vector<float> unpack(const std::vector<std::byte> &bytes, fsdp_dtype dtype) {
+  return dtype == FSDP_F32    ? unpackAs<float>(bytes)
+         : dtype == FSDP_BF16 ? unpackAs<c10::BFloat16>(bytes)
+                              : unpackAs<c10::Half>(bytes);
+}
+size_t sizeOf(fsdp_dtype dtype) { return dtype == FSDP_F32 ? 4 : 2; }
+
+class KernelDeviceTest : public testing::Test {
+protected:
+  void SetUp() override {
+    int devices = 0;
+    cudaError_t error = cudaGetDeviceCount(&devices);
+    (void)cudaGetLastError();
+    if (error != cudaSuccess)
+      GTEST_SKIP() << "no CUDA device: " << cudaGetErrorString(error);
+    if (devices == 0)
+      GTEST_SKIP() << "no CUDA device";
+  }
+
+  /// Numbers of `dtype`, of many orders of magnitude, within fp16's range.
+  std::vector<float> random(size_t count, fsdp_dtype dtype) {
+    std::vector<float> values(count);
+    for (float &value : values)
+      value =
+          rounded(std::clamp(normal(engine) * std::pow(10.f, normal(engine)), -6e4f, 6e4f), dtype);
+    return values;
+  }
+
+  void expectBits(const std::vector<float> &actual, const std::vector<float> &expected,
+                  const std::string &what) {
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < actual.size(); ++i)
+      ASSERT_EQ(ulpDistance(actual[i], expected[i]), 0)
+          << what << ", element " << i << ": " << actual[i] << ", expected " << expected[i];
+  }
+
+  std::mt19937 engine{5};
+  std::normal_distribution<float> normal;
+};
+
+/// Shorter than a vector, with a tail, and more than the grid's threads take at once.
+constexpr size_t kSizes[] = {1, 3, 4097, 1 << 20, 20'000'003};
+constexpr size_t kSmallSizes[] = {3, 4097, 300'001};
+constexpr fsdp_dtype kDtypes[] = {FSDP_F32, FSDP_BF16, FSDP_F16};
+} // namespace
+
+TEST(KernelLaunchTest, BadArgumentsAreRefusedBeforeTheDevice) {
+  EXPECT_EQ(launchKernel(OptimizerScalarsArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(OptimizerUpdateArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(SquareSumArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(SumPartialsArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(ClipFactorArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(AccumulateArguments{}, nullptr), cudaErrorInvalidValue);
+}
+
+TEST(KernelLaunchTest, NothingIsLaunchedForNoElements) {
+  EXPECT_EQ(launchKernel(SquareSumArguments{nullptr, FSDP_F32, 0, nullptr}, nullptr), cudaSuccess);
+  EXPECT_EQ(
+      launchKernel(AccumulateArguments{nullptr, FSDP_F32, 1, nullptr, FSDP_F32, 1, 0}, nullptr),
+      cudaSuccess);
+}
+
+TEST_F(KernelDeviceTest, ScalarsEqualTorchsWithinOneUlp) {
+  fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8};
+  for (int64_t step : {1, 2, 10, 1000, 1'000'000}) {
+    StepInputs inputs{3e-4, step};
+    DeviceBytes given(bytesOf(inputs)), result(bytesOf(OptimizerScalars{}));
+    ASSERT_EQ(launchKernel(OptimizerScalarsArguments{adamw, given.as<StepInputs>(),
+                                                     result.as<OptimizerScalars>()},
+                           nullptr),
+              cudaSuccess);
+    AdamScalars actual = valueOf<OptimizerScalars>(result.read()).adam;
+    AdamScalars expected = referenceScalars(adamw, inputs).adam;
+    EXPECT_EQ(actual.decay, expected.decay);
+    EXPECT_EQ(actual.lerpWeight, expected.lerpWeight);
+    EXPECT_EQ(actual.oneMinusBeta2, expected.oneMinusBeta2);
+    EXPECT_LE(ulpDistance(actual.sqrtCorrection2, expected.sqrtCorrection2), 1);
+    EXPECT_LE(ulpDistance(actual.negativeStepSize, expected.negativeStepSize), 1);
+  }
+}
+
+TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
+  const fsdp_optimizer optimizers[] = {{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0},
+                                       {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0},
+                                       {FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8},
+                                       {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8}};
+  for (const fsdp_optimizer &optimizer : optimizers)
+    for (size_t size : kSmallSizes)
+      for (fsdp_dtype gradientDtype : {FSDP_F32, FSDP_BF16})
+        for (fsdp_dtype gatheredDtype : kDtypes)
+          for (int64_t step : {1, 2}) {
+            OptimizerScalars scalars = referenceScalars(optimizer, {1e-2, step});
+            bool hasState = optimizer.kind != FSDP_SGD || optimizer.momentum != 0;
+            ReferenceShard shard{random(size, FSDP_F32), {}};
+            for (auto &state : shard.state) {
+              state = random(hasState ? size : 0, FSDP_F32);
+              for (float &value : state)
+                value = std::abs(value);
+            }
+            std::vector<float> gradients = random(size, gradientDtype);
+            DeviceBytes p(pack(shard.parameters, FSDP_F32)), g(pack(gradients, gradientDtype)),
+                s0(pack(shard.state[0], FSDP_F32)), s1(pack(shard.state[1], FSDP_F32)),
+                gathered(std::vector<std::byte>(size * sizeOf(gatheredDtype))),
+                deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
+            ASSERT_EQ(launchKernel({optimizer.kind,
+                                    static_cast<int64_t>(size),
+                                    p.as<float>(),
+                                    g.as<void>(),
+                                    gradientDtype,
+                                    {hasState ? s0.as<float>() : nullptr,
+                                     hasState ? s1.as<float>() : nullptr},
+                                    gathered.as<void>(),
+                                    gatheredDtype,
+                                    deviceScalars.as<OptimizerScalars>(),
+                                    clip.as<float>()},
+                                   nullptr),
+                      cudaSuccess);
+            referenceUpdate(optimizer.kind, scalars, 0.37f, gradients, shard);
+            expectBits(unpack(p.read(), FSDP_F32), shard.parameters, "parameters");
+            expectBits(unpack(s0.read(), FSDP_F32), shard.state[0], "first state");
+            expectBits(unpack(s1.read(), FSDP_F32), shard.state[1], "second state");
+            for (float &value : shard.parameters)
+              value = rounded(value, gatheredDtype);
+            expectBits(unpack(gathered.read(), gatheredDtype), shard.parameters, "gathered");
+            if (HasFatalFailure())
+              return;
+          }
+}
+
+TEST_F(KernelDeviceTest, SquareSumsAreRightAndRepeat) {
+  for (size_t size : kSizes)
+    for (fsdp_dtype dtype : kDtypes) {
+      std::vector<float> gradients = random(size, dtype);
+      auto blocks = static_cast<size_t>(squareSumBlocks(static_cast<int64_t>(size)));
+      DeviceBytes g(pack(gradients, dtype)), partials(std::vector<std::byte>(blocks * 8)),
+          total(bytesOf(0.0));
+      double first = 0;
+      for (int repeat = 0; repeat < 2; ++repeat) {
+        ASSERT_EQ(launchKernel(SquareSumArguments{g.as<void>(), dtype, static_cast<int64_t>(size),
+                                                  partials.as<double>()},
+                               nullptr),
+                  cudaSuccess);
+        ASSERT_EQ(
+            launchKernel(SumPartialsArguments{partials.as<double>(), static_cast<int64_t>(blocks),
+                                              total.as<double>()},
+                         nullptr),
+            cudaSuccess);
+        auto sum = valueOf<double>(total.read());
+        if (repeat == 0)
+          first = sum;
+        ASSERT_EQ(sum, first);
+      }
+      double expected = referenceSquareSum(gradients);
+      ASSERT_NEAR(first, expected, 1e-13 * expected) << size << " elements of dtype " << dtype;
+    }
+}
+
+TEST_F(KernelDeviceTest, ClipFactorsEqualTheReference) {
+  for (double sum : {0.0, 1e-14, 0.3, 2.0, 12345.678, HUGE_VAL, std::nan("")}) {
+    DeviceBytes total(bytesOf(sum)), factor(bytesOf(0.f)), norm(bytesOf(0.f));
+    ASSERT_EQ(launchKernel(ClipFactorArguments{total.as<double>(), 1.5f, factor.as<float>(),
+                                               norm.as<float>()},
+                           nullptr),
+              cudaSuccess);
+    EXPECT_EQ(ulpDistance(valueOf<float>(factor.read()), referenceClipFactor(sum, 1.5f)), 0);
+    EXPECT_EQ(ulpDistance(valueOf<float>(norm.read()), static_cast<float>(std::sqrt(sum))), 0);
+  }
+}
+
+// Aligned, and one element further, where vectors are not possible.
+TEST_F(KernelDeviceTest, AccumulationEqualsTheReference) {
+  for (fsdp_dtype toDtype : kDtypes)
+    for (fsdp_dtype fromDtype : kDtypes)
+      for (float toScale : {0.f, 1.f, 0.7f})
+        for (size_t size : kSmallSizes)
+          for (size_t skipped : {0, 1}) {
+            std::vector<float> to = random(size, toDtype), from = random(size, fromDtype);
+            DeviceBytes t(pack(to, toDtype)), f(pack(from, fromDtype));
+            ASSERT_EQ(launchKernel(AccumulateArguments{t.as<char>() + skipped * sizeOf(toDtype),
+                                                       toDtype, toScale,
+                                                       f.as<char>() + skipped * sizeOf(fromDtype),
+                                                       fromDtype, 0.3f,
+                                                       static_cast<int64_t>(size - skipped)},
+                                   nullptr),
+                      cudaSuccess);
+            for (size_t i = skipped; i < size; ++i)
+              to[i] = rounded(referenceAccumulate(to[i], toScale, from[i], 0.3f), toDtype);
+            expectBits(unpack(t.read(), toDtype), to, "accumulated");
+            if (HasFatalFailure())
+              return;
+          }
+}
+
+TEST_F(KernelDeviceTest, ThreadsGoOnWhereTheGridEnds) {
+  constexpr size_t kSize = 20'000'003;
+  std::vector<float> to(kSize, 1.f), from(kSize);
+  for (size_t i = 0; i < kSize; ++i)
+    from[i] = static_cast<float>(i);
+  DeviceBytes t(pack(to, FSDP_F32)), f(pack(from, FSDP_F32));
+  ASSERT_EQ(launchKernel(AccumulateArguments{t.as<void>(), FSDP_F32, 1, f.as<void>(), FSDP_F32, 1,
+                                             static_cast<int64_t>(kSize)},
+                         nullptr),
+            cudaSuccess);
+  for (size_t i = 0; i < kSize; ++i)
+    to[i] += from[i];
+  expectBits(unpack(t.read(), FSDP_F32), to, "accumulated");
+}

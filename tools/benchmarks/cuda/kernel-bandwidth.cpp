@@ -1,0 +1,200 @@
+//===- kernel-bandwidth.cpp - GB/s of the backend's kernels ---------------===//
+//
+// Prints, as JSON, the bytes per second that each kernel reads and writes (1 GB = 1e9 bytes) on
+// device 0, and their ratio to a copy within the device (cudaMemcpyAsync, bytes read plus bytes
+// written). A figure is the median over repetitions between two events, after a warm-up; choose
+// more elements than the caches hold.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cuda/kernels/Kernels.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace fsdp::rt;
+
+static void check(cudaError_t error, const std::string &what) {
+  if (error != cudaSuccess)
+    throw std::runtime_error(what + ": " + cudaGetErrorString(error) + " (" +
+                             cudaGetErrorName(error) + ")");
+}
+
+namespace {
+struct Options {
+  int64_t elements = int64_t(1) << 28;
+  int repetitions = 50;
+};
+
+class Benchmark {
+public:
+  explicit Benchmark(const Options &options) : options(options) {
+    check(cudaSetDevice(0), "device 0");
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    check(cudaEventCreate(&begin), "cudaEventCreate");
+    check(cudaEventCreate(&end), "cudaEventCreate");
+    for (float *&buffer : buffers) {
+      check(cudaMalloc(reinterpret_cast<void **>(&buffer), options.elements * sizeof(float)),
+            "cudaMalloc of " + std::to_string(options.elements) + " floats");
+      check(cudaMemset(buffer, 0, options.elements * sizeof(float)), "cudaMemset");
+    }
+    check(cudaMalloc(reinterpret_cast<void **>(&sums), squareSumBlocks(options.elements) * 8),
+          "cudaMalloc");
+    check(cudaMalloc(reinterpret_cast<void **>(&scalars), sizeof(OptimizerScalars)), "cudaMalloc");
+    check(cudaMalloc(reinterpret_cast<void **>(&inputs), sizeof(StepInputs)), "cudaMalloc");
+    StepInputs step{1e-3, 2};
+    check(cudaMemcpy(inputs, &step, sizeof(step), cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  ~Benchmark() {
+    for (float *buffer : buffers)
+      cudaFree(buffer);
+    cudaFree(sums);
+    cudaFree(scalars);
+    cudaFree(inputs);
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    cudaStreamDestroy(stream);
+  }
+  Benchmark(const Benchmark &) = delete;
+  Benchmark &operator=(const Benchmark &) = delete;
+
+  void run() {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+    double copy = gigabytesPerSecond(8, [&] {
+      return cudaMemcpyAsync(buffers[1], buffers[0], options.elements * sizeof(float),
+                             cudaMemcpyDeviceToDevice, stream);
+    });
+    std::printf("{\"device\": \"%s\", \"elements\": %lld, \"repetitions\": %d, "
+                "\"copy_gb_per_s\": %.1f, \"kernels\": [",
+                properties.name, static_cast<long long>(options.elements), options.repetitions,
+                copy);
+    copyRate = copy;
+    updates();
+    for (fsdp_dtype dtype : {FSDP_F32, FSDP_BF16})
+      print("square_sum " + name(dtype), size(dtype), [&] {
+        return launchKernel(SquareSumArguments{buffers[0], dtype, options.elements, sums}, stream);
+      });
+    for (fsdp_dtype to : {FSDP_F32, FSDP_BF16})
+      for (fsdp_dtype from : {FSDP_F32, FSDP_BF16})
+        for (float toScale : {0.f, 1.f})
+          print(std::string(toScale != 0 ? "accumulate " : "cast ") + name(from) + " to " +
+                    name(to),
+                size(from) + size(to) * (toScale != 0 ? 2 : 1), [&] {
+                  return launchKernel(AccumulateArguments{buffers[1], to, toScale, buffers[0], from,
+                                                          0.5f, options.elements},
+                                      stream);
+                });
+    std::printf("]}\n");
+  }
+
+private:
+  static std::string name(fsdp_dtype dtype) { return dtype == FSDP_F32 ? "f32" : "bf16"; }
+  static int size(fsdp_dtype dtype) { return dtype == FSDP_F32 ? 4 : 2; }
+
+  void updates() {
+    for (auto kind : {FSDP_SGD, FSDP_ADAM, FSDP_ADAMW}) {
+      const char *names[] = {"sgd_momentum", "adam", "adamw"};
+      fsdp_optimizer optimizer{static_cast<uint32_t>(kind), 0, 0, 0.1, 0.9, 0.9, 0.999, 1e-8};
+      check(launchKernel(OptimizerScalarsArguments{optimizer, inputs, scalars}, stream),
+            "the optimizer's scalars");
+      for (fsdp_dtype gradient : {FSDP_F32, FSDP_BF16})
+        for (bool casts : {false, true}) {
+          int states = kind == FSDP_SGD ? 1 : 2;
+          // Parameters and states are read and written, gradients read, the cast written.
+          int bytes = 8 + 8 * states + size(gradient) + (casts ? 2 : 0);
+          print(std::string(names[kind]) + " gradients " + name(gradient) +
+                    (casts ? " gathers bf16" : " gathers f32"),
+                bytes, [&] {
+                  return launchKernel(
+                      OptimizerUpdateArguments{static_cast<uint32_t>(kind),
+                                               options.elements,
+                                               buffers[0],
+                                               buffers[1],
+                                               gradient,
+                                               {buffers[2], states == 2 ? buffers[3] : nullptr},
+                                               casts ? buffers[4] : nullptr,
+                                               FSDP_BF16,
+                                               scalars,
+                                               nullptr},
+                      stream);
+                });
+        }
+    }
+  }
+
+  double gigabytesPerSecond(int bytesPerElement, const std::function<cudaError_t()> &launch) {
+    std::vector<float> milliseconds;
+    for (int i = 0; i < options.repetitions + 3; ++i) {
+      check(cudaEventRecord(begin, stream), "cudaEventRecord");
+      check(launch(), "a launch");
+      check(cudaEventRecord(end, stream), "cudaEventRecord");
+      check(cudaEventSynchronize(end), "a kernel");
+      float duration = 0;
+      check(cudaEventElapsedTime(&duration, begin, end), "cudaEventElapsedTime");
+      if (i >= 3)
+        milliseconds.push_back(duration);
+    }
+    auto median = milliseconds.begin() + static_cast<std::ptrdiff_t>(milliseconds.size() / 2);
+    std::nth_element(milliseconds.begin(), median, milliseconds.end());
+    return bytesPerElement * static_cast<double>(options.elements) / (*median * 1e6);
+  }
+
+  void print(const std::string &kernel, int bytesPerElement,
+             const std::function<cudaError_t()> &launch) {
+    double rate = gigabytesPerSecond(bytesPerElement, launch);
+    std::printf("%s\n  {\"kernel\": \"%s\", \"bytes_per_element\": %d, \"gb_per_s\": %.1f, "
+                "\"of_copy\": %.3f}",
+                separator, kernel.c_str(), bytesPerElement, rate, rate / copyRate);
+    separator = ",";
+  }
+
+  const Options options;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  float *buffers[5] = {};
+  double *sums = nullptr;
+  OptimizerScalars *scalars = nullptr;
+  StepInputs *inputs = nullptr;
+  double copyRate = 0;
+  const char *separator = "";
+};
+
+int64_t number(const std::string &flag, const char *text, int64_t most) {
+  char *end = nullptr;
+  long long value = text ? std::strtoll(text, &end, 10) : 0;
+  if (!text || *end != '\0' || value < 1 || value > most)
+    throw std::runtime_error(flag + " takes a number of 1 to " + std::to_string(most) + ", got '" +
+                             (text ? text : "nothing") + "'");
+  return value;
+}
+
+Options parse(int argc, char **argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    std::string flag = argv[i];
+    if (flag == "--elements")
+      options.elements = number(flag, argv[i + 1], int64_t(1) << 36);
+    else if (flag == "--repetitions")
+      options.repetitions = static_cast<int>(number(flag, argv[i + 1], 100000));
+    else
+      throw std::runtime_error("unknown flag '" + flag + "'; flags: --elements N --repetitions N");
+  }
+  return options;
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    Benchmark(parse(argc, argv)).run();
+    return 0;
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
