@@ -86,11 +86,10 @@ __device__ __forceinline__ void storeOnce(T *to, const float (&values)[N]) {
 /// Calls body(width, first) for all elements, split over the grid's threads: `Width` elements at a
 /// time for the first `vectorElements` (a multiple of Width), then one at a time. The width is an
 /// integral_constant.
-template <int Width, int Unroll = 1, typename Body>
+template <int Width, typename Body>
 __device__ __forceinline__ void forElements(int64_t vectorElements, int64_t elements, Body body) {
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t threads = int64_t(gridDim.x) * blockDim.x;
-#pragma unroll Unroll
   for (int64_t i = thread * Width; i < vectorElements; i += threads * Width)
     body(std::integral_constant<int, Width>(), i);
   for (int64_t i = vectorElements + thread; i < elements; i += threads)

@@ -28,14 +28,36 @@ static __global__ void __launch_bounds__(kKernelThreads)
   constexpr int kWidth = kWidthOf<T>;
   // One sum by place in a vector, so that additions need not wait for each other.
   double sums[kWidth] = {};
-  forElements<kWidth, 4>(vectorElements, elements, [&](auto width, int64_t first) {
-    constexpr int kCount = decltype(width)::value;
-    float g[kCount];
-    load(gradients + first, g);
+  auto add = [&](const auto &g) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i)
+    for (int i = 0; i < int(sizeof(g) / sizeof(float)); ++i)
       sums[i] = __fma_rn(double(g[i]), double(g[i]), sums[i]);
-  });
+  };
+  // Reads one buffer only: several loads at a time keep enough bytes in flight.
+  constexpr int kLoads = 4;
+  const int64_t threads = int64_t(gridDim.x) * kKernelThreads;
+  const int64_t thread = int64_t(blockIdx.x) * kKernelThreads + threadIdx.x;
+  const int64_t stride = threads * kWidth;
+  int64_t first = thread * kWidth;
+  for (; first + (kLoads - 1) * stride < vectorElements; first += kLoads * stride) {
+    float g[kLoads][kWidth];
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i)
+      load(gradients + first + i * stride, g[i]);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i)
+      add(g[i]);
+  }
+  for (; first < vectorElements; first += stride) {
+    float g[kWidth];
+    load(gradients + first, g);
+    add(g);
+  }
+  for (first = vectorElements + thread; first < elements; first += threads) {
+    float g[1];
+    load(gradients + first, g);
+    add(g);
+  }
   double sum = 0;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i)
