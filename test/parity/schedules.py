@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Five steps of other models than a decoder (batch normalisation, dropout, tied weights), on two ranks:
-schedules that were searched for give the bits of FSDP2's order."""
+schedules that were searched for, and recomputation in the backward, give the bits of FSDP2's order."""
 
+import json
 import re
 import sys
 import unittest
@@ -19,8 +20,10 @@ MODELS = {
 
 class Schedules(unittest.TestCase):
     def run_steps(self, workspace, reshard="none", more=""):
+        return self.train(workspace, workspace.compile(RANKS, reshard, more=more))
+
+    def train(self, workspace, binary):
         """Losses by step and rank, and the parameters and buffers afterwards."""
-        binary = workspace.compile(RANKS, reshard, more=more)
         log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
         log.unlink(missing_ok=True)
         arguments = harness.training_arguments(workspace, log, save, STEPS)
@@ -49,6 +52,44 @@ class Schedules(unittest.TestCase):
                 other_losses, other_final = self.run_steps(workspace, "auto", more)
                 self.assertEqual(other_losses, losses)
                 self.assertIsNone(harness.bitwise_difference(final, other_final))
+
+    def recompute(self, workspace, policy, modules):
+        """The step with all of this policy computed again, however small it is; what it repeats, the
+        events, and what training gives. `modules`: of groups, inner ones first."""
+        planned, report = (workspace.folder / f"recompute.{end}" for end in ("mlir", "json"))
+        config = workspace.folder / "groups.yaml"
+        config.write_text("groups:\n" + "".join(f'  - modules: ["{name}"]\n' for name in modules))
+        passes = [f"--fsdp-group-parameters=mesh=dp={RANKS} config={config}"]
+        if policy != "none":
+            passes.append(f"--fsdp-recompute=policy={policy} min-bytes=0")
+        passes += ["--fsdp-insert-collectives", "--fsdp-verify-sharded", "--fsdp-schedule",
+                   "--fsdp-assign-streams", "--fsdp-verify-scheduled", f"--fsdp-report={report}",
+                   "--fsdp-plan-memory", "--fsdp-verify-planned"]  # fmt: skip
+        harness.run([harness.TOOLS / "fsdp-opt", workspace.captured, *passes, "-o", planned])
+        binary = planned.with_suffix("")
+        harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binary])
+        repeats = len(re.findall("aten.call .* bwd ", planned.read_text()))
+        events = json.loads(report.read_text())["events"]
+        return repeats, events, *self.train(workspace, binary)
+
+    def test_recomputation(self):
+        """Neither a bit nor an event differs; each policy repeats more than the one before."""
+        models_and_groups = (
+            (MODELS["convnet"], ["layers.*"]),
+            (MODELS["gpt2"], ["h.*.up", "h.*"]),
+        )
+        for config, modules in models_and_groups:
+            workspace = harness.Workspace(config, harness.ADAMW)
+            self.addCleanup(workspace.remove)
+            workspace.capture()
+            fewest, events, losses, final = self.recompute(workspace, "none", modules)
+            for policy in ("selected", "full"):
+                with self.subTest(model=config.model, policy=policy):
+                    repeats, *others = self.recompute(workspace, policy, modules)
+                    self.assertGreater(repeats, fewest)
+                    self.assertEqual(others[:2], [events, losses])
+                    self.assertIsNone(harness.bitwise_difference(final, others[2]))
+                    fewest = repeats
 
     def test_bitwise_equal(self):
         for name, config in MODELS.items():

@@ -76,3 +76,43 @@ module @views {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// What enters a block is kept for it, although only the block that made it uses it in the backward as
+// captured: computed again there, it would begin that block's backward early.
+// CHECK-LABEL: module @between
+// CHECK: %[[Y:.+]] = aten.call "relu.default"({{.+}}) fwd in "l.0"
+// CHECK: %[[S:.+]] = aten.call "sigmoid.default"(%[[Y]]) bwd in "l.1"
+// CHECK-NEXT: aten.call "mul.Tensor"(%{{.+}}, %[[S]]) bwd in "l.1"
+// CHECK: aten.call "mul.Tensor"(%{{.+}}, %[[Y]]) bwd in "l.0"
+// CHECK-NOT: aten.call "relu.default"
+// CHECK: return
+!m = tensor<8x8xf32>
+module @between {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.param @l.0.w : !m
+  fsdp.param @l.1.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.group @g0 [@l.0.w] of ["l.0"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @g1 [@l.1.w] of ["l.1"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %w0 = fsdp.read @l.0.w : !m
+    %w1 = fsdp.read @l.1.w : !m
+    %m0 = aten.call "mm.default"(%x, %w0) fwd in "l.0" : (!m, !m) -> !m
+    %y = aten.call "relu.default"(%m0) fwd in "l.0" : (!m) -> !m
+    %s = aten.call "sigmoid.default"(%y) fwd in "l.1" : (!m) -> !m
+    %m1 = aten.call "mm.default"(%s, %w1) fwd in "l.1" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%m1, none) fwd in "" : (!m) -> tensor<f32>
+    %d1 = aten.call "mul.Tensor"(%w1, %s) bwd in "l.1" : (!m, !m) -> !m
+    fsdp.grad @l.1.w, %d1 : !m
+    %d0 = aten.call "mul.Tensor"(%d1, %y) bwd in "l.0" : (!m, !m) -> !m
+    fsdp.grad @l.0.w, %d0 : !m
+    fsdp.update @l.0.w step %step lr %lr
+    fsdp.update @l.1.w step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
