@@ -184,8 +184,8 @@ void ChooseRecomputePass::announce(const Prediction &chosen) {
       << remark::metric("Policy", word) << remark::metric("RecomputedBlocks", count)
       << remark::metric("Blocks", numBlocks) << remark::metric("PredictedNs", chosen.makespanNs);
   if (!isCheap)
-    module.emitRemark("to fit the memory cap, ")
-        << count << " of " << numBlocks << " blocks are recomputed, policy " << word;
+    module.emitRemark("the backward recomputes ")
+        << count << " of " << numBlocks << " blocks, policy " << word;
 }
 
 void ChooseRecomputePass::runOnOperation() {

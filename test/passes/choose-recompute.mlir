@@ -15,7 +15,7 @@
 // ONE: aten.call "mul.Tensor"({{.+}}) bwd in "l.1"
 // ONE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
 // REMARK-DAG: Blocks=2, Policy=full, PredictedNs={{.+}}, RecomputedBlocks=1
-// REMARK-DAG: remark: to fit the memory cap, 1 of 2 blocks are recomputed, policy full
+// REMARK-DAG: remark: the backward recomputes 1 of 2 blocks, policy full
 
 // Where nothing fits, what needs the least: the scheduler says so.
 // LEAST: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
