@@ -26,7 +26,7 @@
 namespace fsdp::rt {
 
 /// What the host writes before each step, also before each replay of a graph.
-struct StepInputs {
+struct OptimizerInputs {
   double learningRate;
   int64_t step; // number of the update, from 1
 };
@@ -42,7 +42,7 @@ struct OptimizerScalars {
 /// only if its double lies that close to the middle of two floats. Once per step, before updates.
 struct OptimizerScalarsArguments {
   fsdp_optimizer optimizer; // lr is not used
-  const StepInputs *inputs;
+  const OptimizerInputs *inputs;
   OptimizerScalars *scalars;
 };
 

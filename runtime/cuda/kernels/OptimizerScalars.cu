@@ -8,7 +8,7 @@
 
 using namespace fsdp::rt;
 
-static __global__ void scalarsKernel(fsdp_optimizer optimizer, const StepInputs *inputs,
+static __global__ void scalarsKernel(fsdp_optimizer optimizer, const OptimizerInputs *inputs,
                                      OptimizerScalars *scalars) {
   const double lr = inputs->learningRate;
   const double step = static_cast<double>(inputs->step);

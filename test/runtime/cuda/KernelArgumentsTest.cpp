@@ -12,7 +12,7 @@ namespace {
 struct Memory {
   float floats[16] = {};
   double doubles[4] = {};
-  StepInputs inputs{};
+  OptimizerInputs inputs{};
   OptimizerScalars scalars{};
 
   OptimizerUpdateArguments update() {
@@ -112,10 +112,10 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
   EXPECT_EQ(launcher.launchKernel(ClipFactorArguments{sums + 8, 0.5f, clip, nullptr}, stream),
             cudaSuccess);
   fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8};
-  EXPECT_EQ(
-      launcher.launchKernel(
-          OptimizerScalarsArguments{adamw, static_cast<StepInputs *>(memory), scalars}, stream),
-      cudaSuccess);
+  EXPECT_EQ(launcher.launchKernel(
+                OptimizerScalarsArguments{adamw, static_cast<OptimizerInputs *>(memory), scalars},
+                stream),
+            cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(OptimizerUpdateArguments{FSDP_ADAMW,
                                                            100,
                                                            floats,

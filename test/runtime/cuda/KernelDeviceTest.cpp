@@ -140,9 +140,9 @@ TEST(KernelLaunchTest, NothingIsLaunchedForNoElements) {
 TEST_F(KernelDeviceTest, ScalarsEqualTorchsWithinOneUlp) {
   fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8};
   for (int64_t step : {1, 2, 10, 1000, 1'000'000}) {
-    StepInputs inputs{3e-4, step};
+    OptimizerInputs inputs{3e-4, step};
     DeviceBytes given(bytesOf(inputs)), result(bytesOf(OptimizerScalars{}));
-    ASSERT_EQ(launchKernel(OptimizerScalarsArguments{adamw, given.as<StepInputs>(),
+    ASSERT_EQ(launchKernel(OptimizerScalarsArguments{adamw, given.as<OptimizerInputs>(),
                                                      result.as<OptimizerScalars>()},
                            nullptr),
               cudaSuccess);

@@ -12,7 +12,7 @@
 using namespace fsdp::rt;
 
 OptimizerScalars fsdp::rt::referenceScalars(const fsdp_optimizer &optimizer,
-                                            const StepInputs &inputs) {
+                                            const OptimizerInputs &inputs) {
   OptimizerScalars scalars{};
   double lr = inputs.learningRate, decay = optimizer.weight_decay;
   auto step = static_cast<double>(inputs.step);

@@ -13,7 +13,7 @@ struct ReferenceShard {
   std::vector<float> parameters, state[2];
 };
 
-OptimizerScalars referenceScalars(const fsdp_optimizer &optimizer, const StepInputs &inputs);
+OptimizerScalars referenceScalars(const fsdp_optimizer &optimizer, const OptimizerInputs &inputs);
 /// Correctly rounded square roots, as the kernels'.
 void roundedRoots(std::vector<float> &values);
 /// One update; `takeRoots` replaces values by their square roots.

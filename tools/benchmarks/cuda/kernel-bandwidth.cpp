@@ -46,8 +46,8 @@ public:
     check(cudaMalloc(reinterpret_cast<void **>(&sums), squareSumBlocks(options.elements) * 8),
           "cudaMalloc");
     check(cudaMalloc(reinterpret_cast<void **>(&scalars), sizeof(OptimizerScalars)), "cudaMalloc");
-    check(cudaMalloc(reinterpret_cast<void **>(&inputs), sizeof(StepInputs)), "cudaMalloc");
-    StepInputs step{1e-3, 2};
+    check(cudaMalloc(reinterpret_cast<void **>(&inputs), sizeof(OptimizerInputs)), "cudaMalloc");
+    OptimizerInputs step{1e-3, 2};
     check(cudaMemcpy(inputs, &step, sizeof(step), cudaMemcpyHostToDevice), "cudaMemcpy");
   }
   ~Benchmark() {
@@ -160,7 +160,7 @@ private:
   float *buffers[5] = {};
   double *sums = nullptr;
   OptimizerScalars *scalars = nullptr;
-  StepInputs *inputs = nullptr;
+  OptimizerInputs *inputs = nullptr;
   double copyRate = 0;
   const char *separator = "";
 };
