@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Predicted step time beside the measured one, in FSDP2's order and in the searched one.
+
+    predict.py [--size 4m|25m] [--rounds 3] [--steps 12]
+
+Profiles the operators and the collectives of a decoder on this machine, predicts its step on 2 ranks
+with 1 thread each, and runs it; the two orders take turns, a figure is the median over all steps but
+the first three of each round. Nothing else should run on the machine: the load is printed.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+
+import compare
+import harness  # found through compare
+
+SCHEDULES = {"fsdp2": "schedule=fsdp2", "auto": "schedule=auto"}
+
+
+def profile(workspace, planned):
+    """The options that name this machine's durations."""
+    operators, network = workspace.folder / "profile.json", workspace.folder / "network.json"
+    tool = harness.TOOLS / "fsdp-profile"
+    harness.run([tool, planned, "--threads", 1, "--ranks", compare.RANKS, "-o", operators])
+    harness.run([tool, "--collectives", "--ranks", compare.RANKS, "-o", network])
+    return f"profile={operators} network={network}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--size", choices=["4m", "25m"], default="4m")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=12)
+    options = parser.parse_args()
+    print(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
+
+    with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-") as folder:
+        workspace = harness.Workspace(compare.SIZES[options.size], samples=16, folder=folder)
+        workspace.capture()
+        costs = profile(workspace, workspace.plan(compare.RANKS)[0])
+        binaries, predicted = {}, {}
+        for name, schedule in SCHEDULES.items():
+            binaries[name] = workspace.folder / name
+            planned, report = (workspace.folder / f"{name}.{end}" for end in ("mlir", "json"))
+            pipeline = f"mesh=dp={compare.RANKS} {schedule} {costs} report={report}"
+            harness.run([harness.TOOLS / "fsdp-opt", workspace.captured,
+                         f"--fsdp-pipeline={pipeline}", "-o", planned])  # fmt: skip
+            harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binaries[name]])
+            predicted[name] = json.loads(report.read_text())["prediction"]
+        measured = {name: [] for name in SCHEDULES}
+        for _ in range(options.rounds):
+            for name, binary in binaries.items():
+                steps = compare.binary_steps(workspace, binary, compare.RANKS, options.steps)
+                measured[name] += steps[compare.WARM_UP :]
+
+    print("\n| order | predicted ms | measured ms | predicted / measured | predicted / bound |")
+    print("|---|---|---|---|---|")
+    median = {name: statistics.median(steps) for name, steps in measured.items()}
+    for name, steps in median.items():
+        ms = predicted[name]["step_ns"] / 1e6
+        print(f"| {name} | {ms:.2f} | {steps:.2f} | {ms / steps:.3f} "
+              f"| {predicted[name]['ratio']:.4f} |")  # fmt: skip
+    print(f"\nsearched order / FSDP2's, measured: {median['auto'] / median['fsdp2']:.3f}")
+
+
+if __name__ == "__main__":
+    main()
