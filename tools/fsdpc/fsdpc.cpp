@@ -267,6 +267,21 @@ static int run(Options &options) {
   return code;
 }
 
+/// Refuses what the chosen schedule would not look at.
+static void checkSearchFlags(const CLI::App &app, const Options &options) {
+  auto refuse = [&](const char *flag, const char *wanted) {
+    if (app.count(flag) > 0)
+      throw CLI::ValidationError(flag, std::string("is for ") + wanted + ", but the schedule is " +
+                                           options.schedule);
+  };
+  if (options.schedule != "auto")
+    for (const char *flag : {"--seed", "--budget"})
+      refuse(flag, "--schedule auto");
+  if (options.schedule == "fsdp2" && options.report.empty())
+    for (const char *flag : {"--device", "--profile", "--network"})
+      refuse(flag, "--schedule auto or asap, or --fsdp-report");
+}
+
 int main(int argc, char **argv) {
   CLI::App app("Compiles a PyTorch model to a native training binary: captures one training step, "
                "shards and schedules it as FSDP2 does, plans its memory, links it.",
@@ -335,6 +350,7 @@ int main(int argc, char **argv) {
   app.add_option("-o,--output", options.output, "the training binary")->required();
   try {
     app.parse(argc, argv);
+    checkSearchFlags(app, options);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }

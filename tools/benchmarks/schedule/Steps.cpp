@@ -52,7 +52,6 @@ private:
   const Deployment &deployment;
   Problem problem;
   std::vector<double> parametersOf; // by group
-  std::vector<Span> writesOf;       // by reduction, for now in order of the program
   double stateBytes = 0, activationBytes = 0;
   int64_t previousBytes = 0; // of the latest operation, without gradients
 };
