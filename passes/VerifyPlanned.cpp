@@ -13,7 +13,7 @@
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 #include "fsdp/Plan/OccupiedBytes.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/PlannedUses.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <optional>
@@ -36,30 +36,16 @@ struct Placed {
   std::string name;
 };
 
-/// Where a group's gradients come together: the input of a reduction, or what an update reads.
-struct Sink {
-  const GroupInfo *group;
-  int64_t base, end; // arena offset; position until which they are needed
-};
-
 class Checker {
 public:
   Checker(ModuleOp module, func::FuncOp step, GroupTable &groups, StepStorage &storage,
           int64_t arenaBytes)
-      : module(module), step(step), groups(groups), storage(storage), arenaBytes(arenaBytes) {}
+      : module(module), step(step), groups(groups), storage(storage), arenaBytes(arenaBytes),
+        uses(step, groups, storage) {}
 
   LogicalResult run();
 
 private:
-  void findLastUses();
-  /// True if the gradient lies at its place in the group's gradients already.
-  bool isPlaced(const Sink &sink, unsigned param, Value gradient) const;
-  /// Gradients that lie at their place are live until they are reduced.
-  void keepPlacedGradients();
-  void keepPlacedGradient(const Sink &sink, unsigned param, Value gradient);
-  std::optional<Sink> getSink(Operation *op) const;
-  int64_t getReleasePosition(Operation *start) const;
-
   /// Occupies the buffer's bytes, or says at its owner what is wrong with its place.
   LogicalResult place(Placed placed, bool isAligned = true);
   LogicalResult enterDeclarations();
@@ -70,8 +56,9 @@ private:
   LogicalResult enterGather(AllGatherStartOp start);
   LogicalResult enterReduction(ReduceScatterStartOp start);
   /// The bytes of a gradient that is copied to its place.
-  LogicalResult enterGradient(const Sink &sink, unsigned param, Value gradient, Operation *owner);
-  LogicalResult enterPadding(const Sink &sink, Operation *owner);
+  LogicalResult enterGradient(const GradientSink &sink, unsigned param, Value gradient,
+                              Operation *owner);
+  LogicalResult enterPadding(const GradientSink &sink, Operation *owner);
 
   LogicalResult enterUpdate(UpdateOp update, int64_t position);
 
@@ -80,15 +67,9 @@ private:
   GroupTable &groups;
   StepStorage &storage;
   int64_t arenaBytes;
+  const PlannedUses uses;
   plan::OccupiedBytes occupied;
   std::vector<Placed> buffers; // all that were placed
-
-  int64_t end = 0;                                  // position of the return
-  std::vector<int64_t> lastUse;                     // by storage
-  DenseMap<Operation *, int64_t> positionOf;        // of all but calls
-  DenseMap<Operation *, int64_t> waitOf, releaseOf; // by start
-  DenseMap<StringAttr, UpdateOp> updateOf;          // by group
-  DenseMap<StringAttr, ReduceScatterStartOp> reductionOf;
 };
 
 } // namespace
@@ -128,93 +109,6 @@ LogicalResult Checker::place(Placed placed, bool isAligned) {
 }
 
 //===----------------------------------------------------------------------===//
-// Live ranges
-//===----------------------------------------------------------------------===//
-
-void Checker::findLastUses() {
-  mlir::Block &body = step.getBody().front();
-  lastUse.assign(storage.getStorages().size(), -1);
-  end = std::distance(body.begin(), body.end()) - 1;
-  int64_t position = end;
-  // From the end, so that the first use found is the last one.
-  for (Operation &op : llvm::reverse(body)) {
-    auto use = [&](Value value) {
-      int64_t index = storage.lookup(value);
-      if (index != StepStorage::kNone && lastUse[index] < 0)
-        lastUse[index] = position;
-    };
-    llvm::for_each(op.getOperands(), use);
-    llvm::for_each(op.getResults(), use);
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case<AllGatherWaitOp, ReduceScatterWaitOp>(
-            [&](auto wait) { waitOf[wait.getHandle().getDefiningOp()] = position; })
-        .Case([&](ReleaseOp release) { releaseOf[release.getHandle().getDefiningOp()] = position; })
-        .Case([&](UpdateOp update) { updateOf[update.getTargetAttr().getAttr()] = update; })
-        .Case([&](ReduceScatterStartOp start) {
-          reductionOf[start.getGroupAttr().getAttr()] = start;
-        });
-    if (!isa<aten::CallOp>(op))
-      positionOf[&op] = position;
-    --position;
-  }
-}
-
-std::optional<Sink> Checker::getSink(Operation *op) const {
-  if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
-    if (!start.getOffsets() || start.getOffsets()->size() != 2 || !waitOf.contains(op))
-      return std::nullopt;
-    return Sink{&groups.lookup(start.getGroupAttr()), (*start.getOffsets())[0], waitOf.lookup(op)};
-  }
-  auto [group, param] = groups.lookupParam(cast<GradOp>(op).getParamAttr());
-  if (!group)
-    return std::nullopt;
-  GroupOp groupOp = group->op;
-  UpdateOp update = updateOf.lookup(groupOp.getSymNameAttr());
-  if (!update || !update.getOffset())
-    return std::nullopt;
-  return Sink{group, static_cast<int64_t>(*update.getOffset()), positionOf.lookup(update)};
-}
-
-bool Checker::isPlaced(const Sink &sink, unsigned param, Value gradient) const {
-  int64_t index = storage.lookup(gradient);
-  bool isCut = !sink.group->isFlat() && sink.group->layout.ranks > 1;
-  if (index == StepStorage::kNone || isCut)
-    return false;
-  const Storage &item = storage.getStorages()[index];
-  auto call = dyn_cast<aten::CallOp>(item.owner);
-  auto type = cast<RankedTensorType>(gradient.getType());
-  return call && call.getOffsets() && isContiguous(type) &&
-         (*call.getOffsets())[item.index] +
-                 getTensorLayout(type).offset * sink.group->elementBytes ==
-             sink.base + sink.group->getParamBegin(param);
-}
-
-void Checker::keepPlacedGradient(const Sink &sink, unsigned param, Value gradient) {
-  if (!isPlaced(sink, param, gradient))
-    return;
-  int64_t &last = lastUse[storage.lookup(gradient)];
-  last = std::max(last, sink.end);
-}
-
-void Checker::keepPlacedGradients() {
-  for (Operation &op : step.getBody().front()) {
-    if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
-      if (std::optional<Sink> sink = getSink(start))
-        for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
-          keepPlacedGradient(*sink, param, gradient);
-    } else if (auto grad = dyn_cast<GradOp>(op)) {
-      if (std::optional<Sink> sink = getSink(grad))
-        keepPlacedGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue());
-    }
-  }
-}
-
-int64_t Checker::getReleasePosition(Operation *start) const {
-  auto release = releaseOf.find(start);
-  return release == releaseOf.end() ? end : release->second;
-}
-
-//===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
 
@@ -233,8 +127,8 @@ LogicalResult Checker::enterDeclarations() {
              << " offsets, expected " << expected;
     for (auto [i, offset] : llvm::enumerate(*op.getOffsets())) {
       std::string what = i == 0 ? "the shard" : "optimizer state " + std::to_string(i);
-      if (failed(
-              place({offset, group.shardBytes(), end, op, what + " of @" + op.getSymName().str()})))
+      if (failed(place({offset, group.shardBytes(), uses.getEnd(), op,
+                        what + " of @" + op.getSymName().str()})))
         return failure();
     }
   }
@@ -242,8 +136,8 @@ LogicalResult Checker::enterDeclarations() {
     if (!buffer.getOffset())
       return missingOffset(buffer);
     if (failed(place({static_cast<int64_t>(*buffer.getOffset()),
-                      getStorageBytes(cast<RankedTensorType>(buffer.getType())), end, buffer,
-                      "buffer @" + buffer.getSymName().str()})))
+                      getStorageBytes(cast<RankedTensorType>(buffer.getType())), uses.getEnd(),
+                      buffer, "buffer @" + buffer.getSymName().str()})))
       return failure();
   }
   // Constants and inputs are there before the step begins.
@@ -255,7 +149,7 @@ LogicalResult Checker::enterDeclarations() {
       offset = constant.getOffset();
     else
       continue;
-    if (failed(enterStorage(index, offset, end)))
+    if (failed(enterStorage(index, offset, uses.getEnd())))
       return failure();
   }
   return success();
@@ -271,29 +165,29 @@ LogicalResult Checker::enterStorage(int64_t index, std::optional<int64_t> offset
 }
 
 LogicalResult Checker::enterGather(AllGatherStartOp start) {
-  if (!start.getOffset() || !waitOf.contains(start))
+  if (!start.getOffset() || !uses.getWait(start))
     return missingOffset(start);
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  int64_t last = waitOf.lookup(start);
+  int64_t last = *uses.getWait(start);
   if (group.isFlat()) {
-    last = getReleasePosition(start);
+    last = uses.getRelease(start);
     for (Operation *user : start.getHandle().getUsers())
       if (auto wait = dyn_cast<AllGatherWaitOp>(user))
         for (Value param : wait.getResults())
           if (int64_t index = storage.lookup(param); index != StepStorage::kNone)
-            last = std::max(last, lastUse[index]);
+            last = std::max(last, uses.getLast(index));
   }
   return place({static_cast<int64_t>(*start.getOffset()), group.gatheredBytes(), last, start,
                 "the gathered group @" + start.getGroup().str()});
 }
 
 LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
-  std::optional<Sink> sink = getSink(start);
+  std::optional<GradientSink> sink = uses.getSink(start);
   if (!sink)
     return missingOffset(start);
   const GroupInfo &group = *sink->group;
-  UpdateOp update = updateOf.lookup(start.getGroupAttr().getAttr());
-  int64_t last = update ? std::max(positionOf.lookup(update), sink->end) : end;
+  UpdateOp update = uses.getUpdate(start.getGroupAttr());
+  int64_t last = update ? std::max(uses.getPosition(update), sink->end) : uses.getEnd();
   std::string name = "gradients of @" + start.getGroup().str();
   if (failed(place(
           {(*start.getOffsets())[1], group.shardBytes(), last, start, "the reduced " + name})))
@@ -306,11 +200,11 @@ LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
   return enterPadding(*sink, start);
 }
 
-LogicalResult Checker::enterGradient(const Sink &sink, unsigned param, Value gradient,
+LogicalResult Checker::enterGradient(const GradientSink &sink, unsigned param, Value gradient,
                                      Operation *owner) {
   const GroupInfo &group = *sink.group;
   int64_t begin = sink.base + group.getParamBegin(param);
-  if (isPlaced(sink, param, gradient))
+  if (uses.isPlaced(sink, param, gradient))
     return success(); // live since it was made
   ParamOp op = group.params[param];
   return place({begin, group.getParamElements(param) * group.elementBytes, sink.end, owner,
@@ -318,7 +212,7 @@ LogicalResult Checker::enterGradient(const Sink &sink, unsigned param, Value gra
                /*isAligned=*/group.isFlat());
 }
 
-LogicalResult Checker::enterPadding(const Sink &sink, Operation *owner) {
+LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) {
   const GroupInfo &group = *sink.group;
   for (unsigned param = 0; param < group.params.size(); ++param) {
     int64_t begin = group.getParamBegin(param) + group.getParamElements(param) * group.elementBytes;
@@ -354,7 +248,7 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
           std::optional<int64_t> offset;
           if (call.getOffsets())
             offset = (*call.getOffsets())[i];
-          if (failed(enterStorage(index, offset, index < 0 ? 0 : lastUse[index])))
+          if (failed(enterStorage(index, offset, index < 0 ? 0 : uses.getLast(index))))
             return failure();
         }
         return success();
@@ -370,16 +264,15 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
           if (!wait.getOffsets() || wait.getOffsets()->size() != wait.getNumResults())
             return missingOffset(wait);
           if (failed(enterStorage(index, (*wait.getOffsets())[i],
-                                  std::max(lastUse[index], getReleasePosition(start)))))
+                                  std::max(uses.getLast(index), uses.getRelease(start)))))
             return failure();
         }
         return success();
       })
-      .Case([&](ReduceScatterStartOp start) {
-        return enterBucket(start, &Checker::enterReduction);
-      })
+      .Case(
+          [&](ReduceScatterStartOp start) { return enterBucket(start, &Checker::enterReduction); })
       .Case([&](GradOp grad) {
-        std::optional<Sink> sink = getSink(grad);
+        std::optional<GradientSink> sink = uses.getSink(grad);
         if (!sink)
           return missingOffset(grad);
         return enterGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue(),
@@ -395,7 +288,7 @@ LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
   if (groups.getRanks() == 1)
     return enterPadding({&group, static_cast<int64_t>(*update.getOffset()), position}, update);
-  ReduceScatterStartOp reduction = reductionOf.lookup(update.getTargetAttr().getAttr());
+  ReduceScatterStartOp reduction = uses.getReduction(update.getTargetAttr());
   if (!reduction || !reduction.getOffsets())
     return missingOffset(update);
   int64_t reduced = (*reduction.getOffsets())[1];
@@ -412,8 +305,6 @@ LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Checker::run() {
-  findLastUses();
-  keepPlacedGradients();
   if (failed(enterDeclarations()))
     return failure();
   int64_t position = 0;
