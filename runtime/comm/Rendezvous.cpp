@@ -66,5 +66,5 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connect(const std::string &backe
     return Status::error("all " + std::to_string(environment.worldSize) +
                          " ranks came to the rendezvous at " + where +
                          ", but some did not connect " + time + "; one may have died");
-  return Status::error("rank 0 did not answer at " + where + " " + time);
+  return Status::error("no rendezvous with rank 0 at " + where + ": no answer " + time);
 }
