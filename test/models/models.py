@@ -39,6 +39,7 @@ class Config:
     active: int = 2  # moe: experts per token, on average
     dropout: float = 0.0  # gpt2, vit
     dtype: str = "f32"  # of parameters and floating-point inputs: f32 or bf16
+    compute: Optional[str] = None  # llama: bf16 under f32 parameters; default dtype
     seed: int = 0
 
 
@@ -95,7 +96,17 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = x.float()
         h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + self.eps)
-        return h.to(x.dtype) * self.weight
+        return h.to(x.dtype) * self.weight.to(x.dtype)
+
+
+class Projection(nn.Linear):
+    """Without bias; computes in its input's dtype, whatever the weight's."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight.to(x.dtype))
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -110,10 +121,10 @@ class LlamaAttention(nn.Module):
         self.heads = heads
         self.kv_heads = kv_heads
         self.head_dim = dim // heads
-        self.wq = nn.Linear(dim, dim, bias=False)
-        self.wk = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
-        self.wv = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
-        self.wo = nn.Linear(dim, dim, bias=False)
+        self.wq = Projection(dim, dim)
+        self.wk = Projection(dim, kv_heads * self.head_dim)
+        self.wv = Projection(dim, kv_heads * self.head_dim)
+        self.wo = Projection(dim, dim)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         b, t, d = x.size(0), x.size(1), x.size(2)
@@ -127,9 +138,9 @@ class LlamaAttention(nn.Module):
 class SwiGLU(nn.Module):
     def __init__(self, dim: int, ffn: int):
         super().__init__()
-        self.w1 = nn.Linear(dim, ffn, bias=False)
-        self.w3 = nn.Linear(dim, ffn, bias=False)
-        self.w2 = nn.Linear(ffn, dim, bias=False)
+        self.w1 = Projection(dim, ffn)
+        self.w3 = Projection(dim, ffn)
+        self.w2 = Projection(ffn, dim)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
@@ -159,7 +170,8 @@ class Llama(nn.Module):
             [LlamaBlock(config.dim, ffn, heads, kv_heads) for _ in range(config.layers)]
         )
         self.norm = RMSNorm(config.dim)
-        self.head = nn.Linear(config.dim, config.vocab, bias=False)
+        self.head = Projection(config.dim, config.vocab)
+        self.computes_bf16 = config.compute == "bf16"
         head_dim = config.dim // heads
         inverse = 10000.0 ** (-torch.arange(0, head_dim, 2).float() / head_dim)
         angles = torch.outer(torch.arange(config.seq).float(), inverse)
@@ -171,6 +183,8 @@ class Llama(nn.Module):
         t = tokens.size(1)
         cos, sin = self.cos[:t], self.sin[:t]
         x = self.tok(tokens)
+        if self.computes_bf16:
+            x, cos, sin = x.to(torch.bfloat16), cos.to(torch.bfloat16), sin.to(torch.bfloat16)
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.head(self.norm(x))
