@@ -1,0 +1,73 @@
+//===- Skyline.h - Items on top of one another -------------------*- C++ -*-===//
+//
+// Each item lies on top of whatever was placed before it during its life, a range maximum over the
+// program: O(n log n). Longest life first makes this tight for what is saved for backward, which
+// nests like a stack.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_PLAN_SKYLINE_H
+#define FSDP_LIB_PLAN_SKYLINE_H
+
+#include "ArenaProblem.h"
+
+namespace fsdp::plan {
+
+/// The height of what is placed at each position, as a segment tree.
+class Skyline {
+public:
+  explicit Skyline(int64_t numPositions) {
+    while (width < numPositions)
+      width *= 2;
+    highest.resize(2 * width);
+    floor.resize(2 * width);
+  }
+
+  int64_t heightOver(int64_t first, int64_t last) const {
+    return query(1, 0, width - 1, first, last);
+  }
+  /// Raises the positions to `height` where they are lower.
+  void raise(int64_t first, int64_t last, int64_t height) {
+    update(1, 0, width - 1, first, last, height);
+  }
+
+private:
+  int64_t query(int64_t node, int64_t low, int64_t high, int64_t first, int64_t last) const {
+    if (first <= low && high <= last)
+      return highest[node];
+    int64_t middle = (low + high) / 2, height = floor[node];
+    if (first <= middle)
+      height = std::max(height, query(2 * node, low, middle, first, last));
+    if (last > middle)
+      height = std::max(height, query(2 * node + 1, middle + 1, high, first, last));
+    return height;
+  }
+  void update(int64_t node, int64_t low, int64_t high, int64_t first, int64_t last,
+              int64_t height) {
+    highest[node] = std::max(highest[node], height);
+    if (first <= low && high <= last) {
+      floor[node] = std::max(floor[node], height);
+      return;
+    }
+    int64_t middle = (low + high) / 2;
+    if (first <= middle)
+      update(2 * node, low, middle, first, last, height);
+    if (last > middle)
+      update(2 * node + 1, middle + 1, high, first, last, height);
+  }
+
+  int64_t width = 1;
+  std::vector<int64_t> highest; // of any position below the node
+  std::vector<int64_t> floor;   // of every position below the node
+};
+
+/// The lowest base of an item that lies above the skyline with all its parts.
+int64_t getBaseAbove(const Skyline &skyline, std::span<const Part> parts);
+
+/// Stacks the items in this order.
+Skyline stackItems(const ArenaProblem &problem, std::span<const size_t> order,
+                   std::vector<int64_t> &bases);
+
+} // namespace fsdp::plan
+
+#endif // FSDP_LIB_PLAN_SKYLINE_H
