@@ -1,6 +1,7 @@
 //===- Executor.cpp - Runs a plan, step after step -------------------------===//
 
 #include "executor/Executor.h"
+#include "device/LaggedReadback.h"
 #include "executor/OperatorCall.h"
 #include "executor/OptimizerUpdate.h"
 #include "executor/ScratchMemory.h"
@@ -39,20 +40,23 @@ struct Copy {
 
 class PlanExecutor final : public Executor {
 public:
-  PlanExecutor(const fsdp_plan &plan, Device &device, Communicator &communicator, std::byte *arena)
-      : view(plan), device(device), communicator(communicator), arena(arena),
+  PlanExecutor(const fsdp_plan &plan, Device &device, Communicator &communicator, std::byte *arena,
+               ExecutorOptions options)
+      : view(plan), device(device), communicator(communicator), arena(arena), options(options),
         placedArena(arena, static_cast<size_t>(plan.arena_bytes)),
         context{.view = view, .statistics = stats, .rank = communicator.rank()} {}
 
   /// Resolves everything.
-  Status prepare(GemmKernels kernels);
+  Status prepare();
 
   std::span<std::byte> input(unsigned index) override {
     const fsdp_value &value = view.values()[view.inputs()[index].value];
     size_t bytes = static_cast<size_t>(view.spanBytes(value));
     return {bytes ? arena + value.offset : arena, bytes};
   }
-  Result<StepResults> step(const StepInputs &inputs) override;
+  Result<std::optional<StepResults>> step(const StepInputs &inputs) override;
+  Result<std::optional<StepResults>> finish() override;
+  const std::string &graphNote() const override { return note; }
   const ExecutorStatistics &statistics() const override { return stats; }
   const std::atomic<uint32_t> &currentEntry() const override { return current; }
   void observe(StepObserver *next) override { observer = next; }
@@ -79,6 +83,7 @@ private:
   Device &device;
   Communicator &communicator;
   std::byte *const arena;
+  const ExecutorOptions options;
   PlacedMemory placedArena;
   std::optional<ScratchMemory> scratch;
   ExecutorStatistics stats;
@@ -93,6 +98,9 @@ private:
   double squareSum = 0;
   bool measured = false, spent = false;
   StepObserver *observer = nullptr;
+  std::string note = "off: a CPU runs a step's work as it is issued";
+  StepResults own; // of the step that runs
+  std::unique_ptr<LaggedReadback> readback;
 
   // Last, so that workers end before what they use.
   std::unique_ptr<Event> computeEvent;
@@ -194,11 +202,15 @@ Status PlanExecutor::prepareEntry(uint32_t index) {
   return Status();
 }
 
-Status PlanExecutor::prepare(GemmKernels kernels) {
+Status PlanExecutor::prepare() {
   context.countOtherThreads = at::get_num_threads() > 1;
   makeTensors();
   copyConstants();
   streams[FSDP_COMPUTE] = device.makeComputeStream();
+  auto made = LaggedReadback::create(device, sizeof(StepResults), options.lossLag);
+  if (!made.ok())
+    return made.status();
+  readback = std::move(*made);
   computeEvent = device.makeEvent();
   for (uint32_t i = 0; i < view.tables().num_handles; ++i)
     events.push_back(device.makeEvent());
@@ -212,7 +224,7 @@ Status PlanExecutor::prepare(GemmKernels kernels) {
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i); !status.ok())
       return status;
-  if (kernels == GemmKernels::Fastest) {
+  if (options.gemm == GemmKernels::Fastest) {
     GemmChooser chooser(at::get_num_threads());
     for (OperatorCall &call : calls)
       stats.blockedGemms += call.chooseGemm(view, chooser);
@@ -367,7 +379,23 @@ double PlanExecutor::loss() const {
   }
 }
 
-Result<StepResults> PlanExecutor::step(const StepInputs &inputs) {
+/// The results at `bytes`, which readback gives; null: none.
+static std::optional<StepResults> resultsAt(const std::byte *bytes) {
+  if (!bytes)
+    return std::nullopt;
+  StepResults results;
+  std::memcpy(&results, bytes, sizeof(results));
+  return results;
+}
+
+Result<std::optional<StepResults>> PlanExecutor::finish() {
+  Result<const std::byte *> bytes = readback->drain();
+  if (!bytes.ok())
+    return bytes.status();
+  return resultsAt(*bytes);
+}
+
+Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &inputs) {
   if (spent)
     return Status::error("the executor has failed before");
   stats.copiedBytes = 0;
@@ -396,21 +424,26 @@ Result<StepResults> PlanExecutor::step(const StepInputs &inputs) {
   measured = true;
   stats.plannedAllocations = context.allocations.served;
   stats.fallbackAllocations = context.allocations.fallbacks;
-  return StepResults{loss(), squareSum};
+  own = {inputs.step, loss(), squareSum};
+  readback->enqueue(*streams[FSDP_COMPUTE], &own);
+  Result<const std::byte *> bytes = readback->next();
+  if (!bytes.ok())
+    return bytes.status();
+  return resultsAt(*bytes);
 }
 
 Result<std::unique_ptr<Executor>> Executor::create(const fsdp_plan &plan, Device &device,
                                                    Communicator &communicator, std::byte *arena,
-                                                   GemmKernels kernels) {
+                                                   ExecutorOptions options) {
   if (Status status = validatePlan(plan); !status.ok())
     return status;
   if (plan.world_size != communicator.size())
     return Status::error("the step was compiled for " + std::to_string(plan.world_size) +
                          " ranks, the run has " + std::to_string(communicator.size()));
   installPlacementAllocator();
-  auto executor = std::make_unique<PlanExecutor>(plan, device, communicator, arena);
+  auto executor = std::make_unique<PlanExecutor>(plan, device, communicator, arena, options);
   try {
-    if (Status status = executor->prepare(kernels); !status.ok())
+    if (Status status = executor->prepare(); !status.ok())
       return status;
   } catch (const c10::Error &error) {
     return Status::error(std::string("cannot prepare the plan: ") + error.what_without_backtrace());

@@ -1,7 +1,8 @@
 //===- Executor.h - Runs a plan, step after step -----------------*- C++ -*-===//
 //
 // The executor resolves everything once (operators, arguments, addresses, events) and then walks
-// the plan's entries. It runs on the thread that made it, which is the compute stream of a CPU.
+// the plan's entries. It runs on the thread that made it, which is the compute stream of a CPU; of
+// a GPU that thread issues what the streams run, or launches a step as one graph.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +33,7 @@ struct StepInputs {
 };
 
 struct StepResults {
+  int64_t step = 0;             // whose results these are: StepInputs::step
   double loss = 0;              // of this rank
   double gradientSquareSum = 0; // over this rank's shards of the reduced gradients
 };
@@ -48,6 +51,17 @@ struct ExecutorStatistics {
 /// Which kernels multiply fp32 matrices; the numbers are the same.
 enum class GemmKernels { Torch, Fastest };
 
+/// Whether a whole step becomes one graph of the device, where that can be.
+enum class GraphMode { Automatic, Off };
+
+struct ExecutorOptions {
+  /// Fastest: measures the products of the plan, see GemmChoice.h. On a CPU only.
+  GemmKernels gemm = GemmKernels::Fastest;
+  GraphMode graph = GraphMode::Automatic;
+  /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
+  unsigned lossLag = 0;
+};
+
 /// Watches the steps of an executor, for profiles, on the thread of the compute stream.
 class StepObserver {
 public:
@@ -64,18 +78,27 @@ public:
 
   /// Makes an executor for `plan` on this thread. `arena` is plan.arena_bytes long and zeroed, and
   /// outlives the executor, as do the other arguments. Torch's number of intra-op threads is to be
-  /// set before. Fastest: measures the products of the plan, see GemmChoice.h. Errors name the
-  /// operator or value concerned.
+  /// set before. Errors name the operator or value concerned.
   static Result<std::unique_ptr<Executor>> create(const fsdp_plan &plan, Device &device,
                                                   Communicator &communicator, std::byte *arena,
-                                                  GemmKernels kernels = GemmKernels::Fastest);
+                                                  ExecutorOptions options = {});
 
-  /// The bytes of input `index`, to be filled before each step.
+  /// The bytes of input `index` of the next step, in memory of the host. To be asked for and filled
+  /// before each step, as the place changes between steps; what earlier steps read stays untouched.
   virtual std::span<std::byte> input(unsigned index) = 0;
 
-  /// Runs one step. The first one also measures temporaries inside operators and places them. After
-  /// an error the executor is spent.
-  virtual Result<StepResults> step(const StepInputs &inputs) = 0;
+  /// Issues one step. Returns the results of the step `lossLag` steps before, for which it waits;
+  /// nothing in the first `lossLag` steps. The first step also measures temporaries inside
+  /// operators and places them. After an error the executor is spent.
+  virtual Result<std::optional<StepResults>> step(const StepInputs &inputs) = 0;
+
+  /// After the last step: the results of the oldest step that step() has not returned, or nothing
+  /// when there is none left.
+  virtual Result<std::optional<StepResults>> finish() = 0;
+
+  /// Whether a step is one graph: "on: a step is one graph", "off: <reason>", or "not yet: ...",
+  /// as long as steps that a graph needs have not run. For people.
+  virtual const std::string &graphNote() const = 0;
 
   virtual const ExecutorStatistics &statistics() const = 0;
 

@@ -158,7 +158,7 @@ Status RankRun::makeExecutor() {
     return numbers.status();
   progress = std::move(*numbers);
   watched.emplace(communicator, plan, *progress);
-  auto created = Executor::create(plan.tables(), device, *watched, arena, options.gemm);
+  auto created = Executor::create(plan.tables(), device, *watched, arena, {.gemm = options.gemm});
   if (!created.ok())
     return created.status();
   executor = std::move(*created);
@@ -204,9 +204,9 @@ Outcome RankRun::run() {
 Status RankRun::runStep(int64_t step, double learningRate, StepResults &results) {
   if (Status status = reader->fill(step - 1, inputs); !status.ok())
     return status;
-  Result<StepResults> own = executor->step({step, learningRate, options.seed});
+  Result<std::optional<StepResults>> own = executor->step({step, learningRate, options.seed});
   if (own.ok())
-    results = *own;
+    results = **own;
   return own.status();
 }
 

@@ -19,9 +19,8 @@ TEST(ExecutorErrorTest, StrideMismatchIsAnError) {
   builder.call("sum", "", {value(y), none()}, {loss});
   SingleRank rank(builder.finish(loss));
   ASSERT_TRUE(rank.status().ok()) << rank.status().message();
-  Result<StepResults> done = rank.executor().step({});
   EXPECT_EQ(
-      done.status().message(),
+      rank.executor().step({}).status().message(),
       "aten::relu in module \"layers.0\" (model.py:12): result 0 is f32[2, 3] strides [3, 1], "
       "the plan says %2: f32[2, 3] strides [1, 2]");
   // The executor is spent.

@@ -23,22 +23,22 @@ inline at::Tensor tensorAt(std::byte *arena, int64_t offset, at::IntArrayRef siz
 /// One rank that runs a plan of world size 1.
 class SingleRank {
 public:
-  explicit SingleRank(const fsdp_plan &plan, rt::GemmKernels kernels = rt::GemmKernels::Fastest)
+  explicit SingleRank(const fsdp_plan &plan, rt::ExecutorOptions options = {})
       : communicators(rt::makeLocalCommunicators(1, {})),
         arena(*communicators[0]->makeArena(static_cast<size_t>(plan.arena_bytes))),
-        result(create(plan, device, *communicators[0], arena, kernels)) {}
+        result(create(plan, device, *communicators[0], arena, options)) {}
 
   rt::Executor &executor() { return **result; }
   rt::Status status() const { return result.status(); }
   at::Tensor tensor(int64_t offset, at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
     return tensorAt(arena, offset, sizes, type);
   }
-  /// Runs a step that must succeed.
+  /// Runs a step that must succeed; its results, or those of a step before if any lag.
   rt::StepResults step(int64_t number, uint64_t seed = 1) {
-    rt::Result<rt::StepResults> done =
+    rt::Result<std::optional<rt::StepResults>> done =
         executor().step({.step = number, .learningRate = 0.1, .seed = seed});
     EXPECT_TRUE(done.ok()) << done.status().message();
-    return done.ok() ? *done : rt::StepResults{};
+    return done.ok() && *done ? **done : rt::StepResults{};
   }
 
 private:
@@ -46,9 +46,9 @@ private:
   static rt::Result<std::unique_ptr<rt::Executor>> create(const fsdp_plan &plan, rt::Device &device,
                                                           rt::Communicator &communicator,
                                                           std::byte *arena,
-                                                          rt::GemmKernels kernels) {
+                                                          rt::ExecutorOptions options) {
     at::set_num_threads(1);
-    return rt::Executor::create(plan, device, communicator, arena, kernels);
+    return rt::Executor::create(plan, device, communicator, arena, options);
   }
 
   rt::CpuDevice device;

@@ -349,3 +349,31 @@ TEST(ExecutorTest, UpdatesKeepTheirState) {
   // The first moment of a constant gradient after two steps: g (1 - 0.9^2).
   EXPECT_FLOAT_EQ(rank.tensor(builder.groupTable[0].state[0], {4})[0].item<float>(), 2 * 0.19f);
 }
+
+// With a lag, step() returns the results of as many steps before, and finish() those that are left.
+TEST(ExecutorTest, ResultsLag) {
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {4}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  builder.call("sum", "", {value(x)}, {loss});
+  SingleRank rank(builder.finish(loss), {.lossLag = 2});
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  for (int64_t step = 1; step <= 4; ++step) {
+    auto *input = reinterpret_cast<float *>(rank.executor().input(0).data());
+    std::fill(input, input + 4, static_cast<float>(step));
+    auto results = rank.executor().step({.step = step});
+    ASSERT_TRUE(results.ok()) << results.status().message();
+    ASSERT_EQ(results->has_value(), step > 2);
+    if (step > 2) {
+      EXPECT_EQ((*results)->step, step - 2);
+      EXPECT_EQ((*results)->loss, 4.0 * static_cast<double>(step - 2));
+    }
+  }
+  for (int64_t step : {3, 4}) {
+    auto results = rank.executor().finish();
+    ASSERT_TRUE(results.ok() && *results);
+    EXPECT_EQ((*results)->step, step);
+    EXPECT_EQ((*results)->loss, 4.0 * static_cast<double>(step));
+  }
+  EXPECT_FALSE(rank.executor().finish()->has_value());
+}

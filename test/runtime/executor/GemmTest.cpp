@@ -184,7 +184,7 @@ TEST_F(GemmTest, ExecutorKeepsItsBits) {
   fsdp_plan &plan = builder.finish(loss);
   at::Tensor xs = at::randn({256, 400}), ws = at::randn({400, 192});
   for (GemmKernels kernels : {GemmKernels::Torch, GemmKernels::Fastest}) {
-    SingleRank rank(plan, kernels);
+    SingleRank rank(plan, {.gemm = kernels});
     ASSERT_TRUE(rank.status().ok()) << rank.status().message();
     rank.tensor(builder.offsetOf(x), {256, 400}).copy_(xs);
     rank.tensor(builder.offsetOf(w), {400, 192}).copy_(ws);

@@ -84,7 +84,7 @@ TEST(RanksTest, GatherReduceUpdate) {
       tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank][step - 1]);
       auto results = (*executor)->step({.step = step, .learningRate = 0.1, .seed = 5});
       ASSERT_TRUE(results.ok()) << results.status().message();
-      losses[rank][step - 1].fill_(results->loss);
+      losses[rank][step - 1].fill_((*results)->loss);
       EXPECT_EQ((*executor)->statistics().fallbackAllocations > 0, step == 1);
     }
     final.narrow(0, rank * 8, 8).copy_(shard);
