@@ -143,7 +143,8 @@ static bool isEvent(Operation &op) {
 void Applier::placeOthers() {
   DenseMap<Operation *, uint32_t> indexOf;
   for (auto [index, op] : llvm::enumerate(problem.operations))
-    indexOf[op] = index;
+    if (op)
+      indexOf[op] = index;
   DenseMap<Operation *, uint32_t> positionOfWait;
   for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
     positionOfWait.try_emplace(use.wait, planned.first);
@@ -237,7 +238,7 @@ void Applier::arrange() {
     llvm::for_each(events[position], append);
     for (; other != others.end() && other->position == position; ++other)
       append(other->op);
-    if (position < problem.operations.size())
+    if (position < problem.operations.size() && problem.operations[position]) // else a pause
       append(problem.operations[position]);
   }
 }

@@ -123,7 +123,7 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
                                int64_t capBytes) {
   constexpr size_t kMaxItems = 10;
   schedule::Problem::MinimumPeak peak = problem.problem.minimumPeak();
-  Operation *place = problem.operations[peak.operation];
+  Operation *place = problem.lookup(peak.operation);
   LiveThere live = findLive(memory, problem, peak.operation);
   InFlightDiagnostic diag = module.emitError("no schedule fits the memory cap of ")
                             << capBytes << " bytes: at least " << peak.bytes

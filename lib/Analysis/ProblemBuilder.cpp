@@ -14,6 +14,12 @@ bool fsdp::isOperation(Operation &op) {
   return isa<WriteOp, UpdateOp>(op);
 }
 
+Operation *ScheduleProblem::lookup(uint32_t operation) const {
+  while (!operations[operation] && operation + 1 < operations.size())
+    ++operation;
+  return operations[operation];
+}
+
 LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   result = &problem;
   for (auto op : module.getOps<OptimizerOp>())

@@ -14,7 +14,7 @@ using namespace fsdp;
 namespace {
 
 /// Operations are counted twice: in program order without updates ("calls"), which do not move, and
-/// with the updates at their places.
+/// with the updates and pauses at their places.
 class ShardedStep {
 public:
   ShardedStep(ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
@@ -40,13 +40,15 @@ private:
   void collect();
   LogicalResult collectReductions();
   void placeUpdates(UpdatePlacement placement);
+  std::vector<uint8_t> findPauses() const;
   void addOperations();
   void addRanges();
   void addUses();
   void addReductions();
   /// The index among all operations of a call.
   uint32_t toOperation(uint32_t call) const { return operationOfCall[call]; }
-  /// The position among all operations behind this many calls, before updates that stand there.
+  /// The position among all operations behind this many calls, before a pause and updates that stand
+  /// there.
   uint32_t toPosition(uint32_t numCalls) const {
     return numCalls == 0 ? 0 : operationOfCall[numCalls - 1] + 1;
   }
@@ -61,7 +63,7 @@ private:
   std::vector<Use> uses;
   std::vector<Reduction> reductions;
   std::vector<PlacedUpdate> updates;
-  std::vector<uint32_t> operationOfCall;
+  std::vector<uint32_t> operationOfCall, operationOfUpdate;
 };
 
 } // namespace
@@ -146,11 +148,26 @@ void ShardedStep::placeUpdates(UpdatePlacement placement) {
   }
 }
 
+/// By call, and at the end: whether a pause stands before it. Where a use begins or a reduction
+/// becomes ready, memory changes hands: a gather may have to be launched before a wait for a
+/// reduction, or behind it.
+std::vector<uint8_t> ShardedStep::findPauses() const {
+  std::vector<uint8_t> pauses(calls.size() + 1);
+  for (const Use &use : uses)
+    pauses[use.first] = true;
+  for (const Reduction &reduction : reductions)
+    pauses[reduction.ready] = true;
+  return pauses;
+}
+
 void ShardedStep::addOperations() {
+  std::vector<uint8_t> pauses = findPauses();
   auto update = updates.begin();
   for (uint32_t call = 0; call <= calls.size(); ++call) {
+    if (pauses[call] && !result.operations.empty())
+      builder.add(nullptr);
     for (; update != updates.end() && update->before == call; ++update)
-      builder.add(update->op);
+      operationOfUpdate.push_back(builder.add(update->op));
     if (call < calls.size())
       operationOfCall.push_back(builder.add(calls[call]));
   }
@@ -186,15 +203,15 @@ void ShardedStep::addUses() {
 }
 
 void ShardedStep::addReductions() {
-  std::vector<uint32_t> operationOfUpdate(memory.groups.getGroups().size(), 0);
-  for (auto [index, update] : llvm::enumerate(updates))
-    operationOfUpdate[indexOf(update.op.getTargetAttr())] = update.before + index;
+  std::vector<uint32_t> updateOfGroup(memory.groups.getGroups().size(), 0);
+  for (auto [update, operation] : llvm::zip_equal(updates, operationOfUpdate))
+    updateOfGroup[indexOf(update.op.getTargetAttr())] = operation;
   std::ranges::stable_sort(reductions, {}, [&](const Reduction &reduction) {
-    return std::pair(reduction.ready, operationOfUpdate[reduction.group]);
+    return std::pair(reduction.ready, updateOfGroup[reduction.group]);
   });
   for (const Reduction &reduction : reductions) {
     result.problem.reductions.push_back(
-        {reduction.group, toPosition(reduction.ready), operationOfUpdate[reduction.group],
+        {reduction.group, toPosition(reduction.ready), updateOfGroup[reduction.group],
          builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
   }

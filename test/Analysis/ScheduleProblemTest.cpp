@@ -137,6 +137,29 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
   }
 }
 
+/// Where a use begins or a reduction becomes ready there is a pause, which holds no more than what
+/// crosses it, so that collectives can start on either side of a wait.
+TEST_P(ScheduleProblemTest, Pauses) {
+  OwningOpRef<ModuleOp> sharded = loadSharded(2);
+  StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+    ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
+    auto isPause = [&](uint32_t operation) {
+      const schedule::Operation &pause = step.problem.operations[operation];
+      return !step.operations[operation] && step.lookup(operation) && pause.durationNs == 0 &&
+             pause.liveBytes == pause.carriedBytes;
+    };
+    for (const schedule::Use &use : step.problem.uses) {
+      uint32_t before = use.first;
+      while (before > 0 && isa_and_nonnull<UpdateOp>(step.operations[before - 1]))
+        --before;
+      EXPECT_TRUE(before == 0 || isPause(before - 1)) << use.first;
+    }
+    for (const schedule::Reduction &reduction : step.problem.reductions)
+      EXPECT_TRUE(isPause(reduction.ready)) << reduction.ready;
+  }
+}
+
 /// One byte below the least peak nothing fits; at the least peak something does.
 TEST_P(ScheduleProblemTest, LeastPeak) {
   OwningOpRef<ModuleOp> sharded = loadSharded(2);

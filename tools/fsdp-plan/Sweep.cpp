@@ -159,7 +159,7 @@ static void addPoints(MeshProblems &mesh, const SweepPoint &common, const cost::
     SweepPoint point = common;
     point.capBytes = capBytes;
     point.minimumPeakBytes = minimum.bytes;
-    point.minimumPlace = getModuleName(leanest.operations[minimum.operation]);
+    point.minimumPlace = getModuleName(leanest.lookup(minimum.operation));
     search(mesh, options, point);
     // What fits a smaller cap fits this one.
     if (previous && previous->fits && (!point.fits || previous->stepNs < point.stepNs)) {

@@ -32,9 +32,11 @@ struct OperationRange {
 struct ScheduleProblem {
   schedule::Problem problem;
   /// By operation: an aten.call, fsdp.write or fsdp.update; where gradients are copied, the
-  /// reduction's start or the fsdp.grad. Null: a pause of no duration between events of a given
-  /// order that the problem's order at one position does not allow.
+  /// reduction's start or the fsdp.grad. Null: a pause of no duration between events in an order
+  /// that the problem's order at one position does not allow.
   std::vector<mlir::Operation *> operations;
+  /// The operation of this index, or the one behind it if it is a pause.
+  mlir::Operation *lookup(uint32_t operation) const;
   /// By use: the gather that serves it. Two uses that share one are kept.
   std::vector<AllGatherStartOp> gathers;
   std::vector<ReduceScatterStartOp> reductions; // by reduction
