@@ -22,7 +22,9 @@ std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
   if (!integer)
     return std::nullopt;
   if (integer.isUnsigned())
-    return integer.getWidth() == 8 ? std::optional(FSDP_U8) : std::nullopt;
+    return integer.getWidth() == 8    ? std::optional(FSDP_U8)
+           : integer.getWidth() == 64 ? std::optional(FSDP_U64)
+                                      : std::nullopt;
   switch (integer.getWidth()) {
   case 1:
     return FSDP_BOOL;

@@ -31,6 +31,8 @@ static StringRef getDTypeName(uint32_t dtype) {
     return "bool";
   case FSDP_BF16:
     return "bf16";
+  case FSDP_U64:
+    return "u64";
   }
   return "?";
 }

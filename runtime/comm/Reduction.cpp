@@ -156,6 +156,7 @@ template <typename Function> void withType(fsdp_dtype dtype, Function &&function
     return function(BFloat16());
   case FSDP_I16:
   case FSDP_BOOL:
+  case FSDP_U64:
     break;
   }
   assert(false && "checkReduction() accepts no such type");

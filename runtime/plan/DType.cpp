@@ -31,6 +31,8 @@ static Row lookup(uint32_t dtype) {
     return {"bool", 1};
   case FSDP_BF16:
     return {"bf16", 2};
+  case FSDP_U64:
+    return {"u64", 8};
   default:
     return {"?", 0};
   }

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 2u
+#define FSDP_PLAN_ABI_VERSION 3u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -32,7 +32,8 @@ typedef enum fsdp_dtype {
   FSDP_F32 = 6,
   FSDP_F64 = 7,
   FSDP_BOOL = 11,
-  FSDP_BF16 = 15
+  FSDP_BF16 = 15,
+  FSDP_U64 = 29
 } fsdp_dtype;
 
 typedef enum fsdp_phase { FSDP_FORWARD = 0, FSDP_BACKWARD = 1 } fsdp_phase;
