@@ -1,9 +1,14 @@
 //===- Instances.cpp - What the scheduler is measured on ------------------===//
 
 #include "Instances.h"
+#include "ProblemFile.h"
 #include "Steps.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <numbers>
 #include <random>
 
@@ -36,9 +41,8 @@ private:
 class InstanceList {
 public:
   void add(std::string name, std::string family, Model model, Deployment deployment) {
-    bool slow = deployment.networkSlowdown > 1;
-    instances.push_back({(slow ? "slow-" : "") + name, std::move(family), slow,
-                         [=] { return makeStep(model, deployment); }});
+    instances.push_back(
+        {std::move(name), std::move(family), [=] { return makeStep(model, deployment); }});
   }
   void addRandom(uint64_t seed, Granularity granularity);
   void addTiny(uint64_t seed);
@@ -108,112 +112,8 @@ void InstanceList::addTiny(uint64_t seed) {
       {.reduceInFp32 = random.chance(.4), .granularity = {2, 2}});
 }
 
-static void addDecoders(InstanceList &list) {
-  auto llama = [&](std::string name, const DecoderShape &shape, double tokens, bool chunked,
-                   Deployment deployment) {
-    list.add("llama-" + name, "llama", makeLlama(shape, tokens, chunked), deployment);
-  };
-  for (int tokens : {1024, 2048, 4096, 8192})
-    for (bool recompute : {false, true})
-      llama("8b-8-ranks-" + std::to_string(tokens) + (recompute ? "-recompute" : ""), kLlama8B,
-            tokens, false, {.ranks = 8, .recompute = recompute});
-  llama("8b-one-lane", kLlama8B, 2048, false, {.oneLane = true});
-  llama("8b-one-lane-contended", kLlama8B, 4096, false,
-        {.oneLane = true, .computeContention = 1.1});
-  llama("8b-64-ranks-fp32-reduce", kLlama8B, 2048, false,
-        {.ranks = 64, .reduceInFp32 = true, .computeContention = 1.15});
-  llama("8b-64-ranks-shared-links", kLlama8B, 4096, true,
-        {.ranks = 64, .reduceInFp32 = true, .laneContention = 1.5});
-  llama("8b-hybrid", kLlama8B, 4096, false, {.ranks = 16, .replicas = 2});
-  llama("8b-4-microbatches", kLlama8B, 2048, false, {.recompute = true, .microbatches = 4});
-  llama("8b-clip", kLlama8B, 2048, false, {.clipGradients = true});
-  llama("8b-coarse", kLlama8B, 2048, false, {.granularity = kCoarse});
-  llama("8b-coarse-recompute", kLlama8B, 4096, false, {.recompute = true, .granularity = kCoarse});
-
-  llama("70b-32-ranks", kLlama70B, 2048, false, {.ranks = 32, .recompute = true});
-  llama("70b-32-ranks-one-lane", kLlama70B, 4096, true,
-        {.ranks = 32,
-         .recompute = true,
-         .reduceInFp32 = true,
-         .oneLane = true,
-         .computeContention = 1.05});
-  llama("70b-64-ranks", kLlama70B, 4096, true, {.ranks = 64, .computeContention = 1.1});
-  llama("70b-256-ranks", kLlama70B, 4096, true,
-        {.ranks = 256, .recompute = true, .reduceInFp32 = true});
-  llama("70b-256-ranks-one-lane", kLlama70B, 8192, false,
-        {.ranks = 256, .recompute = true, .reduceInFp32 = true, .oneLane = true});
-  llama("70b-512-ranks-one-lane", kLlama70B, 2048, false,
-        {.ranks = 512, .oneLane = true, .computeContention = 1.15});
-
-  llama("405b-512-ranks", kLlama405B, 4096, true,
-        {.ranks = 512, .recompute = true, .reduceInFp32 = true});
-  llama("405b-1024-ranks", kLlama405B, 8192, true,
-        {.ranks = 1024, .recompute = true, .computeContention = 1.1});
-  llama("405b-1024-ranks-one-lane", kLlama405B, 4096, true,
-        {.ranks = 1024, .recompute = true, .reduceInFp32 = true, .oneLane = true});
-  llama("405b-1024-ranks-short", kLlama405B, 2048, true, {.ranks = 1024, .recompute = true});
-
-  // Ethernet of 25 to 100 Gbit/s, or PCIe.
-  llama("8b-32-ranks", kLlama8B, 4096, false, {.ranks = 32, .networkSlowdown = 4});
-  llama("8b-32-ranks-one-lane", kLlama8B, 4096, false,
-        {.ranks = 32,
-         .recompute = true,
-         .reduceInFp32 = true,
-         .oneLane = true,
-         .networkSlowdown = 4});
-  llama("8b-8-ranks-contended", kLlama8B, 2048, false,
-        {.computeContention = 1.1, .networkSlowdown = 4});
-  llama("70b-64-ranks-recompute", kLlama70B, 2048, true,
-        {.ranks = 64, .recompute = true, .networkSlowdown = 3});
-  llama("70b-64-ranks-one-lane", kLlama70B, 4096, false,
-        {.ranks = 64, .oneLane = true, .computeContention = 1.05, .networkSlowdown = 3});
-}
-
-static void addOthers(InstanceList &list) {
-  auto gpt2 = [&](std::string name, Model model, Deployment deployment) {
-    list.add("gpt2-" + name, "gpt2", std::move(model), deployment);
-  };
-  gpt2("8-ranks-8192", makeGpt2(12, 768, 8192), {});
-  gpt2("8-ranks-1024", makeGpt2(12, 768, 1024), {});
-  gpt2("one-lane", makeGpt2(12, 768, 4096), {.oneLane = true, .computeContention = 1.1});
-  gpt2("64-ranks", makeGpt2(12, 768, 4096), {.ranks = 64});
-  gpt2("xl-8-ranks", makeGpt2(48, 1600, 4096), {});
-  gpt2("xl-64-ranks", makeGpt2(48, 1600, 2048),
-       {.ranks = 64, .reduceInFp32 = true, .oneLane = true});
-  gpt2("xl-coarse", makeGpt2(48, 1600, 4096), {.granularity = kCoarse});
-  gpt2("xl-16-ranks", makeGpt2(48, 1600, 8192), {.ranks = 16, .networkSlowdown = 5});
-
-  auto moe = [&](std::string name, Model model, Deployment deployment) {
-    list.add("moe-" + name, "moe", std::move(model), deployment);
-  };
-  moe("8-ranks", makeMixtureOfExperts(16, 2048, 1408, 32, 4, 4096), {});
-  moe("64-ranks", makeMixtureOfExperts(24, 4096, 1536, 64, 6, 8192),
-      {.ranks = 64, .recompute = true, .computeContention = 1.1});
-  moe("256-ranks-one-lane", makeMixtureOfExperts(24, 4096, 1536, 64, 6, 16384),
-      {.ranks = 256, .recompute = true, .reduceInFp32 = true, .oneLane = true});
-  moe("8-large-experts", makeMixtureOfExperts(8, 4096, 14336, 8, 2, 8192), {.recompute = true});
-  moe("coarse", makeMixtureOfExperts(16, 2048, 1408, 32, 4, 4096), {.granularity = kCoarse});
-  moe("64-ranks", makeMixtureOfExperts(16, 4096, 1536, 64, 6, 8192),
-      {.ranks = 64, .recompute = true, .networkSlowdown = 3});
-
-  list.add("unet-8-ranks", "unet", makeUnet(20, 65536), {});
-  list.add("unet-64-ranks-one-lane", "unet", makeUnet(20, 32768),
-           {.ranks = 64, .oneLane = true, .computeContention = 1.1});
-  list.add("unet-16-ranks-recompute", "unet", makeUnet(32, 65536),
-           {.ranks = 16, .recompute = true, .reduceInFp32 = true});
-  list.add("vit-8-ranks", "vit", makeVisionTransformer(32, 16384), {});
-  list.add("vit-32-ranks-recompute", "vit", makeVisionTransformer(32, 4096),
-           {.ranks = 32, .recompute = true, .computeContention = 1.07});
-  list.add("vit-32-ranks-one-lane", "vit", makeVisionTransformer(32, 8192),
-           {.ranks = 32, .reduceInFp32 = true, .oneLane = true});
-  list.add("vit-16-ranks", "vit", makeVisionTransformer(32, 4096),
-           {.ranks = 16, .networkSlowdown = 4});
-}
-
-std::vector<Instance> fsdp::benchmark::makeInstances() {
+std::vector<Instance> fsdp::benchmark::makeRandomInstances() {
   InstanceList list;
-  addDecoders(list);
-  addOthers(list);
   for (uint64_t seed = 0; seed < 24; ++seed)
     list.addRandom(seed, seed % 3 == 2 ? kCoarse : kFine);
   for (uint64_t seed = 0; seed < 8; ++seed)
@@ -221,8 +121,33 @@ std::vector<Instance> fsdp::benchmark::makeInstances() {
   return std::move(list.instances);
 }
 
+std::optional<std::string>
+fsdp::benchmark::listCapturedInstances(const std::string &folder,
+                                       std::vector<Instance> &instances) {
+  std::error_code error;
+  std::vector<std::filesystem::path> paths;
+  for (const auto &entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().extension() == ".json")
+      paths.push_back(entry.path());
+  if (error)
+    return "cannot read the folder '" + folder + "': " + error.message();
+  if (paths.empty())
+    return "the folder '" + folder + "' has no problems";
+  std::sort(paths.begin(), paths.end());
+  for (const std::filesystem::path &path : paths) {
+    std::string name = path.stem().string();
+    instances.push_back({name, name.substr(0, name.find('-')), [path] {
+                           Problem problem;
+                           if (std::optional<std::string> wrong = readProblem(path, problem)) {
+                             std::fprintf(stderr, "schedule-benchmark: %s\n", wrong->c_str());
+                             std::exit(1);
+                           }
+                           return problem;
+                         }});
+  }
+  return std::nullopt;
+}
+
 Problem fsdp::benchmark::makeDeepDecoder(int layers, double tokens) {
-  DecoderShape shape = kLlama8B;
-  shape.layers = layers;
-  return makeStep(makeLlama(shape, tokens, false), {});
+  return makeStep(makeDecoder(layers, tokens), {});
 }

@@ -11,15 +11,18 @@ namespace fsdp::benchmark {
 
 struct Instance {
   std::string name;
-  std::string family; // "llama", "gpt2", "moe", "unet", "vit", "random", "tiny"
-  bool slowNetwork = false;
+  std::string family; // "random", "tiny"; of a captured model its name's first part: "llama3"
   std::function<schedule::Problem()> make; // without a cap
 };
 
 /// Every instance is measured under each of these caps, times the minimum peak.
 inline constexpr double kCaps[] = {1.00, 1.02, 1.05, 1.2, 1.5};
 
-std::vector<Instance> makeInstances();
+/// Any shape of network, any ratio of communication to computation; some of them tiny.
+std::vector<Instance> makeRandomInstances();
+/// A file of extract-problem per instance, by name. Errors name the folder.
+std::optional<std::string> listCapturedInstances(const std::string &folder,
+                                                 std::vector<Instance> &instances);
 
 /// Llama-3-8B's layers, `layers` of them, for tables over sizes.
 schedule::Problem makeDeepDecoder(int layers, double tokens);

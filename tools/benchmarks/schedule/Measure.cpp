@@ -65,7 +65,6 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   Measurement result;
   result.name = instance.name;
   result.family = instance.family;
-  result.slowNetwork = instance.slowNetwork;
   result.capFactor = capFactor;
   result.operations = problem.operations.size();
   result.uses = problem.uses.size();

@@ -11,7 +11,6 @@ namespace fsdp::benchmark {
 
 struct Measurement {
   std::string name, family;
-  bool slowNetwork = false;
   double capFactor = 1; // times the minimum peak
   size_t operations = 0, uses = 0;
   double makespanNs = 0, boundNs = 0;

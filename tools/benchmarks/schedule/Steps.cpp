@@ -41,8 +41,8 @@ private:
   void addUse(size_t group, Span span);
   void addReduction(size_t group, Span writes);
   void addForward();
-  void addHead(bool reduce);
-  void addBackward(bool reduce);
+  void addHead();
+  void addBackward();
   void addUpdates();
   CollectiveCost gatherCost() const;
 
@@ -126,7 +126,7 @@ void StepBuilder::addForward() {
   }
 }
 
-void StepBuilder::addHead(bool reduce) {
+void StepBuilder::addHead() {
   size_t group = model.blocks.size() + 1;
   addPause();
   double forward = 2 * model.headParameters * model.tokens / kFlopsPerNs;
@@ -137,11 +137,10 @@ void StepBuilder::addHead(bool reduce) {
   uint32_t last =
       addOperation(std::max(kShortestOperationNs, 2 * forward), activationBytes + model.logitBytes);
   addUse(group, {first, last});
-  if (reduce)
-    addReduction(group, {last, last});
+  addReduction(group, {last, last});
 }
 
-void StepBuilder::addBackward(bool reduce) {
+void StepBuilder::addBackward() {
   constexpr double kEven[] = {.25, .25, .25, .25}, kWeights[] = {.25, .25, .2, .3};
   double input = model.tokens * model.hidden * 2;
   for (size_t i = model.blocks.size(); i-- > 0;) {
@@ -162,15 +161,13 @@ void StepBuilder::addBackward(bool reduce) {
         [&](double before, double) { return activationBytes - block.savedBytes * before; });
     activationBytes -= block.savedBytes + (deployment.recompute ? block.inputBytes : 0);
     addUse(i + 1, {first, writes.last});
-    if (reduce)
-      addReduction(i + 1, writes);
+    addReduction(i + 1, writes);
   }
   addPause();
   uint32_t embed =
       addOperation(std::max(5000., input * 1.5 / kMemoryBytesPerNs), activationBytes + input);
   activationBytes -= input;
-  if (reduce)
-    addReduction(0, {embed, embed});
+  addReduction(0, {embed, embed});
 }
 
 void StepBuilder::addUpdates() {
@@ -189,7 +186,7 @@ CollectiveCost StepBuilder::gatherCost() const {
   int ranks = deployment.ranks;
   double latency = 20e3 + (ranks > 8 ? 7e3 * std::log2(ranks / 8.) : 0);
   double bytesPerNs = ranks > 8 ? 300 : 360;
-  return {latency, double(ranks - 1) / ranks / bytesPerNs * deployment.networkSlowdown};
+  return {latency, double(ranks - 1) / ranks / bytesPerNs};
 }
 
 Problem StepBuilder::build() {
@@ -204,23 +201,35 @@ Problem StepBuilder::build() {
     problem.groups.push_back({name, int64_t(bytesOfGroup(group)), schedule::KeepRule::Free});
     stateBytes += parametersOf[group] * deployment.stateBytesPerParameter / deployment.ranks;
   }
-  for (int i = 0; i < deployment.microbatches; ++i) {
-    bool reduce = i + 1 == deployment.microbatches;
-    activationBytes = 0;
-    addForward();
-    addHead(reduce);
-    addBackward(reduce);
-  }
+  addForward();
+  addHead();
+  addBackward();
   addUpdates();
   problem.gatherCost = problem.reduceCost = gatherCost();
-  if (deployment.replicas > 1) {
-    problem.reduceCost.latencyNs += 25e3;
-    problem.reduceCost.nsPerByte *= 1 + 2. * deployment.replicas / deployment.ranks;
-  }
   problem.oneLane = deployment.oneLane;
   problem.laneContention = deployment.oneLane ? 1 : deployment.laneContention;
   problem.computeContention = deployment.computeContention;
   return std::move(problem);
+}
+
+Model fsdp::benchmark::makeDecoder(int layers, double tokens) {
+  constexpr double kHidden = 4096, kFeedForward = 14336, kKeyValue = 1024, kVocabulary = 128256;
+  constexpr double kBf16 = 2; // bytes
+  /// Logits in bf16, their softmax and its gradient in fp32, partly in place.
+  constexpr double kLogitBytesPerElement = 6;
+  Block block;
+  block.parameters = 2 * kHidden * kHidden + 2 * kHidden * kKeyValue + 3 * kHidden * kFeedForward;
+  block.forwardFlops = 2 * block.parameters * tokens + 2 * tokens * tokens * kHidden;
+  block.savedBytes = tokens * (10 * kHidden + 2 * kKeyValue + 3 * kFeedForward) * kBf16;
+  block.temporaryBytes = tokens * (2 * kHidden + kFeedForward);
+  block.inputBytes = tokens * kHidden * kBf16;
+  Model model;
+  model.blocks.assign(size_t(layers), block);
+  model.embeddingParameters = model.headParameters = kVocabulary * kHidden;
+  model.tokens = tokens;
+  model.hidden = kHidden;
+  model.logitBytes = tokens * kVocabulary * kLogitBytesPerElement;
+  return model;
 }
 
 Problem fsdp::benchmark::makeStep(const Model &model, const Deployment &deployment) {

@@ -1,12 +1,34 @@
 //===- Steps.h - One training step of a model on a mesh -----------*- C++ -*-===//
+//
+// Analytic stand-ins for captured steps: parameters, arithmetic and bytes of each block, and how a
+// step of them on a mesh becomes a scheduling problem.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef FSDP_BENCHMARKS_SCHEDULE_STEPS_H
 #define FSDP_BENCHMARKS_SCHEDULE_STEPS_H
 
-#include "Models.h"
 #include "fsdp/Schedule/Problem.h"
 
 namespace fsdp::benchmark {
+
+struct Block {
+  double parameters = 0;
+  double forwardFlops = 0;
+  double savedBytes = 0;     // for the backward
+  double temporaryBytes = 0; // while its heaviest operations run
+  double inputBytes = 0;     // what recomputation keeps instead of savedBytes
+};
+
+struct Model {
+  std::vector<Block> blocks;
+  double embeddingParameters = 0, headParameters = 0;
+  double tokens = 0, hidden = 0; // of a rank's microbatch
+  double logitBytes = 0;
+};
+
+/// Llama-3-8B with so many layers.
+Model makeDecoder(int layers, double tokens);
 
 /// How many operations a block becomes. Captured transformer layers have about 60 forward and 120
 /// backward operations, most of them short.
@@ -22,9 +44,6 @@ struct Deployment {
   bool clipGradients = false; // the first update waits for all reductions
   bool oneLane = false;
   double laneContention = 1, computeContention = 1;
-  int replicas = 0;           // of a hybrid mesh: reductions pay for an all-reduce as well
-  int microbatches = 1;       // gradients are reduced in the last
-  double networkSlowdown = 1; // against NVLink and its multi-node fabric
   double stateBytesPerParameter = 16;
   Granularity granularity = {};
 };

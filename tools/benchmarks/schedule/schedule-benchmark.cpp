@@ -1,7 +1,7 @@
 //===- schedule-benchmark.cpp - How close plans come to the bound ---------===//
 //
-// Runs `auto` on synthetic training steps under several memory caps and compares it with the proven
-// bound and with what others would do. Prints one line per instance, then tables.
+// Runs `auto` on captured and on random training steps under several memory caps and compares it
+// with the proven bound and with what others would do. Prints one line per instance, then tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ using namespace fsdp::schedule;
 
 namespace {
 struct Options {
-  std::string filter, jsonPath;
+  std::string problems, filter, jsonPath;
   size_t instances = 0;
   std::vector<double> caps{std::begin(kCaps), std::end(kCaps)};
   OptimizeOptions optimize;
@@ -29,12 +29,12 @@ struct Options {
 };
 } // namespace
 
-/// `count` of them, spread evenly; 0: all.
-static std::vector<Instance> select(const Options &options) {
+/// `options.instances` of them, spread evenly; 0: all.
+static std::vector<Instance> select(const Options &options, const std::vector<Instance> &all) {
   std::vector<Instance> matching, selected;
-  for (Instance &instance : makeInstances())
+  for (const Instance &instance : all)
     if (instance.name.find(options.filter) != std::string::npos)
-      matching.push_back(std::move(instance));
+      matching.push_back(instance);
   if (options.instances == 0 || options.instances >= matching.size())
     return matching;
   for (size_t i = 0; i < options.instances; ++i)
@@ -85,6 +85,8 @@ static void printScaling() {
 int main(int argc, char **argv) {
   CLI::App app("Measures how close `auto` comes to the proven bound.");
   Options options;
+  app.add_option("--problems", options.problems,
+                 "Folder of captured problems (captured.py); else random ones alone");
   app.add_option("--filter", options.filter, "Only instances whose name contains this");
   app.add_option("--instances", options.instances, "Only so many, spread evenly; 0: all");
   app.add_option("--caps", options.caps, "Memory caps, times the minimum peak")
@@ -106,10 +108,19 @@ int main(int argc, char **argv) {
     return 0;
   }
 
+  std::vector<Instance> instances;
+  if (!options.problems.empty())
+    if (std::optional<std::string> wrong = listCapturedInstances(options.problems, instances)) {
+      std::fprintf(stderr, "schedule-benchmark: error: %s\n", wrong->c_str());
+      return 1;
+    }
+  for (Instance &instance : makeRandomInstances())
+    instances.push_back(std::move(instance));
+
   std::vector<Measurement> measurements;
   size_t different = 0;
   bool valid = true;
-  for (const Instance &instance : select(options))
+  for (const Instance &instance : select(options, instances))
     for (double cap : options.caps) {
       measurements.push_back(measure(instance, cap, options.optimize));
       printMeasurement(measurements.back());

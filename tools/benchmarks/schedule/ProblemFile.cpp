@@ -1,0 +1,46 @@
+//===- ProblemFile.cpp - Scheduling problems as JSON ----------------------===//
+
+#include "ProblemFile.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+using namespace fsdp::schedule;
+using nlohmann::json;
+
+namespace fsdp::schedule {
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Operation, durationNs, liveBytes, carriedBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Use, group, first, last)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reduction, group, ready, update, inputBytes, outputBytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveCost, latencyNs, nsPerByte)
+NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
+                                        {KeepRule::Never, "never"},
+                                        {KeepRule::Always, "always"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, gatherCost,
+                                   reduceCost, oneLane, laneContention, computeContention)
+} // namespace fsdp::schedule
+
+std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,
+                                                         const std::string &path) {
+  std::ofstream file(path);
+  file << json(problem).dump() << "\n";
+  if (!file.flush())
+    return "cannot write '" + path + "'";
+  return std::nullopt;
+}
+
+std::optional<std::string> fsdp::benchmark::readProblem(const std::string &path, Problem &problem) {
+  std::ifstream file(path);
+  if (!file)
+    return "cannot read '" + path + "'";
+  try {
+    problem = json::parse(file).get<Problem>();
+  } catch (const json::exception &error) {
+    return "'" + path + "' is no scheduling problem: " + error.what();
+  }
+  if (std::optional<std::string> wrong = problem.check())
+    return "'" + path + "': " + *wrong;
+  return std::nullopt;
+}

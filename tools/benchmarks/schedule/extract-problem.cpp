@@ -1,0 +1,95 @@
+//===- extract-problem.cpp - The scheduling problem of a captured step ----===//
+//
+// What `--schedule auto` would search on: the captured step, sharded and recomputed as asked, with
+// the durations of a device, as a file for schedule-benchmark.
+//
+//===----------------------------------------------------------------------===//
+
+#include "ProblemFile.h"
+
+#include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/Explain/ModuleFile.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+#include "passes/PlaceGradients.h"
+
+#include <CLI/CLI.hpp>
+
+#include <map>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+struct Options {
+  std::string input, output;
+  std::string mesh;
+  RecomputePolicy recompute = RecomputePolicy::Cheap;
+  UpdatePlacement updates = UpdatePlacement::Interleaved;
+  cost::CostOptions costs;
+};
+
+const std::map<std::string, RecomputePolicy> kPolicies = {{"none", RecomputePolicy::None},
+                                                          {"cheap", RecomputePolicy::Cheap},
+                                                          {"selected", RecomputePolicy::Selected},
+                                                          {"full", RecomputePolicy::Full}};
+const std::map<std::string, UpdatePlacement> kPlacements = {
+    {"interleaved", UpdatePlacement::Interleaved}, {"at-end", UpdatePlacement::AtEnd}};
+
+} // namespace
+
+static int fail(const Twine &message) {
+  llvm::errs() << "extract-problem: error: " << message << '\n';
+  return 1;
+}
+
+static int run(const Options &options) {
+  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
+  if (!costs)
+    return fail(llvm::toString(costs.takeError()));
+  llvm::Expected<std::unique_ptr<explain::ModuleFile>> file =
+      explain::ModuleFile::read(options.input);
+  if (!file)
+    return fail(llvm::toString(file.takeError()));
+  ModuleOp module = (*file)->get();
+
+  PipelineOptions pipeline;
+  pipeline.mesh = options.mesh;
+  pipeline.recompute = options.recompute;
+  pipeline.schedule = ScheduleChoice::Auto;
+  pipeline.upTo = ModulePhase::Sharded;
+  PassManager manager(module.getContext());
+  buildPipeline(manager, pipeline);
+  if (failed(manager.run(module)))
+    return 1;
+  FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
+  // Copies of gradients are new operations: the memory is analysed again.
+  if (succeeded(memory) && placeGradients(*memory) > 0)
+    memory = StepMemory::build(module, ModulePhase::Sharded);
+  if (failed(memory))
+    return 1;
+  FailureOr<ScheduleProblem> step = getScheduleProblem(module, *memory, **costs, options.updates);
+  if (failed(step))
+    return 1;
+  if (std::optional<std::string> wrong = benchmark::writeProblem(step->problem, options.output))
+    return fail(*wrong);
+  return 0;
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Writes the scheduling problem of a captured step on a mesh.", "extract-problem");
+  Options options;
+  app.add_option("INPUT", options.input, "Captured module, text or bytecode")->required();
+  app.add_option("-o", options.output, "The problem (JSON)")->required();
+  app.add_option("--mesh", options.mesh, "As fsdpc's: dp=64")->required();
+  app.add_option("--recompute", options.recompute, "What the backward computes again (cheap)")
+      ->transform(CLI::Transformer(kPolicies).description("none, cheap, selected or full"));
+  app.add_option("--updates", options.updates, "Where shards are updated (interleaved)")
+      ->transform(CLI::Transformer(kPlacements).description("interleaved or at-end"));
+  app.add_option("--device", options.costs.device, "Whose durations: a100, h100, h200, b200, cpu");
+  app.add_option("--network", options.costs.network,
+                 "A preset's name or a JSON file (the device's)");
+  CLI11_PARSE(app, argc, argv);
+  return run(options);
+}
