@@ -5,14 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/Analysis/Step.h"
-#include "fsdp/Config/ShardingConfig.h"
-#include "fsdp/Schedule/Simulate.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/LeastPeak.h"
 #include "passes/Pipelines.h"
+#include "passes/ScheduleSearch.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_CHOOSERECOMPUTE
@@ -35,8 +33,9 @@ struct Prediction {
   double makespanNs, computeNs;
 };
 
-struct ChooseRecomputePass : public fsdp::impl::ChooseRecomputeBase<ChooseRecomputePass> {
-  using ChooseRecomputeBase::ChooseRecomputeBase;
+struct ChooseRecomputePass
+    : public SearchingPass<fsdp::impl::ChooseRecomputeBase<ChooseRecomputePass>> {
+  using SearchingPass::SearchingPass;
 
   void runOnOperation() override;
 
@@ -51,7 +50,7 @@ private:
   void announce(const Prediction &chosen);
 
   int64_t numBlocks = 0;
-  std::shared_ptr<cost::CostModel> costs; // passes are copied
+  std::optional<ScheduleSearch> search;
 };
 
 } // namespace
@@ -67,7 +66,7 @@ RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) con
 std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate) {
   OwningOpRef<ModuleOp> changed = getOperation().clone();
   RecomputeOptions options = getOptions(candidate);
-  return findLeastPeak(*changed, *costs, &options);
+  return findLeastPeak(*changed, search->getCosts(), &options);
 }
 
 /// The fewest first blocks with which the step's least peak fits. Each more lowers it in practice:
@@ -95,26 +94,15 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
   PassManager manager(&getContext());
   addRecompute(manager, getOptions(candidate));
   manager.addPass(createInsertCollectives());
-  manager.addPass(createOptimizeSchedule({.choice = choice,
-                                          .memoryCap = memoryCap,
-                                          .buckets = buckets,
-                                          .seed = seed,
-                                          .budget = budget,
-                                          .device = device,
-                                          .profile = profile,
-                                          .network = network}));
   if (failed(manager.run(*changed)))
     return std::nullopt;
-  FailureOr<StepMemory> memory = StepMemory::build(*changed, ModulePhase::Scheduled);
-  if (failed(memory))
-    return std::nullopt;
-  FailureOr<ScheduledStep> step = getScheduledStep(*changed, *memory, *costs);
-  if (failed(step))
+  FailureOr<std::optional<FoundSchedule>> found = search->run(*changed);
+  if (failed(found) || !*found)
     return std::nullopt;
   double computeNs = 0;
-  for (const schedule::Operation &operation : step->problem.operations)
+  for (const schedule::Operation &operation : (*found)->step.problem.operations)
     computeNs += operation.durationNs;
-  return Prediction{candidate, schedule::makespanNs(step->problem, step->plan), computeNs};
+  return Prediction{candidate, (*found)->makespanNs, computeNs};
 }
 
 /// The fewest blocks whose schedule fits, holes of its arena included: a few more than the least
@@ -195,20 +183,14 @@ void ChooseRecomputePass::runOnOperation() {
   FailureOr<Step> step = Step::collect(module);
   if (failed(step))
     return signalPassFailure();
-  llvm::Expected<int64_t> capBytes = parseSizeBytes(memoryCap, "memory-cap");
-  if (!capBytes) {
-    module.emitError(llvm::toString(capBytes.takeError()));
+  FailureOr<ScheduleSearch> loaded = ScheduleSearch::load(module, getSearchFlags());
+  if (failed(loaded))
     return signalPassFailure();
-  }
-  auto model = cost::CostModel::create({.device = device, .profile = profile, .network = network});
-  if (!model) {
-    module.emitError(llvm::toString(model.takeError()));
-    return signalPassFailure();
-  }
-  costs = std::move(*model);
+  search = std::move(*loaded);
   numBlocks = llvm::count_if(step->groups, [](GroupOp group) { return !group.isRoot(); });
-  bool isDecided = *capBytes > 0 && step->getRanks() > 1;
-  Candidate chosen = isDecided ? choose(*capBytes) : Candidate();
+  int64_t capBytes = search->getCapBytes();
+  bool isDecided = capBytes > 0 && step->getRanks() > 1;
+  Candidate chosen = isDecided ? choose(capBytes) : Candidate();
   OpPassManager recompute(ModuleOp::getOperationName());
   addRecompute(recompute, getOptions(chosen));
   if (failed(runPipeline(recompute, module)))

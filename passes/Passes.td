@@ -9,6 +9,32 @@ class Fsdp_Pass<string name> : Pass<name, "::mlir::ModuleOp"> {
   let dependentDialects = ["::fsdp::FsdpDialect"];
 }
 
+/// Options of passes that ask a cost model.
+defvar costOptions = [
+  Option<"device", "device", "std::string", "\"\"",
+         "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
+  Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
+  Option<"network", "network", "std::string", "\"\"",
+         "A preset or a JSON file; default the device's">
+];
+
+/// Options of passes that search for a schedule (ScheduleSearch.h).
+defvar searchOptions = [
+  Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
+         "Who decides on the schedule: auto, asap or fsdp2",
+         [{::llvm::cl::values(
+           clEnumValN(::fsdp::ScheduleChoice::Auto, "auto", "a search"),
+           clEnumValN(::fsdp::ScheduleChoice::Asap, "asap",
+                      "as soon as memory allows, nothing kept"),
+           clEnumValN(::fsdp::ScheduleChoice::Fsdp2, "fsdp2",
+                      "FSDP2's decisions, under the cap"))}]>,
+  Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+         "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
+  Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
+  Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
+  Option<"budget", "budget", "int64_t", "3000", "Simulations that a search may take">
+] # costOptions;
+
 //===----------------------------------------------------------------------===//
 // captured -> sharded
 //===----------------------------------------------------------------------===//
@@ -149,26 +175,7 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     so that as few as possible should be; and memory that recomputing frees may serve to keep groups
     gathered.
   }];
-  let options = [
-    Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
-           "Who decides on the schedule: auto, asap or fsdp2",
-           [{::llvm::cl::values(
-             clEnumValN(::fsdp::ScheduleChoice::Auto, "auto", "a search"),
-             clEnumValN(::fsdp::ScheduleChoice::Asap, "asap",
-                        "as soon as memory allows, nothing kept"),
-             clEnumValN(::fsdp::ScheduleChoice::Fsdp2, "fsdp2",
-                        "FSDP2's decisions, under the cap"))}]>,
-    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
-    Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
-    Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
-    Option<"budget", "budget", "int64_t", "3000", "Simulations that a search may take">,
-    Option<"device", "device", "std::string", "\"\"",
-           "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
-    Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
-    Option<"network", "network", "std::string", "\"\"",
-           "A preset or a JSON file; default the device's">
-  ];
+  let options = searchOptions;
 }
 
 def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
@@ -283,26 +290,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
     ```
   }];
-  let options = [
-    Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
-           "Who decides",
-           [{::llvm::cl::values(
-             clEnumValN(::fsdp::ScheduleChoice::Auto, "auto", "a search"),
-             clEnumValN(::fsdp::ScheduleChoice::Asap, "asap",
-                        "as soon as memory allows, nothing kept"),
-             clEnumValN(::fsdp::ScheduleChoice::Fsdp2, "fsdp2",
-                        "FSDP2's decisions, under the cap"))}]>,
-    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
-    Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
-    Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
-    Option<"budget", "budget", "int64_t", "3000", "Simulations that the search may take">,
-    Option<"device", "device", "std::string", "\"\"",
-           "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
-    Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
-    Option<"network", "network", "std::string", "\"\"",
-           "A preset or a JSON file; default the device's">
-  ];
+  let options = searchOptions;
 }
 
 def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
@@ -331,13 +319,8 @@ def Report : Fsdp_Pass<"fsdp-report"> {
   let options = [
     Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">,
     Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Under which cap the bound holds: 80000000, 70GiB; 0: none">,
-    Option<"device", "device", "std::string", "\"\"",
-           "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
-    Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
-    Option<"network", "network", "std::string", "\"\"",
-           "A preset or a JSON file; default the device's">
-  ];
+           "Under which cap the bound holds: 80000000, 70GiB; 0: none">
+  ] # costOptions;
 }
 
 //===----------------------------------------------------------------------===//

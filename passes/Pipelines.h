@@ -7,6 +7,7 @@
 #include "mlir/Pass/PassOptions.h"
 #include "passes/Passes.h"
 
+#include <optional>
 #include <string>
 
 namespace fsdp {
@@ -63,6 +64,14 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                       llvm::cl::desc("Check the module after every phase")};
 };
 
+/// Flags that only a search, or only a search or a report, looks at.
+inline constexpr llvm::StringLiteral kSearchFlags[] = {"seed", "budget", "device", "profile",
+                                                       "network"};
+
+/// Why one of these flags would have no effect; none where it has one.
+std::optional<std::string> explainUnused(llvm::StringRef flag, ScheduleChoice schedule,
+                                         bool isReported);
+
 /// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
 
@@ -70,7 +79,7 @@ void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options)
 /// copy of its own at its use in the backward, so that those of the block's repetition end early.
 void addRecompute(mlir::OpPassManager &manager, const RecomputeOptions &options);
 
-/// Registers `--fsdp-pipeline`.
+/// Registers `--fsdp-pipeline`, which refuses options that would have no effect.
 void registerFsdpPipelines();
 
 } // namespace fsdp

@@ -3,9 +3,8 @@
 #include "fsdp/Export/Report.h"
 
 #include "fsdp/Analysis/Step.h"
-#include "fsdp/Config/ShardingConfig.h"
 #include "mlir/Support/FileUtilities.h"
-#include "passes/Passes.h"
+#include "passes/ScheduleSearch.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 namespace fsdp {
@@ -40,16 +39,17 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
       module.emitError("cannot write the report: ") << message;
       return signalPassFailure();
     }
-    llvm::Expected<int64_t> capBytes = parseSizeBytes(memoryCap, "memory-cap");
-    if (!capBytes) {
-      module.emitError(llvm::toString(capBytes.takeError()));
+    FailureOr<int64_t> capBytes = parseMemoryCap(module, memoryCap);
+    if (failed(capBytes))
       return signalPassFailure();
-    }
+    FailureOr<std::shared_ptr<cost::CostModel>> costs =
+        loadCosts(module, {.device = device, .profile = profile, .network = network});
+    if (failed(costs))
+      return signalPassFailure();
     PredictionOptions options;
-    options.costs = {.device = device, .profile = profile, .network = network};
     if (*capBytes > 0)
       options.memoryCapBytes = *capBytes;
-    if (failed(writeReport(module, options, output->os())))
+    if (failed(writeReport(module, **costs, options, output->os())))
       return signalPassFailure();
     output->keep();
   }

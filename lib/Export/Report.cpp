@@ -80,8 +80,8 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
   });
 }
 
-LogicalResult fsdp::writeReport(ModuleOp module, const PredictionOptions &options,
-                                llvm::raw_ostream &os) {
+LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
+                                const PredictionOptions &options, llvm::raw_ostream &os) {
   FailureOr<GroupTable> table = GroupTable::build(module);
   if (failed(table))
     return failure();
@@ -113,9 +113,6 @@ LogicalResult fsdp::writeReport(ModuleOp module, const PredictionOptions &option
   bool isFlat =
       llvm::all_of(table->getGroups(), [](const GroupInfo &group) { return group.isFlat(); });
   FailureOr<StepMemory> memory = failure();
-  auto costs = cost::CostModel::create(options.costs);
-  if (!costs)
-    return module.emitError(llvm::toString(costs.takeError()));
   if (isFlat)
     memory = StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
   if (isFlat && failed(memory))
@@ -151,7 +148,7 @@ LogicalResult fsdp::writeReport(ModuleOp module, const PredictionOptions &option
     out.attributeObject("bytes", [&] { bytes.write(out); });
     if (isFlat)
       out.attributeObject("prediction", [&] {
-        result = writePrediction(module, *memory, **costs, options.memoryCapBytes, out);
+        result = writePrediction(module, *memory, costs, options.memoryCapBytes, out);
       });
   });
   os << '\n';

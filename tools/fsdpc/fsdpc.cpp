@@ -151,6 +151,12 @@ static std::string inTemps(const Options &options, llvm::StringRef file) {
   return std::string(path);
 }
 
+static fsdp::ScheduleChoice getSchedule(const Options &options) {
+  return options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
+         : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
+                                      : fsdp::ScheduleChoice::Fsdp2;
+}
+
 /// captured -> planned.
 static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   fsdp::PipelineOptions pipeline;
@@ -165,9 +171,7 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
                        : options.recompute == "cheap"    ? fsdp::RecomputePolicy::Cheap
                                                          : fsdp::RecomputePolicy::Auto;
   pipeline.report = options.report;
-  pipeline.schedule = options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
-                      : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
-                                                   : fsdp::ScheduleChoice::Fsdp2;
+  pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
   pipeline.buckets = options.buckets;
   pipeline.seed = options.seed;
@@ -269,17 +273,14 @@ static int run(Options &options) {
 
 /// Refuses what the chosen schedule would not look at.
 static void checkSearchFlags(const CLI::App &app, const Options &options) {
-  auto refuse = [&](const char *flag, const char *wanted) {
-    if (app.count(flag) > 0)
-      throw CLI::ValidationError(flag, std::string("is for ") + wanted + ", but the schedule is " +
-                                           options.schedule);
-  };
-  if (options.schedule != "auto")
-    for (const char *flag : {"--seed", "--budget"})
-      refuse(flag, "--schedule auto");
-  if (options.schedule == "fsdp2" && options.report.empty())
-    for (const char *flag : {"--device", "--profile", "--network"})
-      refuse(flag, "--schedule auto or asap, or --fsdp-report");
+  for (llvm::StringRef name : fsdp::kSearchFlags) {
+    std::string flag = ("--" + name).str();
+    if (app.count(flag) == 0)
+      continue;
+    if (std::optional<std::string> why =
+            fsdp::explainUnused(name, getSchedule(options), !options.report.empty()))
+      throw CLI::ValidationError(flag, *why);
+  }
 }
 
 int main(int argc, char **argv) {

@@ -32,17 +32,16 @@ namespace fsdp {
 /// the whole group of a reduce_scatter. A group's `elements` are those of its parameters, without
 /// padding.
 ///
-/// The prediction, in the flat layout only, is a simulation with the options' durations. No
+/// The prediction, in the flat layout only, is a simulation with the durations of `costs`. No
 /// schedule with the same updates is faster than `bound_ns` (under the cap, if this one keeps it);
 /// `exposed_ns` is how long computation stands still for a launch; memory is given where it
-/// changes, by category. Errors name what is wrong with the module's groups, with the option or
-/// file of the costs, or with the order of waits.
+/// changes, by category. Errors name what is wrong with the module's groups, or with the
+/// order of waits.
 struct PredictionOptions {
-  cost::CostOptions costs;
   std::optional<int64_t> memoryCapBytes;
 };
-mlir::LogicalResult writeReport(mlir::ModuleOp module, const PredictionOptions &options,
-                                llvm::raw_ostream &os);
+mlir::LogicalResult writeReport(mlir::ModuleOp module, const cost::CostModel &costs,
+                                const PredictionOptions &options, llvm::raw_ostream &os);
 
 } // namespace fsdp
 

@@ -1,0 +1,226 @@
+//===- ScheduleSearch.cpp - The schedule that a user's flags ask for ------===//
+
+#include "passes/ScheduleSearch.h"
+
+#include "fsdp/Analysis/ShardingChecks.h"
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/Schedule/Optimize.h"
+#include "fsdp/Schedule/Policies.h"
+#include "passes/ApplySchedule.h"
+#include "passes/InfeasibleCap.h"
+#include "passes/PlaceGradients.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// The search on one module.
+class Search {
+public:
+  Search(const SearchFlags &flags, const cost::CostModel &costs, ModuleOp module)
+      : flags(flags), costs(costs), module(module) {}
+
+  LogicalResult check();
+  FailureOr<FoundSchedule> scheduleUncapped();
+  FailureOr<FoundSchedule> scheduleUnderCap(int64_t capBytes);
+
+private:
+  FailureOr<FoundSchedule> search(ModuleOp attempt, const StepMemory &memory, int64_t capBytes);
+  std::optional<FoundSchedule> findPlan(ScheduleProblem &&step) const;
+
+  const SearchFlags &flags;
+  const cost::CostModel &costs;
+  ModuleOp module;
+  int64_t leastBytes = 0; // the least peak of any schedule
+};
+
+} // namespace
+
+StringRef fsdp::nameChoice(ScheduleChoice choice) {
+  switch (choice) {
+  case ScheduleChoice::Fsdp2:
+    return "fsdp2";
+  case ScheduleChoice::Asap:
+    return "asap";
+  case ScheduleChoice::Auto:
+    return "auto";
+  }
+  llvm_unreachable("all choices are named");
+}
+
+/// What cannot be scheduled: an order of its own, or no sharded step.
+LogicalResult Search::check() {
+  if (auto prefetch = module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName()))
+    return module.emitError("prefetch is '")
+           << stringifyPrefetch(prefetch.getValue())
+           << "', an order of its own; leave it out where the schedule is searched for";
+  FailureOr<Step> step = Step::collect(module);
+  return success(succeeded(step) && succeeded(checkGroups(*step)) &&
+                 succeeded(checkCollectives(*step)));
+}
+
+/// None where nothing fits.
+std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step) const {
+  if (flags.choice == ScheduleChoice::Auto) {
+    schedule::OptimizeOptions options;
+    options.seed = flags.seed;
+    options.simulationBudget = flags.budget;
+    options.merge = flags.buckets;
+    if (step.computeSpread > 0 || step.networkSpread > 0)
+      options.jitter = schedule::Jitter{.computeSpread = step.computeSpread,
+                                        .networkSpread = step.networkSpread,
+                                        .seed = flags.seed};
+    std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);
+    if (!outcome)
+      return std::nullopt;
+    return FoundSchedule{std::move(step), std::move(outcome->plan), outcome->makespanNs,
+                         outcome->bound.makespanNs};
+  }
+  schedule::Policy policy =
+      flags.choice == ScheduleChoice::Asap ? schedule::Policy::Asap : schedule::Policy::Fsdp2;
+  std::optional<schedule::Plan> plan = schedule::planByPolicy(step.problem, policy);
+  if (!plan)
+    return std::nullopt;
+  double makespanNs = schedule::makespanNs(step.problem, *plan);
+  return FoundSchedule{std::move(step), std::move(*plan), makespanNs};
+}
+
+/// The best plan of both placements of updates whose live bytes stay within the cap; 0: no cap.
+FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memory,
+                                        int64_t capBytes) {
+  struct Candidate {
+    ScheduleProblem step;
+    double boundNs;
+  };
+  std::vector<Candidate> candidates;
+  for (UpdatePlacement placement : {UpdatePlacement::AtEnd, UpdatePlacement::Interleaved}) {
+    FailureOr<ScheduleProblem> step = getScheduleProblem(attempt, memory, costs, placement);
+    if (failed(step))
+      return failure();
+    if (capBytes > 0)
+      step->problem.memoryCapBytes = capBytes;
+    if (std::optional<std::string> wrong = step->problem.check())
+      return module.emitError("the step is no scheduling problem: ") << *wrong;
+    int64_t peakBytes = step->problem.minimumPeak().bytes;
+    leastBytes = candidates.empty() ? peakBytes : std::min(leastBytes, peakBytes);
+    double boundNs = schedule::quickBound(step->problem).makespanNs;
+    candidates.push_back({std::move(*step), boundNs});
+  }
+  llvm::stable_sort(candidates,
+                    [](const Candidate &a, const Candidate &b) { return a.boundNs < b.boundNs; });
+  std::optional<FoundSchedule> best;
+  for (Candidate &candidate : candidates) {
+    // Nothing to gain but a thousandth.
+    if (best && best->makespanNs <= 1.001 * candidate.boundNs)
+      continue;
+    std::optional<FoundSchedule> found = findPlan(std::move(candidate.step));
+    if (!found || (best && best->makespanNs <= found->makespanNs))
+      continue;
+    if (std::optional<std::string> wrong = schedule::verify(found->step.problem, found->plan))
+      return module.emitError("the schedule that was found is invalid: ") << *wrong;
+    best = std::move(found);
+  }
+  if (best)
+    return std::move(*best);
+  if (capBytes >= leastBytes)
+    return module.emitError("schedule=")
+           << nameChoice(flags.choice) << " finds no order within " << capBytes
+           << " bytes, although " << leastBytes << " are enough for schedule=auto";
+  // Interleaved updates hold the fewest shards.
+  FailureOr<ScheduleProblem> step =
+      getScheduleProblem(attempt, memory, costs, UpdatePlacement::Interleaved);
+  if (succeeded(step))
+    reportInfeasibleCap(attempt, memory, *step, costs, capBytes);
+  return failure();
+}
+
+FailureOr<FoundSchedule> Search::scheduleUncapped() {
+  FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  FailureOr<FoundSchedule> found = search(module, *memory, 0);
+  if (succeeded(found))
+    applySchedule(module, memory->getBody(), found->step, found->plan);
+  return found;
+}
+
+/// Live bytes that fit may need a larger arena, because of holes between them: then the search is
+/// repeated under a lower cap.
+FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes) {
+  constexpr int kMaxRounds = 8;
+  int64_t targetBytes = capBytes, smallestBytes = INT64_MAX;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    OwningOpRef<ModuleOp> attempt = module.clone();
+    FailureOr<StepMemory> memory = StepMemory::build(*attempt, ModulePhase::Sharded);
+    if (failed(memory))
+      return failure();
+    FailureOr<FoundSchedule> found = search(*attempt, *memory, targetBytes);
+    if (failed(found))
+      return failure();
+    applySchedule(*attempt, memory->getBody(), found->step, found->plan);
+    FailureOr<StepMemory> after = StepMemory::build(*attempt, ModulePhase::Scheduled);
+    if (failed(after))
+      return failure();
+    int64_t arenaBytes = planArena(after->ranges.getRanges()).arenaBytes;
+    smallestBytes = std::min(smallestBytes, arenaBytes);
+    if (arenaBytes <= capBytes) {
+      module.getBodyRegion().takeBody(attempt->getBodyRegion());
+      module->setAttrs((*attempt)->getAttrDictionary());
+      return found;
+    }
+    // Another schedule has other holes: each round leaves more room than the one before.
+    if (targetBytes == leastBytes)
+      break;
+    targetBytes = std::max(leastBytes, targetBytes - (arenaBytes - capBytes) * (round + 1));
+  }
+  return module.emitError("no arena fits the memory cap of ")
+         << capBytes << " bytes: live bytes do, but with the holes between them the smallest that "
+         << "was found has " << smallestBytes << " bytes";
+}
+
+FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module) const {
+  Search search(flags, *costs, module);
+  if (failed(search.check()))
+    return failure();
+  FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  if (memory->groups.getRanks() == 1) {
+    // No collectives: there is one order.
+    setPhase(module, ModulePhase::Scheduled);
+    return std::optional<FoundSchedule>();
+  }
+  placeGradients(*memory);
+  FailureOr<FoundSchedule> found =
+      capBytes > 0 ? search.scheduleUnderCap(capBytes) : search.scheduleUncapped();
+  if (failed(found))
+    return failure();
+  return std::optional(std::move(*found));
+}
+
+FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlags &flags) {
+  FailureOr<int64_t> capBytes = parseMemoryCap(module, flags.memoryCap);
+  if (failed(capBytes))
+    return failure();
+  FailureOr<std::shared_ptr<cost::CostModel>> costs = loadCosts(module, flags.costs);
+  if (failed(costs))
+    return failure();
+  return ScheduleSearch(flags, std::move(*costs), *capBytes);
+}
+
+FailureOr<int64_t> fsdp::parseMemoryCap(ModuleOp module, StringRef text) {
+  llvm::Expected<int64_t> bytes = parseSizeBytes(text, "memory-cap");
+  if (!bytes)
+    return module.emitError(llvm::toString(bytes.takeError()));
+  return *bytes;
+}
+
+FailureOr<std::shared_ptr<cost::CostModel>> fsdp::loadCosts(ModuleOp module,
+                                                            const cost::CostOptions &options) {
+  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options);
+  if (!costs)
+    return module.emitError(llvm::toString(costs.takeError()));
+  return std::shared_ptr<cost::CostModel>(std::move(*costs));
+}
