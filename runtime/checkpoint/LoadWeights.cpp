@@ -91,10 +91,9 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const SafetensorsFile &file)
   return {};
 }
 
-Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, std::byte *arena,
+/// Enqueues the copies; `file` has passed checkWeights.
+static Status enqueueWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
                              const SafetensorsFile &file) {
-  if (Status status = checkWeights(plan, file); !status.ok())
-    return status;
   for (const fsdp_group &group : plan.groups()) {
     auto elementSize = static_cast<int64_t>(elementBytes(group.dtype));
     for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
@@ -106,7 +105,7 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, std::byte *are
         auto source = [&](const StoredTensor *stored) {
           return stored->bytes.data() + piece.first * elementSize;
         };
-        std::memcpy(arena + group.shard + piece.shard_offset * elementSize, source((*found)[0]),
+        stream.copy(arena + group.shard + piece.shard_offset * elementSize, source((*found)[0]),
                     bytes);
         for (const StoredTensor *other : std::span(*found).subspan(1))
           if (std::memcmp(source((*found)[0]), source(other), bytes) != 0)
@@ -118,8 +117,18 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, std::byte *are
   }
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const StoredTensor *stored = *findBuffer(plan, buffer, file);
-    std::memcpy(arena + plan.values()[buffer.value].offset, stored->bytes.data(),
+    stream.copy(arena + plan.values()[buffer.value].offset, stored->bytes.data(),
                 stored->bytes.size());
   }
   return {};
+}
+
+Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
+                             const SafetensorsFile &file) {
+  if (Status status = checkWeights(plan, file); !status.ok())
+    return status;
+  Status enqueued = enqueueWeights(plan, rank, stream, arena, file);
+  // In any case: the stream reads the file.
+  Status copied = stream.synchronize();
+  return enqueued.ok() ? copied : enqueued;
 }

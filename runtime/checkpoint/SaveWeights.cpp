@@ -46,18 +46,22 @@ static Status writeGroup(const PlanView &plan, const fsdp_group &group, const st
   return writer.flush();
 }
 
-static Status writeBuffers(const PlanView &plan, const std::byte *arena, SafetensorsWriter &writer,
-                           size_t index) {
+static Status writeBuffers(const PlanView &plan, Stream &stream, const std::byte *arena,
+                           SafetensorsWriter &writer, size_t index) {
+  std::vector<std::byte> host;
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const fsdp_value &value = plan.values()[buffer.value];
-    auto bytes = static_cast<size_t>(plan.spanBytes(value));
-    if (Status status = writer.write(index++, 0, arena + value.offset, bytes); !status.ok())
+    host.resize(static_cast<size_t>(plan.spanBytes(value)));
+    stream.copy(host.data(), arena + value.offset, host.size());
+    if (Status status = stream.synchronize(); !status.ok())
+      return status;
+    if (Status status = writer.write(index++, 0, host.data(), host.size()); !status.ok())
       return status;
   }
   return {};
 }
 
-Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator,
+Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
                              const std::byte *arena, const std::string &path) {
   // A failed disk on rank 0 must not leave the others waiting: remember the error and go on
   // gathering.
@@ -75,15 +79,19 @@ Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator,
   std::vector<std::byte> gathered(largest);
   size_t index = 0;
   for (const fsdp_group &group : plan.groups()) {
-    Status status = communicator.allGather(kControlLane, arena + group.shard, gathered.data(),
-                                           static_cast<size_t>(plan.shardBytes(group)));
+    auto bytes = static_cast<size_t>(plan.shardBytes(group));
+    std::byte *own = gathered.data() + communicator.rank() * bytes;
+    stream.copy(own, arena + group.shard, bytes);
+    if (Status status = stream.synchronize(); !status.ok())
+      return status;
+    Status status = communicator.allGather(kControlLane, own, gathered.data(), bytes);
     if (!status.ok())
       return status;
     if (writer && disk.ok())
       disk = writeGroup(plan, group, gathered.data(), *writer, index);
   }
   if (writer && disk.ok())
-    disk = writeBuffers(plan, arena, *writer, index);
+    disk = writeBuffers(plan, stream, arena, *writer, index);
   if (writer && disk.ok())
     disk = writer->commit();
   return disk;

@@ -24,17 +24,18 @@ std::vector<std::string> parameterNames(const PlanView &plan, const fsdp_paramet
 Status checkWeights(const PlanView &plan, const SafetensorsFile &file);
 
 /// Copies `rank`'s pieces of every parameter into its shards, and every buffer, into `arena`
-/// (zeroed, plan.arena_bytes long: padding stays zero). Fails as checkWeights does, or if a
-/// parameter stands under several names with different values.
-Status loadWeights(const PlanView &plan, unsigned rank, std::byte *arena,
+/// (zeroed, plan.arena_bytes long: padding stays zero), by `stream` of the arena's device; all has
+/// arrived when it returns. Fails as checkWeights does, or if a parameter stands under several names
+/// with different values.
+Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
                    const SafetensorsFile &file);
 
 /// Gathers the full weights group by group over the control lane; rank 0 writes them, each
 /// parameter under its name and its aliases, and rank 0's buffers. Called by all ranks, between
-/// steps. A rank holds at most one gathered group beside its arena. What fails on rank 0's disk is
-/// returned there alone; a failed collective everywhere.
-Status saveWeights(const PlanView &plan, Communicator &communicator, const std::byte *arena,
-                   const std::string &path);
+/// steps; `stream` copies out of the arena. A rank holds at most one gathered group in memory of the
+/// host. What fails on rank 0's disk is returned there alone; a failed collective everywhere.
+Status saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
+                   const std::byte *arena, const std::string &path);
 
 } // namespace fsdp::rt
 

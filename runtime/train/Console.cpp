@@ -64,6 +64,13 @@ void Console::begin(const std::string &weights) {
   std::fflush(stdout);
 }
 
+void Console::graph(const std::string &note) {
+  if (options.quiet)
+    return;
+  std::printf("CUDA graph %s\n", note.c_str());
+  std::fflush(stdout);
+}
+
 void Console::step(const StepRecord &record, bool last) {
   ++stepsDone;
   totalMilliseconds += record.milliseconds;

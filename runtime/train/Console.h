@@ -28,6 +28,8 @@ public:
           const RunFigures &figures);
 
   void begin(const std::string &weights);
+  /// Whether steps are graphs of the device, once that is known: Executor::graphNote().
+  void graph(const std::string &note);
   /// A finished step. `last`: no other follows.
   void step(const StepRecord &record, bool last);
   /// After the last step; `interrupted`: stopped by a signal.

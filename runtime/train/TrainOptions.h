@@ -22,12 +22,14 @@ struct TrainOptions {
   bool copyEngineGathers = false;
   unsigned fakeRanks = 0; // of a fake communicator
   double fakeLatencyUs = 0;
-  double fakeGbPerSec = 0; // 0: copies instead of delays
+  double fakeGbPerSec = 0;         // 0: copies instead of delays
+  std::optional<unsigned> lossLag; // steps; default: by the device
+  GraphMode graph = GraphMode::Automatic;
   std::string data;
   std::optional<TokenType> dataType; // set: raw tokens
   bool shuffle = false;
-  std::string init, save, log;  // "": not given
-  std::string failureDump;      // prefix of file names; "": none
+  std::string init, save, log; // "": not given
+  std::string failureDump;     // prefix of file names; "": none
   std::optional<int64_t> steps; // default: one pass over the data
   LearningRateShape schedule = LearningRateShape::Constant;
   double learningRate = 0; // the peak

@@ -45,10 +45,17 @@ private:
   Status makeExecutor();
   Outcome train();
   Outcome loop(const Watchdog &watchdog);
+  /// Issues step `step`; the results that came meanwhile, of an earlier one if they lag.
+  Result<std::optional<StepResults>> issue(int64_t step);
+  /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
+  /// been issued.
+  Outcome finishStep(const StepResults &own, const Watchdog &watchdog);
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
+  void tellGraph();
   Outcome exchange(const StepResults &own);
-  Status runStep(int64_t step, double learningRate, StepResults &results);
+
+  using Clock = std::chrono::steady_clock;
 
   const PlanView &plan;
   const TrainOptions &options;
@@ -67,11 +74,13 @@ private:
   std::unique_ptr<StepProgress> progress;
   std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
   std::unique_ptr<Executor> executor;
-  std::vector<std::span<std::byte>> inputs;
-  std::vector<StepExchange> exchanged; // by rank
-  std::vector<double> losses;          // by rank
-  std::optional<Console> console;      // on rank 0
-  bool stopped = false;
+  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
+  std::vector<StepExchange> exchanged;      // by rank
+  std::vector<double> losses;               // by rank
+  std::optional<Console> console;           // on rank 0
+  Clock::time_point lastResults;            // when they came, or the first step began
+  int64_t issued = 0;                       // steps
+  bool stopped = false, graphTold = false;
   std::atomic<bool> dumped{false};
 };
 
@@ -151,20 +160,24 @@ Status RankRun::makeExecutor() {
   if (options.device != "cpu")
     return Status::error("--device " + options.device +
                          ": the executor of this version runs steps on a CPU only");
-  if (Status status = loadWeights(plan, communicator.rank(), arena, *weights); !status.ok())
+  std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
+  if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights);
+      !status.ok())
     return status;
   Result<std::unique_ptr<StepProgress>> numbers = StepProgress::create(plan, device);
   if (!numbers.ok())
     return numbers.status();
   progress = std::move(*numbers);
   watched.emplace(communicator, plan, *progress);
-  auto created = Executor::create(plan.tables(), device, *watched, arena, {.gemm = options.gemm});
+  ExecutorOptions execution{.gemm = options.gemm,
+                            .graph = options.graph,
+                            .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
+  auto created = Executor::create(plan.tables(), device, *watched, arena, execution);
   if (!created.ok())
     return created.status();
   executor = std::move(*created);
   progress->followCompute(executor->currentEntry());
-  for (unsigned i = 0; i < plan.tables().num_inputs; ++i)
-    inputs.push_back(executor->input(i));
+  inputs.resize(plan.tables().num_inputs);
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
   return {};
@@ -195,19 +208,21 @@ Outcome RankRun::run() {
     console->end(executor->statistics(), stopped);
   if (options.save.empty())
     return {};
-  Outcome outcome = agree(communicator, saveWeights(plan, communicator, arena, options.save));
+  std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
+  Outcome outcome =
+      agree(communicator, saveWeights(plan, communicator, *stream, arena, options.save));
   if (outcome.status.ok() && console)
     console->saved(options.save);
   return outcome;
 }
 
-Status RankRun::runStep(int64_t step, double learningRate, StepResults &results) {
+Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
+  progress->beginStep();
+  for (unsigned i = 0; i < inputs.size(); ++i)
+    inputs[i] = executor->input(i);
   if (Status status = reader->fill(step - 1, inputs); !status.ok())
     return status;
-  Result<std::optional<StepResults>> own = executor->step({step, learningRate, options.seed});
-  if (own.ok())
-    results = **own;
-  return own.status();
+  return executor->step({step, schedule.at(step), options.seed});
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
@@ -238,43 +253,66 @@ Outcome RankRun::train() {
   return outcome;
 }
 
-Outcome RankRun::loop(const Watchdog &watchdog) {
-  using Clock = std::chrono::steady_clock;
-  for (int64_t step = 1; step <= figures.steps && !stopped; ++step) {
-    Clock::time_point begin = Clock::now();
-    double learningRate = schedule.at(step);
-    StepResults own;
-    progress->beginStep();
-    if (Status status = runStep(step, learningRate, own); !status.ok())
-      return {status, false};
-    if (Status status = watchdog.status(); !status.ok())
-      return {status, false};
-    if (Outcome outcome = exchange(own); !outcome.status.ok())
-      return outcome;
-    double milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
+  if (Status status = watchdog.status(); !status.ok())
+    return {status, false};
+  if (Outcome outcome = exchange(own); !outcome.status.ok())
+    return outcome;
+  Clock::time_point now = Clock::now();
+  double milliseconds = std::chrono::duration<double, std::milli>(now - lastResults).count();
+  lastResults = now;
 
-    double lossSum = 0, squareSum = 0;
-    for (size_t rank = 0; rank < exchanged.size(); ++rank) {
-      losses[rank] = exchanged[rank].loss;
-      lossSum += exchanged[rank].loss;
-      squareSum += exchanged[rank].gradientSquareSum;
-      // A signal during the last step stops nothing.
-      stopped |= exchanged[rank].stop != 0 && step < figures.steps;
-    }
-    if (!console)
-      continue;
-    StepRecord record{step,
-                      lossSum / static_cast<double>(losses.size()),
-                      losses,
-                      std::sqrt(squareSum),
-                      learningRate,
-                      milliseconds,
-                      static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds};
-    if (Status status = log.write(record); !status.ok())
-      return {status, false};
-    console->step(record, stopped || step == figures.steps);
+  double lossSum = 0, squareSum = 0;
+  for (size_t rank = 0; rank < exchanged.size(); ++rank) {
+    losses[rank] = exchanged[rank].loss;
+    lossSum += exchanged[rank].loss;
+    squareSum += exchanged[rank].gradientSquareSum;
+    // A signal during the last step stops nothing.
+    stopped |= exchanged[rank].stop != 0 && issued < figures.steps;
   }
+  if (!console)
+    return {};
+  StepRecord record{own.step,
+                    lossSum / static_cast<double>(losses.size()),
+                    losses,
+                    std::sqrt(squareSum),
+                    schedule.at(own.step),
+                    milliseconds,
+                    static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds};
+  if (Status status = log.write(record); !status.ok())
+    return {status, false};
+  console->step(record, own.step == (stopped ? issued : figures.steps));
   return {};
+}
+
+/// Says once whether steps are graphs, when it is known.
+void RankRun::tellGraph() {
+  if (!console || graphTold || options.device == "cpu" ||
+      executor->graphNote().starts_with("not yet"))
+    return;
+  graphTold = true;
+  console->graph(executor->graphNote());
+}
+
+Outcome RankRun::loop(const Watchdog &watchdog) {
+  lastResults = Clock::now();
+  while (issued < figures.steps && !stopped) {
+    Result<std::optional<StepResults>> results = issue(issued + 1);
+    if (!results.ok())
+      return {results.status(), false};
+    ++issued;
+    tellGraph();
+    if (*results)
+      if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
+        return outcome;
+  }
+  while (true) {
+    Result<std::optional<StepResults>> results = executor->finish();
+    if (!results.ok() || !*results)
+      return {results.status(), false};
+    if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
+      return outcome;
+  }
 }
 
 Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,

@@ -41,13 +41,16 @@ TEST(DeviceOptions, Defaults) {
   ASSERT_TRUE(command.ok());
   EXPECT_EQ(command->options.device, "cpu");
   EXPECT_FALSE(command->options.copyEngineGathers);
+  EXPECT_EQ(command->options.graph, GraphMode::Automatic);
+  EXPECT_FALSE(command->options.lossLag);
 }
 
 TEST(DeviceOptions, ReadsEveryFlag) {
-  auto command = parse("--device cuda --communicator nccl --copy-engine-gathers");
+  auto command = parse("--device cuda --communicator nccl --copy-engine-gathers --cuda-graph off");
   ASSERT_TRUE(command.ok()) << command.status().message();
   EXPECT_EQ(command->options.device, "cuda");
   EXPECT_TRUE(command->options.copyEngineGathers);
+  EXPECT_EQ(command->options.graph, GraphMode::Off);
   EXPECT_TRUE(parse("--device cuda --ranks 2").ok());
   command = parse("--communicator fake --fake-ranks 2 --fake-gb-per-s 400 --fake-latency-us 12.5");
   ASSERT_TRUE(command.ok()) << command.status().message();
@@ -66,6 +69,8 @@ TEST(DeviceOptions, Refusals) {
     EXPECT_THAT(refusal(std::string("--device cuda --communicator ") + communicator),
                 AllOf(HasSubstr(communicator), HasSubstr("memory of its own")));
   EXPECT_THAT(refusal("--copy-engine-gathers"), HasSubstr("--copy-engine-gathers is for"));
+  EXPECT_THAT(refusal("--cuda-graph auto"), HasSubstr("--cuda-graph auto is for --device cuda"));
+  EXPECT_THAT(refusal("--loss-lag 65"), HasSubstr("from 0 to 64"));
   EXPECT_THAT(refusal("--device cuda --copy-engine-gathers " + fake),
               HasSubstr("--copy-engine-gathers is for"));
   EXPECT_THAT(refusal("--fake-ranks 2"), HasSubstr("--fake-ranks 2 is for --communicator fake"));

@@ -69,6 +69,8 @@ TEST(TrainOptions, ReadsEveryFlag) {
                         "torch",
                         "--timeout",
                         "1.5",
+                        "--loss-lag",
+                        "3",
                         "--quiet"},
                        "7");
   ASSERT_TRUE(command.ok()) << command.status().message();
@@ -76,6 +78,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
   EXPECT_EQ(options.ranks, 2u);
   EXPECT_EQ(options.communicator, "local");
   EXPECT_EQ(options.gemm, GemmKernels::Torch);
+  EXPECT_EQ(options.lossLag, 3u);
   EXPECT_EQ(options.data, "d.bin");
   EXPECT_EQ(options.dataType, TokenType::U16);
   EXPECT_TRUE(options.shuffle);

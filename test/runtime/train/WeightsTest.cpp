@@ -1,6 +1,7 @@
 #include "checkpoint/Weights.h"
 #include "Files.h"
 #include "TinyPlan.h"
+#include "device/CpuDevice.h"
 
 #include <gtest/gtest.h>
 
@@ -67,7 +68,7 @@ TEST_P(EveryLayout, FillsShards) {
         expected += value;
   for (unsigned rank = 0; rank < ranks; ++rank) {
     std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
-    Status status = loadWeights(plan, rank, arena.data(), file);
+    Status status = loadWeights(plan, rank, *CpuDevice().makeStream("weights"), arena.data(), file);
     ASSERT_TRUE(status.ok()) << status.message();
     for (const fsdp_group &group : plan.groups()) {
       const auto *shard = reinterpret_cast<const float *>(arena.data() + group.shard);
@@ -106,8 +107,9 @@ TEST_P(EveryLayout, SavesWhatWasLoaded) {
   for (unsigned rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
-      EXPECT_TRUE(loadWeights(plan, rank, arena.data(), file).ok());
-      Status status = saveWeights(plan, *communicators[rank], arena.data(), path);
+      std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
+      EXPECT_TRUE(loadWeights(plan, rank, *stream, arena.data(), file).ok());
+      Status status = saveWeights(plan, *communicators[rank], *stream, arena.data(), path);
       EXPECT_TRUE(status.ok()) << status.message();
     });
   for (std::thread &thread : threads)
@@ -135,7 +137,8 @@ std::string loadError(const std::vector<Named> &tensors) {
   Folder folder;
   SafetensorsFile file = openWeights(folder, tensors);
   std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
-  return loadWeights(PlanView(tiny.tables()), 0, arena.data(), file).message();
+  std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
+  return loadWeights(PlanView(tiny.tables()), 0, *stream, arena.data(), file).message();
 }
 
 void expectWords(const std::string &message, const std::vector<std::string> &words) {
@@ -183,8 +186,9 @@ TEST(Weights, AFailedDiskStopsNoOtherRank) {
   for (unsigned rank = 0; rank < 2; ++rank)
     threads.emplace_back([&, rank] {
       std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
-      statuses[rank] =
-          saveWeights(plan, *communicators[rank], arena.data(), "/nonexistent/w.safetensors");
+      std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
+      statuses[rank] = saveWeights(plan, *communicators[rank], *stream, arena.data(),
+                                   "/nonexistent/w.safetensors");
     });
   for (std::thread &thread : threads)
     thread.join();

@@ -110,11 +110,13 @@ class TrainFailuresTest(TinyRunTest):
         return tail.splitlines()
 
     def test_interrupt_stops_all_ranks_at_the_same_step(self):
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum, lag in ((signal.SIGINT, 0), (signal.SIGTERM, 3)):
             for as_threads in (False, True):
-                with self.subTest(signum=signum, as_threads=as_threads):
+                with self.subTest(signum=signum, lag=lag, as_threads=as_threads):
                     saved = self.path("saved.safetensors")
-                    processes, reader = self.start_endless(2, as_threads, save=saved)
+                    processes, reader = self.start_endless(
+                        2, as_threads, save=saved, loss_lag=lag
+                    )
                     processes[-1].send_signal(signum)  # the last rank alone
                     last = json.loads(self.drain(reader)[-1])
                     outputs = [self.succeed(process) for process in processes]

@@ -88,6 +88,27 @@ class TrainResultsTest(TinyRunTest):
                     self.assertIn("done: 25 steps", out)
                     self.check_against_torch(ranks, layout, log, saved)
 
+    def test_lag_changes_no_number(self):
+        """Results that come steps later are those of their own step, all of them, in order, on
+        one rank and with the exchange of losses between several."""
+        for ranks in (1, 2):
+            logs = {}
+            for lag in (0, 2, 40):  # 40: more than there are steps
+                log, saved = self.path(f"log{lag}"), self.path(f"saved{lag}.safetensors")
+                flags = dict(steps=25, log=log, save=saved, loss_lag=lag, lr_schedule="linear")
+                code, out, err = self.run_alone(ranks, **flags)
+                self.assertEqual((code, err), (0, []))
+                self.assertIn("step 25/25", out)
+                self.assertIn("done: 25 steps", out)
+                keep = ("step", "loss", "loss_hex", "grad_norm", "lr")
+                logs[lag] = [{name: r[name] for name in keep} for r in read_log(log)]
+            self.assertEqual(len(logs[0]), 25)
+            self.assertEqual(logs[0], logs[2])
+            self.assertEqual(logs[0], logs[40])
+            saved = [safetensors_io.load(self.path(f"saved{lag}.safetensors")) for lag in (0, 2)]
+            for name, tensor in saved[0].items():
+                self.assertTrue(torch.equal(tensor, saved[1][name]), name)
+
     def test_processes_equal_torch(self):
         """So are those of two processes, through shared memory (the default here) and gloo."""
         for communicator in (None, "shm", "gloo"):

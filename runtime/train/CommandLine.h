@@ -1,0 +1,50 @@
+//===- CommandLine.h - A training binary's flags ----------------*- C++ -*-===//
+//
+// What TrainOptions.cpp, which parses, shares with the flags' texts and with their checks.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COMMANDLINE_H
+#define FSDP_RUNTIME_COMMANDLINE_H
+
+#include "train/TrainOptions.h"
+
+#include <CLI/CLI.hpp>
+
+namespace fsdp::rt {
+
+/// The flags as CLI11 knows them: their texts, which were given, and with what words.
+class CommandLine {
+public:
+  CommandLine(const PlanView &plan, const char *program);
+  Result<TrainCommand> parse(int argc, const char *const *argv, const char *environmentThreads);
+
+private:
+  void addLaunchFlags();
+  void addDeviceFlags();
+  void addDataFlags();
+  void addOptimizationFlags();
+  void addOutputFlags();
+  Status check();
+  Status checkDevice();
+  Status checkFake();
+  Status checkPaths();
+  Status checkLearningRate();
+  Status setThreads(const char *environmentThreads);
+  bool given(const char *flag) { return app.get_option(flag)->count() != 0; }
+  /// "--flag value" as typed, for messages.
+  std::string typed(const char *flag) { return flag + (" " + app[flag]->as<std::string>()); }
+
+  const PlanView &plan;
+  CLI::App app;
+  TrainOptions options;
+  std::string dataType, shape = "constant", gemm = "fastest", graph = "auto";
+  bool describe = false;
+};
+
+/// The shortest text that reads back to `value`.
+std::string shortestNumber(double value);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMMANDLINE_H

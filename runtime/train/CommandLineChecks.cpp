@@ -1,0 +1,133 @@
+//===- CommandLineChecks.cpp - Which flags go together --------------------===//
+
+#include "train/CommandLine.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+using namespace fsdp::rt;
+
+Status CommandLine::setThreads(const char *environmentThreads) {
+  if (given("--threads")) {
+    if (options.threads == 0)
+      return Status::error("--threads 0: at least 1 thread is needed");
+    return {};
+  }
+  if (!environmentThreads || !*environmentThreads)
+    return {};
+  // OpenMP allows a list, one number per nesting level.
+  const char *end = environmentThreads + std::strcspn(environmentThreads, ",");
+  auto [stop, error] = std::from_chars(environmentThreads, end, options.threads);
+  if (error != std::errc() || stop != end || options.threads == 0)
+    return Status::error("OMP_NUM_THREADS is '" + std::string(environmentThreads) +
+                         "', expected a positive number");
+  return {};
+}
+
+Status CommandLine::checkDevice() {
+  bool cuda = options.device == "cuda", hosts = options.communicator == "local" ||
+                                                options.communicator == "shm" ||
+                                                options.communicator == "gloo";
+  if (options.communicator == "nccl" && !cuda)
+    return Status::error("--communicator nccl connects CUDA devices: it needs --device cuda");
+  if (cuda && hosts)
+    return Status::error(typed("--communicator") +
+                         " moves memory of hosts, but --device cuda has memory of its own: use "
+                         "nccl or fake");
+  if (given("--cuda-graph") && !cuda)
+    return Status::error(typed("--cuda-graph") + " is for --device cuda");
+  if (options.copyEngineGathers && (!cuda || options.communicator == "fake"))
+    return Status::error("--copy-engine-gathers is for --communicator nccl");
+  return checkFake();
+}
+
+Status CommandLine::checkFake() {
+  bool fake = options.communicator == "fake";
+  for (const char *flag : {"--fake-ranks", "--fake-gb-per-s", "--fake-latency-us"})
+    if (given(flag) && !fake)
+      return Status::error(typed(flag) + " is for --communicator fake");
+  if (!fake)
+    return {};
+  if (options.fakeRanks != plan.tables().world_size)
+    return Status::error(
+        (given("--fake-ranks") ? typed("--fake-ranks") : std::string("no --fake-ranks")) +
+        ", but this binary is compiled for " + std::to_string(plan.tables().world_size) + " ranks");
+  for (const char *flag : {"--fake-gb-per-s", "--fake-latency-us"})
+    if (given(flag) && !(std::isfinite(app[flag]->as<double>()) && app[flag]->as<double>() > 0))
+      return Status::error(typed(flag) + ": expected a finite number above 0");
+  if (given("--fake-latency-us") && !given("--fake-gb-per-s"))
+    return Status::error(typed("--fake-latency-us") +
+                         " belongs to the delays of --fake-gb-per-s: without it collectives copy");
+  if (options.ranks)
+    return Status::error("--communicator fake needs no other ranks, but " + typed("--ranks") +
+                         " runs all of them as threads");
+  if (given("--save"))
+    return Status::error(typed("--save") + ": a fake run has nothing worth saving");
+  return {};
+}
+
+Status CommandLine::checkPaths() {
+  if (options.data.empty())
+    return Status::error("--data FILE is needed: the samples to train on");
+  bool tensors = options.data.ends_with(".safetensors");
+  if (tensors && options.dataType)
+    return Status::error(typed("--data-dtype") + " describes raw tokens, but --data " +
+                         options.data + " names a safetensors file");
+  if (!tensors && !options.dataType)
+    return Status::error("--data " + options.data +
+                         " is not a .safetensors file: raw tokens need --data-dtype "
+                         "u8, u16, i32 or i64");
+  for (const char *flag : {"--init", "--save"})
+    if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors"))
+      return Status::error(typed(flag) + ": the name must end with .safetensors");
+  for (const char *output : {"--save", "--log"})
+    for (const char *other : {"--data", "--init", "--log"})
+      if (std::strcmp(output, other) != 0 && given(output) && given(other) &&
+          app[output]->as<std::string>() == app[other]->as<std::string>() &&
+          !(std::strcmp(output, "--save") == 0 && std::strcmp(other, "--init") == 0))
+        return Status::error(typed(output) + " would overwrite " + typed(other));
+  return {};
+}
+
+Status CommandLine::checkLearningRate() {
+  for (const char *flag : {"--lr", "--min-lr"})
+    if (given(flag)) {
+      auto value = app[flag]->as<double>();
+      if (!std::isfinite(value) || value < 0)
+        return Status::error(typed(flag) + ": expected a finite number, 0 or more");
+    }
+  if (given("--min-lr")) {
+    if (options.schedule == LearningRateShape::Constant)
+      return Status::error(typed("--min-lr") + " has no effect with --lr-schedule constant");
+    if (options.minimumLearningRate > options.learningRate)
+      return Status::error(typed("--min-lr") + " is above --lr " +
+                           shortestNumber(options.learningRate));
+  }
+  return {};
+}
+
+Status CommandLine::check() {
+  if (options.steps && *options.steps < 1)
+    return Status::error(typed("--steps") + ": expected 1 or more");
+  if (options.ranks && *options.ranks < 1)
+    return Status::error(typed("--ranks") + ": expected 1 or more");
+  // The upper bound keeps milliseconds within the range of a clock.
+  auto isDuration = [](double seconds) { return seconds > 0 && seconds <= 1e9; };
+  if (!isDuration(options.timeoutSeconds))
+    return Status::error(typed("--timeout") + ": expected seconds, more than 0");
+  if (!isDuration(options.connectTimeoutSeconds))
+    return Status::error(typed("--connect-timeout") + ": expected seconds, more than 0");
+  if (options.ranks && given("--connect-timeout"))
+    return Status::error(typed("--connect-timeout") + " is for processes, but " + typed("--ranks") +
+                         " runs the ranks as threads of one process");
+  if (options.ranks && !options.communicator.empty() && options.communicator != "local" &&
+      options.communicator != "nccl" && options.communicator != "fake")
+    return Status::error(typed("--communicator") + " connects processes, but " + typed("--ranks") +
+                         " runs the ranks as threads of one process");
+  if (Status status = checkDevice(); !status.ok())
+    return status;
+  if (Status status = checkPaths(); !status.ok())
+    return status;
+  return checkLearningRate();
+}
