@@ -1,0 +1,90 @@
+"""The steps that are compiled for a check on a GPU: what they are, and what each is for.
+
+Sizes "full" are for a GPU; "tiny" ones run the same checks on a CPU, to test the checks themselves.
+"""
+
+import dataclasses
+import pathlib
+import sys
+from typing import Optional
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(ROOT / "test" / "models"), str(ROOT / "tools" / "python")]
+
+import models  # noqa: E402
+
+#: Ranks of the steps whose peers are fake.
+RANKS = 8
+
+#: α-β model of their collectives, the same for the compiler's prediction, the runtime's fake
+#: communicator and FSDP2: a ring of 8 GPUs over NVLink as the preset dgx-h100 has it (10 us and
+#: 7 hops of 1.9 us; 360 GB/s). A collective takes latency + arriving bytes / bandwidth.
+LATENCY_US = 23.3
+GB_PER_S = 360.0
+
+#: Of every case; torch.optim.AdamW's defaults but for these.
+ADAMW = {"lr": 1e-3, "weight_decay": 0.1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One compiled step. `weights`: its parameters have values when it is made (else the check
+    fills them); a file of them is named by `values`, which cases of one model share."""
+
+    purpose: str
+    model: models.Config
+    values: str
+    ranks: int = 1
+    schedule: str = "fsdp2"  # or "auto"
+
+
+def network():
+    """The collectives' costs as a file for --network."""
+    bytes_per_ns = GB_PER_S * RANKS / (RANKS - 1)
+    line = {"ranks": RANKS, "latencyNs": LATENCY_US * 1e3, "nsPerByte": 1 / bytes_per_ns,
+            "spread": 0}  # fmt: skip
+    return {
+        "format": "fsdp-network", "version": 1, "name": "fake", "source": "the fake communicator",
+        "measured": [{"kind": kind, **line} for kind in ("all_gather", "reduce_scatter")],
+        "laneContention": 1, "computeContention": 1,
+    }  # fmt: skip
+
+
+def cases(size: str):
+    """{name: Case} of a size: "full" or "tiny"."""
+    if size not in SIZES:
+        raise ValueError(f"unknown size '{size}', expected one of {', '.join(SIZES)}")
+    curve, dropout, large = SIZES[size]
+    small = dataclasses.replace(large, batch=1, seq=min(large.seq, 64))
+    return {
+        "curve": Case("the loss curve beside torch eager", curve, "curve"),
+        "dropout": Case("graph replay beside eager issue", dropout, "dropout"),
+        "dropout-8": Case("the same, with collectives", dropout, "dropout", RANKS),
+        "large-fsdp2": Case("step time in FSDP2's order", large, "large", RANKS),
+        "large-auto": Case("step time in the searched order", large, "large", RANKS, "auto"),
+        "large-alone": Case("the same kernels without FSDP", large, "large"),
+        "large-short": Case("host time: few tokens, all kernels", small, "short", RANKS),
+    }
+
+
+SIZES = {
+    "full": (
+        models.Config("llama", dim=512, layers=4, heads=8, vocab=512, seq=256, batch=8,
+                      compute="bf16"),
+        models.Config("gpt2", dim=256, layers=4, heads=4, vocab=512, seq=256, batch=8,
+                      dropout=0.1, dtype="bf16"),
+        models.Config("llama", dim=2048, layers=16, heads=32, kv_heads=8, ffn=8192, vocab=32000,
+                      seq=2048, batch=8, dtype="bf16"),
+    ),
+    "tiny": (
+        models.Config("llama", dim=32, layers=2, heads=4, vocab=64, seq=16, batch=2,
+                      compute="bf16"),
+        models.Config("gpt2", dim=32, layers=2, heads=4, vocab=64, seq=16, batch=2, dropout=0.1),
+        models.Config("llama", dim=32, layers=3, heads=4, vocab=64, seq=32, batch=2),
+    ),
+}  # fmt: skip
+
+
+def find(manifest: dict, name: str) -> Optional[dict]:
+    """The manifest's entry of a case."""
+    return next((entry for entry in manifest["cases"] if entry["name"] == name), None)
