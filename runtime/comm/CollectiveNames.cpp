@@ -12,6 +12,8 @@ const char *fsdp::rt::laneName(unsigned lane) {
     return "gather lane";
   case kReduceLane:
     return "reduce lane";
+  case kReplicateLane:
+    return "replicate lane";
   case kControlLane:
     return "control lane";
   default:

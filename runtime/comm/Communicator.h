@@ -10,8 +10,13 @@
 // thread, which is a stream's worker, until the output is complete and the input may be
 // overwritten.
 //
-// A device's communicator (`nccl`, and `fake` on a device) is asynchronous on the gather and reduce
-// lanes: a collective is enqueued on the stream that useStream() gave to its lane, on device
+// Ranks form a mesh of replicas x shards, in row-major order: the ranks of one replica have
+// consecutive numbers. On the gather and reduce lanes the ranks of one replica meet, on the
+// replicate lane those that hold the same shard, on the control lane all (ranksOf). A failure in
+// any lane is one of all ranks.
+//
+// A device's communicator (`nccl`, and `fake` on a device) is asynchronous on all lanes but
+// control: a collective is enqueued on the stream that useStream() gave to its lane, on device
 // memory, and all that is said of its completion holds in the order of that stream. The control
 // lane takes memory of the host and blocks, as everywhere.
 //
@@ -40,7 +45,21 @@ namespace fsdp::rt {
 enum class ReduceOp { Sum, Average, Max };
 
 /// The lanes of a training run.
-enum Lane : unsigned { kGatherLane = 0, kReduceLane = 1, kControlLane = 2, kNumLanes = 3 };
+enum Lane : unsigned {
+  kGatherLane = 0,
+  kReduceLane = 1,
+  kReplicateLane = 2, // of meshes with more than one replica
+  kControlLane = 3,
+  kNumLanes = 4
+};
+
+/// The ranks that meet on a lane, seen by one of them: first, first + stride, ...
+struct LaneRanks {
+  unsigned first = 0, stride = 1, size = 1;
+  unsigned index = 0; // of the rank itself: it is at(index)
+
+  unsigned at(unsigned i) const { return first + i * stride; }
+};
 
 class Communicator {
 public:
@@ -48,6 +67,11 @@ public:
 
   virtual unsigned rank() const = 0;
   virtual unsigned size() const = 0;
+  /// Replicas of every shard; divides size().
+  virtual unsigned replicas() const { return 1; }
+
+  /// With whom this rank meets on a lane.
+  LaneRanks ranksOf(unsigned lane) const;
 
   /// The rank's arena: `bytes` of zeroed memory, 64-byte aligned, of the same size on all ranks,
   /// owned by the communicator and valid until it is destroyed. Called once, by all ranks.
@@ -55,13 +79,15 @@ public:
   /// can (shm, local); all ranks must then pass inputs at the same arena offset.
   virtual Result<std::byte *> makeArena(size_t bytes) = 0;
 
+  // In what follows, ranks and their number are those of the lane: rank i is ranksOf(lane).at(i).
+
   /// output[r * bytes, (r + 1) * bytes) = input of rank r. `input` may be output + rank * bytes.
   virtual Status allGather(unsigned lane, const void *input, void *output, size_t bytes) = 0;
 
-  /// `input` holds size() blocks of `count` elements; `output` receives the reduction of block
-  /// rank() over all ranks. Sums run in rank order, each addition rounded to the dtype (`gloo`: in
+  /// `input` holds a block of `count` elements per rank; `output` receives the reduction of the own
+  /// block over all ranks. Sums run in rank order, each addition rounded to the dtype (`gloo`: in
   /// an order of its own, fixed for a given size, at more than 2 ranks); Average divides the sum by
-  /// size().
+  /// the number of ranks.
   virtual Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                                fsdp_dtype dtype, ReduceOp op) = 0;
 
@@ -88,6 +114,8 @@ public:
 };
 
 struct CommunicatorOptions {
+  /// Of every shard; divides the number of ranks.
+  unsigned replicas = 1;
   /// A collective that takes longer than this has failed.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
   /// A rank that has not come to the rendezvous after this time is missing. Bounds the whole of

@@ -37,7 +37,9 @@ Result<std::unique_ptr<Communicator>>
 FakeCommunicator::create(FakeOptions options, std::unique_ptr<FakeTransport> transport) {
   std::unique_ptr<FakeCommunicator> communicator(
       new FakeCommunicator(options, std::move(transport)));
-  for (unsigned lane : {kGatherLane, kReduceLane}) {
+  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
+    if (communicator->ranksOf(lane).size == 1)
+      continue;
     Result<std::unique_ptr<Memory>> memory =
         communicator->transport->allocate(options.largestBlockBytes);
     if (!memory.ok())
@@ -90,9 +92,10 @@ Status FakeCommunicator::allGather(unsigned lane, const void *input, void *outpu
   auto *out = static_cast<std::byte *>(output);
   if (Status status = copy(lane, out, input, bytes); !status.ok())
     return status;
+  unsigned ranks = ranksOf(lane).size;
   if (isDelayed(lane))
-    return delay(lane, (size() - 1) * bytes);
-  for (unsigned peer = 1; peer < size(); ++peer)
+    return delay(lane, (ranks - 1) * bytes);
+  for (unsigned peer = 1; peer < ranks; ++peer)
     if (Status status = copy(lane, out + peer * bytes, input, bytes); !status.ok())
       return status;
   return {};
@@ -109,19 +112,20 @@ Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *o
     return status;
   if (Status status = check(lane, what); !status.ok())
     return status;
-  if (op == ReduceOp::Sum && size() > 1)
+  unsigned ranks = ranksOf(lane).size;
+  if (op == ReduceOp::Sum && ranks > 1)
     return Status::error(describeCollective(what) +
                          ": the fake communicator reduces by average and max only");
   size_t bytes = count * elementBytes(dtype);
   if (isDelayed(lane)) {
-    if (Status status = delay(lane, (size() - 1) * bytes); !status.ok())
+    if (Status status = delay(lane, (ranks - 1) * bytes); !status.ok())
       return status;
-  } else if (size() > 1 && lane != kControlLane) {
+  } else if (ranks > 1 && lane != kControlLane) {
     if (bytes > arrivals[lane]->size())
       return Status::error(describeCollective(what) + ": blocks of " + std::to_string(bytes) +
                            " bytes, but there is room for " +
                            std::to_string(arrivals[lane]->size()));
-    for (unsigned peer = 1; peer < size(); ++peer)
+    for (unsigned peer = 1; peer < ranks; ++peer)
       if (Status status = copy(lane, arrivals[lane]->data(),
                                static_cast<const std::byte *>(input) + peer * bytes, bytes);
           !status.ok())
@@ -130,7 +134,7 @@ Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *o
   return copy(lane, output, input, bytes);
 }
 
-Status FakeCommunicator::allReduce(unsigned lane, void *, size_t count, fsdp_dtype dtype,
+Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                    ReduceOp op) {
   CollectiveDescriptor what{};
   what.kind = CollectiveKind::AllReduce;
@@ -141,10 +145,22 @@ Status FakeCommunicator::allReduce(unsigned lane, void *, size_t count, fsdp_dty
     return status;
   if (Status status = check(lane, what); !status.ok())
     return status;
-  if (size() > 1 && (op == ReduceOp::Sum || lane != kControlLane))
+  unsigned ranks = ranksOf(lane).size;
+  if (ranks > 1 && op == ReduceOp::Sum)
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
-                         ": the fake communicator has it for averages and maxima of the control "
-                         "lane only");
+                         ": the fake communicator has it for averages and maxima only");
+  if (ranks == 1 || lane == kControlLane)
+    return {};
+  // A reduce-scatter and an all-gather of a part of the data per rank.
+  size_t part = count * elementBytes(dtype) / ranks;
+  if (isDelayed(lane))
+    return delay(lane, 2 * (ranks - 1) * part);
+  if (part > arrivals[lane]->size())
+    return Status::error(describeCollective(what) + ": parts of " + std::to_string(part) +
+                         " bytes, but there is room for " + std::to_string(arrivals[lane]->size()));
+  for (unsigned transfer = 0; transfer < 2 * (ranks - 1); ++transfer)
+    if (Status status = copy(lane, arrivals[lane]->data(), data, part); !status.ok())
+      return status;
   return {};
 }
 
@@ -153,7 +169,7 @@ Status FakeCommunicator::broadcast(unsigned lane, void *, size_t bytes, unsigned
   what.kind = CollectiveKind::Broadcast;
   what.count = bytes;
   what.root = root;
-  if (Status status = checkRoot(root, size()); !status.ok())
+  if (Status status = checkRoot(root, ranksOf(lane).size); !status.ok())
     return status;
   return check(lane, what);
 }

@@ -3,8 +3,9 @@
 // One process acts as rank 0 of any number of ranks: collectives cost what they would, and nobody
 // else takes part. All ranks are taken to hold what this one holds, so a gather fills the whole
 // output with copies of the own shard, an average is the own block and a maximum too; a sum is
-// refused. For planning runs and for measurements of overlap on one device; what such a run trains
-// is worth nothing.
+// refused. An all-reduce over n ranks moves what a ring moves, 2 (n - 1) / n of its bytes. For
+// planning runs and for measurements of overlap on one device; what such a run trains is worth
+// nothing.
 //
 // Cost: by default the memory traffic of the bytes that would arrive, (ranks - 1) x bytes per rank,
 // copied within the device. With a bandwidth, instead, the time
@@ -24,13 +25,14 @@ namespace fsdp::rt {
 
 struct FakeOptions {
   unsigned ranks = 1;
+  unsigned replicas = 1; // of every shard
   double latencyNs = 0;
   double bandwidthBytesPerSec = 0; // 0: copies
   /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
   size_t largestBlockBytes = 0;
 };
 
-/// What the collectives of the gather and reduce lanes do to memory. Calls of a lane come from one
+/// What the collectives of all lanes but control do to memory. Calls of a lane come from one
 /// thread.
 class FakeTransport {
 public:
@@ -52,6 +54,7 @@ public:
 
   unsigned rank() const override { return 0; }
   unsigned size() const override { return options.ranks; }
+  unsigned replicas() const override { return options.replicas; }
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,

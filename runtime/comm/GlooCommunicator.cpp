@@ -32,8 +32,6 @@ public:
   }
 };
 
-using GlooGroups = std::vector<c10::intrusive_ptr<GlooGroup>>;
-
 /// Closing a connection wakes the peer that waits on it, but not a thread of this rank that does.
 /// So a lane is closed while it is idle: at once, or by its thread when that returns from a
 /// collective, which it does because some peer has closed, or at the deadline.
@@ -45,11 +43,16 @@ struct GlooLane {
 
 class GlooCommunicator final : public Communicator {
 public:
-  GlooCommunicator(unsigned rank, unsigned size, std::unique_ptr<Store> store, GlooGroups groups)
-      : myRank(rank), numRanks(size), store(std::move(store)), groups(std::move(groups)) {}
+  GlooCommunicator(unsigned rank, unsigned size, unsigned replicas, std::unique_ptr<Store> store)
+      : myRank(rank), numRanks(size), numReplicas(replicas), store(std::move(store)) {}
+
+  /// Connects a lane's group; throws what c10d throws.
+  void connect(unsigned lane, const std::string &address, const char *interface,
+               const CommunicatorOptions &options);
 
   unsigned rank() const override { return myRank; }
   unsigned size() const override { return numRanks; }
+  unsigned replicas() const override { return numReplicas; }
 
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
@@ -78,9 +81,9 @@ private:
                          static_cast<at::ScalarType>(dtype));
   }
 
-  const unsigned myRank, numRanks;
+  const unsigned myRank, numRanks, numReplicas;
   std::unique_ptr<Store> store;
-  GlooGroups groups; // by lane
+  c10::intrusive_ptr<GlooGroup> groups[kNumLanes]; // null: a lane that the mesh does not have
   GlooLane lanes[kNumLanes];
   MappedMemory arena;
   std::mutex failureMutex;
@@ -121,6 +124,8 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
   if (Status status = checkLane(lane); !status.ok())
     return status;
   std::string name = describeCollective(what) + " on the " + laneName(lane);
+  if (!groups[lane])
+    return Status::error(name + ": the mesh has one replica");
   {
     std::lock_guard<std::mutex> lock(lanes[lane].mutex);
     if (std::string reason = failureReason(); !reason.empty())
@@ -161,7 +166,7 @@ std::string GlooCommunicator::leaveLane(unsigned lane) {
 }
 
 void GlooCommunicator::close(unsigned lane) {
-  if (std::exchange(lanes[lane].closed, true))
+  if (std::exchange(lanes[lane].closed, true) || !groups[lane])
     return;
   try {
     groups[lane]->closeConnections();
@@ -206,7 +211,8 @@ Status GlooCommunicator::allGather(unsigned lane, const void *input, void *outpu
   CollectiveDescriptor what{};
   what.kind = CollectiveKind::AllGather;
   what.count = bytes;
-  at::Tensor in = tensor(input, bytes, FSDP_U8), out = tensor(output, numRanks * bytes, FSDP_U8);
+  at::Tensor in = tensor(input, bytes, FSDP_U8);
+  at::Tensor out = tensor(output, ranksOf(lane).size * bytes, FSDP_U8);
   return run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
     return bytes ? group._allgather_base(out, in) : group.barrier();
   });
@@ -221,14 +227,15 @@ Status GlooCommunicator::reduceScatter(unsigned lane, const void *input, void *o
   what.op = op;
   what.dtype = dtype;
   what.count = count;
-  at::Tensor in = tensor(input, numRanks * count, dtype), out = tensor(output, count, dtype);
+  unsigned ranks = ranksOf(lane).size;
+  at::Tensor in = tensor(input, ranks * count, dtype), out = tensor(output, count, dtype);
   c10d::ReduceScatterOptions options;
   options.reduceOp = op == ReduceOp::Max ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
   Status status = run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
     return count ? group._reduce_scatter_base(out, in, options) : group.barrier();
   });
   if (status.ok() && op == ReduceOp::Average)
-    divideInPlace(static_cast<std::byte *>(output), count, dtype, numRanks);
+    divideInPlace(static_cast<std::byte *>(output), count, dtype, ranks);
   return status;
 }
 
@@ -248,12 +255,12 @@ Status GlooCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
     return count ? group.allreduce(tensors, options) : group.barrier();
   });
   if (status.ok() && op == ReduceOp::Average)
-    divideInPlace(static_cast<std::byte *>(data), count, dtype, numRanks);
+    divideInPlace(static_cast<std::byte *>(data), count, dtype, ranksOf(lane).size);
   return status;
 }
 
 Status GlooCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
-  if (Status status = checkRoot(root, numRanks); !status.ok())
+  if (Status status = checkRoot(root, ranksOf(lane).size); !status.ok())
     return status;
   CollectiveDescriptor what{};
   what.kind = CollectiveKind::Broadcast;
@@ -273,6 +280,21 @@ Status GlooCommunicator::barrier(unsigned lane) {
   return run(lane, what, [](GlooGroup &group) { return group.barrier(); });
 }
 
+void GlooCommunicator::connect(unsigned lane, const std::string &address, const char *interface,
+                               const CommunicatorOptions &options) {
+  auto settings = c10d::ProcessGroupGloo::Options::create(options.connectTimeout);
+  settings->devices.push_back(address.empty()
+                                  ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                                  : c10d::ProcessGroupGloo::createDeviceForHostname(address));
+  LaneRanks ranks = ranksOf(lane);
+  auto prefixed = c10::make_intrusive<c10d::PrefixStore>(
+      "gloo/" + std::to_string(lane) + "/" + std::to_string(ranks.first),
+      c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store->native()));
+  groups[lane] = c10::make_intrusive<GlooGroup>(prefixed, static_cast<int>(ranks.index),
+                                                static_cast<int>(ranks.size), settings);
+  groups[lane]->setTimeout(options.deadline);
+}
+
 Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironment &environment,
                                                             std::unique_ptr<Store> store,
                                                             CommunicatorOptions options) {
@@ -286,23 +308,12 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironm
     address = *found;
   }
   try {
-    GlooGroups groups;
-    for (unsigned lane = 0; lane < kNumLanes; ++lane) {
-      auto settings = c10d::ProcessGroupGloo::Options::create(options.connectTimeout);
-      settings->devices.push_back(address.empty()
-                                      ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
-                                      : c10d::ProcessGroupGloo::createDeviceForHostname(address));
-      auto prefixed = c10::make_intrusive<c10d::PrefixStore>(
-          "gloo/" + std::to_string(lane),
-          c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store->native()));
-      groups.push_back(c10::make_intrusive<GlooGroup>(prefixed, static_cast<int>(environment.rank),
-                                                      static_cast<int>(environment.worldSize),
-                                                      settings));
-      groups.back()->setTimeout(options.deadline);
-    }
-    std::unique_ptr<Communicator> communicator = std::make_unique<GlooCommunicator>(
-        environment.rank, environment.worldSize, std::move(store), std::move(groups));
-    return communicator;
+    auto communicator = std::make_unique<GlooCommunicator>(environment.rank, environment.worldSize,
+                                                           options.replicas, std::move(store));
+    for (unsigned lane = 0; lane < kNumLanes; ++lane)
+      if (lane != kReplicateLane || options.replicas > 1)
+        communicator->connect(lane, address, interface, options);
+    return std::unique_ptr<Communicator>(std::move(communicator));
   } catch (const std::exception &exception) {
     return Status::error(
         "gloo cannot connect " + std::to_string(environment.worldSize) + " ranks over " +

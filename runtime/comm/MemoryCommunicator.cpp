@@ -16,8 +16,10 @@ static constexpr size_t kReduceInPartsBytes = size_t(64) << 10;
 MemoryCommunicator::MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
                                        CommunicatorOptions options)
     : region(region), myRank(rank), numRanks(size), options(options) {
-  for (LaneScratch &lane : lanes)
-    lane.inputs.resize(size);
+  for (unsigned lane = 0; lane < kNumLanes; ++lane) {
+    lanes[lane].ranks = ranksOf(lane);
+    lanes[lane].inputs.resize(lanes[lane].ranks.size);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -69,36 +71,39 @@ Status MemoryCommunicator::allGather(unsigned lane, const void *input, void *out
   useArena(*operation, input, bytes);
   auto *in = static_cast<const std::byte *>(input);
   auto *out = static_cast<std::byte *>(output);
-  // The peers read the input, not the output, so that this copy runs beside theirs.
-  if (bytes && in != out + myRank * bytes && numRanks == 1)
-    std::memcpy(out, in, bytes);
-  if (numRanks == 1)
+  if (lanes[lane].ranks.size == 1) {
+    if (bytes && in != out)
+      std::memcpy(out, in, bytes);
     return {};
+  }
+  // The peers read the input, not the output, so that the copy of it runs beside theirs.
   return operation->descriptor.inArena ? gatherFromArenas(*operation, out, bytes)
                                        : gatherStaged(*operation, in, out, bytes);
 }
 
 Status MemoryCommunicator::gatherFromArenas(const Operation &operation, std::byte *output,
                                             size_t bytes) {
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
   uint32_t round = publish(operation);
   const std::byte *input = arenas[myRank] + operation.descriptor.offset;
-  std::byte *own = output + myRank * bytes;
+  std::byte *own = output + ranks.index * bytes;
   if (bytes && own != input)
     std::memcpy(own, input, bytes);
-  for (unsigned distance = 1; distance < numRanks; ++distance) {
-    unsigned peer = (myRank + distance) % numRanks;
+  for (unsigned distance = 1; distance < ranks.size; ++distance) {
+    unsigned index = (ranks.index + distance) % ranks.size, peer = ranks.at(index);
     if (Status status = awaitInput(operation, round, peer); !status.ok())
       return status;
     uint64_t offset = region.lane(operation.lane, peer).descriptors[round % 2].offset;
     if (bytes)
-      std::memcpy(output + peer * bytes, arenas[peer] + offset, bytes);
+      std::memcpy(output + index * bytes, arenas[peer] + offset, bytes);
   }
   return finishReading(operation, round);
 }
 
 Status MemoryCommunicator::gatherStaged(const Operation &operation, const std::byte *input,
                                         std::byte *output, size_t bytes) {
-  std::byte *own = output + myRank * bytes;
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  std::byte *own = output + ranks.index * bytes;
   size_t first = 0;
   do {
     size_t length = std::min(SharedRegion::kStagingBytes, bytes - first);
@@ -108,12 +113,12 @@ Status MemoryCommunicator::gatherStaged(const Operation &operation, const std::b
     uint32_t round = publish(operation);
     if (length && own != input)
       std::memcpy(own + first, input + first, length);
-    for (unsigned distance = 1; distance < numRanks; ++distance) {
-      unsigned peer = (myRank + distance) % numRanks;
+    for (unsigned distance = 1; distance < ranks.size; ++distance) {
+      unsigned index = (ranks.index + distance) % ranks.size, peer = ranks.at(index);
       if (Status status = awaitInput(operation, round, peer); !status.ok())
         return status;
       if (length)
-        std::memcpy(output + peer * bytes + first, region.staging(operation.lane, peer, round),
+        std::memcpy(output + index * bytes + first, region.staging(operation.lane, peer, round),
                     length);
     }
     first += length;
@@ -128,10 +133,11 @@ Status MemoryCommunicator::reduceScatter(unsigned lane, const void *input, void 
   Result<Operation> operation = begin(lane, CollectiveKind::ReduceScatter, count, dtype, op);
   if (!operation.ok())
     return operation.status();
-  useArena(*operation, input, numRanks * count * elementBytes(dtype));
+  unsigned numInputs = lanes[lane].ranks.size;
+  useArena(*operation, input, numInputs * count * elementBytes(dtype));
   auto *in = static_cast<const std::byte *>(input);
   auto *out = static_cast<std::byte *>(output);
-  if (numRanks == 1) {
+  if (numInputs == 1) {
     reduceInOrder({&in, 1}, out, count, dtype, op);
     return {};
   }
@@ -144,13 +150,14 @@ Status MemoryCommunicator::reduceFromArenas(const Operation &operation, std::byt
   const CollectiveDescriptor &what = operation.descriptor;
   auto dtype = static_cast<fsdp_dtype>(what.dtype);
   size_t block = count * elementBytes(dtype);
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
   std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
   uint32_t round = publish(operation);
   if (Status status = awaitInputs(operation, round); !status.ok())
     return status;
-  for (unsigned peer = 0; peer < numRanks; ++peer) {
-    uint64_t offset = region.lane(operation.lane, peer).descriptors[round % 2].offset;
-    inputs[peer] = arenas[peer] + offset + myRank * block;
+  for (unsigned i = 0; i < ranks.size; ++i) {
+    uint64_t offset = region.lane(operation.lane, ranks.at(i)).descriptors[round % 2].offset;
+    inputs[i] = arenas[ranks.at(i)] + offset + ranks.index * block;
   }
   reduceInOrder(inputs, output, count, dtype, what.op);
   return finishReading(operation, round);
@@ -161,24 +168,24 @@ Status MemoryCommunicator::reduceStaged(const Operation &operation, const std::b
   const CollectiveDescriptor &what = operation.descriptor;
   auto dtype = static_cast<fsdp_dtype>(what.dtype);
   size_t element = elementBytes(dtype), block = count * element;
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
   // A piece of every rank's block fits in the staging space.
-  size_t stride = SharedRegion::kStagingBytes / numRanks / 64 * 64, piece = stride / element;
+  size_t stride = SharedRegion::kStagingBytes / ranks.size / 64 * 64, piece = stride / element;
   std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
   size_t first = 0;
   do {
     size_t length = std::min(piece, count - first);
     uint32_t next = lanes[operation.lane].round + 1;
     std::byte *staging = region.staging(operation.lane, myRank, next);
-    for (unsigned peer = 0; peer < numRanks; ++peer)
-      if (peer != myRank && length)
-        std::memcpy(staging + peer * stride, input + peer * block + first * element,
-                    length * element);
+    for (unsigned i = 0; i < ranks.size; ++i)
+      if (i != ranks.index && length)
+        std::memcpy(staging + i * stride, input + i * block + first * element, length * element);
     uint32_t round = publish(operation);
     if (Status status = awaitInputs(operation, round); !status.ok())
       return status;
-    for (unsigned peer = 0; peer < numRanks; ++peer)
-      inputs[peer] = region.staging(operation.lane, peer, round) + myRank * stride;
-    inputs[myRank] = input + myRank * block + first * element;
+    for (unsigned i = 0; i < ranks.size; ++i)
+      inputs[i] = region.staging(operation.lane, ranks.at(i), round) + ranks.index * stride;
+    inputs[ranks.index] = input + ranks.index * block + first * element;
     reduceInOrder(inputs, output + first * element, length, dtype, what.op);
     first += length;
   } while (first < count);
@@ -192,7 +199,7 @@ Status MemoryCommunicator::allReduce(unsigned lane, void *data, size_t count, fs
   Result<Operation> operation = begin(lane, CollectiveKind::AllReduce, count, dtype, op);
   if (!operation.ok())
     return operation.status();
-  if (numRanks == 1)
+  if (lanes[lane].ranks.size == 1)
     return {};
   auto *bytes = static_cast<std::byte *>(data);
   if (count * elementBytes(dtype) < kReduceInPartsBytes)
@@ -216,8 +223,8 @@ Status MemoryCommunicator::reduceEverywhere(const Operation &operation, std::byt
     uint32_t round = publish(operation);
     if (Status status = awaitInputs(operation, round); !status.ok())
       return status;
-    for (unsigned peer = 0; peer < numRanks; ++peer)
-      inputs[peer] = region.staging(operation.lane, peer, round);
+    for (unsigned i = 0; i < inputs.size(); ++i)
+      inputs[i] = region.staging(operation.lane, lanes[operation.lane].ranks.at(i), round);
     reduceInOrder(inputs, data + first * element, length, dtype, what.op);
     first += length;
   } while (first < count);
@@ -228,12 +235,13 @@ Status MemoryCommunicator::reduceEverywhere(const Operation &operation, std::byt
 Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *data,
                                          size_t count) {
   size_t element = elementBytes(operation.descriptor.dtype);
-  size_t part = count / numRanks, rest = count % numRanks;
-  std::byte *own = data + myRank * part * element;
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  size_t part = count / ranks.size, rest = count % ranks.size;
+  std::byte *own = data + ranks.index * part * element;
   Operation gather = operation;
   gather.descriptor.kind = CollectiveKind::AllReduce;
   Operation reduce = gather;
-  useArena(reduce, data, numRanks * part * element);
+  useArena(reduce, data, ranks.size * part * element);
   useArena(gather, own, part * element);
   Status status = reduce.descriptor.inArena ? reduceFromArenas(reduce, own, part)
                                             : reduceStaged(reduce, data, own, part);
@@ -243,31 +251,34 @@ Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *
                                      : gatherStaged(gather, own, data, part * element);
   if (!status.ok() || rest == 0)
     return status;
-  return reduceEverywhere(operation, data + numRanks * part * element, rest);
+  return reduceEverywhere(operation, data + ranks.size * part * element, rest);
 }
 
 Status MemoryCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
-  if (Status status = checkRoot(root, numRanks); !status.ok())
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  const LaneRanks &ranks = lanes[lane].ranks;
+  if (Status status = checkRoot(root, ranks.size); !status.ok())
     return status;
   Result<Operation> operation =
       begin(lane, CollectiveKind::Broadcast, bytes, FSDP_U8, ReduceOp::Sum, root);
   if (!operation.ok())
     return operation.status();
-  if (numRanks == 1)
+  if (ranks.size == 1)
     return {};
   auto *target = static_cast<std::byte *>(data);
   size_t first = 0;
   do {
     size_t length = std::min(SharedRegion::kStagingBytes, bytes - first);
     uint32_t next = lanes[lane].round + 1;
-    if (myRank == root && length)
-      std::memcpy(region.staging(lane, root, next), target + first, length);
+    if (ranks.index == root && length)
+      std::memcpy(region.staging(lane, myRank, next), target + first, length);
     uint32_t round = publish(*operation);
     // Everybody waits for everybody: that is what lets the halves of the staging space alternate.
     if (Status status = awaitInputs(*operation, round); !status.ok())
       return status;
-    if (myRank != root && length)
-      std::memcpy(target + first, region.staging(lane, root, round), length);
+    if (ranks.index != root && length)
+      std::memcpy(target + first, region.staging(lane, ranks.at(root), round), length);
     first += length;
   } while (first < bytes);
   return {};

@@ -23,6 +23,7 @@ public:
 
   unsigned rank() const final { return myRank; }
   unsigned size() const final { return numRanks; }
+  unsigned replicas() const final { return options.replicas; }
 
   Result<std::byte *> makeArena(size_t bytes) final;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) final;
@@ -103,8 +104,9 @@ private:
 
   /// What a lane's thread works with, apart from other lanes'.
   struct alignas(64) LaneScratch {
+    LaneRanks ranks;
     uint32_t round = 0;
-    std::vector<const std::byte *> inputs; // by rank
+    std::vector<const std::byte *> inputs; // by rank of the lane
   };
   LaneScratch lanes[kNumLanes];
 };

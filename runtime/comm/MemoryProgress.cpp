@@ -60,16 +60,20 @@ Status MemoryCommunicator::awaitInput(const Operation &operation, uint32_t round
 }
 
 Status MemoryCommunicator::awaitInputs(const Operation &operation, uint32_t round) {
-  for (unsigned distance = 1; distance < numRanks; ++distance)
-    if (Status status = awaitInput(operation, round, (myRank + distance) % numRanks); !status.ok())
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  for (unsigned distance = 1; distance < ranks.size; ++distance) {
+    unsigned peer = ranks.at((ranks.index + distance) % ranks.size);
+    if (Status status = awaitInput(operation, round, peer); !status.ok())
       return status;
+  }
   return {};
 }
 
 Status MemoryCommunicator::finishReading(const Operation &operation, uint32_t round) {
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
   region.lane(operation.lane, myRank).consumed.advance(round);
-  for (unsigned distance = 1; distance < numRanks; ++distance) {
-    unsigned peer = (myRank + distance) % numRanks;
+  for (unsigned distance = 1; distance < ranks.size; ++distance) {
+    unsigned peer = ranks.at((ranks.index + distance) % ranks.size);
     if (Status status = await(operation, &LaneState::consumed, round, peer); !status.ok())
       return status;
   }
@@ -101,7 +105,9 @@ Status MemoryCommunicator::await(const Operation &operation, Progress progress, 
 /// Whoever has left or died before the round was reached will never reach it. One who has done so
 /// after it is no failure of this round.
 Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progress, uint32_t round) {
-  for (unsigned peer = 0; peer < numRanks; ++peer) {
+  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  for (unsigned i = 0; i < ranks.size; ++i) {
+    unsigned peer = ranks.at(i);
     const SharedCounter &counter = region.lane(operation.lane, peer).*progress;
     if (peer == myRank || counter.reached(round))
       continue;

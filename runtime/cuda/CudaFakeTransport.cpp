@@ -27,7 +27,7 @@ Status CudaFakeTransport::delay(unsigned lane, uint64_t nanoseconds) {
 }
 
 bool CudaFakeTransport::useStream(unsigned lane, Stream &stream) {
-  if (lane != kGatherLane && lane != kReduceLane)
+  if (lane >= kControlLane)
     return false;
   streams[lane] = &static_cast<CudaStream &>(stream);
   return true;

@@ -52,7 +52,7 @@ Status NcclCommunicator::ncclError(const std::string &what, ncclResult_t result,
 }
 
 bool NcclCommunicator::useStream(unsigned lane, Stream &stream) {
-  if (lane != kGatherLane && lane != kReduceLane)
+  if (lane >= kControlLane)
     return false;
   lanes[lane].stream = &static_cast<CudaStream &>(stream);
   return true;
@@ -190,7 +190,7 @@ Status NcclCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsi
     return status;
   if (lane == kControlLane)
     return control->broadcast(lane, data, bytes, root);
-  if (Status status = checkRoot(root, size()); !status.ok())
+  if (Status status = checkRoot(root, ranksOf(lane).size); !status.ok())
     return status;
   CollectiveDescriptor what{};
   what.kind = CollectiveKind::Broadcast;
@@ -224,7 +224,7 @@ Status NcclCommunicator::health() {
     return Status::error(reason);
   if (Status status = control->health(); !status.ok())
     return status;
-  for (unsigned lane : {kGatherLane, kReduceLane}) {
+  for (unsigned lane : deviceLanes()) {
     Lane &own = lanes[lane];
     // A lane that is inside NCCL says what it finds itself.
     std::unique_lock lock(own.mutex, std::try_to_lock);

@@ -1,9 +1,9 @@
 //===- NcclCommunicator.h - Collectives of GPUs over NCCL -------*- C++ -*-===//
 //
-// Each lane but control is an NCCL communicator of its own, split from one, so that gathers and
-// reductions overlap; its collectives go to the stream that useStream() gives it. The control lane
-// is another communicator, between the hosts' processes or threads: it carries what the ranks tell
-// each other (the unique id, sizes, losses, the reason of an abort).
+// Each lane but control is an NCCL communicator of its own, split from one by the ranks that meet
+// there, so that gathers and reductions overlap; its collectives go to the stream that useStream()
+// gives it. The control lane is another communicator, between the hosts' processes or threads: it
+// carries what the ranks tell each other (the unique id, sizes, losses, the reason of an abort).
 //
 // The first NCCL communicator is non-blocking, so that ranks that do not come are an error after
 // the connect timeout. The lanes split from it are blocking ones: in non-blocking mode NCCL starts
@@ -26,6 +26,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <span>
 
 namespace fsdp::rt {
 
@@ -39,6 +40,7 @@ public:
 
   unsigned rank() const override { return control->rank(); }
   unsigned size() const override { return control->size(); }
+  unsigned replicas() const override { return control->replicas(); }
 
   /// From ncclMemAlloc, registered on every lane as a symmetric window, if all ranks can; else
   /// plain memory of the device. Zeroed.
@@ -78,6 +80,11 @@ private:
   Status initialize();
   Status connectRanks();
   Status split(unsigned lane);
+  /// The lanes that are NCCL communicators.
+  std::span<const unsigned> deviceLanes() const {
+    static constexpr unsigned all[] = {kGatherLane, kReduceLane, kReplicateLane};
+    return std::span(all).first(replicas() > 1 ? 3 : 2);
+  }
   /// Waits until `comm` is ready, or the connect timeout.
   Status awaitReady(ncclComm_t comm, const std::string &what);
 

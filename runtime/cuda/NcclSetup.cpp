@@ -47,7 +47,7 @@ Status NcclCommunicator::initialize() {
                          "one host only, but the ranks run on several");
   if (Status status = connectRanks(); !status.ok())
     return status;
-  for (unsigned lane : {kGatherLane, kReduceLane})
+  for (unsigned lane : deviceLanes())
     if (Status status = split(lane); !status.ok())
       return status;
   return {};
@@ -81,12 +81,15 @@ Status NcclCommunicator::connectRanks() {
 Status NcclCommunicator::split(unsigned lane) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  config.commName = lane == kGatherLane ? "fsdpc-gather" : "fsdpc-reduce";
+  static constexpr const char *names[] = {"fsdpc-gather", "fsdpc-reduce", "fsdpc-replicate"};
+  config.commName = names[lane];
   if (lane == kGatherLane && options.copyEngineGathers)
     config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
   std::string what = std::string("NCCL cannot make the communicator of the ") + laneName(lane);
+  LaneRanks ranks = ranksOf(lane);
   ncclResult_t result =
-      calls.ncclCommSplit(root, 0, static_cast<int>(rank()), &lanes[lane].comm, &config);
+      calls.ncclCommSplit(root, static_cast<int>(ranks.first), static_cast<int>(ranks.index),
+                          &lanes[lane].comm, &config);
   if (result != ncclSuccess && result != ncclInProgress)
     return ncclError(what, result, root);
   // The handle is set when the communicator it comes from is ready again.
@@ -212,7 +215,7 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
 Status NcclCommunicator::registerArena() {
   // All ranks register on all lanes, and then tell each other whether that has worked.
   ncclResult_t failed = ncclSuccess;
-  for (unsigned lane : {kGatherLane, kReduceLane}) {
+  for (unsigned lane : deviceLanes()) {
     ncclResult_t result =
         calls.ncclCommWindowRegister(lanes[lane].comm, arena, windowBytes(arenaBytes),
                                      &lanes[lane].window, NCCL_WIN_COLL_SYMMETRIC);
@@ -222,9 +225,11 @@ Status NcclCommunicator::registerArena() {
     }
   }
   // Success without a window: NCCL does not support them between these devices.
-  if (failed == ncclSuccess && (!lanes[kGatherLane].window || !lanes[kReduceLane].window))
+  bool hasAll =
+      std::ranges::all_of(deviceLanes(), [&](unsigned lane) { return lanes[lane].window; });
+  if (failed == ncclSuccess && !hasAll)
     note = "no symmetric windows: NCCL does not support them between these devices";
-  uint8_t own = lanes[kGatherLane].window && lanes[kReduceLane].window ? 1 : 0;
+  uint8_t own = hasAll ? 1 : 0;
   std::vector<uint8_t> all(size());
   if (Status status = control->allGather(kControlLane, &own, all.data(), 1); !status.ok())
     return status;

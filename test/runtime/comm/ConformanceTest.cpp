@@ -309,8 +309,9 @@ TEST_P(Conformance, LanesInFlight) {
 TEST_P(Conformance, Barrier) {
   onRanks(GetParam(), [](Communicator &communicator) {
     unsigned rank = communicator.rank(), size = communicator.size();
+    constexpr unsigned lanes[] = {kGatherLane, kReduceLane, kControlLane};
     for (unsigned i = 0; i < 50; ++i)
-      EXPECT_OK(communicator.barrier(i % kNumLanes));
+      EXPECT_OK(communicator.barrier(lanes[i % 3]));
     int64_t entered = rank;
     EXPECT_OK(communicator.barrier(kControlLane));
     EXPECT_OK(communicator.allReduce(kControlLane, &entered, 1, FSDP_I64, ReduceOp::Sum));
@@ -324,7 +325,7 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
     int64_t data[8] = {};
     int64_t output = 0;
     EXPECT_EQ(communicator.barrier(kNumLanes).message(),
-              "collective on lane 3, but there are 3 lanes");
+              "collective on lane 4, but there are 4 lanes");
     EXPECT_EQ(
         communicator.reduceScatter(kReduceLane, data, &output, 1, FSDP_I64, ReduceOp::Average)
             .message(),

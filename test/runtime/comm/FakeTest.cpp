@@ -89,6 +89,26 @@ TEST(FakeCommunicator, Delays) {
   EXPECT_THAT(notes.copies, ElementsAre(std::pair(0u, 100ul), std::pair(1u, 100ul)));
 }
 
+// On a mesh of replicas a gather is one of shards, and an all-reduce moves 2 (n - 1) / n of its
+// bytes over n replicas, by copies or by time.
+TEST(FakeCommunicator, Replicas) {
+  Notes notes;
+  char data[800] = {};
+  auto copying = make({.ranks = 8, .replicas = 4, .largestBlockBytes = 400}, notes);
+  EXPECT_TRUE(copying->allGather(kGatherLane, data, data, 100).ok());
+  EXPECT_TRUE(copying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Average).ok());
+  EXPECT_THAT(notes.copies,
+              ElementsAre(std::pair(0u, 100ul), std::pair(2u, 100ul), std::pair(2u, 100ul),
+                          std::pair(2u, 100ul), std::pair(2u, 100ul), std::pair(2u, 100ul),
+                          std::pair(2u, 100ul)));
+  EXPECT_THAT(copying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Sum).message(),
+              HasSubstr("averages and maxima only"));
+  auto delaying =
+      make({.ranks = 8, .replicas = 4, .latencyNs = 1000, .bandwidthBytesPerSec = 1e9}, notes);
+  EXPECT_TRUE(delaying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Average).ok());
+  EXPECT_THAT(notes.delays, ElementsAre(std::pair(2u, 1600ul)));
+}
+
 // The control lane moves host memory at once, without cost.
 TEST(FakeCommunicator, ControlLane) {
   Notes notes;

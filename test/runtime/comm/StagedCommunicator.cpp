@@ -8,7 +8,7 @@ using namespace fsdp::rt;
 StagedCommunicator::StagedCommunicator(std::unique_ptr<Device> device,
                                        std::unique_ptr<Communicator> inner)
     : device(std::move(device)), inner(std::move(inner)) {
-  for (unsigned lane : {kGatherLane, kReduceLane}) {
+  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
     streams[lane] = this->device->makeStream("test");
     followsStream[lane] = this->inner->useStream(lane, *streams[lane]);
   }
@@ -83,14 +83,16 @@ Status StagedCommunicator::run(unsigned lane, void *whole, size_t wholeBytes, vo
 }
 
 Status StagedCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
-  return run(lane, output, size() * bytes, const_cast<void *>(input), bytes, output, size() * bytes,
+  size_t all = ranksOf(lane).size * bytes;
+  return run(lane, output, all, const_cast<void *>(input), bytes, output, all,
              [&](void *whole, void *part) { return inner->allGather(lane, part, whole, bytes); });
 }
 
 Status StagedCommunicator::reduceScatter(unsigned lane, const void *input, void *output,
                                          size_t count, fsdp_dtype dtype, ReduceOp op) {
   size_t bytes = count * elementBytes(dtype);
-  return run(lane, const_cast<void *>(input), size() * bytes, output, bytes, output, bytes,
+  size_t all = ranksOf(lane).size * bytes;
+  return run(lane, const_cast<void *>(input), all, output, bytes, output, bytes,
              [&](void *whole, void *part) {
                return inner->reduceScatter(lane, whole, part, count, dtype, op);
              });
