@@ -22,6 +22,8 @@ struct AssignStreamsPass : public fsdp::impl::AssignStreamsBase<AssignStreamsPas
           gather.setStream(Stream::Gather);
         else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
           reduction.setStream(Stream::Reduce);
+        else if (auto across = dyn_cast<AllReduceStartOp>(op))
+          across.setStream(Stream::Replicate);
       });
   }
 };

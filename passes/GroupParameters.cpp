@@ -97,9 +97,17 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   Location loc = step.module.getLoc();
   SymbolTable symbols(step.module);
   MeshSpec spec = choices.mesh.value_or(MeshSpec());
-  auto meshOp = MeshOp::create(builder, loc, getFreeSymbol(symbols, "mesh"),
-                               builder.getStrArrayAttr({spec.axis}),
-                               builder.getDenseI64ArrayAttr({spec.ranks}));
+  SmallVector<StringRef, 2> axisNames;
+  SmallVector<int64_t, 2> axisSizes;
+  for (const MeshSpec::Axis &axis : spec.axes) {
+    axisNames.push_back(axis.name);
+    axisSizes.push_back(axis.size);
+  }
+  auto meshOp =
+      MeshOp::create(builder, loc, getFreeSymbol(symbols, "mesh"),
+                     builder.getStrArrayAttr(axisNames), builder.getDenseI64ArrayAttr(axisSizes));
+  StringAttr replicateAxis =
+      spec.axes.size() > 1 ? builder.getStringAttr(axisNames.front()) : StringAttr();
   symbols.insert(meshOp, step.function->getIterator());
   for (const ParamGroup &group : *groups) {
     bool isRoot = group.modules.front().empty();
@@ -108,15 +116,15 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
       return Attribute(FlatSymbolRefAttr::get(step.params[index].getSymNameAttr()));
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
-    auto op =
-        GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
-                        builder.getStrArrayAttr(held), meshOp.getSymName(), spec.axis,
-                        choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
-                        /*offsets=*/nullptr);
+    auto op = GroupOp::create(builder, loc, getFreeSymbol(symbols, name),
+                              builder.getArrayAttr(members), builder.getStrArrayAttr(held),
+                              meshOp.getSymName(), axisNames.back(), replicateAxis,
+                              choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
+                              /*offsets=*/nullptr);
     symbols.insert(op, step.function->getIterator());
   }
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
-      << remark::metric("Groups", groups->size()) << remark::metric("Ranks", spec.ranks);
+      << remark::metric("Groups", groups->size()) << remark::metric("Ranks", spec.getRanks());
   return llvm::Error::success();
 }
 

@@ -40,7 +40,7 @@ public:
   LogicalResult run();
 
   struct Counts {
-    unsigned allGathers = 0, releases = 0, reduceScatters = 0, viewsRecomputed = 0;
+    unsigned allGathers = 0, releases = 0, reduceScatters = 0, allReduces = 0, viewsRecomputed = 0;
   } counts;
 
 private:
@@ -58,8 +58,9 @@ private:
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
-  bool isSharded = false; // over more than one rank
-  Value number, rate;     // of the update
+  bool isSharded = false;    // over more than one rank
+  bool isReplicated = false; // more than once
+  Value number, rate;        // of the update
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
   DenseMap<Operation *, Value> viewBase; // what the capture made the view of
@@ -74,11 +75,15 @@ private:
 
 LogicalResult Inserter::prepare() {
   isSharded = step.getRanks() > 1;
+  isReplicated = step.getReplicas() > 1;
+  if (isReplicated && !isSharded)
+    return step.mesh.emitError("holds ")
+           << step.getReplicas() << " replicas of parameters that are not sharded; shard them over "
+           << "an axis of more than one rank";
   for (auto [index, group] : llvm::enumerate(step.groups)) {
     Reshard choice = group.getReshardAfterForward();
-    states[index].reshardAfterForward =
-        choice == Reshard::Always || choice == Reshard::Auto ||
-        (choice == Reshard::None && !group.isRoot());
+    states[index].reshardAfterForward = choice == Reshard::Always || choice == Reshard::Auto ||
+                                        (choice == Reshard::None && !group.isRoot());
     states[index].gradients.resize(group.getParams().size());
   }
   for (ParamOp param : step.params)
@@ -142,6 +147,13 @@ LogicalResult Inserter::reduce(unsigned index) {
                                               /*coalesced=*/nullptr, /*offsets=*/nullptr);
     ReduceScatterWaitOp::create(builder, loc, start.getHandle());
     ++counts.reduceScatters;
+    if (isReplicated) {
+      auto across = AllReduceStartOp::create(builder, loc, handleType, groupName, start.getHandle(),
+                                             Phase::Backward, Stream::Compute,
+                                             /*coalesced=*/nullptr);
+      AllReduceWaitOp::create(builder, loc, across.getHandle());
+      ++counts.allReduces;
+    }
   }
   UpdateOp::create(builder, loc, groupName, number, rate, /*offset=*/nullptr);
   return success();
@@ -313,6 +325,7 @@ struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCo
         << remark::metric("AllGathers", inserter.counts.allGathers)
         << remark::metric("Releases", inserter.counts.releases)
         << remark::metric("ReduceScatters", inserter.counts.reduceScatters)
+        << remark::metric("AllReduces", inserter.counts.allReduces)
         << remark::metric("ViewsRecomputed", inserter.counts.viewsRecomputed);
   }
 };

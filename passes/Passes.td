@@ -50,7 +50,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     The groups come from a YAML file in FSDP2's words:
 
     ```yaml
-    mesh: {dp: 4}
+    mesh: {dp: 4}                         # or {replicate: 2, shard: 4}
     layout: flat                          # or per-param
     prefetch: fsdp2                       # or none
     reshard_after_forward: none           # of groups that do not say; true, false, none or auto
@@ -62,6 +62,10 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
     ```
 
+    A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
+    the second shards (FSDP2's HSDP), whatever their names. Rank r is then shard r mod S of replica
+    r / S, for S ranks on the second axis.
+
     A `*` in a pattern stands for one component of a module's path. Without a file each repeated
     block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
     command line win over the file's `mesh`, `layout`, `prefetch` and top-level
@@ -72,7 +76,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
   }];
   let options = [
     Option<"config", "config", "std::string", "\"\"", "YAML file with mesh and groups">,
-    Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS; default dp=1">,
+    Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS, or replicate=R,shard=S; default dp=1">,
     Option<"reshardAfterForward", "reshard-after-forward", "std::string", "\"\"",
            "true, false, none (the root is kept, others are resharded) or auto (the schedule "
            "decides)">,
@@ -187,8 +191,9 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
       resharded (or `auto`: a schedule may undo it), released after the last; then it is gathered
       again before the first operation of their backward.
     - After the last operation of their backward it is released, and its gradients are
-      reduce-scattered and its shards updated. If no input of the modules needs a gradient, this
-      happens at the end of the step instead, after the root group's turn.
+      reduce-scattered, on meshes of several replicas all-reduced over them, and its shards updated.
+      If no input of the modules needs a gradient, this happens at the end of the step
+      instead, after the root group's turn.
     - `fsdp.read` of a parameter becomes the result of the gather; views of a parameter that were
       made before it was released are made again from the next gather.
 
@@ -234,7 +239,9 @@ def Schedule : Fsdp_Pass<"fsdp-schedule"> {
     the module's attribute `fsdp.prefetch` says, else fsdp2.
 
     Either way one reduction is pending at a time: its wait, and the update that follows it, stand
-    before the next reduction's start, the last at the end of the step.
+    before the next reduction's start, the last at the end of the step. On meshes of several replicas
+    the wait for the all-reduce, and the update, stand one reduction later: the all-reduce runs while
+    the next group is reduced, as FSDP2's does.
 
     Why: collectives can run beside computation only where their start and wait are apart.
   }];
@@ -297,7 +304,7 @@ def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
   let summary = "Give gathers and reductions streams of their own";
   let description = [{
     Input: a scheduled module. Output: the same with all gathers on the gather stream and all
-    reductions on the reduce stream.
+    reductions on the reduce stream, and those over replicas on the replicate stream.
 
     Why: each stream has a communicator, so that a reduction never waits behind a gather, and all
     ranks meet in one order on each of them.
@@ -311,7 +318,7 @@ def Report : Fsdp_Pass<"fsdp-report"> {
     reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
     elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
     input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
-    a reduce_scatter. In the flat layout the file also holds a prediction: step time, what of it is
+    a reduce_scatter, the reduced shard of an all_reduce. In the flat layout the file also holds a prediction: step time, what of it is
     exposed communication (by launch), a lower bound of every schedule and how it was found, the peak
     and where it occurs, memory by category over time, and where the durations come from.
     `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
@@ -386,7 +393,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its release.
     - S4: each group's gradients are reduced exactly once (on one rank: each parameter has one
-      gradient), each reduction is waited for once, and each group is updated once, after that.
+      gradient), and on meshes of several replicas once over these; each reduction is waited for
+      once, and each group is updated once, after that.
     - S5: with several ranks no parameter is read and no gradient left without a collective; with one
       rank there are no collectives.
   }];
@@ -399,7 +407,8 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
 
     - D1: the step is one block, so that every rank issues the same collectives in the same order.
     - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
-      gather stream too: one order per communicator on all ranks, thus no deadlock.
+      gather stream too; reductions over replicas are on the replicate stream: one order per
+      communicator on all ranks, thus no deadlock.
     - D3: what another stream produces is used only after the wait for it: parameters through their
       gather's wait, shards of gradients by an update after their reduction's wait; and no group is
       released while its gather is in flight.

@@ -15,7 +15,8 @@ namespace fsdp {
 /// What a user chooses. Empty strings mean: as the YAML file says, else the default.
 struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
-  Option<std::string> mesh{*this, "mesh", llvm::cl::desc("Device mesh as AXIS=RANKS")};
+  Option<std::string> mesh{*this, "mesh",
+                           llvm::cl::desc("Device mesh as AXIS=RANKS or replicate=R,shard=S")};
   Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
                                           llvm::cl::desc("true, false, none or auto")};
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};

@@ -28,7 +28,7 @@ void PlannedUses::findLastUses(mlir::Block &body) {
     llvm::for_each(op.getOperands(), use);
     llvm::for_each(op.getResults(), use);
     llvm::TypeSwitch<Operation *>(&op)
-        .Case<AllGatherWaitOp, ReduceScatterWaitOp>(
+        .Case<AllGatherWaitOp, ReduceScatterWaitOp, AllReduceWaitOp>(
             [&](auto wait) { waitOf[wait.getHandle().getDefiningOp()] = position; })
         .Case([&](ReleaseOp release) { releaseOf[release.getHandle().getDefiningOp()] = position; })
         .Case([&](UpdateOp update) { updateOf[update.getTargetAttr().getAttr()] = update; })

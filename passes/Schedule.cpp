@@ -33,6 +33,7 @@ struct Gather {
 struct Reduction {
   ReduceScatterStartOp start;
   ReduceScatterWaitOp wait;
+  AllReduceWaitOp acrossWait; // null without replicas
   UpdateOp update;
 };
 
@@ -98,9 +99,12 @@ LogicalResult Scheduler::collect() {
     } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
       openReductions[start.getHandle()] = reductions.size();
       reductionByGroup[start.getGroupAttr().getAttr()] = reductions.size();
-      reductions.push_back({start, {}, {}});
+      reductions.push_back({start, {}, {}, {}});
     } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(op)) {
       reductions[openReductions.lookup(wait.getHandle())].wait = wait;
+    } else if (auto wait = dyn_cast<AllReduceWaitOp>(op)) {
+      auto across = wait.getHandle().getDefiningOp<AllReduceStartOp>();
+      reductions[openReductions.lookup(across.getReduction())].acrossWait = wait;
     } else if (auto update = dyn_cast<UpdateOp>(op)) {
       auto it = reductionByGroup.find(update.getTargetAttr().getAttr());
       if (it != reductionByGroup.end())
@@ -161,12 +165,18 @@ void Scheduler::prefetchBackward() {
   }
 }
 
+/// The gradients of one reduction are in memory at a time. Replicas are waited for a reduction
+/// later: they go on while the next group is reduced.
 void Scheduler::deferReductions() {
   Operation *terminator = step.getBody().getTerminator();
+  auto getStart = [&](size_t index) {
+    return index < reductions.size() ? reductions[index].start.getOperation() : terminator;
+  };
   for (auto [index, reduction] : llvm::enumerate(reductions)) {
-    Operation *before =
-        index + 1 < reductions.size() ? reductions[index + 1].start.getOperation() : terminator;
-    moves.push_back({reduction.wait, nullptr, before});
+    moves.push_back({reduction.wait, nullptr, getStart(index + 1)});
+    Operation *before = getStart(index + (reduction.acrossWait ? 2 : 1));
+    if (reduction.acrossWait)
+      moves.push_back({reduction.acrossWait, nullptr, before});
     moves.push_back({reduction.update, nullptr, before});
   }
 }

@@ -67,7 +67,8 @@ void Unsharder::run() {
     else if (auto update = dyn_cast<UpdateOp>(op);
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
-    else if (!isa<AllGatherStartOp, ReleaseOp, ReduceScatterWaitOp>(op))
+    else if (!isa<AllGatherStartOp, ReleaseOp, ReduceScatterWaitOp, AllReduceStartOp,
+                  AllReduceWaitOp>(op))
       continue;
     replaced.push_back(&op);
   }

@@ -153,8 +153,8 @@ LogicalResult Checker::run() {
     return failure();
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
-    if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-            ReduceScatterWaitOp>(op))
+    if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
+            AllReduceStartOp, AllReduceWaitOp>(op))
       result = op.emitError("a captured step has no collectives");
     else if (auto call = dyn_cast<CallOp>(op))
       result = visit(call);

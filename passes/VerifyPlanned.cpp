@@ -188,6 +188,9 @@ LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
   const GroupInfo &group = *sink->group;
   UpdateOp update = uses.getUpdate(start.getGroupAttr());
   int64_t last = update ? std::max(uses.getPosition(update), sink->end) : uses.getEnd();
+  for (Operation *user : start.getHandle().getUsers())
+    if (isa<AllReduceStartOp>(user))
+      last = std::max(last, uses.getWait(user).value_or(uses.getEnd()));
   std::string name = "gradients of @" + start.getGroup().str();
   if (failed(place(
           {(*start.getOffsets())[1], group.shardBytes(), last, start, "the reduced " + name})))

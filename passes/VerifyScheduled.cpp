@@ -42,6 +42,9 @@ static LogicalResult checkStreams(Step &step) {
       bool isShared = first.getStream() == Stream::Gather;
       if (failed(check(reduction, isShared ? Stream::Gather : Stream::Reduce)))
         return failure();
+    } else if (auto across = dyn_cast<AllReduceStartOp>(op)) {
+      if (failed(check(across, Stream::Replicate)))
+        return failure();
     }
   }
   return success();
@@ -69,6 +72,8 @@ static LogicalResult checkBuckets(Step &step) {
       result = check(gather);
     else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
       result = check(reduction);
+    else if (auto across = dyn_cast<AllReduceStartOp>(op))
+      result = check(across);
     if (failed(result))
       return failure();
   }

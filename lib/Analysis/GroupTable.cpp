@@ -8,14 +8,10 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// The size of the axis over which the group is sharded; its verifier has checked that there is
-/// one.
-static unsigned getGroupRanks(GroupOp group, const SymbolTable &symbols) {
-  auto mesh = symbols.lookup<MeshOp>(group.getMesh());
-  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
-    if (axis == group.getAxisAttr())
-      return size;
-  llvm_unreachable("a group's axis is an axis of its mesh");
+/// The sizes of the mesh's axes: as the group's verifier has checked, the last one is that over
+/// which it is sharded, and there is another one if it is replicated.
+static ArrayRef<int64_t> getAxisSizes(GroupOp group, const SymbolTable &symbols) {
+  return symbols.lookup<MeshOp>(group.getMesh()).getSizes();
 }
 
 FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
@@ -36,9 +32,11 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
       return group.emitOpError("@") << group.getSymName() << " has no parameters";
     info.elementType = info.getParamType(0).getElementType();
     info.elementBytes = getElementBytes(info.elementType);
-    unsigned ranks = getGroupRanks(group, symbols);
+    ArrayRef<int64_t> sizes = getAxisSizes(group, symbols);
+    unsigned ranks = sizes.back();
     if (table.groups.empty()) {
       table.ranks = ranks;
+      table.replicas = sizes.size() > 1 ? sizes.front() : 1;
     } else if (ranks != table.ranks) {
       GroupOp first = table.groups.front().op;
       InFlightDiagnostic diag = group.emitOpError("@")

@@ -105,6 +105,8 @@ private:
   DenseMap<Operation *, int64_t> launchOf;   // of starts
   std::vector<int64_t> firstUse, lastUse;    // by storage; the definition is the first use
   DenseMap<Operation *, int64_t> endOf;      // of starts: position of the wait or the release
+  /// Of reductions: position of the wait for the all-reduce that goes on with the result.
+  DenseMap<Operation *, int64_t> acrossEndOf;
   SmallVector<GradientSink> sinks;
 };
 
@@ -138,6 +140,10 @@ LogicalResult LiveRanges::Builder::collect() {
         .Case([&](GradOp) { positionOf[&op] = position; })
         .Case<AllGatherWaitOp, ReduceScatterWaitOp>(
             [&](auto wait) { waitOf[wait.getHandle().getDefiningOp()] = position; })
+        .Case([&](AllReduceWaitOp wait) {
+          auto across = wait.getHandle().getDefiningOp<AllReduceStartOp>();
+          acrossEndOf[across.getReduction().getDefiningOp()] = position;
+        })
         .Case([&](ReleaseOp release) { releaseOf[release.getHandle().getDefiningOp()] = position; })
         .Case([&](UpdateOp update) {
           positionOf[&op] = position;
@@ -288,7 +294,8 @@ void LiveRanges::Builder::addCollectives() {
       // The reduced shard, until the update has read it.
       const GroupInfo &group = groups.lookup(reduction.getGroupAttr());
       UpdateOp update = result.updateOf.lookup(reduction.getGroupAttr().getAttr());
-      int64_t end = update ? std::max(positionOf[update], endOf[&op]) : result.numPositions - 1;
+      int64_t end = update ? std::max({positionOf[update], endOf[&op], acrossEndOf.lookup(&op)})
+                           : result.numPositions - 1;
       result.rangesOf[&op].push_back(
           add({group.shardBytes(), getLaunch(&op), end, BufferCategory::ReducedShard, &op}));
     }

@@ -21,6 +21,8 @@ struct GroupState {
   AllGatherStartOp gather; // null while the group is not gathered
   ReduceScatterStartOp reduction;
   ReduceScatterWaitOp reductionWait;
+  AllReduceStartOp across; // of replicated groups
+  AllReduceWaitOp acrossWait;
   UpdateOp update;
 };
 
@@ -33,7 +35,8 @@ struct FullParam {
 class Checker {
 public:
   explicit Checker(Step &step)
-      : step(step), isSharded(step.getRanks() > 1), groups(step.groups.size()) {}
+      : step(step), isSharded(step.getRanks() > 1), isReplicated(step.getReplicas() > 1),
+        groups(step.groups.size()) {}
   LogicalResult run();
 
 private:
@@ -43,6 +46,9 @@ private:
   LogicalResult visit(ReleaseOp release);
   LogicalResult visit(ReduceScatterStartOp start);
   LogicalResult visit(ReduceScatterWaitOp wait);
+  LogicalResult visit(AllReduceStartOp start);
+  LogicalResult visit(AllReduceWaitOp wait);
+  LogicalResult checkReduced(UpdateOp update, const GroupState &state);
   LogicalResult visit(UpdateOp update);
   LogicalResult visit(ReadOp read);
   LogicalResult visit(GradOp grad);
@@ -53,7 +59,7 @@ private:
   }
 
   Step &step;
-  bool isSharded;
+  bool isSharded, isReplicated;
   SmallVector<GroupState> groups;
   DenseMap<Value, Gather> gathers; // by handle
   DenseMap<Value, FullParam> fullParams;
@@ -169,6 +175,46 @@ LogicalResult Checker::visit(ReduceScatterWaitOp wait) {
   return success();
 }
 
+LogicalResult Checker::visit(AllReduceStartOp start) {
+  GroupState &state = getState(start.getGroupAttr());
+  std::string name = ("group @" + start.getGroup()).str();
+  if (!isReplicated)
+    return fail(start, name + " is reduced over replicas on a mesh without", step.mesh,
+                "the mesh is declared here");
+  if (state.across)
+    return fail(start, "the gradients of " + name + " are reduced over the replicas twice",
+                state.across, "reduced here");
+  state.across = start;
+  return success();
+}
+
+LogicalResult Checker::visit(AllReduceWaitOp wait) {
+  auto start = wait.getHandle().getDefiningOp<AllReduceStartOp>();
+  GroupState &state = getState(start.getGroupAttr());
+  if (state.acrossWait)
+    return fail(wait,
+                "the reduction of group @" + start.getGroup() +
+                    " over the replicas is waited for twice",
+                state.acrossWait, "waited for here");
+  state.acrossWait = wait;
+  return success();
+}
+
+/// The shard that an update reads is averaged over all ranks.
+LogicalResult Checker::checkReduced(UpdateOp update, const GroupState &state) {
+  GroupOp group = step.groups[step.groupByName.lookup(update.getTargetAttr().getAttr())];
+  auto check = [&](Operation *start, Operation *wait, StringRef what) -> LogicalResult {
+    if (wait)
+      return success();
+    return fail(update, "group @" + update.getTarget() + " is updated before the wait for " + what,
+                start ? start : group.getOperation(), start ? "reduced here" : "declared here");
+  };
+  if (isSharded && failed(check(state.reduction, state.reductionWait, "its reduction")))
+    return failure();
+  return isReplicated ? check(state.across, state.acrossWait, "its reduction over the replicas")
+                      : success();
+}
+
 LogicalResult Checker::visit(UpdateOp update) {
   auto it = step.groupByName.find(update.getTargetAttr().getAttr());
   if (it == step.groupByName.end())
@@ -179,10 +225,8 @@ LogicalResult Checker::visit(UpdateOp update) {
   std::string name = ("group @" + update.getTarget()).str();
   if (state.update)
     return fail(update, name + " is updated twice", state.update, "updated here");
-  if (isSharded && !state.reductionWait)
-    return fail(update, name + " is updated before the wait for its reduction",
-                state.reduction ? state.reduction.getOperation() : step.groups[it->second],
-                state.reduction ? "reduced here" : "declared here");
+  if (failed(checkReduced(update, state)))
+    return failure();
   if (state.gather)
     return fail(update, name + " is updated while it is gathered", state.gather, "gathered here");
   if (!isSharded)
@@ -230,6 +274,15 @@ LogicalResult Checker::checkEnd() {
     if (isSharded && !state.reductionWait)
       return fail(state.reduction, "the reduction of " + name + " is never waited for", nullptr,
                   "");
+    if (isReplicated && !state.across)
+      return fail(group,
+                  "the gradients of " + name + " are never reduced over the " +
+                      Twine(step.getReplicas()) + " replicas",
+                  nullptr, "");
+    if (isReplicated && !state.acrossWait)
+      return fail(state.across,
+                  "the reduction of " + name + " over the replicas is never waited for", nullptr,
+                  "");
     if (!state.update)
       return fail(group, name + " is never updated", nullptr, "");
   }
@@ -243,7 +296,7 @@ LogicalResult Checker::run() {
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, UpdateOp, ReadOp, GradOp>(
+                  ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, ReadOp, GradOp>(
                 [&](auto typed) { return visit(typed); })
             .Default(success());
     if (failed(result))

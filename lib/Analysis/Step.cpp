@@ -59,12 +59,14 @@ FailureOr<Step> Step::collect(ModuleOp module) {
   return step;
 }
 
-int64_t Step::getRanks() {
-  int64_t ranks = 1;
+int64_t Step::getRanks() { return mesh ? mesh.getSizes().back() : 1; }
+
+int64_t Step::getReplicas() {
+  int64_t replicas = 1;
   if (mesh)
-    for (int64_t size : mesh.getSizes())
-      ranks *= size;
-  return ranks;
+    for (int64_t size : mesh.getSizes().drop_back())
+      replicas *= size;
+  return replicas;
 }
 
 SmallVector<ParamOp> Step::getParams(GroupOp group) {

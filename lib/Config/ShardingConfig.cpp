@@ -30,6 +30,13 @@ struct ReadContext {
   }
 };
 
+/// A size of the mesh. The parser gives the keys of a mapping in no order: where the number stands
+/// in the file tells which axis is first.
+struct AxisSize {
+  int64_t size = 1;
+  const char *place = nullptr;
+};
+
 /// `root:` of the file.
 struct RootRule {
   std::optional<Reshard> reshardAfterForward;
@@ -71,16 +78,28 @@ static Expected<OptimizerKind> parseOptimizerKind(StringRef text) {
 }
 template <> struct ScalarTraits<OptimizerKind> : WordTraits<OptimizerKind, parseOptimizerKind> {};
 
+template <> struct ScalarTraits<AxisSize> {
+  static void output(const AxisSize &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *, AxisSize &axis) {
+    axis.place = text.data();
+    return text.getAsInteger(10, axis.size) ? "the size of a mesh axis is no number" : StringRef();
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
 template <> struct MappingTraits<MeshSpec> {
   static void mapping(IO &io, MeshSpec &mesh) {
-    std::vector<StringRef> axes = io.keys();
-    if (axes.size() != 1)
-      return io.setError("mesh has " + Twine(axes.size()) + " axes, expected one, as in {dp: 4}");
-    mesh.axis = axes.front().str();
-    io.mapRequired(mesh.axis.c_str(), mesh.ranks);
-    if (mesh.ranks < 1)
-      io.setError("mesh axis '" + Twine(mesh.axis) + "' has " + Twine(mesh.ranks) +
-                  " ranks, expected at least 1");
+    std::vector<std::pair<AxisSize, std::string>> axes;
+    for (StringRef name : io.keys()) {
+      axes.push_back({{}, name.str()});
+      io.mapRequired(axes.back().second.c_str(), axes.back().first);
+    }
+    llvm::sort(axes, [](const auto &a, const auto &b) { return a.first.place < b.first.place; });
+    mesh.axes.clear();
+    for (auto &[axis, name] : axes)
+      mesh.axes.push_back({std::move(name), axis.size});
+    if (std::optional<std::string> wrong = checkMesh(mesh))
+      io.setError("mesh: " + *wrong);
   }
 };
 

@@ -17,12 +17,43 @@ static llvm::Expected<T> takeWord(std::optional<T> value, llvm::StringRef what,
 
 llvm::Expected<MeshSpec> fsdp::parseMesh(llvm::StringRef text) {
   MeshSpec mesh;
-  auto [axis, size] = text.split('=');
-  mesh.axis = axis.str();
-  if (axis.empty() || size.getAsInteger(10, mesh.ranks) || mesh.ranks < 1)
-    return llvm::createStringError("mesh is '" + text +
-                                   "', expected AXIS=RANKS with at least one rank, as in dp=4");
+  mesh.axes.clear();
+  llvm::SmallVector<llvm::StringRef, 2> parts;
+  text.split(parts, ',');
+  for (llvm::StringRef part : parts) {
+    auto [name, number] = part.split('=');
+    int64_t size = 0;
+    if (name.empty() || number.getAsInteger(10, size) || size < 1)
+      return llvm::createStringError("mesh is '" + text +
+                                     "', expected AXIS=RANKS with at least one rank, as in dp=4 or "
+                                     "replicate=2,shard=4");
+    mesh.axes.push_back({name.str(), size});
+  }
+  if (std::optional<std::string> wrong = checkMesh(mesh))
+    return llvm::createStringError("mesh is '" + text + "': " + *wrong);
   return mesh;
+}
+
+std::optional<std::string> fsdp::checkMesh(const MeshSpec &mesh) {
+  if (mesh.axes.empty() || mesh.axes.size() > 2)
+    return ("it has " + llvm::Twine(mesh.axes.size()) +
+            " axes, expected one, as in dp=4, or two, as in replicate=2,shard=4")
+        .str();
+  for (const MeshSpec::Axis &axis : mesh.axes)
+    if (axis.size < 1)
+      return ("axis '" + axis.name + "' has " + llvm::Twine(axis.size) +
+              " ranks, expected at least 1")
+          .str();
+  const MeshSpec::Axis &first = mesh.axes.front(), &last = mesh.axes.back();
+  if (mesh.axes.size() == 1)
+    return std::nullopt;
+  if (first.name == last.name)
+    return "it has two axes '" + first.name + "'";
+  if (first.size > 1 && last.size == 1)
+    return ("nothing is sharded over axis '" + last.name + "' of one rank; use " + last.name + "=" +
+            llvm::Twine(first.size))
+        .str();
+  return std::nullopt;
 }
 
 llvm::Expected<Reshard> fsdp::parseReshard(llvm::StringRef text) {

@@ -18,6 +18,8 @@ static fsdp_stream getPlanStream(Stream stream) {
     return FSDP_GATHER;
   case Stream::Reduce:
     return FSDP_REDUCE;
+  case Stream::Replicate:
+    return FSDP_REPLICATE;
   }
   llvm_unreachable("all streams are listed");
 }
@@ -41,10 +43,12 @@ LogicalResult Lowering::lowerHeader() {
   header.peak_live_bytes = *peak;
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     header.model = builder.addString(model);
-  header.world_size = groups.getRanks();
+  header.replicas = groups.getReplicas();
+  header.world_size = groups.getRanks() * groups.getReplicas();
   if (!groups.getGroups().empty()) {
     GroupOp first = groups.getGroups().front().op;
     header.axis = builder.addString(first.getAxis());
+    header.replicate_axis = builder.addString(first.getReplicateAxis().value_or(""));
   }
   auto optimizers = module.getOps<OptimizerOp>();
   if (!llvm::hasSingleElement(optimizers))
@@ -308,6 +312,29 @@ LogicalResult Lowering::lower(ReduceScatterWaitOp wait) {
   return success();
 }
 
+LogicalResult Lowering::lower(AllReduceStartOp start) {
+  auto reduction = start.getReduction().getDefiningOp<ReduceScatterStartOp>();
+  const GroupInfo &group = groups.lookup(start.getGroupAttr());
+  fsdp_entry &entry = builder.addEntry(FSDP_ALL_REDUCE_START, getPlanPhase(start.getPhase()));
+  entry.stream = getPlanStream(start.getStream());
+  entry.dtype = *getPlanDType(group.elementType);
+  entry.target = group.index;
+  entry.after = handleOf.lookup(start.getReduction());
+  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
+  entry.source = entry.destination = (*reduction.getOffsets())[1];
+  entry.bytes = group.shardBytes();
+  entry.count = group.layout.shardElements;
+  entry.coalesced = start.getCoalesced();
+  entry.location = builder.addLocation(start.getLoc());
+  return success();
+}
+
+LogicalResult Lowering::lower(AllReduceWaitOp wait) {
+  auto start = wait.getHandle().getDefiningOp<AllReduceStartOp>();
+  addWait(wait, wait.getHandle(), getPlanPhase(start.getPhase()));
+  return success();
+}
+
 LogicalResult Lowering::lower(GradOp grad) {
   auto [group, param] = groups.lookupParam(grad.getParamAttr());
   if (!group || groups.getRanks() > 1)
@@ -372,8 +399,9 @@ FailureOr<PlanTables> Lowering::run() {
     LogicalResult lowered =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, AllGatherStartOp,
-                  AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp, GradOp,
-                  WriteOp, UpdateOp, func::ReturnOp>([&](auto known) { return lower(known); })
+                  AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
+                  AllReduceStartOp, AllReduceWaitOp, GradOp, WriteOp, UpdateOp, func::ReturnOp>(
+                [&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))
       return failure();

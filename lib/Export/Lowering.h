@@ -44,6 +44,8 @@ private:
   llvm::LogicalResult prepareInput(ReduceScatterStartOp start);
   llvm::LogicalResult lower(ReduceScatterStartOp start);
   llvm::LogicalResult lower(ReduceScatterWaitOp wait);
+  llvm::LogicalResult lower(AllReduceStartOp start);
+  llvm::LogicalResult lower(AllReduceWaitOp wait);
   llvm::LogicalResult lower(GradOp grad);
   llvm::LogicalResult lower(WriteOp write);
   llvm::LogicalResult lower(UpdateOp update);

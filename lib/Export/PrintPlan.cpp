@@ -208,7 +208,7 @@ void Printer::printCall(const fsdp_entry &entry) {
 }
 
 void Printer::printEntry(const fsdp_entry &entry) {
-  static constexpr const char *streams[] = {"compute", "gather", "reduce"};
+  static constexpr const char *streams[] = {"compute", "gather", "reduce", "replicate"};
   os << (entry.phase == FSDP_FORWARD ? "  fwd " : "  bwd ");
   auto group = [&] { return string(plan.groups[entry.target].name); };
   switch (entry.kind) {
@@ -225,6 +225,11 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "reduce_scatter.start @" << group() << " on " << streams[entry.stream] << ", handle "
        << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype)
        << " per rank from " << entry.source << " to " << entry.destination;
+    break;
+  case FSDP_ALL_REDUCE_START:
+    os << "all_reduce.start @" << group() << " after handle " << entry.after << " on "
+       << streams[entry.stream] << ", handle " << entry.handle << ": " << entry.count << ' '
+       << getDTypeName(entry.dtype) << " at " << entry.destination;
     break;
   case FSDP_WAIT:
     os << "wait for handle " << entry.handle;
@@ -254,8 +259,10 @@ void Printer::printEntry(const fsdp_entry &entry) {
 }
 
 void Printer::printAll() {
-  os << "plan of \"" << string(plan.model) << "\", ABI " << plan.abi_version << '\n'
-     << "mesh " << string(plan.axis) << " = " << plan.world_size << '\n'
+  os << "plan of \"" << string(plan.model) << "\", ABI " << plan.abi_version << "\nmesh ";
+  if (plan.replicate_axis)
+    os << string(plan.replicate_axis) << " = " << plan.replicas << ", ";
+  os << string(plan.axis) << " = " << plan.world_size / plan.replicas << '\n'
      << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
   printOptimizer();
   for (const fsdp_group &group : ArrayRef(plan.groups, plan.num_groups))

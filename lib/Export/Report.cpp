@@ -39,7 +39,7 @@ struct Event {
 };
 
 struct Collective {
-  StringRef kind;
+  StringRef kind, axis;
   const GroupInfo *group;
   Phase phase;
   int64_t elements;
@@ -91,21 +91,30 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     GroupOp op = table->lookup(group).op;
     events.push_back({event, op.getModuleName(), phase});
   };
+  auto addCollective = [&](CollectiveOpInterface start, Phase phase, int64_t elements) {
+    const GroupInfo &group = table->lookup(start.getCollectiveGroup());
+    GroupOp op = group.op;
+    bool isAcross = isa<AllReduceStartOp>(start);
+    collectives.push_back({start.getCollectiveKind(),
+                           isAcross ? *op.getReplicateAxis() : op.getAxis(), &group, phase,
+                           elements});
+  };
   for (auto step : module.getOps<func::FuncOp>())
     for (Operation &op : step.getOps()) {
       if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
         const GroupInfo &group = table->lookup(gather.getGroupAttr());
         addEvent("unshard", gather.getGroupAttr(), gather.getPhase());
-        collectives.push_back(
-            {gather.getCollectiveKind(), &group, gather.getPhase(), group.layout.shardElements});
+        addCollective(gather, gather.getPhase(), group.layout.shardElements);
       } else if (auto release = dyn_cast<ReleaseOp>(op)) {
         auto start = release.getHandle().getDefiningOp<AllGatherStartOp>();
         addEvent("reshard", start.getGroupAttr(), release.getPhase());
       } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
         const GroupInfo &group = table->lookup(reduction.getGroupAttr());
         addEvent("post_backward", reduction.getGroupAttr(), reduction.getPhase());
-        collectives.push_back({reduction.getCollectiveKind(), &group, reduction.getPhase(),
-                               group.layout.gatheredElements()});
+        addCollective(reduction, reduction.getPhase(), group.layout.gatheredElements());
+      } else if (auto across = dyn_cast<AllReduceStartOp>(op)) {
+        const GroupInfo &group = table->lookup(across.getGroupAttr());
+        addCollective(across, across.getPhase(), group.layout.shardElements);
       }
     }
 
@@ -139,7 +148,7 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
           out.attribute("phase", getPhaseName(collective.phase));
           out.attribute("dtype", getDtypeName(collective.group->elementType));
           out.attribute("elements", collective.elements);
-          out.attribute("axis", op.getAxis());
+          out.attribute("axis", collective.axis);
           counts.add(collective.kind, collective.phase, 1);
           bytes.add(collective.kind, collective.phase, collective.bytes());
         });

@@ -153,9 +153,19 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
   if (failed(mesh))
     return failure();
-  if (!llvm::is_contained(mesh->getAxes(), getAxisAttr())) {
-    InFlightDiagnostic diag = emitOpError("is sharded over axis '")
-                              << getAxis() << "', which mesh " << getMeshAttr() << " lacks";
+  // Ranks are numbered with the shards of one replica side by side.
+  SmallVector<StringAttr, 2> axes;
+  if (StringAttr replicated = getReplicateAxisAttr())
+    axes.push_back(replicated);
+  axes.push_back(getAxisAttr());
+  if (!llvm::equal(mesh->getAxes().getAsRange<StringAttr>(), axes)) {
+    InFlightDiagnostic diag = emitOpError("is ");
+    if (getReplicateAxis())
+      diag << "replicated over axis '" << *getReplicateAxis() << "' and ";
+    diag << "sharded over axis '" << getAxis() << "', but mesh " << getMeshAttr() << " has "
+         << (mesh->getAxes().size() == 1 ? "axis " : "axes ");
+    llvm::interleaveComma(mesh->getAxes().getAsRange<StringAttr>(), diag,
+                          [&](StringAttr axis) { diag << "'" << axis.getValue() << "'"; });
     diag.attachNote(mesh->getLoc()) << "declared here";
     return diag;
   }
@@ -278,6 +288,31 @@ void ReduceScatterStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 
 LogicalResult ReduceScatterWaitOp::verify() {
   return checkHandle<ReduceScatterStartOp>(*this, getHandle());
+}
+
+LogicalResult AllReduceStartOp::verify() {
+  if (failed(checkHandle<ReduceScatterStartOp>(*this, getReduction())))
+    return failure();
+  auto reduction = getReduction().getDefiningOp<ReduceScatterStartOp>();
+  if (reduction.getGroupAttr() == getGroupAttr())
+    return success();
+  InFlightDiagnostic diag = emitOpError("of ")
+                            << getGroupAttr() << " goes on with the reduction of "
+                            << reduction.getGroupAttr();
+  diag.attachNote(reduction.getLoc()) << "reduced here";
+  return diag;
+}
+
+LogicalResult AllReduceStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+}
+FlatSymbolRefAttr AllReduceStartOp::getCollectiveGroup() { return getGroupAttr(); }
+Value AllReduceStartOp::getCollectiveHandle() { return getHandle(); }
+StringRef AllReduceStartOp::getCollectiveKind() { return "all_reduce"; }
+void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "a"); }
+
+LogicalResult AllReduceWaitOp::verify() {
+  return checkHandle<AllReduceStartOp>(*this, getHandle());
 }
 
 //===----------------------------------------------------------------------===//

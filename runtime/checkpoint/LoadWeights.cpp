@@ -99,7 +99,7 @@ static Status enqueueWeights(const PlanView &plan, unsigned rank, Stream &stream
     for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
       auto found = findParameter(plan, parameter, file);
       for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
-        if (piece.rank != rank)
+        if (piece.rank != plan.shardOf(rank))
           continue;
         auto bytes = static_cast<size_t>(piece.count * elementSize);
         auto source = [&](const StoredTensor *stored) {

@@ -7,7 +7,14 @@
 using namespace fsdp::rt;
 
 unsigned fsdp::rt::laneOf(const fsdp_entry &entry) {
-  return entry.stream == FSDP_GATHER ? kGatherLane : kReduceLane;
+  switch (entry.stream) {
+  case FSDP_GATHER:
+    return kGatherLane;
+  case FSDP_REPLICATE:
+    return kReplicateLane;
+  default:
+    return kReduceLane;
+  }
 }
 
 Result<std::unique_ptr<StepProgress>> StepProgress::create(const PlanView &plan, Device &device) {
@@ -55,7 +62,7 @@ std::string StepProgress::dump() const {
   std::string text = "step " + std::to_string(currentStep()) + "\n";
   text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
           (compute ? describeEntry(compute->load(std::memory_order_relaxed)) : "nothing") + "\n";
-  for (unsigned lane : {kGatherLane, kReduceLane}) {
+  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
     if (lanes[lane].entries.empty())
       continue;
     Numbers now = numbers(lane);

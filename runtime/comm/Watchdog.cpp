@@ -64,7 +64,7 @@ std::string Watchdog::look() {
 
 std::string StallDetector::look(Clock::time_point now) {
   std::string message;
-  for (unsigned lane : {kGatherLane, kReduceLane})
+  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane})
     if (std::string found = look(lane, now); message.empty())
       message = std::move(found);
   return message;
@@ -87,7 +87,7 @@ std::string StallDetector::look(unsigned lane, Clock::time_point now) {
 
 std::string Watchdog::underWay() const {
   std::string text;
-  for (unsigned lane : {kGatherLane, kReduceLane})
+  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane})
     if (StepProgress::Numbers numbers = progress.numbers(lane); isBusy(numbers))
       text += (text.empty() ? "; under way: " : " and ") + progress.describe(lane, numbers.started);
   return text;

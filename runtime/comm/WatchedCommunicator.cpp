@@ -21,7 +21,7 @@ void WatchedCommunicator::mark(unsigned lane, ProgressWord &word, uint32_t value
 
 template <typename Issue>
 Status WatchedCommunicator::run(unsigned lane, fsdp_entry_kind kind, size_t bytes, Issue &&issue) {
-  if (lane != kGatherLane && lane != kReduceLane)
+  if (lane == kControlLane)
     return issue();
   if (progress.entriesOf(lane).empty())
     return Status::error(std::string("a collective on the ") + laneName(lane) +
@@ -59,7 +59,8 @@ Status WatchedCommunicator::reduceScatter(unsigned lane, const void *input, void
 
 Status WatchedCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                       ReduceOp op) {
-  return inner.allReduce(lane, data, count, dtype, op);
+  return run(lane, FSDP_ALL_REDUCE_START, count * elementBytes(dtype),
+             [&] { return inner.allReduce(lane, data, count, dtype, op); });
 }
 
 Status WatchedCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {

@@ -2,8 +2,8 @@
 //
 // Passes every call on to another communicator and notes in a StepProgress when each collective of
 // the plan is issued, starts and completes: on the host if the call blocks, on the lane's stream if
-// it does not. Collectives of the gather and reduce lanes must be the plan's, in its order; one
-// that is not is an error, before it is issued.
+// it does not. Collectives of all lanes but control must be the plan's, in its order; one that is
+// not is an error, before it is issued.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,6 +22,7 @@ public:
 
   unsigned rank() const override { return inner.rank(); }
   unsigned size() const override { return inner.size(); }
+  unsigned replicas() const override { return inner.replicas(); }
   Result<std::byte *> makeArena(size_t bytes) override { return inner.makeArena(bytes); }
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,

@@ -205,6 +205,9 @@ void WorkerStream::runWorker() {
 
 Status WorkerStream::waitFor(uint64_t position, bool help) {
   std::unique_lock lock(mutex);
+  // Nobody may have been woken for what was deferred.
+  if (!help)
+    added.notify_one();
   while (completed.load() < position) {
     if (help && !running)
       runOne(lock);

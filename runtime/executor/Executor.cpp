@@ -1,6 +1,7 @@
 //===- Executor.cpp - Runs a plan, step after step -------------------------===//
 
 #include "executor/Executor.h"
+#include "comm/StepProgress.h"
 #include "device/LaggedReadback.h"
 #include "executor/OperatorCall.h"
 #include "executor/OptimizerUpdate.h"
@@ -163,7 +164,7 @@ void PlanExecutor::prepareUpdate(const fsdp_entry &entry) {
                      {}};
   for (const fsdp_parameter &parameter : view.parametersOf(group))
     for (const fsdp_piece &piece : view.piecesOf(parameter))
-      if (piece.rank == communicator.rank())
+      if (piece.rank == view.shardOf(communicator.rank()))
         shard.pieces.push_back({piece.shard_offset, piece.count});
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
     shard.state[state] = arena + group.state[state];
@@ -220,6 +221,10 @@ Status PlanExecutor::prepare() {
     streams[FSDP_REDUCE] = device.makeStream("fsdp-reduce");
     communicator.useStream(kGatherLane, *streams[FSDP_GATHER]);
     communicator.useStream(kReduceLane, *streams[FSDP_REDUCE]);
+    if (view.tables().replicas > 1) {
+      streams[FSDP_REPLICATE] = device.makeStream("fsdp-replicate");
+      communicator.useStream(kReplicateLane, *streams[FSDP_REPLICATE]);
+    }
   }
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i); !status.ok())
@@ -239,14 +244,17 @@ Status PlanExecutor::prepare() {
 Status PlanExecutor::runCollective(void *executor, uint32_t index) {
   auto &self = *static_cast<PlanExecutor *>(executor);
   const fsdp_entry &entry = self.view.entries()[index];
-  unsigned lane = entry.stream == FSDP_GATHER ? kGatherLane : kReduceLane;
+  unsigned lane = laneOf(entry);
   std::byte *source = self.arena + entry.source, *destination = self.arena + entry.destination;
+  auto dtype = static_cast<fsdp_dtype>(entry.dtype);
+  auto count = static_cast<size_t>(entry.count);
   Status status =
       entry.kind == FSDP_ALL_GATHER_START
           ? self.communicator.allGather(lane, source, destination, static_cast<size_t>(entry.bytes))
-          : self.communicator.reduceScatter(
-                lane, source, destination, static_cast<size_t>(entry.count),
-                static_cast<fsdp_dtype>(entry.dtype), ReduceOp::Average);
+      : entry.kind == FSDP_ALL_REDUCE_START
+          ? self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Average)
+          : self.communicator.reduceScatter(lane, source, destination, count, dtype,
+                                            ReduceOp::Average);
   if (status.ok())
     return status;
   return Status::error(self.view.describeEntry(entry) +
@@ -259,6 +267,9 @@ void PlanExecutor::start(const fsdp_entry &entry, uint32_t index) {
   streams[FSDP_COMPUTE]->record(*computeEvent);
   // The compute stream has no error of its own: a failed operator ends the step.
   (void)stream.wait(*computeEvent);
+  // If the reduction that it goes on with fails, so does the all-reduce's stream.
+  if (entry.kind == FSDP_ALL_REDUCE_START)
+    (void)stream.wait(*events[entry.after]);
   bool deferred = observer || choices[entry.handle].deferred();
   stream.enqueue({runCollective, this, index, deferred});
   stream.record(*events[entry.handle]);
@@ -272,6 +283,7 @@ Status PlanExecutor::run(const Instruction &instruction) {
     return calls[instruction.index].run(context);
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
+  case FSDP_ALL_REDUCE_START:
     start(view.entries()[instruction.entry], instruction.entry);
     return Status();
   case FSDP_WAIT: {

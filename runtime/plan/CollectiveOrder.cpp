@@ -40,6 +40,7 @@ std::vector<uint32_t> fsdp::rt::collectiveEntries(const PlanView &plan) {
 std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
   std::vector<uint64_t> result;
   Hash hash;
+  hash.add(plan.tables().replicas);
   for (uint32_t index : collectiveEntries(plan)) {
     const fsdp_entry &entry = plan.entries()[index];
     hash.add(plan.string(plan.groups()[entry.target].name));
@@ -60,6 +61,8 @@ const char *fsdp::rt::streamName(unsigned stream) {
     return "gather";
   case FSDP_REDUCE:
     return "reduce";
+  case FSDP_REPLICATE:
+    return "replicate";
   default:
     return "other";
   }

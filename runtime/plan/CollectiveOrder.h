@@ -22,15 +22,16 @@ inline bool isCollective(const fsdp_entry &entry) { return entry.stream != FSDP_
 std::vector<uint32_t> collectiveEntries(const PlanView &plan);
 
 /// One number per collective, in order of issue. Number n is a hash of the first n + 1 collectives
-/// (kind, group by name, stream, phase, dtype, bytes, elements, places in the arena), so that the
-/// first difference between two plans is where their numbers begin to differ. FNV-1a, 64 bits.
+/// (number of replicas; kind, group by name, stream, phase, dtype, bytes, elements, places in the
+/// arena), so that the first difference between two plans is where their numbers begin to differ.
+/// FNV-1a, 64 bits.
 std::vector<uint64_t> collectiveOrderHashes(const PlanView &plan);
 
 /// `all_gather of group "layers.1" in backward, 4096 bytes of f32 per rank on the gather stream,
 /// arena [0] to [8192]`.
 std::string describeCollectiveEntry(const PlanView &plan, const fsdp_entry &entry);
 
-/// "compute", "gather", "reduce".
+/// "compute", "gather", "reduce", "replicate".
 const char *streamName(unsigned stream);
 
 } // namespace fsdp::rt

@@ -53,24 +53,31 @@ static std::string collectivesText(const PlanView &view) {
   struct Sum {
     int64_t count = 0, bytes = 0;
   };
-  std::array<std::array<Sum, 2>, 2> sums; // by kind, phase
-  for (const fsdp_entry &entry : view.entries()) {
-    bool gather = entry.kind == FSDP_ALL_GATHER_START;
-    if (!gather && entry.kind != FSDP_REDUCE_SCATTER_START)
-      continue;
-    Sum &sum = sums[gather ? 0 : 1][entry.phase == FSDP_BACKWARD];
-    sum.count += 1;
-    sum.bytes += (gather ? entry.bytes : entry.count * int64_t(elementBytes(entry.dtype))) *
-                 view.tables().world_size;
-  }
+  static constexpr fsdp_entry_kind starts[] = {FSDP_ALL_GATHER_START, FSDP_REDUCE_SCATTER_START,
+                                               FSDP_ALL_REDUCE_START};
+  std::array<std::array<Sum, 2>, 3> sums; // by kind, phase
+  for (const fsdp_entry &entry : view.entries())
+    for (unsigned kind = 0; kind < 3; ++kind) {
+      if (entry.kind != starts[kind])
+        continue;
+      Sum &sum = sums[kind][entry.phase == FSDP_BACKWARD];
+      sum.count += 1;
+      // An all-reduce is one of shards.
+      sum.bytes += entry.kind == FSDP_ALL_GATHER_START
+                       ? entry.bytes * view.numShards()
+                       : entry.count * int64_t(elementBytes(entry.dtype)) *
+                             (entry.kind == FSDP_REDUCE_SCATTER_START ? view.numShards() : 1);
+    }
   std::string text = "collectives per step:";
   bool any = false;
-  const char *kinds[] = {"all_gather", "reduce_scatter"}, *phases[] = {"forward", "backward"};
-  for (unsigned kind = 0; kind < 2; ++kind)
+  const char *kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
+  const char *phases[] = {"forward", "backward"};
+  for (unsigned kind = 0; kind < 3; ++kind)
     for (unsigned phase = 0; phase < 2; ++phase)
       if (const Sum &sum = sums[kind][phase]; sum.count) {
-        text += format("\n  %s in %s: %lld, %s whole", kinds[kind], phases[phase],
-                       static_cast<long long>(sum.count), bytesText(sum.bytes).c_str());
+        text += format("\n  %s in %s: %lld, %s %s", kinds[kind], phases[phase],
+                       static_cast<long long>(sum.count), bytesText(sum.bytes).c_str(),
+                       starts[kind] == FSDP_ALL_REDUCE_START ? "of shards" : "whole");
         any = true;
       }
   return text + (any ? "\n" : " none\n");
@@ -132,8 +139,11 @@ static std::string tensorsText(const PlanView &view) {
 
 std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
   PlanView view(plan);
-  return format("model: %s\nmesh: %s = %u\n", view.string(plan.model), view.string(plan.axis),
-                plan.world_size) +
+  std::string replicas;
+  if (plan.replicate_axis)
+    replicas = format("%s = %u, ", view.string(plan.replicate_axis), plan.replicas);
+  return format("model: %s\nmesh: %s%s = %u\n", view.string(plan.model), replicas.c_str(),
+                view.string(plan.axis), view.numShards()) +
          "optimizer: " + optimizerText(plan.optimizer) + "\n" + tensorsText(view) +
          groupsText(view) + collectivesText(view) + memoryText(view) + entriesText(view);
 }

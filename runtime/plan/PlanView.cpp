@@ -86,6 +86,9 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_REDUCE_SCATTER_START:
     text = ofGroup("reduce_scatter");
     break;
+  case FSDP_ALL_REDUCE_START:
+    text = ofGroup("all_reduce");
+    break;
   case FSDP_WAIT:
     text = "wait for handle " + std::to_string(entry.handle);
     break;

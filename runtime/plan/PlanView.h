@@ -76,6 +76,11 @@ public:
     return value.offset < 0 && numElements(value) > 0;
   }
 
+  /// Ranks over which groups are sharded: those of one replica.
+  unsigned numShards() const { return plan.world_size / plan.replicas; }
+  /// The shard that a rank of the run holds, below numShards().
+  unsigned shardOf(unsigned rank) const { return rank % numShards(); }
+
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
   /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2.

@@ -114,10 +114,14 @@ bool Validator::checkHeader() {
     return fail("the string table does not begin and end with NUL");
   if (plan.world_size == 0)
     return fail("world size 0");
+  if (plan.replicas == 0 || plan.world_size % plan.replicas != 0)
+    return fail("world size " + std::to_string(plan.world_size) + " of " +
+                std::to_string(plan.replicas) + " replicas");
   if (plan.arena_bytes < 0 || plan.peak_live_bytes < 0 || plan.peak_live_bytes > plan.arena_bytes)
     return fail("arena of " + std::to_string(plan.arena_bytes) + " bytes for " +
                 std::to_string(plan.peak_live_bytes) + " live bytes");
-  return string(plan.model, "model") && string(plan.axis, "axis");
+  return string(plan.model, "model") && string(plan.axis, "axis") &&
+         string(plan.replicate_axis, "replicate axis");
 }
 
 void Validator::checkValues() {
@@ -173,7 +177,7 @@ void Validator::checkParameters() {
     const fsdp_group &group = plan.groups[parameter.group];
     int64_t elements = view.numElements(parameter), covered = 0;
     for (const fsdp_piece &piece : view.piecesOf(parameter)) {
-      if (piece.parameter != i || piece.rank >= plan.world_size || piece.first < 0 ||
+      if (piece.parameter != i || piece.rank >= view.numShards() || piece.first < 0 ||
           piece.count < 0 || piece.count > elements - piece.first || piece.shard_offset < 0 ||
           piece.count > group.shard_elements - piece.shard_offset) {
         fail(where + " (" + view.string(parameter.name) + "): piece of rank " +
@@ -295,8 +299,10 @@ bool Validator::checkArguments(const fsdp_entry &entry, const std::string &where
 
 bool Validator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
-  int64_t ranks = plan.world_size;
-  if (entry.stream == FSDP_COMPUTE || entry.stream >= FSDP_NUM_STREAMS)
+  int64_t ranks = view.numShards();
+  bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
+  if (entry.stream == FSDP_COMPUTE || entry.stream >= FSDP_NUM_STREAMS ||
+      isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
   if (entry.kind == FSDP_ALL_GATHER_START) {
     if (entry.bytes != view.shardBytes(group))
@@ -309,14 +315,23 @@ bool Validator::checkCollective(const fsdp_entry &entry, const std::string &wher
     return fail(where + ": reduces " + std::to_string(entry.count) +
                 " elements per rank, a shard has " + std::to_string(group.shard_elements));
   int64_t bytes = entry.count * static_cast<int64_t>(elementBytes(entry.dtype));
+  if (isAcross)
+    return range(entry.destination, bytes, "it", where);
   return range(entry.source, bytes * ranks, "its input", where) &&
          range(entry.destination, bytes, "its output", where);
+}
+
+/// True if the all-reduce goes on with the result of `reduction`, which may be null.
+static bool continues(const fsdp_entry &across, const fsdp_entry *reduction) {
+  return reduction && reduction->kind == FSDP_REDUCE_SCATTER_START &&
+         reduction->target == across.target && reduction->destination == across.destination;
 }
 
 void Validator::checkEntries() {
   if (!status.ok())
     return;
   std::vector<uint8_t> inFlight(plan.num_handles, 0);
+  std::vector<const fsdp_entry *> startOf(plan.num_handles, nullptr); // the newest
   for (uint32_t i = 0; i < plan.num_entries && status.ok(); ++i) {
     const fsdp_entry &entry = plan.entries[i];
     std::string where = at("entry", i);
@@ -330,6 +345,7 @@ void Validator::checkEntries() {
       break;
     case FSDP_ALL_GATHER_START:
     case FSDP_REDUCE_SCATTER_START:
+    case FSDP_ALL_REDUCE_START:
       if (!index(entry.target, plan.num_groups, "group", where) ||
           !index(entry.handle, plan.num_handles, "handle", where) || !checkCollective(entry, where))
         return;
@@ -338,6 +354,12 @@ void Validator::checkEntries() {
         fail(where + ": coalesced, but not behind a start of its kind on its stream");
       if (inFlight[entry.handle]++)
         fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
+      startOf[entry.handle] = &entry;
+      if (entry.kind == FSDP_ALL_REDUCE_START &&
+          index(entry.after, plan.num_handles, "handle", where) &&
+          !continues(entry, startOf[entry.after]))
+        fail(where + ": goes on with handle " + std::to_string(entry.after) +
+             ", which is no reduce_scatter of its group to its place");
       break;
     case FSDP_WAIT:
       if (!index(entry.handle, plan.num_handles, "handle", where))

@@ -21,9 +21,14 @@ static bool shareHost(const LaunchEnvironment &environment, const GetEnvironment
 
 /// "2 ranks (mesh dp=2)".
 static std::string compiledFor(const PlanView &plan) {
-  std::string size = std::to_string(plan.tables().world_size);
-  return size + (size == "1" ? " rank" : " ranks") + " (mesh " + plan.string(plan.tables().axis) +
-         "=" + size + ")";
+  const fsdp_plan &tables = plan.tables();
+  std::string replicas;
+  if (tables.replicate_axis)
+    replicas = std::string(plan.string(tables.replicate_axis)) + "=" +
+               std::to_string(tables.replicas) + ",";
+  return std::to_string(tables.world_size) + (tables.world_size == 1 ? " rank" : " ranks") +
+         " (mesh " + replicas + plan.string(tables.axis) + "=" + std::to_string(plan.numShards()) +
+         ")";
 }
 
 Result<Launch> fsdp::rt::decideLaunch(const TrainOptions &options,

@@ -26,6 +26,7 @@ Result<DeviceBackend *> fsdp::rt::loadBackend(const TrainOptions &options) {
 static FakeOptions fakeOptions(const PlanView &plan, const TrainOptions &options) {
   FakeOptions fake;
   fake.ranks = plan.tables().world_size;
+  fake.replicas = plan.tables().replicas;
   fake.latencyNs = options.fakeLatencyUs * 1e3;
   fake.bandwidthBytesPerSec = options.fakeGbPerSec * 1e9;
   for (const fsdp_entry &entry : plan.entries())
@@ -46,7 +47,7 @@ makeCommunicator(const PlanView &plan, const TrainOptions &options, DeviceBacken
   if (!backend)
     return control;
   NcclOptions nccl;
-  nccl.communication = communicatorOptions(options);
+  nccl.communication = communicatorOptions(options, plan);
   nccl.copyEngineGathers = options.copyEngineGathers;
   nccl.oneHost = oneHost;
   return backend->connectDevices(device, std::move(control), nccl);

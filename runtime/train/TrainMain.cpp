@@ -59,7 +59,7 @@ static int runThreads(const PlanView &plan, const TrainOptions &options, DeviceB
   if (launch.backend == "fake")
     return report(0, true, runRank(plan, options, backend, launch, 0, nullptr));
   auto communicators =
-      makeLocalCommunicators(plan.tables().world_size, communicatorOptions(options));
+      makeLocalCommunicators(plan.tables().world_size, communicatorOptions(options, plan));
   std::vector<Outcome> outcomes(communicators.size());
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < communicators.size(); ++rank)
@@ -86,7 +86,8 @@ static int runProcess(const PlanView &plan, const TrainOptions &options, DeviceB
                       const Launch &launch) {
   quietTorchLog();
   unsigned rank = launch.environment.rank;
-  auto communicator = connect(launch.backend, launch.environment, communicatorOptions(options));
+  auto communicator =
+      connect(launch.backend, launch.environment, communicatorOptions(options, plan));
   if (!communicator.ok())
     return report(rank, false, {communicator.status(), false});
   StopSignals signals;

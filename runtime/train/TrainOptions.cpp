@@ -83,11 +83,13 @@ Result<TrainCommand> fsdp::rt::parseTrainOptions(int argc, const char *const *ar
   return CommandLine(plan, argc > 0 ? argv[0] : "train").parse(argc, argv, environmentThreads);
 }
 
-CommunicatorOptions fsdp::rt::communicatorOptions(const TrainOptions &options) {
+CommunicatorOptions fsdp::rt::communicatorOptions(const TrainOptions &options,
+                                                  const PlanView &plan) {
   auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
   };
   CommunicatorOptions result;
+  result.replicas = plan.tables().replicas;
   result.deadline = milliseconds(options.timeoutSeconds);
   result.connectTimeout = milliseconds(options.connectTimeoutSeconds);
   return result;

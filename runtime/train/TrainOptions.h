@@ -43,7 +43,7 @@ struct TrainOptions {
   bool quiet = false;
 };
 
-CommunicatorOptions communicatorOptions(const TrainOptions &options);
+CommunicatorOptions communicatorOptions(const TrainOptions &options, const PlanView &plan);
 
 /// What the command line asks for: a run, or a text to print.
 struct TrainCommand {

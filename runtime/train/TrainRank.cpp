@@ -266,7 +266,9 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   for (size_t rank = 0; rank < exchanged.size(); ++rank) {
     losses[rank] = exchanged[rank].loss;
     lossSum += exchanged[rank].loss;
-    squareSum += exchanged[rank].gradientSquareSum;
+    // Replicas hold the same shards.
+    if (rank < plan.numShards())
+      squareSum += exchanged[rank].gradientSquareSum;
     // A signal during the last step stops nothing.
     stopped |= exchanged[rank].stop != 0 && issued < figures.steps;
   }

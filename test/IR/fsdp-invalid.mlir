@@ -50,10 +50,10 @@ fsdp.group @l [@b] of ["l"] over @mesh "dp" flat reshard_after_forward true
 
 // -----
 
-// A group's mesh has its axis.
+// A group's mesh has its axes and no others, that of replicas first.
 // expected-note@below {{declared here}}
 fsdp.mesh @mesh <dp = 2>
-// expected-error@below {{is sharded over axis 'tp', which mesh @mesh lacks}}
+// expected-error@below {{is sharded over axis 'tp', but mesh @mesh has axis 'dp'}}
 fsdp.group @l [] of ["l"] over @mesh "tp" flat reshard_after_forward true
 
 // -----
@@ -183,6 +183,63 @@ func.func @step(%g: tensor<4xf32>) {
   %r = fsdp.reduce_scatter.start @l(%g, %g) bwd on reduce : tensor<4xf32>, tensor<4xf32>
   return
 }
+
+// -----
+
+// An all-reduce goes on with a reduction, that of its group.
+fsdp.mesh @mesh <replicate = 2, shard = 2>
+fsdp.param @a : tensor<4xf32>
+fsdp.param @b : tensor<4xf32>
+fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+fsdp.group @l [@b] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+func.func @step(%g: tensor<4xf32>) {
+  // expected-note@below {{reduced here}}
+  %r = fsdp.reduce_scatter.start @k(%g) bwd on reduce : tensor<4xf32>
+  // expected-error@below {{of @l goes on with the reduction of @k}}
+  %x = fsdp.all_reduce.start @l after %r bwd on replicate
+  return
+}
+
+// -----
+
+fsdp.mesh @mesh <replicate = 2, shard = 2>
+fsdp.param @a : tensor<4xf32>
+fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+func.func @step() {
+  // expected-note@below {{but it comes from fsdp.all_gather.start}}
+  %u = fsdp.all_gather.start @k fwd on gather
+  // expected-error@below {{takes the handle of a fsdp.reduce_scatter.start}}
+  %x = fsdp.all_reduce.start @k after %u bwd on replicate
+  return
+}
+
+// -----
+
+// Its wait takes its handle.
+fsdp.mesh @mesh <replicate = 2, shard = 2>
+fsdp.param @a : tensor<4xf32>
+fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+func.func @step(%g: tensor<4xf32>) {
+  // expected-note@below {{but it comes from fsdp.reduce_scatter.start}}
+  %r = fsdp.reduce_scatter.start @k(%g) bwd on reduce : tensor<4xf32>
+  // expected-error@below {{takes the handle of a fsdp.all_reduce.start}}
+  fsdp.all_reduce.wait %r
+  return
+}
+
+// -----
+
+// expected-note@below {{declared here}}
+fsdp.mesh @mesh <shard = 2, replicate = 2>
+// expected-error@below {{is replicated over axis 'replicate' and sharded over axis 'shard', but mesh @mesh has axes 'shard', 'replicate'}}
+fsdp.group @l [] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+
+// -----
+
+// expected-note@below {{declared here}}
+fsdp.mesh @mesh <replicate = 2, shard = 2>
+// expected-error@below {{is sharded over axis 'shard', but mesh @mesh has axes 'replicate', 'shard'}}
+fsdp.group @l [] of ["l"] over @mesh "shard" flat reshard_after_forward true
 
 // -----
 

@@ -8,6 +8,9 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/both.yaml 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/word.yaml 2>&1 | FileCheck %s --check-prefix=WORD
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/mesh.yaml 2>&1 | FileCheck %s --check-prefix=MESH
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/unsharded.yaml 2>&1 | FileCheck %s --check-prefix=UNSHARDED
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/number.yaml 2>&1 | FileCheck %s --check-prefix=NUMBER
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=x=2,x=2 2>&1 | FileCheck %s --check-prefix=AXES
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/ranks.yaml 2>&1 | FileCheck %s --check-prefix=RANKS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/syntax.yaml 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/betas.yaml 2>&1 | FileCheck %s --check-prefix=BETAS
@@ -21,6 +24,7 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters --fsdp-group-parameters 2>&1 | FileCheck %s --check-prefix=AGAIN
 
 // Words on the command line are checked as those of the file.
+// AXES: error: mesh is 'x=2,x=2': it has two axes 'x'
 // MESHFLAG: error: mesh is '4', expected AXIS=RANKS with at least one rank, as in dp=4
 // RANKSFLAG: error: mesh is 'dp=0', expected AXIS=RANKS with at least one rank, as in dp=4
 // LAYOUT: error: layout is 'round', expected flat or per-param
@@ -78,11 +82,20 @@ groups:
 //--- word.yaml
 reshard_after_forward: 4
 
-# MESH: {{.*}}mesh.yaml:1:{{.*}}: error: mesh has 2 axes, expected one, as in {dp: 4}
+# MESH: {{.*}}mesh.yaml:1:{{.*}}: error: mesh: it has 3 axes, expected one, as in dp=4, or two, as in replicate=2,shard=4
 //--- mesh.yaml
-mesh: {dp: 2, tp: 2}
+mesh: {pp: 2, dp: 2, tp: 2}
 
-# RANKS: {{.*}}ranks.yaml:1:{{.*}}: error: mesh axis 'dp' has 0 ranks, expected at least 1
+# Replicas of what is not sharded are no saving: what is meant may be plain sharding.
+# UNSHARDED: {{.*}}unsharded.yaml:1:{{.*}}: error: mesh: nothing is sharded over axis 'shard' of one rank; use shard=4
+//--- unsharded.yaml
+mesh: {replicate: 4, shard: 1}
+
+# NUMBER: {{.*}}number.yaml:1:{{.*}}: error: the size of a mesh axis is no number
+//--- number.yaml
+mesh: {dp: four}
+
+# RANKS: {{.*}}ranks.yaml:1:{{.*}}: error: mesh: axis 'dp' has 0 ranks, expected at least 1
 //--- ranks.yaml
 mesh: {dp: 0}
 

@@ -33,7 +33,7 @@
 // CHECK-NEXT: fsdp.reduce_scatter.wait %[[R2]]
 // CHECK-NEXT: fsdp.update @root step %[[STEP]] lr %[[LR]]
 // CHECK-NEXT: return
-// REMARK: AllGathers=3, ReduceScatters=2, Releases=3, ViewsRecomputed=1
+// REMARK: AllGathers=3, AllReduces=0, ReduceScatters=2, Releases=3, ViewsRecomputed=1
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "resharded", fsdp.phase = #fsdp.module_phase<captured>} {
@@ -74,7 +74,7 @@ module attributes {fsdp.model = "resharded", fsdp.phase = #fsdp.module_phase<cap
 // CHECK: aten.call "mm.default"(%{{.+}}, %[[T]]) bwd in "l"
 // CHECK-NEXT: fsdp.release %[[U]] bwd
 // CHECK-NOT: all_gather
-// REMARK: AllGathers=1, ReduceScatters=1, Releases=1, ViewsRecomputed=0
+// REMARK: AllGathers=1, AllReduces=0, ReduceScatters=1, Releases=1, ViewsRecomputed=0
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<captured>} {

@@ -435,3 +435,28 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     return %s : tensor<f32>
   }
 }
+
+// -----
+
+// A reduced shard is there until it is averaged over the replicas, whenever it is used.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "shard" replicated "replicate" flat reshard_after_forward false at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    // expected-note @below {{the reduced gradients of @g is made here}}
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xf32>
+    %a = fsdp.all_reduce.start @g after %r bwd on replicate
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    // expected-error @below {{P2: result #0 of 'sum.default' in "" at bytes [384, 388) overlaps the reduced gradients of @g at bytes [384, 448), which is live}}
+    %s = aten.call "sum.default"(%x, none) fwd in "" at [384] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.all_reduce.wait %a
+    return %s : tensor<f32>
+  }
+}

@@ -273,3 +273,54 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// D2: reductions over replicas have a stream of their own.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
+    fsdp.reduce_scatter.wait %r
+    // expected-error@below {{'fsdp.all_reduce.start' of group @l is on stream reduce, expected replicate; run fsdp-assign-streams}}
+    %a = fsdp.all_reduce.start @l after %r bwd on reduce
+    fsdp.all_reduce.wait %a
+    fsdp.update @l step %step lr %lr
+    return %loss : !s
+  }
+}
+
+// -----
+
+// D4: one that is coalesced stands behind another.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
+    // expected-note@below {{'fsdp.reduce_scatter.wait' is before it}}
+    fsdp.reduce_scatter.wait %r
+    // expected-error@below {{'fsdp.all_reduce.start' of group @l is coalesced, but no 'fsdp.all_reduce.start' on stream replicate is directly before it}}
+    %a = fsdp.all_reduce.start @l after %r bwd on replicate coalesced
+    fsdp.all_reduce.wait %a
+    fsdp.update @l step %step lr %lr
+    return %loss : !s
+  }
+}

@@ -47,6 +47,8 @@ public:
   llvm::ArrayRef<GroupInfo> getGroups() const { return groups; }
   /// Ranks over which every group is sharded.
   unsigned getRanks() const { return ranks; }
+  /// Copies of every shard, on as many ranks.
+  unsigned getReplicas() const { return replicas; }
   const GroupInfo &lookup(mlir::FlatSymbolRefAttr group) const {
     return groups[groupOf.lookup(group.getAttr())];
   }
@@ -58,7 +60,7 @@ private:
   std::vector<GroupInfo> groups;
   llvm::DenseMap<mlir::StringAttr, unsigned> groupOf;
   llvm::DenseMap<mlir::StringAttr, std::pair<unsigned, unsigned>> paramOf;
-  unsigned ranks = 1;
+  unsigned ranks = 1, replicas = 1;
 };
 
 /// How many tensors of the shard's size the optimizer keeps between steps.

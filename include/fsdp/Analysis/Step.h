@@ -35,8 +35,10 @@ struct Step {
 
   mlir::Block &getBody() { return function.getBody().front(); }
 
-  /// Ranks over which the groups are sharded; 1 without a mesh.
+  /// Ranks over which the groups are sharded: the last axis of the mesh; 1 without a mesh.
   int64_t getRanks();
+  /// Copies of every shard: the other axes of the mesh.
+  int64_t getReplicas();
 
   /// The group's parameters, in the group's order.
   llvm::SmallVector<ParamOp> getParams(GroupOp group);

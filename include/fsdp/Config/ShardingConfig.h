@@ -16,10 +16,21 @@
 
 namespace fsdp {
 
-/// A device mesh of one axis.
+/// A device mesh. Parameters are sharded over its last axis and, if it has two, replicated over the
+/// first (FSDP2's HSDP).
 struct MeshSpec {
-  std::string axis = "dp";
-  int64_t ranks = 1;
+  struct Axis {
+    std::string name;
+    int64_t size;
+  };
+  std::vector<Axis> axes = {{"dp", 1}};
+
+  int64_t getRanks() const {
+    int64_t ranks = 1;
+    for (const Axis &axis : axes)
+      ranks *= axis.size;
+    return ranks;
+  }
 };
 
 /// A line and a column in the file, from 1.
@@ -79,7 +90,10 @@ llvm::Expected<ShardingConfig> readShardingConfig(llvm::StringRef path);
 
 // The words that the file and the command line share. Errors quote the text and say what was
 // expected.
-llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4
+llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4, replicate=2,shard=4
+/// What is wrong with a mesh, for people: the number of axes, two of one name, a size below 1,
+/// replicas of parameters that are not sharded.
+std::optional<std::string> checkMesh(const MeshSpec &mesh);
 llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);

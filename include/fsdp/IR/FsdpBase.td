@@ -65,7 +65,8 @@ def Fsdp_Layout : Fsdp_Enum<"Layout", "how a group's parameters are cut over the
 def Fsdp_Stream : Fsdp_Enum<"Stream", "in-order queue of a device", [
   I32EnumCase<"Compute", 0, "compute">,
   I32EnumCase<"Gather", 1, "gather">,
-  I32EnumCase<"Reduce", 2, "reduce">
+  I32EnumCase<"Reduce", 2, "reduce">,
+  I32EnumCase<"Replicate", 3, "replicate">
 ]>;
 
 def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "optimizer, as torch.optim names it", [

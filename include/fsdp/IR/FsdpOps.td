@@ -84,8 +84,11 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
 def Fsdp_MeshOp : Fsdp_Op<"mesh", [Symbol]> {
   let summary = "Declare the device mesh: the names and sizes of its axes";
   let description = [{
+    Ranks are numbered in row-major order: the last axis varies fastest.
+
     ```mlir
     fsdp.mesh @mesh <dp = 4>
+    fsdp.mesh @mesh <replicate = 2, shard = 4>
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, StrArrayAttr:$axes, DenseI64ArrayAttr:$sizes);
@@ -100,12 +103,17 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     `fully_shard` call. The order of the groups in the module is FSDP2's order of calls; the root
     group is last. Each parameter's place within the group follows from its order in `params`.
 
+    Parameters are sharded over one axis of the mesh. A mesh of two axes holds `replicated` copies
+    of the shards along its first (FSDP2's HSDP).
+
     `offsets`, written by memory planning, are the places in the arena (bytes) of what the group
     keeps between steps: this rank's shard of the parameters, then each state of the optimizer.
 
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
         over @mesh "dp" flat reshard_after_forward true
+    fsdp.group @layers.1 [@layers.1.wq.weight, @layers.1.wo.weight] of ["layers.1"]
+        over @mesh "shard" replicated "replicate" flat reshard_after_forward true
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -113,11 +121,12 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        StrArrayAttr:$modules,
                        FlatSymbolRefAttr:$mesh,
                        StrAttr:$axis,
+                       OptionalAttr<StrAttr>:$replicate_axis,
                        EnumProp<Fsdp_Layout>:$layout,
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let assemblyFormat = [{
-    $sym_name $params `of` $modules `over` $mesh $axis $layout
+    $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     `reshard_after_forward` $reshard_after_forward (`at` $offsets^)? attr-dict
   }];
   let extraClassDeclaration = [{
@@ -202,11 +211,12 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
 //
 // The memory model of streams. Operations of the compute stream happen in program order. A start
 // begins after every operation that precedes it in the program (it waits for the compute stream's
-// position) and after the starts that precede it on its own stream. Everything after a wait happens
-// after the collective that it waits for. So a buffer may be reused from the operation on that
-// follows the end of its live range in program order, where live ranges of what a collective
-// touches reach to its wait. The starts of a bucket (`coalesced`) are one launch: what each of them
-// touches is live from the first of them on.
+// position) and after the starts that precede it on its own stream; an all-reduce also after the
+// reduce-scatter whose result it goes on with. Everything after a wait happens after the collective
+// that it waits for. So a buffer may be reused from the operation on that follows the end of its
+// live range in program order, where live ranges of what a collective touches reach to its wait. The
+// starts of a bucket (`coalesced`) are one launch: what each of them touches is live from the first
+// of them on.
 
 class Fsdp_StartOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser,
@@ -289,6 +299,42 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start"> {
 def Fsdp_ReduceScatterWaitOp : Fsdp_Op<"reduce_scatter.wait", [
     MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>]> {
   let summary = "Wait until this rank's shard of a group's gradients is there";
+  let description = [{
+    Where groups are replicated it is the average over one replica, which the all-reduce goes on
+    with: nothing reads it yet, but the memory of the gradients is free.
+  }];
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let assemblyFormat = "$handle attr-dict";
+  let hasVerifier = 1;
+}
+
+def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start"> {
+  let summary = "Start averaging reduced shards over the replicas of a group";
+  let description = [{
+    Takes the reduction of the group in this replica and begins, on a stream of its own, when that
+    has ended; the compute stream waits for neither. In place: the shard lies where the
+    reduce-scatter puts it. `coalesced` is that of `fsdp.all_gather.start`.
+
+    ```mlir
+    %r = fsdp.reduce_scatter.start @layers.0(%g0, %g1) bwd on reduce : tensor<64x64xf32>, tensor<64xf32>
+    %a = fsdp.all_reduce.start @layers.0 after %r bwd on replicate
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group,
+                       Fsdp_HandleType:$reduction,
+                       EnumProp<Aten_Phase>:$phase,
+                       EnumProp<Fsdp_Stream>:$stream,
+                       UnitAttr:$coalesced);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = [{
+    $group `after` $reduction $phase `on` $stream (`coalesced` $coalesced^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_AllReduceWaitOp : Fsdp_Op<"all_reduce.wait", [
+    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>]> {
+  let summary = "Wait until this rank's shard of a group's gradients is averaged over all ranks";
   let arguments = (ins Fsdp_HandleType:$handle);
   let assemblyFormat = "$handle attr-dict";
   let hasVerifier = 1;

@@ -38,8 +38,13 @@ typedef enum fsdp_dtype {
 
 typedef enum fsdp_phase { FSDP_FORWARD = 0, FSDP_BACKWARD = 1 } fsdp_phase;
 
-typedef enum fsdp_stream { FSDP_COMPUTE = 0, FSDP_GATHER = 1, FSDP_REDUCE = 2 } fsdp_stream;
-#define FSDP_NUM_STREAMS 3
+typedef enum fsdp_stream {
+  FSDP_COMPUTE = 0,
+  FSDP_GATHER = 1,
+  FSDP_REDUCE = 2,
+  FSDP_REPLICATE = 3
+} fsdp_stream;
+#define FSDP_NUM_STREAMS 4
 
 typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
 
@@ -105,7 +110,11 @@ typedef enum fsdp_entry_kind {
   /* Sets `bytes` bytes at `destination` to zero. */
   FSDP_ZERO = 7,
   /* Updates this rank's shard of group `target` with the gradients at `source`. */
-  FSDP_UPDATE = 8
+  FSDP_UPDATE = 8,
+  /* Averages the reduced shard of group `target` over the replicas, in place: `count` elements of
+   * `dtype` at `destination` (and `source`). Begins on `stream` when the reduce-scatter of handle
+   * `after` has ended, whose output it is; the compute stream waits for neither. */
+  FSDP_ALL_REDUCE_START = 9
 } fsdp_entry_kind;
 
 /* One entry of the plan; the order of entries is the order of issue. Fields that a kind does not
@@ -126,6 +135,8 @@ typedef struct fsdp_entry {
   int64_t source, destination; /* arena offsets */
   int64_t bytes, count;
   uint32_t source_value, destination_value;
+  uint32_t after; /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter */
+  uint32_t reserved;
   uint32_t module;   /* string: qualified name of the module */
   uint32_t location; /* string: file:line, or "" */
 } fsdp_entry;
@@ -149,11 +160,11 @@ typedef struct fsdp_constant {
   int64_t first_byte, bytes;
 } fsdp_constant;
 
-/* A piece of a parameter in the memory of one rank: elements [first, first + count) of the
- * parameter, flattened in row-major order, lie at element `shard_offset` of the group's shard. In
- * both layouts every rank holds at most one piece of a parameter. */
+/* A piece of a parameter in the memory of one rank of every replica: elements [first, first + count)
+ * of the parameter, flattened in row-major order, lie at element `shard_offset` of the group's
+ * shard. In both layouts every rank holds at most one piece of a parameter. */
 typedef struct fsdp_piece {
-  uint32_t rank;
+  uint32_t rank; /* of the shard axis: below world_size / replicas */
   uint32_t parameter;
   int64_t first, count;
   int64_t shard_offset;
@@ -192,7 +203,11 @@ typedef struct fsdp_plan {
   uint32_t struct_bytes; /* sizeof(fsdp_plan) */
   uint32_t model;        /* string */
   uint32_t axis;         /* string: the mesh axis over which groups are sharded */
+  uint32_t replicate_axis; /* string: the mesh axis over which shards are replicated; "": none */
   uint32_t world_size;
+  uint32_t replicas; /* of every shard, at least 1; divides world_size. Rank r of the run has rank
+                        r % (world_size / replicas) of the shard axis and is part of replica
+                        r / (world_size / replicas) */
   uint32_t loss_value;
   uint32_t num_handles;
   uint32_t reserved;

@@ -71,6 +71,7 @@ PlanBuilder::PlanBuilder() {
   plan.abi_version = FSDP_PLAN_ABI_VERSION;
   plan.struct_bytes = sizeof(fsdp_plan);
   plan.world_size = 1;
+  plan.replicas = 1;
   plan.optimizer.kind = FSDP_SGD;
 }
 
@@ -206,7 +207,8 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   group.dtype = dtype;
   group.first_parameter = static_cast<uint32_t>(parameterTable.size());
   group.num_parameters = 1;
-  group.shard_elements = elements / plan.world_size;
+  uint32_t shards = plan.world_size / plan.replicas;
+  group.shard_elements = elements / shards;
   for (int64_t *place : {&group.shard, &group.state[0], &group.state[1]})
     *place = allocate(group.shard_elements * elementBytes);
   groupTable.push_back(group);
@@ -218,8 +220,8 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   lowered.num_dims = static_cast<uint32_t>(sizes.size());
   lowered.first_size = addIntegers(sizes);
   lowered.first_piece = static_cast<uint32_t>(pieceTable.size());
-  lowered.num_pieces = plan.world_size;
-  for (uint32_t rank = 0; rank < plan.world_size; ++rank)
+  lowered.num_pieces = shards;
+  for (uint32_t rank = 0; rank < shards; ++rank)
     pieceTable.push_back({rank, static_cast<uint32_t>(parameterTable.size()),
                           rank * group.shard_elements, group.shard_elements, 0});
   parameterTable.push_back(lowered);
@@ -248,6 +250,19 @@ uint32_t PlanBuilder::reduceScatter(uint32_t group, int64_t source, int64_t dest
   start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
   start.source = source;
   start.destination = destination;
+  start.count = groupTable[group].shard_elements;
+  return start.handle;
+}
+
+uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
+  fsdp_entry &start = entry(FSDP_ALL_REDUCE_START);
+  start.phase = FSDP_BACKWARD;
+  start.stream = FSDP_REPLICATE;
+  start.target = group;
+  start.after = after;
+  start.handle = plan.num_handles++;
+  start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
+  start.source = start.destination = place;
   start.count = groupTable[group].shard_elements;
   return start.handle;
 }

@@ -71,6 +71,8 @@ public:
   /// Gathers the group to `destination`; returns the handle.
   uint32_t allGather(uint32_t group, int64_t destination);
   uint32_t reduceScatter(uint32_t group, int64_t source, int64_t destination);
+  /// Over the replicas, of what the reduce-scatter of handle `after` leaves at `place`.
+  uint32_t allReduce(uint32_t group, uint32_t after, int64_t place);
   void wait(uint32_t handle);
   void update(uint32_t group, int64_t gradients);
 

@@ -72,6 +72,39 @@ TEST(PlanTest, ValueOutsideTheArena) {
             "invalid plan: value 0: it takes bytes [1048576, 1048640) of an arena of 704");
 }
 
+// Replicas divide the ranks; an all-reduce over them has a stream of its own and goes on with a
+// reduce-scatter of its group, to its place.
+TEST(PlanTest, Replicas) {
+  auto makeReplicated = [](SmallPlan &small) -> fsdp_entry & {
+    PlanBuilder &builder = small.builder;
+    builder.plan.world_size = 4;
+    builder.plan.replicas = 2;
+    uint32_t reduction = builder.reduceScatter(small.group, small.gradients, small.shard);
+    uint32_t across = builder.allReduce(small.group, reduction, small.shard);
+    builder.wait(reduction);
+    builder.wait(across);
+    return small.firstOf(FSDP_ALL_REDUCE_START);
+  };
+  SmallPlan right, odd, stream, after, place, outside;
+  makeReplicated(right);
+  EXPECT_EQ(right.error(), "");
+  odd.builder.plan.replicas = 3;
+  EXPECT_EQ(odd.error(), "invalid plan: world size 2 of 3 replicas");
+  makeReplicated(stream).stream = FSDP_REDUCE;
+  EXPECT_EQ(stream.error(), "invalid plan: entry 13: a collective on stream 2");
+  makeReplicated(after).after = 0;
+  EXPECT_EQ(after.error(), "invalid plan: entry 13: goes on with handle 0, which is no "
+                           "reduce_scatter of its group to its place");
+  makeReplicated(place).destination = 0;
+  EXPECT_EQ(place.error(), "invalid plan: entry 13: goes on with handle 2, which is no "
+                           "reduce_scatter of its group to its place");
+  makeReplicated(outside).destination = 1 << 20;
+  EXPECT_NE(outside.error().find("it takes bytes [1048576, "), std::string::npos);
+  EXPECT_NE(
+      describePlan(right.builder.plan).find("\n  all_reduce in backward: 1, 64 bytes of shards"),
+      std::string::npos);
+}
+
 TEST(PlanTest, UnknownDtype) {
   SmallPlan small;
   small.builder.valueTable[1].dtype = 9;

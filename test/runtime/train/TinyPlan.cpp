@@ -254,6 +254,7 @@ void TinyPlan::finish() {
   plan.model = string("tiny");
   plan.axis = string("dp");
   plan.world_size = ranks;
+  plan.replicas = 1;
   plan.num_handles = handles;
   plan.arena_bytes = plan.peak_live_bytes = arenaBytes;
   plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8};

@@ -1,0 +1,111 @@
+//===- CudaReplicasTest.cpp - The calls behind a replicated step -----------===//
+
+#include "../executor/PlanBuilder.h"
+#include "NcclRanks.h"
+#include "comm/WatchedCommunicator.h"
+#include "executor/Executor.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+namespace {
+
+/// One group on 2 replicas of 2 shards: its gradients are reduced, then averaged over the replicas.
+struct Replicated {
+  PlanBuilder builder;
+  int64_t gradients, shard;
+
+  Replicated() {
+    builder.plan.world_size = 4;
+    builder.plan.replicas = 2;
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0};
+    uint32_t loss = builder.addValue(FSDP_F32, {});
+    uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
+    gradients = builder.allocate(512);
+    shard = builder.allocate(256);
+    uint32_t reduction = builder.reduceScatter(group, gradients, shard);
+    uint32_t across = builder.allReduce(group, reduction, shard);
+    builder.wait(reduction);
+    builder.wait(across);
+    builder.finish(loss);
+  }
+  const fsdp_plan &plan() const { return builder.plan; }
+};
+
+std::vector<std::unique_ptr<NcclRank>> connectMesh() {
+  return connectRanks(4, {.communication = {.replicas = 2}});
+}
+
+} // namespace
+
+// Lanes are split by the ranks that meet there: rank 3 is shard 1 of replica 1.
+TEST(CudaReplicas, Split) {
+  auto ranks = connectMesh();
+  ASSERT_TRUE(ranks[3]->communicator.ok()) << ranks[3]->communicator.status().message();
+  std::vector<std::string> splits;
+  for (const std::string &call : ranks[3]->calls.take())
+    if (call.starts_with("ncclCommSplit"))
+      splits.push_back(call);
+  EXPECT_THAT(splits, ElementsAre("ncclCommSplit c1 color=2 key=1 blocking=1",
+                                  "ncclCommSplit c1 color=2 key=1 blocking=1",
+                                  "ncclCommSplit c1 color=1 key=1 blocking=1"));
+}
+
+// The arena is a window of all three lanes, and a failed collective aborts all.
+TEST(CudaReplicas, ArenaAndAbort) {
+  auto ranks = connectMesh();
+  onEach(4, [&](unsigned rank) { EXPECT_TRUE((**ranks[rank]).makeArena(5000).ok()); });
+  EXPECT_THAT(ranks[2]->calls.take(),
+              testing::IsSupersetOf({"ncclCommWindowRegister c2 m1 8192 1",
+                                     "ncclCommWindowRegister c3 m1 8192 1",
+                                     "ncclCommWindowRegister c4 m1 8192 1"}));
+  (**ranks[2]).abort("the test says so");
+  EXPECT_THAT(ranks[2]->calls.take(),
+              testing::IsSupersetOf({"ncclCommAbort c2", "ncclCommAbort c3", "ncclCommAbort c4"}));
+  EXPECT_THAT((**ranks[0]).health().message(), HasSubstr("the test says so"));
+}
+
+// The all-reduce is issued on a stream and a communicator of its own, behind what compute has done
+// and behind the end of the reduce-scatter; compute waits for both. Arena: m1; marks: m2.
+TEST(CudaReplicas, Step) {
+  Replicated replicated;
+  PlanView view(replicated.plan());
+  auto ranks = connectMesh();
+  std::vector<std::string> calls;
+  onEach(4, [&](unsigned rank) {
+    at::set_num_threads(1);
+    NcclRank &own = *ranks[rank];
+    std::byte *arena = *(*own).makeArena(static_cast<size_t>(replicated.plan().arena_bytes));
+    auto progress = std::move(*StepProgress::create(view, *own.device));
+    WatchedCommunicator watched(*own, view, *progress);
+    auto executor = Executor::create(replicated.plan(), *own.device, watched, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    own.calls.take();
+    EXPECT_TRUE((*executor)->step({.step = 1}).ok());
+    if (rank == 1)
+      calls = own.calls.take();
+    EXPECT_EQ(progress->numbers(kReplicateLane), (StepProgress::Numbers{1, 1, 1}));
+    EXPECT_THAT(progress->dump(),
+                HasSubstr("replicate lane: issued all_reduce of group \"layers.0\" in backward"));
+  });
+  std::string shard = "m1+" + std::to_string(replicated.shard);
+  // Streams: s2 compute, s3 gather, s4 reduce, s5 replicate; events: e1 compute, e2 and e3 handles.
+  auto reduce = std::ranges::find_if(
+      calls, [](const std::string &call) { return call.starts_with("ncclReduceScatter"); });
+  ASSERT_NE(reduce, calls.end());
+  calls.erase(calls.begin(), reduce + 1);
+  calls.resize(std::min<size_t>(calls.size(), 12));
+  EXPECT_THAT(calls, ElementsAre("cuStreamWriteValue32 s4 m2+12 1", "cudaEventRecord e2 s4",
+                                 "cudaEventRecord e1 s2", "cudaStreamWaitEvent s5 e1",
+                                 "cudaStreamWaitEvent s5 e2", "cuStreamWriteValue32 s5 m2+20 0",
+                                 "cuStreamWriteValue32 s5 m2+16 1",
+                                 "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 s5",
+                                 "cuStreamWriteValue32 s5 m2+20 1", "cudaEventRecord e3 s5",
+                                 "cudaStreamWaitEvent s2 e2", "cudaStreamWaitEvent s2 e3"));
+}
