@@ -27,7 +27,7 @@ def lines(records):
 class Events(unittest.TestCase):
     maxDiff = None
 
-    def compare(self, name, config=None, groups=None):
+    def compare(self, name, config=None, groups=None, replicas=1):
         model, default_groups = MODELS[name]
         workspace = harness.Workspace(model, samples=8)
         self.addCleanup(workspace.remove)
@@ -36,14 +36,21 @@ class Events(unittest.TestCase):
         if config:
             text = workspace.folder / "config.yaml"
             text.write_text(config)
+        mesh = 2 if replicas == 1 else f"replicate={replicas},shard=2"
         runs = [
-            workspace.oracle_run(groups or default_groups, steps=2, reshard_after_forward=reshard)
+            workspace.oracle_run(
+                groups or default_groups,
+                ranks=2 * replicas,
+                replicas=replicas,
+                steps=2,
+                reshard_after_forward=reshard,
+            )
             for reshard in RESHARD
         ]
         for run, (expected, _) in zip(runs, oracle.execute(runs)):
             reshard = run.reshard_after_forward
             with self.subTest(model=name, reshard_after_forward=reshard):
-                _, report = workspace.plan(2, reshard, "per-param", text)
+                _, report = workspace.plan(mesh, reshard, "per-param", text)
                 report = json.loads(report.read_text())
                 self.assertEqual(lines(expected["events"]), lines(report["events"]))
                 self.assertEqual(lines(expected["collectives"]), lines(report["collectives"]))
@@ -65,6 +72,11 @@ class Events(unittest.TestCase):
     def test_convnet(self):
         """Buffers belong to no group."""
         self.compare("convnet")
+
+    def test_replicas(self):
+        """HSDP: each group's reduce-scatter is followed by an all-reduce over the replicas."""
+        for name in ("mlp", "gpt2", "llama"):
+            self.compare(name, replicas=2)
 
     def test_configured_groups(self):
         """Groups of a configuration file: blocks, and one group of two modules."""

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -99,11 +100,13 @@ class Workspace:
              "--weights", self.weights, "-o", self.captured])  # fmt: skip
 
     def plan(self, ranks, reshard="none", layout="flat", config=None, more=""):
-        """The captured step through the pipeline; returns the planned module and the report. `more`
-        are further options of the pipeline."""
-        name = f"{ranks}-{reshard}-{layout}" + more.replace(" ", "-").replace("=", "-")
+        """The captured step through the pipeline; returns the planned module and the report. `ranks`
+        is their number, or a mesh as replicate=2,shard=2; `more` are further options of the
+        pipeline."""
+        mesh = ranks if isinstance(ranks, str) else f"dp={ranks}"
+        name = re.sub("[ =,]", "-", f"{ranks}-{reshard}-{layout}{more}")
         planned, report = self.folder / f"{name}.mlir", self.folder / f"{name}.json"
-        options = f"mesh=dp={ranks} reshard-after-forward={reshard} layout={layout}"
+        options = f"mesh={mesh} reshard-after-forward={reshard} layout={layout}"
         if config:
             options += f" config={config}"
         if more:

@@ -47,6 +47,7 @@ class Run:
     data: str
     mode: str = "fsdp2"
     ranks: int = 2
+    replicas: int = 1
     steps: int = 10
     group: list = dataclasses.field(default_factory=list)
     reshard_after_forward: str = "none"
@@ -129,12 +130,20 @@ def rank_ordered_reduce_scatter():
     return RankOrdered()
 
 
-def shard(run, model):
+def make_mesh(run):
     from torch.distributed.device_mesh import init_device_mesh
+
+    if run.replicas == 1:
+        return init_device_mesh("cpu", (run.ranks,), mesh_dim_names=("dp",))
+    sizes = run.replicas, run.ranks // run.replicas
+    return init_device_mesh("cpu", sizes, mesh_dim_names=("replicate", "shard"))
+
+
+def shard(run, model, mesh):
     from torch.distributed.fsdp import FSDPModule, fully_shard
 
     options = {
-        "mesh": init_device_mesh("cpu", (run.ranks,), mesh_dim_names=("dp",)),
+        "mesh": mesh,
         "reshard_after_forward": {"true": True, "false": False, "none": None}[
             run.reshard_after_forward
         ],
@@ -180,7 +189,8 @@ def train(run, rank):
     model = make_model(run)
     batches = Batches(run)
     if run.mode == "fsdp2":
-        model = shard(run, model)
+        mesh = make_mesh(run)
+        model = shard(run, model, mesh)
     network = model
     if run.mode == "ddp":
         network = torch.nn.parallel.DistributedDataParallel(model)
@@ -189,6 +199,7 @@ def train(run, rank):
     recorder = None
     if run.mode == "fsdp2" and not (run.time or run.memory):
         recorder = step_recorder()
+        recorder.name_axes(mesh)
 
     losses, norms, step_ms = [], [], []
     for step in range(run.steps):
@@ -290,6 +301,7 @@ def parse(arguments):
     add("--data", required=True, help="safetensors, one tensor per input of the model")
     add("--mode", choices=["fsdp2", "ddp", "single"], default="fsdp2")
     add("--ranks", type=int, default=2)
+    add("--replicas", type=int, default=1, help="a mesh of replicas x shards; divides --ranks")
     add("--steps", type=int, default=10)
     add("--group", action="append", default=[], help="module pattern, or a,b,c for one group")
     add("--reshard-after-forward", choices=["true", "false", "none"], default="none")

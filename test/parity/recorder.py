@@ -23,6 +23,7 @@ class StepRecorder:
         self.phase = None  # None outside of forward and backward: nothing is recorded
         self.events, self.collectives = [], []
         self._group = None
+        self._axes = {}
         unshard, reshard = FSDPParamGroup.unshard, FSDPParamGroup.reshard
         post_backward = FSDPParamGroup.post_backward
         recorder = self
@@ -56,6 +57,10 @@ class StepRecorder:
         self._watch("all_gather_into_tensor", "all_gather", ("input_tensor", 1))
         self._watch("reduce_scatter_tensor", "reduce_scatter", ("input", 1))
         self._watch("all_reduce", "all_reduce", ("tensor", 0))
+
+    def name_axes(self, mesh):
+        """The mesh's axes, by the process groups of the collectives to come."""
+        self._axes = {mesh.get_group(axis).group_name: axis for axis in mesh.mesh_dim_names}
 
     def begin_step(self):
         self.phase = "forward"
@@ -98,7 +103,7 @@ class StepRecorder:
                             str(tensor.dtype).removeprefix("torch.")
                         ],
                         "elements": tensor.numel(),
-                        "axis": "dp",
+                        "axis": self._axes[options["group"].group_name],
                     }
                 )
             return original(*args, **options)
