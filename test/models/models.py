@@ -182,9 +182,11 @@ class Llama(nn.Module):
     def logits(self, tokens: Tensor) -> Tensor:
         t = tokens.size(1)
         cos, sin = self.cos[:t], self.sin[:t]
-        x = self.tok(tokens)
         if self.computes_bf16:
-            x, cos, sin = x.to(torch.bfloat16), cos.to(torch.bfloat16), sin.to(torch.bfloat16)
+            x = F.embedding(tokens, self.tok.weight.to(torch.bfloat16))
+            cos, sin = cos.to(torch.bfloat16), sin.to(torch.bfloat16)
+        else:
+            x = self.tok(tokens)
         for layer in self.layers:
             x = layer(x, cos, sin)
         return self.head(self.norm(x))

@@ -59,6 +59,7 @@ class Run:
     eps: float | None = None
     init: str | None = None
     det_rs: bool = False
+    mixed: bool = False  # gathers in bf16, reduces in fp32
     threads: int = 1
     time: bool = False
     memory: bool = False
@@ -140,7 +141,7 @@ def make_mesh(run):
 
 
 def shard(run, model, mesh):
-    from torch.distributed.fsdp import FSDPModule, fully_shard
+    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
     options = {
         "mesh": mesh,
@@ -148,6 +149,10 @@ def shard(run, model, mesh):
             run.reshard_after_forward
         ],
     }
+    if run.mixed:
+        options["mp_policy"] = MixedPrecisionPolicy(
+            param_dtype=torch.bfloat16, reduce_dtype=torch.float32
+        )
     for modules in matching_groups(model, run.group):
         fully_shard(modules, **options)
     fully_shard(model, **options)
