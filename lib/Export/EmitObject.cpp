@@ -17,7 +17,7 @@ using namespace llvm;
 
 // The tables go into the object as the bytes that they are here: host and target are one ABI.
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
-              sizeof(fsdp_entry) == 104 && sizeof(fsdp_input) == 8 && sizeof(fsdp_buffer) == 8 &&
+              sizeof(fsdp_entry) == 112 && sizeof(fsdp_input) == 8 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 36 && sizeof(fsdp_group) == 56 &&
               sizeof(fsdp_optimizer) == 56);

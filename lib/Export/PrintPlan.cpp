@@ -64,6 +64,10 @@ private:
   void printArgument(const fsdp_argument &argument);
   void printEntry(const fsdp_entry &entry);
   void printCall(const fsdp_entry &entry);
+  void printExpected(const fsdp_entry &start) {
+    if (start.expected_ns)
+      os << ", expected " << start.expected_ns << " ns";
+  }
 
   const fsdp_plan &plan;
   raw_ostream &os;
@@ -220,11 +224,13 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "all_gather.start @" << group() << " on " << streams[entry.stream] << ", handle "
        << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source << " to "
        << entry.destination;
+    printExpected(entry);
     break;
   case FSDP_REDUCE_SCATTER_START:
     os << "reduce_scatter.start @" << group() << " on " << streams[entry.stream] << ", handle "
        << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype)
        << " per rank from " << entry.source << " to " << entry.destination;
+    printExpected(entry);
     break;
   case FSDP_ALL_REDUCE_START:
     os << "all_reduce.start @" << group() << " after handle " << entry.after << " on "

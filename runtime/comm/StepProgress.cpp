@@ -58,6 +58,18 @@ std::string StepProgress::describe(unsigned lane, uint32_t number) const {
              : describeEntry(lanes[lane].entries[number - 1]);
 }
 
+std::chrono::nanoseconds StepProgress::expected(unsigned lane, uint32_t number) const {
+  const std::vector<uint32_t> &entries = lanes[lane].entries;
+  std::chrono::nanoseconds sum{0};
+  for (uint32_t i = number; i > 0 && i <= entries.size(); ++i) {
+    const fsdp_entry &entry = plan.entries()[entries[i - 1]];
+    if (i > number && !entry.coalesced)
+      break;
+    sum += std::chrono::nanoseconds(entry.expected_ns);
+  }
+  return sum;
+}
+
 std::string StepProgress::dump() const {
   std::string text = "step " + std::to_string(currentStep()) + "\n";
   text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +

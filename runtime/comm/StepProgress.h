@@ -53,6 +53,9 @@ public:
   /// begins; `entry` outlives it.
   void followCompute(const std::atomic<uint32_t> &entry) { compute = &entry; }
 
+  /// How long the launch that begins with `number`, from 1, is predicted to take; 0: unknown.
+  std::chrono::nanoseconds expected(unsigned lane, uint32_t number) const;
+
   /// `reduce_scatter of group "layers.1" in backward (entry 35 of 211)`; `number` from 1.
   std::string describe(unsigned lane, uint32_t number) const;
   /// A line per stream, each ended by a newline:

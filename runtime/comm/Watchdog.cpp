@@ -4,6 +4,7 @@
 #include "comm/CollectiveNames.h"
 
 #include <csignal>
+#include <cstdio>
 #include <pthread.h>
 
 using namespace fsdp::rt;
@@ -79,10 +80,21 @@ std::string StallDetector::look(unsigned lane, Clock::time_point now) {
     last = sight;
     return "";
   }
-  if (now - last.since < deadline)
+  std::chrono::nanoseconds expected = progress.expected(lane, sight.numbers.started);
+  std::chrono::nanoseconds allowed = deadline + kExpectedMultiple * expected;
+  if (now - last.since < allowed)
     return "";
-  return progress.describe(lane, sight.numbers.started) + " on the " + laneName(lane) +
-         " has not completed within " + std::to_string(deadline.count()) + " ms";
+  auto milliseconds = [](std::chrono::nanoseconds duration) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.6g ms", static_cast<double>(duration.count()) / 1e6);
+    return std::string(text);
+  };
+  std::string message = progress.describe(lane, sight.numbers.started) + " on the " +
+                        laneName(lane) + " has not completed within " + milliseconds(allowed);
+  if (expected.count() > 0)
+    message += " (" + milliseconds(deadline) + " and " + std::to_string(kExpectedMultiple) +
+               " times the predicted " + milliseconds(expected) + ")";
+  return message;
 }
 
 std::string Watchdog::underWay() const {

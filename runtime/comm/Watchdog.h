@@ -24,6 +24,10 @@ class StallDetector {
 public:
   using Clock = std::chrono::steady_clock;
 
+  /// A collective has the deadline and so many times what the plan predicts for it: predictions are
+  /// of a collective that is alone on a quiet network.
+  static constexpr int kExpectedMultiple = 10;
+
   StallDetector(const StepProgress &progress, std::chrono::milliseconds deadline)
       : progress(progress), deadline(deadline) {}
 
@@ -47,7 +51,7 @@ private:
 };
 
 struct WatchdogOptions {
-  /// From the start of a collective on this rank to its completion.
+  /// From the start of a collective on this rank to its completion, beside what is predicted.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
   /// Between two looks.
   std::chrono::milliseconds interval{100};

@@ -349,6 +349,8 @@ void Validator::checkEntries() {
       if (!index(entry.target, plan.num_groups, "group", where) ||
           !index(entry.handle, plan.num_handles, "handle", where) || !checkCollective(entry, where))
         return;
+      if (entry.expected_ns < 0)
+        fail(where + ": expected to take " + std::to_string(entry.expected_ns) + " ns");
       if (entry.coalesced && (i == 0 || plan.entries[i - 1].kind != entry.kind ||
                               plan.entries[i - 1].stream != entry.stream))
         fail(where + ": coalesced, but not behind a start of its kind on its stream");

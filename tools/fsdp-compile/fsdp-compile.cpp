@@ -2,6 +2,7 @@
 
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
+#include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,6 +24,8 @@ struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
   std::string emit = "binary", memoryCap = "0";
+  fsdp::cost::CostOptions costs;
+  bool predicts = false;
   fsdp::LinkOptions link;
 };
 
@@ -94,6 +97,13 @@ static int run(const Options &options) {
   FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(*module);
   if (failed(tables))
     return 1;
+  if (options.predicts) {
+    llvm::Expected<std::unique_ptr<fsdp::cost::CostModel>> costs =
+        fsdp::cost::CostModel::create(options.costs);
+    if (!costs)
+      return fail(llvm::toString(costs.takeError()));
+    fsdp::setExpectedDurations(*tables, **costs);
+  }
   fsdp_plan plan = tables->getPlan();
   llvm::Error failure = options.emit == "plan"
                             ? printPlan(plan, options.output.empty() ? "-" : options.output)
@@ -125,12 +135,19 @@ int main(int argc, char **argv) {
         llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "memory-cap");
         return bytes ? std::string() : llvm::toString(bytes.takeError());
       });
+  app.add_option("--device", options.costs.device,
+                 "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "
+                 "--profile or --network, the run's watchdog allows for what each of them takes");
+  app.add_option("--profile", options.costs.profile, "Durations that fsdp-profile has measured")
+      ->check(CLI::ExistingFile);
+  app.add_option("--network", options.costs.network, "A preset or a JSON file (the device's)");
   app.add_flag("--no-verify", options.noVerify, "Do not prove the planned module free of overlaps");
   app.add_option("--linker", options.link.linker,
                  "C++ compiler driver that links (default: the one that built this tool)");
   app.add_option("--runtime-dir", options.link.runtimeDir, "Folder of libfsdp_runtime.so")
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  options.predicts = app.count("--device") || app.count("--profile") || app.count("--network");
   if (options.emit == "binary" && options.output.empty())
     return fail("-o is needed: where to write the binary");
   return run(options);

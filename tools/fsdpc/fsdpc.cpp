@@ -7,6 +7,7 @@
 
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
+#include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
@@ -198,6 +199,13 @@ static int compile(ModuleOp module, const Options &options, Stage &stage) {
   FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(module);
   if (failed(tables))
     return stage.fail("the plan cannot be lowered (see above)");
+  if (!options.device.empty() || !options.profile.empty() || !options.network.empty()) {
+    llvm::Expected<std::unique_ptr<fsdp::cost::CostModel>> costs =
+        fsdp::cost::CostModel::create({options.device, options.profile, options.network});
+    if (!costs)
+      return stage.fail(costs.takeError());
+    fsdp::setExpectedDurations(*tables, **costs);
+  }
   llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(tables->getPlan(), {});
   if (!object)
     return stage.fail(object.takeError());

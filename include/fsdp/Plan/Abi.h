@@ -134,6 +134,7 @@ typedef struct fsdp_entry {
   int64_t rng;    /* FSDP_CALL: position of the random draw within the step, -1 if it draws none */
   int64_t source, destination; /* arena offsets */
   int64_t bytes, count;
+  int64_t expected_ns; /* starts: how long the collective is predicted to take; 0: unknown */
   uint32_t source_value, destination_value;
   uint32_t after; /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter */
   uint32_t reserved;

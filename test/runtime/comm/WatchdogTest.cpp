@@ -238,6 +238,26 @@ TEST(StallDetector, CountsFromTheStart) {
                             "gather lane has not completed within 100 ms");
 }
 
+// What the plan predicts of a collective comes on top, ten times over; of a launch of several, for
+// all of them.
+TEST(StallDetector, AllowsForWhatIsPredicted) {
+  Progress run;
+  std::vector<fsdp_entry> &entries = run.plan.builder.entryTable;
+  entries[2].expected_ns = 2'500'000;
+  run.progress->beginStep();
+  run.progress->started(kGatherLane) = 2;
+  EXPECT_EQ(run.look(0), "");
+  EXPECT_EQ(run.look(124), "");
+  EXPECT_THAT(run.look(125), HasSubstr("has not completed within 125 ms (100 ms and 10 times the "
+                                       "predicted 2.5 ms)"));
+  entries[0].expected_ns = 1'000'000;
+  entries[2].coalesced = 1;
+  run.progress->started(kGatherLane) = 1;
+  EXPECT_EQ(run.look(200), "");
+  EXPECT_EQ(run.look(334), "");
+  EXPECT_THAT(run.look(335), HasSubstr("within 135 ms"));
+}
+
 // Idle lanes do not stall, however long they idle.
 TEST(StallDetector, IdleLanesDoNotStall) {
   Progress run;
