@@ -1,0 +1,23 @@
+//===- EntryTracer.h - Told when a step's entries run -----------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_ENTRYTRACER_H
+#define FSDP_RUNTIME_ENTRYTRACER_H
+
+#include "device/Device.h"
+
+namespace fsdp::rt {
+
+/// Follows the entries of a step on their streams, without changing what runs beside what. A call
+/// comes in the order of `stream`: on a CPU from the stream's thread when it gets there, on a device
+/// while the work is enqueued. Collectives that are one launch are told of as their first entry.
+/// Calls for one stream come from one thread, those for others may come at the same time.
+class EntryTracer {
+public:
+  virtual ~EntryTracer() = default;
+  virtual void begins(uint32_t entry, Stream &stream) = 0;
+  virtual void ends(uint32_t entry, Stream &stream) = 0;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_ENTRYTRACER_H
