@@ -1,5 +1,9 @@
 """The steps that are compiled for a check on a GPU: what they are, and what each is for.
 
+Models that compute in bf16 keep fp32 parameters and reduce in fp32, as FSDP2 does under
+MixedPrecisionPolicy(param_dtype=bf16, reduce_dtype=fp32). The compiled step casts parameters behind
+their gather where FSDP2 casts before, so twice FSDP2's bytes are gathered.
+
 Sizes "full" are for a GPU; "tiny" ones run the same checks on a CPU, to test the checks themselves.
 """
 
@@ -28,8 +32,8 @@ ADAMW = {"lr": 1e-3, "weight_decay": 0.1}
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One compiled step. `weights`: its parameters have values when it is made (else the check
-    fills them); a file of them is named by `values`, which cases of one model share."""
+    """One compiled step. Its initial weights are drawn where it runs; `values` names them, and cases
+    of one model share them."""
 
     purpose: str
     model: models.Config
@@ -72,15 +76,16 @@ SIZES = {
         models.Config("llama", dim=512, layers=4, heads=8, vocab=512, seq=256, batch=8,
                       compute="bf16"),
         models.Config("gpt2", dim=256, layers=4, heads=4, vocab=512, seq=256, batch=8,
-                      dropout=0.1, dtype="bf16"),
+                      dropout=0.1),
         models.Config("llama", dim=2048, layers=16, heads=32, kv_heads=8, ffn=8192, vocab=32000,
-                      seq=2048, batch=8, dtype="bf16"),
+                      seq=2048, batch=8, compute="bf16"),
     ),
     "tiny": (
         models.Config("llama", dim=32, layers=2, heads=4, vocab=64, seq=16, batch=2,
                       compute="bf16"),
         models.Config("gpt2", dim=32, layers=2, heads=4, vocab=64, seq=16, batch=2, dropout=0.1),
-        models.Config("llama", dim=32, layers=3, heads=4, vocab=64, seq=32, batch=2),
+        models.Config("llama", dim=32, layers=3, heads=4, vocab=64, seq=32, batch=2,
+                      compute="bf16"),
     ),
 }  # fmt: skip
 

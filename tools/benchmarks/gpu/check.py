@@ -139,7 +139,7 @@ class Checks:
         figures = {}
         for name in ("large-auto", "large-fsdp2"):
             trace = self.options.out / f"{name}.trace.json"
-            self.large(name, "--trace", trace)
+            self.large(name, "--trace", trace, "--trace-step", self.steps - 1)
             predicted = self.runner.folder / self.runner.case(name)["predicted_trace"]
             figures[name] = overlap.compare(predicted, trace)
             self.claims.add(f"{name}: hidden of what the schedule hides",

@@ -19,7 +19,7 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import cases
@@ -88,8 +88,11 @@ class Trainer:
         mesh = dist.device_mesh.init_device_mesh(device, (ranks,))
         collectives = [FakeAllGather(delay, ranks), FakeReduceScatter(delay, ranks)]
         self.collectives = collectives
+        policy = MixedPrecisionPolicy()
+        if config.compute == "bf16":
+            policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
         for module in [*blocks_of(model), model]:
-            fully_shard(module, mesh=mesh)
+            fully_shard(module, mesh=mesh, mp_policy=policy)
             module.set_custom_all_gather(collectives[0])
             module.set_custom_reduce_scatter(collectives[1])
         self.model = model

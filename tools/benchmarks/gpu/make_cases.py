@@ -64,7 +64,7 @@ class Maker:
             device, network = self.costs()[1::2]
             options += f" device={device} network={network} report={report}"
         run(self.tools / "fsdp-opt", captured, f"--fsdp-pipeline={options}", "-o", scheduled)
-        run(self.tools / "fsdp-compile", "--object", scheduled, "-o", step)
+        run(self.tools / "fsdp-compile", "--object", scheduled, *self.costs(), "-o", step)
         if case.ranks > 1:
             run(self.tools / "fsdp-explain", scheduled, *self.costs(), "--trace", trace)
         calls = scheduled.read_text().count("aten.call ")
