@@ -1,0 +1,30 @@
+//===- LabelBound.h - What no plan of a label can beat ------------*- C++ -*-===//
+//
+// Private to the exact search.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_SCHEDULE_LABELBOUND_H
+#define FSDP_LIB_SCHEDULE_LABELBOUND_H
+
+#include "Label.h"
+
+namespace fsdp::schedule {
+
+class LabelBound {
+public:
+  explicit LabelBound(const LabelProblem &problem);
+  /// The least makespan of any plan of a label at a position. O(operations).
+  double operator()(const Label &label, uint32_t position);
+  /// From an operation's start to the step's end, at least.
+  double getTailNs(uint32_t operation) const { return tailsNs[operation]; }
+
+private:
+  const LabelProblem &problem;
+  std::vector<double> tailsNs;
+  std::vector<double> arrivedNs; // room to work in
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_LABELBOUND_H
