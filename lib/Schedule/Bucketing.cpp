@@ -138,6 +138,22 @@ static void setGates(const SearchSpace &space, const Gating &gating,
   }
 }
 
+static std::vector<uint32_t> makeReductionGates(const SearchSpace &space, const Recipe &recipe) {
+  const std::vector<Use> &uses = space.problem.uses;
+  MemoryProfile profile(space, recipe.kept);
+  std::vector<uint32_t> gates;
+  uint32_t use = 0; // the next that is gathered
+  for (const Reduction &reduction : space.problem.reductions) {
+    while (use < uses.size() && (uses[use].first < reduction.ready || recipe.kept[use]))
+      ++use;
+    bool isTight = use < uses.size() && reduction.ready > 0 &&
+                   !profile.fits(reduction.ready - 1, reduction.ready, space.bytesOf(use));
+    bool isPutOff = isTight || !recipe.delay.whereTight;
+    gates.push_back(isPutOff ? space.eventAfter(reduction.ready, recipe.delay.numEvents) : 0);
+  }
+  return gates;
+}
+
 Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
                                         const LowerBound &bound) {
   assert(recipe.kept.size() == space.problem.uses.size());
@@ -146,6 +162,8 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   decisions.gathers = makeGatherBuckets(space, recipe, bound);
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
   setGates(space, recipe.gating, decisions.gathers);
+  if (recipe.delay.numEvents > 0)
+    decisions.reductionGates = makeReductionGates(space, recipe);
   decisions.priority = recipe.priority;
   decisions.lookahead = recipe.lookahead;
   decisions.shareLane = recipe.shareLane;

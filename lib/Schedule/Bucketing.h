@@ -36,10 +36,18 @@ struct Gating {
   double multiple = 0;
 };
 
+/// Reductions that are put off, so that a gather for which computation will stand still goes first.
+struct Delay {
+  uint32_t numEvents = 0; // behind their readiness (SearchSpace.h)
+  /// Only those before a gather that has no room until they are ready.
+  bool whereTight = false;
+};
+
 struct Recipe {
   std::vector<uint8_t> kept; // by use
   Merging gathers, reductions;
   Gating gating;
+  Delay delay;
   LanePriority priority = LanePriority::Slack;
   uint32_t lookahead = 0;
   bool shareLane = false;

@@ -144,6 +144,7 @@ void CoordinateDescent::run(bool rounding) {
     if (problem.oneLane || current.shareLane)
       descend(&Recipe::priority,
               {LanePriority::Slack, LanePriority::Gathers, LanePriority::Reductions});
+    descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
     descend(&Recipe::lookahead, {0u, 3u});
     descend(&Recipe::gating, {Gating{},
                               {Gating::Latest, 0},

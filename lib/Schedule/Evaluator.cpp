@@ -45,6 +45,8 @@ static uint64_t hashOf(const Decisions &decisions) {
     for (uint32_t reduction : bucket)
       hash.add(reduction);
   }
+  for (uint32_t gate : decisions.reductionGates)
+    hash.add(gate);
   hash.add(uint64_t(decisions.priority));
   hash.add(decisions.lookahead);
   hash.add(decisions.shareLane);

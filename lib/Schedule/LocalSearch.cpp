@@ -41,6 +41,7 @@ private:
   template <typename Bucket> bool moveBuckets(std::vector<Bucket> &buckets, double mergeShare);
   bool moveKeeps();
   bool moveGates();
+  bool moveReductionGates();
   bool swapGathers();
   bool movePriority();
 
@@ -201,6 +202,23 @@ bool LocalSearch::moveGates() {
   return changed;
 }
 
+bool LocalSearch::moveReductionGates() {
+  const std::vector<Reduction> &reductions = space.problem.reductions;
+  if (reductions.empty())
+    return false;
+  constexpr size_t kFarthest = 6; // events
+  size_t events = random.fraction() < .3 ? 0 : 1 + random.below(kFarthest);
+  Pattern pattern = choosePattern(reductions.size());
+  next.reductionGates.resize(reductions.size());
+  bool changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    uint32_t gate = events ? space.eventAfter(reductions[i].ready, events) : 0;
+    changed |= next.reductionGates[i] != gate;
+    next.reductionGates[i] = gate;
+  }
+  return changed;
+}
+
 bool LocalSearch::swapGathers() {
   if (next.gathers.size() < 2)
     return false;
@@ -224,9 +242,11 @@ bool LocalSearch::move() {
     return moveBuckets(next.reductions, .5);
   if (choice < .75)
     return moveKeeps();
-  if (choice < .91)
+  if (choice < .88)
     return moveGates();
-  if (choice < .98)
+  if (choice < .94)
+    return moveReductionGates();
+  if (choice < .985)
     return swapGathers();
   return movePriority();
 }

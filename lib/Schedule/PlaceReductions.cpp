@@ -110,7 +110,7 @@ void Placement::launchWanted() {
         hasRoom(task) && fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
     if (!hasRoomForAll && releaseEnded())
       continue;
-    bool isWanted = hasRoomForAll && canStart() && !isGatherFirst(task);
+    bool isWanted = position >= task.gate && hasRoomForAll && canStart() && !isGatherFirst(task);
     if (!isWanted && canPutOff())
       return;
     if (!isWanted && releaseEnded())

@@ -84,7 +84,10 @@ bool Placement::isQuiet(bool mayGather) const {
   double endNs = streams.getNow() + operation().durationNs * problem.computeContention;
   if (mayGather && streams.findEndOfLane(0) <= endNs)
     return false;
-  if (!unlaunched.isEmpty() && (streams.findEndOfLane(reductionLane) <= endNs || !canPutOff()))
-    return false;
+  if (!unlaunched.isEmpty()) {
+    bool mayLaunch = tasks.reductions[unlaunched.front()].gate <= position;
+    if ((mayLaunch && streams.findEndOfLane(reductionLane) <= endNs) || !canPutOff())
+      return false;
+  }
   return pending.isEmpty() || !(hasLongEnded() || !fits(operation().liveBytes + held));
 }

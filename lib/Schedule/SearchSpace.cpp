@@ -33,8 +33,10 @@ SearchSpace::SearchSpace(const Problem &problem)
   std::vector<int64_t> unavoidable = problem.unavoidableBytes();
   segmentOf.resize(numOperations + 1);
   for (size_t i = 0; i < numOperations; ++i) {
-    if (i == 0 || cut[i])
+    if (i == 0 || cut[i]) {
       segmentBytes.push_back(0);
+      events.push_back(uint32_t(i));
+    }
     segmentOf[i] = uint32_t(segmentBytes.size() - 1);
     segmentBytes.back() = std::max(segmentBytes.back(), unavoidable[i]);
   }

@@ -10,6 +10,7 @@
 
 #include "fsdp/Schedule/LowerBound.h"
 
+#include <algorithm>
 #include <span>
 
 namespace fsdp::schedule {
@@ -26,6 +27,7 @@ struct SearchSpace {
   /// Positions are cut into segments where uses, gaps between uses, and reductions begin or end.
   std::vector<uint32_t> segmentOf;   // by position
   std::vector<int64_t> segmentBytes; // the most that no plan can avoid in a segment
+  std::vector<uint32_t> events;      // positions at which segments begin, ascending
 
   int64_t bytesOf(uint32_t use) const {
     return problem.groups[problem.uses[use].group].gatheredBytes;
@@ -35,6 +37,10 @@ struct SearchSpace {
   uint32_t gapBegin(uint32_t use) const { return problem.uses[size_t(previousUse[use])].last + 1; }
   /// Computation between the previous use and this one.
   double gapNs(uint32_t use) const { return startNs[firstOf(use)] - startNs[gapBegin(use)]; }
+  /// The position so many events behind this one; at most the last event.
+  uint32_t eventAfter(uint32_t position, size_t count) const {
+    return events[std::min(events.size() - 1, segmentOf[position] + count)];
+  }
   /// The last position that is reached by `ns` if computation never waits.
   uint32_t positionAt(double ns) const;
   int64_t bytesOf(std::span<const uint32_t> uses) const;

@@ -36,6 +36,9 @@ static bool isComplete(const TaskContext &context, const Decisions &decisions) {
     if (!isServed[i] || (decisions.kept[i] ? !canKeep : mustKeep))
       return false;
   }
+  if (!decisions.reductionGates.empty() &&
+      decisions.reductionGates.size() != problem.reductions.size())
+    return false;
   std::vector<uint8_t> isReduced(problem.reductions.size());
   for (const std::vector<uint32_t> &bucket : decisions.reductions)
     for (uint32_t reduction : bucket)
@@ -60,7 +63,7 @@ static GatherTask makeGatherTask(const TaskContext &context, const Decisions::Ga
   return task;
 }
 
-static ReductionTask makeReductionTask(const Problem &problem,
+static ReductionTask makeReductionTask(const Problem &problem, const Decisions &decisions,
                                        const std::vector<uint32_t> &bucket) {
   ReductionTask task;
   task.reductions = bucket;
@@ -70,6 +73,8 @@ static ReductionTask makeReductionTask(const Problem &problem,
     const Reduction &reduction = problem.reductions[index];
     task.ready = std::max(task.ready, reduction.ready);
     task.update = std::min(task.update, reduction.update);
+    if (!decisions.reductionGates.empty())
+      task.gate = std::max(task.gate, decisions.reductionGates[index]);
     task.inputBytes += reduction.inputBytes;
     task.outputBytes += reduction.outputBytes;
   }
@@ -77,7 +82,8 @@ static ReductionTask makeReductionTask(const Problem &problem,
   return task;
 }
 
-/// Walks the schedule of least memory. False if it exceeds the cap.
+/// Walks the schedule of least memory, in which only reductions with gates are put off. False if it
+/// exceeds the cap.
 static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
                      int64_t prefetchCapBytes, Tasks &tasks) {
   std::vector<uint32_t> pending;
@@ -92,8 +98,17 @@ static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
       pending.push_back(next);
     if (!pending.empty()) {
       int64_t peak = 0;
+      auto canPutOff = [&](const ReductionTask &task) {
+        return task.update > i && i + 1 < numOperations &&
+               operation.liveBytes + held + begins[i] <= tasks.capBytes &&
+               problem.operations[i + 1].carriedBytes + held + begins[i] + tasks.changes[i + 1] +
+                       task.outputBytes <=
+                   tasks.capBytes;
+      };
       auto launchIfRoom = [&](uint32_t index) {
         const ReductionTask &task = tasks.reductions[index];
+        if (task.gate > i && canPutOff(task))
+          return false;
         int64_t bytes = operation.carriedBytes + held + task.outputBytes;
         if (bytes > tasks.capBytes)
           return false;
@@ -145,7 +160,8 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   }
   for (const std::vector<uint32_t> &bucket : decisions.reductions)
     if (!bucket.empty()) {
-      ReductionTask &task = tasks.reductions.emplace_back(makeReductionTask(problem, bucket));
+      ReductionTask &task =
+          tasks.reductions.emplace_back(makeReductionTask(problem, decisions, bucket));
       if (task.ready > task.update)
         return std::nullopt;
     }

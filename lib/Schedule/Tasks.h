@@ -27,13 +27,15 @@ struct GatherTask {
 struct ReductionTask {
   std::vector<uint32_t> reductions;
   uint32_t ready = 0, update = 0; // positions
+  uint32_t gate = 0;              // not launched before if it can be put off
   int64_t inputBytes = 0, outputBytes = 0;
   double durationNs = 0;
   Ticket ticket;
 };
 
 /// What decisions ask for, beside the one schedule that needs the least memory: each gather at its
-/// first use, each reduction done at the first position with room for its output beside its input.
+/// first use, each reduction done at the first position with room for its output beside its input,
+/// but behind its gate if it can be put off.
 struct Tasks {
   std::vector<GatherTask> gathers;
   std::vector<ReductionTask> reductions; // by `ready`

@@ -211,6 +211,28 @@ TEST(ListSchedule, LaunchesGathersBehindAComingWait) {
   EXPECT_DOUBLE_EQ(simulate(problem, plan).gathers[1].endNs, 190);
 }
 
+// Put off until operation 3, the reduction holds its input beside operations 1 and 2. A gather for
+// operation 3 that would take that room waits; where operation 1 has no room for the input, the
+// reduction is not put off.
+TEST(ListSchedule, PutsReductionsOffUntilTheirGate) {
+  Problem problem = makeReducing();
+  problem.groups.push_back({"b", 50});
+  problem.uses = {{1, 3, 3}};
+  const Reduction &reduction = problem.reductions[0];
+  ASSERT_EQ(reduction.ready, 1u);
+  Decisions decisions = decideSingly(problem);
+  decisions.reductionGates = {3};
+  Plan plan = schedule(problem, decisions);
+  EXPECT_EQ(plan.reductions[0].launch, 3u);
+  EXPECT_EQ(launchesOf(plan), std::vector<uint32_t>{0});
+  problem.memoryCapBytes = 10 + reduction.inputBytes + 40;
+  plan = schedule(problem, decisions);
+  EXPECT_EQ(plan.reductions[0].launch, 3u);
+  EXPECT_EQ(launchesOf(plan), std::vector<uint32_t>{3});
+  problem.operations[1].liveBytes += 41;
+  EXPECT_EQ(schedule(problem, decisions).reductions[0].launch, 1u);
+}
+
 TEST(ListSchedule, RefusesWhatFitsNoSchedule) {
   // Kept between its two uses, the copy does not fit beside operation 1.
   Problem problem = makeProblem(3);
@@ -252,6 +274,7 @@ TEST(ListSchedule, RefusesIncompleteDecisions) {
   EXPECT_TRUE(isRefused([](Decisions &d) { d.gathers = {{{0, 1}, 0}}; })); // two copies at once
   EXPECT_TRUE(isRefused([](Decisions &d) { d.reductions.clear(); }));
   EXPECT_TRUE(isRefused([](Decisions &d) { d.reductions = {{0}, {0}}; }));
+  EXPECT_TRUE(isRefused([](Decisions &d) { d.reductionGates = {0, 0}; }));
   problem.groups[1].keep = KeepRule::Always;
   Decisions decisions = decideSingly(problem);
   EXPECT_FALSE(listSchedule(problem, decisions).plan);

@@ -209,6 +209,9 @@ Decisions fsdp::schedule::makeRandomDecisions(const Problem &problem, Random &ra
       decisions.reductions.emplace_back();
     decisions.reductions.back().push_back(i);
   }
+  if (random.chance(0.3))
+    for (const Reduction &reduction : problem.reductions)
+      decisions.reductionGates.push_back(random.integer(reduction.ready, reduction.update));
   decisions.priority = LanePriority(random.integer(0, 2));
   decisions.lookahead = random.integer(0, 3);
   decisions.shareLane = random.chance(0.3);

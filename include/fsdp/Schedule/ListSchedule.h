@@ -27,6 +27,9 @@ struct Decisions {
   };
   std::vector<Gathers> gathers;                  // in the order in which they are wanted
   std::vector<std::vector<uint32_t>> reductions; // buckets, in order of readiness
+  /// By reduction: position before which its bucket is not launched as long as it can be put off.
+  /// Empty: no gates.
+  std::vector<uint32_t> reductionGates;
   LanePriority priority = LanePriority::Slack;
   /// A gather that does not fit yet may be overtaken by this many that do.
   uint32_t lookahead = 0;
