@@ -3,6 +3,7 @@
 #include "fsdp/Schedule/Optimize.h"
 
 #include "Search.h"
+#include "fsdp/Schedule/ExactSearch.h"
 #include "fsdp/Schedule/Policies.h"
 
 #include <algorithm>
@@ -22,6 +23,7 @@ private:
   void tryPolicies();
   void raiseBound(LowerBound &&other);
   void search();
+  void searchAll();
   void certify();
   void addRobustVariants();
   size_t preferUnderJitter() const;
@@ -88,6 +90,26 @@ void Optimizer::search() {
   searchLocally(space, options.merge, options.seed, evaluator);
 }
 
+/// Finds the best plan, or that there is none better, where that ends in time.
+void Optimizer::searchAll() {
+  constexpr size_t kMostUses = 20, kMostOperations = 500; // larger ones do not end
+  double makespanNs = evaluator.best().makespanNs;
+  if (!options.merge || problem.uses.size() > kMostUses ||
+      problem.operations.size() > kMostOperations ||
+      makespanNs <= bound.makespanNs * options.targetRatio)
+    return;
+  constexpr double kRounding = 1e-9;
+  std::optional<ExactResult> exact =
+      searchExactly(problem, makespanNs * (1 - kRounding), options.exactLimit);
+  if (!exact || !exact->isComplete)
+    return;
+  if (exact->plan)
+    evaluator.consider(std::move(*exact->plan), "exact search");
+  bound.makespanNs = std::max(bound.makespanNs, exact->boundNs);
+  bound.kind = BoundKind::Exact;
+  evaluator.setBound(bound.makespanNs);
+}
+
 void Optimizer::certify() {
   constexpr double kLooseRatio = 1.01;
   double makespanNs = evaluator.best().makespanNs;
@@ -146,6 +168,7 @@ std::optional<Outcome> Optimizer::run() {
   constexpr double kCloseRatio = 1.002;
   if (isLarge && evaluator.best().makespanNs > bound.makespanNs * kCloseRatio)
     raiseBound(fluidBound(problem, {}));
+  searchAll();
   certify();
   if (options.jitter)
     addRobustVariants();

@@ -168,6 +168,8 @@ std::string_view fsdp::schedule::getName(BoundKind kind) {
     return "fluid";
   case BoundKind::Search:
     return "search";
+  case BoundKind::Exact:
+    return "exact";
   }
   return "";
 }

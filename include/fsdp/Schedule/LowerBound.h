@@ -8,6 +8,7 @@
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
 //   search    branch and bound over keeping and merging on top of it; valid at any time
+//   exact     the best plan's makespan, by a search over all plans of a small problem (ExactSearch.h)
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@
 
 namespace fsdp::schedule {
 
-enum class BoundKind : uint8_t { Path, Jackson, Fluid, Search };
+enum class BoundKind : uint8_t { Path, Jackson, Fluid, Search, Exact };
 
 std::string_view getName(BoundKind kind);
 

@@ -2,8 +2,8 @@
 //
 // Algorithm `auto`: starts from the list schedule and from every policy's decisions, stops when the
 // bound is met, else solves the linear program, rounds it, descends over keeps, buckets, gates and
-// lane order, and refines by late acceptance search. Deterministic for a seed and a budget, which
-// counts simulations, never seconds.
+// lane order, and refines by late acceptance search. On small problems an exact search follows.
+// Deterministic for a seed and a budget, which counts simulations, never seconds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +21,9 @@ struct OptimizeOptions {
   int64_t simulationBudget = 3000;
   /// Stop when makespan / bound is at most this.
   double targetRatio = 1.001;
+  /// Partial plans of an exact search on a small problem where the ratio stays above the target; 0:
+  /// none. They take less than a second.
+  int64_t exactLimit = 100'000;
   /// Nodes of a branch and bound for a stronger bound where the ratio stays above 1.01; 0: none.
   /// Takes seconds to minutes.
   int64_t certificateNodes = 0;

@@ -94,6 +94,9 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(1., 1000.));
   app.add_option("--budget", options.optimize.simulationBudget, "Simulations per instance")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--partial-plans", options.optimize.exactLimit,
+                 "Of the exact search on small instances; 0: none")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--nodes", options.optimize.certificateNodes,
                  "Of branch and bound on small instances that stay above 1.01; 0: none")
       ->check(CLI::NonNegativeNumber);
