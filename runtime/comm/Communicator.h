@@ -104,6 +104,17 @@ public:
   /// use. True: they are asynchronous there from now on. False: this communicator blocks.
   virtual bool useStream(unsigned lane, Stream &stream) { return false; }
 
+  /// The collectives of an asynchronous lane between these two are one launch. No collective runs
+  /// before the end, which is called after an error too.
+  virtual Status beginGroup(unsigned lane) { return {}; }
+  virtual Status endGroup(unsigned lane) { return {}; }
+
+  /// What is issued on asynchronous lanes from here to endCapture() becomes part of a graph and does
+  /// not run. An error says why that cannot be. `kept`: the graph will be launched, and destroyed
+  /// before the communicator; else it is as if nothing had been issued.
+  virtual Status beginCapture() { return Status::error("its collectives block the host"); }
+  virtual void endCapture(bool kept) {}
+
   /// An error once the communicator has failed or a peer is known to be gone, where that can be
   /// told without taking part in a collective. Never blocks for a peer; callable from any thread.
   virtual Status health() { return {}; }

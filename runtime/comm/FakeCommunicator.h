@@ -41,6 +41,8 @@ public:
   virtual Status copy(unsigned lane, void *to, const void *from, size_t bytes) = 0;
   virtual Status delay(unsigned lane, uint64_t nanoseconds) = 0;
   virtual bool useStream(unsigned lane, Stream &stream) { return false; }
+  /// Everything is enqueued on streams.
+  virtual bool isAsynchronous() const { return false; }
 };
 
 /// Copies by the calling thread, which sleeps for delays.
@@ -64,6 +66,9 @@ public:
   Status barrier(unsigned lane) override;
   bool useStream(unsigned lane, Stream &stream) override {
     return transport->useStream(lane, stream);
+  }
+  Status beginCapture() override {
+    return transport->isAsynchronous() ? Status() : Communicator::beginCapture();
   }
   Status health() override;
   void abort(const std::string &reason) override;

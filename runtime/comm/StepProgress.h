@@ -45,6 +45,10 @@ public:
   /// Notes the issue of the lane's next collective; its number, from 1. After the last one the
   /// numbers begin again.
   uint32_t issue(unsigned lane);
+  /// What was issued after `number` did not take place.
+  void resumeAfter(unsigned lane, uint32_t number) {
+    lanes[lane].issued.store(number, std::memory_order_relaxed);
+  }
   ProgressWord &started(unsigned lane) const { return words[2 * lane]; }
   ProgressWord &completed(unsigned lane) const { return words[2 * lane + 1]; }
   Numbers numbers(unsigned lane) const;

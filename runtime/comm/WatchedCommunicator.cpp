@@ -35,14 +35,47 @@ Status WatchedCommunicator::run(unsigned lane, fsdp_entry_kind kind, size_t byte
     return Status::error("a collective of " + std::to_string(bytes) + " bytes per rank on the " +
                          laneName(lane) + ", where the plan has " +
                          progress.describe(lane, number) + " of " + std::to_string(expected));
+  // A group starts with its first collective and completes with its last.
+  bool first = !grouped[lane] || lastOfGroup[lane] == 0;
   // Never a started one that has completed in an earlier step.
   if (number == 1)
     mark(lane, progress.completed(lane), 0);
-  mark(lane, progress.started(lane), number);
+  if (first)
+    mark(lane, progress.started(lane), number);
+  lastOfGroup[lane] = number;
   Status status = issue();
-  if (status.ok())
+  if (status.ok() && !grouped[lane])
     mark(lane, progress.completed(lane), number);
   return status;
+}
+
+Status WatchedCommunicator::beginGroup(unsigned lane) {
+  grouped[lane] = true;
+  lastOfGroup[lane] = 0;
+  return inner.beginGroup(lane);
+}
+
+Status WatchedCommunicator::endGroup(unsigned lane) {
+  grouped[lane] = false;
+  Status status = inner.endGroup(lane);
+  if (status.ok() && lastOfGroup[lane] != 0) {
+    mark(lane, progress.started(lane), lastOfGroup[lane]);
+    mark(lane, progress.completed(lane), lastOfGroup[lane]);
+  }
+  return status;
+}
+
+Status WatchedCommunicator::beginCapture() {
+  for (unsigned lane = 0; lane < kNumLanes; ++lane)
+    issuedBefore[lane] = progress.numbers(lane).issued;
+  return inner.beginCapture();
+}
+
+void WatchedCommunicator::endCapture(bool kept) {
+  inner.endCapture(kept);
+  if (!kept)
+    for (unsigned lane = 0; lane < kNumLanes; ++lane)
+      progress.resumeAfter(lane, issuedBefore[lane]);
 }
 
 Status WatchedCommunicator::allGather(unsigned lane, const void *input, void *output,

@@ -31,6 +31,10 @@ public:
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
   Status barrier(unsigned lane) override { return inner.barrier(lane); }
   bool useStream(unsigned lane, Stream &stream) override;
+  Status beginGroup(unsigned lane) override;
+  Status endGroup(unsigned lane) override;
+  Status beginCapture() override;
+  void endCapture(bool kept) override;
   Status health() override { return inner.health(); }
   void abort(const std::string &reason) override { inner.abort(reason); }
 
@@ -44,6 +48,9 @@ private:
   const PlanView plan;
   StepProgress &progress;
   Stream *streams[kNumLanes] = {}; // null: calls block
+  bool grouped[kNumLanes] = {};
+  uint32_t lastOfGroup[kNumLanes] = {}; // number of the collective; 0: none yet
+  uint32_t issuedBefore[kNumLanes] = {}; // the capture
 };
 
 } // namespace fsdp::rt

@@ -15,12 +15,20 @@
 #include "Status.h"
 #include "cuda/kernels/Kernels.h"
 
+#include <c10/core/Device.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include <cstdint>
 
 namespace fsdp::rt {
+
+/// What determines the numbers of one random draw.
+struct TorchDraw {
+  uint64_t seed = 0;
+  /// Device memory that holds the seed too, and a 0: where captured work reads them from.
+  const int64_t *seedWord = nullptr, *zeroWord = nullptr;
+};
 
 class CudaCalls {
 public:
@@ -83,6 +91,15 @@ public:
   virtual Status initializeTorch(int device) = 0;
   /// Makes `stream` the calling thread's current stream of `device`; null: torch's default stream.
   virtual Status setTorchStream(int device, cudaStream_t stream) = 0;
+  /// Torch's name of `device`, for tensors.
+  virtual c10::Device torchDevice(int device) = 0;
+  /// Makes torch allocate where executor/OperatorAllocations.h says. Once per process; further calls
+  /// do nothing.
+  virtual void installTorchPlacement() = 0;
+  /// From here to endTorchDraw() torch's generator of `device` draws what `draw` says, on the
+  /// calling thread. May throw what torch throws.
+  virtual void beginTorchDraw(int device, const TorchDraw &draw) = 0;
+  virtual void endTorchDraw(int device) = 0;
 
   // NCCL.
   virtual ncclResult_t ncclGetVersion(int *version) = 0;
@@ -104,6 +121,8 @@ public:
                                               ncclWindow_t *window, int flags) = 0;
   virtual ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) = 0;
 
+  virtual ncclResult_t ncclGroupStart() = 0;
+  virtual ncclResult_t ncclGroupEnd() = 0;
   virtual ncclResult_t ncclAllGather(const void *input, void *output, size_t count,
                                      ncclDataType_t dtype, ncclComm_t comm,
                                      cudaStream_t stream) = 0;

@@ -1,6 +1,7 @@
 //===- CudaDevice.cpp - Streams, events and memory of a GPU ---------------===//
 
 #include "cuda/CudaDevice.h"
+#include "cuda/CudaOperatorRuntime.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,7 +12,8 @@ using namespace fsdp::rt;
 // Streams
 //===----------------------------------------------------------------------===//
 
-CudaStream::CudaStream(CudaCalls &calls, int priority) : calls(calls) {
+CudaStream::CudaStream(CudaCalls &calls, CudaCapture &capture, int priority)
+    : calls(calls), capture(capture) {
   note(calls.streamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
        "cudaStreamCreateWithPriority");
 }
@@ -23,22 +25,23 @@ CudaStream::~CudaStream() {
 }
 
 const Status &CudaStream::note(Status status) {
-  if (firstError.ok() && !status.ok())
-    firstError = std::move(status);
-  return firstError;
+  Status &first = capture.active ? capture.error : firstError;
+  if (first.ok() && !status.ok())
+    first = std::move(status);
+  return error();
 }
 
-const Status &CudaStream::note(cudaError_t error, const char *call) {
-  return error == cudaSuccess ? firstError : note(checkCuda(calls, error, call));
+const Status &CudaStream::note(cudaError_t result, const char *call) {
+  return result == cudaSuccess ? error() : note(checkCuda(calls, result, call));
 }
 
 void CudaStream::enqueue(Work work) {
-  if (!firstError.ok())
+  if (!error().ok())
     return;
   try {
     note(work.run(work.context, work.index));
-  } catch (const std::exception &error) {
-    note(Status::error(error.what()));
+  } catch (const std::exception &exception) {
+    note(Status::error(exception.what()));
   }
 }
 
@@ -46,41 +49,41 @@ void CudaStream::record(Event &event) {
   auto &cudaEvent = static_cast<CudaEvent &>(event);
   cudaEvent.recorded = this;
   note(cudaEvent.madeError);
-  if (firstError.ok())
+  if (error().ok())
     note(calls.eventRecord(cudaEvent.event, stream), "cudaEventRecord");
 }
 
 Status CudaStream::wait(Event &event) {
   const auto &cudaEvent = static_cast<const CudaEvent &>(event);
   if (!cudaEvent.recorded || cudaEvent.recorded == this) // a stream is in order
-    return firstError;
+    return error();
   if (!cudaEvent.recorded->error().ok())
     return cudaEvent.recorded->error();
-  if (firstError.ok())
+  if (error().ok())
     note(calls.streamWaitEvent(stream, cudaEvent.event, cudaEventWaitDefault),
          "cudaStreamWaitEvent");
-  return firstError;
+  return error();
 }
 
 Status CudaStream::synchronize() {
   if (stream)
     note(calls.streamSynchronize(stream), "cudaStreamSynchronize");
-  return firstError;
+  return error();
 }
 
 void CudaStream::copy(void *to, const void *from, size_t bytes) {
-  if (bytes && firstError.ok())
+  if (bytes && error().ok())
     note(calls.memcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
 }
 
 void CudaStream::zero(void *to, size_t bytes) {
-  if (bytes && firstError.ok())
+  if (bytes && error().ok())
     note(calls.memsetAsync(to, 0, bytes, stream), "cudaMemsetAsync");
 }
 
 void CudaStream::mark(ProgressWord &word, uint32_t value) {
   static_assert(sizeof(ProgressWord) == sizeof(uint32_t) && ProgressWord::is_always_lock_free);
-  if (firstError.ok())
+  if (error().ok())
     note(calls.streamWriteValue32(stream, reinterpret_cast<uint32_t *>(&word), value),
          "cuStreamWriteValue32");
 }
@@ -89,8 +92,8 @@ namespace fsdp::rt {
 /// Torch's current stream, on the thread that makes it, while it lives.
 class CudaComputeStream final : public CudaStream {
 public:
-  CudaComputeStream(CudaCalls &calls, int device, int priority)
-      : CudaStream(calls, priority), device(device) {
+  CudaComputeStream(CudaCalls &calls, CudaCapture &capture, int device, int priority)
+      : CudaStream(calls, capture, priority), device(device) {
     if (error().ok())
       note(calls.setTorchStream(device, native()));
   }
@@ -123,10 +126,11 @@ Status CudaEvent::synchronize() {
   return checkCuda(calls, calls.eventSynchronize(event), "cudaEventSynchronize");
 }
 
-Result<double> CudaEvent::millisecondsSince(const CudaEvent &begin) const {
+Result<double> CudaEvent::millisecondsSince(const Event &begin) const {
   float milliseconds = 0;
-  Status status = checkCuda(calls, calls.eventElapsedTime(&milliseconds, begin.event, event),
-                            "cudaEventElapsedTime");
+  cudaEvent_t origin = static_cast<const CudaEvent &>(begin).event;
+  Status status =
+      checkCuda(calls, calls.eventElapsedTime(&milliseconds, origin, event), "cudaEventElapsedTime");
   if (!status.ok())
     return status;
   return static_cast<double>(milliseconds);
@@ -213,11 +217,11 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(CudaCalls &calls, CudaDevic
 }
 
 std::unique_ptr<Stream> CudaDevice::makeComputeStream() {
-  return std::make_unique<CudaComputeStream>(calls, options.ordinal, leastPriority);
+  return std::make_unique<CudaComputeStream>(calls, captured, options.ordinal, leastPriority);
 }
 
 std::unique_ptr<Stream> CudaDevice::makeStream(const char *) {
-  return std::unique_ptr<Stream>(new CudaStream(calls, greatestPriority));
+  return std::unique_ptr<Stream>(new CudaStream(calls, captured, greatestPriority));
 }
 
 std::unique_ptr<Event> CudaDevice::makeEvent() {
@@ -226,7 +230,7 @@ std::unique_ptr<Event> CudaDevice::makeEvent() {
 }
 
 Status CudaDevice::clear(void *memory, size_t bytes) {
-  CudaStream stream(calls, leastPriority);
+  CudaStream stream(calls, captured, leastPriority);
   stream.zero(memory, bytes);
   return stream.synchronize();
 }
@@ -256,6 +260,10 @@ Result<std::unique_ptr<Memory>> CudaDevice::allocateHost(size_t bytes) {
   return std::unique_ptr<Memory>(std::make_unique<PinnedMemory>(calls, address, bytes));
 }
 
+std::unique_ptr<OperatorRuntime> CudaDevice::makeOperatorRuntime() {
+  return std::make_unique<CudaOperatorRuntime>(*this);
+}
+
 Result<std::unique_ptr<Graph>> CudaDevice::capture(Stream &origin,
                                                    const std::function<Status()> &issue) {
   auto &stream = static_cast<CudaStream &>(origin);
@@ -266,13 +274,15 @@ Result<std::unique_ptr<Graph>> CudaDevice::capture(Stream &origin,
   if (!status.ok())
     return status;
   Status issued;
+  captured = {true, {}};
   try {
     issued = issue();
-    if (issued.ok())
-      issued = stream.error();
   } catch (const std::exception &error) {
     issued = Status::error(error.what());
   }
+  captured.active = false;
+  if (issued.ok())
+    issued = captured.error;
   cudaGraph_t graph = nullptr;
   // Also after an error: the stream must leave the capture.
   Status ended =

@@ -22,6 +22,12 @@ struct CudaDeviceOptions {
   bool timedEvents = false;
 };
 
+/// Set while a device captures: errors are the capture's then, and streams stay as they were.
+struct CudaCapture {
+  bool active = false;
+  Status error;
+};
+
 class CudaStream : public Stream {
 public:
   ~CudaStream() override;
@@ -38,19 +44,22 @@ public:
   void mark(ProgressWord &word, uint32_t value) override;
 
   cudaStream_t native() const { return stream; }
-  const Status &error() const { return firstError; }
+  const Status &error() const {
+    return firstError.ok() && capture.active ? capture.error : firstError;
+  }
   /// Notes the result of a call on this stream; returns the stream's first error.
   const Status &note(Status status);
 
 protected:
   friend class CudaDevice;
-  CudaStream(CudaCalls &calls, int priority);
+  CudaStream(CudaCalls &calls, CudaCapture &capture, int priority);
 
   CudaCalls &calls;
 
 private:
   const Status &note(cudaError_t error, const char *call);
 
+  CudaCapture &capture; // of the device
   cudaStream_t stream = nullptr;
   Status firstError;
 };
@@ -59,9 +68,8 @@ class CudaEvent final : public Event {
 public:
   ~CudaEvent() override;
   Status synchronize() override;
-  /// Time from when `begin` completed to when this one did; both have completed, and the device has
-  /// timed events.
-  Result<double> millisecondsSince(const CudaEvent &begin) const;
+  /// The device has timed events.
+  Result<double> millisecondsSince(const Event &begin) const override;
 
 private:
   friend class CudaDevice;
@@ -87,11 +95,13 @@ public:
   std::unique_ptr<Event> makeEvent() override;
   Result<std::unique_ptr<Memory>> allocate(size_t bytes) override;
   Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) override;
+  std::unique_ptr<OperatorRuntime> makeOperatorRuntime() override;
   Result<std::unique_ptr<Graph>> capture(Stream &origin,
                                          const std::function<Status()> &issue) override;
 
   CudaCalls &cuda() const { return calls; }
   int ordinal() const { return options.ordinal; }
+  c10::Device tensorDevice() const { return calls.torchDevice(options.ordinal); }
   /// Sets device memory to zero, and waits until it is.
   Status clear(void *memory, size_t bytes);
 
@@ -100,6 +110,7 @@ private:
 
   CudaCalls &calls;
   const CudaDeviceOptions options;
+  CudaCapture captured;
   int leastPriority = 0, greatestPriority = 0; // numerically the greatest is the least
 };
 

@@ -18,6 +18,7 @@ public:
   Status copy(unsigned lane, void *to, const void *from, size_t bytes) override;
   Status delay(unsigned lane, uint64_t nanoseconds) override;
   bool useStream(unsigned lane, Stream &stream) override;
+  bool isAsynchronous() const override { return true; }
 
 private:
   CudaDevice &device;

@@ -7,7 +7,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
-#include <thread>
+#include <utility>
 
 using namespace fsdp::rt;
 
@@ -65,8 +65,10 @@ Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what
   Status error;
   {
     std::lock_guard lock(own.mutex);
-    if (std::string reason = failureReason(); !reason.empty())
+    if (std::string reason = failureReason(); !reason.empty()) {
+      leaveGroup(own);
       return Status::error(name() + ": " + reason);
+    }
     if (!own.stream)
       return Status::error(name() + ": the lane has no stream");
     if (what.count == 0)
@@ -74,7 +76,46 @@ Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what
     ncclResult_t result = start(own.comm, own.stream->native());
     if (result == ncclSuccess)
       return {};
+    leaveGroup(own);
     error = ncclError(name(), result, own.comm);
+  }
+  abort(error.message());
+  return error;
+}
+
+void NcclCommunicator::leaveGroup(Lane &lane) {
+  if (std::exchange(lane.grouped, false))
+    (void)calls.ncclGroupEnd();
+}
+
+Status NcclCommunicator::beginGroup(unsigned lane) {
+  if (Status status = checkLane(lane); !status.ok() || lane == kControlLane)
+    return status;
+  Lane &own = lanes[lane];
+  std::lock_guard lock(own.mutex);
+  if (std::string reason = failureReason(); !reason.empty())
+    return Status::error(reason);
+  ncclResult_t result = calls.ncclGroupStart();
+  if (result != ncclSuccess)
+    return ncclError("ncclGroupStart", result, own.comm);
+  own.grouped = true;
+  return {};
+}
+
+Status NcclCommunicator::endGroup(unsigned lane) {
+  if (Status status = checkLane(lane); !status.ok() || lane == kControlLane)
+    return status;
+  Status error;
+  {
+    Lane &own = lanes[lane];
+    std::lock_guard lock(own.mutex);
+    if (!std::exchange(own.grouped, false))
+      return {};
+    ncclResult_t result = calls.ncclGroupEnd();
+    if (result == ncclSuccess)
+      return {};
+    error =
+        ncclError(std::string("a group of collectives on the ") + laneName(lane), result, own.comm);
   }
   abort(error.message());
   return error;
@@ -264,7 +305,9 @@ void NcclCommunicator::abort(const std::string &reason) {
   for (Lane &lane : lanes) {
     // A call that waits inside NCCL for a peer ends by the abort, and not before.
     std::unique_lock lock = lockFor(lane.mutex, kCallGrace);
-    if (lane.comm)
+    if (lane.comm && inGraph)
+      aborts.emplace_back([this, comm = lane.comm] { (void)calls.ncclCommAbort(comm); });
+    else if (lane.comm)
       (void)calls.ncclCommAbort(lane.comm);
     lane.comm = nullptr;
     lane.window = nullptr;

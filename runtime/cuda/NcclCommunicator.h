@@ -27,6 +27,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <thread>
 
 namespace fsdp::rt {
 
@@ -49,6 +50,13 @@ public:
   const std::string &arenaNote() const { return note; }
 
   bool useStream(unsigned lane, Stream &stream) override;
+  Status beginGroup(unsigned lane) override;
+  Status endGroup(unsigned lane) override;
+  Status beginCapture() override { return {}; }
+  void endCapture(bool kept) override {
+    if (kept)
+      inGraph = true;
+  }
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                        fsdp_dtype dtype, ReduceOp op) override;
@@ -70,6 +78,7 @@ private:
     std::mutex mutex;
     ncclComm_t comm = nullptr;
     CudaStream *stream = nullptr;
+    bool grouped = false;
     ncclWindow_t window = nullptr;
     std::map<std::pair<ncclDataType_t, double>, ncclRedOp_t> scalings;
   };
@@ -97,6 +106,8 @@ private:
   Status enqueue(unsigned lane, const CollectiveDescriptor &what, Start &&start);
   /// Makes the operator of a scaled sum, once. Expects the lane's mutex.
   ncclResult_t scaling(Lane &lane, ncclDataType_t dtype, double factor, ncclRedOp_t *op);
+  /// Closes a group that an error leaves open. Expects the lane's mutex.
+  void leaveGroup(Lane &lane);
   std::string failureReason();
   Status ncclError(const std::string &what, ncclResult_t result, ncclComm_t comm);
 
@@ -114,6 +125,9 @@ private:
 
   std::mutex failureMutex;
   std::string failure; // guarded by `failureMutex`
+  // NCCL's abort returns when all graphs that use the communicator are gone.
+  std::atomic<bool> inGraph{false};
+  std::vector<std::thread> aborts;
 };
 
 } // namespace fsdp::rt

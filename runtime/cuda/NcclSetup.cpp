@@ -120,6 +120,8 @@ Status NcclCommunicator::awaitReady(ncclComm_t comm, const std::string &what) {
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  for (std::thread &abort : aborts)
+    abort.join();
   // After an abort NCCL has freed its communicators; what remains is memory.
   bool alive = failureReason().empty();
   if (alive)

@@ -2,7 +2,9 @@
 
 #include "cuda/RealCudaCalls.h"
 #include "comm/Exceptions.h"
+#include "cuda/CudaPlacementAllocator.h"
 #include "cuda/DelayKernel.h"
+#include "cuda/TorchDraws.h"
 
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -155,6 +157,15 @@ public:
     }
   }
 
+  c10::Device torchDevice(int device) override {
+    return {c10::kCUDA, static_cast<c10::DeviceIndex>(device)};
+  }
+  void installTorchPlacement() override { installCudaPlacementAllocator(); }
+  void beginTorchDraw(int device, const TorchDraw &draw) override {
+    fsdp::rt::beginTorchDraw(device, draw);
+  }
+  void endTorchDraw(int device) override { fsdp::rt::endTorchDraw(device); }
+
   ncclResult_t ncclGetVersion(int *version) override { return ::ncclGetVersion(version); }
   ncclResult_t ncclGetUniqueId(ncclUniqueId *id) override { return ::ncclGetUniqueId(id); }
   ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
@@ -192,6 +203,8 @@ public:
     return ::ncclCommWindowDeregister(comm, window);
   }
 
+  ncclResult_t ncclGroupStart() override { return ::ncclGroupStart(); }
+  ncclResult_t ncclGroupEnd() override { return ::ncclGroupEnd(); }
   ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDataType_t dtype,
                              ncclComm_t comm, cudaStream_t stream) override {
     return ::ncclAllGather(input, output, count, dtype, comm, stream);

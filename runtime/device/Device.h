@@ -34,6 +34,11 @@ public:
   /// Blocks the calling thread until the event is complete; the error of the recorded stream, if it
   /// failed.
   virtual Status synchronize() = 0;
+  /// Time from when `begin` completed to when this one did; both have completed. An error where
+  /// the device's events carry no times.
+  virtual Result<double> millisecondsSince(const Event &begin) const {
+    return Status::error("events of this device carry no times");
+  }
 };
 
 /// A number that a stream writes and any thread may read at any time.
@@ -94,6 +99,8 @@ public:
   virtual Status launch(Stream &stream) = 0;
 };
 
+class OperatorRuntime;
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -106,9 +113,12 @@ public:
   /// Zeroed memory of the host that the device reads and writes asynchronously, 64-byte aligned.
   virtual Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) = 0;
 
+  /// What operators need beside; see executor/OperatorRuntime.h.
+  virtual std::unique_ptr<OperatorRuntime> makeOperatorRuntime() = 0;
+
   /// Captures what `issue` enqueues on `origin`, and on streams that it orders after and before
   /// `origin` by events, without running it. The thread that calls it enqueues nothing else
-  /// meanwhile.
+  /// meanwhile. After an error the streams are as they were before.
   virtual Result<std::unique_ptr<Graph>> capture(Stream &origin,
                                                  const std::function<Status()> &issue) = 0;
 };

@@ -25,8 +25,8 @@ namespace {
 /// Converts one argument; no value if its kind does not fit the type of its place.
 class Converter {
 public:
-  Converter(const PlanView &view, std::span<const at::Tensor> tensors)
-      : view(view), tensors(tensors) {}
+  Converter(const PlanView &view, std::span<const at::Tensor> tensors, c10::Device device)
+      : view(view), tensors(tensors), device(device) {}
 
   std::optional<IValue> convert(const fsdp_argument &argument, c10::TypePtr type,
                                 std::optional<int32_t> length) const;
@@ -44,6 +44,7 @@ private:
 
   const PlanView &view;
   std::span<const at::Tensor> tensors;
+  const c10::Device device;
 };
 } // namespace
 
@@ -211,7 +212,7 @@ std::optional<IValue> Converter::convert(const fsdp_argument &argument, c10::Typ
   case FSDP_ARG_DEVICE:
     if (type->kind() != TypeKind::DeviceObjType)
       return std::nullopt;
-    return IValue(c10::Device(c10::kCPU));
+    return IValue(device);
   default:
     return std::nullopt;
   }
@@ -219,13 +220,14 @@ std::optional<IValue> Converter::convert(const fsdp_argument &argument, c10::Typ
 
 Result<std::vector<IValue>> fsdp::rt::bindArguments(const PlanView &view, const fsdp_entry &entry,
                                                     const c10::OperatorHandle &op,
-                                                    std::span<const at::Tensor> tensors) {
+                                                    std::span<const at::Tensor> tensors,
+                                                    c10::Device device) {
   const std::vector<c10::Argument> &places = op.schema().arguments();
   std::span<const fsdp_argument> given = view.arguments(entry);
   if (given.size() > places.size())
     return Status::error(view.describeEntry(entry) + ": " + std::to_string(given.size()) +
                          " arguments, the operator takes " + std::to_string(places.size()));
-  Converter converter(view, tensors);
+  Converter converter(view, tensors, device);
   std::vector<IValue> arguments;
   arguments.reserve(places.size());
   for (size_t i = 0; i < places.size(); ++i) {

@@ -19,11 +19,12 @@ Result<c10::OperatorHandle> findOperator(const PlanView &view, const fsdp_entry 
 
 /// The arguments of a call, converted to what each place of the schema expects: a number in a
 /// tensor's place becomes a wrapped number; dtypes, layouts and memory formats become integers;
-/// missing trailing arguments take the schema's defaults. `tensors` are the plan's values. The
-/// error names the operator and the argument.
+/// missing trailing arguments take the schema's defaults. `tensors` are the plan's values, on
+/// `device`. The error names the operator and the argument.
 Result<std::vector<c10::IValue>> bindArguments(const PlanView &view, const fsdp_entry &entry,
                                                const c10::OperatorHandle &op,
-                                               std::span<const at::Tensor> tensors);
+                                               std::span<const at::Tensor> tensors,
+                                               c10::Device device);
 
 } // namespace fsdp::rt
 

@@ -12,6 +12,7 @@
 #include "Status.h"
 #include "comm/Communicator.h"
 #include "device/Device.h"
+#include "executor/EntryTracer.h"
 #include "fsdp/Plan/Abi.h"
 
 #include <atomic>
@@ -102,12 +103,19 @@ public:
 
   virtual const ExecutorStatistics &statistics() const = 0;
 
+  /// How long the last step() kept the host, without its wait for results.
+  virtual std::chrono::nanoseconds issueTime() const = 0;
+
   /// The entry of the plan that was issued last on the compute stream. May be read from any thread.
   virtual const std::atomic<uint32_t> &currentEntry() const = 0;
 
   /// From the second step on tells `observer` how long each entry takes, until it is null.
   /// Collectives then run at their waits, beside nothing.
   virtual void observe(StepObserver *observer) = 0;
+  /// From the second step on, steps are issued entry by entry and told to `tracer`, until it is
+  /// null. What runs beside what stays as it is.
+  virtual void trace(EntryTracer *tracer) = 0;
+
   /// By entry of the plan: bytes of temporaries inside the operator that it calls. Known after the
   /// first step.
   virtual std::vector<int64_t> temporaryBytes() const = 0;

@@ -1,9 +1,11 @@
 //===- OperatorCall.cpp - One resolved operator call of a plan -------------===//
 
 #include "executor/OperatorCall.h"
-#include "executor/Random.h"
 
-#include <cstring>
+#include <ATen/core/List.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
 #include <optional>
 
 using namespace fsdp::rt;
@@ -15,7 +17,8 @@ static size_t alignUp(size_t bytes) {
 }
 
 Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entry &entry,
-                                           std::span<const at::Tensor> tensors, std::byte *arena) {
+                                           std::span<const at::Tensor> tensors, std::byte *arena,
+                                           c10::Device device) {
   Result<c10::OperatorHandle> op = findOperator(view, entry);
   if (!op.ok())
     return op.status();
@@ -26,7 +29,7 @@ Result<OperatorCall> OperatorCall::resolve(const PlanView &view, const fsdp_entr
   if (!call.returnsList && entry.num_results > returns.size())
     return Status::error(view.describeEntry(entry) + ": " + std::to_string(entry.num_results) +
                          " results, the operator has " + std::to_string(returns.size()));
-  Result<std::vector<c10::IValue>> arguments = bindArguments(view, entry, *op, tensors);
+  Result<std::vector<c10::IValue>> arguments = bindArguments(view, entry, *op, tensors, device);
   if (!arguments.ok())
     return arguments.status();
   call.arguments = std::move(*arguments);
@@ -50,8 +53,13 @@ void OperatorCall::invoke(CallContext &context) {
     op.callBoxed(context.stack);
     return;
   }
-  // The generator is one per process and ranks may be threads.
-  RandomDraw draw(context.inputs.seed, context.inputs.step, context.rank, entry->rng);
+  struct Draw {
+    OperatorRuntime &runtime;
+    Draw(OperatorRuntime &runtime, int64_t position) : runtime(runtime) {
+      runtime.beginDraw(position);
+    }
+    ~Draw() { runtime.endDraw(); }
+  } draw(context.runtime, entry->rng);
   op.callBoxed(context.stack);
 }
 
@@ -197,6 +205,25 @@ bool OperatorCall::chooseGemm(const PlanView &view, GemmChooser &chooser) {
   return gemm.has_value();
 }
 
+/// True if a list of indices contains masks: how many elements they pick is for the host to know.
+static bool hasMask(const c10::IValue &argument) {
+  if (!argument.isList())
+    return false;
+  for (const c10::IValue &item : argument.toListRef())
+    if (item.isTensor() && item.toTensor().defined() &&
+        (item.toTensor().scalar_type() == at::kBool || item.toTensor().scalar_type() == at::kByte))
+      return true;
+  return false;
+}
+
+bool OperatorCall::waitsForDevice() const {
+  if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape))
+    return true;
+  const std::string &name = op.schema().name();
+  return (name.starts_with("aten::index") || name.starts_with("aten::_index")) &&
+         std::any_of(arguments.begin(), arguments.end(), hasMask);
+}
+
 void OperatorCall::placeTemporaries(std::byte *scratch) {
   gemmWorkspace = scratch;
   for (auto [index, offset] : temporaries)
@@ -230,16 +257,16 @@ Status OperatorCall::run(CallContext &context) {
   }
   if (context.countOtherThreads)
     context.allocations.fallbacks += allocationsByOtherThreads() - elsewhere;
-  if (context.allocations.fallbacks != fallbacks)
-    noteFallbacks(context, context.allocations.fallbacks - fallbacks);
   for (const PlannedResult &result : results)
     placed = placed && isPlaced(context, result);
   Status status = placed ? Status() : moveToPlace(context);
+  if (context.allocations.fallbacks != fallbacks)
+    noteFallbacks(context, context.allocations.fallbacks - fallbacks);
   context.stack.clear();
   return status;
 }
 
-Status OperatorCall::moveToPlace(CallContext &context) const {
+Status OperatorCall::moveToPlace(CallContext &context) {
   std::vector<std::pair<const PlannedResult *, at::Tensor>> misplaced;
   for (const PlannedResult &result : results) {
     at::Tensor actual = resultOf(context, result);
@@ -252,16 +279,16 @@ Status OperatorCall::moveToPlace(CallContext &context) const {
       misplaced.emplace_back(&result, std::move(actual));
   }
   // A result may lie in the place of another one: take all away before any is put.
-  std::vector<std::vector<std::byte>> taken;
   if (misplaced.size() > 1)
     for (auto &[result, tensor] : misplaced) {
-      const auto *bytes = static_cast<const std::byte *>(tensor.const_data_ptr());
-      taken.emplace_back(bytes, bytes + result->spanBytes);
+      at::Tensor taken =
+          at::empty({static_cast<int64_t>(result->spanBytes)}, tensor.options().dtype(at::kByte));
+      context.compute.copy(taken.data_ptr(), tensor.const_data_ptr(), result->spanBytes);
+      tensor = std::move(taken);
+      ++context.allocations.fallbacks;
     }
-  for (size_t i = 0; i < misplaced.size(); ++i) {
-    auto &[result, tensor] = misplaced[i];
-    const void *source = taken.empty() ? tensor.const_data_ptr() : taken[i].data();
-    std::memmove(result->address, source, result->spanBytes);
+  for (auto &[result, tensor] : misplaced) {
+    context.compute.copy(result->address, tensor.const_data_ptr(), result->spanBytes);
     context.statistics.copiedBytes += static_cast<int64_t>(result->spanBytes);
   }
   return Status();

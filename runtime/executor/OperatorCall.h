@@ -12,9 +12,9 @@
 #define FSDP_RUNTIME_OPERATORCALL_H
 
 #include "executor/Arguments.h"
-#include "executor/Executor.h"
 #include "executor/GemmChoice.h"
-#include "executor/PlacementAllocator.h"
+#include "executor/OperatorAllocations.h"
+#include "executor/OperatorRuntime.h"
 
 namespace fsdp::rt {
 
@@ -22,20 +22,22 @@ namespace fsdp::rt {
 struct CallContext {
   const PlanView &view;
   ExecutorStatistics &statistics;
-  unsigned rank = 0;
+  OperatorRuntime &runtime;
+  Stream &compute;
   /// Operators may allocate on helper threads: count those allocations too.
   bool countOtherThreads = false;
 
-  StepInputs inputs = {};
   OperatorAllocations allocations = {};
   std::vector<c10::IValue> stack = {};
 };
 
 class OperatorCall {
 public:
-  /// Resolves the call (or view) `entry`; `tensors` are the plan's values, in memory at `arena`.
+  /// Resolves the call (or view) `entry`; `tensors` are the plan's values, in memory of `device` at
+  /// `arena`.
   static Result<OperatorCall> resolve(const PlanView &view, const fsdp_entry &entry,
-                                      std::span<const at::Tensor> tensors, std::byte *arena);
+                                      std::span<const at::Tensor> tensors, std::byte *arena,
+                                      c10::Device device);
 
   /// For a view: makes it of its argument and checks that it is where the plan says.
   Status checkView(CallContext &context) const;
@@ -48,6 +50,8 @@ public:
   size_t scratchBytes() const { return gemm ? gemm->workspaceBytes() : scratchSize; }
   /// Places the temporaries at `scratch`, 64-byte aligned; calls may share it.
   void placeTemporaries(std::byte *scratch);
+  /// True if the operator needs on the host what the device computes, so that it waits for it.
+  bool waitsForDevice() const;
   /// Runs the measured call. May throw what the operator throws.
   Status run(CallContext &context);
 
@@ -68,7 +72,7 @@ private:
   Status check(const CallContext &context, const PlannedResult &result,
                const at::Tensor &actual) const;
   bool isPlaced(const CallContext &context, const PlannedResult &result) const;
-  Status moveToPlace(CallContext &context) const;
+  Status moveToPlace(CallContext &context);
   void noteFallbacks(CallContext &context, int64_t count) const;
 
   c10::OperatorHandle op;

@@ -16,13 +16,18 @@ static uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-RandomDraw::RandomDraw(uint64_t seed, int64_t step, unsigned rank, int64_t position)
-    : lock(generatorMutex) {
+uint64_t fsdp::rt::drawSeed(uint64_t seed, int64_t step, unsigned rank, int64_t position) {
   uint64_t state = mix(seed);
   state = mix(state ^ static_cast<uint64_t>(step));
   state = mix(state ^ rank);
-  state = mix(state ^ static_cast<uint64_t>(position));
+  return mix(state ^ static_cast<uint64_t>(position));
+}
+
+RandomDraw::RandomDraw(uint64_t seed, int64_t step, unsigned rank, int64_t position)
+    : RandomDraw(drawSeed(seed, step, rank, position)) {}
+
+RandomDraw::RandomDraw(uint64_t drawSeed) : lock(generatorMutex) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   std::lock_guard generatorLock(generator.mutex());
-  generator.set_current_seed(state);
+  generator.set_current_seed(drawSeed);
 }

@@ -3,7 +3,7 @@
 #ifndef FSDP_RUNTIME_SCRATCHMEMORY_H
 #define FSDP_RUNTIME_SCRATCHMEMORY_H
 
-#include "executor/PlacementAllocator.h"
+#include "device/Device.h"
 
 #include <cstdlib>
 #include <new>
@@ -11,21 +11,19 @@
 
 namespace fsdp::rt {
 
-/// Memory for the temporaries of one operator at a time, in huge pages where there are any. Tensors
-/// may refer to it.
-class ScratchMemory {
+/// Memory of the host for the temporaries of one operator at a time, in huge pages where there are
+/// any. Throws std::bad_alloc.
+class ScratchMemory final : public Memory {
 public:
-  explicit ScratchMemory(size_t bytes)
-      : bytes((bytes + kAlignment - 1) / kAlignment * kAlignment), memory(allocate(this->bytes)),
-        placed(memory, this->bytes) {}
-  ~ScratchMemory() { std::free(memory); }
+  explicit ScratchMemory(size_t bytes) : Memory(allocate(roundUp(bytes)), roundUp(bytes)) {}
+  ~ScratchMemory() override { std::free(data()); }
   ScratchMemory(const ScratchMemory &) = delete;
   ScratchMemory &operator=(const ScratchMemory &) = delete;
 
-  std::byte *data() const { return memory; }
-
 private:
   static constexpr size_t kAlignment = 4096, kHugePage = size_t(2) << 20;
+
+  static size_t roundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
   static std::byte *allocate(size_t bytes) {
     if (bytes == 0)
@@ -39,10 +37,6 @@ private:
       madvise(memory, bytes, MADV_HUGEPAGE); // a wish; nothing depends on it
     return static_cast<std::byte *>(memory);
   }
-
-  size_t bytes;
-  std::byte *memory;
-  PlacedMemory placed;
 };
 
 } // namespace fsdp::rt

@@ -17,12 +17,12 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Works chunk by chunk, so that what the operators write in between stays in the cache and needs
-/// little memory, made once. Only the last chunk of a piece is not a multiple of every vector's
-/// length, as in an operator on the whole piece.
+/// On a CPU works chunk by chunk, so that what the operators write in between stays in the cache
+/// and needs little memory, made once. Only the last chunk of a piece is not a multiple of every
+/// vector's length, as in an operator on the whole piece.
 class TorchUpdate final : public ShardUpdate {
 public:
-  TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);
+  TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard, c10::Device device);
   double run(int64_t step, double learningRate) override;
 
 private:
@@ -38,23 +38,32 @@ private:
 
   const fsdp_optimizer optimizer;
   const at::ScalarType dtype;
+  const bool sumsSquares;
   std::vector<Chunk> chunks;
 };
 } // namespace
 
-TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
-    : optimizer(optimizer), dtype(static_cast<at::ScalarType>(shard.dtype)) {
-  auto elementBytes = static_cast<int64_t>(c10::elementSize(dtype));
-  at::Tensor decayed = at::empty({kChunkElements}, dtype);
-  at::Tensor denominator = at::empty({kChunkElements}, dtype);
+TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+                         c10::Device device)
+    : optimizer(optimizer), dtype(static_cast<at::ScalarType>(shard.dtype)),
+      sumsSquares(device.is_cpu()) {
+  // Launches cost more than caches save on other devices.
+  int64_t chunkElements = kChunkElements;
   for (const ShardPiece &piece : shard.pieces)
-    for (int64_t done = 0; done < piece.count; done += kChunkElements) {
-      int64_t count = std::min(kChunkElements, piece.count - done);
+    if (!device.is_cpu())
+      chunkElements = std::max(chunkElements, piece.count);
+  at::TensorOptions options = at::TensorOptions(device).dtype(dtype);
+  auto elementBytes = static_cast<int64_t>(c10::elementSize(dtype));
+  at::Tensor decayed = at::empty({chunkElements}, options);
+  at::Tensor denominator = at::empty({chunkElements}, options);
+  for (const ShardPiece &piece : shard.pieces)
+    for (int64_t done = 0; done < piece.count; done += chunkElements) {
+      int64_t count = std::min(chunkElements, piece.count - done);
       auto part = [&](const std::byte *base) {
-        return base ? at::from_blob(const_cast<std::byte *>(base) +
-                                        (piece.first + done) * elementBytes,
-                                    {count}, dtype)
-                    : at::Tensor();
+        if (!base)
+          return at::Tensor();
+        std::byte *begin = const_cast<std::byte *>(base) + (piece.first + done) * elementBytes;
+        return at::for_blob(begin, {count}).options(options).target_device(device).make_tensor();
       };
       chunks.push_back({part(shard.parameters),
                         part(shard.gradients),
@@ -122,7 +131,8 @@ double TorchUpdate::squares(const at::Tensor &gradients) const {
 double TorchUpdate::run(int64_t step, double learningRate) {
   double sum = 0;
   for (Chunk &chunk : chunks) {
-    sum += squares(chunk.gradients);
+    if (sumsSquares)
+      sum += squares(chunk.gradients);
     if (optimizer.kind == FSDP_SGD)
       sgd(chunk, step, learningRate);
     else
@@ -132,6 +142,7 @@ double TorchUpdate::run(int64_t step, double learningRate) {
 }
 
 std::unique_ptr<ShardUpdate> fsdp::rt::makeTorchUpdate(const fsdp_optimizer &optimizer,
-                                                       const ShardBuffers &shard) {
-  return std::make_unique<TorchUpdate>(optimizer, shard);
+                                                       const ShardBuffers &shard,
+                                                       c10::Device device) {
+  return std::make_unique<TorchUpdate>(optimizer, shard, device);
 }

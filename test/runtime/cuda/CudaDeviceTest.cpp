@@ -103,8 +103,7 @@ TEST_F(CudaDeviceTest, TimedEvents) {
   auto timed = CudaDevice::open(calls, {.timedEvents = true});
   calls.take();
   auto begin = (*timed)->makeEvent(), end = (*timed)->makeEvent();
-  auto milliseconds =
-      static_cast<CudaEvent &>(*end).millisecondsSince(static_cast<CudaEvent &>(*begin));
+  auto milliseconds = end->millisecondsSince(*begin);
   ASSERT_TRUE(milliseconds.ok());
   EXPECT_EQ(*milliseconds, 1.5);
   EXPECT_THAT(calls.take(), ElementsAre("cudaEventCreateWithFlags 0", "cudaEventCreateWithFlags 0",

@@ -95,17 +95,17 @@ TEST(CudaReplicas, Step) {
                 HasSubstr("replicate lane: issued all_reduce of group \"layers.0\" in backward"));
   });
   std::string shard = "m1+" + std::to_string(replicated.shard);
-  // Streams: s2 compute, s3 gather, s4 reduce, s5 replicate; events: e1 compute, e2 and e3 handles.
+  // Streams: s2 compute, s3 gather, s5 reduce, s6 replicate; events: e2 compute, e3 and e4 handles.
   auto reduce = std::ranges::find_if(
       calls, [](const std::string &call) { return call.starts_with("ncclReduceScatter"); });
   ASSERT_NE(reduce, calls.end());
   calls.erase(calls.begin(), reduce + 1);
   calls.resize(std::min<size_t>(calls.size(), 12));
-  EXPECT_THAT(calls, ElementsAre("cuStreamWriteValue32 s4 m2+12 1", "cudaEventRecord e2 s4",
-                                 "cudaEventRecord e1 s2", "cudaStreamWaitEvent s5 e1",
-                                 "cudaStreamWaitEvent s5 e2", "cuStreamWriteValue32 s5 m2+20 0",
-                                 "cuStreamWriteValue32 s5 m2+16 1",
-                                 "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 s5",
-                                 "cuStreamWriteValue32 s5 m2+20 1", "cudaEventRecord e3 s5",
-                                 "cudaStreamWaitEvent s2 e2", "cudaStreamWaitEvent s2 e3"));
+  EXPECT_THAT(calls, ElementsAre("cuStreamWriteValue32 s5 m2+12 1", "cudaEventRecord e3 s5",
+                                 "cudaEventRecord e2 s2", "cudaStreamWaitEvent s6 e2",
+                                 "cudaStreamWaitEvent s6 e3", "cuStreamWriteValue32 s6 m2+20 0",
+                                 "cuStreamWriteValue32 s6 m2+16 1",
+                                 "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 s6",
+                                 "cuStreamWriteValue32 s6 m2+20 1", "cudaEventRecord e4 s6",
+                                 "cudaStreamWaitEvent s2 e3", "cudaStreamWaitEvent s2 e4"));
 }

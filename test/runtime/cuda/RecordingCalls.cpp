@@ -1,6 +1,8 @@
 //===- RecordingCalls.cpp - Calls of CUDA and NCCL, written down ----------===//
 
 #include "RecordingCalls.h"
+#include "KernelEffects.h"
+#include "executor/PlacementAllocator.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -29,6 +31,26 @@ std::vector<std::string> RecordingCalls::take() {
 void RecordingCalls::fail(const std::string &function, int error, unsigned nth) {
   std::lock_guard lock(mutex);
   failures[function][nth] = error;
+}
+
+void RecordingCalls::hang(const std::string &collective, unsigned nth) {
+  hanging = collective;
+  hangsIn = nth;
+}
+
+void RecordingCalls::run(const std::string &collective, cudaStream_t stream,
+                         const std::function<void(Communicator &)> &exchanges) {
+  capture.run(stream, [=, this] {
+    if (collective == hanging && --hangsIn == 0)
+      hung = stream;
+    if (!hung && exchange)
+      exchanges(*exchange);
+  });
+}
+
+void RecordingCalls::awaitAbort() {
+  std::unique_lock lock(mutex);
+  abortCalled.wait(lock, [&] { return !hung || aborted; });
 }
 
 void RecordingCalls::setAsyncState(unsigned polls, ncclResult_t result) {
@@ -133,13 +155,13 @@ cudaError_t RecordingCalls::memcpyAsync(void *to, const void *from, size_t bytes
                                         cudaStream_t stream) {
   int result = call("cudaMemcpyAsync", to, from, int64_t(bytes), stream);
   if (result == 0)
-    std::memmove(to, from, bytes);
+    capture.run(stream, [=] { std::memmove(to, from, bytes); });
   return cuda(result);
 }
 cudaError_t RecordingCalls::memsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
   int result = call("cudaMemsetAsync", to, int64_t(value), int64_t(bytes), stream);
   if (result == 0)
-    std::memset(to, value, bytes);
+    capture.run(stream, [=] { std::memset(to, value, bytes); });
   return cuda(result);
 }
 cudaError_t RecordingCalls::streamCreateWithPriority(cudaStream_t *stream, unsigned flags,
@@ -153,10 +175,15 @@ cudaError_t RecordingCalls::streamDestroy(cudaStream_t stream) {
   return cuda(call("cudaStreamDestroy", stream));
 }
 cudaError_t RecordingCalls::streamSynchronize(cudaStream_t stream) {
-  return cuda(call("cudaStreamSynchronize", stream));
+  int result = call("cudaStreamSynchronize", stream);
+  awaitAbort();
+  return result ? cuda(result) : capture.synchronize(capture.isCapturing(stream));
 }
 cudaError_t RecordingCalls::streamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return cuda(call("cudaStreamWaitEvent", stream, event));
+  int result = call("cudaStreamWaitEvent", stream, event);
+  if (result == 0)
+    capture.wait(stream, event);
+  return cuda(result);
 }
 cudaError_t RecordingCalls::eventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
   int result = call("cudaEventCreateWithFlags", int64_t(flags));
@@ -168,10 +195,15 @@ cudaError_t RecordingCalls::eventDestroy(cudaEvent_t event) {
   return cuda(call("cudaEventDestroy", event));
 }
 cudaError_t RecordingCalls::eventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return cuda(call("cudaEventRecord", event, stream));
+  int result = call("cudaEventRecord", event, stream);
+  if (result == 0)
+    capture.record(event, stream);
+  return cuda(result);
 }
 cudaError_t RecordingCalls::eventSynchronize(cudaEvent_t event) {
-  return cuda(call("cudaEventSynchronize", event));
+  int result = call("cudaEventSynchronize", event);
+  awaitAbort();
+  return result ? cuda(result) : capture.synchronize(capture.isCapturing(event));
 }
 cudaError_t RecordingCalls::eventElapsedTime(float *milliseconds, cudaEvent_t begin,
                                              cudaEvent_t end) {
@@ -182,30 +214,52 @@ cudaError_t RecordingCalls::streamWriteValue32(cudaStream_t stream, uint32_t *wo
                                                uint32_t value) {
   int result = call("cuStreamWriteValue32", stream, word, int64_t(value));
   if (result == 0)
-    *word = value;
+    capture.run(stream, [=, this] {
+      if (stream != hung)
+        std::atomic_ref(*word).store(value);
+    });
   return cuda(result);
 }
 cudaError_t RecordingCalls::streamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
-  return cuda(call("cudaStreamBeginCapture", stream, int64_t(mode)));
+  int result = call("cudaStreamBeginCapture", stream, int64_t(mode));
+  if (result != 0)
+    return cuda(result);
+  capture.begin(stream);
+  if (stream == torchStream)
+    operators.emplace([this](SimulatedCapture::Node node) { capture.run(torchStream, node); });
+  return cudaSuccess;
 }
 cudaError_t RecordingCalls::streamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  operators.reset();
+  std::vector<SimulatedCapture::Node> nodes;
+  cudaError_t ended = capture.end(stream, &nodes);
   int result = call("cudaStreamEndCapture", stream);
   if (result == 0)
+    result = ended;
+  if (result == 0) {
     make(graph, 'g');
+    graphs[*graph] = std::move(nodes);
+  }
   return cuda(result);
 }
 cudaError_t RecordingCalls::graphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
                                              unsigned long long) {
   int result = call("cudaGraphInstantiate", graph);
-  if (result == 0)
+  if (result == 0) {
     make(exec, 'x');
+    graphs[*exec] = graphs[graph];
+  }
   return cuda(result);
 }
 cudaError_t RecordingCalls::graphDestroy(cudaGraph_t graph) {
   return cuda(call("cudaGraphDestroy", graph));
 }
 cudaError_t RecordingCalls::graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  return cuda(call("cudaGraphLaunch", exec, stream));
+  int result = call("cudaGraphLaunch", exec, stream);
+  if (result == 0)
+    for (const SimulatedCapture::Node &node : graphs[exec])
+      node();
+  return cuda(result);
 }
 cudaError_t RecordingCalls::graphExecDestroy(cudaGraphExec_t exec) {
   return cuda(call("cudaGraphExecDestroy", exec));
@@ -226,19 +280,27 @@ cudaError_t RecordingCalls::kernel(const std::string &name, const Kernel &checke
   cudaError_t result = cuda(call(name, arguments...));
   return result == cudaSuccess ? checkArguments(checked) : result;
 }
+template <typename Kernel, typename... Arguments>
+cudaError_t RecordingCalls::effective(cudaStream_t stream, const std::string &name,
+                                      const Kernel &wanted, const Arguments &...arguments) {
+  cudaError_t result = kernel(name, wanted, arguments..., stream);
+  if (result == cudaSuccess)
+    capture.run(stream, [wanted] { runOnHost(wanted); });
+  return result;
+}
 cudaError_t RecordingCalls::launchKernel(const OptimizerScalarsArguments &a, cudaStream_t stream) {
-  return kernel("optimizerScalars", a, int64_t(a.optimizer.kind), a.inputs, a.scalars, stream);
+  return effective(stream, "optimizerScalars", a, int64_t(a.optimizer.kind), a.inputs, a.scalars);
 }
 cudaError_t RecordingCalls::launchKernel(const OptimizerUpdateArguments &a, cudaStream_t stream) {
-  return kernel("optimizerUpdate", a, int64_t(a.kind), a.elements, a.parameters, a.gradients,
-                int64_t(a.gradientDtype), a.state[0], a.state[1], a.gathered,
-                int64_t(a.gatheredDtype), a.scalars, a.clipFactor, stream);
+  return effective(stream, "optimizerUpdate", a, int64_t(a.kind), a.elements, a.parameters,
+                   a.gradients, int64_t(a.gradientDtype), a.state[0], a.state[1], a.gathered,
+                   int64_t(a.gatheredDtype), a.scalars, a.clipFactor);
 }
 cudaError_t RecordingCalls::launchKernel(const SquareSumArguments &a, cudaStream_t stream) {
-  return kernel("squareSum", a, a.gradients, int64_t(a.dtype), a.elements, a.partials, stream);
+  return effective(stream, "squareSum", a, a.gradients, int64_t(a.dtype), a.elements, a.partials);
 }
 cudaError_t RecordingCalls::launchKernel(const SumPartialsArguments &a, cudaStream_t stream) {
-  return kernel("sumPartials", a, a.partials, a.count, a.total, stream);
+  return effective(stream, "sumPartials", a, a.partials, a.count, a.total);
 }
 cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
   return kernel("clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm, stream);
@@ -256,7 +318,22 @@ Status RecordingCalls::initializeTorch(int device) {
   return call("initializeTorch", int64_t(device)) == 0 ? Status() : Status::error("no torch");
 }
 Status RecordingCalls::setTorchStream(int, cudaStream_t stream) {
-  return call("setTorchStream", stream) == 0 ? Status() : Status::error("no torch stream");
+  int result = call("setTorchStream", stream);
+  if (result == 0)
+    torchStream = stream;
+  return result == 0 ? Status() : Status::error("no torch stream");
+}
+void RecordingCalls::installTorchPlacement() { installPlacementAllocator(); }
+void RecordingCalls::beginTorchDraw(int, const TorchDraw &wanted) {
+  draw.emplace(wanted.seed);
+  if (capture.isCapturing(torchStream))
+    capture.run(torchStream,
+                [this, word = wanted.seedWord] { draw.emplace(static_cast<uint64_t>(*word)); });
+}
+void RecordingCalls::endTorchDraw(int) {
+  draw.reset();
+  if (capture.isCapturing(torchStream))
+    capture.run(torchStream, [this] { draw.reset(); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -307,6 +384,11 @@ ncclResult_t RecordingCalls::ncclCommDestroy(ncclComm_t comm) {
   return nccl(call("ncclCommDestroy", comm));
 }
 ncclResult_t RecordingCalls::ncclCommAbort(ncclComm_t comm) {
+  {
+    std::lock_guard lock(mutex);
+    aborted = true;
+  }
+  abortCalled.notify_all();
   return nccl(call("ncclCommAbort", comm));
 }
 std::string RecordingCalls::describe(ncclResult_t result, ncclComm_t) {
@@ -328,16 +410,27 @@ ncclResult_t RecordingCalls::ncclCommWindowRegister(ncclComm_t comm, void *memor
 ncclResult_t RecordingCalls::ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   return nccl(call("ncclCommWindowDeregister", comm, window));
 }
+ncclResult_t RecordingCalls::ncclGroupStart() { return nccl(call("ncclGroupStart")); }
+ncclResult_t RecordingCalls::ncclGroupEnd() { return nccl(call("ncclGroupEnd")); }
 ncclResult_t RecordingCalls::ncclAllGather(const void *input, void *output, size_t count,
                                            ncclDataType_t dtype, ncclComm_t comm,
                                            cudaStream_t stream) {
-  return nccl(call("ncclAllGather", input, output, int64_t(count), int64_t(dtype), comm, stream));
+  int result = call("ncclAllGather", input, output, int64_t(count), int64_t(dtype), comm, stream);
+  if (result == 0)
+    run("ncclAllGather", stream,
+        [=](Communicator &peers) { (void)peers.allGather(kGatherLane, input, output, count); });
+  return nccl(result);
 }
 ncclResult_t RecordingCalls::ncclReduceScatter(const void *input, void *output, size_t count,
                                                ncclDataType_t dtype, ncclRedOp_t op,
                                                ncclComm_t comm, cudaStream_t stream) {
-  return nccl(call("ncclReduceScatter", input, output, int64_t(count), int64_t(dtype), int64_t(op),
-                   comm, stream));
+  int result = call("ncclReduceScatter", input, output, int64_t(count), int64_t(dtype), int64_t(op),
+                    comm, stream);
+  if (result == 0) // averages of f32 are what steps have
+    run("ncclReduceScatter", stream, [=](Communicator &peers) {
+      (void)peers.reduceScatter(kGatherLane, input, output, count, FSDP_F32, ReduceOp::Average);
+    });
+  return nccl(result);
 }
 ncclResult_t RecordingCalls::ncclAllReduce(const void *input, void *output, size_t count,
                                            ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,

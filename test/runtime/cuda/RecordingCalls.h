@@ -3,19 +3,29 @@
 // Stands in for CUDA, NCCL and torch on a machine without a GPU. Every call is noted as one line,
 // in order: "cudaEventRecord e1 s2". Handles have names by kind and order of creation: streams s1,
 // s2, events e1, graphs g1, executable graphs x1, communicators c1 (split from c1: c2, c3), windows
-// w1, memory m1 ("m1+128" is 128 bytes into it). Memory is the host's; copies and zeroing happen at
-// once; collectives and kernels do nothing, but kernels check their arguments. Any call can be made to fail.
+// w1, memory m1 ("m1+128" is 128 bytes into it). Any call can be made to fail.
+//
+// A device's memory is the host's and torch's device is the CPU, so that a step can really be run:
+// copies, zeroing, marks and the kernels of an optimizer happen at once, or, where they are
+// captured (SimulatedCapture.h), whenever the graph is launched; torch's operators too. Collectives
+// happen if there is a communicator to exchange through.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
 #define FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
 
+#include "SimulatedCapture.h"
+#include "TorchCapture.h"
+#include "comm/Communicator.h"
 #include "cuda/CudaCalls.h"
+#include "executor/Random.h"
 
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +42,15 @@ public:
   void fail(const std::string &function, int error, unsigned nth = 1);
   /// What ncclCommGetAsyncError tells, from now on: `polls` times ncclInProgress, then `result`.
   void setAsyncState(unsigned polls, ncclResult_t result);
+  /// Makes a collective hang when it is run for the `nth` time (from 1), also as part of a graph:
+  /// its stream marks no further progress, and who waits for a stream or event waits for an abort.
+  void hang(const std::string &collective, unsigned nth);
   /// Whether NCCL gives windows; without, registering succeeds and gives none.
   bool supportsWindows = true;
   int deviceCount = 4;
+  /// Between the ranks of a test; its gather lane carries all that NCCL's communicators do. Null:
+  /// collectives do nothing.
+  Communicator *exchange = nullptr;
   /// What to do inside a call, by its name, once it is noted. Set before other threads call.
   std::function<void(const std::string &)> onCall;
 
@@ -67,7 +83,8 @@ public:
   cudaError_t graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) override;
   cudaError_t graphExecDestroy(cudaGraphExec_t exec) override;
   cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override;
-  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
+                           cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) override;
@@ -75,6 +92,10 @@ public:
   cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override;
   Status initializeTorch(int device) override;
   Status setTorchStream(int device, cudaStream_t stream) override;
+  c10::Device torchDevice(int) override { return c10::Device(c10::kCPU); }
+  void installTorchPlacement() override;
+  void beginTorchDraw(int device, const TorchDraw &draw) override;
+  void endTorchDraw(int device) override;
   ncclResult_t ncclGetVersion(int *version) override;
   ncclResult_t ncclGetUniqueId(ncclUniqueId *id) override;
   ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
@@ -91,6 +112,8 @@ public:
   ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory, size_t bytes,
                                       ncclWindow_t *window, int flags) override;
   ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) override;
+  ncclResult_t ncclGroupStart() override;
+  ncclResult_t ncclGroupEnd() override;
   ncclResult_t ncclAllGather(const void *input, void *output, size_t count, ncclDataType_t dtype,
                              ncclComm_t comm, cudaStream_t stream) override;
   ncclResult_t ncclReduceScatter(const void *input, void *output, size_t count,
@@ -111,6 +134,15 @@ private:
   /// Notes a kernel; its arguments must be valid.
   template <typename Kernel, typename... Arguments>
   cudaError_t kernel(const std::string &name, const Kernel &checked, const Arguments &...arguments);
+  /// Runs a collective of NCCL on `stream`, or captures it.
+  void run(const std::string &collective, cudaStream_t stream,
+           const std::function<void(Communicator &)> &exchanges);
+  /// Returns when nothing hangs, or after an abort.
+  void awaitAbort();
+  /// The same, for kernels with an effect.
+  template <typename Kernel, typename... Arguments>
+  cudaError_t effective(cudaStream_t stream, const std::string &name, const Kernel &kernel,
+                        const Arguments &...arguments);
   template <typename Handle> void make(Handle *handle, char kind);
   int allocate(const std::string &function, void **memory, size_t bytes);
   int release(const std::string &function, void *memory);
@@ -134,6 +166,17 @@ private:
   unsigned inProgress = 0;
   ncclResult_t asyncResult = ncclSuccess;
   int scaledOps = ncclNumOps;
+
+  std::condition_variable abortCalled;
+  bool aborted = false;
+  std::string hanging; // the collective, as long as it is to come
+  unsigned hangsIn = 0;
+  cudaStream_t hung = nullptr;
+  SimulatedCapture capture;
+  std::optional<TorchCapture> operators; // while the torch stream captures
+  std::optional<RandomDraw> draw;
+  cudaStream_t torchStream = nullptr;
+  std::map<const void *, std::vector<SimulatedCapture::Node>> graphs; // by either handle
 };
 
 } // namespace fsdp::rt

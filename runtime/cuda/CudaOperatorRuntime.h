@@ -1,0 +1,55 @@
+//===- CudaOperatorRuntime.h - Operators on a GPU ---------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_CUDA_CUDAOPERATORRUNTIME_H
+#define FSDP_RUNTIME_CUDA_CUDAOPERATORRUNTIME_H
+
+#include "cuda/CudaUpdates.h"
+#include "executor/Staging.h"
+
+#include <optional>
+
+namespace fsdp::rt {
+
+/// Operators run through torch on the compute stream, which is torch's current one. What changes
+/// from step to step (learning rate, step number, seeds of the draws) is copied to words of the
+/// device before the step.
+class CudaOperatorRuntime final : public OperatorRuntime {
+public:
+  /// The device outlives the object.
+  explicit CudaOperatorRuntime(CudaDevice &device) : device(device), calls(device.cuda()) {}
+
+  c10::Device tensorDevice() const override { return device.tensorDevice(); }
+  bool isHost() const override { return false; }
+  std::string graphObstacle() const override { return updates->graphObstacle(); }
+  Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) override {
+    return device.allocate(bytes);
+  }
+
+  Status prepare(const OperatorContext &context) override;
+  Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+                   const std::string &name) override {
+    return updates->add(optimizer, shard, name);
+  }
+
+  void setInputs(const StepInputs &inputs) override;
+  Status begin() override { return updates->begin(); }
+  void beginDraw(int64_t position) override;
+  void endDraw() override { calls.endTorchDraw(device.ordinal()); }
+  Status update(size_t index) override { return updates->run(index, inputs); }
+  Status end(double *squareSum) override { return updates->end(squareSum); }
+
+private:
+  CudaDevice &device;
+  CudaCalls &calls;
+  CudaStream *compute = nullptr;
+  unsigned rank = 0;
+  StepInputs inputs;
+  std::vector<int64_t> draws;    // positions, ascending
+  std::unique_ptr<Memory> words; // OptimizerInputs, a 0, a seed per draw
+  std::unique_ptr<Staging> staging;
+  std::optional<CudaUpdates> updates;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_CUDAOPERATORRUNTIME_H

@@ -1,0 +1,15 @@
+//===- CudaPlacementAllocator.h - Operators allocate where planned -*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H
+#define FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H
+
+namespace fsdp::rt {
+
+/// Puts an allocator that asks OperatorAllocations in front of torch's caching allocator of CUDA
+/// devices, which must be initialized and serves everything else. Once per process; further calls do
+/// nothing.
+void installCudaPlacementAllocator();
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_CUDAPLACEMENTALLOCATOR_H

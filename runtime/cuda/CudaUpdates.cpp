@@ -1,0 +1,91 @@
+//===- CudaUpdates.cpp - The optimizer on a GPU ---------------------------===//
+
+#include "cuda/CudaUpdates.h"
+#include "executor/TorchOptimizer.h"
+#include "plan/DType.h"
+
+using namespace fsdp::rt;
+
+template <typename Arguments>
+Status CudaUpdates::launch(const Arguments &arguments, const char *name) {
+  if (!compute.error().ok())
+    return compute.error();
+  CudaCalls &calls = device.cuda();
+  return compute.note(checkCuda(calls, calls.launchKernel(arguments, compute.native()),
+                                std::string("the kernel ") + name));
+}
+
+Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
+                        const std::string &name) {
+  if (shard.dtype != FSDP_F32 && shard.dtype != FSDP_BF16 && shard.dtype != FSDP_F16)
+    return Status::error("group \"" + name + "\": no kernel updates shards of " +
+                         dtypeName(shard.dtype) + " on a CUDA device; f32, bf16 and f16 are");
+  optimizer = wanted;
+  Update update{};
+  update.squares = {shard.gradients, shard.dtype, shard.elements, nullptr};
+  update.firstPartial = partials;
+  partials += squareSumBlocks(shard.elements);
+  if (shard.dtype == FSDP_F32) {
+    update.kernel = {.kind = optimizer.kind,
+                     .elements = shard.elements,
+                     .parameters = reinterpret_cast<float *>(shard.parameters),
+                     .gradients = shard.gradients,
+                     .gradientDtype = shard.dtype,
+                     .state = {reinterpret_cast<float *>(shard.state[0]),
+                               reinterpret_cast<float *>(shard.state[1])},
+                     .gathered = nullptr,
+                     .gatheredDtype = shard.dtype,
+                     .scalars = nullptr,
+                     .clipFactor = nullptr};
+  } else {
+    update.torch = makeTorchUpdate(optimizer, shard, device.tensorDevice());
+    obstacle = "torch's operators update group \"" + name + "\" of " + dtypeName(shard.dtype) +
+               ", with a learning rate that a graph would keep";
+  }
+  updates.push_back(std::move(update));
+  return {};
+}
+
+Status CudaUpdates::begin() {
+  if (updates.empty())
+    return {};
+  if (!scalars) {
+    // In the first step, when all updates are known.
+    auto allocate = [&](std::unique_ptr<Memory> &memory, size_t bytes) {
+      Result<std::unique_ptr<Memory>> made = device.allocate(bytes);
+      if (made.ok())
+        memory = std::move(*made);
+      return made.status();
+    };
+    if (Status status = allocate(scalars, sizeof(OptimizerScalars)); !status.ok())
+      return status;
+    if (Status status = allocate(sums, static_cast<size_t>(partials) * sizeof(double));
+        !status.ok())
+      return status;
+    for (Update &update : updates) {
+      update.kernel.scalars = reinterpret_cast<const OptimizerScalars *>(scalars->data());
+      update.squares.partials = reinterpret_cast<double *>(sums->data()) + update.firstPartial;
+    }
+  }
+  return launch(OptimizerScalarsArguments{optimizer, inputs,
+                                          reinterpret_cast<OptimizerScalars *>(scalars->data())},
+                "optimizerScalars");
+}
+
+Status CudaUpdates::run(size_t index, const StepInputs &step) {
+  Update &update = updates[index];
+  if (Status status = launch(update.squares, "squareSum"); !status.ok())
+    return status;
+  if (!update.torch)
+    return launch(update.kernel, "optimizerUpdate");
+  update.torch->run(step.step, step.learningRate);
+  return {};
+}
+
+Status CudaUpdates::end(double *squareSum) {
+  if (updates.empty())
+    return {};
+  return launch(
+      SumPartialsArguments{reinterpret_cast<const double *>(sums->data()), partials, squareSum},
+      "sumPartials");
+}

@@ -1,0 +1,55 @@
+//===- CudaUpdates.h - The optimizer on a GPU -------------------*- C++ -*-===//
+//
+// fp32 shards are updated by the backend's kernels, which read what changes from step to step from
+// memory of the device. Shards of other dtypes run torch's operators, which take the learning rate
+// by value: such a step is no graph. The gradients' squares are summed by kernels for all.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CUDA_CUDAUPDATES_H
+#define FSDP_RUNTIME_CUDA_CUDAUPDATES_H
+
+#include "cuda/CudaDevice.h"
+#include "executor/OperatorRuntime.h"
+
+namespace fsdp::rt {
+
+class CudaUpdates {
+public:
+  /// `inputs`: memory of the device, written before each step. All arguments outlive the object.
+  CudaUpdates(CudaDevice &device, CudaStream &compute, const OptimizerInputs *inputs)
+      : device(device), compute(compute), inputs(inputs) {}
+
+  /// As OperatorRuntime::addUpdate().
+  Status add(const fsdp_optimizer &optimizer, const ShardBuffers &shard, const std::string &name);
+  /// As OperatorRuntime::graphObstacle().
+  const std::string &graphObstacle() const { return obstacle; }
+
+  Status begin();
+  Status run(size_t index, const StepInputs &step);
+  /// Writes nothing if there are no updates.
+  Status end(double *squareSum);
+
+private:
+  struct Update {
+    OptimizerUpdateArguments kernel;    // of fp32 shards
+    std::unique_ptr<ShardUpdate> torch; // of others
+    SquareSumArguments squares;         // its partial sums begin at firstPartial
+    int64_t firstPartial;
+  };
+
+  template <typename Arguments> Status launch(const Arguments &arguments, const char *name);
+
+  CudaDevice &device;
+  CudaStream &compute;
+  const OptimizerInputs *const inputs;
+  fsdp_optimizer optimizer{};
+  std::vector<Update> updates;
+  int64_t partials = 0;
+  std::string obstacle;
+  std::unique_ptr<Memory> scalars, sums; // OptimizerScalars; the partial sums of all updates
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_CUDAUPDATES_H

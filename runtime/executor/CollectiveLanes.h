@@ -1,0 +1,72 @@
+//===- CollectiveLanes.h - A step's collectives on their streams -*- C++ -*-===//
+//
+// Each lane of the communicator that the plan uses has a stream. A start makes the lane's stream
+// wait for what the compute stream has been given so far, issues the collective there and records
+// the event of its handle; the compute stream waits for that event where the plan says.
+//
+// Belongs to the thread that runs the step.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_COLLECTIVELANES_H
+#define FSDP_RUNTIME_COLLECTIVELANES_H
+
+#include "comm/Communicator.h"
+#include "device/Device.h"
+#include "executor/EntryTracer.h"
+#include "executor/WorkerChoice.h"
+#include "plan/PlanView.h"
+
+#include <vector>
+
+namespace fsdp::rt {
+
+class CollectiveLanes {
+public:
+  /// All arguments outlive the object.
+  CollectiveLanes(const PlanView &view, Device &device, Communicator &communicator, Stream &compute,
+                  std::byte *arena)
+      : view(view), device(device), communicator(communicator), compute(compute), arena(arena) {}
+
+  /// Makes the streams and events.
+  void prepare();
+
+  /// Starts the collectives of `count` entries from `first`, which the plan coalesces: one launch
+  /// where the communicator is asynchronous, else one after another. `awaited`: nothing is to run
+  /// before it is waited for.
+  void start(uint32_t first, uint32_t count, bool awaited);
+  /// The compute stream waits for a handle; the error of its collective, if it is known.
+  Status wait(uint32_t handle);
+  /// Blocks until all streams but compute have run what they were given; the first error.
+  Status synchronize();
+  /// Tells `tracer` of the launches that are started from now on, until it is null.
+  void trace(EntryTracer *next) { tracer = next; }
+
+private:
+  struct Lane {
+    std::unique_ptr<Stream> stream; // null: the plan has no collective here
+    bool asynchronous = false;
+  };
+
+  static Status run(void *lanes, uint32_t entry);
+  static Status beginGroup(void *lanes, uint32_t lane);
+  static Status endGroup(void *lanes, uint32_t lane);
+  static Status traceBegin(void *lanes, uint32_t entry);
+  static Status traceEnd(void *lanes, uint32_t entry);
+
+  const PlanView &view;
+  Device &device;
+  Communicator &communicator;
+  Stream &compute;
+  std::byte *const arena;
+
+  std::unique_ptr<Event> issued;              // by compute, when a collective starts
+  std::vector<std::unique_ptr<Event>> events; // by handle
+  std::vector<WorkerChoice> choices;          // by handle
+  EntryTracer *tracer = nullptr;
+  Lane lanes[kNumLanes];                      // last: workers end before what they use
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COLLECTIVELANES_H

@@ -1,0 +1,38 @@
+//===- CpuOperatorRuntime.cpp - Operators on a CPU -------------------------===//
+
+#include "executor/CpuOperatorRuntime.h"
+#include "executor/PlacementAllocator.h"
+#include "executor/ScratchMemory.h"
+
+using namespace fsdp::rt;
+
+Result<std::unique_ptr<Memory>> CpuOperatorRuntime::allocateScratch(size_t bytes) {
+  return std::unique_ptr<Memory>(std::make_unique<ScratchMemory>(bytes));
+}
+
+Status CpuOperatorRuntime::prepare(const OperatorContext &context) {
+  rank = context.rank;
+  installPlacementAllocator();
+  return {};
+}
+
+Status CpuOperatorRuntime::addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+                                     const std::string &) {
+  updates.push_back(makeShardUpdate(optimizer, shard));
+  return {};
+}
+
+Status CpuOperatorRuntime::begin() {
+  squares = 0;
+  return {};
+}
+
+Status CpuOperatorRuntime::update(size_t index) {
+  squares += updates[index]->run(inputs.step, inputs.learningRate);
+  return {};
+}
+
+Status CpuOperatorRuntime::end(double *squareSum) {
+  *squareSum = squares;
+  return {};
+}

@@ -1,0 +1,44 @@
+//===- CpuOperatorRuntime.h - Operators on a CPU -----------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_CPUOPERATORRUNTIME_H
+#define FSDP_RUNTIME_CPUOPERATORRUNTIME_H
+
+#include "executor/OperatorRuntime.h"
+#include "executor/Random.h"
+
+#include <optional>
+
+namespace fsdp::rt {
+
+/// Everything runs at once on the calling thread.
+class CpuOperatorRuntime final : public OperatorRuntime {
+public:
+  c10::Device tensorDevice() const override { return c10::Device(c10::kCPU); }
+  bool isHost() const override { return true; }
+  std::string graphObstacle() const override { return "a CPU runs a step's work as it is issued"; }
+  Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) override;
+
+  Status prepare(const OperatorContext &context) override;
+  Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+                   const std::string &name) override;
+
+  void setInputs(const StepInputs &next) override { inputs = next; }
+  Status begin() override;
+  void beginDraw(int64_t position) override {
+    draw.emplace(inputs.seed, inputs.step, rank, position);
+  }
+  void endDraw() override { draw.reset(); }
+  Status update(size_t index) override;
+  Status end(double *squareSum) override;
+
+private:
+  unsigned rank = 0;
+  StepInputs inputs;
+  std::vector<std::unique_ptr<ShardUpdate>> updates;
+  double squares = 0; // of the step so far
+  std::optional<RandomDraw> draw;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CPUOPERATORRUNTIME_H

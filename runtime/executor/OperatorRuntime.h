@@ -1,0 +1,68 @@
+//===- OperatorRuntime.h - What operators need of a device -------*- C++ -*-===//
+//
+// What a device gives the executor beside streams, events and memory: where tensors are, how their
+// allocations are placed, random numbers and the optimizer's updates. One per executor, made by
+// Device::makeOperatorRuntime(); belongs to the thread that runs the step.
+//
+// Of a step, setInputs() is called before anything is issued; begin(), the draws, update() and
+// end() are part of what a graph captures and replays: what they issue reads everything that
+// changes from step to step from where setInputs() has put it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_OPERATORRUNTIME_H
+#define FSDP_RUNTIME_OPERATORRUNTIME_H
+
+#include "device/Device.h"
+#include "executor/Executor.h"
+#include "executor/OptimizerUpdate.h"
+
+#include <c10/core/Device.h>
+
+#include <span>
+
+namespace fsdp::rt {
+
+/// What operators of an executor share.
+struct OperatorContext {
+  Stream &compute; // outlives the runtime
+  unsigned rank = 0;
+  unsigned slots = 1;             // steps that the host may have issued and not yet waited for, + 1
+  std::span<const int64_t> draws; // positions of the step's random draws, ascending
+};
+
+class OperatorRuntime {
+public:
+  virtual ~OperatorRuntime() = default;
+
+  /// Where a step's tensors are.
+  virtual c10::Device tensorDevice() const = 0;
+  /// True if the host computes and reaches the step's memory: kernels of its own can replace
+  /// operators, inputs are written in place, and operators may use helper threads.
+  virtual bool isHost() const = 0;
+  /// Why no step of this runtime can be a graph; "" if one may be. After the updates were added.
+  virtual std::string graphObstacle() const = 0;
+  /// Memory for temporaries inside operators, at least 64-byte aligned.
+  virtual Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) = 0;
+
+  /// Once, first: also makes torch allocate where OperatorAllocations says. May throw what torch
+  /// throws.
+  virtual Status prepare(const OperatorContext &context) = 0;
+  /// Update number n (from 0, in order of these calls) is the one of `shard`, of group `name`.
+  virtual Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+                           const std::string &name) = 0;
+
+  virtual void setInputs(const StepInputs &inputs) = 0;
+  virtual Status begin() = 0;
+  /// From here to endDraw() the calling thread's operator draws the numbers that seed, step, rank
+  /// and `position` determine. May throw.
+  virtual void beginDraw(int64_t position) = 0;
+  virtual void endDraw() = 0;
+  virtual Status update(size_t index) = 0;
+  /// Puts the sum of the squares of all updates' gradients to `squareSum`, memory of the device.
+  virtual Status end(double *squareSum) = 0;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_OPERATORRUNTIME_H

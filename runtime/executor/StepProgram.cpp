@@ -1,0 +1,298 @@
+//===- StepProgram.cpp - A plan's entries, ready to run --------------------===//
+
+#include "executor/StepProgram.h"
+#include "plan/DType.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
+                         CollectiveLanes &lanes, std::byte *arena)
+    : view(view), runtime(runtime), compute(compute), lanes(lanes), arena(arena),
+      placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
+      context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
+
+//===----------------------------------------------------------------------===//
+// Once
+//===----------------------------------------------------------------------===//
+
+std::vector<int64_t> StepProgram::drawsOf(const PlanView &view) {
+  std::vector<int64_t> draws;
+  for (const fsdp_entry &entry : view.entries())
+    if (entry.kind == FSDP_CALL && entry.rng >= 0)
+      draws.push_back(entry.rng);
+  std::sort(draws.begin(), draws.end());
+  draws.erase(std::unique(draws.begin(), draws.end()), draws.end());
+  return draws;
+}
+
+void StepProgram::makeTensors() {
+  c10::Device device = runtime.tensorDevice();
+  tensors.reserve(view.values().size());
+  for (const fsdp_value &value : view.values()) {
+    if (view.isUndefined(value)) {
+      tensors.emplace_back();
+      continue;
+    }
+    auto intsOf = [](std::span<const int64_t> list) {
+      return at::IntArrayRef(list.data(), list.size());
+    };
+    void *data = value.offset < 0 ? arena : arena + value.offset;
+    auto options = at::TensorOptions(device).dtype(static_cast<at::ScalarType>(value.dtype));
+    tensors.push_back(at::for_blob(data, intsOf(view.sizes(value)))
+                          .strides(intsOf(view.strides(value)))
+                          .options(options)
+                          .target_device(device)
+                          .make_tensor());
+  }
+}
+
+void StepProgram::copyConstants() {
+  for (const fsdp_constant &constant : view.constants())
+    if (constant.bytes)
+      compute.copy(arena + view.values()[constant.value].offset,
+                   view.tables().data + constant.first_byte, static_cast<size_t>(constant.bytes));
+}
+
+void StepProgram::prepareCopy(const fsdp_entry &entry) {
+  const fsdp_value &source = view.values()[entry.source_value];
+  const fsdp_value &destination = view.values()[entry.destination_value];
+  Copy copy;
+  copy.bytes = view.numElements(source) * static_cast<int64_t>(elementBytes(source.dtype));
+  if (copy.bytes) {
+    copy.from = arena + source.offset;
+    copy.to = arena + destination.offset;
+  }
+  if (!view.isContiguous(source) || !view.isContiguous(destination)) {
+    copy.source = tensors[entry.source_value];
+    copy.destination = tensors[entry.destination_value];
+  }
+  copies.push_back(std::move(copy));
+}
+
+Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
+  const fsdp_group &group = view.groups()[entry.target];
+  ShardBuffers buffers{static_cast<fsdp_dtype>(group.dtype),
+                       group.shard_elements,
+                       arena + group.shard,
+                       arena + entry.source,
+                       {nullptr, nullptr},
+                       {}};
+  for (const fsdp_parameter &parameter : view.parametersOf(group))
+    for (const fsdp_piece &piece : view.piecesOf(parameter))
+      if (piece.rank == shard)
+        buffers.pieces.push_back({piece.shard_offset, piece.count});
+  for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
+    buffers.state[state] = arena + group.state[state];
+  return runtime.addUpdate(view.tables().optimizer, buffers, displayName(view.string(group.name)));
+}
+
+Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
+  const fsdp_entry &entry = view.entries()[index];
+  auto add = [&](size_t item) {
+    instructions.push_back({entry.kind, static_cast<uint32_t>(item), index});
+  };
+  switch (entry.kind) {
+  case FSDP_CALL:
+  case FSDP_VIEW: {
+    Result<OperatorCall> call =
+        OperatorCall::resolve(view, entry, tensors, arena, runtime.tensorDevice());
+    if (!call.ok())
+      return call.status();
+    std::vector<OperatorCall> &list = entry.kind == FSDP_CALL ? calls : views;
+    add(list.size());
+    list.push_back(std::move(*call));
+    return {};
+  }
+  case FSDP_ALL_GATHER_START:
+  case FSDP_REDUCE_SCATTER_START:
+  case FSDP_ALL_REDUCE_START:
+    if (entry.coalesced)
+      ++instructions.back().index;
+    else
+      add(1);
+    return {};
+  case FSDP_COPY:
+    add(copies.size());
+    prepareCopy(entry);
+    return {};
+  case FSDP_UPDATE:
+    add(updates++);
+    return prepareUpdate(entry, shard);
+  case FSDP_RELEASE:
+    return {};
+  default:
+    add(0);
+    return {};
+  }
+}
+
+Status StepProgram::prepare(unsigned shard, GemmKernels kernels) {
+  context.countOtherThreads = runtime.isHost() && at::get_num_threads() > 1;
+  makeTensors();
+  copyConstants();
+  for (uint32_t i = 0; i < view.entries().size(); ++i)
+    if (Status status = prepareEntry(i, shard); !status.ok())
+      return status;
+  if (runtime.isHost() && kernels == GemmKernels::Fastest) {
+    GemmChooser chooser(at::get_num_threads());
+    for (OperatorCall &call : calls)
+      stats.blockedGemms += call.chooseGemm(view, chooser);
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Every step
+//===----------------------------------------------------------------------===//
+
+Status StepProgram::execute(const Instruction &instruction, bool awaited) {
+  current.store(instruction.entry, std::memory_order_relaxed);
+  const fsdp_entry &entry = view.entries()[instruction.entry];
+  switch (instruction.kind) {
+  case FSDP_CALL:
+    return calls[instruction.index].run(context);
+  case FSDP_ALL_GATHER_START:
+  case FSDP_REDUCE_SCATTER_START:
+  case FSDP_ALL_REDUCE_START:
+    lanes.start(instruction.entry, instruction.index, awaited);
+    return {};
+  case FSDP_WAIT:
+    return lanes.wait(entry.handle);
+  case FSDP_COPY: {
+    Copy &copy = copies[instruction.index];
+    if (copy.source.defined())
+      copy.destination.copy_(copy.source);
+    else
+      compute.copy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+    stats.copiedBytes += copy.bytes;
+    return {};
+  }
+  case FSDP_ZERO:
+    compute.zero(arena + entry.destination, static_cast<size_t>(entry.bytes));
+    return {};
+  case FSDP_UPDATE:
+    return runtime.update(instruction.index);
+  default:
+    return {};
+  }
+}
+
+Status StepProgram::issue(const std::function<Status()> &walk) {
+  stats.copiedBytes = 0;
+  stats.fallbacksByOperator.clear();
+  context.allocations.served = context.allocations.fallbacks = 0;
+  auto failed = [&](const char *what) {
+    return Status::error(view.describeEntry(view.entries()[current]) + ": " + what);
+  };
+  Status status;
+  try {
+    // Autograd and functionalization have happened at compile time.
+    at::AutoDispatchBelowADInplaceOrView guard;
+    status = walk();
+  } catch (const c10::Error &error) {
+    status = failed(error.what_without_backtrace());
+  } catch (const std::exception &error) {
+    status = failed(error.what());
+  }
+  stats.plannedAllocations = context.allocations.served;
+  stats.fallbackAllocations = context.allocations.fallbacks;
+  return status;
+}
+
+Status StepProgram::runFirst() {
+  Status status = issue([&]() -> Status {
+    for (const Instruction &instruction : instructions) {
+      current.store(instruction.entry, std::memory_order_relaxed);
+      Status done = instruction.kind == FSDP_CALL   ? calls[instruction.index].measure(context)
+                    : instruction.kind == FSDP_VIEW ? views[instruction.index].checkView(context)
+                                                    : execute(instruction, false);
+      if (!done.ok())
+        return done;
+    }
+    return {};
+  });
+  if (!status.ok())
+    return status;
+  size_t bytes = 0;
+  for (const OperatorCall &call : calls)
+    bytes = std::max(bytes, call.scratchBytes());
+  if (bytes) {
+    Result<std::unique_ptr<Memory>> memory = runtime.allocateScratch(bytes);
+    if (!memory.ok())
+      return Status::error("temporaries inside operators: " + memory.status().message());
+    scratch = std::move(*memory);
+    placedScratch.emplace(scratch->data(), scratch->size());
+    for (OperatorCall &call : calls)
+      call.placeTemporaries(scratch->data());
+  }
+  stats.scratchBytes = static_cast<int64_t>(bytes);
+  // What later steps need not do.
+  std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
+  views.clear();
+  return {};
+}
+
+Status StepProgram::run() {
+  return issue([&]() -> Status {
+    for (const Instruction &instruction : instructions)
+      if (Status status = execute(instruction, false); !status.ok())
+        return status;
+    return {};
+  });
+}
+
+Status StepProgram::runObserved(StepObserver &observer) {
+  return issue([&]() -> Status {
+    for (const Instruction &instruction : instructions) {
+      std::chrono::nanoseconds begin = observer.now();
+      if (Status status = execute(instruction, true); !status.ok())
+        return status;
+      observer.ran(instruction.entry, observer.now() - begin);
+    }
+    return {};
+  });
+}
+
+Status StepProgram::runTraced(EntryTracer &tracer) {
+  return issue([&]() -> Status {
+    for (const Instruction &instruction : instructions) {
+      // Collectives have streams of their own.
+      bool here = view.entries()[instruction.entry].stream == FSDP_COMPUTE;
+      if (here)
+        tracer.begins(instruction.entry, compute);
+      if (Status status = execute(instruction, false); !status.ok())
+        return status;
+      if (here)
+        tracer.ends(instruction.entry, compute);
+    }
+    return {};
+  });
+}
+
+std::string StepProgram::captureObstacle() const {
+  if (!stats.fallbacksByOperator.empty()) {
+    const auto &[name, count] = *stats.fallbacksByOperator.begin();
+    return name + " allocates memory that is not placed (" + std::to_string(count) +
+           (count == 1 ? " time" : " times") + " in a step)";
+  }
+  for (const Instruction &instruction : instructions)
+    if (instruction.kind == FSDP_CALL && calls[instruction.index].waitsForDevice())
+      return view.describeEntry(view.entries()[instruction.entry]) +
+             " reads on the host what the device computes";
+  return "";
+}
+
+std::vector<int64_t> StepProgram::temporaryBytes() const {
+  std::vector<int64_t> bytes(view.entries().size());
+  for (const Instruction &instruction : instructions)
+    if (instruction.kind == FSDP_CALL)
+      bytes[instruction.entry] = static_cast<int64_t>(calls[instruction.index].scratchBytes());
+  return bytes;
+}

@@ -1,0 +1,96 @@
+//===- StepProgram.h - A plan's entries, ready to run ------------*- C++ -*-===//
+//
+// The entries of a plan with everything resolved: operators, argument stacks, addresses. Walking it
+// issues one step. The first walk measures the operators' allocations and checks the views.
+//
+// Belongs to the thread that runs the step. Nothing throws.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_STEPPROGRAM_H
+#define FSDP_RUNTIME_STEPPROGRAM_H
+
+#include "executor/CollectiveLanes.h"
+#include "executor/OperatorCall.h"
+
+#include <functional>
+
+namespace fsdp::rt {
+
+class StepProgram {
+public:
+  /// All arguments outlive the object. `runtime` is prepared before prepare().
+  StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
+              CollectiveLanes &lanes, std::byte *arena);
+
+  /// Positions of the random draws of a plan's step, ascending.
+  static std::vector<int64_t> drawsOf(const PlanView &view);
+
+  /// Resolves everything; adds the updates to the runtime. `shard`: index of this rank's shards.
+  /// May throw.
+  Status prepare(unsigned shard, GemmKernels kernels);
+
+  /// Issues the first step, and places the temporaries that it measures.
+  Status runFirst();
+  /// Issues a later step.
+  Status run();
+  /// The same, telling `observer` of each entry.
+  Status runObserved(StepObserver &observer);
+  /// The same, telling `tracer` when entries of the compute stream begin and end.
+  Status runTraced(EntryTracer &tracer);
+
+  /// Why the step that was issued last cannot be captured; "" if it may be.
+  std::string captureObstacle() const;
+
+  const ExecutorStatistics &statistics() const { return stats; }
+  const std::atomic<uint32_t> &currentEntry() const { return current; }
+  /// As Executor::temporaryBytes().
+  std::vector<int64_t> temporaryBytes() const;
+
+private:
+  /// An entry, or several that are started as one. Entries with nothing to run have none.
+  struct Instruction {
+    uint8_t kind;   // fsdp_entry_kind
+    uint32_t index; // of the call, view, copy or update; of starts: how many
+    uint32_t entry; // the first
+  };
+  struct Copy {
+    at::Tensor destination, source; // undefined if bytes can be copied as they are
+    std::byte *to = nullptr;
+    const std::byte *from = nullptr;
+    int64_t bytes = 0;
+  };
+
+  void makeTensors();
+  void copyConstants();
+  Status prepareEntry(uint32_t index, unsigned shard);
+  void prepareCopy(const fsdp_entry &entry);
+  Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
+
+  /// Runs `walk` as one step, with statistics of its own; what it throws becomes an error that
+  /// names the entry.
+  Status issue(const std::function<Status()> &walk);
+  Status execute(const Instruction &instruction, bool awaited);
+
+  const PlanView &view;
+  OperatorRuntime &runtime;
+  Stream &compute;
+  CollectiveLanes &lanes;
+  std::byte *const arena;
+  PlacedMemory placedArena;
+  std::unique_ptr<Memory> scratch;
+  std::optional<PlacedMemory> placedScratch;
+  ExecutorStatistics stats;
+  CallContext context;
+
+  std::vector<at::Tensor> tensors; // the plan's values; undefined ones stay undefined
+  std::vector<OperatorCall> calls, views;
+  std::vector<Copy> copies;
+  size_t updates = 0;
+  std::vector<Instruction> instructions; // of a step
+  std::atomic<uint32_t> current{0};      // entry that runs, for messages
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_STEPPROGRAM_H

@@ -1,0 +1,230 @@
+//===- CudaExecutorTest.cpp - Steps that run on recorded devices ----------===//
+//
+// The executor's whole path for CUDA trains a small model: tensors, copies, kernels, collectives
+// and graphs do their work in memory of the host, whenever CUDA would (SimulatedCapture.h). What it
+// computes is compared with the executor on CPUs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TrainingStep.h"
+#include "comm/Watchdog.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+using testing::Contains;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+namespace {
+
+/// Losses and parameters have the same bits; the squares are summed in another order.
+void expectSameTraining(const std::vector<RankRun> &runs, const std::vector<RankRun> &expected) {
+  for (size_t rank = 0; rank < expected.size(); ++rank) {
+    ASSERT_TRUE(runs[rank].status.ok()) << runs[rank].status.message();
+    ASSERT_TRUE(expected[rank].status.ok()) << expected[rank].status.message();
+    ASSERT_EQ(runs[rank].results.size(), expected[rank].results.size());
+    for (size_t i = 0; i < expected[rank].results.size(); ++i) {
+      const StepResults &own = runs[rank].results[i], &other = expected[rank].results[i];
+      EXPECT_EQ(own.step, other.step);
+      EXPECT_EQ(own.loss, other.loss) << "step " << own.step;
+      EXPECT_NEAR(own.gradientSquareSum, other.gradientSquareSum, 1e-12 * other.gradientSquareSum);
+    }
+    EXPECT_EQ(runs[rank].parameters, expected[rank].parameters);
+  }
+}
+
+size_t countOf(const std::vector<std::string> &calls, const std::string &prefix) {
+  return static_cast<size_t>(std::ranges::count_if(
+      calls, [&](const std::string &call) { return call.starts_with(prefix); }));
+}
+
+} // namespace
+
+// Steps that are issued call by call give the bits of the CPU's.
+TEST(CudaExecutor, EagerStepsTrainAsOnCpus) {
+  for (uint32_t optimizer : {FSDP_SGD, FSDP_ADAMW}) {
+    TrainingStep step(optimizer);
+    const fsdp_plan &plan = step.finish();
+    RecordedRanks ranks;
+    std::vector<RankRun> runs = ranks.run(plan, 6, {.graph = GraphMode::Off});
+    expectSameTraining(runs, runOnCpus(plan, 6));
+    EXPECT_EQ(runs[0].graphNote, "off: not asked for");
+    EXPECT_EQ(runs[0].statistics.fallbackAllocations, 0);
+    EXPECT_EQ(countOf(ranks[0].calls.take(), "cudaStreamBeginCapture"), 0u);
+  }
+}
+
+// From the third step on a step is one graph, captured once; learning rate, step number, inputs and
+// random numbers change from launch to launch, and the bits are still the CPU's.
+TEST(CudaExecutor, GraphsTrainAsOnCpus) {
+  for (uint32_t optimizer : {FSDP_SGD, FSDP_ADAMW}) {
+    TrainingStep step(optimizer);
+    const fsdp_plan &plan = step.finish();
+    RecordedRanks ranks;
+    std::vector<RankRun> runs = ranks.run(plan, 6);
+    expectSameTraining(runs, runOnCpus(plan, 6));
+    EXPECT_EQ(runs[0].graphNote, "on: a step is one graph");
+    std::vector<std::string> calls = ranks[0].calls.take();
+    EXPECT_EQ(countOf(calls, "cudaStreamBeginCapture"), 1u);
+    EXPECT_EQ(countOf(calls, "cudaGraphLaunch"), 4u);
+  }
+}
+
+// Results that lag are the same, and the host waits for none of the last steps.
+TEST(CudaExecutor, LaggingResultsAreTheSame) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks ranks;
+  std::vector<RankRun> runs = ranks.run(plan, 6, {.lossLag = 2});
+  expectSameTraining(runs, runOnCpus(plan, 6));
+}
+
+// A step that cannot be captured is issued call by call, and the note says why.
+TEST(CudaExecutor, FailedCapturesAreNoErrors) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  std::vector<RankRun> expected = runOnCpus(plan, 5);
+  for (const char *call : {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate",
+                           "cudaGraphDestroy"}) {
+    RecordedRanks ranks;
+    for (unsigned rank = 0; rank < 2; ++rank)
+      ranks[rank].calls.fail(call, cudaErrorStreamCaptureUnsupported);
+    std::vector<RankRun> runs = ranks.run(plan, 5);
+    expectSameTraining(runs, expected);
+    EXPECT_EQ(runs[1].graphNote,
+              "off: the step cannot be captured: " + std::string(call) + ": cuda error 900");
+  }
+}
+
+// So is one whose work fails to be captured half way: streams and the order of collectives are as
+// they were.
+TEST(CudaExecutor, CapturesThatFailHalfWayAreNoErrors) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks ranks;
+  for (unsigned rank = 0; rank < 2; ++rank) {
+    RecordingCalls &calls = ranks[rank].calls;
+    calls.onCall = [&calls](const std::string &name) {
+      if (name == "cudaStreamBeginCapture")
+        calls.fail("squareSum", cudaErrorStreamCaptureInvalidated);
+    };
+  }
+  std::vector<RankRun> runs = ranks.run(plan, 5);
+  expectSameTraining(runs, runOnCpus(plan, 5));
+  EXPECT_EQ(runs[0].graphNote,
+            "off: the step cannot be captured: the kernel squareSum: cuda error 901");
+}
+
+// Operators that need on the host what the device computes keep a step from being a graph, by name.
+TEST(CudaExecutor, HostReadsAreNoGraph) {
+  TrainingStep step;
+  step.addMaskedWrite();
+  RecordedRanks ranks;
+  std::vector<RankRun> runs = ranks.run(step.finish(), 3);
+  ASSERT_TRUE(runs[0].status.ok()) << runs[0].status.message();
+  EXPECT_THAT(runs[0].graphNote, StartsWith("off: aten::index_put"));
+  EXPECT_THAT(ranks[0].calls.take(), Not(Contains(StartsWith("cudaStreamBeginCapture"))));
+}
+
+// Each of the step's few allocations may fail; the error names it.
+TEST(CudaExecutor, FailedAllocationsAreErrors) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks counting;
+  (void)counting.run(plan, 1);
+  size_t allocations = countOf(counting[0].calls.take(), "cudaMalloc");
+  ASSERT_GT(allocations, 2u);
+  for (unsigned nth = 1; nth <= allocations; ++nth) {
+    RecordedRanks ranks;
+    for (unsigned rank = 0; rank < 2; ++rank)
+      ranks[rank].calls.fail("cudaMalloc", cudaErrorMemoryAllocation, nth);
+    std::vector<RankRun> runs = ranks.run(plan, 1);
+    EXPECT_THAT(runs[0].status.message(), HasSubstr("bytes: cuda error 2")) << nth;
+  }
+}
+
+// A kernel that cannot be launched ends the step with its name, on the peer too.
+TEST(CudaExecutor, FailedKernelsAreErrors) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  for (const char *kernel : {"optimizerScalars", "squareSum", "optimizerUpdate", "sumPartials"}) {
+    RecordedRanks ranks;
+    ranks[1].calls.fail(kernel, cudaErrorLaunchOutOfResources, kernel[0] == 's' ? 1 : 2);
+    std::vector<RankRun> runs = ranks.run(plan, 3);
+    EXPECT_THAT(runs[1].status.message(),
+                HasSubstr("the kernel " + std::string(kernel) + ": cuda error 701"));
+    EXPECT_THAT((*ranks[0]).health().message(), HasSubstr("aborted by rank 1")) << kernel;
+  }
+}
+
+// A collective that never ends stops no rank for good, whether it was issued in a step (1 to 2) or
+// is part of a launched graph (3 and on): the watchdog sees the marks of its stream, names it and
+// aborts.
+TEST(CudaExecutor, StalledCollectives) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  PlanView view(plan);
+  for (unsigned stalled : {1, 4}) {
+    RecordedRanks ranks;
+    onEach(2, [&](unsigned rank) {
+      at::set_num_threads(1);
+      NcclRank &own = *ranks.ranks[rank];
+      own.calls.hang("ncclReduceScatter", 2 * stalled);
+      std::byte *arena = *(*own).makeArena(static_cast<size_t>(plan.arena_bytes));
+      auto progress = std::move(*StepProgress::create(view, *own.device));
+      WatchedCommunicator watched(*own, view, *progress);
+      auto executor = std::move(*Executor::create(plan, *own.device, watched, arena));
+      Watchdog watchdog(watched, *progress,
+                        {std::chrono::milliseconds(1000), std::chrono::milliseconds(10)},
+                        [](const std::string &, const std::string &) {});
+      for (unsigned number = 1; number <= stalled && watchdog.status().ok(); ++number) {
+        progress->beginStep();
+        Status status = executor->step({.step = number}).status();
+        EXPECT_TRUE(status.ok() || number == stalled) << status.message();
+      }
+      EXPECT_THAT(watchdog.status().message(),
+                  HasSubstr("reduce_scatter of group \"layers.0\" in backward"));
+    });
+  }
+}
+
+// NCCL's abort does not return while a graph holds its collectives: an abort does not wait for
+// that, and the communicators end once the executor is gone.
+TEST(CudaExecutor, AbortWithGraph) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks ranks;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::thread::id threads[2];
+  bool destroyed[2] = {};
+  unsigned abortsInside = 0; // that wait for the graph
+  for (unsigned rank = 0; rank < 2; ++rank)
+    ranks[rank].calls.onCall = [&, rank](const std::string &name) {
+      if (name == "cudaStreamBeginCapture")
+        threads[rank] = std::this_thread::get_id();
+      if (name == "cudaGraphLaunch")
+        (*ranks[rank]).abort("a test");
+      std::unique_lock lock(mutex);
+      if (name == "cudaGraphExecDestroy")
+        destroyed[rank] = true;
+      changed.notify_all();
+      // The root communicator is in no graph; the thread that aborts does that itself.
+      if (name != "ncclCommAbort" || std::this_thread::get_id() == threads[rank])
+        return;
+      ++abortsInside;
+      changed.wait(lock, [&] { return destroyed[rank]; });
+    };
+  std::vector<RankRun> runs = ranks.run(plan, 5);
+  EXPECT_THAT(runs[0].status.message(), HasSubstr("aborted by rank"));
+  ranks.ranks.clear();
+  EXPECT_EQ(abortsInside, 4u); // two lanes of two ranks
+}

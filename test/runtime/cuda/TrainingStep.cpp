@@ -1,0 +1,141 @@
+//===- TrainingStep.cpp - A small step to run on recorded devices ---------===//
+
+#include "TrainingStep.h"
+
+#include <ATen/Parallel.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+
+TrainingStep::TrainingStep(uint32_t optimizer) {
+  builder.plan.world_size = 2;
+  builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8};
+  uint32_t first = builder.addGroup("layers.0", "layers.0.v", {16, 8});
+  uint32_t second = builder.addGroup("layers.1", "layers.1.w", {8, 16});
+  uint32_t x = builder.addValue(FSDP_F32, {4, 8});
+  builder.addInput("x", x);
+  int64_t v = builder.allocate(512);
+  uint32_t w = builder.addValue(FSDP_F32, {8, 16});
+  uint32_t vt = builder.addStrided(FSDP_F32, {8, 16}, {1, 8}, v);
+  uint32_t wt = builder.addStrided(FSDP_F32, {16, 8}, {1, 16}, builder.offsetOf(w));
+  uint32_t y = builder.addValue(FSDP_F32, {4, 16}), mask = builder.addValue(FSDP_BOOL, {4, 16});
+  uint32_t d = builder.addValue(FSDP_F32, {4, 16}), z = builder.addValue(FSDP_F32, {4, 8});
+  loss = builder.addValue(FSDP_F32, {});
+  uint32_t gathers[2] = {builder.allGather(first, v),
+                         builder.allGather(second, builder.offsetOf(w))};
+  builder.entryTable.back().coalesced = 1;
+  builder.wait(gathers[0]);
+  builder.call("mm", "", {value(x), value(vt)}, {y});
+  builder.call("native_dropout", "", {value(y), real(0.5), boolean(true)}, {d, mask}).rng = 3;
+  builder.wait(gathers[1]);
+  builder.call("mm", "", {value(d), value(wt)}, {z});
+  builder.call("sum", "", {value(z), none()}, {loss});
+
+  uint32_t ones = builder.addValue(FSDP_F32, {4, 8});
+  builder.call("full", "",
+               {integers({4, 8}), integer(1), dtype(FSDP_F32), layout(), device(), boolean(false)},
+               {ones});
+  uint32_t onesT = builder.addStrided(FSDP_F32, {8, 4}, {1, 8}, builder.offsetOf(ones));
+  builder.view("t", "", {value(ones)}, {onesT});
+  uint32_t dw = builder.addValue(FSDP_F32, {8, 16}), dd = builder.addValue(FSDP_F32, {4, 16});
+  uint32_t dy = builder.addValue(FSDP_F32, {4, 16}), dv = builder.addValue(FSDP_F32, {16, 8});
+  int64_t shards[2] = {builder.allocate(256), builder.allocate(256)};
+  builder.call("mm", "", {value(onesT), value(d)}, {dw});
+  uint32_t reduced = builder.reduceScatter(second, builder.offsetOf(dw), shards[1]);
+  builder.call("mm", "", {value(ones), value(w)}, {dd});
+  builder.call("native_dropout_backward", "", {value(dd), value(mask), real(2)}, {dy});
+  uint32_t dyT = builder.addStrided(FSDP_F32, {16, 4}, {1, 16}, builder.offsetOf(dy));
+  builder.view("t", "", {value(dy)}, {dyT});
+  builder.call("mm", "", {value(dyT), value(x)}, {dv});
+  builder.wait(reduced);
+  builder.update(second, shards[1]);
+  builder.wait(builder.reduceScatter(first, builder.offsetOf(dv), shards[0]));
+  builder.update(first, shards[0]);
+}
+
+void TrainingStep::addMaskedWrite() {
+  uint32_t mask = builder.addValue(FSDP_BOOL, {4}), target = builder.addConstant({4}, {1, 2, 3, 4});
+  builder.zero(builder.offsetOf(mask), 4);
+  uint32_t one = builder.addConstant({}, {1}), written = builder.addValue(FSDP_F32, {4});
+  builder.call("index_put", "", {value(target), values({mask}), value(one), boolean(false)},
+               {written});
+}
+
+RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &device,
+                             Communicator &communicator, ExecutorOptions options) {
+  at::set_num_threads(1);
+  RankRun run;
+  std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+  auto shardOf = [&](const fsdp_group &group) {
+    return std::span(reinterpret_cast<float *>(arena + group.shard),
+                     static_cast<size_t>(group.shard_elements));
+  };
+  for (uint32_t group = 0; group < plan.num_groups; ++group)
+    for (size_t i = 0; float &element : shardOf(plan.groups[group]))
+      element = std::sin(static_cast<float>(100 * communicator.rank() + 50 * group + i++));
+  PlanView view(plan);
+  auto progress = std::move(*StepProgress::create(view, device));
+  WatchedCommunicator watched(communicator, view, *progress);
+  auto executor = Executor::create(plan, device, watched, arena, options);
+  if (!executor.ok()) {
+    run.status = executor.status();
+    return run;
+  }
+  for (int64_t step = 1; step <= steps && run.status.ok(); ++step) {
+    std::span<std::byte> input = (*executor)->input(0);
+    for (size_t i = 0; i < input.size() / sizeof(float); ++i) {
+      float element = std::cos(static_cast<float>(step * 40 + communicator.rank() * 20 + i));
+      std::memcpy(input.data() + i * sizeof(float), &element, sizeof(float));
+    }
+    auto results = (*executor)->step(
+        {.step = step, .learningRate = 0.1 / static_cast<double>(step), .seed = 5});
+    run.status = results.status();
+    if (results.ok() && *results)
+      run.results.push_back(**results);
+  }
+  while (run.status.ok()) {
+    auto results = (*executor)->finish();
+    run.status = results.status();
+    if (!results.ok() || !*results)
+      break;
+    run.results.push_back(**results);
+  }
+  for (uint32_t group = 0; group < plan.num_groups; ++group)
+    for (float element : shardOf(plan.groups[group]))
+      run.parameters.push_back(element);
+  run.graphNote = (*executor)->graphNote();
+  run.statistics = (*executor)->statistics();
+  return run;
+}
+
+std::vector<RankRun> fsdp::test::runOnCpus(const fsdp_plan &plan, int64_t steps) {
+  auto communicators = makeLocalCommunicators(2, {});
+  std::vector<RankRun> runs(2);
+  onEach(2, [&](unsigned rank) {
+    CpuDevice device;
+    runs[rank] = runSteps(plan, steps, device, *communicators[rank]);
+  });
+  return runs;
+}
+
+RecordedRanks::RecordedRanks(unsigned size)
+    : exchanges(makeLocalCommunicators(size, {})),
+      ranks(connectRanks(size, {}, [this](unsigned rank, RecordingCalls &calls) {
+        calls.exchange = exchanges[rank].get();
+      })) {}
+
+std::vector<RankRun> RecordedRanks::run(const fsdp_plan &plan, int64_t steps,
+                                        ExecutorOptions options) {
+  std::vector<RankRun> runs(ranks.size());
+  onEach(static_cast<unsigned>(ranks.size()), [&](unsigned rank) {
+    NcclRank &own = *ranks[rank];
+    runs[rank] = runSteps(plan, steps, *own.device, *own, options);
+    // A rank that fails must not leave the other one in the exchange.
+    if (!runs[rank].status.ok())
+      exchanges[rank]->abort(runs[rank].status.message());
+  });
+  return runs;
+}

@@ -1,0 +1,57 @@
+//===- TrainingStep.h - A small step to run on recorded devices -*- C++ -*-===//
+
+#ifndef FSDP_TEST_RUNTIME_CUDA_TRAININGSTEP_H
+#define FSDP_TEST_RUNTIME_CUDA_TRAININGSTEP_H
+
+#include "../executor/PlanBuilder.h"
+#include "NcclRanks.h"
+#include "comm/WatchedCommunicator.h"
+#include "device/CpuDevice.h"
+#include "executor/Executor.h"
+
+#include <functional>
+
+namespace fsdp::test {
+
+/// Two sharded layers with dropout between them, over two ranks: loss = sum(dropout(x v^T) w^T).
+/// Both groups are gathered by one launch.
+struct TrainingStep {
+  TrainingStep(uint32_t optimizer = FSDP_SGD);
+  /// A step that also writes `index_put` of a mask, which needs the host.
+  void addMaskedWrite();
+  const fsdp_plan &finish() { return builder.finish(loss); }
+
+  PlanBuilder builder;
+  uint32_t loss;
+};
+
+/// What a rank has seen of a run.
+struct RankRun {
+  rt::Status status;
+  std::vector<rt::StepResults> results;
+  std::vector<float> parameters; // of its shards, at the end
+  std::string graphNote;
+  rt::ExecutorStatistics statistics;
+};
+
+/// Runs `steps` steps of a plan on a rank, with inputs and initial parameters that its number
+/// determines.
+RankRun runSteps(const fsdp_plan &plan, int64_t steps, rt::Device &device,
+                 rt::Communicator &communicator, rt::ExecutorOptions options = {});
+
+/// The same on two ranks of this process, on CPUs.
+std::vector<RankRun> runOnCpus(const fsdp_plan &plan, int64_t steps);
+
+/// Ranks on recorded devices whose collectives happen.
+struct RecordedRanks {
+  explicit RecordedRanks(unsigned size = 2);
+  rt::NcclRank &operator[](unsigned rank) { return *ranks[rank]; }
+  std::vector<RankRun> run(const fsdp_plan &plan, int64_t steps, rt::ExecutorOptions options = {});
+
+  std::vector<std::unique_ptr<rt::Communicator>> exchanges;
+  std::vector<std::unique_ptr<rt::NcclRank>> ranks;
+};
+
+} // namespace fsdp::test
+
+#endif // FSDP_TEST_RUNTIME_CUDA_TRAININGSTEP_H
