@@ -157,9 +157,6 @@ Status RankRun::openFiles() {
 }
 
 Status RankRun::makeExecutor() {
-  if (options.device != "cpu")
-    return Status::error("--device " + options.device +
-                         ": the executor of this version runs steps on a CPU only");
   std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
   if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights);
       !status.ok())
