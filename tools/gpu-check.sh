@@ -22,6 +22,12 @@ device=cuda
 only=()
 
 fail() { printf 'gpu-check: error: %s\n' "$*" >&2; exit 1; }
+# logged LOG COMMAND...: the command's output goes to the log; its end is shown if it fails.
+logged() {
+  local log=$out/$1
+  shift
+  "$@" >>"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed, see $log"; }
+}
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 
 while [ $# -gt 0 ]; do
@@ -42,6 +48,7 @@ python=$(command -v "${FSDP_PYTHON:-python3}") || fail "there is no '${FSDP_PYTH
 "$python" -c 'import torch' 2>/dev/null || fail "'$python' has no torch; set FSDP_PYTHON"
 mkdir -p "$out"
 out=$(realpath "$out")
+rm -f "$out"/*.log
 build=$out/build
 
 no_gpu=
@@ -64,17 +71,17 @@ else
 fi
 
 say "GoogleTest"
-cmake -G Ninja -S "$cases/googletest" -B "$out/googletest-build" -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_INSTALL_PREFIX="$out/googletest" -DCMAKE_INSTALL_LIBDIR=lib >"$out/googletest.log"
-cmake --build "$out/googletest-build" --target install >>"$out/googletest.log"
+logged googletest.log cmake -G Ninja -S "$cases/googletest" -B "$out/googletest-build" \
+  -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$out/googletest" -DCMAKE_INSTALL_LIBDIR=lib
+logged googletest.log cmake --build "$out/googletest-build" --target install
 
 say "The runtime, without the compiler"
-cmake -G Ninja -B "$build" "${configure[@]}" >"$out/configure.log"
-cmake --build "$build" >"$out/build.log" || { tail -n 30 "$out/build.log"; fail "the build failed"; }
+logged build.log cmake -G Ninja -B "$build" "${configure[@]}"
+logged build.log cmake --build "$build"
 
 say "Tests"
 status=0
-ctest --test-dir "$build" -R 'cuda|nccl|comm|device' -j 4 --timeout 120 --output-on-failure \
+ctest --test-dir "$build" -R 'cuda|nccl|comm|device' -j 8 --timeout 120 --output-on-failure \
   >"$out/tests.log" || status=1
 grep -E '% tests passed|\*\*\*|\[  SKIPPED \]' "$out/tests.log" || true
 

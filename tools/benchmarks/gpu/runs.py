@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -47,6 +48,7 @@ class DeviceMemory:
 
     def __enter__(self):
         if self.watching:
+            torch.cuda.empty_cache()  # of this process, which drew the weights
             self.thread.start()
         return self
 
@@ -117,9 +119,12 @@ class Runner:
         return path
 
     def call(self, command, timeout=300):
+        # Matrix products split their sums alike whatever else runs.
+        environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
         process = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, timeout=timeout
-        )
+            list(map(str, command)), capture_output=True, text=True, timeout=timeout,
+            env=environment,
+        )  # fmt: skip
         if process.returncode != 0:
             lines = (process.stderr or process.stdout).strip().splitlines() or ["no message"]
             raise Failed(f"{pathlib.Path(str(command[0])).name}: {lines[-1]}")
