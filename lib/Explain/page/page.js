@@ -1,21 +1,6 @@
-"use strict";
-const D = JSON.parse(document.getElementById("data").textContent);
-const element = (id) => document.getElementById(id);
 const PARTS = ["forward", "backward", "update"];
 const LANES = { blocks: [26, 22], compute: [52, 40], gather: [98, 32], reduce: [136, 32] };
 const MEMORY_TOP = 190, LEFT = 84, RIGHT = 16;
-
-// ------------------------------------------------------------------ quantities
-
-const digits = (x, most) => x.toFixed(Math.abs(x) < 9.995 ? most : Math.abs(x) < 999.95 ? 1 : 0);
-function scaled(value, step, units) {
-  let i = 0;
-  while (Math.abs(value) >= 999.95 && i + 1 < units.length) { value /= step; i++; }
-  return digits(value, units[i] === "s" ? 3 : 2) + " " + units[i];
-}
-const bytesText = (b) => (Math.abs(b) < 1024 ? b + " B" : scaled(b / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]));
-const timeText = (ns) => (ns === 0 ? "0 s" : scaled(ns, 1000, ["ns", "us", "ms", "s"]));
-const tickText = (text) => text.replace(/\.0+ /, " ");
 const share = (x) => (100 * x).toFixed(1) + " %";
 
 // ------------------------------------------------------------------ data
@@ -74,11 +59,6 @@ function prepare(canvas) {
   g.font = '11px system-ui, "DejaVu Sans", sans-serif';
   g.textBaseline = "middle";
   return [g, box.width, box.height];
-}
-
-function niceStep(span, wanted) {
-  const raw = span / wanted, power = 10 ** Math.floor(Math.log10(raw));
-  return power * [1, 2, 5, 10].find((m) => m * power >= raw);
 }
 
 /// The text if it fits, else its beginning, else what follows its last dot: "layers.3", "lay…", "3".

@@ -1,17 +1,5 @@
 // ------------------------------------------------------------------ what the pointer is on
 
-const make = (tag, text, className) => {
-  const node = document.createElement(tag);
-  if (text !== undefined) node.textContent = text;
-  if (className) node.className = className;
-  return node;
-};
-const square = (colour) => {
-  const node = make("i");
-  node.style.background = colour;
-  return node;
-};
-
 function point(x, y, clientX, clientY) {
   const t = timeAt(x);
   hovered = { x };
@@ -53,22 +41,6 @@ function describeMemory(t) {
     .map((c) => [D.categories[c], bytesText(memory[c][i]), colours.memory[c]]);
   if (D.capBytes) facts.push(["left under the cap", bytesText(D.capBytes - total[i])]);
   return [bytesText(total[i]) + " live at " + timeText(Math.round(t)), facts];
-}
-
-function showTip(title, facts, x, y) {
-  const tip = element("tip");
-  tip.hidden = !title;
-  if (!title) return;
-  const list = make("dl");
-  for (const [key, value, colour] of facts) {
-    const term = make("dt", key);
-    if (colour) term.prepend(square(colour));
-    list.append(term, make("dd", value));
-  }
-  tip.replaceChildren(make("b", title), list);
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.min(x + 16, innerWidth - box.width - 10) + "px";
-  tip.style.top = Math.max(10, Math.min(y + 16, innerHeight - box.height - 10)) + "px";
 }
 
 // ------------------------------------------------------------------ header

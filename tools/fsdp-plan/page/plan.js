@@ -1,17 +1,3 @@
-"use strict";
-const D = JSON.parse(document.getElementById("data").textContent);
-const element = (id) => document.getElementById(id);
-const digits = (x, most) => x.toFixed(Math.abs(x) < 9.995 ? most : Math.abs(x) < 999.95 ? 1 : 0);
-function scaled(value, step, units) {
-  let i = 0;
-  while (Math.abs(value) >= 999.95 && i + 1 < units.length) { value /= step; i++; }
-  return digits(value, units[i] === "s" ? 3 : 2) + " " + units[i];
-}
-const bytesText = (b) => scaled(b / 1024, 1024, ["KiB", "MiB", "GiB", "TiB"]);
-const timeText = (ns) => (ns === 0 ? "0 s" : scaled(ns, 1000, ["ns", "us", "ms", "s"]));
-const countText = (n) => Math.round(n).toLocaleString("en");
-const tickText = (text) => text.replace(/(\.\d*?)0+ /, "$1 ").replace(/\. /, " ");
-
 // ------------------------------------------------------------------ series
 
 const fitting = D.points.filter((p) => p.fits);
@@ -44,8 +30,7 @@ function makeAxis(low, high, isLog, unit, text, wanted) {
     for (let power = unit ** Math.floor(Math.log(low) / Math.log(unit)); power <= high * 1.0001; power *= unit)
       if (power >= low * 0.9999) ticks.push(power);
   } else {
-    const raw = (high - low) / wanted / unit, power = 10 ** Math.floor(Math.log10(raw));
-    const step = power * [1, 2, 5, 10].find((m) => m * power >= raw) * unit;
+    const step = niceStep((high - low) / unit, wanted) * unit;
     for (let v = Math.ceil(low / step) * step; v <= high; v += step) ticks.push(v);
   }
   return { at: (v) => (f(v) - f(low)) / span, ticks, text };
@@ -76,7 +61,7 @@ function makePlot(id, x, y, height, xName, yName) {
 
 function addPoint(plot, p, x, y, colour, radius) {
   const circle = plot.add("circle", { cx: x, cy: y, r: radius, fill: colour });
-  circle.addEventListener("pointermove", (event) => showTip(p, colour, event));
+  circle.addEventListener("pointermove", (event) => showPoint(p, colour, event));
   circle.addEventListener("pointerleave", () => (element("tip").hidden = true));
 }
 
@@ -158,58 +143,36 @@ function drawScaling() {
 
 // ------------------------------------------------------------------ what a point is
 
-function showTip(p, colour, event) {
-  const tip = element("tip"), title = document.createElement("b"), list = document.createElement("dl");
-  const dot = document.createElement("i");
-  dot.style.background = colour;
-  title.append(dot, meshName(p));
+function showPoint(p, colour, event) {
   const facts = [["recompute", p.recompute], ["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
     ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
     ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
     ["per rank", countText(p.itemsPerSecond / p.ranks)]];
+  if (p.percentile95Ns) facts.push(["95th percentile", timeText(p.percentile95Ns)]);
   if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
-  for (const [key, value] of facts) {
-    const term = document.createElement("dt"), description = document.createElement("dd");
-    term.textContent = key;
-    description.textContent = value;
-    list.append(term, description);
-  }
-  tip.replaceChildren(title, list);
-  tip.hidden = false;
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.min(event.clientX + 16, innerWidth - box.width - 10) + "px";
-  tip.style.top = Math.max(10, Math.min(event.clientY + 16, innerHeight - box.height - 10)) + "px";
+  showTip(meshName(p), facts, event.clientX, event.clientY, colour);
 }
 
 function fillTable() {
-  const table = element("points"), head = document.createElement("tr");
-  for (const name of ["model", "ranks", "recompute", "cap", "peak", "step", "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"]) {
-    const cell = document.createElement("th");
-    cell.textContent = name;
-    head.append(cell);
-  }
+  const table = element("points"), head = make("tr");
+  const hasJitter = D.points.some((p) => p.percentile95Ns);
+  for (const name of ["model", "ranks", "recompute", "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"])
+    head.append(make("th", name));
   table.replaceChildren(head);
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = document.createElement("tr"), cells = [p.model, countText(p.ranks), p.recompute, p.capBytes ? bytesText(p.capBytes) : "none"];
-    if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4),
-      p.fsdp2Ns ? timeText(p.fsdp2Ns) : "", countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks));
-    for (const text of cells) {
-      const cell = document.createElement("td");
-      cell.textContent = text;
-      line.append(cell);
-    }
+    const line = make("tr"), cells = [p.model, countText(p.ranks), p.recompute, p.capBytes ? bytesText(p.capBytes) : "none"];
+    if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
+      timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
+      countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks));
+    for (const text of cells) line.append(make("td", text));
     if (!p.fits) {
-      const cell = document.createElement("td");
-      cell.colSpan = 7;
-      cell.className = "no";
-      cell.textContent = "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn;
+      const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
+      cell.colSpan = head.cells.length - 4;
       line.append(cell);
     }
-    const dot = document.createElement("i");
-    dot.style.background = rankColour(p.ranks);
-    line.cells[1].prepend(dot);
+    line.cells[1].prepend(square(rankColour(p.ranks)));
     if (p.fits && !p.pareto) line.classList.add("beaten");
     if (p.model + p.ranks !== previous) line.classList.add("head");
     previous = p.model + p.ranks;
