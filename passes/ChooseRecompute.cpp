@@ -188,9 +188,9 @@ void ChooseRecomputePass::runOnOperation() {
     return signalPassFailure();
   search = std::move(*loaded);
   numBlocks = llvm::count_if(step->groups, [](GroupOp group) { return !group.isRoot(); });
-  int64_t capBytes = search->getCapBytes();
-  bool isDecided = capBytes > 0 && step->getRanks() > 1;
-  Candidate chosen = isDecided ? choose(capBytes) : Candidate();
+  std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
+  bool isDecided = capBytes && step->getRanks() > 1;
+  Candidate chosen = isDecided ? choose(*capBytes) : Candidate();
   OpPassManager recompute(ModuleOp::getOperationName());
   addRecompute(recompute, getOptions(chosen));
   if (failed(runPipeline(recompute, module)))

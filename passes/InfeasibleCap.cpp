@@ -120,14 +120,18 @@ static std::string describePlace(Operation *op) {
 
 void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
                                const ScheduleProblem &problem, const cost::CostModel &costs,
-                               int64_t capBytes) {
+                               int64_t capBytes, int64_t scratchBytes) {
   constexpr size_t kMaxItems = 10;
   schedule::Problem::MinimumPeak peak = problem.problem.minimumPeak();
   Operation *place = problem.lookup(peak.operation);
   LiveThere live = findLive(memory, problem, peak.operation);
   InFlightDiagnostic diag = module.emitError("no schedule fits the memory cap of ")
-                            << capBytes << " bytes: at least " << peak.bytes
+                            << capBytes + scratchBytes << " bytes: at least " << peak.bytes
                             << " bytes are live at once, at " << describePlace(place);
+  if (scratchBytes > 0)
+    diag.attachNote() << scratchBytes
+                      << " bytes more are temporaries inside operators, which leaves "
+                      << std::max<int64_t>(0, capBytes) << " of the cap";
   diag.attachNote(place->getLoc())
       << "live there, the largest " << std::min(kMaxItems, live.items.size()) << " of "
       << live.items.size() << ':';

@@ -8,10 +8,11 @@
 namespace fsdp {
 
 /// Refuses a cap below the least peak that any plan of `problem` has: names the peak, where it
-/// occurs, what is live there, and what would lower it, each with its number.
+/// occurs, what is live there, and what would lower it, each with its number. `capBytes` is what
+/// the cap leaves beside `scratchBytes` of temporaries inside operators.
 void reportInfeasibleCap(mlir::ModuleOp module, const StepMemory &memory,
                          const ScheduleProblem &problem, const cost::CostModel &costs,
-                         int64_t capBytes);
+                         int64_t capBytes, int64_t scratchBytes);
 
 } // namespace fsdp
 

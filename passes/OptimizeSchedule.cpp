@@ -40,9 +40,11 @@ void OptimizeSchedulePass::report(const FoundSchedule &found) {
   ModuleOp module = getOperation();
   unsigned kept = llvm::count(found.plan.kept, 1);
   double ratio = found.boundNs > 0 ? found.makespanNs / found.boundNs : 0;
+  auto jittered = found.jittered.value_or(schedule::JitteredMakespan());
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("schedule").category(getArgument()))
       << remark::metric("PredictedNs", found.makespanNs) << remark::metric("BoundNs", found.boundNs)
-      << remark::metric("Ratio", ratio) << remark::metric("Kept", kept)
+      << remark::metric("Ratio", ratio) << remark::metric("MeanNs", jittered.meanNs)
+      << remark::metric("Percentile95Ns", jittered.percentile95Ns) << remark::metric("Kept", kept)
       << remark::metric("Gathers", found.plan.kept.size() - kept)
       << remark::metric("GatherLaunches", found.plan.gathers.size())
       << remark::metric("Reductions", found.step.reductions.size())

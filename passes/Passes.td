@@ -15,7 +15,11 @@ defvar costOptions = [
          "Whose durations: h100, h200, b200, a100, cpu; default the profile's, else cpu">,
   Option<"profile", "profile", "std::string", "\"\"", "Durations measured by fsdp-profile (JSON)">,
   Option<"network", "network", "std::string", "\"\"",
-         "A preset or a JSON file; default the device's">
+         "A preset or a JSON file; default the device's">,
+  Option<"computeJitter", "compute-jitter", "std::string", "\"\"",
+         "Relative standard deviation of operations' durations, percent; default the profile's">,
+  Option<"networkJitter", "network-jitter", "std::string", "\"\"",
+         "Relative standard deviation of collectives' durations, percent; default the network's">
 ];
 
 /// Options of passes that search for a schedule (ScheduleSearch.h).
@@ -31,6 +35,8 @@ defvar searchOptions = [
   Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
          "Bytes that the arena may have: 80000000, 70GiB; 0: no cap">,
   Option<"buckets", "buckets", "bool", "true", "Issue several collectives in one launch">,
+  Option<"maxBucketSize", "max-bucket-size", "std::string", "\"0\"",
+         "The most bytes that one launch of several collectives may move: 1GiB; 0: no limit">,
   Option<"seed", "seed", "uint64_t", "0", "Seed of the search">,
   Option<"budget", "budget", "int64_t", "3000", "Simulations that a search may take">
 ] # costOptions;
@@ -276,7 +282,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     Deterministic: the same module, seed and budget give the same schedule on every machine.
 
     Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no
-    schedule is faster), `Ratio`, `Kept`, `Gathers`, `GatherLaunches`, `Reductions`,
+    schedule is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Gathers`, `GatherLaunches`, `Reductions`,
     `ReductionLaunches`, `PeakLiveBytes`.
 
     Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows
@@ -360,7 +366,9 @@ def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
   }];
   let options = [
     Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
-           "Refuse a plan whose arena is larger: 80000000, 70GiB; 0: no cap">
+           "Refuse a plan that needs more: 80000000, 70GiB; 0: no cap">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "A file of fsdp-profile: temporaries inside operators count too, as measured there">
   ];
 }
 

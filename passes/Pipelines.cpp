@@ -15,8 +15,8 @@ void fsdp::addRecompute(OpPassManager &manager, const RecomputeOptions &options)
 }
 
 static SearchFlags getSearchFlags(const PipelineOptions &options) {
-  return {options.schedule, options.memoryCap, options.buckets,
-          options.seed,     options.budget,    {options.device, options.profile, options.network}};
+  return {options.schedule, options.memoryCap, options.buckets,        options.maxBucketSize,
+          options.seed,     options.budget,    getCostOptions(options)};
 }
 
 static void addRecomputation(OpPassManager &manager, const PipelineOptions &options) {
@@ -56,44 +56,50 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
     manager.addPass(createAssignStreams());
   }
   verify(createVerifyScheduled());
-  if (!options.report.empty())
-    manager.addPass(createReport({.file = options.report,
-                                  .memoryCap = options.memoryCap,
-                                  .device = options.device,
-                                  .profile = options.profile,
-                                  .network = options.network}));
+  if (!options.report.empty()) {
+    ReportOptions report{.file = options.report, .memoryCap = options.memoryCap};
+    setCostOptions(getCostOptions(options), report);
+    manager.addPass(createReport(report));
+  }
   if (options.upTo == ModulePhase::Scheduled)
     return;
 
-  manager.addPass(createPlanMemory({.memoryCap = options.memoryCap}));
+  manager.addPass(createPlanMemory({.memoryCap = options.memoryCap, .profile = options.profile}));
   verify(createVerifyPlanned());
 }
 
-std::optional<std::string> fsdp::explainUnused(StringRef flag, ScheduleChoice schedule,
-                                               bool isReported) {
-  std::string butIs = ", but the schedule is " + nameChoice(schedule).str();
-  if (flag == "seed" || flag == "budget") {
-    if (schedule != ScheduleChoice::Auto)
+std::optional<std::string> fsdp::explainUnused(StringRef flag, const FlagUses &uses) {
+  std::string butIs = ", but the schedule is " + nameChoice(uses.schedule).str();
+  if (flag == "seed" || flag == "budget" || flag == "max-bucket-size") {
+    if (uses.schedule != ScheduleChoice::Auto)
       return "is for schedule auto" + butIs;
-  } else if (schedule == ScheduleChoice::Fsdp2 && !isReported) {
-    return "is for schedule auto or asap, or a report" + butIs;
+    if (flag == "max-bucket-size" && !uses.hasBuckets)
+      return "is for buckets, but there are to be none";
+    return std::nullopt;
   }
-  return std::nullopt;
+  if (uses.schedule != ScheduleChoice::Fsdp2 || uses.hasReport)
+    return std::nullopt;
+  if (flag == "profile")
+    return uses.hasCap
+               ? std::nullopt
+               : std::optional("is for schedule auto or asap, a report, or a memory cap" + butIs);
+  return "is for schedule auto or asap, or a report" + butIs;
 }
 
 /// Options that are given and have no effect are errors.
 static LogicalResult checkOptions(const PipelineOptions &options,
                                   function_ref<LogicalResult(const Twine &)> emitError) {
   const PipelineOptions &o = options;
-  std::pair<StringRef, bool> given[] = {{"seed", o.seed.hasValue()},
-                                        {"budget", o.budget.hasValue()},
-                                        {"device", o.device.hasValue()},
-                                        {"profile", o.profile.hasValue()},
-                                        {"network", o.network.hasValue()}};
-  for (auto [flag, isGiven] : given)
-    if (isGiven)
-      if (std::optional<std::string> why =
-              explainUnused(flag, options.schedule, !options.report.empty()))
+  bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),
+                    o.device.hasValue(),        o.profile.hasValue(),      o.network.hasValue(),
+                    o.computeJitter.hasValue(), o.networkJitter.hasValue()};
+  FlagUses uses{.schedule = o.schedule,
+                .hasReport = !o.report.empty(),
+                .hasCap = o.memoryCap != "0",
+                .hasBuckets = o.buckets};
+  for (auto [flag, given] : llvm::zip_equal(kSearchFlags, isGiven))
+    if (given)
+      if (std::optional<std::string> why = explainUnused(flag, uses))
         return emitError(flag + " " + *why);
   return success();
 }

@@ -48,6 +48,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("Bytes that the arena may have: 80000000, 70GiB; 0: no cap")};
   Option<bool> buckets{*this, "buckets", llvm::cl::init(true),
                        llvm::cl::desc("Let a search issue several collectives in one launch")};
+  Option<std::string> maxBucketSize{
+      *this, "max-bucket-size", llvm::cl::init("0"),
+      llvm::cl::desc("The most bytes that a launch of several collectives may move: 1GiB; 0: all")};
   Option<uint64_t> seed{*this, "seed", llvm::cl::init(0), llvm::cl::desc("Of the search")};
   Option<int64_t> budget{*this, "budget", llvm::cl::init(3000),
                          llvm::cl::desc("Simulations that the search may take")};
@@ -56,6 +59,12 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> profile{*this, "profile",
                               llvm::cl::desc("Durations measured by fsdp-profile (JSON)")};
   Option<std::string> network{*this, "network", llvm::cl::desc("A preset or a JSON file")};
+  Option<std::string> computeJitter{
+      *this, "compute-jitter",
+      llvm::cl::desc("How much durations of operations vary, percent (the profile's)")};
+  Option<std::string> networkJitter{
+      *this, "network-jitter",
+      llvm::cl::desc("How much durations of collectives vary, percent (the network's)")};
   Option<ModulePhase> upTo{*this, "up-to", llvm::cl::init(ModulePhase::Planned),
                            llvm::cl::desc("Last phase"),
                            llvm::cl::values(clEnumValN(ModulePhase::Sharded, "sharded", ""),
@@ -66,12 +75,17 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
 };
 
 /// Flags that only a search, or only a search or a report, looks at.
-inline constexpr llvm::StringLiteral kSearchFlags[] = {"seed", "budget", "device", "profile",
-                                                       "network"};
+inline constexpr llvm::StringLiteral kSearchFlags[] = {
+    "max-bucket-size", "seed",    "budget",         "device",
+    "profile",         "network", "compute-jitter", "network-jitter"};
 
+/// What else there is that flags may be for.
+struct FlagUses {
+  ScheduleChoice schedule = ScheduleChoice::Fsdp2;
+  bool hasReport = false, hasCap = false, hasBuckets = true;
+};
 /// Why one of these flags would have no effect; none where it has one.
-std::optional<std::string> explainUnused(llvm::StringRef flag, ScheduleChoice schedule,
-                                         bool isReported);
+std::optional<std::string> explainUnused(llvm::StringRef flag, const FlagUses &uses);
 
 /// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);

@@ -1,10 +1,9 @@
 //===- PlanMemory.cpp - Places in the arena for every buffer --------------===//
 
-#include "passes/Passes.h"
-
 #include "fsdp/Analysis/LiveRanges.h"
-#include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/CostModel/Temporaries.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/ScheduleSearch.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace fsdp {
@@ -92,15 +91,23 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
       return signalPassFailure();
 
     plan::ArenaPlan arena = planArena(ranges->getRanges());
-    llvm::Expected<int64_t> cap = parseSizeBytes(memoryCap, "memory-cap");
-    if (!cap) {
-      module.emitError(llvm::toString(cap.takeError()));
+    FailureOr<int64_t> cap = parseSizeOption(module, "memory-cap", memoryCap);
+    if (failed(cap))
       return signalPassFailure();
+    int64_t scratchBytes = 0; // beside the arena
+    if (*cap > 0 && !profile.empty()) {
+      FailureOr<std::shared_ptr<cost::CostModel>> costs = loadCosts(module, {.profile = profile});
+      if (failed(costs))
+        return signalPassFailure();
+      scratchBytes = cost::findTemporaries(module, **costs).scratchBytes;
     }
-    if (*cap > 0 && arena.arenaBytes > *cap) {
-      module.emitError("the step needs an arena of ")
-          << arena.arenaBytes << " bytes, more than the memory cap of " << *cap
-          << " bytes; at least " << arena.peakLiveBytes << " bytes are live at once";
+    if (*cap > 0 && arena.arenaBytes + scratchBytes > *cap) {
+      InFlightDiagnostic diag = module.emitError("the step needs an arena of ")
+                                << arena.arenaBytes << " bytes";
+      if (scratchBytes > 0)
+        diag << " and " << scratchBytes << " bytes for temporaries inside operators";
+      diag << ", more than the memory cap of " << *cap << " bytes; at least " << arena.peakLiveBytes
+           << " bytes are live at once";
       return signalPassFailure();
     }
     writeOffsets(module, *step, *groups, *storage, *ranges, arena);

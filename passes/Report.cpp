@@ -39,11 +39,11 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
       module.emitError("cannot write the report: ") << message;
       return signalPassFailure();
     }
-    FailureOr<int64_t> capBytes = parseMemoryCap(module, memoryCap);
+    FailureOr<int64_t> capBytes = parseSizeOption(module, "memory-cap", memoryCap);
     if (failed(capBytes))
       return signalPassFailure();
     FailureOr<std::shared_ptr<cost::CostModel>> costs =
-        loadCosts(module, {.device = device, .profile = profile, .network = network});
+        loadCosts(module, {device, profile, network, computeJitter, networkJitter});
     if (failed(costs))
       return signalPassFailure();
     PredictionOptions options;

@@ -12,11 +12,25 @@
 
 namespace fsdp {
 
+/// What a user says about costs, from and to options of a pass or a pipeline with these names.
+template <typename Options> cost::CostOptions getCostOptions(const Options &options) {
+  return {options.device, options.profile, options.network, options.computeJitter,
+          options.networkJitter};
+}
+template <typename Options> void setCostOptions(const cost::CostOptions &costs, Options &options) {
+  options.device = costs.device;
+  options.profile = costs.profile;
+  options.network = costs.network;
+  options.computeJitter = costs.computeJitter;
+  options.networkJitter = costs.networkJitter;
+}
+
 /// As a user types them: options of the passes and of the pipeline.
 struct SearchFlags {
   ScheduleChoice choice = ScheduleChoice::Auto;
   std::string memoryCap = "0"; // 80000000, 70GiB; 0: no cap
   bool buckets = true;
+  std::string maxBucketSize = "0"; // 1GiB; 0: no limit
   uint64_t seed = 0;
   int64_t budget = 3000; // simulations
   cost::CostOptions costs = {};
@@ -29,9 +43,8 @@ struct SearchFlags {
     options.buckets = buckets;
     options.seed = seed;
     options.budget = budget;
-    options.device = costs.device;
-    options.profile = costs.profile;
-    options.network = costs.network;
+    options.maxBucketSize = maxBucketSize;
+    setCostOptions(costs, options);
     return options;
   }
 };
@@ -42,8 +55,14 @@ template <typename Base> struct SearchingPass : Base {
 
 protected:
   SearchFlags getSearchFlags() const {
-    return {this->choice, this->memoryCap, this->buckets,
-            this->seed,   this->budget,    {this->device, this->profile, this->network}};
+    // The options are protected members of the generated base.
+    return {this->choice,
+            this->memoryCap,
+            this->buckets,
+            this->maxBucketSize,
+            this->seed,
+            this->budget,
+            {this->device, this->profile, this->network, this->computeJitter, this->networkJitter}};
   }
 };
 
@@ -53,7 +72,8 @@ struct FoundSchedule {
   ScheduleProblem step;
   schedule::Plan plan;
   double makespanNs = 0;
-  double boundNs = 0; // 0: not asked for
+  double boundNs = 0;                                 // 0: not asked for
+  std::optional<schedule::JitteredMakespan> jittered; // where durations are known to vary
 };
 
 class ScheduleSearch {
@@ -62,7 +82,9 @@ public:
   static llvm::FailureOr<ScheduleSearch> load(mlir::ModuleOp module, const SearchFlags &flags);
 
   const cost::CostModel &getCosts() const { return *costs; }
-  int64_t getCapBytes() const { return capBytes; } // 0: no cap
+  /// What the cap leaves to the arena beside the temporaries of the module's operators, as far as
+  /// they are measured; may be negative. None: no cap.
+  std::optional<int64_t> getArenaCapBytes(mlir::ModuleOp module) const;
 
   /// Turns a sharded module into the scheduled one that fits the cap, its arena included. None on
   /// one rank, where there is nothing to decide. Diagnoses an order that is given already and a cap
@@ -70,19 +92,21 @@ public:
   llvm::FailureOr<std::optional<FoundSchedule>> run(mlir::ModuleOp module) const;
 
 private:
-  ScheduleSearch(const SearchFlags &flags, std::shared_ptr<cost::CostModel> costs, int64_t capBytes)
-      : flags(flags), costs(std::move(costs)), capBytes(capBytes) {}
+  ScheduleSearch(const SearchFlags &flags, std::shared_ptr<cost::CostModel> costs, int64_t capBytes,
+                 int64_t maxBucketBytes)
+      : flags(flags), costs(std::move(costs)), capBytes(capBytes), maxBucketBytes(maxBucketBytes) {}
 
   SearchFlags flags;
   std::shared_ptr<cost::CostModel> costs; // passes are copied
-  int64_t capBytes;
+  int64_t capBytes, maxBucketBytes;       // 0: no limit
 };
 
 /// "fsdp2", "asap" or "auto".
 llvm::StringRef nameChoice(ScheduleChoice choice);
 
-/// What `memory-cap=text` says, in bytes. The error is at the module.
-llvm::FailureOr<int64_t> parseMemoryCap(mlir::ModuleOp module, llvm::StringRef text);
+/// What `option=text` says, in bytes. The error is at the module.
+llvm::FailureOr<int64_t> parseSizeOption(mlir::ModuleOp module, llvm::StringRef option,
+                                         llvm::StringRef text);
 
 /// The error is at the module.
 llvm::FailureOr<std::shared_ptr<cost::CostModel>> loadCosts(mlir::ModuleOp module,

@@ -7,6 +7,7 @@
 #include "fsdp/CostModel/Profile.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <optional>
 #include <tuple>
@@ -17,10 +18,16 @@ using namespace fsdp::cost;
 
 namespace {
 
+/// Relative standard deviations that take the place of measured ones.
+struct GivenSpreads {
+  std::optional<double> compute, network;
+};
+
 class MergedCosts final : public CostModel {
 public:
-  MergedCosts(const Device &device, std::optional<Profile> given, Network network)
-      : device(device), profile(std::move(given)), network(std::move(network)) {
+  MergedCosts(const Device &device, std::optional<Profile> given, Network network,
+              const GivenSpreads &spreads)
+      : device(device), profile(std::move(given)), network(std::move(network)), spreads(spreads) {
     if (profile)
       for (const ProfiledCall &call : profile->calls)
         callByKey.try_emplace(call.key.str(), &call);
@@ -30,7 +37,9 @@ public:
   OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
   OperationCost getCopyCost(int64_t bytes) const override;
   CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks) const override {
-    return network.getCost(kind, ranks);
+    CollectiveCost cost = network.getCost(kind, ranks);
+    cost.spread = spreads.network.value_or(cost.spread);
+    return cost;
   }
   double getLaneContention() const override { return network.laneContention; }
   double getComputeContention() const override { return network.computeContention; }
@@ -39,12 +48,19 @@ public:
 
 private:
   OperationCost computeCost(aten::CallOp call) const;
+  OperationCost computeUpdateCost(OptimizerKind kind, int64_t elements, Type element) const;
+  OperationCost computeCopyCost(int64_t bytes) const;
+  OperationCost withSpread(OperationCost cost) const {
+    cost.spread = spreads.compute.value_or(cost.spread);
+    return cost;
+  }
   static OperationCost readCurve(llvm::ArrayRef<SizedDuration> curve, int64_t size);
   OperationCost costOfTraffic(int64_t bytes) const;
 
   const Device &device;
   std::optional<Profile> profile;
   Network network;
+  GivenSpreads spreads;
   llvm::StringMap<const ProfiledCall *> callByKey;
   /// Calls that were asked for; their parts are unique in the context, so pointers tell them apart.
   using CallKey = std::tuple<const void *, const void *, const void *>;
@@ -69,7 +85,7 @@ OperationCost MergedCosts::getCost(aten::CallOp call) const {
               types.getAsOpaquePointer()};
   auto found = known.find(key);
   if (found == known.end())
-    found = known.try_emplace(key, computeCost(call)).first;
+    found = known.try_emplace(key, withSpread(computeCost(call))).first;
   return found->second;
 }
 
@@ -87,8 +103,15 @@ OperationCost MergedCosts::costOfTraffic(int64_t bytes) const {
 }
 
 OperationCost MergedCosts::getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const {
-  if (elements == 0)
-    return {};
+  return elements == 0 ? OperationCost() : withSpread(computeUpdateCost(kind, elements, element));
+}
+
+OperationCost MergedCosts::getCopyCost(int64_t bytes) const {
+  return bytes == 0 ? OperationCost() : withSpread(computeCopyCost(bytes));
+}
+
+OperationCost MergedCosts::computeUpdateCost(OptimizerKind kind, int64_t elements,
+                                             Type element) const {
   std::string dtype;
   llvm::raw_string_ostream(dtype) << element;
   if (profile)
@@ -100,9 +123,7 @@ OperationCost MergedCosts::getUpdateCost(OptimizerKind kind, int64_t elements, T
   return costOfTraffic(passes * elements * getElementBytes(element));
 }
 
-OperationCost MergedCosts::getCopyCost(int64_t bytes) const {
-  if (bytes == 0)
-    return {};
+OperationCost MergedCosts::computeCopyCost(int64_t bytes) const {
   if (profile && !profile->copies.empty())
     return readCurve(profile->copies, bytes);
   return costOfTraffic(2 * bytes);
@@ -118,10 +139,32 @@ std::string MergedCosts::describeSources() const {
        << " distinct calls; ";
   os << "roofline of " << device.fullName << ": " << known.size() - measured << "; network "
      << network.name << " (" << network.source << ")";
+  if (spreads.compute)
+    os << llvm::formatv("; jitter of computation {0:f1} %, as given", *spreads.compute * 100);
+  if (spreads.network)
+    os << llvm::formatv("; jitter of the network {0:f1} %, as given", *spreads.network * 100);
   return text;
 }
 
+/// "2.5" percent is 0.025.
+static llvm::Error readJitter(llvm::StringRef option, llvm::StringRef text,
+                              std::optional<double> &spread) {
+  if (text.empty())
+    return llvm::Error::success();
+  double percent;
+  if (text.getAsDouble(percent) || !(percent >= 0 && percent <= 100))
+    return llvm::createStringError(option + " is '" + text +
+                                   "', expected percent from 0 to 100, as in 2.5");
+  spread = percent / 100;
+  return llvm::Error::success();
+}
+
 llvm::Expected<std::unique_ptr<CostModel>> CostModel::create(const CostOptions &options) {
+  GivenSpreads spreads;
+  if (llvm::Error error = readJitter("compute-jitter", options.computeJitter, spreads.compute))
+    return error;
+  if (llvm::Error error = readJitter("network-jitter", options.networkJitter, spreads.network))
+    return error;
   std::optional<Profile> profile;
   std::string name = options.device;
   if (!options.profile.empty()) {
@@ -141,5 +184,5 @@ llvm::Expected<std::unique_ptr<CostModel>> CostModel::create(const CostOptions &
       loadNetwork(options.network.empty() ? (*device)->network.str() : options.network);
   if (!network)
     return network.takeError();
-  return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(*network));
+  return std::make_unique<MergedCosts>(**device, std::move(profile), std::move(*network), spreads);
 }

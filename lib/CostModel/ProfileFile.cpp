@@ -80,7 +80,8 @@ static bool fromJSON(const llvm::json::Value &value, ProfiledStep &step, llvm::j
   llvm::json::ObjectMapper object(value, path);
   return object && object.map("durationNs", step.durationNs) &&
          object.map("callsNs", step.callsNs) && object.map("updatesNs", step.updatesNs) &&
-         object.map("copiesNs", step.copiesNs) && object.map("collectivesNs", step.collectivesNs);
+         object.map("copiesNs", step.copiesNs) && object.map("collectivesNs", step.collectivesNs) &&
+         object.mapOptional("scratchBytes", step.scratchBytes);
 }
 
 static bool fromJSON(const llvm::json::Value &value, Profile &profile, llvm::json::Path path) {
@@ -146,6 +147,7 @@ void fsdp::cost::writeProfile(const Profile &profile, llvm::raw_ostream &os) {
       json.attribute("updatesNs", profile.step.updatesNs);
       json.attribute("copiesNs", profile.step.copiesNs);
       json.attribute("collectivesNs", profile.step.collectivesNs);
+      json.attribute("scratchBytes", profile.step.scratchBytes);
     });
     json.attributeArray("calls", [&] {
       for (const ProfiledCall &call : profile.calls)

@@ -2,11 +2,26 @@
 
 #include "fsdp/Explain/ExplainModule.h"
 
+#include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Explain/Quantities.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::explain;
+
+/// "mean 962.0 ms, 95 % within 965.1 ms (200 draws, seed 0; computation 2.0 %, network 5.0 %)".
+static std::string describeJitter(const ExplainedModule &explained,
+                                  const schedule::Jitter &jitter) {
+  schedule::JitteredMakespan makespan =
+      schedule::simulate(explained.problem, explained.plan, jitter);
+  return "mean " + formatTime(makespan.meanNs) + ", 95 % within " +
+         formatTime(makespan.percentile95Ns) + " (" +
+         llvm::formatv("{0} draws, seed {1}; computation {2:f1} %, network {3:f1} %)",
+                       jitter.samples, jitter.seed, jitter.computeSpread * 100,
+                       jitter.networkSpread * 100)
+             .str();
+}
 
 FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
                                                         const cost::CostModel &costs,
@@ -39,6 +54,10 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   result.view =
       buildView(result.problem, result.plan, schedule::simulate(result.problem, result.plan),
                 makeLabels(module, *memory, *step, costs));
+  std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
+  if (std::optional<schedule::Jitter> jitter = step->getJitter())
+    facts.emplace_back("jitter", describeJitter(result, *jitter));
+  facts.emplace_back("temporaries", cost::findTemporaries(module, costs).describe());
   result.explanation = explain(result.problem, result.plan, result.view);
   result.bound = schedule::quickBound(result.problem);
   if (result.view.makespanNs > options.quickRatio * result.bound.makespanNs) {

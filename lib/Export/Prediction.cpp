@@ -2,6 +2,8 @@
 
 #include "Prediction.h"
 
+#include "fsdp/CostModel/Temporaries.h"
+#include "fsdp/Plan/ArenaPlanner.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Simulate.h"
 
@@ -24,6 +26,8 @@ public:
         timeline(schedule::simulate(step.problem, step.plan)) {}
 
   void writeTimes(const schedule::LowerBound &bound);
+  void writeJitter();
+  void writeDeviceMemory(const cost::Temporaries &temporaries);
   void writeLaunches();
   void writePeak();
   void writeMemory();
@@ -69,6 +73,32 @@ void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
   out.attribute("bound_ns", toNs(bound.makespanNs));
   out.attribute("bound_kind", StringRef(schedule::getName(bound.kind)));
   out.attribute("ratio", bound.makespanNs > 0 ? timeline.makespanNs / bound.makespanNs : 1.0);
+}
+
+void PredictionWriter::writeJitter() {
+  std::optional<schedule::Jitter> jitter = step.getJitter();
+  if (!jitter)
+    return;
+  schedule::JitteredMakespan makespan = schedule::simulate(step.problem, step.plan, *jitter);
+  out.attributeObject("jitter", [&] {
+    out.attribute("mean_ns", toNs(makespan.meanNs));
+    out.attribute("percentile95_ns", toNs(makespan.percentile95Ns));
+    out.attribute("draws", jitter->samples);
+    out.attribute("seed", jitter->seed);
+    out.attribute("compute_spread", jitter->computeSpread);
+    out.attribute("network_spread", jitter->networkSpread);
+  });
+}
+
+void PredictionWriter::writeDeviceMemory(const cost::Temporaries &temporaries) {
+  int64_t arenaBytes = planArena(memory.ranges.getRanges()).arenaBytes;
+  out.attribute("arena_bytes", arenaBytes);
+  out.attributeObject("temporaries", [&] {
+    out.attribute("scratch_bytes", temporaries.scratchBytes);
+    out.attribute("known", temporaries.areKnown());
+    out.attribute("source", temporaries.describe());
+  });
+  out.attribute("device_bytes", arenaBytes + temporaries.scratchBytes);
 }
 
 void PredictionWriter::writeLaunch(StringRef kind, ArrayRef<uint32_t> members,
@@ -189,7 +219,9 @@ LogicalResult fsdp::writePrediction(ModuleOp module, const StepMemory &memory,
     step->problem.memoryCapBytes = memoryCapBytes;
   PredictionWriter writer(memory, *step, out);
   writer.writeTimes(findBound(step->problem, schedule::makespanNs(step->problem, step->plan)));
+  writer.writeJitter();
   writer.writePeak();
+  writer.writeDeviceMemory(cost::findTemporaries(module, costs));
   writer.writeLaunches();
   writer.writeMemory();
   out.attribute("costs", costs.describeSources());

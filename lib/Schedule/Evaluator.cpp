@@ -2,6 +2,7 @@
 
 #include "Evaluator.h"
 
+#include "BucketLimit.h"
 #include "fsdp/Schedule/Simulate.h"
 
 #include <algorithm>
@@ -61,7 +62,11 @@ bool Evaluator::isDone() const {
   return (isFound() && best().makespanNs <= boundNs * options.targetRatio) || simulations >= limit;
 }
 
-double Evaluator::evaluate(const Decisions &decisions) {
+double Evaluator::evaluate(const Decisions &wanted) {
+  Decisions limited;
+  if (options.maxBucketBytes)
+    limited = splitLargeBuckets(problem, wanted, *options.maxBucketBytes);
+  const Decisions &decisions = options.maxBucketBytes ? limited : wanted;
   auto [entry, isNew] = tried.try_emplace(hashOf(decisions), 0.);
   if (!isNew)
     return entry->second;
@@ -77,6 +82,8 @@ double Evaluator::evaluate(const Decisions &decisions) {
 }
 
 void Evaluator::consider(Plan plan, std::string_view name) {
+  if (options.maxBucketBytes && hasLargeBucket(problem, plan, *options.maxBucketBytes))
+    return;
   ++simulations;
   double makespanNs = fsdp::schedule::makespanNs(problem, plan);
   std::string before = std::exchange(origin, std::string(name));

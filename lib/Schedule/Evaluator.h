@@ -31,8 +31,10 @@ class Evaluator {
 public:
   Evaluator(const Problem &problem, const OptimizeOptions &options);
 
-  /// The makespan of the list schedule; infinity if there is none.
-  double evaluate(const Decisions &decisions);
+  /// The makespan of the list schedule; infinity if there is none. Buckets above the options' limit
+  /// are split first.
+  double evaluate(const Decisions &wanted);
+  /// A plan of someone else; left out if a bucket is above the limit.
   void consider(Plan plan, std::string_view origin);
 
   /// Whether the bound is met or the budget is spent.

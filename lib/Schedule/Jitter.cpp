@@ -81,35 +81,72 @@ struct Spread {
   double variance, deviation; // of the logarithm
 };
 
-struct JitteredDurations {
-  NominalDurations nominal;
-  Spread compute, network;
-  Normal normal;
+/// The durations of one draw.
+class JitteredDurations {
+public:
+  JitteredDurations(const Problem &problem, const Jitter &jitter)
+      : problem(problem), nominal{problem}, compute(jitter.computeSpread),
+        network(jitter.networkSpread), computeNormal(jitter.seed), networkNormal(~jitter.seed),
+        endNs(problem.operations.size() + 1), useFactors(problem.uses.size()),
+        reductionFactors(problem.reductions.size()) {}
 
-  double ofOperation(uint32_t index) { return nominal.ofOperation(index) * compute.draw(normal); }
-  double ofGathers(const GatherBucket &bucket) {
-    return nominal.ofGathers(bucket) * network.draw(normal);
+  void draw() {
+    for (size_t i = 0; i < problem.operations.size(); ++i)
+      endNs[i + 1] = endNs[i] + problem.operations[i].durationNs * compute.draw(computeNormal);
+    for (double &factor : useFactors)
+      factor = network.draw(networkNormal);
+    for (double &factor : reductionFactors)
+      factor = network.draw(networkNormal);
   }
-  double ofReductions(const ReductionBucket &bucket) {
-    return nominal.ofReductions(bucket) * network.draw(normal);
+
+  double ofOperations(uint32_t first, uint32_t end) const { return endNs[end] - endNs[first]; }
+  double ofOperation(uint32_t index) const { return ofOperations(index, index + 1); }
+  double ofGathers(const GatherBucket &bucket) const {
+    return nominal.ofGathers(bucket) * useFactors[bucket.uses.front()];
   }
+  double ofReductions(const ReductionBucket &bucket) const {
+    return nominal.ofReductions(bucket) * reductionFactors[bucket.reductions.front()];
+  }
+
+private:
+  const Problem &problem;
+  const NominalDurations nominal;
+  const Spread compute, network;
+  Normal computeNormal, networkNormal;
+  std::vector<double> endNs; // when computation that never waits has passed each operation
+  std::vector<double> useFactors, reductionFactors; // a bucket has that of its first member
 };
 
 } // namespace
 
+static JitteredMakespan summarize(std::vector<double> makespans) {
+  JitteredMakespan result;
+  for (double makespan : makespans)
+    result.meanNs += makespan / double(makespans.size());
+  std::sort(makespans.begin(), makespans.end());
+  if (!makespans.empty())
+    result.percentile95Ns = makespans[(makespans.size() * 95 + 99) / 100 - 1];
+  return result;
+}
+
+std::vector<JitteredMakespan> fsdp::schedule::simulate(const Problem &problem,
+                                                       std::span<const Plan *const> plans,
+                                                       const Jitter &jitter) {
+  JitteredDurations durations(problem, jitter);
+  std::vector<std::vector<double>> makespans(plans.size());
+  for (uint32_t sample = 0; sample < jitter.samples; ++sample) {
+    durations.draw();
+    for (size_t i = 0; i < plans.size(); ++i)
+      makespans[i].push_back(replay(problem, *plans[i], durations));
+  }
+  std::vector<JitteredMakespan> results;
+  for (std::vector<double> &ofPlan : makespans)
+    results.push_back(summarize(std::move(ofPlan)));
+  return results;
+}
+
 JitteredMakespan fsdp::schedule::simulate(const Problem &problem, const Plan &plan,
                                           const Jitter &jitter) {
-  JitteredDurations durations{
-      {problem}, Spread(jitter.computeSpread), Spread(jitter.networkSpread), Normal(jitter.seed)};
-  std::vector<double> makespans(jitter.samples);
-  JitteredMakespan result;
-  for (double &makespan : makespans) {
-    makespan = replay(problem, plan, durations);
-    result.meanNs += makespan / jitter.samples;
-  }
-  if (makespans.empty())
-    return result;
-  std::sort(makespans.begin(), makespans.end());
-  result.percentile95Ns = makespans[(makespans.size() * 95 + 99) / 100 - 1];
-  return result;
+  const Plan *plans[] = {&plan};
+  return simulate(problem, plans, jitter).front();
 }

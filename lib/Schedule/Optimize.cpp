@@ -136,9 +136,10 @@ size_t Optimizer::preferUnderJitter() const {
   const std::vector<Incumbent> &candidates = evaluator.candidates();
   if (!options.jitter || candidates.size() < 2)
     return 0;
-  std::vector<JitteredMakespan> makespans;
+  std::vector<const Plan *> plans;
   for (const Incumbent &candidate : candidates)
-    makespans.push_back(simulate(problem, candidate.plan, *options.jitter));
+    plans.push_back(&candidate.plan);
+  std::vector<JitteredMakespan> makespans = simulate(problem, plans, *options.jitter);
   double leastMeanNs = makespans.front().meanNs;
   for (const JitteredMakespan &makespan : makespans)
     leastMeanNs = std::min(leastMeanNs, makespan.meanNs);

@@ -26,8 +26,9 @@ struct NominalDurations {
 };
 
 /// Issues the plan in order and returns its makespan. `durations` is asked once for each operation
-/// and collective, in the order of issue. Fills `timeline` unless it is null, which makes it
-/// slower.
+/// and collective, in the order of issue; if it has `ofOperations(first, end)`, for runs of
+/// operations between events instead, without a timeline. Fills `timeline` unless it is null, which
+/// makes it slower.
 template <typename Durations>
 double replay(const Problem &problem, const Plan &plan, Durations &&durations,
               Timeline *timeline = nullptr) {
@@ -74,6 +75,10 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
       next = std::min(next, plan.gathers[gather].launch);
     if (use < numUses)
       next = std::min(next, problem.uses[use].first);
+    if constexpr (requires { durations.ofOperations(position, next); }) {
+      streams.compute(durations.ofOperations(position, next));
+      position = next;
+    }
     for (; position < next; ++position) {
       double startNs = streams.getNow();
       streams.compute(durations.ofOperation(position));

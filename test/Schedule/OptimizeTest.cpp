@@ -157,6 +157,62 @@ TEST(Optimize, IsNotWorseThanAnyPolicy) {
   }
 }
 
+// The work is the budget's, however long the step is.
+TEST(Optimize, TakesNoMoreSimulationsForLongerSteps) {
+  constexpr int64_t kBudget = 200, kPolicies = 10, kRobust = 5;
+  for (uint32_t groups : {4u, 16u, 64u}) {
+    Problem problem = makeProblem(2 * groups);
+    problem.gatherCost = problem.reduceCost = {60, 2};
+    for (uint32_t i = 0; i < groups; ++i)
+      problem.groups.push_back({std::to_string(i), 50});
+    for (uint32_t i = 0; i < 2 * groups; ++i)
+      problem.uses.push_back({i < groups ? i : 2 * groups - 1 - i, i, i});
+    for (uint32_t i = groups; i < 2 * groups; ++i)
+      problem.reductions.push_back(
+          {2 * groups - 1 - i, i + 1 < 2 * groups ? i + 1 : i, 2 * groups - 1, 50, 25});
+    problem.memoryCapBytes = problem.minimumPeak().bytes + 200;
+    Outcome outcome = solve(problem, {.simulationBudget = kBudget,
+                                      .jitter = Jitter{.computeSpread = .1, .networkSpread = .1}});
+    EXPECT_LE(outcome.simulations, kBudget + kPolicies + kRobust) << groups;
+  }
+}
+
+// Latency dominates, so that everything would go together; under a limit of two groups' bytes
+// no launch moves more, and a group that is larger than the limit goes alone.
+TEST(Optimize, KeepsBucketsBelowTheLimit) {
+  Problem problem = makeProblem(12);
+  problem.gatherCost = problem.reduceCost = {1000, 0.01};
+  for (uint32_t i = 0; i < 6; ++i) {
+    problem.groups.push_back({std::to_string(i), i == 3 ? 250 : 50});
+    problem.uses.push_back({i, i, i});
+    problem.reductions.push_back({i, 6 + i, 11, i == 3 ? 250 : 50, 10});
+  }
+  auto largestOf = [&](const Plan &plan, bool alone) {
+    int64_t largest = 0;
+    for (const GatherBucket &bucket : plan.gathers)
+      if ((bucket.uses.size() == 1) == alone) {
+        int64_t bytes = 0;
+        for (uint32_t use : bucket.uses)
+          bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+        largest = std::max(largest, bytes);
+      }
+    for (const ReductionBucket &bucket : plan.reductions)
+      if ((bucket.reductions.size() == 1) == alone) {
+        int64_t bytes = 0;
+        for (uint32_t member : bucket.reductions)
+          bytes += problem.reductions[member].inputBytes;
+        largest = std::max(largest, bytes);
+      }
+    return largest;
+  };
+  Outcome free = solve(problem, {.simulationBudget = 500});
+  EXPECT_GT(largestOf(free.plan, false), 100);
+  Outcome limited = solve(problem, {.simulationBudget = 500, .maxBucketBytes = 100});
+  EXPECT_EQ(largestOf(limited.plan, false), 100);
+  EXPECT_EQ(largestOf(limited.plan, true), 250);
+  EXPECT_GT(limited.makespanNs, free.makespanNs);
+}
+
 // Both plans take 500 ns: a is kept, or gathered again in the shade of b's operations, which a slow
 // moment of the network may not be long enough for.
 TEST(Optimize, PrefersWhatIsBetterUnderJitter) {

@@ -1,5 +1,6 @@
 //===- fsdp-diff.cpp - Two schedules side by side -------------------------===//
 
+#include "../CostFlags.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/ScheduleDiff.h"
@@ -75,11 +76,7 @@ int main(int argc, char **argv) {
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
   app.add_option("RIGHT", options.right, "Scheduled or planned module")->required();
-  app.add_option("--device", options.costs.device,
-                 "Device to predict: h100, h200, b200, a100 or cpu (cpu)");
-  app.add_option("--profile", options.costs.profile, "Measured costs, a file of fsdp-profile");
-  app.add_option("--network", options.costs.network,
-                 "Network: a preset's name or a JSON file (the device's)");
+  addCostFlags(app, options.costs);
   app.add_flag("--all", options.all, "Print equal events too");
   try {
     app.parse(argc, argv);

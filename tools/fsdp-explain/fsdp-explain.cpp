@@ -1,5 +1,6 @@
 //===- fsdp-explain.cpp - Why a schedule is as it is ----------------------===//
 
+#include "../CostFlags.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Page.h"
@@ -81,11 +82,7 @@ int main(int argc, char **argv) {
   Options options;
   app.add_option("INPUT", options.input,
                  "Scheduled or planned module, text or bytecode; - is standard input");
-  app.add_option("--device", options.costs.device,
-                 "Device to predict: h100, h200, b200, a100 or cpu (cpu)");
-  app.add_option("--profile", options.costs.profile, "Measured costs, a file of fsdp-profile");
-  app.add_option("--network", options.costs.network,
-                 "Network: a preset's name or a JSON file (the device's)");
+  addCostFlags(app, options.costs);
   app.add_option("--memory-cap", options.memoryCapBytes,
                  "Memory to measure headroom against: 80000000, 70GiB (the device's)")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));

@@ -23,6 +23,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   if (points.empty())
     return;
   bool hasFsdp2 = llvm::any_of(points, [](const SweepPoint &point) { return point.fsdp2Ns; });
+  bool hasJitter = llvm::any_of(points, [](const SweepPoint &point) { return !!point.jittered; });
   bool hasPolicies = llvm::any_of(
       points, [&](const SweepPoint &point) { return point.recompute != points.front().recompute; });
   std::string rate = points.front().item + "/s";
@@ -32,6 +33,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {"cap", Align::Right},
                    {"peak", Align::Right},
                    {"step", Align::Right},
+                   {hasJitter ? "95 %" : "", Align::Right},
                    {"exposed", Align::Right},
                    {"/ bound", Align::Right},
                    {hasFsdp2 ? "fsdp2" : "", Align::Right},
@@ -42,7 +44,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     std::string ranks = formatCount(point.ranks);
     std::string recompute = hasPolicies ? point.recompute : "";
     if (!point.fits) {
-      table.addRow({point.model, ranks, recompute, formatCap(point), "", "", "", "", "", "", "",
+      table.addRow({point.model, ranks, recompute, formatCap(point), "", "", "", "", "", "", "", "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
       continue;
@@ -51,19 +53,24 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
       continue;
     double itemsPerSec = point.getItemsPerSec();
     auto perRank = itemsPerSec / static_cast<double>(point.ranks);
-    table.addRow({point.model, ranks, recompute, formatCap(point), formatBytes(point.peakBytes),
-                  formatTime(point.stepNs), formatTime(point.exposedNs),
-                  llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
-                  point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "",
-                  formatCount(std::llround(itemsPerSec)), formatCount(std::llround(perRank)), ""});
+    table.addRow(
+        {point.model, ranks, recompute, formatCap(point), formatBytes(point.peakBytes),
+         formatTime(point.stepNs), point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
+         formatTime(point.exposedNs), llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
+         point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "", formatCount(std::llround(itemsPerSec)),
+         formatCount(std::llround(perRank)), ""});
   }
   table.print(os);
+  auto isUnknown = [](const SweepPoint &point) { return !point.areTemporariesKnown; };
+  if (llvm::any_of(points, isUnknown))
+    os << "peaks are without temporaries inside operators that nothing has measured\n";
 }
 
 void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostream &os) {
   os << "model,ranks,recompute,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,"
         "exposed_ns,"
-        "bound_ns,fsdp2_ns,kept,gathers,reductions,item,items_per_step,items_per_second,pareto\n";
+        "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
+        "items_per_step,items_per_second,pareto\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
     std::string model = point.model;
@@ -74,10 +81,16 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
        << (point.capBytes > 0 ? std::to_string(point.capBytes) : "") << ',' << point.fits << ','
        << point.minimumPeakBytes << ',';
     if (point.fits)
-      os << llvm::formatv("{0},{1:f0},{2:f0},{3:f0},{4:f0},", point.peakBytes, point.stepNs,
-                          point.computeNs, point.exposedNs, point.boundNs);
+      os << llvm::formatv("{0},{1:f0},{2:f0},{3:f0},", point.peakBytes, point.stepNs,
+                          point.computeNs, point.exposedNs);
     else
-      os << ",,,,,";
+      os << ",,,,";
+    os << (point.jittered ? llvm::formatv("{0:f0},{1:f0},", point.jittered->meanNs,
+                                          point.jittered->percentile95Ns)
+                                .str()
+                          : ",,")
+       << point.temporaryBytes << ','
+       << (point.fits ? llvm::formatv("{0:f0},", point.boundNs).str() : ",");
     os << (point.fsdp2Ns ? llvm::formatv("{0:f0}", *point.fsdp2Ns).str() : "") << ',';
     if (point.fits)
       os << point.kept << ',' << point.gathers << ',' << point.reductions << ',';
@@ -100,6 +113,8 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     out.attribute("fits", point.fits);
     out.attribute("minimumPeakBytes", point.minimumPeakBytes);
     out.attribute("minimumPeakIn", point.minimumPlace);
+    out.attribute("temporaryBytes", point.temporaryBytes);
+    out.attribute("temporariesKnown", point.areTemporariesKnown);
     out.attribute("item", point.item);
     out.attribute("itemsPerStep", point.itemsPerStep);
     if (point.fsdp2Ns)
@@ -111,6 +126,10 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     out.attribute("computeNs", toNs(point.computeNs));
     out.attribute("exposedNs", toNs(point.exposedNs));
     out.attribute("boundNs", toNs(point.boundNs));
+    if (point.jittered) {
+      out.attribute("meanNs", toNs(point.jittered->meanNs));
+      out.attribute("percentile95Ns", toNs(point.jittered->percentile95Ns));
+    }
     out.attribute("kept", point.kept);
     out.attribute("gathers", point.gathers);
     out.attribute("reductions", point.reductions);

@@ -2,6 +2,7 @@
 
 #include "Sweep.h"
 
+#include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Schedule/Simulate.h"
 #include "mlir/Pass/PassManager.h"
@@ -20,6 +21,7 @@ namespace {
 struct MeshProblems {
   OwningOpRef<ModuleOp> module; // the operations of `steps`
   std::vector<ScheduleProblem> steps;
+  cost::Temporaries temporaries; // beside live bytes
 };
 
 } // namespace
@@ -46,6 +48,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
     memory = StepMemory::build(*result.module, ModulePhase::Sharded);
   if (failed(memory))
     return failure();
+  result.temporaries = cost::findTemporaries(*result.module, costs);
   for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
     FailureOr<ScheduleProblem> step = getScheduleProblem(*result.module, *memory, costs, placement);
     if (failed(step))
@@ -102,7 +105,9 @@ static double getComputeNs(const schedule::Problem &problem) {
 static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &point) {
   for (ScheduleProblem &step : mesh.steps) {
     schedule::Problem &problem = step.problem;
-    problem.memoryCapBytes = point.capBytes > 0 ? std::optional(point.capBytes) : std::nullopt;
+    problem.memoryCapBytes.reset();
+    if (point.capBytes > 0)
+      problem.memoryCapBytes = std::max<int64_t>(0, point.capBytes - mesh.temporaries.scratchBytes);
     if (std::optional<schedule::Plan> plan =
             schedule::planByPolicy(problem, schedule::Policy::Fsdp2)) {
       double ns = schedule::makespanNs(problem, *plan);
@@ -110,6 +115,8 @@ static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &
     }
     schedule::OptimizeOptions optimize;
     optimize.simulationBudget = options.simulationBudget;
+    optimize.maxBucketBytes = options.maxBucketBytes;
+    optimize.jitter = step.getJitter();
     std::optional<schedule::Outcome> found = schedule::optimize(problem, optimize);
     if (!found || (point.fits && found->makespanNs >= point.stepNs))
       continue;
@@ -122,7 +129,9 @@ static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &
         std::accumulate(timeline.exposedGatherNs.begin(), timeline.exposedGatherNs.end(), 0.0) +
         std::accumulate(timeline.exposedReductionNs.begin(), timeline.exposedReductionNs.end(),
                         0.0);
-    point.peakBytes = schedule::peakOf(problem, found->plan).bytes;
+    if (optimize.jitter)
+      point.jittered = schedule::simulate(problem, found->plan, *optimize.jitter);
+    point.peakBytes = schedule::peakOf(problem, found->plan).bytes + mesh.temporaries.scratchBytes;
     point.kept = static_cast<unsigned>(llvm::count(found->plan.kept, 1));
     point.gathers = static_cast<unsigned>(found->plan.gathers.size());
     point.reductions = static_cast<unsigned>(found->plan.reductions.size());
@@ -152,13 +161,16 @@ static void addPoints(MeshProblems &mesh, const SweepPoint &common, const cost::
                       const SweepOptions &options, std::vector<SweepPoint> &points) {
   ScheduleProblem &leanest = mesh.steps.front(); // interleaved updates hold the fewest shards
   schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
+  int64_t minimumBytes = minimum.bytes + mesh.temporaries.scratchBytes;
   std::optional<SweepPoint> previous;
   for (int64_t capBytes : options.capBytes.empty()
-                              ? chooseCaps(minimum.bytes, costs.getMemoryBytes())
+                              ? chooseCaps(minimumBytes, costs.getMemoryBytes())
                               : options.capBytes) {
     SweepPoint point = common;
     point.capBytes = capBytes;
-    point.minimumPeakBytes = minimum.bytes;
+    point.minimumPeakBytes = minimumBytes;
+    point.temporaryBytes = mesh.temporaries.scratchBytes;
+    point.areTemporariesKnown = mesh.temporaries.areKnown();
     point.minimumPlace = getModuleName(leanest.lookup(minimum.operation));
     search(mesh, options, point);
     // What fits a smaller cap fits this one.

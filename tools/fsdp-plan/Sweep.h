@@ -19,9 +19,13 @@ struct SweepPoint {
   bool fits = false;
   /// Of any schedule; what else follows is absent where this exceeds the cap.
   int64_t minimumPeakBytes = 0;
+  /// Inside operators, as far as they are measured; part of both peaks.
+  int64_t temporaryBytes = 0;
+  bool areTemporariesKnown = false;
   std::string minimumPlace; // the module where it occurs
   double stepNs = 0, computeNs = 0, exposedNs = 0, boundNs = 0;
-  std::optional<double> fsdp2Ns; // FSDP2's order, where it fits
+  std::optional<schedule::JitteredMakespan> jittered; // where durations are known to vary
+  std::optional<double> fsdp2Ns;                      // FSDP2's order, where it fits
   int64_t peakBytes = 0;
   unsigned kept = 0, gathers = 0, reductions = 0; // uses kept; launches
   int64_t itemsPerStep = 0;                       // all ranks together
@@ -39,6 +43,7 @@ struct SweepOptions {
   std::vector<int64_t> capBytes;
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
   int64_t simulationBudget = 0;
+  std::optional<int64_t> maxBucketBytes;
 };
 
 /// The points of one captured module: by ranks, recomputation and cap. Diagnoses what is wrong with

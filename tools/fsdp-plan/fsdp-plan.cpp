@@ -1,5 +1,6 @@
 //===- fsdp-plan.cpp - What if: a step on meshes that are not at hand -----===//
 
+#include "../CostFlags.h"
 #include "Reports.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
@@ -18,7 +19,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> inputs, caps, recompute = {"cheap"};
-  std::string mesh = "dp=8..16384", json, csv, html;
+  std::string mesh = "dp=8..16384", maxBucketSize, json, csv, html;
   cost::CostOptions costs;
   SweepOptions sweep;
 };
@@ -87,6 +88,13 @@ static int run(Options &options) {
     options.sweep.capBytes.push_back(*bytes);
   }
   llvm::sort(options.sweep.capBytes);
+  if (!options.maxBucketSize.empty()) {
+    llvm::Expected<int64_t> bytes = parseSizeBytes(options.maxBucketSize, "--max-bucket-size");
+    if (!bytes)
+      return fail(bytes.takeError());
+    if (*bytes > 0)
+      options.sweep.maxBucketBytes = *bytes;
+  }
   for (const std::string &name : options.recompute)
     options.sweep.recompute.emplace_back(name, kPolicies.at(name));
   if (llvm::count(llvm::ArrayRef{options.json, options.csv, options.html}, "-") > 1)
@@ -140,11 +148,7 @@ int main(int argc, char **argv) {
   app.add_option("--memory-cap", options.caps,
                  "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
       ->delimiter(',');
-  app.add_option("--device", options.costs.device,
-                 "Device to predict: h100, h200, b200, a100 or cpu (cpu)");
-  app.add_option("--profile", options.costs.profile, "Measured costs, a file of fsdp-profile");
-  app.add_option("--network", options.costs.network,
-                 "Network: a preset's name or a JSON file (the device's)");
+  addCostFlags(app, options.costs);
   app.add_option("--config", options.sweep.config, "YAML file: groups, in FSDP2's words")
       ->check(CLI::ExistingFile);
   app.add_option("--recompute", options.recompute,
@@ -155,6 +159,8 @@ int main(int argc, char **argv) {
   app.add_option("--budget", options.sweep.simulationBudget,
                  "Simulations that each search may take")
       ->check(CLI::PositiveNumber);
+  app.add_option("--max-bucket-size", options.maxBucketSize,
+                 "The most bytes that one launch of several collectives may move: 1GiB (no limit)");
   app.add_option("--json", options.json, "Write all points here (JSON); - is standard output");
   app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output");
   app.add_option("--html", options.html, "Write a page with plots here; - is standard output");

@@ -32,6 +32,7 @@ struct RankSamples {
   std::vector<std::vector<double>> durationsNs; // by entry, by step
   std::vector<double> stepNs;                   // by step
   std::vector<int64_t> temporaryBytes;          // by entry
+  int64_t scratchBytes = 0;                     // of all
 };
 
 /// Runs one rank's steps.
@@ -116,6 +117,7 @@ rt::Status RankProfiler::run(const std::vector<std::vector<std::byte>> &inputs) 
       samples.stepNs.push_back(static_cast<double>((now() - begin).count()));
   }
   samples.temporaryBytes = (*executor)->temporaryBytes();
+  samples.scratchBytes = (*executor)->statistics().scratchBytes;
   return {};
 }
 
@@ -200,7 +202,11 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
       auto [slot, isNew] = keys.try_emplace(key.str(), std::move(key));
       Figures &figures = calls[slot->first()];
       figures.add(*duration);
-      figures.temporaryBytes = std::max(figures.temporaryBytes, ranks[0].temporaryBytes[i]);
+      // The choice of a kernel depends on the machine and on time: ranks may differ.
+      int64_t temporaryBytes = 0;
+      for (const RankSamples &rank : ranks)
+        temporaryBytes = std::max(temporaryBytes, rank.temporaryBytes[i]);
+      figures.temporaryBytes = std::max(figures.temporaryBytes, temporaryBytes);
       profile.step.callsNs += duration->medianNs;
       break;
     }
@@ -224,8 +230,10 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
                              figures.samples, figures.temporaryBytes});
   addUpdates(updates, static_cast<OptimizerKind>(plan.optimizer.kind), profile);
   std::vector<double> steps;
-  for (const RankSamples &rank : ranks)
+  for (const RankSamples &rank : ranks) {
     steps.insert(steps.end(), rank.stepNs.begin(), rank.stepNs.end());
+    profile.step.scratchBytes = std::max(profile.step.scratchBytes, rank.scratchBytes);
+  }
   profile.step.durationNs = cost::medianOf(std::move(steps));
 }
 

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "../CostFlags.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
@@ -16,6 +17,7 @@
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
+#include "passes/ScheduleSearch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
@@ -32,7 +34,8 @@ namespace {
 struct Options {
   fsdp::frontend::CaptureFlags capture;
   std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
-  std::string schedule = "fsdp2", memoryCap = "0", device, profile, network;
+  std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
+  fsdp::cost::CostOptions costs;
   uint64_t seed = 0;
   int64_t budget = 3000;
   bool buckets = true;
@@ -177,9 +180,8 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   pipeline.buckets = options.buckets;
   pipeline.seed = options.seed;
   pipeline.budget = options.budget;
-  pipeline.device = options.device;
-  pipeline.profile = options.profile;
-  pipeline.network = options.network;
+  pipeline.maxBucketSize = options.maxBucketSize;
+  fsdp::setCostOptions(options.costs, pipeline);
   PassManager manager(module.getContext());
   fsdp::buildPipeline(manager, pipeline);
   auto owned = std::make_unique<Progress>(stage, options.saveTemps);
@@ -199,9 +201,10 @@ static int compile(ModuleOp module, const Options &options, Stage &stage) {
   FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(module);
   if (failed(tables))
     return stage.fail("the plan cannot be lowered (see above)");
-  if (!options.device.empty() || !options.profile.empty() || !options.network.empty()) {
+  const fsdp::cost::CostOptions &given = options.costs;
+  if (!given.device.empty() || !given.profile.empty() || !given.network.empty()) {
     llvm::Expected<std::unique_ptr<fsdp::cost::CostModel>> costs =
-        fsdp::cost::CostModel::create({options.device, options.profile, options.network});
+        fsdp::cost::CostModel::create(given);
     if (!costs)
       return stage.fail(costs.takeError());
     fsdp::setExpectedDurations(*tables, **costs);
@@ -281,14 +284,23 @@ static int run(Options &options) {
 
 /// Refuses what the chosen schedule would not look at.
 static void checkSearchFlags(const CLI::App &app, const Options &options) {
+  fsdp::FlagUses uses{.schedule = getSchedule(options),
+                      .hasReport = !options.report.empty(),
+                      .hasCap = options.memoryCap != "0",
+                      .hasBuckets = options.buckets};
   for (llvm::StringRef name : fsdp::kSearchFlags) {
     std::string flag = ("--" + name).str();
     if (app.count(flag) == 0)
       continue;
-    if (std::optional<std::string> why =
-            fsdp::explainUnused(name, getSchedule(options), !options.report.empty()))
+    if (std::optional<std::string> why = fsdp::explainUnused(name, uses))
       throw CLI::ValidationError(flag, *why);
   }
+}
+
+/// What is wrong with a size, if anything is.
+static std::string isSize(const std::string &text) {
+  llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "the size");
+  return bytes ? std::string() : llvm::toString(bytes.takeError());
 }
 
 int main(int argc, char **argv) {
@@ -330,17 +342,12 @@ int main(int argc, char **argv) {
   app.add_option(
          "--memory-cap", options.memoryCap,
          "bytes that the step may need on a rank: 80000000, 70GiB; what needs more is refused")
-      ->check([](const std::string &text) {
-        llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "memory-cap");
-        return bytes ? std::string() : llvm::toString(bytes.takeError());
-      });
-  app.add_option("--device", options.device,
-                 "whose durations predict the step: h100, h200, b200, a100, cpu (the profile's, or "
-                 "cpu)");
-  app.add_option("--profile", options.profile, "durations that fsdp-profile has measured (JSON)")
-      ->check(CLI::ExistingFile);
-  app.add_option("--network", options.network, "a preset or a JSON file (the device's)");
+      ->check(isSize);
+  fsdp::addCostFlags(app, options.costs);
   app.add_flag("!--no-buckets", options.buckets, "never issue several collectives in one launch");
+  app.add_option("--max-bucket-size", options.maxBucketSize,
+                 "the most bytes that one launch of several collectives may move: 1GiB (no limit)")
+      ->check(isSize);
   app.add_option("--seed", options.seed, "seed of the search")->capture_default_str();
   app.add_option("--budget", options.budget, "simulations that the search may take")
       ->check(CLI::NonNegativeNumber)

@@ -12,7 +12,7 @@
 
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/CostModel.h"
-#include "fsdp/Schedule/Plan.h"
+#include "fsdp/Schedule/Simulate.h"
 
 namespace fsdp {
 
@@ -44,6 +44,14 @@ struct ScheduleProblem {
   std::vector<OperationRange> ranges;
   /// Relative standard deviations, as the cost model has them; of computation, by duration.
   double computeSpread = 0, networkSpread = 0;
+
+  /// How much durations vary; none where nothing says it.
+  std::optional<schedule::Jitter> getJitter(uint64_t seed = 0) const {
+    if (computeSpread <= 0 && networkSpread <= 0)
+      return std::nullopt;
+    return schedule::Jitter{
+        .computeSpread = computeSpread, .networkSpread = networkSpread, .seed = seed};
+  }
 };
 
 /// A scheduled step: its problem and the plan that it follows.

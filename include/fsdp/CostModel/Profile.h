@@ -59,6 +59,7 @@ struct ProfiledStep {
   double durationNs = 0;
   double callsNs = 0, updatesNs = 0, copiesNs = 0;
   double collectivesNs = 0; // at their waits, beside nothing
+  int64_t scratchBytes = 0; // the executor's area for temporaries, beside the arena
 };
 
 struct Profile {

@@ -20,8 +20,12 @@ namespace fsdp {
 ///      "bytes": {"all_gather": {"forward": ..., "backward": ...}, "reduce_scatter": {...}},
 ///      "prediction": {"step_ns": ..., "compute_ns": ..., "exposed_ns": ...,
 ///        "bound_ns": ..., "bound_kind": "fluid", "ratio": 1.002,
+///        "jitter": {"mean_ns": ..., "percentile95_ns": ..., "draws": 200, "seed": 0,
+///                   "compute_spread": 0.02, "network_spread": 0.1},
 ///        "peak_bytes": ..., "peak_at": {"operation": 181, "callee": "mm.default", ...},
-///        "launches": [{"kind": "all_gather", "groups": ["layers.0", "layers.1"],
+///        "arena_bytes": ..., "temporaries": {"scratch_bytes": ..., "known": true, "source":
+///        "..."}, "device_bytes": ..., "launches": [{"kind": "all_gather", "groups": ["layers.0",
+///        "layers.1"],
 ///                      "start_ns": ..., "end_ns": ..., "exposed_ns": ...}, ...],
 ///        "memory": {"time_ns": [...], "bytes": {"shard": [...], ...}},
 ///        "costs": "roofline of ..."}}
@@ -34,9 +38,11 @@ namespace fsdp {
 ///
 /// The prediction, in the flat layout only, is a simulation with the durations of `costs`. No
 /// schedule with the same updates is faster than `bound_ns` (under the cap, if this one keeps it);
-/// `exposed_ns` is how long computation stands still for a launch; memory is given where it
-/// changes, by category. Errors name what is wrong with the module's groups, or with the
-/// order of waits.
+/// `jitter` is there where costs say how much durations vary: mean and 95th percentile of as many
+/// draws. `device_bytes` are the arena and, as far as operators are measured, the area beside it
+/// for what they allocate inside. `exposed_ns` is how long computation stands still for a launch;
+/// memory is given where it changes, by category. Errors name what is wrong with the module's
+/// groups, or with the order of waits.
 struct PredictionOptions {
   std::optional<int64_t> memoryCapBytes;
 };

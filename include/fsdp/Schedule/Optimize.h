@@ -29,6 +29,8 @@ struct OptimizeOptions {
   int64_t certificateNodes = 0;
   /// Whether collectives may be merged into buckets.
   bool merge = true;
+  /// The most bytes that a bucket of several members may move, gathered or not yet reduced.
+  std::optional<int64_t> maxBucketBytes = std::nullopt;
   /// Where means are within 0.2 %, prefer the plan whose 95th percentile is smaller.
   std::optional<Jitter> jitter = std::nullopt;
 };

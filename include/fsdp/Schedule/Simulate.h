@@ -12,6 +12,8 @@
 
 #include "fsdp/Schedule/Plan.h"
 
+#include <span>
+
 namespace fsdp::schedule {
 
 struct Interval {
@@ -19,10 +21,10 @@ struct Interval {
 };
 
 struct Timeline {
-  double makespanNs = 0;             // end of the last operation, and of the last collective
-  std::vector<Interval> operations;  // by operation
-  std::vector<Interval> gathers;     // by bucket
-  std::vector<Interval> reductions;  // by bucket
+  double makespanNs = 0;            // end of the last operation, and of the last collective
+  std::vector<Interval> operations; // by operation
+  std::vector<Interval> gathers;    // by bucket
+  std::vector<Interval> reductions; // by bucket
   /// By bucket: how long the compute stream stood still for it.
   std::vector<double> exposedGatherNs, exposedReductionNs;
 };
@@ -43,8 +45,11 @@ struct Jitter {
 struct JitteredMakespan {
   double meanNs = 0, percentile95Ns = 0;
 };
-/// Deterministic for a given seed, on every machine.
+/// Deterministic for a given seed, on every machine. Of several plans, under the same durations of
+/// operations and of each group's collectives, so that differences are those of the plans.
 JitteredMakespan simulate(const Problem &problem, const Plan &plan, const Jitter &jitter);
+std::vector<JitteredMakespan> simulate(const Problem &problem, std::span<const Plan *const> plans,
+                                       const Jitter &jitter);
 
 } // namespace fsdp::schedule
 
