@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How time grows with the length of a step: capture, pipeline and compilation of deep decoders.
+"""How time grows with the length of a step: capture, pipeline, compilation, the search for a schedule
+without a cap and under one, and a plan for another mesh, of deep decoders.
 
     scaling.py [--layers 32,126,512,1800]
 
@@ -10,6 +11,7 @@ core.
 import argparse
 import os
 import pathlib
+import re
 import resource
 import sys
 import tempfile
@@ -38,6 +40,23 @@ def timed(command):
     return seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
 
 
+def search(tools, captured, folder, cap):
+    """Seconds to schedule for 8 H100, from text to bytecode."""
+    options = f"mesh=dp=8 schedule=auto device=h100 recompute=cheap up-to=scheduled {cap}"
+    seconds, _ = timed([tools / "fsdp-opt", captured, "--emit-bytecode",
+                        "-o", folder / "scheduled.mlirbc", f"--fsdp-pipeline={options}"])  # fmt: skip
+    return seconds
+
+
+def least_cap(captured):
+    """A cap of 1.05 times the least peak, which a refusal names."""
+    refusal = harness.run([harness.TOOLS / "fsdp-opt", captured, "-o", os.devnull,
+                           "--fsdp-pipeline=mesh=dp=8 schedule=auto recompute=cheap memory-cap=1"],
+                          check=False)  # fmt: skip
+    least = int(re.search(r"at least (\d+) bytes are live", refusal.stderr)[1])
+    return f"memory-cap={least + least // 20}"
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -45,8 +64,9 @@ def main():
     parser.add_argument("--layers", default="32,126,512,1800", help="comma-separated depths")
     depths = [int(text) for text in parser.parse_args().layers.split(",")]
     tools = harness.TOOLS
-    print("| layers | ops | capture s | pipeline s | µs per op | compile s | largest MiB |")
-    print("|---|---|---|---|---|---|---|")
+    print("| layers | ops | capture s | pipeline s | µs per op | compile s | largest MiB "
+          "| search s | capped s | fsdp-plan s |")  # fmt: skip
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for layers in sorted(depths):
         config = decoder(layers)
         with tempfile.TemporaryDirectory(prefix="fsdpc-scaling-") as folder:
@@ -61,8 +81,12 @@ def main():
             compiling, peak = timed([tools / "fsdp-compile", "--object", planned,
                                      "-o", folder / "step.o"])  # fmt: skip
             ops = captured.read_text().count("aten.call ")
+            searches = [search(tools, captured, folder, cap) for cap in ("", least_cap(captured))]
+            plan, _ = timed([tools / "fsdp-plan", captured, "--mesh", "dp=64", "--device", "h100",
+                             "--memory-cap", "1TiB", "--budget", 300])  # fmt: skip
         print(f"| {layers} | {ops} | {capture:.2f} | {pipeline:.2f} | {pipeline / ops * 1e6:.1f} "
-              f"| {compiling:.2f} | {peak:.0f} |", flush=True)  # fmt: skip
+              f"| {compiling:.2f} | {peak:.0f} | {searches[0]:.2f} | {searches[1]:.2f} "
+              f"| {plan:.2f} |", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
