@@ -18,9 +18,12 @@ struct Merging {
   enum Kind : uint8_t {
     None,
     Threshold, // a bucket is full at `bytes`
-    Rounding   // the relaxation's fractions, summed up from `offset` and rounded down
+    Rounding,  // the relaxation's fractions, summed up from `offset` and rounded down
+    /// Gathers: a bucket is full when computation would wait for one more member, were collectives
+    /// `slowdown` times as long.
+    Hidden
   } kind = None;
-  double bytes = 0, offset = 0;
+  double bytes = 0, offset = 0, slowdown = 1;
 };
 
 /// When a gather may be launched at the earliest.

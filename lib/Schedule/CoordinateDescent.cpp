@@ -96,8 +96,11 @@ void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyB
   if (rounding)
     for (double offset : {0., .3, .6})
       tryMerging({Merging::Rounding, 0, offset});
-  for (double multiple : {.5, 1., 2., 4., 8., 16.})
+  for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
     tryMerging({Merging::Threshold, multiple * latencyBytes, 0});
+  if (merging == &Recipe::gathers)
+    for (double slowdown : {1., 1.5, 2., 3.})
+      tryMerging({Merging::Hidden, 0, 0, slowdown});
 }
 
 template <typename T>

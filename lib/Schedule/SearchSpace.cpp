@@ -72,6 +72,14 @@ bool MemoryProfile::fits(uint32_t begin, uint32_t end, int64_t more) const {
   return true;
 }
 
+uint32_t MemoryProfile::findBehindObstacle(uint32_t begin, uint32_t end, int64_t more) const {
+  if (space.problem.memoryCapBytes)
+    for (uint32_t i = space.segmentOf[end]; i-- > space.segmentOf[begin];)
+      if (bytes[i] > *space.problem.memoryCapBytes - more)
+        return i + 1 < space.events.size() ? std::min(end, space.events[i + 1]) : end;
+  return begin;
+}
+
 void MemoryProfile::add(uint32_t begin, uint32_t end, int64_t more) {
   for (uint32_t i = space.segmentOf[begin]; i < space.segmentOf[end]; ++i)
     bytes[i] += more;

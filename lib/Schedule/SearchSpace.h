@@ -54,6 +54,8 @@ public:
   /// Whether `bytes` more fit the cap on positions [begin, end).
   bool fits(uint32_t begin, uint32_t end, int64_t bytes) const;
   void add(uint32_t begin, uint32_t end, int64_t bytes);
+  /// The first position of [begin, end] from which `bytes` more fit until `end`.
+  uint32_t findBehindObstacle(uint32_t begin, uint32_t end, int64_t bytes) const;
 
 private:
   const SearchSpace &space;
