@@ -29,6 +29,7 @@ private:
   Status checkDevice();
   Status checkFake();
   Status checkPaths();
+  Status checkTrace();
   Status checkLearningRate();
   Status setThreads(const char *environmentThreads);
   bool given(const char *flag) { return app.get_option(flag)->count() != 0; }

@@ -90,6 +90,17 @@ Status CommandLine::checkPaths() {
   return {};
 }
 
+Status CommandLine::checkTrace() {
+  if (!options.traceStep)
+    return {};
+  if (options.trace.empty())
+    return Status::error(typed("--trace-step") + " is for --trace FILE.json");
+  if (*options.traceStep < 2)
+    return Status::error(typed("--trace-step") +
+                         ": expected 2 or more, as the first step also measures temporaries");
+  return {};
+}
+
 Status CommandLine::checkLearningRate() {
   for (const char *flag : {"--lr", "--min-lr"})
     if (given(flag)) {
@@ -128,6 +139,8 @@ Status CommandLine::check() {
   if (Status status = checkDevice(); !status.ok())
     return status;
   if (Status status = checkPaths(); !status.ok())
+    return status;
+  if (Status status = checkTrace(); !status.ok())
     return status;
   return checkLearningRate();
 }

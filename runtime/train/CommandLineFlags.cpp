@@ -180,8 +180,18 @@ void CommandLine::addOutputFlags() {
       ->group("Output");
   app.add_option("--log", options.log,
                  "Write a JSON line per step: step, loss, loss_hex (per rank), grad_norm, lr, "
-                 "step_ms, samples_per_s")
+                 "step_ms, samples_per_s, issue_ms")
       ->type_name("FILE.jsonl")
+      ->group("Output");
+  app.add_option("--trace", options.trace,
+                 "Write what one step did when, on each stream of rank 0, for ui.perfetto.dev")
+      ->type_name("FILE.json")
+      ->group("Output");
+  app.add_option("--trace-step", options.traceStep,
+                 "The step that --trace is about, from 2 on. Default: the third, or the last of "
+                 "two")
+      ->check(wholeNumber(kMaximumSteps))
+      ->type_name("N")
       ->group("Output");
   app.add_option("--failure-dump", options.failureDump,
                  "When a step fails, each rank R writes to PREFIX.rankR.txt the error and what "

@@ -100,12 +100,12 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
               plural(stepsDone), totalMilliseconds / 1000, mean, firstMilliseconds,
               rate(static_cast<double>(figures.samplesPerStep) * 1000 / mean).c_str());
   std::printf("last step, rank 0: %s allocations at planned addresses, %s by the ordinary "
-              "allocator, %s copied, scratch %s, %s matrix product%s by the AVX-512 kernel\n",
+              "allocator, %s copied, scratch %s, %s operator%s by kernels of the runtime\n",
               grouped(statistics.plannedAllocations).c_str(),
               grouped(statistics.fallbackAllocations).c_str(),
               readableBytes(statistics.copiedBytes).c_str(),
               readableBytes(statistics.scratchBytes).c_str(),
-              grouped(statistics.blockedGemms).c_str(), plural(statistics.blockedGemms));
+              grouped(statistics.replacedOperators).c_str(), plural(statistics.replacedOperators));
   std::vector<std::pair<int64_t, std::string>> fallbacks;
   for (const auto &[name, count] : statistics.fallbacksByOperator)
     fallbacks.emplace_back(-count, name);

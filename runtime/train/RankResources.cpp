@@ -60,7 +60,8 @@ Result<RankResources> fsdp::rt::openRank(const PlanView &plan, const TrainOption
   if (!backend) {
     resources.device = std::make_unique<CpuDevice>();
   } else {
-    Result<std::unique_ptr<Device>> device = backend->openDevice({.ordinal = localRank});
+    Result<std::unique_ptr<Device>> device =
+        backend->openDevice({.ordinal = localRank, .timedEvents = !options.trace.empty()});
     if (!device.ok()) {
       Status status =
           Status::error("--device " + options.device + ": " + device.status().message());

@@ -51,7 +51,8 @@ void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
   const std::pair<const char *, double> fields[] = {{"grad_norm", record.gradientNorm},
                                                     {"lr", record.learningRate},
                                                     {"step_ms", record.milliseconds},
-                                                    {"samples_per_s", record.samplesPerSecond}};
+                                                    {"samples_per_s", record.samplesPerSecond},
+                                                    {"issue_ms", record.issueMilliseconds}};
   line += ']';
   for (const auto &[name, value] : fields) {
     line += ", \"";

@@ -20,10 +20,12 @@ struct StepRecord {
   double learningRate = 0;
   double milliseconds = 0;
   double samplesPerSecond = 0;
+  double issueMilliseconds = 0; // of the step issued last, on rank 0's host
 };
 
 /// The line, with its newline, in place of `line`: {"step", "loss", "loss_hex", "grad_norm", "lr",
-/// "step_ms", "samples_per_s"}. Numbers read back to the same bits; one that is not finite is null.
+/// "step_ms", "samples_per_s", "issue_ms"}. Numbers read back to the same bits; one that is not
+/// finite is null.
 /// loss_hex holds each rank's loss as Python's float.hex writes it.
 void formatStep(const StepRecord &record, std::string &line);
 

@@ -30,6 +30,8 @@ struct TrainOptions {
   bool shuffle = false;
   std::string init, save, log; // "": not given
   std::string failureDump;     // prefix of file names; "": none
+  std::string trace;           // "": none
+  std::optional<int64_t> traceStep;
   std::optional<int64_t> steps; // default: one pass over the data
   LearningRateShape schedule = LearningRateShape::Constant;
   double learningRate = 0; // the peak

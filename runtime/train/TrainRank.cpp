@@ -8,10 +8,12 @@
 #include "data/BatchReader.h"
 #include "executor/Executor.h"
 #include "train/Console.h"
+#include "train/StepTrace.h"
 #include "train/StopSignals.h"
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -42,6 +44,7 @@ private:
   Status openFiles();
   Status openWeights();
   Status checkOutputs();
+  Status chooseTracedStep();
   Status makeExecutor();
   Outcome train();
   Outcome loop(const Watchdog &watchdog);
@@ -78,6 +81,8 @@ private:
   std::vector<StepExchange> exchanged;      // by rank
   std::vector<double> losses;               // by rank
   std::optional<Console> console;           // on rank 0
+  std::optional<StepTrace> trace;           // on rank 0
+  int64_t tracedStep = 0;                   // 0: none
   Clock::time_point lastResults;            // when they came, or the first step began
   int64_t issued = 0;                       // steps
   bool stopped = false, graphTold = false;
@@ -151,9 +156,24 @@ Status RankRun::openFiles() {
                          " steps (--steps)");
   schedule = {options.schedule, options.learningRate, options.minimumLearningRate,
               options.warmupSteps, figures.steps};
+  if (Status status = chooseTracedStep(); !status.ok())
+    return status;
   if (Status status = openWeights(); !status.ok())
     return status;
   return checkOutputs();
+}
+
+Status RankRun::chooseTracedStep() {
+  if (options.trace.empty())
+    return {};
+  tracedStep = options.traceStep.value_or(std::min<int64_t>(3, figures.steps));
+  if (tracedStep < 2)
+    return Status::error("--trace " + options.trace +
+                         ": the first step also measures temporaries, and the run has no other");
+  if (tracedStep > figures.steps)
+    return Status::error("--trace-step " + std::to_string(tracedStep) + " of a run of " +
+                         std::to_string(figures.steps) + " steps");
+  return {};
 }
 
 Status RankRun::makeExecutor() {
@@ -175,6 +195,8 @@ Status RankRun::makeExecutor() {
   executor = std::move(*created);
   progress->followCompute(executor->currentEntry());
   inputs.resize(plan.tables().num_inputs);
+  if (isFirst && tracedStep)
+    trace.emplace(plan, device, options.device == "cpu");
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
   return {};
@@ -219,6 +241,8 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
     inputs[i] = executor->input(i);
   if (Status status = reader->fill(step - 1, inputs); !status.ok())
     return status;
+  if (trace)
+    executor->trace(step == tracedStep ? &*trace : nullptr);
   return executor->step({step, schedule.at(step), options.seed});
 }
 
@@ -271,13 +295,17 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   }
   if (!console)
     return {};
+  if (trace && own.step == tracedStep)
+    if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
+      return {status, false};
   StepRecord record{own.step,
                     lossSum / static_cast<double>(losses.size()),
                     losses,
                     std::sqrt(squareSum),
                     schedule.at(own.step),
                     milliseconds,
-                    static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds};
+                    static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,
+                    std::chrono::duration<double, std::milli>(executor->issueTime()).count()};
   if (Status status = log.write(record); !status.ok())
     return {status, false};
   console->step(record, own.step == (stopped ? issued : figures.steps));

@@ -54,7 +54,7 @@ TEST(StepLog, WritesNumbersThatReadBackToTheSameBits) {
   for (const auto &item : json.items())
     keys.push_back(item.key());
   EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "loss_hex", "grad_norm", "lr",
-                                            "step_ms", "samples_per_s"}));
+                                            "step_ms", "samples_per_s", "issue_ms"}));
   EXPECT_EQ(json["step"], 7);
   EXPECT_EQ(json["loss"].get<double>(), 1.0 / 3);
   EXPECT_EQ(json["grad_norm"].get<double>(), 2.0 / 7);

@@ -71,6 +71,10 @@ TEST(TrainOptions, ReadsEveryFlag) {
                         "1.5",
                         "--loss-lag",
                         "3",
+                        "--trace",
+                        "t.json",
+                        "--trace-step",
+                        "5",
                         "--quiet"},
                        "7");
   ASSERT_TRUE(command.ok()) << command.status().message();
@@ -79,6 +83,8 @@ TEST(TrainOptions, ReadsEveryFlag) {
   EXPECT_EQ(options.communicator, "local");
   EXPECT_EQ(options.gemm, GemmKernels::Torch);
   EXPECT_EQ(options.lossLag, 3u);
+  EXPECT_EQ(options.trace, "t.json");
+  EXPECT_EQ(options.traceStep, 5);
   EXPECT_EQ(options.data, "d.bin");
   EXPECT_EQ(options.dataType, TokenType::U16);
   EXPECT_TRUE(options.shuffle);

@@ -1,0 +1,287 @@
+//===- StepTrace.cpp - What a step did when -------------------------------===//
+
+#include "train/StepTrace.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <map>
+
+using namespace fsdp::rt;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+// As in lib/Explain/Trace.cpp, and one more.
+enum Track : int { Modules = 1, Compute, Gather, Reduce, Replicate };
+
+bool isStart(const fsdp_entry &entry) {
+  return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
+         entry.kind == FSDP_ALL_REDUCE_START;
+}
+
+struct Slice {
+  int64_t begin = 0, end = 0;
+  double us() const { return static_cast<double>(end - begin) / 1e3; }
+};
+
+/// The path up to and including its first number, else its first component: "layers.3" of
+/// "layers.3.attention.wq".
+std::string blockOf(const std::string &module) {
+  size_t begin = 0;
+  while (begin < module.size()) {
+    size_t dot = std::min(module.find('.', begin), module.size());
+    if (std::all_of(module.begin() + static_cast<std::ptrdiff_t>(begin),
+                    module.begin() + static_cast<std::ptrdiff_t>(dot),
+                    [](unsigned char c) { return std::isdigit(c); }))
+      return module.substr(0, dot);
+    begin = dot + 1;
+  }
+  return module.substr(0, module.find('.'));
+}
+
+class TraceWriter {
+public:
+  explicit TraceWriter(const PlanView &plan) : plan(plan) {}
+
+  /// An entry that took no time is none of the timeline.
+  void addOperation(uint32_t entry, Slice slice);
+  void addCollective(uint32_t first, Slice slice);
+  void addWait(uint32_t entry, Slice slice);
+  Json take(int64_t step);
+
+private:
+  struct Collective {
+    uint32_t first = 0;
+    Slice slice;
+    int64_t exposedNs = 0;
+    int64_t awaited = -1; // when computation goes on
+  };
+
+  static double us(int64_t ns) { return static_cast<double>(ns) / 1e3; }
+  Json event(const char *phase, const std::string &name, Track track, double timeUs) const {
+    return {{"ph", phase}, {"name", name}, {"pid", 1}, {"tid", int(track)}, {"ts", timeUs}};
+  }
+  void addSlice(const std::string &name, Track track, Slice slice, Json arguments) {
+    Json added = event("X", name, track, us(slice.begin));
+    added["dur"] = slice.us();
+    added["args"] = std::move(arguments);
+    events.push_back(std::move(added));
+  }
+  void addNames(const std::string &process);
+  void endBlock();
+  void writeCollective(const Collective &collective, size_t id);
+  /// "mm.default", as in the simulated step.
+  std::string operatorName(const fsdp_entry &call) const {
+    std::string callee = plan.string(call.callee), overload = plan.string(call.overload);
+    return callee.substr(callee.rfind(':') + 1) + "." + (overload.empty() ? "default" : overload);
+  }
+  const char *partOf(const fsdp_entry &entry) const {
+    return entry.kind == FSDP_UPDATE     ? "update"
+           : entry.phase == FSDP_FORWARD ? "forward"
+                                         : "backward";
+  }
+
+  const PlanView plan;
+  Json events = Json::array();
+  std::vector<Collective> collectives;
+  std::map<uint32_t, size_t> byHandle; // index into `collectives`
+  std::string block;
+  const char *blockPart = nullptr; // null: no block is open
+  Slice blockSlice;
+};
+
+} // namespace
+
+void TraceWriter::endBlock() {
+  if (blockPart)
+    addSlice(block.empty() ? "root" : block, Modules, blockSlice, {{"part", blockPart}});
+  blockPart = nullptr;
+}
+
+void TraceWriter::addOperation(uint32_t index, Slice slice) {
+  if (slice.end <= slice.begin)
+    return;
+  const fsdp_entry &entry = plan.entries()[index];
+  std::string module = plan.string(entry.module);
+  std::string name = entry.kind == FSDP_UPDATE ? "update"
+                     : entry.kind == FSDP_CALL ? operatorName(entry)
+                                               : plan.describeEntry(entry);
+  const char *part = partOf(entry);
+  if (std::string next = blockOf(module); !blockPart || next != block || part != blockPart) {
+    endBlock();
+    block = next;
+    blockPart = part;
+    blockSlice = slice;
+  }
+  blockSlice.end = slice.end;
+  addSlice(module.empty() ? name : module, Compute, slice,
+           {{"operator", name}, {"part", part}, {"entry", index}});
+}
+
+void TraceWriter::addCollective(uint32_t first, Slice slice) {
+  std::span<const fsdp_entry> entries = plan.entries();
+  uint32_t entry = first;
+  do
+    byHandle[entries[entry++].handle] = collectives.size();
+  while (entry < entries.size() && isStart(entries[entry]) && entries[entry].coalesced);
+  collectives.push_back({first, slice});
+}
+
+void TraceWriter::addWait(uint32_t index, Slice slice) {
+  auto found = byHandle.find(plan.entries()[index].handle);
+  if (found == byHandle.end())
+    return;
+  Collective &collective = collectives[found->second];
+  collective.exposedNs += slice.end - slice.begin;
+  if (collective.awaited < 0)
+    collective.awaited = slice.end;
+}
+
+void TraceWriter::writeCollective(const Collective &collective, size_t id) {
+  std::span<const fsdp_entry> entries = plan.entries();
+  const fsdp_entry &first = entries[collective.first];
+  bool across = first.kind == FSDP_ALL_REDUCE_START, gathers = first.kind == FSDP_ALL_GATHER_START;
+  Track track = across ? Replicate : gathers ? Gather : Reduce;
+  std::string name = across ? "all_reduce" : gathers ? "all_gather" : "reduce_scatter";
+  int64_t bytes = 0;
+  size_t groups = 0;
+  for (uint32_t i = collective.first;
+       i == collective.first || (i < entries.size() && isStart(entries[i]) && entries[i].coalesced);
+       ++i, ++groups) {
+    const fsdp_group &group = plan.groups()[entries[i].target];
+    name += std::string(groups ? " + " : " ") + displayName(plan.string(group.name));
+    bytes += entries[i].bytes * (across ? 1 : plan.numShards());
+  }
+  int64_t duration = collective.slice.end - collective.slice.begin;
+  addSlice(name, track, collective.slice,
+           {{"bytes", bytes},
+            {"part", partOf(first)},
+            {"hidden us", us(std::max<int64_t>(0, duration - collective.exposedNs))},
+            {"exposed us", us(collective.exposedNs)}});
+  if (collective.awaited < 0)
+    return;
+  // From the collective to what waits for it; both ends bind to the slice that encloses them.
+  Json from = event("s", "wait", track, us((collective.slice.begin + collective.slice.end) / 2));
+  Json to = event("f", "wait", Compute, us(collective.awaited));
+  to["bp"] = "e";
+  for (Json *end : {&from, &to}) {
+    (*end)["cat"] = "wait";
+    (*end)["id"] = id;
+    events.push_back(std::move(*end));
+  }
+}
+
+void TraceWriter::addNames(const std::string &process) {
+  auto add = [&](const char *kind, Track track, Json arguments) {
+    Json named = event("M", kind, track, 0);
+    named["args"] = std::move(arguments);
+    events.push_back(std::move(named));
+  };
+  add("process_name", Modules, {{"name", process}});
+  constexpr std::pair<Track, const char *> tracks[] = {{Modules, "modules"},
+                                                       {Compute, "compute"},
+                                                       {Gather, "gather"},
+                                                       {Reduce, "reduce"},
+                                                       {Replicate, "replicate"}};
+  for (auto [track, name] : tracks) {
+    if (track == Replicate && plan.tables().replicas == 1)
+      continue;
+    add("thread_name", track, {{"name", name}});
+    add("thread_sort_index", track, {{"sort_index", int(track)}});
+  }
+}
+
+Json TraceWriter::take(int64_t step) {
+  endBlock();
+  for (size_t i = 0; i < collectives.size(); ++i)
+    writeCollective(collectives[i], i);
+  const fsdp_plan &tables = plan.tables();
+  std::string model = plan.string(tables.model);
+  addNames(model + ", measured");
+  return {
+      {"displayTimeUnit", "ns"},
+      {"otherData",
+       {{"model", model},
+        {"mesh", std::string(plan.string(tables.axis)) + " = " + std::to_string(tables.world_size)},
+        {"costs", "measured, step " + std::to_string(step)}}},
+      {"traceEvents", std::move(events)}};
+}
+
+StepTrace::StepTrace(const PlanView &plan, Device &device, bool onHost)
+    : plan(plan), device(device), onHost(onHost), begin(plan.entries().size()),
+      end(plan.entries().size()) {
+  if (onHost)
+    return;
+  for (std::vector<Moment> *moments : {&begin, &end})
+    for (Moment &moment : *moments)
+      moment.event = device.makeEvent();
+}
+
+void StepTrace::note(Moment &moment, Stream &stream) {
+  moment.noted = true;
+  if (onHost)
+    moment.ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  else
+    stream.record(*moment.event);
+}
+
+Status StepTrace::readTimes() {
+  const Event *origin = nullptr;
+  int64_t first = INT64_MAX;
+  for (std::vector<Moment> *moments : {&begin, &end})
+    for (Moment &moment : *moments) {
+      if (!moment.noted)
+        continue;
+      if (!onHost) {
+        if (Status status = moment.event->synchronize(); !status.ok())
+          return status;
+        if (!origin)
+          origin = moment.event.get();
+        Result<double> milliseconds = moment.event->millisecondsSince(*origin);
+        if (!milliseconds.ok())
+          return milliseconds.status();
+        moment.ns = static_cast<int64_t>(*milliseconds * 1e6);
+      }
+      first = std::min(first, moment.ns);
+    }
+  for (std::vector<Moment> *moments : {&begin, &end})
+    for (Moment &moment : *moments)
+      moment.ns -= first;
+  return {};
+}
+
+Status StepTrace::write(int64_t step, std::ostream &os) {
+  if (Status status = readTimes(); !status.ok())
+    return status;
+  TraceWriter writer(plan);
+  for (uint32_t i = 0; i < begin.size(); ++i) {
+    if (!hasRun(i))
+      continue;
+    Slice slice{begin[i].ns, end[i].ns};
+    const fsdp_entry &entry = plan.entries()[i];
+    if (isStart(entry))
+      writer.addCollective(i, slice);
+    else if (entry.kind == FSDP_WAIT)
+      writer.addWait(i, slice);
+    else
+      writer.addOperation(i, slice);
+  }
+  os << writer.take(step) << '\n';
+  return {};
+}
+
+Status fsdp::rt::writeTraceFile(StepTrace &trace, int64_t step, const std::string &path) {
+  std::ofstream file(path);
+  if (Status status = trace.write(step, file); !status.ok())
+    return Status::error("--trace " + path + ": " + status.message());
+  file.close();
+  if (!file)
+    return Status::error("--trace " + path + ": cannot be written: " + std::strerror(errno));
+  return {};
+}

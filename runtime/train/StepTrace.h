@@ -1,0 +1,62 @@
+//===- StepTrace.h - What a step did when -----------------------*- C++ -*-===//
+//
+// Notes when each entry of one step begins and ends on its stream, and writes that in the form of
+// the compiler's trace of the simulated step (lib/Explain/Trace.cpp), so that both can be looked at
+// beside each other: tracks for modules, compute, gather, reduce and replicate; slices named by
+// module path or by collective and groups. How long the compute stream stood still for a collective
+// is the time of its waits: "exposed us"; the rest of the collective is "hidden us".
+//
+// A CPU's entries are timed by the steady clock, those of a device by its events.
+//
+// Format: "Trace Event Format", Google, 2016.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_STEPTRACE_H
+#define FSDP_RUNTIME_STEPTRACE_H
+
+#include "executor/EntryTracer.h"
+#include "plan/PlanView.h"
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+class StepTrace final : public EntryTracer {
+public:
+  /// The plan and the device outlive the object. `onHost`: streams are threads of the host. Makes
+  /// the device's events, which must have times.
+  StepTrace(const PlanView &plan, Device &device, bool onHost);
+
+  void begins(uint32_t entry, Stream &stream) override { note(begin[entry], stream); }
+  void ends(uint32_t entry, Stream &stream) override { note(end[entry], stream); }
+
+  /// Writes the trace of step `step`, which has run. Errors come from the device.
+  Status write(int64_t step, std::ostream &os);
+
+private:
+  struct Moment {
+    std::unique_ptr<Event> event; // of a device
+    int64_t ns = 0;               // from any point in time, the same for all
+    bool noted = false;
+  };
+
+  void note(Moment &moment, Stream &stream);
+  /// Reads the moments that events hold; the earliest becomes 0.
+  Status readTimes();
+  bool hasRun(uint32_t entry) const { return begin[entry].noted && end[entry].noted; }
+
+  const PlanView plan;
+  Device &device;
+  const bool onHost;
+  std::vector<Moment> begin, end; // by entry
+};
+
+/// Writes --trace FILE: the trace of step `step`. Errors name the flag and the file.
+Status writeTraceFile(StepTrace &trace, int64_t step, const std::string &path);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_STEPTRACE_H

@@ -1,0 +1,73 @@
+"""The timeline of a step that --trace writes.
+
+Usage: train_trace_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT.
+"""
+
+import json
+import unittest
+
+from tiny_run import TinyRunTest
+
+COMPUTE, GATHER, REDUCE = 2, 3, 4
+
+
+class TrainTraceTest(TinyRunTest):
+    def trace(self, ranks, **flags):
+        path = self.path("trace.json")
+        code, _, err = self.run_alone(ranks, trace=path, **flags)
+        self.assertEqual((code, err), (0, []))
+        with open(path) as file:
+            return json.load(file)
+
+    def slices(self, trace, track):
+        found = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["tid"] == track]
+        return sorted(found, key=lambda e: e["ts"])
+
+    def test_collectives_and_operators_of_one_step(self):
+        """Every collective of the step is on its lane, one after another, under the name that the
+        simulated step has for it; what computation waited for it is told."""
+        trace = self.trace(2, steps=4)
+        self.assertEqual(trace["otherData"]["costs"], "measured, step 3")
+        gathers, reductions = self.slices(trace, GATHER), self.slices(trace, REDUCE)
+        self.assertEqual([e["name"] for e in gathers], ["all_gather l", "all_gather root"])
+        self.assertEqual([e["name"] for e in reductions],
+                         ["reduce_scatter root", "reduce_scatter l"])  # fmt: skip
+        for lane in (gathers, reductions):
+            for slice, following in zip(lane, lane[1:]):
+                self.assertLessEqual(slice["ts"] + slice["dur"], following["ts"])
+            for slice in lane:
+                hidden, exposed = (slice["args"][f"{part} us"] for part in ("hidden", "exposed"))
+                self.assertGreaterEqual(exposed, 0)
+                self.assertAlmostEqual(hidden, max(0, slice["dur"] - exposed), places=3)
+        operators = [e["args"]["operator"] for e in self.slices(trace, COMPUTE)]
+        self.assertIn("mm.default", operators)
+        self.assertEqual(operators.count("update"), 2)
+        self.assertGreaterEqual(min(e["ts"] for e in trace["traceEvents"]), 0)
+
+    def test_no_number_changes(self):
+        logs = []
+        for flags in ({}, {"trace": self.path("trace.json"), "trace_step": 2}):
+            log = self.path("log")
+            code, _, err = self.run_alone(2, steps=5, log=log, **flags)
+            self.assertEqual((code, err), (0, []))
+            with open(log) as file:
+                logs.append([json.loads(line)["loss_hex"] for line in file])
+        self.assertEqual(*logs)
+
+    def test_with_lag(self):
+        trace = self.trace(2, steps=6, loss_lag=3, trace_step=4)
+        self.assertEqual(trace["otherData"]["costs"], "measured, step 4")
+        self.assertEqual(len(self.slices(trace, GATHER)), 2)
+
+    def test_refusals(self):
+        path = self.path("trace.json")
+        for flags, word in (
+            (dict(trace=path, steps=1), "the first step also measures temporaries"),
+            (dict(trace=path, steps=4, trace_step=5), "--trace-step 5 of a run of 4 steps"),
+            (dict(trace=self.path("no/trace.json"), steps=3), "cannot be written"),
+        ):
+            self.assert_one_error(self.run_alone(1, **flags), "--trace", word)
+
+
+if __name__ == "__main__":
+    unittest.main()
