@@ -44,6 +44,23 @@ class TrainTraceTest(TinyRunTest):
         self.assertEqual(operators.count("update"), 2)
         self.assertGreaterEqual(min(e["ts"] for e in trace["traceEvents"]), 0)
 
+    def test_waiting_is_exposed(self):
+        """Collectives that last are waited for: computation goes on behind their end."""
+        path = self.path("trace.json")
+        command = [self.binary(2), "--communicator", "fake", "--fake-ranks", "2", "--trace", path,
+                   "--fake-gb-per-s", "1", "--fake-latency-us", "20000"]  # fmt: skip
+        self.succeed(self.start(command + self.flags(steps=3)))
+        with open(path) as file:
+            trace = json.load(file)
+        first = self.slices(trace, GATHER)[0]
+        self.assertGreaterEqual(first["dur"], 20000)
+        self.assertGreater(first["args"]["exposed us"], 0)
+        resumed = {e["id"]: e["ts"] for e in trace["traceEvents"] if e["ph"] == "f"}
+        middles = {e["id"]: e["ts"] for e in trace["traceEvents"] if e["ph"] == "s"}
+        self.assertEqual(len(resumed), 4)
+        for number, middle in middles.items():
+            self.assertGreaterEqual(resumed[number] - middle, 10000)
+
     def test_no_number_changes(self):
         logs = []
         for flags in ({}, {"trace": self.path("trace.json"), "trace_step": 2}):
