@@ -9,7 +9,7 @@ using testing::ElementsAre;
 
 namespace {
 /// Arguments that are valid; the memory is never touched.
-struct Memory {
+struct Buffers {
   float floats[16] = {};
   double doubles[4] = {};
   OptimizerInputs inputs{};
@@ -40,7 +40,7 @@ TEST(KernelGeometryTest, SquareSumsDependOnTheSizeAlone) {
 }
 
 TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
-  Memory memory;
+  Buffers memory;
   EXPECT_EQ(checkArguments(memory.update()), cudaSuccess);
   auto refused = [&](auto change) {
     OptimizerUpdateArguments arguments = memory.update();
@@ -71,7 +71,7 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
 }
 
 TEST(KernelArgumentsTest, OtherKernelsNeedTheirBuffersAndKnownDtypes) {
-  Memory m;
+  Buffers m;
   EXPECT_EQ(checkArguments(OptimizerScalarsArguments{{}, &m.inputs, &m.scalars}), cudaSuccess);
   EXPECT_EQ(checkArguments(OptimizerScalarsArguments{{}, nullptr, &m.scalars}),
             cudaErrorInvalidValue);
