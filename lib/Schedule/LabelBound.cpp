@@ -81,9 +81,9 @@ void RelaxedStep::waitForGather(uint32_t index) {
     workNs += problem.gatherCost.latencyNs;
   gatherWorkNs += workNs;
   dueNs += workNs;
-  gatherNs = std::max(gatherNs + workNs,
-                      arrivedAt(use.gate) + problem.gatherCost.durationNs(use.sizeBytes));
-  nowNs = std::max(nowNs, gatherNs);
+  gatherNs = std::max(gatherNs, arrivedAt(use.leastGate)) + workNs;
+  nowNs = std::max(
+      {nowNs, gatherNs, arrivedAt(use.gate) + problem.gatherCost.durationNs(use.sizeBytes)});
 }
 
 /// Computation beside a busy lane takes longer: it loses (1 - 1/contention) of that time, and all

@@ -4,6 +4,7 @@
 
 #include "CollectiveWindows.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace fsdp::schedule;
@@ -18,7 +19,7 @@ static void addUses(const Problem &problem, const CollectiveWindows &windows,
     const Use &use = problem.uses[u];
     const Group &group = problem.groups[use.group];
     bool isServed = previous[u] >= 0 && group.keep == KeepRule::Always;
-    result.uses.push_back({group.gatheredBytes, use.first, 0, 0, next[u], false, isServed});
+    result.uses.push_back({group.gatheredBytes, use.first, 0, 0, 0, next[u], false, isServed});
     result.served |= Set(isServed) << u;
     result.items[use.first].beginning |= Set(1) << u;
     if (use.last + 1 < result.items.size())
@@ -29,6 +30,12 @@ static void addUses(const Problem &problem, const CollectiveWindows &windows,
     use.keptFrom = window.keptFrom;
     use.gate = window.gate;
     use.isKeepable = window.keepable;
+  }
+  uint32_t leastGate = UINT32_MAX;
+  for (auto use = result.uses.rbegin(); use != result.uses.rend(); ++use) {
+    if (!use->isServed)
+      leastGate = std::min(leastGate, use->gate);
+    use->leastGate = leastGate;
   }
 }
 

@@ -29,6 +29,7 @@ struct LabelUse {
   uint32_t first = 0;
   uint32_t keptFrom = 0;   // position after the previous use
   uint32_t gate = 0;       // first position at which its gather may be launched
+  uint32_t leastGate = 0;  // of it and of all that are used later
   int32_t next = -1;       // use of the same group
   bool isKeepable = false; // its previous use's copy may stay
   bool isServed = false;   // it does stay

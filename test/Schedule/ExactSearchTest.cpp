@@ -20,6 +20,78 @@ static bool isSearchable(const Problem &problem) {
   return problem.oneLane || problem.laneContention == 1;
 }
 
+/// Operations with these many uses in a row, of few groups; and so many reductions.
+static Problem makeProblem(Random &random, uint32_t numUses, uint32_t numReductions) {
+  Problem problem;
+  auto add = [&] {
+    problem.operations.push_back({double(random.integer(0, 12)), random.integer(0, 6), 0});
+    return uint32_t(problem.operations.size() - 1);
+  };
+  int64_t sizeBytes = random.integer(1, 6);
+  for (int i = 0; i < 3; ++i)
+    problem.groups.push_back({"g" + std::to_string(i),
+                              random.chance(0.6) ? sizeBytes : random.integer(1, 6),
+                              random.chance(0.8) ? KeepRule::Free : KeepRule::Never});
+  for (uint32_t i = 0; i < numUses; ++i) {
+    uint32_t at = add();
+    problem.uses.push_back({uint32_t(random.integer(0, 2)), at, at});
+  }
+  for (uint32_t i = 0; i < numReductions; ++i) {
+    uint32_t ready = add() + 1;
+    int64_t inputBytes = random.integer(1, 6);
+    problem.reductions.push_back({0, ready, 0, inputBytes, inputBytes / random.integer(1, 3)});
+  }
+  for (Reduction &reduction : problem.reductions)
+    reduction.update = add();
+  for (size_t i = 1; i < problem.operations.size(); ++i) {
+    int64_t most = std::min(problem.operations[i - 1].liveBytes, problem.operations[i].liveBytes);
+    problem.operations[i].carriedBytes = random.integer(0, most);
+  }
+  problem.gatherCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
+  problem.reduceCost = {double(random.integer(0, 4)), double(random.integer(1, 3))};
+  problem.oneLane = random.chance(0.3);
+  problem.computeContention = random.chance(0.4) ? 1.25 : 1;
+  return problem;
+}
+
+static void expectBest(Problem problem) {
+  int64_t minimum = problem.minimumPeak().bytes;
+  std::vector<int64_t> caps = {minimum, minimum + 1, minimum + 3, minimum + 6, minimum + 10};
+  std::vector<double> optima = findOptima(problem, caps);
+  for (size_t i = 0; i < caps.size(); ++i) {
+    SCOPED_TRACE("cap " + std::to_string(caps[i]));
+    problem.memoryCapBytes = caps[i];
+    for (double targetNs : {optima[i] * (1 + 1e-6) + 1e-6, HUGE_VAL}) {
+      std::optional<ExactResult> result = searchExactly(problem, targetNs, kEnough);
+      ASSERT_TRUE(result && result->isComplete && result->plan);
+      ASSERT_EQ(verify(problem, *result->plan), std::nullopt);
+      ASSERT_NEAR(result->boundNs, optima[i], kRounding * (1 + optima[i]));
+    }
+  }
+}
+
+// Several copies that could be kept or gathered early, of which not all fit.
+TEST(ExactSearch, ChoosesAmongManyCopies) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    expectBest(makeProblem(random, 5, 0));
+    if (HasFailure())
+      return;
+  }
+}
+
+// Several reductions in flight, and gathers beside them.
+TEST(ExactSearch, ChoosesAmongManyReductions) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    expectBest(makeProblem(random, uint32_t(random.integer(1, 2)), 3));
+    if (HasFailure())
+      return;
+  }
+}
+
 TEST(ExactSearch, FindsTheBestOfAllPlans) {
   int numCases = 0;
   for (uint64_t seed = 0; seed < 1200; ++seed) {
