@@ -1,0 +1,67 @@
+"""The checks of tools/gpu-check.sh, run on a CPU with tiny steps: every part ends with figures.
+
+Usage: check_test.py BUILD, a build folder with the compiler's tools and the runtime.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv.pop(1))
+
+
+def run(*command):
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"})  # fmt: skip
+
+
+class CheckTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.cases = pathlib.Path(cls.folder.name) / "cases"
+        made = run(sys.executable, ROOT / "tools/benchmarks/gpu/make_cases.py", "--tools",
+                   BUILD / "bin", "--out", cls.cases, "--size", "tiny")  # fmt: skip
+        assert made.returncode == 0, made.stderr
+
+    def check(self, *flags):
+        out = pathlib.Path(self.folder.name) / "out"
+        process = run(sys.executable, ROOT / "tools/benchmarks/gpu/check.py", "--cases", self.cases,
+                      "--build", BUILD, "--out", out, "--device", "cpu", *flags)  # fmt: skip
+        return process, out / "figures.json"
+
+    def test_all_parts_give_figures(self):
+        """Speed is of no worth on a CPU, but the numbers of training are the same as anywhere."""
+        process, path = self.check()
+        self.assertTrue(path.exists(), process.stderr)
+        figures = json.loads(path.read_text())
+        for claim in figures["claims"]:
+            self.assertIsNotNone(claim["value"], claim)
+        by_name = {claim["claim"]: claim for claim in figures["claims"]}
+        self.assertEqual(figures["right"]["curve"]["largest_relative_difference"], 0)
+        self.assertTrue(by_name["bytes copied between FSDP's buffers per step"]["holds"])
+        for name in ("dropout", "dropout-8"):
+            self.assertEqual(figures["right"]["replay"][name]["different_steps"], [])
+        self.assertEqual(process.returncode, 0 if all(c["holds"] for c in figures["claims"]) else 1)
+
+    def test_link_alone(self):
+        process, _ = self.check("--link")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        names = [line.split()[0] for line in process.stdout.splitlines()]
+        manifest = json.loads((self.cases / "manifest.json").read_text())
+        self.assertEqual(names, [case["name"] for case in manifest["cases"]])
+
+    def test_cases_for_another_device_are_refused(self):
+        process, _ = self.check("--device", "cuda")
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(process.stderr, "^check.py: error: the cases in .* are for --device cpu")
+
+
+if __name__ == "__main__":
+    unittest.main()
