@@ -24,8 +24,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     // CHECK-NEXT: call %ns{{.*}}op#0 f32[2, 8] at {{[0-9]+}}, none = ns::op.overload(%x, [true, false], [5.000000e-01])
     %o:2 = aten.call "ns::op.overload"(%x, [true, false], [0.5]) fwd in "" : (tensor<2x8xf32>) -> (tensor<2x8xf32>, none)
     // The state of a generator on CUDA devices.
-    // CHECK-NEXT: call %state u64[2] at
-    %state = aten.call "ns::state"() fwd in "" : () -> tensor<2xui64>
+    // CHECK-NEXT: call %ns{{.*}}state u64[2] at
+    %state = aten.call "ns::state.default"(%x) fwd in "" : (tensor<2x8xf32>) -> tensor<2xui64>
     // The second half of each row begins 16 bytes behind the first.
     // CHECK-NEXT: view %split#0 f32[2, 4] strides [8, 1] at [[#X]], %split#1 f32[2, 4] strides [8, 1] at [[#X+16]] =
     %p:2 = aten.call "split.Tensor"(%x, 4, 1) fwd in "" : (tensor<2x8xf32>) -> (tensor<2x4xf32, #aten.strides<[8, 1]>>, tensor<2x4xf32, #aten.strides<[8, 1], offset = 4>>)

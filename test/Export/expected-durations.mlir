@@ -5,7 +5,7 @@
 // Collectives are expected to take what the network's model says of the whole group's bytes: here
 // 10 us and a hop of 1.9 us, and next to nothing for 128 bytes. Without a device or a network
 // nothing is expected.
-// UNKNOWN-NOT: expected
+// UNKNOWN-NOT: , expected
 // ERROR: fsdp-compile: error: {{.*}}dgx-h1
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
