@@ -26,6 +26,7 @@ private:
   bool tryKeeps(std::span<const uint32_t> uses);
   void descendKeeps(std::span<const uint32_t> order, bool byBound);
   void descendMerging(Merging Recipe::*merging, double latencyBytes, bool rounding);
+  void descendDelays(bool mayShareLane);
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
 
   const SearchSpace &space;
@@ -112,6 +113,20 @@ void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> value
   }
 }
 
+/// On one lane a reduction that is put off does not slow down the gather that goes first.
+void CoordinateDescent::descendDelays(bool mayShareLane) {
+  for (bool share : {false, true})
+    for (Delay delay : {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}}) {
+      Recipe recipe = current;
+      recipe.delay = delay;
+      if (mayShareLane)
+        recipe.shareLane = share;
+      else if (share)
+        return;
+      tryRecipe(std::move(recipe));
+    }
+}
+
 /// Bytes whose transfer takes as long as the latency.
 static double latencyBytes(const CollectiveCost &cost) {
   return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
@@ -144,10 +159,10 @@ void CoordinateDescent::run(bool rounding) {
     bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
     if (mayShareLane)
       descend(&Recipe::shareLane, {false, true});
+    descendDelays(mayShareLane);
     if (problem.oneLane || current.shareLane)
       descend(&Recipe::priority,
               {LanePriority::Slack, LanePriority::Gathers, LanePriority::Reductions});
-    descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
     descend(&Recipe::lookahead, {0u, 3u});
     descend(&Recipe::gating, {Gating{},
                               {Gating::Latest, 0},
