@@ -46,7 +46,7 @@ struct ExecutorStatistics {
   std::map<std::string, int64_t> fallbacksByOperator;
   int64_t copiedBytes = 0;  // results that did not land at their address, and FSDP_COPY entries
   int64_t scratchBytes = 0; // memory beside the arena for temporaries inside operators
-  int64_t blockedGemms = 0; // products of a step that BlockedGemm computes
+  int64_t replacedOperators = 0; // calls of a step that kernels of the runtime compute
 };
 
 /// Which kernels multiply fp32 matrices; the numbers are the same.

@@ -143,7 +143,7 @@ Status StepProgram::prepare(unsigned shard, GemmKernels kernels) {
   if (runtime.isHost() && kernels == GemmKernels::Fastest) {
     GemmChooser chooser(at::get_num_threads());
     for (OperatorCall &call : calls)
-      stats.blockedGemms += call.chooseGemm(view, chooser);
+      stats.replacedOperators += call.chooseGemm(view, chooser);
   }
   return {};
 }

@@ -196,9 +196,9 @@ TEST_F(GemmTest, ExecutorKeepsItsBits) {
     const ExecutorStatistics &statistics = rank.executor().statistics();
     EXPECT_EQ(statistics.fallbackAllocations, 0);
     if (kernels == GemmKernels::Torch) {
-      EXPECT_EQ(statistics.blockedGemms, 0);
+      EXPECT_EQ(statistics.replacedOperators, 0);
       EXPECT_EQ(statistics.scratchBytes, 0);
-    } else if (statistics.blockedGemms != 0) {
+    } else if (statistics.replacedOperators != 0) {
       EXPECT_EQ(statistics.plannedAllocations, 1);
       EXPECT_GT(statistics.scratchBytes, 0);
     }
