@@ -16,7 +16,12 @@ constexpr int64_t kLanes = 16;
 } // namespace fsdp::rt
 
 #if defined(__x86_64__)
+// g++ 12 warns of its own _mm512_undefined_ps().
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #define FSDP_AVX512 [[gnu::target("avx512f,avx512dq,avx512vl,avx2,fma")]]
 #define FSDP_INLINE [[gnu::always_inline]] static inline

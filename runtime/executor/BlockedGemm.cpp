@@ -162,9 +162,9 @@ FSDP_AVX512 static void computeTile(const float *a, const float *b, float *c, in
     for (int j = 0; j < Vectors; ++j) {
       float *to = c + i * stride + j * kLanes;
       __mmask16 lanes = j == Vectors - 1 ? mask : __mmask16(0xffff);
-      Vector result = sum[i][j];
-      if (add)
-        result = _mm512_add_ps(_mm512_maskz_loadu_ps(lanes, to), result);
+      // A sum that vanishes below zero is -0, and 0 after the addition.
+      Vector before = add ? _mm512_maskz_loadu_ps(lanes, to) : _mm512_setzero_ps();
+      Vector result = _mm512_add_ps(before, sum[i][j]);
       _mm512_mask_storeu_ps(to, lanes, result);
     }
 }

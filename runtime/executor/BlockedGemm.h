@@ -3,7 +3,7 @@
 // A packed, blocked matrix product after Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (ACM TOMS 34(3), 2008), whose order of additions is a parameter: an element of
 // the product is a sum over blocks of `depth` along k. Each block is one chain of fused
-// multiply-adds from zero, in order of k, and the blocks are added one after another. BLAS
+// multiply-adds from zero, in order of k, and the blocks are added one after another to zero. BLAS
 // libraries add like this as well, each with a depth of its own; with equal depths the results are
 // equal bit for bit.
 //

@@ -2,33 +2,20 @@
 
 #include "executor/GemmChoice.h"
 
-#include <ATen/ops/as_strided.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <ctime>
 #include <string>
 
 using namespace fsdp::rt;
-using Nanoseconds = std::chrono::nanoseconds;
 
 /// Below this, the calls around a product take longer than what a kernel can gain.
 static constexpr double kMinimumFlops = 1e6;
 
-/// Repetitions of a product, against noise, while there is time for them.
-static constexpr int kRepetitions = 3;
-
 //===----------------------------------------------------------------------===//
 // What a call computes
 //===----------------------------------------------------------------------===//
-
-static bool isPlainFloat(const at::Tensor &tensor) {
-  return tensor.defined() && tensor.scalar_type() == at::kFloat && tensor.is_cpu() &&
-         tensor.layout() == at::kStrided && tensor.numel() > 0;
-}
 
 /// The strides of a matrix or a batch of them; of a bias, which may have less dimensions, those of
 /// its expansion to `sizes`. Nothing if it does not expand.
@@ -96,105 +83,40 @@ std::optional<GemmCall> GemmCall::of(const c10::OperatorHandle &op,
 // Trying
 //===----------------------------------------------------------------------===//
 
-std::vector<int64_t> fsdp::rt::knownDepths(int64_t k) {
+int64_t fsdp::rt::knownDepth(int64_t k) {
   // MKL's AVX2 kernels, as it selects them on AMD's processors: blocks of 192, or two equal ones.
   constexpr int64_t kMklDepth = 192;
-  return {k <= kMklDepth ? k : k < 2 * kMklDepth ? k / 2 : kMklDepth};
+  return k <= kMklDepth ? k : k < 2 * kMklDepth ? k / 2 : kMklDepth;
 }
-
-/// Elements from the first to the last one of a tensor, in whole cache lines.
-static int64_t spanOf(const at::Tensor &tensor) {
-  int64_t last = 0;
-  for (int64_t i = 0; i < tensor.dim(); ++i)
-    last += (tensor.size(i) - 1) * tensor.stride(i);
-  constexpr int64_t kLineElements = 16;
-  return (last + kLineElements) / kLineElements * kLineElements;
-}
-
-std::vector<c10::IValue> GemmChooser::randomOperands(const std::vector<c10::IValue> &arguments) {
-  int64_t elements = 0;
-  for (const c10::IValue &argument : arguments)
-    if (argument.isTensor())
-      elements += spanOf(argument.toTensor());
-  // Numbers in (-1, 1) with all bits of a significand in use.
-  if (!numbers.defined() || numbers.numel() < elements) {
-    numbers = at::empty({elements}, at::kFloat);
-    auto *values = numbers.mutable_data_ptr<float>();
-    uint32_t seed = 1;
-    for (int64_t i = 0; i < elements; ++i) {
-      seed = seed * 1664525u + 1013904223u;
-      values[i] = static_cast<float>(static_cast<int32_t>(seed)) * 0x1p-31f;
-    }
-  }
-  std::vector<c10::IValue> operands = arguments;
-  int64_t offset = 0;
-  for (c10::IValue &operand : operands)
-    if (operand.isTensor()) {
-      const at::Tensor &given = operand.toTensor();
-      at::Tensor tensor = at::as_strided(numbers, given.sizes(), given.strides(), offset);
-      offset += spanOf(given);
-      // Sums that begin with their first product differ from those that begin with zero where all
-      // products are negative zeroes.
-      if (tensor.dim() > 1)
-        tensor.select(-2, 0).fill_(-0.0);
-      operand = tensor;
-    }
-  return operands;
-}
-
-namespace {
-/// The time that this thread ran: other processes of a busy machine do not count.
-Nanoseconds threadTime() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + Nanoseconds(time.tv_nsec);
-}
-
-struct Timed {
-  Nanoseconds last{}, shortest = Nanoseconds::max();
-
-  template <typename Body> void run(Body body) {
-    Nanoseconds begin = threadTime();
-    body();
-    last = threadTime() - begin;
-    shortest = std::min(shortest, last);
-  }
-  double milliseconds() const {
-    return std::chrono::duration<double, std::milli>(shortest).count();
-  }
-};
-} // namespace
 
 std::optional<BlockedGemm> GemmChooser::measure(const GemmShape &shape,
                                                 const c10::OperatorHandle &op,
                                                 const std::vector<c10::IValue> &arguments) {
-  const std::vector<c10::IValue> copies = randomOperands(arguments);
+  const std::vector<c10::IValue> copies = trials.randomOperands(arguments);
   GemmOperands operands = GemmCall::of(op, copies)->operands;
-  std::vector<c10::IValue> stack = copies;
-  Timed theirs;
-  theirs.run([&] { op.callBoxed(stack); });
+  std::vector<c10::IValue> stack;
+  auto runTheirs = [&] {
+    stack = copies;
+    op.callBoxed(stack);
+  };
+  TimedRuns theirs;
+  theirs.run(runTheirs);
   const at::Tensor expected = stack[0].toTensor();
   at::Tensor result = at::empty_like(expected);
   operands.c = result.mutable_data_ptr<float>();
 
-  for (int64_t depth : depths(shape.k)) {
-    BlockedGemm gemm(shape, depth, threads);
-    at::Tensor workspace = at::empty({static_cast<int64_t>(gemm.workspaceBytes())}, at::kByte);
-    auto *memory = reinterpret_cast<std::byte *>(workspace.mutable_data_ptr());
-    Timed ours;
-    ours.run([&] { gemm.run(operands, memory); });
-    bool same = std::memcmp(operands.c, expected.const_data_ptr(), expected.nbytes()) == 0;
-    for (int i = 0; i < kRepetitions && same && timeForRepetitions > Nanoseconds::zero(); ++i) {
-      stack = copies;
-      theirs.run([&] { op.callBoxed(stack); });
-      ours.run([&] { gemm.run(operands, memory); });
-      timeForRepetitions -= theirs.last + ours.last;
-    }
-    tried.push_back({shape, depth, same, theirs.milliseconds(), ours.milliseconds()});
-    if (same)
-      return ours.shortest < theirs.shortest ? std::optional(gemm) : std::nullopt;
-  }
-  return std::nullopt;
+  int64_t depth = depthOf(shape.k);
+  BlockedGemm gemm(shape, depth, threads);
+  at::Tensor workspace = at::empty({static_cast<int64_t>(gemm.workspaceBytes())}, at::kByte);
+  auto *memory = reinterpret_cast<std::byte *>(workspace.mutable_data_ptr());
+  auto runOurs = [&] { gemm.run(operands, memory); };
+  TimedRuns ours;
+  ours.run(runOurs);
+  bool same = std::memcmp(operands.c, expected.const_data_ptr(), expected.nbytes()) == 0;
+  if (same)
+    trials.repeat(theirs, runTheirs, ours, runOurs);
+  trialsOfShapes.push_back({shape, depth, same, theirs.milliseconds(), ours.milliseconds()});
+  return same && ours.shortest < theirs.shortest ? std::optional(gemm) : std::nullopt;
 }
 
 std::optional<BlockedGemm> GemmChooser::choose(const GemmCall &call, const c10::OperatorHandle &op,

@@ -3,9 +3,9 @@
 // Torch multiplies fp32 matrices with the BLAS library that it was built with. Where BlockedGemm
 // gives the same bits in less time, it takes the place of the operator: when an executor is made,
 // each distinct product of the plan is run on random data with torch's operator and with
-// BlockedGemm, in the orders of addition that BLAS libraries are known for. An order whose result
-// differs in any bit is refused; what is left of them is taken if it is faster. So the choice
-// depends on the machine and on time, the numbers do not.
+// BlockedGemm, in the order of additions that its BLAS library is known for. A result that differs
+// in any bit is refused; else the faster one is taken. So the choice depends on the machine and on
+// time, the numbers do not.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,12 +13,10 @@
 #define FSDP_RUNTIME_GEMMCHOICE_H
 
 #include "executor/BlockedGemm.h"
+#include "executor/KernelTrial.h"
 
-#include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include <chrono>
-#include <functional>
 #include <map>
 #include <optional>
 #include <vector>
@@ -34,10 +32,11 @@ struct GemmCall {
                                     const std::vector<c10::IValue> &arguments);
 };
 
-/// Depths of the chains of additions of known BLAS libraries, for products over k.
-std::vector<int64_t> knownDepths(int64_t k);
+/// The depth of the chains of additions of the BLAS library that torch is known to have, for
+/// products over k.
+int64_t knownDepth(int64_t k);
 
-/// One order of additions that was tried for a shape.
+/// What was tried for a shape.
 struct GemmTrial {
   GemmShape shape;
   int64_t depth;
@@ -48,33 +47,28 @@ struct GemmTrial {
 /// Chooses a kernel for each product, once per shape.
 class GemmChooser {
 public:
-  using Depths = std::function<std::vector<int64_t>(int64_t k)>;
-
   /// `threads`: of an operator.
-  explicit GemmChooser(int threads, Depths depths = knownDepths)
-      : threads(threads), depths(std::move(depths)) {}
+  explicit GemmChooser(int threads, int64_t (*depthOf)(int64_t k) = knownDepth)
+      : threads(threads), depthOf(depthOf) {}
 
   /// The kernel for the product `call` of `op` with `arguments`, or none: torch's operator. The
   /// contents of the operands do not matter and do not change. A shape that is new takes a run of
-  /// each kernel and its share of 50 ms, which all shapes have together for repetitions.
+  /// each kernel, and some for repetitions.
   std::optional<BlockedGemm> choose(const GemmCall &call, const c10::OperatorHandle &op,
                                     const std::vector<c10::IValue> &arguments);
 
   /// What was tried, in order.
-  const std::vector<GemmTrial> &trials() const { return tried; }
+  const std::vector<GemmTrial> &tried() const { return trialsOfShapes; }
 
 private:
-  /// The arguments with random numbers, in the same layouts, in place of the operands'.
-  std::vector<c10::IValue> randomOperands(const std::vector<c10::IValue> &arguments);
   std::optional<BlockedGemm> measure(const GemmShape &shape, const c10::OperatorHandle &op,
                                      const std::vector<c10::IValue> &arguments);
 
   const int threads;
-  const Depths depths;
-  std::chrono::nanoseconds timeForRepetitions = std::chrono::milliseconds(50);
+  int64_t (*const depthOf)(int64_t k);
+  KernelTrials trials;
   std::map<GemmShape, std::optional<BlockedGemm>> chosen;
-  std::vector<GemmTrial> tried;
-  at::Tensor numbers; // random, for operands
+  std::vector<GemmTrial> trialsOfShapes;
 };
 
 } // namespace fsdp::rt

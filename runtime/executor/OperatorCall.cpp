@@ -195,14 +195,14 @@ Status OperatorCall::measure(CallContext &context) {
   return Status();
 }
 
-bool OperatorCall::chooseGemm(const PlanView &view, GemmChooser &chooser) {
-  std::optional<GemmCall> call = GemmCall::of(op, arguments);
-  if (!call || results.size() != 1 || !view.isContiguous(view.values()[results[0].value]))
+bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser) {
+  std::vector<at::Tensor> wanted(op.schema().returns().size());
+  if (returnsList)
     return false;
-  gemm = chooser.choose(*call, op, arguments);
-  gemmOperands = call->operands;
-  gemmOperands.c = reinterpret_cast<float *>(results[0].address);
-  return gemm.has_value();
+  for (const PlannedResult &result : results)
+    wanted[result.slot] = tensors[result.value];
+  kernel = chooser.choose(op, arguments, wanted);
+  return kernel != nullptr;
 }
 
 /// True if a list of indices contains masks: how many elements they pick is for the host to know.
@@ -225,7 +225,7 @@ bool OperatorCall::waitsForDevice() const {
 }
 
 void OperatorCall::placeTemporaries(std::byte *scratch) {
-  gemmWorkspace = scratch;
+  workspace = scratch;
   for (auto [index, offset] : temporaries)
     allocations[index].address = scratch + offset;
 }
@@ -239,10 +239,8 @@ bool OperatorCall::isPlaced(const CallContext &context, const PlannedResult &res
 }
 
 Status OperatorCall::run(CallContext &context) {
-  if (gemm) {
-    gemm->run(gemmOperands, gemmWorkspace);
+  if (kernel && kernel->run(workspace))
     return Status();
-  }
   int64_t fallbacks = context.allocations.fallbacks;
   int64_t elsewhere = context.countOtherThreads ? allocationsByOtherThreads() : 0;
   struct Serving {

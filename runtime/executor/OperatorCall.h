@@ -3,8 +3,8 @@
 // The arguments of a call are tensors at fixed addresses, so the argument stack is built once. In
 // the first step the call is measured: it allocates as it likes, its results are compared with the
 // plan and copied to their places, and its allocations are sorted into results and temporaries.
-// From then on results are allocated at their places and temporaries in a scratch area. Products of
-// matrices may have a kernel of our own that gives the same bits, which needs no allocation.
+// From then on results are allocated at their places and temporaries in a scratch area. A kernel of
+// the runtime that gives the same bits may take the operator's place, which needs no allocation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,7 +12,7 @@
 #define FSDP_RUNTIME_OPERATORCALL_H
 
 #include "executor/Arguments.h"
-#include "executor/GemmChoice.h"
+#include "executor/KernelChoice.h"
 #include "executor/OperatorAllocations.h"
 #include "executor/OperatorRuntime.h"
 
@@ -43,11 +43,13 @@ public:
   Status checkView(CallContext &context) const;
   /// Runs the call for the first time.
   Status measure(CallContext &context);
-  /// From the second step on runs a kernel of our own, if the call is a product and `chooser` has
-  /// one for it. True if so.
-  bool chooseGemm(const PlanView &view, GemmChooser &chooser);
+  /// From the second step on runs a kernel of the runtime, if `chooser` has one for the call. True
+  /// if so. `tensors` as for resolve().
+  bool chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser);
   /// Bytes for the temporaries of the call, known once it is measured.
-  size_t scratchBytes() const { return gemm ? gemm->workspaceBytes() : scratchSize; }
+  size_t scratchBytes() const {
+    return kernel ? std::max(kernel->workspaceBytes(), scratchSize) : scratchSize;
+  }
   /// Places the temporaries at `scratch`, 64-byte aligned; calls may share it.
   void placeTemporaries(std::byte *scratch);
   /// True if the operator needs on the host what the device computes, so that it waits for it.
@@ -85,9 +87,8 @@ private:
   std::vector<std::pair<size_t, size_t>> temporaries; // index in `allocations`, offset in scratch
   size_t scratchSize = 0;
 
-  std::optional<BlockedGemm> gemm; // instead of the operator
-  GemmOperands gemmOperands;
-  std::byte *gemmWorkspace = nullptr;
+  std::unique_ptr<OperatorKernel> kernel; // instead of the operator
+  std::byte *workspace = nullptr;         // of the kernel
 };
 
 } // namespace fsdp::rt

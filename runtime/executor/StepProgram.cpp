@@ -141,9 +141,9 @@ Status StepProgram::prepare(unsigned shard, GemmKernels kernels) {
     if (Status status = prepareEntry(i, shard); !status.ok())
       return status;
   if (runtime.isHost() && kernels == GemmKernels::Fastest) {
-    GemmChooser chooser(at::get_num_threads());
+    KernelChooser chooser(at::get_num_threads());
     for (OperatorCall &call : calls)
-      stats.replacedOperators += call.chooseGemm(view, chooser);
+      stats.replacedOperators += call.chooseKernel(tensors, chooser);
   }
   return {};
 }

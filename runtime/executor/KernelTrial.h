@@ -1,0 +1,67 @@
+//===- KernelTrial.h - Kernels beside torch's operators ----------*- C++ -*-===//
+//
+// What the choice of a kernel needs: operands with random numbers, and the time that a kernel takes
+// beside torch's operator.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_KERNELTRIAL_H
+#define FSDP_RUNTIME_KERNELTRIAL_H
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// True for a tensor that a kernel in fp32 can read or write: strided, on the CPU, not empty.
+bool isPlainFloat(const at::Tensor &tensor);
+
+/// The time that the calling thread ran: other processes of a busy machine do not count.
+std::chrono::nanoseconds threadTime();
+
+/// The last and the shortest of several runs.
+struct TimedRuns {
+  std::chrono::nanoseconds last{}, shortest = std::chrono::nanoseconds::max();
+
+  template <typename Body> void run(Body body) {
+    std::chrono::nanoseconds begin = threadTime();
+    body();
+    last = threadTime() - begin;
+    shortest = std::min(shortest, last);
+  }
+  double milliseconds() const {
+    return std::chrono::duration<double, std::milli>(shortest).count();
+  }
+};
+
+/// What the trials of a kind of kernel share.
+class KernelTrials {
+public:
+  /// The arguments with random numbers in (-1, 1), in the same layouts, in place of fp32 operands'.
+  /// Some rows are negative zeroes: sums that begin with their first product differ there from
+  /// those that begin with zero.
+  std::vector<c10::IValue> randomOperands(const std::vector<c10::IValue> &arguments);
+
+  /// Runs both a few times more, against noise, while there is time for it: 50 ms for all trials.
+  template <typename Theirs, typename Ours>
+  void repeat(TimedRuns &theirs, Theirs runTheirs, TimedRuns &ours, Ours runOurs) {
+    constexpr int kRepetitions = 3;
+    for (int i = 0; i < kRepetitions && timeLeft > std::chrono::nanoseconds::zero(); ++i) {
+      theirs.run(runTheirs);
+      ours.run(runOurs);
+      timeLeft -= theirs.last + ours.last;
+    }
+  }
+
+private:
+  std::chrono::nanoseconds timeLeft = std::chrono::milliseconds(50);
+  at::Tensor numbers;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_KERNELTRIAL_H
