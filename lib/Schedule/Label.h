@@ -46,9 +46,9 @@ struct Label {
   Set ready = 0;                             // reductions that are not launched
   std::vector<InFlight> gathers, reductions; // that have not ended, in the order of their lane
   int64_t heldBytes = 0;                     // by copies and reductions
-  // At the previous position: what else would have fit beside its operation, and beside launches of
-  // reductions; whether a gather was launched there.
-  int64_t roomBytes = 0, launchRoomBytes = 0;
+  // At the previous position: what else would have fit beside its operation, and so beside launches
+  // of reductions; whether a gather was launched there.
+  int64_t roomBytes = 0;
   bool gathered = false;
   double boundNs = 0; // no plan of this label takes less
   int32_t node = -1;  // how it came about

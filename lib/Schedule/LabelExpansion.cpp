@@ -93,7 +93,7 @@ bool LabelExpansion::isReductionLate(const Draft &draft, Set reductions) const {
   int64_t bytes = outputsOf(reductions);
   return draft.step.reductions.empty() && wasTimingFree(reductionLane()) &&
          (reductions & item().gettingReady) == 0 && !(problem.oneLane && origin->gathered) &&
-         bytes <= origin->roomBytes && bytes <= origin->launchRoomBytes;
+         bytes <= origin->roomBytes;
 }
 
 /// False if it does not fit.
@@ -285,6 +285,4 @@ void LabelExpansion::leave(Label &label, Set gathered) const {
   });
   label.gathered = gathered != 0;
   label.roomBytes = problem.capBytes - label.heldBytes - operation().liveBytes;
-  label.launchRoomBytes =
-      problem.capBytes - label.heldBytes - operation().carriedBytes + sizeOf(gathered);
 }

@@ -72,21 +72,51 @@ static void expectBest(Problem problem) {
 
 // Several copies that could be kept or gathered early, of which not all fit.
 TEST(ExactSearch, ChoosesAmongManyCopies) {
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
-    expectBest(makeProblem(random, 5, 0));
+    expectBest(makeProblem(random, uint32_t(random.integer(5, 6)), 0));
     if (HasFailure())
       return;
   }
 }
 
+// Three copies of 2 bytes stay for later. To gather the large group in time, two of them have to go
+// at once, and the third while it is used, so that all come back in time: nothing waits but for the
+// first gather.
+TEST(ExactSearch, DropsCopiesTogether) {
+  Problem problem;
+  problem.groups = {{"a", 2}, {"b", 2}, {"c", 2}, {"d", 4}};
+  for (uint32_t group : {0, 1, 2, 3, 0, 1, 2}) {
+    auto at = uint32_t(problem.operations.size());
+    problem.operations.push_back({10, 0, 0});
+    problem.uses.push_back({group, at, at});
+  }
+  problem.gatherCost = {0, 1};
+  problem.memoryCapBytes = 6;
+  std::optional<ExactResult> result = searchExactly(problem, HUGE_VAL, kEnough);
+  ASSERT_TRUE(result && result->isComplete && result->plan);
+  EXPECT_EQ(verify(problem, *result->plan), std::nullopt);
+  EXPECT_EQ(result->boundNs, 72);
+  EXPECT_EQ(makespanNs(problem, *result->plan), 72);
+}
+
 // Several reductions in flight, and gathers beside them.
 TEST(ExactSearch, ChoosesAmongManyReductions) {
-  for (uint64_t seed = 0; seed < 100; ++seed) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Random random(seed);
-    expectBest(makeProblem(random, uint32_t(random.integer(1, 2)), 3));
+    expectBest(makeProblem(random, uint32_t(random.integer(1, 3)), 3));
+    if (HasFailure())
+      return;
+  }
+}
+
+TEST(ExactSearch, ChoosesAmongGathersAndReductions) {
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    expectBest(makeProblem(random, uint32_t(random.integer(3, 5)), uint32_t(random.integer(1, 2))));
     if (HasFailure())
       return;
   }
