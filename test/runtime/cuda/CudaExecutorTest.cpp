@@ -19,6 +19,7 @@
 using namespace fsdp::rt;
 using namespace fsdp::test;
 using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -85,6 +86,36 @@ TEST(CudaExecutor, LaggingResultsAreTheSame) {
   RecordedRanks ranks;
   std::vector<RankRun> runs = ranks.run(plan, 6, {.lossLag = 2});
   expectSameTraining(runs, runOnCpus(plan, 6));
+}
+
+// With a lag of one step, a step waits for the results of the one before and no other, and inputs
+// of two steps have places of their own.
+TEST(CudaExecutor, LaggingStepsWaitForEarlierOnes) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks ranks;
+  onEach(2, [&](unsigned rank) {
+    at::set_num_threads(1);
+    NcclRank &own = ranks[rank];
+    std::byte *arena = *(*own).makeArena(static_cast<size_t>(plan.arena_bytes));
+    auto executor = std::move(*Executor::create(plan, *own.device, *own, arena, {.lossLag = 1}));
+    std::vector<std::byte *> places;
+    std::vector<std::string> waits;
+    for (int64_t number = 1; number <= 5; ++number) {
+      places.push_back(executor->input(0).data());
+      own.calls.take();
+      EXPECT_TRUE(executor->step({.step = number}).ok());
+      for (const std::string &call : own.calls.take())
+        if (call.starts_with("cudaEventSynchronize") ||
+            (number > 1 && call.starts_with("cudaStreamSynchronize")))
+          waits.push_back(std::to_string(number) + ": " + call);
+    }
+    EXPECT_NE(places[0], places[1]);
+    EXPECT_EQ(places[0], places[2]);
+    EXPECT_THAT(waits, ElementsAre("2: cudaEventSynchronize e1", "3: cudaEventSynchronize e2",
+                                   "4: cudaEventSynchronize e1", "5: cudaEventSynchronize e2"));
+    EXPECT_EQ(executor->finish()->value().step, 5);
+  });
 }
 
 // A step that cannot be captured is issued call by call, and the note says why.
