@@ -8,9 +8,9 @@
 namespace fsdp::rt {
 
 /// Follows the entries of a step on their streams, without changing what runs beside what. A call
-/// comes in the order of `stream`: on a CPU from the stream's thread when it gets there, on a device
-/// while the work is enqueued. Collectives that are one launch are told of as their first entry.
-/// Calls for one stream come from one thread, those for others may come at the same time.
+/// comes in the order of `stream`: on a CPU from the stream's thread when it gets there, on a
+/// device while the work is enqueued. Collectives that are one launch are told of as their first
+/// entry. Calls for one stream come from one thread, those for others may come at the same time.
 class EntryTracer {
 public:
   virtual ~EntryTracer() = default;
