@@ -39,6 +39,9 @@ void expectSameTraining(const std::vector<RankRun> &runs, const std::vector<Rank
       EXPECT_NEAR(own.gradientSquareSum, other.gradientSquareSum, 1e-12 * other.gradientSquareSum);
     }
     EXPECT_EQ(runs[rank].parameters, expected[rank].parameters);
+    // All two of each were issued, have started and completed.
+    EXPECT_EQ(runs[rank].gathers, (StepProgress::Numbers{2, 2, 2}));
+    EXPECT_EQ(runs[rank].reductions, (StepProgress::Numbers{2, 2, 2}));
   }
 }
 

@@ -107,6 +107,8 @@ RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &devic
     for (float element : shardOf(plan.groups[group]))
       run.parameters.push_back(element);
   run.graphNote = (*executor)->graphNote();
+  run.gathers = progress->numbers(kGatherLane);
+  run.reductions = progress->numbers(kReduceLane);
   run.statistics = (*executor)->statistics();
   return run;
 }

@@ -31,6 +31,7 @@ struct RankRun {
   std::vector<rt::StepResults> results;
   std::vector<float> parameters; // of its shards, at the end
   std::string graphNote;
+  rt::StepProgress::Numbers gathers, reductions; // after the last step
   rt::ExecutorStatistics statistics;
 };
 
