@@ -22,6 +22,9 @@ Operation *ScheduleProblem::lookup(uint32_t operation) const {
 
 LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   result = &problem;
+  if (unsigned replicas = memory.groups.getReplicas(); replicas > 1)
+    return module.emitError("the mesh replicates shards ")
+           << replicas << " times; schedules are simulated and searched for on meshes of one axis";
   for (auto op : module.getOps<OptimizerOp>())
     optimizer = op.getKind();
   for (const GroupInfo &info : memory.groups.getGroups()) {

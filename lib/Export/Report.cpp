@@ -118,13 +118,14 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
       }
     }
 
-  // Steps in the per-param layout are not simulated.
-  bool isFlat =
+  // Steps in the per-param layout, or with replicas, are not simulated.
+  bool isSimulated =
+      table->getReplicas() == 1 &&
       llvm::all_of(table->getGroups(), [](const GroupInfo &group) { return group.isFlat(); });
   FailureOr<StepMemory> memory = failure();
-  if (isFlat)
+  if (isSimulated)
     memory = StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
-  if (isFlat && failed(memory))
+  if (isSimulated && failed(memory))
     return failure();
   LogicalResult result = success();
   json::OStream out(os, /*IndentSize=*/1);
@@ -155,7 +156,7 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     });
     out.attributeObject("counts", [&] { counts.write(out); });
     out.attributeObject("bytes", [&] { bytes.write(out); });
-    if (isFlat)
+    if (isSimulated)
       out.attributeObject("prediction", [&] {
         result = writePrediction(module, *memory, costs, options.memoryCapBytes, out);
       });

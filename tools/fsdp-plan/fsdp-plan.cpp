@@ -44,7 +44,7 @@ static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
     return llvm::createStringError("--mesh: '" + mesh + "' " + why);
   };
   if (ranks.contains('='))
-    return wrong("has several axes; a mesh has one (replicated meshes, HSDP, are not supported)");
+    return wrong("has several axes; schedules are searched for on meshes of one axis");
   if (axis.empty() || ranks.empty())
     return wrong("is no mesh; expected AXIS=RANKS, AXIS=8,64,512 or AXIS=8..16384");
   options.axis = axis.str();
