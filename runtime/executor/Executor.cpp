@@ -119,7 +119,7 @@ Status PlanExecutor::prepare() {
   lanes.emplace(view, device, communicator, *compute, arena);
   lanes->prepare();
   program = std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, arena);
-  if (Status status = program->prepare(view.shardOf(communicator.rank()), options.gemm);
+  if (Status status = program->prepare(view.shardOf(communicator.rank()), options.kernels);
       !status.ok())
     return status;
   graph.emplace(device, communicator, options.graph, runtime->graphObstacle());

@@ -49,15 +49,15 @@ struct ExecutorStatistics {
   int64_t replacedOperators = 0; // calls of a step that kernels of the runtime compute
 };
 
-/// Which kernels multiply fp32 matrices; the numbers are the same.
-enum class GemmKernels { Torch, Fastest };
+/// Which kernels compute operators; the numbers are the same.
+enum class OperatorKernels { Torch, Fastest };
 
 /// Whether a whole step becomes one graph of the device, where that can be.
 enum class GraphMode { Automatic, Off };
 
 struct ExecutorOptions {
-  /// Fastest: measures the products of the plan, see GemmChoice.h. On a CPU only.
-  GemmKernels gemm = GemmKernels::Fastest;
+  /// Fastest: tries the kernels of the runtime, see KernelChoice.h. On a CPU only.
+  OperatorKernels kernels = OperatorKernels::Fastest;
   GraphMode graph = GraphMode::Automatic;
   /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
   unsigned lossLag = 0;

@@ -133,14 +133,14 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
   }
 }
 
-Status StepProgram::prepare(unsigned shard, GemmKernels kernels) {
+Status StepProgram::prepare(unsigned shard, OperatorKernels kernels) {
   context.countOtherThreads = runtime.isHost() && at::get_num_threads() > 1;
   makeTensors();
   copyConstants();
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i, shard); !status.ok())
       return status;
-  if (runtime.isHost() && kernels == GemmKernels::Fastest) {
+  if (runtime.isHost() && kernels == OperatorKernels::Fastest) {
     KernelChooser chooser(at::get_num_threads());
     for (OperatorCall &call : calls)
       stats.replacedOperators += call.chooseKernel(tensors, chooser);

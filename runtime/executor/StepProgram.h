@@ -28,7 +28,7 @@ public:
 
   /// Resolves everything; adds the updates to the runtime. `shard`: index of this rank's shards.
   /// May throw.
-  Status prepare(unsigned shard, GemmKernels kernels);
+  Status prepare(unsigned shard, OperatorKernels kernels);
 
   /// Issues the first step, and places the temporaries that it measures.
   Status runFirst();

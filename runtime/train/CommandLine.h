@@ -39,7 +39,7 @@ private:
   const PlanView &plan;
   CLI::App app;
   TrainOptions options;
-  std::string dataType, shape = "constant", gemm = "fastest", graph = "auto";
+  std::string dataType, shape = "constant", kernels = "fastest", graph = "auto";
   bool describe = false;
 };
 

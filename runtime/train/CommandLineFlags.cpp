@@ -55,9 +55,9 @@ void CommandLine::addLaunchFlags() {
       ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");
-  app.add_option("--gemm", gemm,
-                 "Kernels of fp32 matrix products. fastest: when the run starts, each product is "
-                 "measured, and the fastest kernel that gives torch's bits is taken; torch: "
+  app.add_option("--kernels", kernels,
+                 "Kernels of fp32 matrix products and attention. fastest: when the run starts, each "
+                 "is measured, and the fastest kernel that gives torch's bits is taken; torch: "
                  "torch's own. Default: fastest")
       ->check(CLI::IsMember({"fastest", "torch"}).description(""))
       ->type_name("fastest|torch")

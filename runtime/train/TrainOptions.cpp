@@ -68,7 +68,7 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
   if (!dataType.empty())
     options.dataType = kTokenTypes.at(dataType);
   options.schedule = kShapes.at(shape);
-  options.gemm = gemm == "torch" ? GemmKernels::Torch : GemmKernels::Fastest;
+  options.kernels = kernels == "torch" ? OperatorKernels::Torch : OperatorKernels::Fastest;
   options.graph = graph == "off" ? GraphMode::Off : GraphMode::Automatic;
   if (Status status = check(); !status.ok())
     return status;

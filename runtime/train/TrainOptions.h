@@ -39,7 +39,7 @@ struct TrainOptions {
   int64_t warmupSteps = 0;
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
-  GemmKernels gemm = GemmKernels::Fastest;
+  OperatorKernels kernels = OperatorKernels::Fastest;
   double timeoutSeconds = 60;
   double connectTimeoutSeconds = 60;
   bool quiet = false;

@@ -186,7 +186,7 @@ Status RankRun::makeExecutor() {
     return numbers.status();
   progress = std::move(*numbers);
   watched.emplace(communicator, plan, *progress);
-  ExecutorOptions execution{.gemm = options.gemm,
+  ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
                             .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
   auto created = Executor::create(plan.tables(), device, *watched, arena, execution);

@@ -201,8 +201,8 @@ TEST_F(GemmTest, ExecutorKeepsItsBits) {
   builder.call("sum", "", {value(y), none()}, {loss});
   fsdp_plan &plan = builder.finish(loss);
   at::Tensor xs = at::randn({256, 400}), ws = at::randn({400, 192});
-  for (GemmKernels kernels : {GemmKernels::Torch, GemmKernels::Fastest}) {
-    SingleRank rank(plan, {.gemm = kernels});
+  for (OperatorKernels kernels : {OperatorKernels::Torch, OperatorKernels::Fastest}) {
+    SingleRank rank(plan, {.kernels = kernels});
     ASSERT_TRUE(rank.status().ok()) << rank.status().message();
     rank.tensor(builder.offsetOf(x), {256, 400}).copy_(xs);
     rank.tensor(builder.offsetOf(w), {400, 192}).copy_(ws);
@@ -213,7 +213,7 @@ TEST_F(GemmTest, ExecutorKeepsItsBits) {
     }
     const ExecutorStatistics &statistics = rank.executor().statistics();
     EXPECT_EQ(statistics.fallbackAllocations, 0);
-    if (kernels == GemmKernels::Torch) {
+    if (kernels == OperatorKernels::Torch) {
       EXPECT_EQ(statistics.replacedOperators, 0);
       EXPECT_EQ(statistics.scratchBytes, 0);
     } else if (statistics.replacedOperators != 0) {

@@ -65,7 +65,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
                         "0.25",
                         "--threads",
                         "4",
-                        "--gemm",
+                        "--kernels",
                         "torch",
                         "--timeout",
                         "1.5",
@@ -81,7 +81,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
   const TrainOptions &options = command->options;
   EXPECT_EQ(options.ranks, 2u);
   EXPECT_EQ(options.communicator, "local");
-  EXPECT_EQ(options.gemm, GemmKernels::Torch);
+  EXPECT_EQ(options.kernels, OperatorKernels::Torch);
   EXPECT_EQ(options.lossLag, 3u);
   EXPECT_EQ(options.trace, "t.json");
   EXPECT_EQ(options.traceStep, 5);
@@ -129,7 +129,7 @@ TEST(TrainOptions, RefusesMalformedFlags) {
   expectRefused({"--ranks", "-1"}, {"--ranks", "-1"});
   expectRefused({"--steps", "99999999999999999999"}, {"--steps", "99999999999999999999"});
   expectRefused({"--communicator", "mpi"}, {"--communicator", "mpi", "gloo"});
-  expectRefused({"--gemm", "mkl"}, {"--gemm", "mkl", "torch"});
+  expectRefused({"--kernels", "mkl"}, {"--kernels", "mkl", "torch"});
   expectRefused({"--data-dtype", "f32"}, {"--data-dtype", "f32", "u16"});
   expectRefused({"--lr-schedule", "step"}, {"--lr-schedule", "step", "cosine"});
 }
