@@ -75,7 +75,7 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   }
   result.makespanNs = outcome->makespanNs;
   // Larger trees do not end.
-  constexpr size_t kMostUses = 32;
+  constexpr size_t kMostUses = 48;
   if (options.certificateNodes > 0 && outcome->ratio() > 1.01 && problem.uses.size() <= kMostUses) {
     LowerBound bound = searchBound(problem, outcome->makespanNs, options.certificateNodes);
     if (bound.makespanNs > outcome->bound.makespanNs)
