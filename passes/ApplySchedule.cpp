@@ -45,6 +45,8 @@ private:
   void listEvents();
   void listReleases();
   void listReductions();
+  void launchAcross(const schedule::ReductionBucket &bucket);
+  void listWaitsAcross();
   void arrange();
 
   ModuleOp module;
@@ -136,7 +138,7 @@ void Applier::keepCopies() {
 
 static bool isEvent(Operation &op) {
   return isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-             ReduceScatterWaitOp>(op);
+             ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp>(op);
 }
 
 /// Views, reads, inputs and constants stay behind the call that they follow.
@@ -188,7 +190,8 @@ void Applier::listReductions() {
     for (uint32_t index : bucket.reductions) {
       ReduceScatterStartOp start = problem.reductions[index];
       for (Operation *user : start.getHandle().getUsers())
-        events[bucket.wait].push_back(user);
+        if (isa<ReduceScatterWaitOp>(user))
+          events[bucket.wait].push_back(user);
     }
   };
   for (const schedule::ReductionBucket &bucket : plan.reductions)
@@ -203,9 +206,37 @@ void Applier::listReductions() {
       isFirst = false;
       events[bucket.launch].push_back(start);
     }
+    launchAcross(bucket);
     if (bucket.launch == bucket.wait)
       waitFor(bucket);
   }
+}
+
+static AllReduceStartOp getAcross(ReduceScatterStartOp start) {
+  for (Operation *user : start.getHandle().getUsers())
+    if (auto across = dyn_cast<AllReduceStartOp>(user))
+      return across;
+  return {};
+}
+
+/// What goes on over the replicas is launched behind the bucket, as one launch too.
+void Applier::launchAcross(const schedule::ReductionBucket &bucket) {
+  bool isFirst = true;
+  for (uint32_t index : bucket.reductions)
+    if (AllReduceStartOp across = getAcross(problem.reductions[index])) {
+      across.setStream(Stream::Replicate);
+      across.setCoalesced(!isFirst);
+      isFirst = false;
+      events[bucket.launch].push_back(across);
+    }
+}
+
+/// Behind all else before the update that needs the shard: nothing is won by waiting earlier.
+void Applier::listWaitsAcross() {
+  for (auto [start, planned] : llvm::zip_equal(problem.reductions, problem.problem.reductions))
+    if (AllReduceStartOp across = getAcross(start))
+      for (Operation *user : across.getHandle().getUsers())
+        events[planned.update].push_back(user);
 }
 
 /// Kind by kind in the order that the problem has at one position.
@@ -226,6 +257,7 @@ void Applier::listEvents() {
   for (auto [index, planned] : llvm::enumerate(problem.problem.uses))
     if (!plan.kept[index])
       events[planned.first].push_back(uses[index].wait);
+  listWaitsAcross();
 }
 
 void Applier::arrange() {

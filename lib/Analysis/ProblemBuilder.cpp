@@ -22,9 +22,6 @@ Operation *ScheduleProblem::lookup(uint32_t operation) const {
 
 LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   result = &problem;
-  if (unsigned replicas = memory.groups.getReplicas(); replicas > 1)
-    return module.emitError("the mesh replicates shards ")
-           << replicas << " times; schedules are simulated and searched for on meshes of one axis";
   for (auto op : module.getOps<OptimizerOp>())
     optimizer = op.getKind();
   for (const GroupInfo &info : memory.groups.getGroups()) {
@@ -44,6 +41,15 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   int64_t ranks = memory.groups.getRanks();
   cost::CollectiveCost gather = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
   cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks);
+  if (int64_t replicas = memory.groups.getReplicas(); replicas > 1) {
+    // A reduction goes on over the replicas with its shard. That has a stream of its own; taking it
+    // for a part of the reduction errs on the slow side where reductions follow each other closely.
+    cost::CollectiveCost across =
+        costs.getCollectiveCost(cost::CollectiveKind::AllReduce, replicas, /*stride=*/ranks);
+    reduce.latencyNs += across.latencyNs;
+    reduce.nsPerByte += across.nsPerByte / static_cast<double>(ranks);
+    reduce.spread = std::max(reduce.spread, across.spread);
+  }
   problem.problem.gatherCost = toCost(gather);
   problem.problem.reduceCost = toCost(reduce);
   problem.networkSpread = std::max(gather.spread, reduce.spread);

@@ -36,8 +36,9 @@ public:
   OperationCost getCost(aten::CallOp call) const override;
   OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
   OperationCost getCopyCost(int64_t bytes) const override;
-  CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks) const override {
-    CollectiveCost cost = network.getCost(kind, ranks);
+  CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
+                                   int64_t stride) const override {
+    CollectiveCost cost = network.getCost(kind, ranks, stride);
     cost.spread = spreads.network.value_or(cost.spread);
     return cost;
   }

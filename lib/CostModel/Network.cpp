@@ -43,8 +43,28 @@ static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int6
   return uses;
 }
 
-static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind, int64_t ranks) {
-  std::vector<LevelUse> uses = useLevels(network.levels, ranks);
+/// The same for ranks that are `stride` apart.
+static std::vector<LevelUse> useLevels(llvm::ArrayRef<NetworkLevel> levels, int64_t ranks,
+                                       int64_t stride) {
+  if (stride == 1)
+    return useLevels(levels, ranks);
+  std::vector<LevelUse> whole = useLevels(levels, ranks * stride);
+  std::vector<LevelUse> between = useLevels(levels, stride);
+  std::vector<LevelUse> uses;
+  int64_t below = ranks, inside = 1;
+  for (size_t l = 0; l < levels.size(); ++l) {
+    int64_t members = std::min(below, divideUp(whole[l].members, between[l].members));
+    int64_t units = divideUp(below, members);
+    uses.push_back({below - units, members, inside});
+    below = units;
+    inside *= members;
+  }
+  return uses;
+}
+
+static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind, int64_t ranks,
+                                     int64_t stride) {
+  std::vector<LevelUse> uses = useLevels(network.levels, ranks, stride);
   CollectiveCost cost{.latencyNs = network.baseNs};
   bool isTree = kind == CollectiveKind::AllReduce;
   double slowest = INFINITY, nsPerByteInStages = 0, share = 1;
@@ -71,7 +91,7 @@ static CollectiveCost costOverLevels(const Network &network, CollectiveKind kind
   return cost;
 }
 
-CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks) const {
+CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks, int64_t stride) const {
   if (ranks <= 1)
     return {};
   const MeasuredCollective *nearest = nullptr;
@@ -79,10 +99,11 @@ CollectiveCost Network::getCost(CollectiveKind kind, int64_t ranks) const {
     if (candidate.kind == kind &&
         (!nearest || std::abs(candidate.ranks - ranks) < std::abs(nearest->ranks - ranks)))
       nearest = &candidate;
-  if (nearest && nearest->ranks == ranks)
+  bool isLikeMeasured = stride == 1 || levels.empty();
+  if (nearest && nearest->ranks == ranks && isLikeMeasured)
     return {nearest->latencyNs, nearest->nsPerByte, nearest->spread, Origin::Measured};
   if (!levels.empty())
-    return costOverLevels(*this, kind, ranks);
+    return costOverLevels(*this, kind, ranks, stride);
   if (!nearest) {
     // An all-reduce is a reduce-scatter and an all-gather.
     CollectiveCost reduce = getCost(CollectiveKind::ReduceScatter, ranks);

@@ -12,14 +12,17 @@ void fsdp::setExpectedDurations(PlanTables &tables, const cost::CostModel &costs
     return;
   cost::CollectiveCost gather = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
   cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks);
+  cost::CollectiveCost across = costs.getCollectiveCost(cost::CollectiveKind::AllReduce,
+                                                        tables.header.replicas, /*stride=*/ranks);
   auto set = [](fsdp_entry &entry, const cost::CollectiveCost &cost, int64_t bytes) {
     entry.expected_ns = std::llround(cost.latencyNs + static_cast<double>(bytes) * cost.nsPerByte);
   };
-  // `bytes` of a start are those of one rank's shard. All-reduces stay unknown: their ranks are not
-  // consecutive, which the model of networks takes for granted.
+  // `bytes` of a start are those of one rank's shard.
   for (fsdp_entry &entry : tables.entries)
     if (entry.kind == FSDP_ALL_GATHER_START)
       set(entry, gather, entry.bytes * ranks);
     else if (entry.kind == FSDP_REDUCE_SCATTER_START)
       set(entry, reduce, entry.bytes * ranks);
+    else if (entry.kind == FSDP_ALL_REDUCE_START)
+      set(entry, across, entry.bytes);
 }

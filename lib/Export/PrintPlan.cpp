@@ -236,6 +236,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "all_reduce.start @" << group() << " after handle " << entry.after << " on "
        << streams[entry.stream] << ", handle " << entry.handle << ": " << entry.count << ' '
        << getDTypeName(entry.dtype) << " at " << entry.destination;
+    printExpected(entry);
     break;
   case FSDP_WAIT:
     os << "wait for handle " << entry.handle;

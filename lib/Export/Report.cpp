@@ -118,14 +118,13 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
       }
     }
 
-  // Steps in the per-param layout, or with replicas, are not simulated.
-  bool isSimulated =
-      table->getReplicas() == 1 &&
+  // Steps in the per-param layout are not simulated.
+  bool isFlat =
       llvm::all_of(table->getGroups(), [](const GroupInfo &group) { return group.isFlat(); });
   FailureOr<StepMemory> memory = failure();
-  if (isSimulated)
+  if (isFlat)
     memory = StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
-  if (isSimulated && failed(memory))
+  if (isFlat && failed(memory))
     return failure();
   LogicalResult result = success();
   json::OStream out(os, /*IndentSize=*/1);
@@ -156,7 +155,7 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     });
     out.attributeObject("counts", [&] { counts.write(out); });
     out.attributeObject("bytes", [&] { bytes.write(out); });
-    if (isSimulated)
+    if (isFlat)
       out.attributeObject("prediction", [&] {
         result = writePrediction(module, *memory, costs, options.memoryCapBytes, out);
       });

@@ -251,6 +251,9 @@ Result<std::unique_ptr<Executor>> Executor::create(const fsdp_plan &plan, Device
   if (plan.world_size != communicator.size())
     return Status::error("the step was compiled for " + std::to_string(plan.world_size) +
                          " ranks, the run has " + std::to_string(communicator.size()));
+  if (plan.replicas != communicator.replicas())
+    return Status::error("the step was compiled for " + std::to_string(plan.replicas) +
+                         " replicas, the run has " + std::to_string(communicator.replicas()));
   auto executor = std::make_unique<PlanExecutor>(plan, device, communicator, arena, options);
   try {
     if (Status status = executor->prepare(); !status.ok())

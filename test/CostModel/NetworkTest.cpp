@@ -55,6 +55,21 @@ TEST(Network, AllReduceHasATreesLatency) {
   EXPECT_DOUBLE_EQ(cost.nsPerByte, 2 * 31. / 32 / 40);
 }
 
+// Replicas of shards that fill a node meet one rank per node, over one adapter; of smaller ones,
+// several, inside the node and with their adapters together.
+TEST(Network, RanksThatAreApart) {
+  Network network = makeNetwork(CollectiveAlgorithm::Ring);
+  CollectiveCost nodes = network.getCost(CollectiveKind::AllReduce, 3, /*stride=*/4);
+  EXPECT_DOUBLE_EQ(nodes.latencyNs, 1000 + 2 * 2 * 500);
+  EXPECT_DOUBLE_EQ(nodes.nsPerByte, 2 * 2. / 3 / 10);
+  CollectiveCost inside = network.getCost(CollectiveKind::AllReduce, 2, /*stride=*/2);
+  EXPECT_DOUBLE_EQ(inside.latencyNs, 1000 + 2 * 100);
+  EXPECT_DOUBLE_EQ(inside.nsPerByte, 2 * 1. / 2 / 100);
+  CollectiveCost both = network.getCost(CollectiveKind::AllReduce, 4, /*stride=*/2);
+  EXPECT_DOUBLE_EQ(both.latencyNs, 1000 + 2 * (100 + 500));
+  EXPECT_DOUBLE_EQ(both.nsPerByte, 2 * 3. / 4 / 20);
+}
+
 TEST(Network, RingLatencyGrowsWithRanks) {
   Network network = makeNetwork(CollectiveAlgorithm::Ring);
   double previous = 0;

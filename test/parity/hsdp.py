@@ -4,8 +4,7 @@
 Sums of two numbers have one order, so this holds on all communicators, gloo too.
 """
 
-import json
-import re
+import os
 import signal
 import unittest
 
@@ -76,6 +75,35 @@ class Hsdp(unittest.TestCase):
             for communicator in communicators:
                 with self.subTest(f"{optimizer} {reshard} {layout} {communicator}"):
                     self.train(case, communicator, binary)
+
+    def test_schedules(self):
+        """Schedules that are searched for change no bit."""
+        case = self.cases["adamw"]
+        for more in ("schedule=auto", "schedule=auto buckets=false", "schedule=asap device=h100"):
+            binary = case.workspace.compile(MESH, "auto", more=more)
+            with self.subTest(more):
+                self.train(case, "local", binary)
+
+    def test_killed_rank_ends_all(self):
+        """Those of its replica, those of its shard, and the one that meets it on neither axis."""
+        workspace = self.cases["sgd"].workspace
+        binary = workspace.compile(MESH)
+        for communicator in ("shm", "gloo"):
+            with self.subTest(communicator):
+                log = workspace.folder / f"killed-{communicator}.jsonl"
+                os.mkfifo(log)  # reading it follows the run step by step
+                arguments = ["--communicator", communicator, "--timeout", 10, "--data",
+                             workspace.data, "--init", workspace.weights, "--steps", 1000000,
+                             "--log", log]  # fmt: skip
+                processes = harness.start_ranks(binary, RANKS, arguments)
+                self.addCleanup(lambda started=processes: [p.kill() for p in started])
+                with open(log) as lines:
+                    for _ in range(3):
+                        self.assertTrue(lines.readline(), "the run ended before its third step")
+                    processes[3].send_signal(signal.SIGKILL)
+                    ends = harness.finish(processes, timeout=60)
+                for rank, (status, output) in enumerate(ends[:3]):
+                    self.assertGreater(status, 0, f"rank {rank}: {output}")
 
     def test_other_numbers_of_ranks_are_refused(self):
         binary = self.cases["sgd"].workspace.compile(MESH)

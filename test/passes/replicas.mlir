@@ -7,7 +7,11 @@
 // RUN: FileCheck %s --check-prefix=SCHEDULED --input-file=%t/scheduled.mlir
 // RUN: FileCheck %s --check-prefix=REPORT --input-file=%t/report.json
 // RUN: fsdp-opt %t/scheduled.mlir --emit-bytecode | fsdp-opt --fsdp-plan-memory --fsdp-verify-planned | fsdp-compile - --emit=plan | FileCheck %s --check-prefix=PLAN
+// RUN: fsdp-compile %t/scheduled.mlir --emit=plan --network dgx-h100 | FileCheck %s --check-prefix=EXPECTED
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline=mesh=replicate=1,shard=2 | FileCheck %s --check-prefix=ONE
+
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=replicate=2,shard=2 schedule=auto device=h100 up-to=scheduled" | FileCheck %s --check-prefix=AUTO
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=replicate=2,shard=2 schedule=asap device=h100" -o /dev/null
 
 // The first axis replicates, the second shards; a file keeps their order, whatever their names.
 // FLAG: fsdp.mesh @mesh <outer = 2, inner = 4>
@@ -69,6 +73,17 @@
 // PLAN: bwd wait for handle [[#R]]
 // PLAN: bwd wait for handle [[#A]]
 // PLAN: bwd update @layers.1 with 16 f32 at [[#PLACE]]
+
+// What it is expected to take: 10 us and, in a tree of two devices of one host, a hop there and back.
+// EXPECTED: all_reduce.start @layers.1 {{.*}}, expected 13800 ns
+
+// A schedule that is searched for launches them behind the reductions, in the same buckets, and waits
+// for each before the update that needs it.
+// AUTO: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1({{.*}}) bwd on {{reduce|gather}}
+// AUTO: %[[A1:.+]] = fsdp.all_reduce.start @layers.1 after %[[R1]] bwd on replicate
+// AUTO: fsdp.reduce_scatter.wait %[[R1]]
+// AUTO: fsdp.all_reduce.wait %[[A1]]
+// AUTO-NEXT: fsdp.update @layers.1
 
 // One replica needs no all-reduce.
 // ONE: fsdp.mesh @mesh <replicate = 1, shard = 2>

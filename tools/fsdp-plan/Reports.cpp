@@ -107,6 +107,7 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
   out.object([&] {
     out.attribute("model", point.model);
     out.attribute("ranks", point.ranks);
+    out.attribute("replicas", point.replicas);
     out.attribute("recompute", point.recompute);
     out.attribute("capBytes",
                   point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));

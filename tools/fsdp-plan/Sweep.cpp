@@ -32,7 +32,9 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
   result.module = captured.clone();
   PipelineOptions pipeline;
   pipeline.config = options.config;
-  pipeline.mesh = options.axis + "=" + std::to_string(ranks);
+  if (!options.replicateAxis.empty())
+    pipeline.mesh = options.replicateAxis + "=" + std::to_string(options.replicas) + ",";
+  pipeline.mesh += options.axis + "=" + std::to_string(ranks);
   pipeline.recompute = recompute;
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
@@ -204,9 +206,10 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
         return failure();
       SweepPoint common;
       common.model = model;
-      common.ranks = ranks;
+      common.ranks = ranks * options.replicas;
+      common.replicas = options.replicas;
       common.recompute = name;
-      common.itemsPerStep = items * ranks;
+      common.itemsPerStep = items * common.ranks;
       common.item = item;
       addPoints(*mesh, common, costs, options, points);
     }

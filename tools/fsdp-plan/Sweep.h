@@ -13,7 +13,7 @@ namespace fsdp::plan_tool {
 /// One captured step on one mesh under one cap.
 struct SweepPoint {
   std::string model;
-  int64_t ranks = 0;
+  int64_t ranks = 0, replicas = 1; // replicas divide the ranks
   std::string recompute; // RecomputePolicy
   int64_t capBytes = 0;  // 0: none
   bool fits = false;
@@ -38,7 +38,9 @@ struct SweepPoint {
 
 struct SweepOptions {
   std::string axis = "dp", config; // YAML as of fsdp-group-parameters; may be empty
-  std::vector<int64_t> ranks;
+  std::vector<int64_t> ranks; // over which parameters are sharded
+  std::string replicateAxis;  // empty: none
+  int64_t replicas = 1;
   /// Ascending. Empty: fractions of the least peak, and the device's memory.
   std::vector<int64_t> capBytes;
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried

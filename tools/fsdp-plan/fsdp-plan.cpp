@@ -37,16 +37,23 @@ static int fail(const llvm::Twine &message) {
 }
 static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
 
-/// "dp=64", "dp=8,64,512" or "dp=8..16384", which doubles.
+/// "dp=64", "dp=8,64,512" or "dp=8..16384", which doubles; any of them behind "replicate=2,".
 static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
-  auto [axis, ranks] = mesh.split('=');
   auto wrong = [&](const llvm::Twine &why) {
     return llvm::createStringError("--mesh: '" + mesh + "' " + why);
   };
-  if (ranks.contains('='))
-    return wrong("has several axes; schedules are searched for on meshes of one axis");
-  if (axis.empty() || ranks.empty())
-    return wrong("is no mesh; expected AXIS=RANKS, AXIS=8,64,512 or AXIS=8..16384");
+  auto [axis, ranks] = mesh.split('=');
+  if (ranks.contains('=')) {
+    auto [replicas, sharded] = ranks.split(',');
+    options.replicateAxis = axis.str();
+    if (replicas.getAsInteger(10, options.replicas) || options.replicas < 1 ||
+        options.replicas > (1 << 20))
+      return wrong("has '" + replicas + "' replicas; expected a number from 1 to 1048576");
+    std::tie(axis, ranks) = sharded.split('=');
+  }
+  if (axis.empty() || ranks.empty() || ranks.contains('='))
+    return wrong("is no mesh; expected AXIS=RANKS, AXIS=8,64,512 or AXIS=8..16384, or one of these "
+                 "behind replicate=R,");
   options.axis = axis.str();
   auto parse = [](llvm::StringRef text, int64_t &value) {
     return text.getAsInteger(10, value) || value < 2 || value > (int64_t(1) << 24);
@@ -143,7 +150,8 @@ int main(int argc, char **argv) {
   app.add_option("INPUT", options.inputs, "Captured modules, text or bytecode; - is standard input")
       ->required();
   app.add_option("--mesh", options.mesh,
-                 "Ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8")
+                 "Ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8; behind "
+                 "replicate=R, those of each of R replicas")
       ->capture_default_str();
   app.add_option("--memory-cap", options.caps,
                  "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")

@@ -72,10 +72,10 @@ llvm::Expected<profile::PlannedStep> fsdp::profile::planStep(const std::string &
   if (failed(declarations))
     return fail();
   ModulePhase phase = getPhase(*step.module);
-  int64_t ownRanks = declarations->getRanks();
+  int64_t ownRanks = declarations->getRanks() * declarations->getReplicas();
   if (phase != ModulePhase::Captured && ranks != 0 && ranks != ownRanks)
     return llvm::createStringError("--ranks " + std::to_string(ranks) + ": the step in '" + file +
-                                   "' is sharded over " + std::to_string(ownRanks));
+                                   "' is made for " + std::to_string(ownRanks));
   PassManager manager(step.context.get());
   addPasses(manager, phase, std::max<int64_t>(ranks, 1));
   if (failed(manager.run(*step.module)))

@@ -252,7 +252,7 @@ llvm::Expected<cost::Profile> fsdp::profile::profileStep(const PlannedStep &step
   fsdp_plan plan = step.tables.getPlan();
   if (llvm::Error error = checkMemory(plan))
     return error;
-  auto communicators = rt::makeLocalCommunicators(plan.world_size, {});
+  auto communicators = rt::makeLocalCommunicators(plan.world_size, {.replicas = plan.replicas});
   if (communicators.empty())
     return llvm::createStringError("no memory for the communicators of the ranks");
   std::vector<RankProfiler> ranks;

@@ -312,7 +312,7 @@ int main(int argc, char **argv) {
   options.capture.addTo(app);
   app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
       ->check(CLI::ExistingFile);
-  app.add_option("--mesh", options.mesh, "device mesh, as dp=4 (dp=1)");
+  app.add_option("--mesh", options.mesh, "device mesh, as dp=4 or replicate=2,shard=4 (dp=1)");
   app.add_option(
          "--reshard-after-forward", options.reshardAfterForward,
          "true, false, none: as true, but the root group stays; auto: as --schedule decides "

@@ -33,7 +33,7 @@ struct OperationCost {
 enum class CollectiveKind : uint8_t { AllGather, ReduceScatter, AllReduce };
 
 /// durationNs(bytes) = latencyNs + bytes * nsPerByte, where `bytes` is the whole group's: what an
-/// all-gather yields, what a reduce-scatter takes on each rank.
+/// all-gather yields, what a reduce-scatter takes on each rank, what an all-reduce takes.
 struct CollectiveCost {
   double latencyNs = 0, nsPerByte = 0;
   double spread = 0;
@@ -66,8 +66,10 @@ public:
                                       mlir::Type element) const = 0;
   /// Copying `bytes` on the device, as the per-param layout does around collectives.
   virtual OperationCost getCopyCost(int64_t bytes) const = 0;
-  /// A collective over `ranks` consecutive ranks, which fill whole nodes first.
-  virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks) const = 0;
+  /// A collective over `ranks` ranks, of which two neighbours are `stride` apart in the numbering,
+  /// in which ranks fill whole nodes first. The other ranks do the same at the same time.
+  virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
+                                           int64_t stride = 1) const = 0;
 
   /// How much slower each lane is while both are busy, in [1, 2]; how much slower computation is
   /// while a lane is busy, at least 1. Where ranks have one core each, a collective stops

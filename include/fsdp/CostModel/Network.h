@@ -15,6 +15,11 @@
 //   all-reduce     twice the rate's part; latency of a tree over nodes:
 //                  base + 2 ((m_0 - 1) hop_0 + sum_{l > 0} ceil(log2 m_l) hop_l)
 //
+// A collective over replicas: its n ranks are `stride` apart. Of the m_l units that n x stride
+// ranks join on a level, those of `stride` ranks alone make one; with what remains the formulas are
+// the same, and the ranks inside a unit are those of the collective there: the others have their
+// own.
+//
 // Source of the latencies' form: NCCL, src/graph/tuning.cc.
 //
 //===----------------------------------------------------------------------===//
@@ -59,8 +64,9 @@ struct Network {
   double laneContention = 1, computeContention = 1;
 
   /// Nothing for one rank. Without levels, ranks that were not measured take the measurement with
-  /// the nearest number of ranks, scaled as a ring (and count as roofline).
-  CollectiveCost getCost(CollectiveKind kind, int64_t ranks) const;
+  /// the nearest number of ranks, scaled as a ring (and count as roofline). Measurements are of
+  /// consecutive ranks; where there are levels, ranks that are further apart do not take them.
+  CollectiveCost getCost(CollectiveKind kind, int64_t ranks, int64_t stride = 1) const;
 };
 
 /// "all_gather", "reduce_scatter", "all_reduce".

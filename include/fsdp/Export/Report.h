@@ -36,9 +36,8 @@ namespace fsdp {
 /// the whole group of a reduce_scatter. A group's `elements` are those of its parameters, without
 /// padding.
 ///
-/// The prediction, in the flat layout and on meshes of one axis only, is a simulation with the
-/// durations of `costs`. No schedule with the same updates is faster than `bound_ns` (under the
-/// cap, if this one keeps it);
+/// The prediction, in the flat layout only, is a simulation with the durations of `costs`. No
+/// schedule with the same updates is faster than `bound_ns` (under the cap, if this one keeps it);
 /// `jitter` is there where costs say how much durations vary: mean and 95th percentile of as many
 /// draws. `device_bytes` are the arena and, as far as operators are measured, the area beside it
 /// for what they allocate inside. `exposed_ns` is how long computation stands still for a launch;

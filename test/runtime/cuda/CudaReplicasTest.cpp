@@ -95,17 +95,29 @@ TEST(CudaReplicas, Step) {
                 HasSubstr("replicate lane: issued all_reduce of group \"layers.0\" in backward"));
   });
   std::string shard = "m1+" + std::to_string(replicated.shard);
-  // Streams: s2 compute, s3 gather, s5 reduce, s6 replicate; events: e2 compute, e3 and e4 handles.
-  auto reduce = std::ranges::find_if(
-      calls, [](const std::string &call) { return call.starts_with("ncclReduceScatter"); });
-  ASSERT_NE(reduce, calls.end());
-  calls.erase(calls.begin(), reduce + 1);
-  calls.resize(std::min<size_t>(calls.size(), 12));
-  EXPECT_THAT(calls, ElementsAre("cuStreamWriteValue32 s5 m2+12 1", "cudaEventRecord e3 s5",
-                                 "cudaEventRecord e2 s2", "cudaStreamWaitEvent s6 e2",
-                                 "cudaStreamWaitEvent s6 e3", "cuStreamWriteValue32 s6 m2+20 0",
-                                 "cuStreamWriteValue32 s6 m2+16 1",
-                                 "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 s6",
-                                 "cuStreamWriteValue32 s6 m2+20 1", "cudaEventRecord e4 s6",
-                                 "cudaStreamWaitEvent s2 e3", "cudaStreamWaitEvent s2 e4"));
+  // Streams: s2 compute, s3 gather, s4 reduce, s5 replicate.
+  auto eventOf = [&](const std::string &call) {
+    size_t begin = call.find(" e");
+    return call.substr(begin + 1, call.find(' ', begin + 1) - begin - 1);
+  };
+  auto record = [&](const std::string &stream, auto from) {
+    return std::find_if(from, calls.end(), [&](const std::string &call) {
+      return call.starts_with("cudaEventRecord ") && call.ends_with(" " + stream);
+    });
+  };
+  auto reduced = record("s4", calls.begin());
+  ASSERT_NE(reduced, calls.end());
+  auto issued = record("s2", reduced);
+  ASSERT_NE(issued, calls.end());
+  auto averaged = record("s5", issued);
+  ASSERT_NE(averaged, calls.end());
+  EXPECT_THAT(std::vector<std::string>(issued + 1, averaged),
+              ElementsAre("cudaStreamWaitEvent s5 " + eventOf(*issued),
+                          "cudaStreamWaitEvent s5 " + eventOf(*reduced),
+                          "cuStreamWriteValue32 s5 m2+20 0", "cuStreamWriteValue32 s5 m2+16 1",
+                          "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 s5",
+                          "cuStreamWriteValue32 s5 m2+20 1"));
+  std::vector<std::string> rest(averaged + 1, calls.end());
+  EXPECT_THAT(rest, testing::IsSupersetOf({"cudaStreamWaitEvent s2 " + eventOf(*reduced),
+                                           "cudaStreamWaitEvent s2 " + eventOf(*averaged)}));
 }

@@ -77,10 +77,19 @@ TEST(ExecutorErrorTest, CallsAreResolvedAtCreation) {
   EXPECT_EQ(creation("mm", {real(1)}), "aten::mm in module \"\": argument 'mat2' is missing");
 }
 
-// A plan for another number of ranks is refused.
+// A plan for another number of ranks, or of replicas, is refused.
 TEST(ExecutorErrorTest, WorldSizeMustMatch) {
   PlanBuilder builder;
   builder.plan.world_size = 2;
   SingleRank rank(builder.finish(builder.addValue(FSDP_F32, {})));
   EXPECT_EQ(rank.status().message(), "the step was compiled for 2 ranks, the run has 1");
+  PlanBuilder whole;
+  whole.plan.world_size = 2;
+  whole.plan.replicas = 2;
+  fsdp_plan &plan = whole.finish(whole.addValue(FSDP_F32, {}));
+  fsdp::rt::CpuDevice device;
+  auto communicators = fsdp::rt::makeLocalCommunicators(2, {});
+  std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes) + 1);
+  auto refused = fsdp::rt::Executor::create(plan, device, *communicators[0], arena.data());
+  EXPECT_EQ(refused.status().message(), "the step was compiled for 2 replicas, the run has 1");
 }
