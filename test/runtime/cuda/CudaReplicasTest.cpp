@@ -95,7 +95,14 @@ TEST(CudaReplicas, Step) {
                 HasSubstr("replicate lane: issued all_reduce of group \"layers.0\" in backward"));
   });
   std::string shard = "m1+" + std::to_string(replicated.shard);
-  // Streams: s2 compute, s3 gather, s4 reduce, s5 replicate.
+  // A collective's stream is its last argument. Compute is s2.
+  auto streamOf = [&](const char *collective) {
+    auto call = std::ranges::find_if(
+        calls, [&](const std::string &other) { return other.starts_with(collective); });
+    return call == calls.end() ? "none" : call->substr(call->rfind(' ') + 1);
+  };
+  std::string reduce = streamOf("ncclReduceScatter"), replicate = streamOf("ncclAllReduce");
+  EXPECT_NE(reduce, replicate);
   auto eventOf = [&](const std::string &call) {
     size_t begin = call.find(" e");
     return call.substr(begin + 1, call.find(' ', begin + 1) - begin - 1);
@@ -105,18 +112,19 @@ TEST(CudaReplicas, Step) {
       return call.starts_with("cudaEventRecord ") && call.ends_with(" " + stream);
     });
   };
-  auto reduced = record("s4", calls.begin());
+  auto reduced = record(reduce, calls.begin());
   ASSERT_NE(reduced, calls.end());
   auto issued = record("s2", reduced);
   ASSERT_NE(issued, calls.end());
-  auto averaged = record("s5", issued);
+  auto averaged = record(replicate, issued);
   ASSERT_NE(averaged, calls.end());
   EXPECT_THAT(std::vector<std::string>(issued + 1, averaged),
-              ElementsAre("cudaStreamWaitEvent s5 " + eventOf(*issued),
-                          "cudaStreamWaitEvent s5 " + eventOf(*reduced),
-                          "cuStreamWriteValue32 s5 m2+20 0", "cuStreamWriteValue32 s5 m2+16 1",
-                          "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 s5",
-                          "cuStreamWriteValue32 s5 m2+20 1"));
+              ElementsAre("cudaStreamWaitEvent " + replicate + " " + eventOf(*issued),
+                          "cudaStreamWaitEvent " + replicate + " " + eventOf(*reduced),
+                          "cuStreamWriteValue32 " + replicate + " m2+20 0",
+                          "cuStreamWriteValue32 " + replicate + " m2+16 1",
+                          "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 " + replicate,
+                          "cuStreamWriteValue32 " + replicate + " m2+20 1"));
   std::vector<std::string> rest(averaged + 1, calls.end());
   EXPECT_THAT(rest, testing::IsSupersetOf({"cudaStreamWaitEvent s2 " + eventOf(*reduced),
                                            "cudaStreamWaitEvent s2 " + eventOf(*averaged)}));
