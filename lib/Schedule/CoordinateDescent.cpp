@@ -167,7 +167,9 @@ void CoordinateDescent::run(bool rounding) {
     descend(&Recipe::gating, {Gating{},
                               {Gating::Latest, 0},
                               {Gating::Horizon, 1.05},
+                              {Gating::Horizon, 1.5},
                               {Gating::Horizon, 2.},
+                              {Gating::Horizon, 3.},
                               {Gating::Horizon, 4.}});
     if (problem.computeContention > 1 && !problem.oneLane)
       descend(
