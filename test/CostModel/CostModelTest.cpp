@@ -4,6 +4,7 @@
 #include "Calls.h"
 #include "fsdp/CostModel/Device.h"
 #include "fsdp/CostModel/Profile.h"
+#include "fsdp/CostModel/Temporaries.h"
 
 using namespace fsdp;
 using namespace fsdp::cost;
@@ -113,6 +114,43 @@ TEST(CostModel, AProfileComesBeforeTheRoofline) {
   EXPECT_THAT(model->describeSources(),
               HasSubstr("measured on a CPU, 1 thread: 1 of 2 distinct calls; "
                         "roofline of one thread of a server CPU: 1; network shared-memory ("));
+}
+
+// What is given takes the place of what is measured, for everything; nothing given leaves it.
+TEST(CostModel, GivenJitterReplacesWhatIsMeasured) {
+  Calls calls(kArguments, kBody);
+  mlir::Type f32 = mlir::Float32Type::get(&calls.getContext());
+  TemporaryFile file(profileText());
+  auto model = create({.profile = file.path, .computeJitter = "2.5", .networkJitter = "0"});
+  for (unsigned call : {0, 1})
+    EXPECT_EQ(model->getCost(calls[call]).spread, 0.025);
+  EXPECT_EQ(model->getUpdateCost(OptimizerKind::AdamW, 1500, f32).spread, 0.025);
+  EXPECT_EQ(model->getCopyCost(2000).spread, 0.025);
+  EXPECT_EQ(model->getCollectiveCost(CollectiveKind::AllGather, 2).spread, 0);
+  EXPECT_THAT(model->describeSources(),
+              HasSubstr("; jitter of computation 2.5 %, as given; jitter of the network 0.0 %"));
+  EXPECT_EQ(create({.device = "h100"})->getCost(calls[0]).spread, 0);
+  for (const char *text : {"x", "-1", "101", "nan"})
+    EXPECT_EQ(messageOf(CostModel::create({.networkJitter = text})),
+              std::string("network-jitter is '") + text +
+                  "', expected percent from 0 to 100, as in 2.5");
+}
+
+// The area is as large as the largest call needs; views need none, and what was not measured is
+// told apart from what needs none.
+TEST(CostModel, TemporariesAreThoseOfTheLargestCall) {
+  TemporaryFile file(profileText());
+  Calls calls(kArguments, kBody);
+  auto module = calls[0]->getParentOfType<mlir::ModuleOp>();
+  Temporaries measured = findTemporaries(module, *create({.profile = file.path}));
+  EXPECT_EQ(measured.scratchBytes, 64);
+  EXPECT_EQ(measured.numMeasured, 2u);
+  EXPECT_EQ(measured.numCalls, 3u);
+  EXPECT_FALSE(measured.areKnown());
+  EXPECT_EQ(measured.describe(), "64 bytes beside the arena, measured for 2 of 3 calls");
+  Temporaries unknown = findTemporaries(module, *create({.device = "h100"}));
+  EXPECT_EQ(unknown.scratchBytes, 0);
+  EXPECT_FALSE(unknown.areKnown());
 }
 
 TEST(CostModel, ErrorsNameWhatDoesNotFit) {
