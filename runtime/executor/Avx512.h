@@ -18,8 +18,10 @@ constexpr int64_t kLanes = 16;
 #if defined(__x86_64__)
 // g++ 12 warns of its own _mm512_undefined_ps().
 #pragma GCC diagnostic push
+#if !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 
