@@ -47,6 +47,7 @@ private:
   void listReductions();
   void launchAcross(const schedule::ReductionBucket &bucket);
   void listWaitsAcross();
+  void listStateCopies();
   void arrange();
 
   ModuleOp module;
@@ -57,6 +58,9 @@ private:
   std::vector<Other> others;
   /// By position: what happens there, in order.
   std::vector<SmallVector<Operation *, 0>> events;
+  /// By position: fetches of optimizer state, behind all else. By update: the store behind it.
+  DenseMap<uint32_t, SmallVector<Operation *>> fetches;
+  DenseMap<Operation *, Operation *> storeOf;
 };
 
 } // namespace
@@ -138,7 +142,8 @@ void Applier::keepCopies() {
 
 static bool isEvent(Operation &op) {
   return isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-             ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp>(op);
+             ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, FetchStateStartOp,
+             FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp>(op);
 }
 
 /// Views, reads, inputs and constants stay behind the call that they follow.
@@ -239,9 +244,20 @@ void Applier::listWaitsAcross() {
         events[planned.update].push_back(user);
 }
 
+void Applier::listStateCopies() {
+  for (const ScheduledStateCopy &copy : problem.stateCopies) {
+    events[copy.storeWait].push_back(copy.ops.storeWait);
+    fetches[copy.fetchLaunch].push_back(copy.ops.fetch);
+    storeOf[copy.ops.update] = copy.ops.store;
+  }
+  for (const ScheduledStateCopy &copy : problem.stateCopies)
+    fetches[copy.fetchWait].push_back(copy.ops.fetchWait);
+}
+
 /// Kind by kind in the order that the problem has at one position.
 void Applier::listEvents() {
   events.resize(problem.operations.size() + 1);
+  listStateCopies();
   listReleases();
   listReductions();
   for (const schedule::GatherBucket &bucket : plan.gathers) {
@@ -270,8 +286,13 @@ void Applier::arrange() {
     llvm::for_each(events[position], append);
     for (; other != others.end() && other->position == position; ++other)
       append(other->op);
+    if (auto found = fetches.find(position); found != fetches.end())
+      llvm::for_each(found->second, append);
     if (position < problem.operations.size() && problem.operations[position]) // else a pause
       append(problem.operations[position]);
+    if (position < problem.operations.size())
+      if (Operation *store = storeOf.lookup(problem.operations[position]))
+        append(store);
   }
 }
 

@@ -1,7 +1,8 @@
 //===- ChooseRecompute.cpp - How much to recompute under a memory cap -----===//
 //
 // Asks what each policy's least peak is, which is fast, to find the fewest blocks that fit; then
-// schedules the few candidates that do, and takes the fastest.
+// schedules the few candidates that do, and takes the fastest. Optimizer state goes to the host
+// where that may be decided and nothing else fits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +23,12 @@ using namespace fsdp;
 
 namespace {
 
-/// A policy for the first blocks; cheap everywhere else.
+/// A policy for the first blocks, cheap everywhere else; and whether optimizer state is offloaded.
 struct Candidate {
   RecomputePolicy policy = RecomputePolicy::Cheap;
   int64_t numBlocks = 0;
+  OffloadPolicy offload = OffloadPolicy::None;
+  RecomputeReason reason = RecomputeReason::Time;
 };
 
 struct Prediction {
@@ -40,16 +43,18 @@ struct ChooseRecomputePass
   void runOnOperation() override;
 
 private:
+  void freeGroups(Step &step);
   RecomputeOptions getOptions(const Candidate &candidate) const;
   std::optional<int64_t> findPeak(const Candidate &candidate);
-  std::optional<int64_t> findFewestBlocks(RecomputePolicy policy, int64_t capBytes);
+  std::optional<int64_t> findFewestBlocks(Candidate candidate, int64_t capBytes);
   std::optional<Prediction> predict(const Candidate &candidate);
-  std::optional<Prediction> predictFitting(RecomputePolicy policy, int64_t capBytes);
+  std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes);
+  std::optional<Prediction> predictBest(OffloadPolicy offload, int64_t capBytes);
   Candidate choose(int64_t capBytes);
   Candidate findLeast();
   void announce(const Prediction &chosen);
 
-  int64_t numBlocks = 0;
+  int64_t numBlocks = 0; // of which the policy is free
   std::optional<ScheduleSearch> search;
 };
 
@@ -58,7 +63,7 @@ private:
 RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) const {
   RecomputeOptions options;
   options.policy = candidate.policy;
-  if (candidate.policy != RecomputePolicy::Cheap)
+  if (candidate.policy >= RecomputePolicy::Selected)
     options.firstBlocks = candidate.numBlocks;
   return options;
 }
@@ -66,15 +71,16 @@ RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) con
 std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate) {
   OwningOpRef<ModuleOp> changed = getOperation().clone();
   RecomputeOptions options = getOptions(candidate);
-  return findLeastPeak(*changed, search->getCosts(), &options);
+  return findLeastPeak(*changed, search->getCosts(), &options, candidate.offload);
 }
 
 /// The fewest first blocks with which the step's least peak fits. Each more lowers it in practice:
 /// where it does not, more are taken than need be, and what is taken fits all the same.
-std::optional<int64_t> ChooseRecomputePass::findFewestBlocks(RecomputePolicy policy,
+std::optional<int64_t> ChooseRecomputePass::findFewestBlocks(Candidate candidate,
                                                              int64_t capBytes) {
   auto fits = [&](int64_t count) {
-    std::optional<int64_t> peak = findPeak({policy, count});
+    candidate.numBlocks = count;
+    std::optional<int64_t> peak = findPeak(candidate);
     return peak && *peak <= capBytes;
   };
   if (numBlocks == 0 || !fits(numBlocks))
@@ -94,12 +100,13 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
   PassManager manager(&getContext());
   addRecompute(manager, getOptions(candidate));
   manager.addPass(createInsertCollectives());
+  manager.addPass(createOffloadOptimizer({.offload = candidate.offload}));
   if (failed(manager.run(*changed)))
     return std::nullopt;
   FailureOr<std::optional<FoundSchedule>> found = search->run(*changed);
   if (failed(found) || !*found)
     return std::nullopt;
-  double computeNs = 0;
+  double computeNs = -(*found)->step.exposedCopyNs;
   for (const schedule::Operation &operation : (*found)->step.problem.operations)
     computeNs += operation.durationNs;
   return Prediction{candidate, (*found)->makespanNs, computeNs};
@@ -107,13 +114,14 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
 
 /// The fewest blocks whose schedule fits, holes of its arena included: a few more than the least
 /// peak allows may be needed.
-std::optional<Prediction> ChooseRecomputePass::predictFitting(RecomputePolicy policy,
+std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidate,
                                                               int64_t capBytes) {
-  std::optional<int64_t> fewest = findFewestBlocks(policy, capBytes);
+  std::optional<int64_t> fewest = findFewestBlocks(candidate, capBytes);
   if (!fewest)
     return std::nullopt;
   for (int64_t count : {*fewest, (*fewest + numBlocks) / 2, numBlocks}) {
-    if (std::optional<Prediction> found = predict({policy, count}))
+    candidate.numBlocks = count;
+    if (std::optional<Prediction> found = predict(candidate))
       return found;
     if (count == numBlocks)
       break;
@@ -121,7 +129,8 @@ std::optional<Prediction> ChooseRecomputePass::predictFitting(RecomputePolicy po
   return std::nullopt;
 }
 
-Candidate ChooseRecomputePass::choose(int64_t capBytes) {
+std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload,
+                                                           int64_t capBytes) {
   // So little exposed that repeating work cannot pay; and what a mix must gain to be worth it.
   constexpr double kEnough = 1.01, kWorthIt = 0.99;
   std::optional<Prediction> best;
@@ -129,16 +138,29 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
     if (found && (!best || found->makespanNs < kWorthIt * best->makespanNs))
       best = found;
   };
-  std::optional<int64_t> cheapPeak = findPeak({});
+  Candidate cheap{.offload = offload};
+  std::optional<int64_t> cheapPeak = findPeak(cheap);
   if (cheapPeak && *cheapPeak <= capBytes)
-    take(predict({}));
+    take(predict(cheap));
+  auto candidate = [&](RecomputePolicy policy, int64_t count, RecomputeReason reason) {
+    return Candidate{policy, count, offload, reason};
+  };
   if (!best) {
-    take(predictFitting(RecomputePolicy::Selected, capBytes));
-    take(predictFitting(RecomputePolicy::Full, capBytes));
+    for (RecomputePolicy policy : {RecomputePolicy::Selected, RecomputePolicy::Full})
+      take(predictFitting(candidate(policy, 0, RecomputeReason::Memory), capBytes));
   } else if (best->makespanNs > kEnough * best->computeNs && numBlocks > 0) {
-    take(predict({RecomputePolicy::Selected, (numBlocks + 1) / 2}));
-    take(predict({RecomputePolicy::Selected, numBlocks}));
+    for (int64_t count : {(numBlocks + 1) / 2, numBlocks})
+      take(predict(candidate(RecomputePolicy::Selected, count, RecomputeReason::Time)));
   }
+  return best;
+}
+
+Candidate ChooseRecomputePass::choose(int64_t capBytes) {
+  bool isOffloaded = offload == OffloadPolicy::All;
+  std::optional<Prediction> best =
+      predictBest(isOffloaded ? OffloadPolicy::All : OffloadPolicy::None, capBytes);
+  if (!best && offload == OffloadPolicy::Auto)
+    best = predictBest(OffloadPolicy::All, capBytes);
   if (!best)
     return findLeast();
   announce(*best);
@@ -151,7 +173,9 @@ Candidate ChooseRecomputePass::findLeast() {
   std::optional<int64_t> leastBytes;
   for (RecomputePolicy policy :
        {RecomputePolicy::Cheap, RecomputePolicy::Selected, RecomputePolicy::Full}) {
-    Candidate candidate{policy, numBlocks};
+    Candidate candidate{policy, numBlocks,
+                        offload == OffloadPolicy::None ? OffloadPolicy::None : OffloadPolicy::All,
+                        RecomputeReason::Memory};
     std::optional<int64_t> bytes = findPeak(candidate);
     if (bytes && (!leastBytes || *bytes < *leastBytes)) {
       least = candidate;
@@ -164,9 +188,7 @@ Candidate ChooseRecomputePass::findLeast() {
 void ChooseRecomputePass::announce(const Prediction &chosen) {
   bool isCheap = chosen.candidate.policy == RecomputePolicy::Cheap;
   int64_t count = isCheap ? 0 : chosen.candidate.numBlocks;
-  StringRef word = isCheap                                                ? "cheap"
-                   : chosen.candidate.policy == RecomputePolicy::Selected ? "selected"
-                                                                          : "full";
+  StringRef word = stringifyRecomputePolicy(chosen.candidate.policy);
   ModuleOp module = getOperation();
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("choice").category(getArgument()))
       << remark::metric("Policy", word) << remark::metric("RecomputedBlocks", count)
@@ -174,6 +196,22 @@ void ChooseRecomputePass::announce(const Prediction &chosen) {
   if (!isCheap)
     module.emitRemark("the backward recomputes ")
         << count << " of " << numBlocks << " blocks, policy " << word;
+  if (offload == OffloadPolicy::Auto && chosen.candidate.offload == OffloadPolicy::All)
+    module.emitRemark("optimizer state is on the host between updates: nothing fits the memory cap "
+                      "without");
+}
+
+/// Leaves what may be chosen to groups that say nothing of it: the others say what the user does.
+void ChooseRecomputePass::freeGroups(Step &step) {
+  for (GroupOp group : step.groups) {
+    std::optional<RecomputePolicy> own = group.getRecompute();
+    if (own == RecomputePolicy::Auto)
+      group.removeRecomputeAttr();
+    else if (!own && policy != RecomputePolicy::Auto)
+      group.setRecompute(group.isRoot() ? std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap)
+                                        : policy);
+    numBlocks += !group.isRoot() && !group.getRecompute();
+  }
 }
 
 void ChooseRecomputePass::runOnOperation() {
@@ -187,12 +225,34 @@ void ChooseRecomputePass::runOnOperation() {
   if (failed(loaded))
     return signalPassFailure();
   search = std::move(*loaded);
-  numBlocks = llvm::count_if(step->groups, [](GroupOp group) { return !group.isRoot(); });
+  numBlocks = 0;
+  freeGroups(*step);
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
-  bool isDecided = capBytes && step->getRanks() > 1;
-  Candidate chosen = isDecided ? choose(*capBytes) : Candidate();
+  bool isDecided =
+      capBytes && step->getRanks() > 1 && (numBlocks > 0 || offload == OffloadPolicy::Auto);
+  if (!isDecided && offload == OffloadPolicy::Auto) {
+    module.emitError("offload-optimizer=auto decides nothing on ")
+        << step->getRanks() << " ranks with " << (capBytes ? "a" : "no")
+        << " memory-cap; say all or none";
+    return signalPassFailure();
+  }
+  Candidate chosen;
+  if (isDecided)
+    chosen = choose(*capBytes);
+  else
+    chosen.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
+  if (chosen.offload == OffloadPolicy::All)
+    for (GroupOp group : step->groups)
+      if (!group.getOptimizerState())
+        group.setOptimizerState(StatePlace::Host);
   OpPassManager recompute(ModuleOp::getOperationName());
   addRecompute(recompute, getOptions(chosen));
   if (failed(runPipeline(recompute, module)))
-    signalPassFailure();
+    return signalPassFailure();
+  if (isDecided && numBlocks > 0) {
+    auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName());
+    module->setAttr(
+        FsdpDialect::getRecomputeAttrName(),
+        RecomputeAttr::get(&getContext(), said.getPolicy(), said.getBlocks(), chosen.reason));
+  }
 }

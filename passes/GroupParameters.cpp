@@ -120,7 +120,12 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
                               builder.getArrayAttr(members), builder.getStrArrayAttr(held),
                               meshOp.getSymName(), axisNames.back(), replicateAxis,
                               choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
-                              /*offsets=*/nullptr);
+                              /*recompute=*/nullptr, /*optimizer_state=*/nullptr,
+                              /*offsets=*/nullptr, /*host_offsets=*/nullptr);
+    if (group.recompute)
+      op.setRecompute(*group.recompute);
+    if (group.offloadOptimizer)
+      op.setOptimizerState(*group.offloadOptimizer ? StatePlace::Host : StatePlace::Device);
     symbols.insert(op, step.function->getIterator());
   }
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))

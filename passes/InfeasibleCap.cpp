@@ -93,10 +93,11 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
 // What would help
 //===----------------------------------------------------------------------===//
 
-/// The least peak of the step with more ranks, or recomputed (null: as it is); none where that is
-/// no step that can be scheduled.
+/// The least peak of the step with more ranks, recomputed (null: as it is), or with all optimizer
+/// state on the host; none where that is no step that can be scheduled.
 static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel &costs,
-                                         const RecomputeOptions *recompute, int64_t rankFactor) {
+                                         const RecomputeOptions *recompute, int64_t rankFactor,
+                                         OffloadPolicy offload = OffloadPolicy::None) {
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> changed = module.clone();
   if (failed(unshard(*changed)))
@@ -104,7 +105,7 @@ static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel 
   for (auto mesh : changed->getOps<MeshOp>())
     mesh.setSizes(
         llvm::map_to_vector(mesh.getSizes(), [&](int64_t size) { return size * rankFactor; }));
-  return findLeastPeak(*changed, costs, recompute);
+  return findLeastPeak(*changed, costs, recompute, offload);
 }
 
 static std::string describePlace(Operation *op) {
@@ -155,6 +156,8 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
     suggest(bytes, option);
     leastBytes = *bytes;
   }
+  suggest(findPeakIf(module, costs, /*recompute=*/nullptr, 1, OffloadPolicy::All),
+          "offload-optimizer=all");
   suggest(findPeakIf(module, costs, /*recompute=*/nullptr, 2),
           "with " + Twine(2 * memory.groups.getRanks()) + " ranks instead of " +
               Twine(memory.groups.getRanks()));

@@ -11,12 +11,14 @@ using namespace mlir;
 using namespace fsdp;
 
 std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostModel &costs,
-                                           const RecomputeOptions *recompute) {
+                                           const RecomputeOptions *recompute,
+                                           OffloadPolicy offload) {
   ScopedDiagnosticHandler quiet(captured.getContext(), [](Diagnostic &) { return success(); });
   PassManager manager(captured.getContext());
   if (recompute)
     addRecompute(manager, *recompute);
   manager.addPass(createInsertCollectives());
+  manager.addPass(createOffloadOptimizer({.offload = offload}));
   if (failed(manager.run(captured)))
     return std::nullopt;
   FailureOr<StepMemory> before = StepMemory::build(captured, ModulePhase::Sharded);

@@ -10,10 +10,10 @@
 namespace fsdp {
 
 /// The least peak, in bytes, of any schedule of the captured step with groups `captured`, after
-/// fsdp-recompute with these options (null: without); none where that is no step that can be
-/// scheduled. Emits nothing. `captured` is changed: give a clone.
+/// fsdp-recompute with these options (null: without) and fsdp-offload-optimizer; none where that is
+/// no step that can be scheduled. Emits nothing. `captured` is changed: give a clone.
 std::optional<int64_t> findLeastPeak(mlir::ModuleOp captured, const cost::CostModel &costs,
-                                     const RecomputeOptions *recompute);
+                                     const RecomputeOptions *recompute, OffloadPolicy offload);
 
 } // namespace fsdp
 

@@ -16,13 +16,11 @@ enum class ScheduleChoice {
   Auto   // a search for the least predicted step time
 };
 
-/// What of the forward is computed again in the backward instead of being kept.
-enum class RecomputePolicy {
-  None,
-  Cheap,    // what costs about as much to compute as to read
-  Selected, // of blocks: all but products and attention; cheap elsewhere
-  Full,     // of blocks: all but what enters them; cheap elsewhere
-  Auto      // the fastest of these that fits the memory cap
+/// Which groups keep the state of their optimizer in the memory of the host.
+enum class OffloadPolicy {
+  None, // those that say so
+  Auto, // all that do not say otherwise, if no schedule fits the memory cap without
+  All   // all that do not say otherwise
 };
 
 #define GEN_PASS_DECL

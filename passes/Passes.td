@@ -22,6 +22,16 @@ defvar costOptions = [
          "Relative standard deviation of collectives' durations, percent; default the network's">
 ];
 
+defvar offloadOptions = [
+  Option<"offload", "offload", "::fsdp::OffloadPolicy", "::fsdp::OffloadPolicy::None",
+         "Which groups keep optimizer state on the host",
+         [{::llvm::cl::values(
+           clEnumValN(::fsdp::OffloadPolicy::None, "none", "those that say so"),
+           clEnumValN(::fsdp::OffloadPolicy::Auto, "auto",
+                      "all that do not say otherwise, if a search finds nothing without"),
+           clEnumValN(::fsdp::OffloadPolicy::All, "all", "all that do not say otherwise"))}]>
+];
+
 /// Options of passes that search for a schedule (ScheduleSearch.h).
 defvar searchOptions = [
   Option<"choice", "schedule", "::fsdp::ScheduleChoice", "::fsdp::ScheduleChoice::Auto",
@@ -118,6 +128,9 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     products, convolutions and fused attention, which cost the most (selective activation
     checkpointing).
 
+    `none`: nothing. A group that says `recompute` itself follows that; what it leaves to a search
+    (`auto`) is cheap here. The module's attribute `fsdp.recompute` says what the others follow.
+
     A result is recomputed only if all its uses in the backward, repeated operators included, belong
     to the group that made it, so that no group's backward begins earlier or ends later than before.
     What leaves a block for another's backward is therefore kept. New values of buffers are those of
@@ -145,6 +158,7 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Cheap",
            "What is computed again",
            [{::llvm::cl::values(
+             clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
              clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap",
                         "what costs about as much to compute as to read"),
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected",
@@ -158,6 +172,9 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     ListOption<"keep", "keep", "std::string",
                "Operators whose results policy=selected keeps, as mm; default products and "
                "attention">,
+    Option<"cheapFirst", "cheap-first", "bool", "false",
+           "Before whole blocks are repeated, give what is cheap a copy of its own where the backward "
+           "uses it, so that those of the block's repetition end early">,
     Option<"minBytes", "min-bytes", "int64_t", "16384",
            "Keep results of fewer bytes: their memory is not worth a call">
   ];
@@ -177,6 +194,10 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     remaining blocks and then all are tried. Where nothing fits, what has the least peak is taken, so
     that the scheduler's error names that. Without a cap, and on one rank, this is `fsdp-recompute`.
 
+    Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
+    say `auto`: only these count as blocks. With `offload=auto`, where nothing fits, all of this is
+    repeated with the optimizer's state on the host (`fsdp-offload-optimizer`).
+
     A remark says what was chosen if it is not `cheap`. Remarks for tools
     (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy`, `RecomputedBlocks`, `Blocks`,
     `PredictedNs`.
@@ -185,7 +206,16 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     so that as few as possible should be; and memory that recomputing frees may serve to keep groups
     gathered.
   }];
-  let options = searchOptions;
+  let options = searchOptions # [
+    Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Auto",
+           "What is computed again in groups that do not say so",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::RecomputePolicy::Auto, "auto", "what is fastest and fits"),
+             clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
+             clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap", "as in fsdp-recompute"),
+             clEnumValN(::fsdp::RecomputePolicy::Selected, "selected", "likewise"),
+             clEnumValN(::fsdp::RecomputePolicy::Full, "full", "likewise"))}]>
+  ] # offloadOptions;
 }
 
 def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
@@ -227,6 +257,36 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
     fsdp.update @l step %step lr %lr
     ```
   }];
+}
+
+def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
+  let summary = "Keep optimizer state in the memory of the host between updates";
+  let description = [{
+    Input: a sharded module. Output: the same, in which groups that say `optimizer_state host` have
+    their state fetched before their update and stored behind it; `offload=all` makes that all groups
+    that say nothing. Updates compute what they did before, on the same bits.
+
+    Start and wait stand together, so that nothing overlaps: correct, and the least memory. A
+    schedule (`fsdp-schedule`, `fsdp-optimize-schedule`) moves them apart: a state is fetched, at
+    the earliest, while the group before is updated, and stored while the next one is, so that two
+    groups at most have their state in the arena.
+
+    Remarks (`--remarks-filter-analyse=fsdp-offload-optimizer`): `OffloadedGroups`, `Groups`.
+
+    Why: Adam keeps two numbers for each parameter, which are needed for a moment of each step.
+    Where no recomputation makes a step fit, the link to the host is the last resort.
+
+    ```mlir
+    fsdp.update @l step %step lr %lr
+    // becomes
+    %f = fsdp.fetch_state.start @l
+    fsdp.fetch_state.wait %f
+    fsdp.update @l step %step lr %lr
+    %s = fsdp.store_state.start @l
+    fsdp.store_state.wait %s
+    ```
+  }];
+  let options = offloadOptions;
 }
 
 //===----------------------------------------------------------------------===//
@@ -405,6 +465,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       once, and each group is updated once, after that.
     - S5: with several ranks no parameter is read and no gradient left without a collective; with one
       rank there are no collectives.
+    - S6: optimizer state on the host is fetched once, and waited for before the group's update,
+      behind which it is stored; the store is waited for. Other state is not fetched.
   }];
 }
 
@@ -435,6 +497,7 @@ def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
     - P3: every view lies within its storage.
     - P4: a buffer or shard that is read keeps its value until the last use of what was read: no
       write or update comes before.
+    - P5: optimizer state on the host has places of its own in the host's arena.
   }];
 }
 

@@ -8,9 +8,8 @@
 using namespace mlir;
 using namespace fsdp;
 
-void fsdp::addRecompute(OpPassManager &manager, const RecomputeOptions &options) {
-  if (options.policy != RecomputePolicy::Cheap)
-    manager.addPass(createRecompute());
+void fsdp::addRecompute(OpPassManager &manager, RecomputeOptions options) {
+  options.cheapFirst = true;
   manager.addPass(createRecompute(options));
 }
 
@@ -20,14 +19,17 @@ static SearchFlags getSearchFlags(const PipelineOptions &options) {
 }
 
 static void addRecomputation(OpPassManager &manager, const PipelineOptions &options) {
-  bool isAuto = options.recompute == RecomputePolicy::Auto;
-  if (isAuto && options.schedule != ScheduleChoice::Fsdp2) {
-    manager.addPass(createChooseRecompute(getSearchFlags(options).to<ChooseRecomputeOptions>()));
-  } else if (options.recompute != RecomputePolicy::None) {
-    RecomputeOptions recompute;
-    recompute.policy = isAuto ? RecomputePolicy::Cheap : options.recompute;
-    addRecompute(manager, recompute);
+  if (options.schedule != ScheduleChoice::Fsdp2) {
+    auto choose = getSearchFlags(options).to<ChooseRecomputeOptions>();
+    choose.policy = options.recompute;
+    choose.offload = options.offloadOptimizer;
+    manager.addPass(createChooseRecompute(choose));
+    return;
   }
+  RecomputeOptions recompute;
+  recompute.policy =
+      options.recompute == RecomputePolicy::Auto ? RecomputePolicy::Cheap : options.recompute;
+  addRecompute(manager, recompute);
 }
 
 void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
@@ -45,6 +47,11 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .prefetch = options.prefetch}));
   addRecomputation(manager, options);
   manager.addPass(createInsertCollectives());
+  // What a search may offload it has marked.
+  OffloadPolicy offload = options.offloadOptimizer;
+  if (isSearched && offload == OffloadPolicy::Auto)
+    offload = OffloadPolicy::None;
+  manager.addPass(createOffloadOptimizer({.offload = offload}));
   verify(createVerifySharded());
   if (options.upTo == ModulePhase::Sharded)
     return;
@@ -86,10 +93,24 @@ std::optional<std::string> fsdp::explainUnused(StringRef flag, const FlagUses &u
   return "is for schedule auto or asap, or a report" + butIs;
 }
 
+std::optional<std::string> fsdp::explainUnusedOffload(OffloadPolicy policy, ScheduleChoice schedule,
+                                                      bool hasCap) {
+  if (policy != OffloadPolicy::Auto)
+    return std::nullopt;
+  if (schedule == ScheduleChoice::Fsdp2)
+    return "auto is for schedule auto or asap, but the schedule is fsdp2";
+  if (!hasCap)
+    return "auto offloads what a memory-cap asks for, but there is none";
+  return std::nullopt;
+}
+
 /// Options that are given and have no effect are errors.
 static LogicalResult checkOptions(const PipelineOptions &options,
                                   function_ref<LogicalResult(const Twine &)> emitError) {
   const PipelineOptions &o = options;
+  if (std::optional<std::string> why =
+          explainUnusedOffload(o.offloadOptimizer, o.schedule, o.memoryCap != "0"))
+    return emitError("offload-optimizer " + *why);
   bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),
                     o.device.hasValue(),        o.profile.hasValue(),      o.network.hasValue(),
                     o.computeJitter.hasValue(), o.networkJitter.hasValue()};

@@ -34,6 +34,16 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                      "of every block, all but products and attention"),
           clEnumValN(RecomputePolicy::Full, "full", "of every block, all but what enters it"),
           clEnumValN(RecomputePolicy::None, "none", "nothing"))};
+  Option<OffloadPolicy> offloadOptimizer{
+      *this, "offload-optimizer", llvm::cl::init(OffloadPolicy::None),
+      llvm::cl::desc(
+          "Which groups keep their optimizer state in the host's memory between updates; "
+          "the bits are the same"),
+      llvm::cl::values(
+          clEnumValN(OffloadPolicy::None, "none", "those that say so in the YAML file"),
+          clEnumValN(OffloadPolicy::Auto, "auto",
+                     "all, if a search under a memory cap finds nothing that fits without"),
+          clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
   Option<ScheduleChoice> schedule{
@@ -87,12 +97,16 @@ struct FlagUses {
 /// Why one of these flags would have no effect; none where it has one.
 std::optional<std::string> explainUnused(llvm::StringRef flag, const FlagUses &uses);
 
+/// Why the policy Auto would decide nothing; none where it decides.
+std::optional<std::string> explainUnusedOffload(OffloadPolicy policy, ScheduleChoice schedule,
+                                                bool hasCap);
+
 /// Adds the passes from captured to `options.upTo`, with a phase verifier after each phase.
 void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options);
 
 /// Adds fsdp-recompute with these options. Before whole blocks are recomputed, what is cheap gets a
 /// copy of its own at its use in the backward, so that those of the block's repetition end early.
-void addRecompute(mlir::OpPassManager &manager, const RecomputeOptions &options);
+void addRecompute(mlir::OpPassManager &manager, RecomputeOptions options);
 
 /// Registers `--fsdp-pipeline`, which refuses options that would have no effect.
 void registerFsdpPipelines();

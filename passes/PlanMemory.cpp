@@ -16,6 +16,26 @@ namespace fsdp {
 using namespace mlir;
 using namespace fsdp;
 
+/// State on the host stays throughout: one place behind the other.
+static void placeOnHost(ModuleOp module, const GroupTable &groups) {
+  unsigned numStates = getNumOptimizerStates(*module.getOps<OptimizerOp>().begin());
+  int64_t hostBytes = 0;
+  for (const GroupInfo &group : groups.getGroups()) {
+    GroupOp op = group.op;
+    if (!op.isStateOnHost() || numStates == 0)
+      continue;
+    SmallVector<int64_t> offsets;
+    for (unsigned i = 0; i < numStates; ++i) {
+      offsets.push_back(hostBytes);
+      hostBytes += plan::alignToArena(group.shardBytes());
+    }
+    op.setHostOffsets(offsets);
+  }
+  if (hostBytes > 0)
+    module->setAttr(FsdpDialect::getHostArenaAttrName(),
+                    Builder(module.getContext()).getI64IntegerAttr(hostBytes));
+}
+
 /// Writes every buffer's place into the module, which is planned from then on.
 static void writeOffsets(ModuleOp module, func::FuncOp step, const GroupTable &groups,
                          const StepStorage &storage, const LiveRanges &ranges,
@@ -26,6 +46,7 @@ static void writeOffsets(ModuleOp module, func::FuncOp step, const GroupTable &g
     GroupOp op = group.op;
     op.setOffsets(llvm::map_to_vector(ranges.lookup(op), toOffset));
   }
+  placeOnHost(module, groups);
   for (auto buffer : module.getOps<BufferOp>())
     buffer.setOffset(toOffset(ranges.lookup(buffer).front()));
   auto valueOffset = [&](Value value) -> int64_t {
@@ -58,6 +79,9 @@ static void writeOffsets(ModuleOp module, func::FuncOp step, const GroupTable &g
           start.setOffsets(ArrayRef<int64_t>{toOffset(both.front()), reduced});
           if (UpdateOp update = ranges.getUpdate(start.getGroupAttr()))
             update.setOffset(reduced);
+        })
+        .Case([&](FetchStateStartOp fetch) {
+          fetch.setOffsets(llvm::map_to_vector(ranges.lookup(fetch), toOffset));
         })
         .Case([&](UpdateOp update) {
           // On one rank the update reads the gradients themselves.

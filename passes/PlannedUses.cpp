@@ -31,6 +31,10 @@ void PlannedUses::findLastUses(mlir::Block &body) {
         .Case<AllGatherWaitOp, ReduceScatterWaitOp, AllReduceWaitOp>(
             [&](auto wait) { waitOf[wait.getHandle().getDefiningOp()] = position; })
         .Case([&](ReleaseOp release) { releaseOf[release.getHandle().getDefiningOp()] = position; })
+        .Case([&](StoreStateWaitOp wait) {
+          auto store = wait.getHandle().getDefiningOp<StoreStateStartOp>();
+          storeWaitOf[store.getGroupAttr().getAttr()] = position;
+        })
         .Case([&](UpdateOp update) { updateOf[update.getTargetAttr().getAttr()] = update; })
         .Case([&](ReduceScatterStartOp start) {
           reductionOf[start.getGroupAttr().getAttr()] = start;
@@ -44,6 +48,11 @@ void PlannedUses::findLastUses(mlir::Block &body) {
 std::optional<int64_t> PlannedUses::getWait(Operation *start) const {
   auto wait = waitOf.find(start);
   return wait == waitOf.end() ? std::nullopt : std::optional(wait->second);
+}
+
+std::optional<int64_t> PlannedUses::getStoreWait(FlatSymbolRefAttr group) const {
+  auto wait = storeWaitOf.find(group.getAttr());
+  return wait == storeWaitOf.end() ? std::nullopt : std::optional(wait->second);
 }
 
 int64_t PlannedUses::getRelease(Operation *start) const {

@@ -36,6 +36,8 @@ public:
   std::optional<int64_t> getWait(mlir::Operation *start) const;
   /// Of the release of a gather; the end if there is none.
   int64_t getRelease(mlir::Operation *start) const;
+  /// Of the wait for the store of a group's optimizer state; none where that is not on the host.
+  std::optional<int64_t> getStoreWait(mlir::FlatSymbolRefAttr group) const;
   /// Null if the group has none.
   UpdateOp getUpdate(mlir::FlatSymbolRefAttr group) const {
     return updateOf.lookup(group.getAttr());
@@ -62,6 +64,7 @@ private:
   llvm::DenseMap<mlir::Operation *, int64_t> waitOf, releaseOf; // by start
   llvm::DenseMap<mlir::StringAttr, UpdateOp> updateOf;          // by group
   llvm::DenseMap<mlir::StringAttr, ReduceScatterStartOp> reductionOf;
+  llvm::DenseMap<mlir::StringAttr, int64_t> storeWaitOf;
 };
 
 } // namespace fsdp

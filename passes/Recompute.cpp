@@ -57,7 +57,10 @@ struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
 
 private:
   void reset();
-  LogicalResult chooseBlocks();
+  /// One round over the step, in which nothing is repeated by more than `limit`.
+  LogicalResult runRound(RecomputePolicy limit);
+  LogicalResult choosePolicies(RecomputePolicy limit);
+  LogicalResult checkBlockOptions();
   LogicalResult checkKeep();
   LogicalResult collectUses(Block &body);
   LogicalResult collectForward(CallOp call);
@@ -71,6 +74,7 @@ private:
 
   /// Index of the group whose modules hold the module, innermost first; the root's for others.
   unsigned groupOf(StringAttr module);
+  bool isBlock(unsigned group) const { return policyOf[group] >= RecomputePolicy::Selected; }
   /// Calls `visit` with the storages of the results of each call of the forward, last call first.
   void forEachProducerReversed(function_ref<void(MutableArrayRef<Storage>)> visit);
 
@@ -80,10 +84,11 @@ private:
   DenseMap<Value, unsigned> storageOf;          // forward values only
   llvm::StringMap<unsigned> groupOfPath;        // of the modules that groups name
   DenseMap<StringAttr, unsigned> groupOfModule; // found so far
-  std::vector<char> isBlock;                    // by group
-  llvm::StringSet<> keptOperators;              // empty: by their arithmetic
-  DenseMap<Operation *, int64_t> places;        // of calls that are recomputed: before which
-  DenseSet<Operation *> copied;                 // these, and the views that are made again
+  std::vector<RecomputePolicy> policyOf;        // by group; never auto
+  int64_t numBlocks = 0; // of those that do not say so themselves, how many follow `policy`
+  llvm::StringSet<> keptOperators;       // empty: by their arithmetic
+  DenseMap<Operation *, int64_t> places; // of calls that are recomputed: before which
+  DenseSet<Operation *> copied;          // these, and the views that are made again
 };
 
 } // namespace
@@ -107,17 +112,27 @@ unsigned RecomputePass::groupOf(StringAttr module) {
 // Options
 //===----------------------------------------------------------------------===//
 
-LogicalResult RecomputePass::chooseBlocks() {
-  isBlock.assign(step.groups.size() + 1, false);
-  if (policy == RecomputePolicy::Cheap) {
-    if (!blocks.empty() || firstBlocks >= 0)
-      return getOperation().emitError("policy=cheap has no blocks; it takes neither 'blocks' nor "
-                                      "'first-blocks'");
-    return success();
-  }
-  if (step.groups.empty())
+LogicalResult RecomputePass::checkBlockOptions() {
+  bool isOfBlocks = policy >= RecomputePolicy::Selected;
+  if (!isOfBlocks && (!blocks.empty() || firstBlocks >= 0))
+    return getOperation().emitError("policy=")
+           << stringifyRecomputePolicy(policy)
+           << " has no blocks; it takes neither 'blocks' nor 'first-blocks'";
+  if (policy == RecomputePolicy::Auto)
+    return getOperation().emitError("policy=auto is decided by fsdp-choose-recompute");
+  if (isOfBlocks && step.groups.empty())
     return getOperation().emitError("the module has no groups, whose modules are the blocks to "
                                     "recompute; run fsdp-group-parameters first");
+  for (GroupOp group : step.groups)
+    if (group.isRoot() &&
+        group.getRecompute().value_or(RecomputePolicy::None) >= RecomputePolicy::Selected)
+      return group.emitError("the root group says recompute ")
+             << stringifyRecomputePolicy(*group.getRecompute())
+             << ", expected none or cheap: what the root computes is no block";
+  return success();
+}
+
+LogicalResult RecomputePass::choosePolicies(RecomputePolicy limit) {
   SmallVector<ModulePattern> patterns;
   for (const std::string &text : blocks) {
     llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
@@ -126,8 +141,17 @@ LogicalResult RecomputePass::chooseBlocks() {
     patterns.push_back(std::move(*pattern));
   }
   SmallVector<bool> hasMatched(patterns.size(), false);
-  int64_t numBlocks = 0;
+  RecomputePolicy elsewhere = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
+  policyOf.assign(step.groups.size() + 1, std::min(elsewhere, limit));
+  int64_t numUnsaid = 0;
+  numBlocks = 0;
   for (auto [index, group] : llvm::enumerate(step.groups)) {
+    if (std::optional<RecomputePolicy> own = group.getRecompute()) {
+      // What is left to a search is cheap where nobody searches.
+      policyOf[index] =
+          std::min(*own == RecomputePolicy::Auto ? RecomputePolicy::Cheap : *own, limit);
+      continue;
+    }
     if (group.isRoot())
       continue;
     bool isNamed = patterns.empty();
@@ -135,8 +159,10 @@ LogicalResult RecomputePass::chooseBlocks() {
       for (auto path : group.getModules().getAsRange<StringAttr>())
         if (pattern.match(path.getValue()))
           isNamed = matched = true;
-    if (isNamed && (firstBlocks < 0 || numBlocks++ < firstBlocks))
-      isBlock[index] = true;
+    if (!isNamed || (firstBlocks >= 0 && numUnsaid++ >= firstBlocks))
+      continue;
+    policyOf[index] = std::min<RecomputePolicy>(policy, limit);
+    numBlocks += policy >= RecomputePolicy::Selected;
   }
   for (auto [text, matched] : llvm::zip_equal(blocks, hasMatched))
     if (!matched)
@@ -145,7 +171,7 @@ LogicalResult RecomputePass::chooseBlocks() {
 }
 
 LogicalResult RecomputePass::checkKeep() {
-  if (!keep.empty() && policy != RecomputePolicy::Selected)
+  if (!keep.empty() && !llvm::is_contained(policyOf, RecomputePolicy::Selected))
     return getOperation().emitError("'keep' is an option of policy=selected");
   for (const std::string &name : keep) {
     keptOperators.insert(name);
@@ -236,18 +262,20 @@ bool RecomputePass::isThere(Value operand, unsigned group, int64_t position) con
   if (!storage.producer)
     return true;
   // Another block computes its results again later, for itself.
-  if (storage.group != group && isBlock[storage.group] && !storage.isKept)
+  if (storage.group != group && isBlock(storage.group) && !storage.isKept)
     return false;
   return storage.lastUse >= position;
 }
 
 /// True if the policy lets the backward of `group` repeat `call`, first needed at `position`.
 bool RecomputePass::isAllowed(CallOp call, unsigned group, int64_t position) {
-  if (!isBlock[group])
+  if (policyOf[group] == RecomputePolicy::None)
+    return false;
+  if (!isBlock(group))
     return call.isCheap() && call.getNumResults() == 1 &&
            llvm::all_of(call.getOperands(),
                         [&](Value operand) { return isThere(operand, group, position); });
-  if (policy == RecomputePolicy::Full)
+  if (policyOf[group] == RecomputePolicy::Full)
     return true;
   return keptOperators.empty() ? cost::countWork(call).arithmetic == cost::Arithmetic::None
                                : !keptOperators.contains(call.getBaseName());
@@ -299,8 +327,13 @@ void RecomputePass::rewrite() {
     auto again = cast<CallOp>(builder.clone(*call, copies));
     again.setPhase(Phase::Backward);
     // A view of another group's module must not extend that group's backward.
-    if (groupOf(call.getModuleAttr()) != groupOf(producer.getModuleAttr()))
+    unsigned group = groupOf(producer.getModuleAttr());
+    if (groupOf(call.getModuleAttr()) != group)
       again.setModuleAttr(producer.getModuleAttr());
+    // Modules of one group may lie in those of several others: a copy belongs to the module that
+    // needs it, or the backward of the groups around its own would begin with that one's.
+    if (group < step.groups.size() && step.groups[group].getModules().size() > 1)
+      again.setModuleAttr(calls[places.lookup(producer)].getModuleAttr());
   };
   // In program order, so that at one place operands come before results.
   for (Storage &storage : storages) {
@@ -351,15 +384,32 @@ void RecomputePass::runOnOperation() {
   if (failed(collected))
     return signalPassFailure();
   step = *collected;
+  if (failed(checkBlockOptions()))
+    return signalPassFailure();
+  if (failed(choosePolicies(RecomputePolicy::Full)))
+    return signalPassFailure();
+  bool hasBlocks = llvm::any_of(
+      policyOf, [](RecomputePolicy policy) { return policy >= RecomputePolicy::Selected; });
+  if ((cheapFirst && hasBlocks && failed(runRound(RecomputePolicy::Cheap))) ||
+      failed(runRound(RecomputePolicy::Full)))
+    return signalPassFailure();
+  report();
+  getOperation()->setAttr(
+      FsdpDialect::getRecomputeAttrName(),
+      RecomputeAttr::get(&getContext(), policy, numBlocks, RecomputeReason::Asked));
+}
+
+LogicalResult RecomputePass::runRound(RecomputePolicy limit) {
   reset();
   for (auto [index, group] : llvm::enumerate(step.groups))
     for (auto path : group.getModules().getAsRange<StringAttr>())
       groupOfPath[path.getValue()] = index;
-  if (failed(chooseBlocks()) || failed(collectUses(step.getBody())) || failed(checkKeep()))
-    return signalPassFailure();
-
+  if (failed(choosePolicies(limit)) || failed(collectUses(step.getBody())))
+    return failure();
+  if (limit == RecomputePolicy::Full && failed(checkKeep()))
+    return failure();
   forEachProducerReversed([&](MutableArrayRef<Storage> results) { decide(results); });
   findViews();
   rewrite();
-  report();
+  return success();
 }

@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/GroupHooks.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/OverlapStateCopies.h"
 #include "passes/Passes.h"
 
 namespace fsdp {
@@ -213,6 +214,7 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
       scheduler.prefetchBackward();
     scheduler.deferReductions();
     scheduler.apply();
+    overlapStateCopies(step->getBody());
     remark::analysis(module.getLoc(), remark::RemarkOpts::name("schedule").category(getArgument()))
         << remark::metric("PrefetchedGathers", scheduler.prefetched);
   }

@@ -3,6 +3,7 @@
 #include "passes/ScheduleSearch.h"
 
 #include "fsdp/Analysis/ShardingChecks.h"
+#include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/CostModel/Temporaries.h"
@@ -10,6 +11,7 @@
 #include "fsdp/Schedule/Policies.h"
 #include "passes/ApplySchedule.h"
 #include "passes/InfeasibleCap.h"
+#include "passes/OverlapStateCopies.h"
 #include "passes/PlaceGradients.h"
 
 using namespace mlir;
@@ -64,7 +66,7 @@ LogicalResult Search::check() {
            << "', an order of its own; leave it out where the schedule is searched for";
   FailureOr<Step> step = Step::collect(module);
   return success(succeeded(step) && succeeded(checkGroups(*step)) &&
-                 succeeded(checkCollectives(*step)));
+                 succeeded(checkCollectives(*step)) && succeeded(checkStateCopies(*step)));
 }
 
 /// None where nothing fits.
@@ -116,11 +118,11 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
   };
   std::vector<Candidate> candidates;
   for (UpdatePlacement placement : {UpdatePlacement::AtEnd, UpdatePlacement::Interleaved}) {
-    FailureOr<ScheduleProblem> step = getScheduleProblem(attempt, memory, costs, placement);
+    FailureOr<ScheduleProblem> step = getScheduleProblem(
+        attempt, memory, costs, placement,
+        capBytes ? std::optional(std::max<int64_t>(0, *capBytes)) : std::nullopt);
     if (failed(step))
       return failure();
-    if (capBytes)
-      step->problem.memoryCapBytes = std::max<int64_t>(0, *capBytes);
     if (std::optional<std::string> wrong = step->problem.check())
       return module.emitError("the step is no scheduling problem: ") << *wrong;
     int64_t peakBytes = step->problem.minimumPeak().bytes;
@@ -150,7 +152,7 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
            << " bytes, although " << leastBytes << " are enough for schedule=auto";
   // Interleaved updates hold the fewest shards.
   FailureOr<ScheduleProblem> step =
-      getScheduleProblem(attempt, memory, costs, UpdatePlacement::Interleaved);
+      getScheduleProblem(attempt, memory, costs, UpdatePlacement::Interleaved, capBytes);
   if (succeeded(step))
     reportInfeasibleCap(attempt, memory, *step, costs, *capBytes, scratchBytes);
   return failure();
@@ -209,6 +211,7 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module) con
     return failure();
   if (memory->groups.getRanks() == 1) {
     // No collectives: there is one order.
+    overlapStateCopies(memory->getBody());
     setPhase(module, ModulePhase::Scheduled);
     return std::optional<FoundSchedule>();
   }

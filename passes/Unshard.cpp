@@ -68,7 +68,8 @@ void Unsharder::run() {
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
     else if (!isa<AllGatherStartOp, ReleaseOp, ReduceScatterWaitOp, AllReduceStartOp,
-                  AllReduceWaitOp>(op))
+                  AllReduceWaitOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp,
+                  StoreStateWaitOp>(op))
       continue;
     replaced.push_back(&op);
   }

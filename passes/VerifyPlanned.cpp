@@ -9,6 +9,7 @@
 
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Overwrites.h"
+#include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
@@ -61,6 +62,7 @@ private:
   LogicalResult enterPadding(const GradientSink &sink, Operation *owner);
 
   LogicalResult enterUpdate(UpdateOp update, int64_t position);
+  LogicalResult enterState(FetchStateStartOp fetch);
 
   ModuleOp module;
   func::FuncOp step;
@@ -68,6 +70,7 @@ private:
   StepStorage &storage;
   int64_t arenaBytes;
   const PlannedUses uses;
+  unsigned numStates = 0; // of the optimizer
   plan::OccupiedBytes occupied;
   std::vector<Placed> buffers; // all that were placed
 };
@@ -117,10 +120,12 @@ static LogicalResult missingOffset(Operation *op) {
 }
 
 LogicalResult Checker::enterDeclarations() {
+  auto optimizers = module.getOps<OptimizerOp>();
+  if (!optimizers.empty())
+    numStates = getNumOptimizerStates(*optimizers.begin());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    auto optimizers = module.getOps<OptimizerOp>();
-    size_t expected = optimizers.empty() ? 1 : 1 + getNumOptimizerStates(*optimizers.begin());
+    size_t expected = op.isStateOnHost() ? 1 : 1 + numStates;
     if (!op.getOffsets() || op.getOffsets()->size() != expected)
       return op.emitOpError("P1: @")
              << op.getSymName() << " has " << (op.getOffsets() ? op.getOffsets()->size() : 0)
@@ -281,8 +286,23 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
         return enterGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue(),
                              grad);
       })
+      .Case([&](FetchStateStartOp fetch) { return enterState(fetch); })
       .Case([&](UpdateOp update) { return enterUpdate(update, position); })
       .Default([](Operation *) { return success(); });
+}
+
+/// From the fetch to where the store is waited for.
+LogicalResult Checker::enterState(FetchStateStartOp fetch) {
+  const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
+  std::optional<int64_t> stored = uses.getStoreWait(fetch.getGroupAttr());
+  if (!fetch.getOffsets() || fetch.getOffsets()->size() != numStates)
+    return missingOffset(fetch);
+  for (auto [i, offset] : llvm::enumerate(*fetch.getOffsets()))
+    if (failed(
+            place({offset, group.shardBytes(), stored.value_or(uses.getEnd()), fetch,
+                   "optimizer state " + std::to_string(i + 1) + " of @" + fetch.getGroup().str()})))
+      return failure();
+  return success();
 }
 
 LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
@@ -301,6 +321,44 @@ LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
                             << *update.getOffset() << ", but they are reduced to byte " << reduced;
   diag.attachNote(reduction.getLoc()) << "reduced here";
   return diag;
+}
+
+/// P5: state on the host has places of its own in the host's arena.
+static LogicalResult checkHostPlaces(ModuleOp module, GroupTable &groups) {
+  auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getHostArenaAttrName());
+  int64_t arenaBytes = arena ? arena.getInt() : 0;
+  struct State {
+    int64_t begin, end;
+    GroupOp group;
+  };
+  SmallVector<State> states;
+  for (const GroupInfo &group : groups.getGroups()) {
+    GroupOp op = group.op;
+    if (op.isStateOnHost() != op.getHostOffsets().has_value())
+      return op.emitOpError("P5: @") << op.getSymName() << " has its optimizer state "
+                                     << (op.isStateOnHost() ? "on the host, but no place there"
+                                                            : "in the arena, and places on the "
+                                                              "host");
+    for (int64_t begin : op.getHostOffsets().value_or(ArrayRef<int64_t>()))
+      states.push_back({begin, begin + group.shardBytes(), op});
+  }
+  llvm::stable_sort(states, [](const State &a, const State &b) { return a.begin < b.begin; });
+  for (auto [index, state] : llvm::enumerate(states)) {
+    if (state.begin < 0 || state.end > arenaBytes || state.begin % plan::kArenaAlignmentBytes != 0)
+      return state.group.emitOpError("P5: optimizer state of @")
+             << state.group.getSymName() << " at bytes [" << state.begin << ", " << state.end
+             << ") of the host's arena of " << arenaBytes << " bytes, expected within it, at a "
+             << "multiple of " << plan::kArenaAlignmentBytes;
+    if (index > 0 && state.begin < states[index - 1].end) {
+      InFlightDiagnostic diag = state.group.emitOpError("P5: optimizer state of @")
+                                << state.group.getSymName() << " at bytes [" << state.begin << ", "
+                                << state.end << ") of the host's arena overlaps that of @"
+                                << states[index - 1].group.getSymName();
+      diag.attachNote(states[index - 1].group.getLoc()) << "which is declared here";
+      return diag;
+    }
+  }
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -338,7 +396,10 @@ struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPas
     FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
     if (failed(storage))
       return signalPassFailure();
-    if (failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
+    FailureOr<Step> declared = Step::collect(module);
+    if (failed(declared) || failed(checkStateCopies(*declared)) ||
+        failed(checkHostPlaces(module, *groups)) ||
+        failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
         failed(checkOverwrites(*step, *groups, *storage)))
       return signalPassFailure();
     markAllAnalysesPreserved();

@@ -1,6 +1,7 @@
 //===- VerifyScheduled.cpp - Order and streams ----------------------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
+#include "fsdp/Analysis/StateCopies.h"
 #include "passes/Passes.h"
 
 namespace fsdp {
@@ -90,7 +91,7 @@ struct VerifyScheduledPass : public fsdp::impl::VerifyScheduledBase<VerifySchedu
     FailureOr<Step> step = Step::collect(module);
     // D3 is what checkCollectives proves: in this IR values of another stream come out of waits.
     if (failed(step) || failed(checkGroups(*step)) || failed(checkFlat(*step)) ||
-        failed(checkCollectives(*step)) || failed(checkStreams(*step)) ||
+        failed(checkCollectives(*step)) || failed(checkStateCopies(*step)) || failed(checkStreams(*step)) ||
         failed(checkBuckets(*step)))
       return signalPassFailure();
   }

@@ -1,6 +1,7 @@
 //===- VerifySharded.cpp - Parameters are used while gathered -------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
+#include "fsdp/Analysis/StateCopies.h"
 #include "passes/Passes.h"
 
 namespace fsdp {
@@ -19,7 +20,8 @@ struct VerifyShardedPass : public fsdp::impl::VerifyShardedBase<VerifyShardedPas
     if (failed(expectPhase(module, getArgument(), ModulePhase::Sharded)))
       return signalPassFailure();
     FailureOr<Step> step = Step::collect(module);
-    if (failed(step) || failed(checkGroups(*step)) || failed(checkCollectives(*step)))
+    if (failed(step) || failed(checkGroups(*step)) || failed(checkCollectives(*step)) ||
+        failed(checkStateCopies(*step)))
       return signalPassFailure();
   }
 };

@@ -21,6 +21,8 @@ std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
       return "@" + start.getCollectiveGroup().getValue().str();
     if (auto update = dyn_cast<UpdateOp>(op))
       return "@" + update.getTarget().str();
+    if (auto fetch = dyn_cast<FetchStateStartOp>(op))
+      return "@" + fetch.getGroup().str();
     return "@" + SymbolTable::getSymbolName(op).getValue().str();
   };
   switch (range.category) {
@@ -86,9 +88,11 @@ private:
     return add({bytes, 0, result.numPositions - 1, category, owner, index, storage});
   }
   LogicalResult collectGradients();
+  LogicalResult collectStates();
   void addDeclarations();
   void addGradientSink(GradientSink &sink);
   void addCollectives();
+  void addStates();
   void addStorages();
   bool canPlace(const GradientSink &sink, unsigned param) const;
   /// The position of a start, or of the first one of its bucket.
@@ -108,6 +112,12 @@ private:
   /// Of reductions: position of the wait for the all-reduce that goes on with the result.
   DenseMap<Operation *, int64_t> acrossEndOf;
   SmallVector<GradientSink> sinks;
+  /// Of groups whose optimizer state is on the host: when it is in the arena.
+  struct FetchedState {
+    FetchStateStartOp fetch;
+    int64_t first, last;
+  };
+  SmallVector<FetchedState> states;
 };
 
 LogicalResult LiveRanges::Builder::collect() {
@@ -175,7 +185,37 @@ LogicalResult LiveRanges::Builder::collect() {
       if (item.kind == Storage::Kind::Gathered)
         endOf[start] = std::max(endOf[start], lastUse[index]);
     }
+  if (failed(collectStates()))
+    return failure();
   return collectGradients();
+}
+
+LogicalResult LiveRanges::Builder::collectStates() {
+  DenseMap<StringAttr, size_t> stateOf; // by group
+  for (auto [position, op] : llvm::enumerate(step.getBody().front())) {
+    if (auto fetch = dyn_cast<FetchStateStartOp>(op)) {
+      stateOf[fetch.getGroupAttr().getAttr()] = states.size();
+      states.push_back({fetch, static_cast<int64_t>(position), -1});
+    } else if (auto wait = dyn_cast<StoreStateWaitOp>(op)) {
+      auto store = wait.getHandle().getDefiningOp<StoreStateStartOp>();
+      auto found = stateOf.find(store.getGroupAttr().getAttr());
+      if (found == stateOf.end())
+        return store.emitOpError("of ") << store.getGroupAttr() << " stores what was not fetched";
+      states[found->second].last = position;
+    }
+  }
+  for (FetchedState &state : states)
+    if (state.last < 0)
+      return state.fetch.emitOpError("of ") << state.fetch.getGroupAttr() << " is never stored";
+  for (const GroupInfo &group : groups.getGroups()) {
+    GroupOp op = group.op;
+    if (op.isStateOnHost() && getNumOptimizerStates(optimizer) > 0 &&
+        !stateOf.contains(op.getSymNameAttr()))
+      return op.emitOpError("@") << op.getSymName()
+                                 << " has its optimizer state on the host, but it is never "
+                                    "fetched; run fsdp-offload-optimizer";
+  }
+  return success();
 }
 
 LogicalResult LiveRanges::Builder::collectGradients() {
@@ -274,11 +314,14 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
 }
 
 void LiveRanges::Builder::addDeclarations() {
-  for (const GroupInfo &group : groups.getGroups())
-    for (unsigned i = 0; i < 1 + getNumOptimizerStates(optimizer); ++i)
+  for (const GroupInfo &group : groups.getGroups()) {
+    GroupOp op = group.op;
+    unsigned numStates = op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer);
+    for (unsigned i = 0; i < 1 + numStates; ++i)
       result.rangesOf[group.op].push_back(addPersistent(
           group.shardBytes(), i == 0 ? BufferCategory::Shard : BufferCategory::OptimizerState,
           group.op, i));
+  }
   for (auto buffer : module.getOps<BufferOp>())
     result.rangesOf[buffer].push_back(addPersistent(
         getStorageBytes(cast<RankedTensorType>(buffer.getType())), BufferCategory::Buffer, buffer));
@@ -299,6 +342,15 @@ void LiveRanges::Builder::addCollectives() {
       result.rangesOf[&op].push_back(
           add({group.shardBytes(), getLaunch(&op), end, BufferCategory::ReducedShard, &op}));
     }
+  }
+}
+
+void LiveRanges::Builder::addStates() {
+  for (FetchedState &state : states) {
+    int64_t bytes = groups.lookup(state.fetch.getGroupAttr()).shardBytes();
+    for (unsigned i = 0; i < getNumOptimizerStates(optimizer); ++i)
+      result.rangesOf[state.fetch].push_back(add(
+          {bytes, state.first, state.last, BufferCategory::OptimizerState, state.fetch, i + 1}));
   }
 }
 
@@ -334,6 +386,7 @@ void LiveRanges::Builder::makeRanges() {
   for (GradientSink &sink : sinks)
     addGradientSink(sink);
   addCollectives();
+  addStates();
   addStorages();
 }
 

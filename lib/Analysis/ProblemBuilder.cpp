@@ -94,6 +94,15 @@ int64_t ProblemBuilder::getOutputBytes(ReduceScatterStartOp start) const {
 }
 
 void ProblemBuilder::finish() {
+  sumBytes();
+  double totalNs = 0;
+  for (const schedule::Operation &operation : result->problem.operations)
+    totalNs += operation.durationNs;
+  if (totalNs > 0)
+    result->computeSpread /= totalNs;
+}
+
+void ProblemBuilder::sumBytes() {
   std::vector<schedule::Operation> &operations = result->problem.operations;
   size_t n = operations.size();
   std::vector<int64_t> live(n + 1), carried(n + 1);
@@ -109,12 +118,8 @@ void ProblemBuilder::finish() {
     carried[part.last + 1] -= range.bytes;
   }
   int64_t liveBytes = 0, carriedBytes = 0;
-  double totalNs = 0;
   for (size_t i = 0; i < n; ++i) {
-    totalNs += operations[i].durationNs;
     operations[i].liveBytes = liveBytes += live[i];
     operations[i].carriedBytes = carriedBytes += carried[i];
   }
-  if (totalNs > 0)
-    result->computeSpread /= totalNs;
 }

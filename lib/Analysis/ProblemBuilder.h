@@ -30,8 +30,10 @@ public:
   int64_t getInputBytes(ReduceScatterStartOp start) const;
   int64_t getOutputBytes(ReduceScatterStartOp start) const;
 
-  /// Sums up what is live and how much durations spread.
+  /// Sums up what is live, and how much durations spread.
   void finish();
+  /// Sums up what is live, again where ranges have changed.
+  void sumBytes();
 
 private:
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;

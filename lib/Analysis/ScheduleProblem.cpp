@@ -2,7 +2,7 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 
-#include "ProblemBuilder.h"
+#include "StateCopySchedule.h"
 
 #include <algorithm>
 #include <numeric>
@@ -18,9 +18,10 @@ namespace {
 class ShardedStep {
 public:
   ShardedStep(ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
-      : memory(memory), builder(module, memory, costs) {}
+      : memory(memory), costs(costs), builder(module, memory, costs) {}
 
-  FailureOr<ScheduleProblem> build(UpdatePlacement placement);
+  FailureOr<ScheduleProblem> build(UpdatePlacement placement,
+                                   std::optional<int64_t> memoryCapBytes);
 
 private:
   /// An update, before the call of this index.
@@ -45,16 +46,18 @@ private:
   void addRanges();
   void addUses();
   void addReductions();
+  void addStateCopies();
   /// The index among all operations of a call.
   uint32_t toOperation(uint32_t call) const { return operationOfCall[call]; }
-  /// The position among all operations behind this many calls, before a pause and updates that stand
-  /// there.
+  /// The position among all operations behind this many calls, before a pause and updates that
+  /// stand there.
   uint32_t toPosition(uint32_t numCalls) const {
     return numCalls == 0 ? 0 : operationOfCall[numCalls - 1] + 1;
   }
   uint32_t indexOf(FlatSymbolRefAttr group) const { return memory.groups.lookup(group).index; }
 
   const StepMemory &memory;
+  const cost::CostModel &costs;
   ProblemBuilder builder;
   ScheduleProblem result;
   std::vector<Operation *> calls;
@@ -179,8 +182,8 @@ void ShardedStep::addRanges() {
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
     if (range.category == BufferCategory::Gathered ||
         range.category == BufferCategory::ReducedShard ||
-        range.category == BufferCategory::Gradient)
-      continue; // the problem has these
+        range.category == BufferCategory::Gradient || isa<FetchStateStartOp>(range.owner))
+      continue; // the problem has these, and copies of state theirs
     if (range.category != BufferCategory::Activation)
       builder.addRange(index, 0, last);
     else
@@ -217,9 +220,22 @@ void ShardedStep::addReductions() {
   }
 }
 
-FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement) {
+/// Directly around their updates, for a start.
+void ShardedStep::addStateCopies() {
+  std::vector<std::optional<StateCopy>> copyOf(memory.groups.getGroups().size());
+  for (StateCopy &copy : collectStateCopies(memory.getBody()))
+    copyOf[indexOf(copy.update.getTargetAttr())] = copy;
+  for (auto [update, operation] : llvm::zip_equal(updates, operationOfUpdate))
+    if (const std::optional<StateCopy> &copy = copyOf[indexOf(update.op.getTargetAttr())])
+      result.stateCopies.push_back({*copy, operation, operation, operation + 1, operation + 1});
+  addStateRanges(result, memory);
+}
+
+FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
+                                              std::optional<int64_t> memoryCapBytes) {
   if (failed(builder.begin(result)))
     return failure();
+  result.problem.memoryCapBytes = memoryCapBytes;
   collect();
   if (failed(collectReductions()))
     return failure();
@@ -228,12 +244,16 @@ FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement) {
   addRanges();
   addUses();
   addReductions();
+  addStateCopies();
   builder.finish();
+  spreadStateCopies(result, memory, costs, builder);
+  chargeStateCopies(result, memory, costs);
   return std::move(result);
 }
 
 FailureOr<ScheduleProblem> fsdp::getScheduleProblem(ModuleOp module, const StepMemory &memory,
                                                     const cost::CostModel &costs,
-                                                    UpdatePlacement placement) {
-  return ShardedStep(module, memory, costs).build(placement);
+                                                    UpdatePlacement placement,
+                                                    std::optional<int64_t> memoryCapBytes) {
+  return ShardedStep(module, memory, costs).build(placement, memoryCapBytes);
 }

@@ -2,7 +2,7 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 
-#include "ProblemBuilder.h"
+#include "StateCopySchedule.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <algorithm>
@@ -15,12 +15,13 @@ namespace {
 
 /// The order of events at one position of a problem. A gather's wait may stand on either side of
 /// the next gather's start: on one lane that makes no difference.
-enum class EventOrder { None, Release, ReductionWait, Reduction, Gather };
+enum class EventOrder { None, StoreWait, Release, ReductionWait, Reduction, Gather, Fetch };
 
 class StepReader {
 public:
   StepReader(ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
-      : memory(memory), builder(module, memory, costs), endsAt(memory.ranges.getNumPositions()) {}
+      : memory(memory), costs(costs), builder(module, memory, costs),
+        endsAt(memory.ranges.getNumPositions()) {}
 
   FailureOr<ScheduledStep> build();
 
@@ -63,12 +64,15 @@ private:
   void visit(ReduceScatterWaitOp wait);
   void visit(ReleaseOp release);
   void visit(GradOp grad);
+  void visit(FetchStateStartOp fetch);
+  void visit(StoreStateWaitOp wait);
   void addRanges();
   void addUses();
   void splitBuckets();
   LogicalResult addReductions();
 
   const StepMemory &memory;
+  const cost::CostModel &costs;
   ProblemBuilder builder;
   ScheduledStep result;
   std::vector<uint8_t> endsAt; // by position: a range of the problem's operations ends here
@@ -79,8 +83,8 @@ private:
   EventOrder order = EventOrder::None;
   std::vector<Gather> gathers;
   std::vector<Reduction> reductions;
-  DenseMap<Operation *, size_t> gatherOf, reductionOf; // by start
-  DenseMap<StringAttr, size_t> reductionOfGroup;
+  DenseMap<Operation *, size_t> gatherOf, reductionOf;        // by start
+  DenseMap<StringAttr, size_t> reductionOfGroup, stateCopyOf; // by group
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
   std::vector<uint32_t> splitBucketOf; // by reduction
 };
@@ -179,6 +183,19 @@ void StepReader::visit(GradOp grad) {
     addOperation(grad, bytes);
 }
 
+void StepReader::visit(FetchStateStartOp fetch) {
+  enter(EventOrder::Fetch);
+  result.stateCopies[stateCopyOf.lookup(fetch.getGroupAttr().getAttr())].fetchLaunch =
+      getNumOperations();
+}
+
+void StepReader::visit(StoreStateWaitOp wait) {
+  enter(EventOrder::StoreWait);
+  auto store = wait.getHandle().getDefiningOp<StoreStateStartOp>();
+  result.stateCopies[stateCopyOf.lookup(store.getGroupAttr().getAttr())].storeWait =
+      getNumOperations();
+}
+
 void StepReader::noteReaders(aten::CallOp call) {
   for (Value operand : call.getOperands()) {
     int64_t index = memory.storage.lookup(operand);
@@ -206,8 +223,17 @@ void StepReader::read(Operation &op) {
     return;
   }
   llvm::TypeSwitch<Operation *>(&op)
-      .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReleaseOp, GradOp>(
-          [&](auto event) { visit(event); })
+      .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReleaseOp, GradOp,
+            FetchStateStartOp, StoreStateWaitOp>([&](auto event) { visit(event); })
+      .Case([&](FetchStateWaitOp wait) {
+        auto fetch = wait.getHandle().getDefiningOp<FetchStateStartOp>();
+        result.stateCopies[stateCopyOf.lookup(fetch.getGroupAttr().getAttr())].fetchWait =
+            getNumOperations();
+      })
+      .Case([&](StoreStateStartOp store) {
+        result.stateCopies[stateCopyOf.lookup(store.getGroupAttr().getAttr())].storeLaunch =
+            getNumOperations();
+      })
       .Case([&](AllGatherWaitOp wait) {
         enter(EventOrder::Gather);
         gathers[gatherOf.lookup(wait.getHandle().getDefiningOp())].wait = getNumOperations();
@@ -230,7 +256,7 @@ void StepReader::addRanges() {
       reductionOfPart[part] = &reduction;
   uint32_t last = getNumOperations() - 1;
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
-    if (!isOwn(range) || reductionOfPart.contains(index))
+    if (!isOwn(range) || reductionOfPart.contains(index) || isa<FetchStateStartOp>(range.owner))
       continue;
     bool isThroughout = range.first == 0 && range.last + 1 == memory.ranges.getNumPositions();
     builder.addRange(index, isThroughout ? 0 : operationAt[range.first],
@@ -350,6 +376,11 @@ FailureOr<ScheduledStep> StepReader::build() {
     if (isOwn(range) && range.category != BufferCategory::Gradient &&
         (range.first != 0 || range.last + 1 != memory.ranges.getNumPositions()))
       endsAt[range.last] = true;
+  for (const StateCopy &copy : collectStateCopies(memory.getBody())) {
+    UpdateOp update = copy.update;
+    stateCopyOf[update.getTargetAttr().getAttr()] = result.stateCopies.size();
+    result.stateCopies.push_back({copy, 0, 0, 0, 0});
+  }
   operationAt.assign(memory.ranges.getNumPositions(), 0);
   lastReader.assign(memory.storage.getStorages().size(), 0);
   for (Operation &op : memory.getBody()) {
@@ -372,7 +403,9 @@ FailureOr<ScheduledStep> StepReader::build() {
   addUses();
   if (failed(addReductions()))
     return failure();
+  addStateRanges(result, memory);
   builder.finish();
+  chargeStateCopies(result, memory, costs);
   return std::move(result);
 }
 

@@ -90,7 +90,8 @@ FailureOr<StepStorage> StepStorage::build(func::FuncOp step, const GroupTable &g
               return success();
             })
             .Case<WriteOp, GradOp, UpdateOp, AllGatherStartOp, ReleaseOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, func::ReturnOp>(
+                  ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, FetchStateStartOp,
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
                 [](Operation *) { return success(); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(done))

@@ -165,6 +165,8 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
   group.modules.assign(members.begin(), members.end());
   group.reshardAfterForward =
       rule.reshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::None));
+  group.recompute = rule.recompute;
+  group.offloadOptimizer = rule.offloadOptimizer;
   int takenBy = kNoGroup; // an earlier group of a module around one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
@@ -217,6 +219,8 @@ void Grouper::addRoot() {
   root.modules = {""};
   root.reshardAfterForward =
       config.rootReshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::None));
+  root.recompute = config.rootRecompute;
+  root.offloadOptimizer = config.rootOffloadOptimizer;
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();

@@ -40,6 +40,8 @@ struct AxisSize {
 /// `root:` of the file.
 struct RootRule {
   std::optional<Reshard> reshardAfterForward;
+  std::optional<RecomputePolicy> recompute;
+  std::optional<bool> offloadOptimizer;
 };
 } // namespace
 
@@ -68,6 +70,7 @@ template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
 };
 
 template <> struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
+template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, parseRecompute> {};
 template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
 template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
 
@@ -110,9 +113,12 @@ template <> struct MappingTraits<GroupRule> {
     io.mapOptional("modules", modules);
     io.mapOptional("together", together);
     io.mapOptional("reshard_after_forward", rule.reshardAfterForward);
+    io.mapOptional("recompute", rule.recompute);
+    io.mapOptional("offload_optimizer", rule.offloadOptimizer);
     if (modules.has_value() == together.has_value()) {
       // An unknown key, which is reported after this, may be a misspelt one.
-      constexpr StringRef known[] = {"modules", "together", "reshard_after_forward"};
+      constexpr StringRef known[] = {"modules", "together", "reshard_after_forward", "recompute",
+                                     "offload_optimizer"};
       if (llvm::all_of(io.keys(), [&](StringRef key) { return is_contained(known, key); }))
         io.setError("a group has either 'modules' or 'together'");
       return;
@@ -127,6 +133,12 @@ template <> struct MappingTraits<GroupRule> {
 template <> struct MappingTraits<RootRule> {
   static void mapping(IO &io, RootRule &root) {
     io.mapOptional("reshard_after_forward", root.reshardAfterForward);
+    io.mapOptional("recompute", root.recompute);
+    io.mapOptional("offload_optimizer", root.offloadOptimizer);
+    if (root.recompute && *root.recompute != RecomputePolicy::None &&
+        *root.recompute != RecomputePolicy::Cheap)
+      io.setError("recompute of the root is '" + Twine(stringifyRecomputePolicy(*root.recompute)) +
+                  "', expected none or cheap: what the root computes is no block");
   }
 };
 
@@ -155,6 +167,8 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("root", root);
     io.mapOptional("optimizer", config.optimizer);
     config.rootReshardAfterForward = root.reshardAfterForward;
+    config.rootRecompute = root.recompute;
+    config.rootOffloadOptimizer = root.offloadOptimizer;
   }
 };
 

@@ -78,6 +78,11 @@ llvm::Expected<Prefetch> fsdp::parsePrefetch(llvm::StringRef text) {
   return takeWord(symbolizePrefetch(text), "prefetch", text, "fsdp2 or none");
 }
 
+llvm::Expected<RecomputePolicy> fsdp::parseRecompute(llvm::StringRef text) {
+  return takeWord(symbolizeRecomputePolicy(text), "recompute", text,
+                  "full, selected, cheap, none or auto");
+}
+
 llvm::Expected<int64_t> fsdp::parseSizeBytes(llvm::StringRef text, llvm::StringRef what) {
   llvm::StringRef digits = text.take_while([](char c) { return llvm::isDigit(c) || c == '.'; });
   double unit = llvm::StringSwitch<double>(text.drop_front(digits.size()).trim())

@@ -36,6 +36,7 @@ public:
   OperationCost getCost(aten::CallOp call) const override;
   OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
   OperationCost getCopyCost(int64_t bytes) const override;
+  OperationCost getHostCopyCost(int64_t bytes) const override;
   CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
                                    int64_t stride) const override {
     CollectiveCost cost = network.getCost(kind, ranks, stride);
@@ -128,6 +129,14 @@ OperationCost MergedCosts::computeCopyCost(int64_t bytes) const {
   if (profile && !profile->copies.empty())
     return readCurve(profile->copies, bytes);
   return costOfTraffic(2 * bytes);
+}
+
+OperationCost MergedCosts::getHostCopyCost(int64_t bytes) const {
+  if (bytes == 0 || device.hostBytesPerSec == 0)
+    return getCopyCost(bytes);
+  double bytesPerSec = device.hostBytesPerSec * device.hostFraction;
+  return {.durationNs = device.kernelNs + static_cast<double>(bytes) / bytesPerSec * 1e9,
+          .origin = Origin::Roofline};
 }
 
 std::string MergedCosts::describeSources() const {

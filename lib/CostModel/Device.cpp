@@ -12,6 +12,10 @@
 //             (github.com/pytorch/benchmark/pull/2296); FlashAttention-2 at 50 to 73 % on A100
 //             (arXiv 2307.08691), its backward less. B200: H100's fraction, no measurement found.
 //   traffic   streaming kernels reach about 0.9 of the data sheet's bandwidth. An estimate.
+//   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100 4.0:
+//   64).
+//             Copies of pinned memory reach about 0.85 of a direction (packet headers, requests).
+//             An estimate. Both directions run at once. A CPU's own memory is copied as any other.
 //   kernelNs  gaps between kernels that are queued ahead, and ramps. An estimate.
 //   cpu       one thread of a server core at 3 GHz with two 256-bit fused multiply-adds per cycle
 //             (32 f32 operations); 12 GB/s is what one core of a cloud machine copies at. torch's
@@ -38,6 +42,8 @@ static constexpr Device kDevices[] = {
      .matrixProductFraction = 0.80,
      .attentionFraction = 0.50,
      .memoryFraction = 0.9,
+     .hostBytesPerSec = 32e9,
+     .hostFraction = 0.85,
      .kernelNs = 2500,
      .memoryBytes = 81920 * kMiB,
      .network = "dgx-a100"},
@@ -50,6 +56,8 @@ static constexpr Device kDevices[] = {
      .matrixProductFraction = 0.70,
      .attentionFraction = 0.30,
      .memoryFraction = 0.9,
+     .hostBytesPerSec = 64e9,
+     .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 81559 * kMiB,
      .network = "dgx-h100"},
@@ -62,6 +70,8 @@ static constexpr Device kDevices[] = {
      .matrixProductFraction = 0.70,
      .attentionFraction = 0.30,
      .memoryFraction = 0.9,
+     .hostBytesPerSec = 64e9,
+     .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 143771 * kMiB,
      .network = "dgx-h200"},
@@ -74,6 +84,8 @@ static constexpr Device kDevices[] = {
      .matrixProductFraction = 0.70,
      .attentionFraction = 0.30,
      .memoryFraction = 0.9,
+     .hostBytesPerSec = 64e9,
+     .hostFraction = 0.85,
      .kernelNs = 2000,
      .memoryBytes = 183359 * kMiB,
      .network = "dgx-b200"},
@@ -86,6 +98,8 @@ static constexpr Device kDevices[] = {
      .matrixProductFraction = 0.75,
      .attentionFraction = 0.35,
      .memoryFraction = 0.9,
+     .hostBytesPerSec = 0,
+     .hostFraction = 0,
      .kernelNs = 800,
      .memoryBytes = 0,
      .network = "shared-memory"},

@@ -41,6 +41,7 @@ LogicalResult Lowering::lowerHeader() {
            << FsdpDialect::getArenaAttrName() << "' and '" << FsdpDialect::getPeakAttrName() << "'";
   header.arena_bytes = *arena;
   header.peak_live_bytes = *peak;
+  header.host_arena_bytes = integer(FsdpDialect::getHostArenaAttrName()).value_or(0);
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     header.model = builder.addString(model);
   header.replicas = groups.getReplicas();
@@ -91,7 +92,7 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
   GroupOp op = info.op;
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  size_t expected = 1 + getNumOptimizerStates(optimizer);
+  size_t expected = 1 + (op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer));
   if (!op.getOffsets() || op.getOffsets()->size() != expected)
     return op.emitOpError("@") << op.getSymName() << " has "
                                << (op.getOffsets() ? op.getOffsets()->size() : 0)
@@ -109,6 +110,9 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.shard = offsets[0];
   group.state[0] = offsets.size() > 1 ? offsets[1] : -1;
   group.state[1] = offsets.size() > 2 ? offsets[2] : -1;
+  group.state_on_host = op.isStateOnHost();
+  llvm::fill(group.host_state, -1);
+  llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(2), group.host_state);
 
   for (unsigned i = 0; i < info.params.size(); ++i) {
     ParamOp param = info.params[i];
@@ -400,7 +404,8 @@ FailureOr<PlanTables> Lowering::run() {
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, AllGatherStartOp,
                   AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
-                  AllReduceStartOp, AllReduceWaitOp, GradOp, WriteOp, UpdateOp, func::ReturnOp>(
+                  AllReduceStartOp, AllReduceWaitOp, GradOp, WriteOp, UpdateOp, FetchStateStartOp,
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
                 [&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))

@@ -49,6 +49,10 @@ private:
   llvm::LogicalResult lower(GradOp grad);
   llvm::LogicalResult lower(WriteOp write);
   llvm::LogicalResult lower(UpdateOp update);
+  llvm::LogicalResult lower(FetchStateStartOp fetch);
+  llvm::LogicalResult lower(FetchStateWaitOp wait);
+  llvm::LogicalResult lower(StoreStateStartOp store);
+  llvm::LogicalResult lower(StoreStateWaitOp wait);
   llvm::LogicalResult lower(mlir::func::ReturnOp ret);
 
   llvm::LogicalResult lowerArgument(aten::CallOp call, mlir::Attribute argument,
@@ -64,6 +68,9 @@ private:
                mlir::Location location);
   void addZero(int64_t begin, int64_t end);
   void addWait(mlir::Operation *wait, mlir::Value handle, fsdp_phase phase);
+  /// A copy of the optimizer's state of a group between host and device.
+  void addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, mlir::FlatSymbolRefAttr group,
+                    mlir::Value handle);
   /// Brings a gradient to its place in the group's gradients at `base`, if it is not there.
   void placeGradient(const GroupInfo &group, unsigned param, mlir::Value gradient, int64_t base,
                      mlir::Location location);

@@ -60,7 +60,8 @@ static schedule::LowerBound findBound(const schedule::Problem &problem, double m
 }
 
 void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
-  double computeNs = 0, exposedNs = 0;
+  // Waits for copies of optimizer state are part of operations.
+  double computeNs = -step.exposedCopyNs, exposedNs = step.exposedCopyNs;
   for (const schedule::Operation &operation : step.problem.operations)
     computeNs += operation.durationNs;
   for (double ns : timeline.exposedGatherNs)
@@ -70,6 +71,8 @@ void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
   out.attribute("step_ns", toNs(timeline.makespanNs));
   out.attribute("compute_ns", toNs(computeNs));
   out.attribute("exposed_ns", toNs(exposedNs));
+  if (!step.stateCopies.empty())
+    out.attribute("exposed_state_copies_ns", toNs(step.exposedCopyNs));
   out.attribute("bound_ns", toNs(bound.makespanNs));
   out.attribute("bound_kind", StringRef(schedule::getName(bound.kind)));
   out.attribute("ratio", bound.makespanNs > 0 ? timeline.makespanNs / bound.makespanNs : 1.0);

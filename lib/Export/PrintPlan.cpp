@@ -95,6 +95,9 @@ void Printer::printGroup(const fsdp_group &group) {
   for (int64_t state : group.state)
     if (state >= 0)
       os << ", state at " << state;
+  for (int64_t state : group.host_state)
+    if (state >= 0)
+      os << ", on the host at " << state;
   os << '\n';
   for (const fsdp_parameter &parameter :
        ArrayRef(plan.parameters + group.first_parameter, group.num_parameters)) {
@@ -257,6 +260,11 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "update @" << group() << " with " << entry.count << ' ' << getDTypeName(entry.dtype)
        << " at " << entry.source;
     break;
+  case FSDP_FETCH_STATE_START:
+  case FSDP_STORE_STATE_START:
+    os << (entry.kind == FSDP_FETCH_STATE_START ? "fetch_state.start @" : "store_state.start @")
+       << group() << ", handle " << entry.handle << ": " << entry.bytes << " bytes per state";
+    break;
   }
   if (entry.coalesced)
     os << ", coalesced";
@@ -271,6 +279,8 @@ void Printer::printAll() {
     os << string(plan.replicate_axis) << " = " << plan.replicas << ", ";
   os << string(plan.axis) << " = " << plan.world_size / plan.replicas << '\n'
      << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
+  if (plan.host_arena_bytes)
+    os << "host arena " << plan.host_arena_bytes << " bytes\n";
   printOptimizer();
   for (const fsdp_group &group : ArrayRef(plan.groups, plan.num_groups))
     printGroup(group);

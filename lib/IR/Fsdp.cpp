@@ -316,6 +316,30 @@ LogicalResult AllReduceWaitOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
+// Optimizer state on the host
+//===----------------------------------------------------------------------===//
+
+LogicalResult FetchStateStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+}
+void FetchStateStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getHandle(), "f");
+}
+LogicalResult FetchStateWaitOp::verify() {
+  return checkHandle<FetchStateStartOp>(*this, getHandle());
+}
+
+LogicalResult StoreStateStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+}
+void StoreStateStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getHandle(), "s");
+}
+LogicalResult StoreStateWaitOp::verify() {
+  return checkHandle<StoreStateStartOp>(*this, getHandle());
+}
+
+//===----------------------------------------------------------------------===//
 // Dialect
 //===----------------------------------------------------------------------===//
 
@@ -356,10 +380,12 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   };
   if (name == getPhaseAttrName())
     return expect(isa<ModulePhaseAttr>(attribute.getValue()), "a #fsdp.module_phase");
-  if (name == getArenaAttrName() || name == getPeakAttrName())
+  if (name == getArenaAttrName() || name == getPeakAttrName() || name == getHostArenaAttrName())
     return expect(isa<IntegerAttr>(attribute.getValue()), "an integer (bytes)");
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
+  if (name == getRecomputeAttrName())
+    return expect(isa<RecomputeAttr>(attribute.getValue()), "a #fsdp.recompute");
   if (name == getModelAttrName())
     return expect(isa<StringAttr>(attribute.getValue()), "a string");
   return op->emitError("unknown attribute '") << name << "'";

@@ -37,6 +37,8 @@ public:
   void start(uint32_t first, uint32_t count, bool awaited);
   /// The compute stream waits for a handle; the error of its collective, if it is known.
   Status wait(uint32_t handle);
+  /// Of a handle, for what is started elsewhere.
+  Event &eventOf(uint32_t handle) { return *events[handle]; }
   /// Blocks until all streams but compute have run what they were given; the first error.
   Status synchronize();
   /// Tells `tracer` of the launches that are started from now on, until it is null.

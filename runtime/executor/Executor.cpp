@@ -76,6 +76,7 @@ private:
 
   std::unique_ptr<StepProgram> program;
   std::optional<CollectiveLanes> lanes;
+  std::optional<StateCopies> stateCopies;
   std::optional<StepGraph> graph; // last: it ends before what it uses
 };
 } // namespace
@@ -118,7 +119,10 @@ Status PlanExecutor::prepare() {
     return status;
   lanes.emplace(view, device, communicator, *compute, arena);
   lanes->prepare();
-  program = std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, arena);
+  stateCopies.emplace(view, device, *compute, arena);
+  if (Status status = stateCopies->prepare(); !status.ok())
+    return status;
+  program = std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, *stateCopies, arena);
   if (Status status = program->prepare(view.shardOf(communicator.rank()), options.kernels);
       !status.ok())
     return status;
@@ -160,7 +164,9 @@ Status PlanExecutor::issueWhole(const std::function<Status()> &entries) {
 Status PlanExecutor::synchronize() {
   if (Status status = compute->synchronize(); !status.ok())
     return status;
-  return lanes->synchronize();
+  if (Status status = lanes->synchronize(); !status.ok())
+    return status;
+  return stateCopies->synchronize();
 }
 
 void PlanExecutor::capture() {

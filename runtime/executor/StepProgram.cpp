@@ -13,9 +13,9 @@
 using namespace fsdp::rt;
 
 StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-                         CollectiveLanes &lanes, std::byte *arena)
-    : view(view), runtime(runtime), compute(compute), lanes(lanes), arena(arena),
-      placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
+                         CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena)
+    : view(view), runtime(runtime), compute(compute), lanes(lanes), stateCopies(stateCopies),
+      arena(arena), placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
 
 //===----------------------------------------------------------------------===//
@@ -162,6 +162,10 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
     lanes.start(instruction.entry, instruction.index, awaited);
+    return {};
+  case FSDP_FETCH_STATE_START:
+  case FSDP_STORE_STATE_START:
+    stateCopies.start(entry, lanes.eventOf(entry.handle));
     return {};
   case FSDP_WAIT:
     return lanes.wait(entry.handle);

@@ -12,6 +12,7 @@
 
 #include "executor/CollectiveLanes.h"
 #include "executor/OperatorCall.h"
+#include "executor/StateCopies.h"
 
 #include <functional>
 
@@ -21,7 +22,7 @@ class StepProgram {
 public:
   /// All arguments outlive the object. `runtime` is prepared before prepare().
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-              CollectiveLanes &lanes, std::byte *arena);
+              CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena);
 
   /// Positions of the random draws of a plan's step, ascending.
   static std::vector<int64_t> drawsOf(const PlanView &view);
@@ -76,6 +77,7 @@ private:
   OperatorRuntime &runtime;
   Stream &compute;
   CollectiveLanes &lanes;
+  StateCopies &stateCopies;
   std::byte *const arena;
   PlacedMemory placedArena;
   std::unique_ptr<Memory> scratch;

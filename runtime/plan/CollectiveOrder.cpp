@@ -63,6 +63,10 @@ const char *fsdp::rt::streamName(unsigned stream) {
     return "reduce";
   case FSDP_REPLICATE:
     return "replicate";
+  case FSDP_HOST_TO_DEVICE:
+    return "host-to-device";
+  case FSDP_DEVICE_TO_HOST:
+    return "device-to-host";
   default:
     return "other";
   }

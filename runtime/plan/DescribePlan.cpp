@@ -86,7 +86,8 @@ static std::string collectivesText(const PlanView &view) {
 static std::string memoryText(const PlanView &view) {
   int64_t persistent = 0, copied = 0;
   for (const fsdp_group &group : view.groups())
-    persistent += view.shardBytes(group) * (1 + view.numOptimizerStates());
+    persistent +=
+        view.shardBytes(group) * (1 + (view.isStateOnHost(group) ? 0 : view.numOptimizerStates()));
   // Buffers, inputs and constants may share a place; count each once.
   std::set<int64_t> seen;
   auto add = [&](uint32_t index) {
@@ -109,6 +110,9 @@ static std::string memoryText(const PlanView &view) {
   return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +
          "\n  largest sum of live buffers: " + bytesText(plan.peak_live_bytes) +
          "\n  kept between steps: " + bytesText(persistent) +
+         (plan.host_arena_bytes
+              ? "\n  on the host: " + bytesText(plan.host_arena_bytes) + " of optimizer state"
+              : "") +
          "\n  activations, gathered parameters and gradients: " +
          bytesText(plan.arena_bytes - persistent) + "\n  copied per step: " + bytesText(copied) +
          "\n";

@@ -104,6 +104,12 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_UPDATE:
     text = ofGroup("update");
     break;
+  case FSDP_FETCH_STATE_START:
+    text = ofGroup("fetch of optimizer state");
+    break;
+  case FSDP_STORE_STATE_START:
+    text = ofGroup("store of optimizer state");
+    break;
   default:
     text = "entry of unknown kind " + std::to_string(entry.kind);
   }

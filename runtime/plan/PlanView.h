@@ -83,6 +83,10 @@ public:
 
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
+  /// True if the group's optimizer state lies on the host between steps.
+  bool isStateOnHost(const fsdp_group &group) const {
+    return numOptimizerStates() > 0 && group.state_on_host != 0;
+  }
   /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2.
   unsigned numOptimizerStates() const;
 

@@ -48,6 +48,7 @@ private:
   void checkEntries();
   bool checkArguments(const fsdp_entry &entry, const std::string &where);
   bool checkCollective(const fsdp_entry &entry, const std::string &where);
+  bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
 
   bool index(uint32_t value, uint32_t size, const char *what, const std::string &where) {
     return value < size ||
@@ -69,6 +70,16 @@ private:
            fail(where + ": " + what + " takes bytes [" + std::to_string(offset) + ", " +
                 std::to_string(offset + bytes) + ") of an arena of " +
                 std::to_string(plan.arena_bytes));
+  }
+  /// The state's place on the host, where its group has one.
+  bool hostRange(const fsdp_group &group, unsigned state, const std::string &where) {
+    if (!view.isStateOnHost(group))
+      return true;
+    int64_t offset = group.host_state[state], bytes = view.shardBytes(group);
+    return (offset >= 0 && bytes <= plan.host_arena_bytes - offset) ||
+           fail(where + ": its optimizer state takes bytes [" + std::to_string(offset) + ", " +
+                std::to_string(offset + bytes) + ") of a host's arena of " +
+                std::to_string(plan.host_arena_bytes));
   }
   bool valueOrNone(int64_t value, const std::string &where) {
     return (value >= -1 && value < static_cast<int64_t>(plan.num_values)) ||
@@ -213,9 +224,11 @@ void Validator::checkGroups() {
     }
     if (!range(group.shard, view.shardBytes(group), "its shard", where))
       return;
-    for (unsigned state = 0; state < numStates; ++state)
-      if (!range(group.state[state], view.shardBytes(group), "its optimizer state", where))
+    for (unsigned state = 0; state < numStates; ++state) {
+      if (!range(group.state[state], view.shardBytes(group), "its optimizer state", where) ||
+          !hostRange(group, state, where))
         return;
+    }
   }
 }
 
@@ -301,7 +314,7 @@ bool Validator::checkCollective(const fsdp_entry &entry, const std::string &wher
   const fsdp_group &group = plan.groups[entry.target];
   int64_t ranks = view.numShards();
   bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
-  if (entry.stream == FSDP_COMPUTE || entry.stream >= FSDP_NUM_STREAMS ||
+  if (entry.stream == FSDP_COMPUTE || entry.stream > FSDP_REPLICATE ||
       isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
   if (entry.kind == FSDP_ALL_GATHER_START) {
@@ -325,6 +338,21 @@ bool Validator::checkCollective(const fsdp_entry &entry, const std::string &wher
 static bool continues(const fsdp_entry &across, const fsdp_entry *reduction) {
   return reduction && reduction->kind == FSDP_REDUCE_SCATTER_START &&
          reduction->target == across.target && reduction->destination == across.destination;
+}
+
+bool Validator::checkStateCopy(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_group &group = plan.groups[entry.target];
+  uint8_t expected =
+      entry.kind == FSDP_FETCH_STATE_START ? FSDP_HOST_TO_DEVICE : FSDP_DEVICE_TO_HOST;
+  if (!view.isStateOnHost(group))
+    return fail(where + ": copies optimizer state of group \"" +
+                displayName(view.string(group.name)) + "\", which is not on the host");
+  if (entry.stream != expected)
+    return fail(where + ": a copy of optimizer state on stream " + std::to_string(entry.stream) +
+                ", expected " + std::to_string(expected));
+  return entry.bytes == view.shardBytes(group) ||
+         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes per state, a shard has " +
+              std::to_string(view.shardBytes(group)));
 }
 
 void Validator::checkEntries() {
@@ -362,6 +390,14 @@ void Validator::checkEntries() {
           !continues(entry, startOf[entry.after]))
         fail(where + ": goes on with handle " + std::to_string(entry.after) +
              ", which is no reduce_scatter of its group to its place");
+      break;
+    case FSDP_FETCH_STATE_START:
+    case FSDP_STORE_STATE_START:
+      if (!index(entry.target, plan.num_groups, "group", where) ||
+          !index(entry.handle, plan.num_handles, "handle", where) || !checkStateCopy(entry, where))
+        return;
+      if (inFlight[entry.handle]++)
+        fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
       break;
     case FSDP_WAIT:
       if (!index(entry.handle, plan.num_handles, "handle", where))

@@ -45,9 +45,9 @@ protected:
   }
 
   /// A sharded module of `ranks` whose groups are all free to be kept.
-  OwningOpRef<ModuleOp> loadSharded(int ranks) {
-    OwningOpRef<ModuleOp> module =
-        load("mesh=dp=" + std::to_string(ranks) + " reshard-after-forward=auto up-to=sharded");
+  OwningOpRef<ModuleOp> loadSharded(int ranks, const std::string &more = "") {
+    OwningOpRef<ModuleOp> module = load("mesh=dp=" + std::to_string(ranks) +
+                                        " reshard-after-forward=auto up-to=sharded" + more);
     placeGradients(*StepMemory::build(*module, ModulePhase::Sharded));
     return module;
   }
@@ -101,14 +101,17 @@ TEST_P(ScheduleProblemTest, OrdersOfPasses) {
   for (const char *options :
        {"mesh=dp=2", "mesh=dp=2 prefetch=none", "mesh=dp=8 reshard-after-forward=true",
         "mesh=dp=4 reshard-after-forward=false", "mesh=dp=2 reshard-after-forward=auto",
-        "mesh=dp=1", "mesh=dp=2 schedule=asap", "mesh=dp=2 schedule=auto"})
+        "mesh=dp=1", "mesh=dp=2 schedule=asap", "mesh=dp=2 schedule=auto",
+        "mesh=dp=1 offload-optimizer=all", "mesh=dp=2 offload-optimizer=all",
+        "mesh=dp=2 schedule=auto offload-optimizer=all"})
     readAndPlan(*load(std::string(options) + " up-to=scheduled"), options);
 }
 
 /// Plans of every policy and of the search, from the least cap on, with both placements of updates.
 TEST_P(ScheduleProblemTest, AppliedPlans) {
-  for (int ranks : {2, 8}) {
-    OwningOpRef<ModuleOp> sharded = loadSharded(ranks);
+  for (auto [ranks, more] :
+       {std::pair(2, ""), std::pair(8, ""), std::pair(2, " offload-optimizer=all")}) {
+    OwningOpRef<ModuleOp> sharded = loadSharded(ranks, more);
     StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
     for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
       ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
@@ -117,7 +120,8 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
       for (double factor : {0.0, 1.0, 1.05, 1.2, 1.5}) {
         if (factor > 0)
           step.problem.memoryCapBytes = int64_t(factor * double(leastBytes));
-        std::string what = std::to_string(ranks) + " ranks, cap " + std::to_string(factor);
+        std::string what =
+            std::to_string(ranks) + " ranks" + more + ", cap " + std::to_string(factor);
         for (schedule::Policy policy : {schedule::Policy::Fsdp2, schedule::Policy::Asap}) {
           std::optional<schedule::Plan> plan = schedule::planByPolicy(step.problem, policy);
           if (!plan)
@@ -160,6 +164,34 @@ TEST_P(ScheduleProblemTest, Pauses) {
   }
 }
 
+/// Copies of optimizer state are apart from their updates as far as the cap allows: never so far
+/// that the least peak is more than it.
+TEST_P(ScheduleProblemTest, StateCopies) {
+  OwningOpRef<ModuleOp> sharded = loadSharded(2, " offload-optimizer=all");
+  StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+    ScheduleProblem tight = *getScheduleProblem(*sharded, memory, *costs, placement, 1);
+    ScheduleProblem free = *getScheduleProblem(*sharded, memory, *costs, placement);
+    int64_t leastBytes = tight.problem.minimumPeak().bytes;
+    ScheduleProblem capped = *getScheduleProblem(*sharded, memory, *costs, placement, leastBytes);
+    EXPECT_EQ(capped.problem.minimumPeak().bytes, leastBytes);
+    EXPECT_GT(tight.exposedCopyNs, 0);
+    EXPECT_LE(capped.exposedCopyNs, tight.exposedCopyNs);
+    EXPECT_LT(free.exposedCopyNs, capped.exposedCopyNs + 1);
+    ASSERT_EQ(free.stateCopies.size(), memory.groups.getGroups().size());
+    uint32_t previous = 0;
+    bool isEarly = false;
+    for (const ScheduledStateCopy &copy : free.stateCopies) {
+      EXPECT_LE(previous, copy.fetchLaunch); // two groups' state at most
+      EXPECT_LE(copy.fetchLaunch, copy.fetchWait);
+      EXPECT_LT(copy.fetchWait, copy.storeWait);
+      isEarly |= copy.fetchLaunch < copy.fetchWait;
+      previous = copy.fetchWait;
+    }
+    EXPECT_TRUE(isEarly);
+  }
+}
+
 /// One byte below the least peak nothing fits; at the least peak something does.
 TEST_P(ScheduleProblemTest, LeastPeak) {
   OwningOpRef<ModuleOp> sharded = loadSharded(2);
@@ -183,7 +215,8 @@ TEST_P(ScheduleProblemTest, EditsByHand) {
   std::mt19937 random(7);
   unsigned numRead = 0;
   for (const char *options :
-       {"mesh=dp=2 up-to=scheduled", "mesh=dp=2 schedule=auto budget=100 up-to=scheduled"}) {
+       {"mesh=dp=2 up-to=scheduled", "mesh=dp=2 schedule=auto budget=100 up-to=scheduled",
+        "mesh=dp=2 offload-optimizer=all up-to=scheduled"}) {
     OwningOpRef<ModuleOp> scheduled = load(options);
     for (int trial = 0; trial < 100; ++trial) {
       ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
@@ -193,7 +226,8 @@ TEST_P(ScheduleProblemTest, EditsByHand) {
       for (auto step : module->getOps<func::FuncOp>())
         for (Operation &op : step.getOps()) {
           if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, UpdateOp>(op))
+                  ReduceScatterWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
+                  StoreStateStartOp, StoreStateWaitOp>(op))
             movable.push_back(all.size());
           all.push_back(&op);
         }

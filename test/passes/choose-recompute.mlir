@@ -3,6 +3,7 @@
 // RUN: FileCheck %s --check-prefix=ONE --input-file=%t.mlir
 // RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=1" | FileCheck %s --check-prefix=LEAST
 // RUN: fsdp-opt %s --fsdp-choose-recompute | FileCheck %s --check-prefix=CHEAP
+// RUN: sed -e '/fsdp.group @.*l.0.w/ s/$/ recompute auto/' %s | fsdp-opt --fsdp-choose-recompute="memory-cap=340000 policy=none" | FileCheck %s --check-prefix=FREE
 // RUN: not fsdp-opt %s --fsdp-choose-recompute="memory-cap=many" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not fsdp-opt %s --fsdp-choose-recompute="memory-cap=1MiB device=abacus" 2>&1 | FileCheck %s --check-prefix=DEVICE
 
@@ -19,6 +20,13 @@
 
 // Where nothing fits, what needs the least: the scheduler says so.
 // LEAST: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
+
+// Only groups that are left to the search count as blocks; the others say what the policy does.
+// FREE: fsdp.recompute = #fsdp.recompute<{{selected|full}}, blocks = 1, for = memory>
+// FREE-NOT: fsdp.group {{.*}}l.0.w{{.*}} recompute
+// FREE: fsdp.group {{.*}}l.1.w{{.*}} recompute none
+// FREE-NOT: aten.call "sigmoid.default"({{.+}}) bwd in "l.1"
+// FREE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
 
 // SIZE: error: memory-cap is 'many', expected a size as in 80000000, 70GiB or 80GB
 // DEVICE: error: {{.*}}'abacus'

@@ -12,7 +12,8 @@
 !m = tensor<64x64xf32>
 !h = tensor<256x64xf32>
 !s = tensor<f32>
-// expected-error@+3 {{no schedule fits the memory cap of 153600 bytes: at least 229440 bytes are live at once, at 'mul.Tensor' in backward of module 'a'}}
+// expected-error@+4 {{no schedule fits the memory cap of 153600 bytes: at least 229440 bytes are live at once, at 'mul.Tensor' in backward of module 'a'}}
+// expected-note@+3 {{offload-optimizer=all: at least 221248 bytes}}
 // expected-note@+2 {{with 4 ranks instead of 2: at least 221248 bytes}}
 // expected-note@+1 {{a smaller batch: activations and inputs hold 196672 of the 229440 bytes}}
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -54,8 +55,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 !m = tensor<64x64xf32>
 !h = tensor<256x64xf32>
 !s = tensor<f32>
-// expected-error@+4 {{no schedule fits the memory cap of 153600 bytes: at least 278528 bytes are live at once, at 'relu.default' in forward of the root module}}
-// expected-note@+3 {{recompute=cheap: at least 229376 bytes}}
+// expected-error@+5 {{no schedule fits the memory cap of 153600 bytes: at least 278528 bytes are live at once, at 'relu.default' in forward of the root module}}
+// expected-note@+4 {{recompute=cheap: at least 229376 bytes}}
+// expected-note@+3 {{offload-optimizer=all: at least 270336 bytes}}
 // expected-note@+2 {{with 4 ranks instead of 2: at least 270336 bytes}}
 // expected-note@+1 {{a smaller batch: activations and inputs hold 262144 of the 278528 bytes}}
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {

@@ -17,6 +17,8 @@
 // CHECK-NEXT:     "parameters": 2
 // CHECK-NEXT:     "elements": 24
 // CHECK-NEXT:     "dtype": "bf16"
+// CHECK-NEXT:     "recompute": "none"
+// CHECK-NEXT:     "optimizer_state": "device"
 // CHECK-NEXT:   }
 // CHECK-NEXT: ]
 // CHECK-NEXT: "events": [

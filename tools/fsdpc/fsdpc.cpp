@@ -34,6 +34,7 @@ namespace {
 struct Options {
   fsdp::frontend::CaptureFlags capture;
   std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
+  std::string offloadOptimizer = "none";
   std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   fsdp::cost::CostOptions costs;
   uint64_t seed = 0;
@@ -155,6 +156,12 @@ static std::string inTemps(const Options &options, llvm::StringRef file) {
   return std::string(path);
 }
 
+static fsdp::OffloadPolicy getOffload(const Options &options) {
+  return options.offloadOptimizer == "all"    ? fsdp::OffloadPolicy::All
+         : options.offloadOptimizer == "auto" ? fsdp::OffloadPolicy::Auto
+                                              : fsdp::OffloadPolicy::None;
+}
+
 static fsdp::ScheduleChoice getSchedule(const Options &options) {
   return options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
          : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
@@ -174,6 +181,7 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
                        : options.recompute == "full"     ? fsdp::RecomputePolicy::Full
                        : options.recompute == "cheap"    ? fsdp::RecomputePolicy::Cheap
                                                          : fsdp::RecomputePolicy::Auto;
+  pipeline.offloadOptimizer = getOffload(options);
   pipeline.report = options.report;
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
@@ -284,6 +292,9 @@ static int run(Options &options) {
 
 /// Refuses what the chosen schedule would not look at.
 static void checkSearchFlags(const CLI::App &app, const Options &options) {
+  if (std::optional<std::string> why = fsdp::explainUnusedOffload(
+          getOffload(options), getSchedule(options), options.memoryCap != "0"))
+    throw CLI::ValidationError("--offload-optimizer", *why);
   fsdp::FlagUses uses{.schedule = getSchedule(options),
                       .hasReport = !options.report.empty(),
                       .hasCap = options.memoryCap != "0",
@@ -332,6 +343,13 @@ int main(int argc, char **argv) {
          "or "
          "asap under a memory cap what is fastest. The bits are the same")
       ->check(CLI::IsMember({"auto", "cheap", "selected", "full", "none"}))
+      ->capture_default_str();
+  app.add_option(
+         "--offload-optimizer", options.offloadOptimizer,
+         "which groups keep their optimizer state in the host's memory between updates: none (but "
+         "those that say so in the YAML file), all, or auto: all, if --schedule auto or asap finds "
+         "nothing that fits --memory-cap without. The bits are the same")
+      ->check(CLI::IsMember({"none", "auto", "all"}))
       ->capture_default_str();
   app.add_option(
          "--schedule", options.schedule,

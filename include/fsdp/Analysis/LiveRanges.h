@@ -30,8 +30,8 @@ struct LiveRange {
   int64_t bytes;       // aligned as the arena is
   int64_t first, last; // positions at which it is live, both included
   BufferCategory category;
-  /// Whose it is: the declaration of a group or buffer, the start of a collective, the update (on
-  /// one rank), or the operation that yields the tensor.
+  /// Whose it is: the declaration of a group or buffer, the start of a collective or of a fetch,
+  /// the update (on one rank), or the operation that yields the tensor.
   mlir::Operation *owner;
   unsigned index = 0; // which result of `owner`, optimizer state, or parameter of its group
   /// The storage that lies here, or StepStorage::kNone. A gradient without one is copied here.
@@ -50,7 +50,7 @@ public:
   static constexpr size_t kNone = ~size_t(0);
 
   /// Errors where there is not one optimizer, a collective is never waited for, a gradient is never
-  /// reduced or updated with, or a parameter lacks its gradient.
+  /// reduced or updated with, a parameter lacks its gradient, or state on the host is never stored.
   static llvm::FailureOr<LiveRanges> build(mlir::ModuleOp module, mlir::func::FuncOp step,
                                            const GroupTable &groups, const StepStorage &storage);
 
@@ -60,9 +60,9 @@ public:
   /// The range that holds a storage; kNone if it lies within another one: a shard, a buffer, a
   /// gathered group.
   size_t lookup(int64_t storage) const { return rangeOfStorage[storage]; }
-  /// The ranges of a group (shard, then optimizer states), of a buffer, of a gather's start, of a
-  /// reduction's start (its gradients, then the reduced shard), of an update (its gradients, on one
-  /// rank only).
+  /// The ranges of a group (shard, then optimizer states, unless they are on the host), of a
+  /// buffer, of a fetch's start (the optimizer states), of a gather's start, of a reduction's start
+  /// (its gradients, then the reduced shard), of an update (its gradients, on one rank only).
   llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
     auto found = rangesOf.find(op);
     return found == rangesOf.end() ? llvm::ArrayRef<size_t>() : found->second;

@@ -10,6 +10,7 @@
 #ifndef FSDP_ANALYSIS_SCHEDULEPROBLEM_H
 #define FSDP_ANALYSIS_SCHEDULEPROBLEM_H
 
+#include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/CostModel.h"
 #include "fsdp/Schedule/Simulate.h"
@@ -28,6 +29,12 @@ struct OperationRange {
   size_t range; // index into LiveRanges
 };
 
+/// When the optimizer state of a group is copied, at positions of a problem.
+struct ScheduledStateCopy {
+  StateCopy ops;
+  uint32_t fetchLaunch, fetchWait, storeLaunch, storeWait;
+};
+
 /// A problem, and what its parts are in the module.
 struct ScheduleProblem {
   schedule::Problem problem;
@@ -40,6 +47,10 @@ struct ScheduleProblem {
   /// By use: the gather that serves it. Two uses that share one are kept.
   std::vector<AllGatherStartOp> gathers;
   std::vector<ReduceScatterStartOp> reductions; // by reduction
+  /// By update: of groups whose optimizer state is on the host. Computation waits for copies as
+  /// part of the operation behind the wait: of all durations, `exposedCopyNs`.
+  std::vector<ScheduledStateCopy> stateCopies;
+  double exposedCopyNs = 0;
   /// What the operations' `liveBytes` consist of.
   std::vector<OperationRange> ranges;
   /// Relative standard deviations, as the cost model has them; of computation, by duration.
@@ -61,11 +72,12 @@ struct ScheduledStep : ScheduleProblem {
 
 /// What may be decided about a sharded module of several ranks, all of whose gradients lie in their
 /// reduction's input and are not read after its start (PlaceGradients.h). A group is free to be
-/// kept where it says `auto`, else as it stands. Errors name a group in the per-param layout, or a
-/// gradient.
-llvm::FailureOr<ScheduleProblem> getScheduleProblem(mlir::ModuleOp module, const StepMemory &memory,
-                                                    const cost::CostModel &costs,
-                                                    UpdatePlacement placement);
+/// kept where it says `auto`, else as it stands. The cap becomes the problem's; optimizer state on
+/// the host is fetched before its update, and stored behind it, as early and as late as it takes to
+/// hide that and the cap allows. Errors name a group in the per-param layout, or a gradient.
+llvm::FailureOr<ScheduleProblem>
+getScheduleProblem(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs,
+                   UpdatePlacement placement, std::optional<int64_t> memoryCapBytes = std::nullopt);
 
 /// What a scheduled or planned module does, in whatever order: that of a pass or edited by hand.
 /// The plan passes schedule::verify if the module passes fsdp-verify-scheduled. Errors name a group

@@ -19,6 +19,8 @@ struct ParamGroup {
   std::vector<std::string> modules; // "" is the root
   std::vector<unsigned> params;     // indices into the model's parameters, in its order
   Reshard reshardAfterForward = Reshard::None;
+  std::optional<RecomputePolicy> recompute;
+  std::optional<bool> offloadOptimizer;
 };
 
 /// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;

@@ -62,6 +62,8 @@ struct GroupRule {
   bool isTogether = false;
   std::optional<Reshard> reshardAfterForward;
   ConfigPlace place;
+  std::optional<RecomputePolicy> recompute = {};
+  std::optional<bool> offloadOptimizer = {};
 };
 
 /// Replaces what the captured optimizer says; a value that is absent stays. Another `kind` starts
@@ -82,6 +84,8 @@ struct ShardingConfig {
   /// Absent: each repeated block is a group.
   std::optional<std::vector<GroupRule>> groups;
   std::optional<Reshard> rootReshardAfterForward;
+  std::optional<RecomputePolicy> rootRecompute; // none or cheap
+  std::optional<bool> rootOffloadOptimizer;
   std::optional<OptimizerOverrides> optimizer;
 };
 
@@ -97,6 +101,7 @@ std::optional<std::string> checkMesh(const MeshSpec &mesh);
 llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
+llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.
 llvm::Expected<int64_t> parseSizeBytes(llvm::StringRef text, llvm::StringRef what);
 

@@ -66,6 +66,8 @@ public:
                                       mlir::Type element) const = 0;
   /// Copying `bytes` on the device, as the per-param layout does around collectives.
   virtual OperationCost getCopyCost(int64_t bytes) const = 0;
+  /// Copying `bytes` between the memories of host and device, one way; both ways run at once.
+  virtual OperationCost getHostCopyCost(int64_t bytes) const = 0;
   /// A collective over `ranks` ranks, of which two neighbours are `stride` apart in the numbering,
   /// in which ranks fill whole nodes first. The other ranks do the same at the same time.
   virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,

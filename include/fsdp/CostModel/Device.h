@@ -20,6 +20,8 @@ struct Device {
   double matrixProductFraction; // of the peak, for products and convolutions
   double attentionFraction;     // of the peak, for fused attention
   double memoryFraction;
+  double hostBytesPerSec;      // of the link to the host, each way; 0: its memory is the device's
+  double hostFraction;         // that copies of pinned memory reach
   double kernelNs;             // what every kernel takes beyond its work: to launch, fill and drain
   int64_t memoryBytes;         // 0: unknown
   llvm::StringLiteral network; // the default preset of Network.h

@@ -29,8 +29,14 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getPhaseAttrName() { return "fsdp.phase"; }
     /// Module attribute (i64): bytes of the arena, on a planned module.
     static constexpr ::llvm::StringLiteral getArenaAttrName() { return "fsdp.arena_bytes"; }
+    /// Module attribute (i64): bytes of the host's arena, on a planned module with state there.
+    static constexpr ::llvm::StringLiteral getHostArenaAttrName() {
+      return "fsdp.host_arena_bytes";
+    }
     /// Module attribute (`#fsdp.prefetch`): the order of gathers that the user asked for.
     static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "fsdp.prefetch"; }
+    /// Module attribute (`#fsdp.recompute`): what is computed again.
+    static constexpr ::llvm::StringLiteral getRecomputeAttrName() { return "fsdp.recompute"; }
     /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
     static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
     /// Module attribute (string): name of the model, for people.
@@ -69,6 +75,11 @@ def Fsdp_Stream : Fsdp_Enum<"Stream", "in-order queue of a device", [
   I32EnumCase<"Replicate", 3, "replicate">
 ]>;
 
+def Fsdp_StatePlace : Fsdp_Enum<"StatePlace", "where optimizer state lies between steps", [
+  I32EnumCase<"Device", 0, "device">,
+  I32EnumCase<"Host", 1, "host">
+]>;
+
 def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "optimizer, as torch.optim names it", [
   I32EnumCase<"SGD", 0, "sgd">,
   I32EnumCase<"Adam", 1, "adam">,
@@ -79,6 +90,24 @@ def Fsdp_Prefetch : Fsdp_Enum<"Prefetch", "when a gather starts before its use",
   I32EnumCase<"None", 0, "none">,
   I32EnumCase<"Fsdp2", 1, "fsdp2">
 ]>;
+
+def Fsdp_RecomputePolicy : Fsdp_Enum<"RecomputePolicy", "what the backward computes again", [
+  I32EnumCase<"None", 0, "none">,         // nothing
+  I32EnumCase<"Cheap", 1, "cheap">,       // what costs about as much to compute as to read
+  I32EnumCase<"Selected", 2, "selected">, // of blocks: all but products and attention
+  I32EnumCase<"Full", 3, "full">,         // of blocks: all but what enters them
+  I32EnumCase<"Auto", 4, "auto">          // the fastest of these that fits the memory cap
+]>;
+
+def Fsdp_RecomputeReason : Fsdp_Enum<"RecomputeReason", "why something is computed again", [
+  I32EnumCase<"Asked", 0, "asked">,   // the user said so
+  I32EnumCase<"Memory", 1, "memory">, // the memory cap
+  I32EnumCase<"Time", 2, "time">      // room for gathers is worth more
+]>;
+
+def Fsdp_RecomputePolicyAttr : EnumAttr<Fsdp_Dialect, Fsdp_RecomputePolicy, "recompute_policy">;
+
+def Fsdp_StatePlaceAttr : EnumAttr<Fsdp_Dialect, Fsdp_StatePlace, "state_place">;
 
 class Fsdp_Attr<string name, string attrMnemonic> : AttrDef<Fsdp_Dialect, name> {
   let mnemonic = attrMnemonic;
@@ -94,6 +123,17 @@ def Fsdp_PrefetchAttr : Fsdp_Attr<"Prefetch", "prefetch"> {
   let summary = "When a gather starts before its use";
   let parameters = (ins EnumParameter<Fsdp_Prefetch>:$value);
   let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
+  let summary = "What the backward of groups that do not say so themselves computes again, and why";
+  let description = [{
+    `policy` for the first `blocks` of them, `cheap` for the others (or nothing, where the policy is
+    `none`).
+  }];
+  let parameters = (ins EnumParameter<Fsdp_RecomputePolicy>:$policy, "int64_t":$blocks,
+                        EnumParameter<Fsdp_RecomputeReason>:$reason);
+  let assemblyFormat = "`<` $policy `,` `blocks` `=` $blocks `,` `for` `=` $reason `>`";
 }
 
 def Fsdp_HandleType : TypeDef<Fsdp_Dialect, "Handle"> {

@@ -109,6 +109,13 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     `offsets`, written by memory planning, are the places in the arena (bytes) of what the group
     keeps between steps: this rank's shard of the parameters, then each state of the optimizer.
 
+    `recompute` is what the backward of the group's modules computes again (`fsdp-recompute`), where
+    that differs from the rest.
+
+    `optimizer_state host` keeps the states in the memory of the host (`fsdp-offload-optimizer`):
+    they are fetched before the group's update and stored behind it. Then `offsets` has the shard
+    alone, and `host_offsets` the places of the states in the host's arena.
+
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
         over @mesh "dp" flat reshard_after_forward true
@@ -124,14 +131,21 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<StrAttr>:$replicate_axis,
                        EnumProp<Fsdp_Layout>:$layout,
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
-                       OptionalAttr<DenseI64ArrayAttr>:$offsets);
+                       OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
+                       OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
+                       OptionalAttr<DenseI64ArrayAttr>:$offsets,
+                       OptionalAttr<DenseI64ArrayAttr>:$host_offsets);
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
-    `reshard_after_forward` $reshard_after_forward (`at` $offsets^)? attr-dict
+    `reshard_after_forward` $reshard_after_forward (`recompute` $recompute^)?
+    (`optimizer_state` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// True if the group serves the root module.
     bool isRoot();
+
+    /// True if the optimizer's state lies in the memory of the host between steps.
+    bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
 
     /// The name that people and FSDP2 know it by: "root", or the modules' paths.
     std::string getModuleName();
@@ -338,6 +352,59 @@ def Fsdp_AllReduceWaitOp : Fsdp_Op<"all_reduce.wait", [
   let arguments = (ins Fsdp_HandleType:$handle);
   let assemblyFormat = "$handle attr-dict";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer state on the host
+//===----------------------------------------------------------------------===//
+//
+// Copies between the memories of host and device follow the memory model of streams: fetches run in
+// order on the host-to-device stream, stores on the device-to-host stream. State occupies the arena
+// from its fetch's start to its store's wait.
+
+class Fsdp_CopyStartOp<string mnemonic> : Fsdp_Op<mnemonic, [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
+    Fsdp_NamesResults]> {
+  let results = (outs Fsdp_HandleType:$handle);
+}
+
+class Fsdp_CopyWaitOp<string mnemonic> : Fsdp_Op<mnemonic, [
+    MemoryEffects<[MemWrite<Fsdp_Storage>]>]> {
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let assemblyFormat = "$handle attr-dict";
+  let hasVerifier = 1;
+}
+
+def Fsdp_FetchStateStartOp : Fsdp_CopyStartOp<"fetch_state.start"> {
+  let summary = "Start copying the optimizer state of a group from the host to the arena";
+  let description = [{
+    `offsets`, written by memory planning, are the places of the states in the arena (bytes), where
+    the update reads and writes them.
+
+    ```mlir
+    %f = fsdp.fetch_state.start @layers.0
+    fsdp.fetch_state.wait %f
+    fsdp.update @layers.0 step %step lr %lr
+    %s = fsdp.store_state.start @layers.0
+    fsdp.store_state.wait %s
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let assemblyFormat = "$group (`at` $offsets^)? attr-dict";
+}
+
+def Fsdp_FetchStateWaitOp : Fsdp_CopyWaitOp<"fetch_state.wait"> {
+  let summary = "Wait until the optimizer state of a group is in the arena";
+}
+
+def Fsdp_StoreStateStartOp : Fsdp_CopyStartOp<"store_state.start"> {
+  let summary = "Start copying the optimizer state of a group from where it was fetched to the host";
+  let arguments = (ins FlatSymbolRefAttr:$group);
+  let assemblyFormat = "$group attr-dict";
+}
+
+def Fsdp_StoreStateWaitOp : Fsdp_CopyWaitOp<"store_state.wait"> {
+  let summary = "Wait until the optimizer state of a group is on the host; its bytes are free";
 }
 
 #endif // FSDP_IR_FSDPOPS

@@ -42,9 +42,11 @@ typedef enum fsdp_stream {
   FSDP_COMPUTE = 0,
   FSDP_GATHER = 1,
   FSDP_REDUCE = 2,
-  FSDP_REPLICATE = 3
+  FSDP_REPLICATE = 3,
+  FSDP_HOST_TO_DEVICE = 4,
+  FSDP_DEVICE_TO_HOST = 5
 } fsdp_stream;
-#define FSDP_NUM_STREAMS 4
+#define FSDP_NUM_STREAMS 6
 
 typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
 
@@ -114,7 +116,13 @@ typedef enum fsdp_entry_kind {
   /* Averages the reduced shard of group `target` over the replicas, in place: `count` elements of
    * `dtype` at `destination` (and `source`). Begins on `stream` when the reduce-scatter of handle
    * `after` has ended, whose output it is; the compute stream waits for neither. */
-  FSDP_ALL_REDUCE_START = 9
+  FSDP_ALL_REDUCE_START = 9,
+  /* Copies the optimizer's state of group `target` from the host's arena (host_state) to the arena
+   * (state), `bytes` for each state, on stream FSDP_HOST_TO_DEVICE. `handle` is waited for by one
+   * FSDP_WAIT. */
+  FSDP_FETCH_STATE_START = 10,
+  /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST. */
+  FSDP_STORE_STATE_START = 11
 } fsdp_entry_kind;
 
 /* One entry of the plan; the order of entries is the order of issue. Fields that a kind does not
@@ -186,11 +194,13 @@ typedef struct fsdp_group {
   uint32_t dtype;
   uint32_t layout; /* fsdp_layout */
   uint32_t first_parameter, num_parameters;
-  uint32_t reserved;
+  uint32_t state_on_host; /* 1: between steps the optimizer's state lies in the host's arena */
   int64_t shard_elements; /* per rank, padding included; equal on all ranks */
   int64_t shard;          /* arena offset of this rank's shard of the parameters */
   int64_t state[2];       /* arena offsets of the optimizer's state of the shard: sgd with momentum:
                              {momentum buffer, -1}; adam, adamw: {exp_avg, exp_avg_sq}; else -1 */
+  int64_t host_state[2];  /* with state_on_host: offsets in the host's arena; `state` is then where
+                             the states are fetched to */
 } fsdp_group;
 
 typedef struct fsdp_optimizer {
@@ -213,6 +223,7 @@ typedef struct fsdp_plan {
   uint32_t num_handles;
   uint32_t reserved;
   int64_t arena_bytes;
+  int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
   int64_t peak_live_bytes; /* largest sum of live buffers: arena_bytes cannot be less */
   fsdp_optimizer optimizer;
 

@@ -105,6 +105,42 @@ TEST(PlanTest, Replicas) {
       std::string::npos);
 }
 
+// Optimizer state on the host is copied whole, on the stream of its direction, and has its place
+// there.
+TEST(PlanTest, StateCopies) {
+  auto offload = [](SmallPlan &small) -> fsdp_entry & {
+    PlanBuilder &builder = small.builder;
+    builder.plan.host_arena_bytes = 128;
+    fsdp_group &group = builder.groupTable[small.group];
+    group.state_on_host = 1;
+    group.host_state[1] = 64;
+    fsdp_entry &fetch = builder.entry(FSDP_FETCH_STATE_START);
+    fetch.stream = FSDP_HOST_TO_DEVICE;
+    fetch.target = small.group;
+    fetch.handle = builder.plan.num_handles++;
+    fetch.bytes = 64;
+    builder.wait(fetch.handle);
+    return small.firstOf(FSDP_FETCH_STATE_START);
+  };
+  SmallPlan right, stream, bytes, place, nowhere;
+  offload(right);
+  EXPECT_EQ(right.error(), "");
+  EXPECT_NE(describePlan(right.builder.plan).find("\n  on the host: 128 bytes of optimizer state"),
+            std::string::npos);
+  offload(stream).stream = FSDP_GATHER;
+  EXPECT_EQ(stream.error(),
+            "invalid plan: entry 13: a copy of optimizer state on stream 1, expected 4");
+  offload(bytes).bytes = 4;
+  EXPECT_EQ(bytes.error(), "invalid plan: entry 13: copies 4 bytes per state, a shard has 64");
+  offload(place);
+  place.builder.groupTable[0].host_state[1] = 128;
+  EXPECT_EQ(place.error(), "invalid plan: group 0: its optimizer state takes bytes [128, 192) of a "
+                           "host's arena of 128");
+  offload(nowhere);
+  nowhere.builder.groupTable[0].state_on_host = 0;
+  EXPECT_NE(nowhere.error().find("which is not on the host"), std::string::npos);
+}
+
 TEST(PlanTest, UnknownDtype) {
   SmallPlan small;
   small.builder.valueTable[1].dtype = 9;

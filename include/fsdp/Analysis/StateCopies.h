@@ -1,0 +1,28 @@
+//===- StateCopies.h - Optimizer state that lies on the host ----*- C++ -*-===//
+
+#ifndef FSDP_ANALYSIS_STATECOPIES_H
+#define FSDP_ANALYSIS_STATECOPIES_H
+
+#include "fsdp/Analysis/Step.h"
+
+namespace fsdp {
+
+/// The update of a group whose optimizer state lies on the host, and the copies around it.
+struct StateCopy {
+  UpdateOp update;
+  FetchStateStartOp fetch;
+  FetchStateWaitOp fetchWait;
+  StoreStateStartOp store;
+  StoreStateWaitOp storeWait;
+};
+
+/// Those of a step that passes checkStateCopies, in the order of the updates.
+llvm::SmallVector<StateCopy> collectStateCopies(mlir::Block &body);
+
+/// S6: state on the host is fetched once, and waited for before its update, behind which it is
+/// stored; that is waited for once. Other state is not fetched. Diagnoses the first violation.
+mlir::LogicalResult checkStateCopies(Step &step);
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_STATECOPIES_H

@@ -1,0 +1,145 @@
+//===- StateCopySchedule.cpp - When optimizer state is copied -------------===//
+
+#include "StateCopySchedule.h"
+
+#include <algorithm>
+
+using namespace mlir;
+using namespace fsdp;
+
+/// The bytes of a group's states in the arena.
+static int64_t getStateBytes(const ScheduledStateCopy &copy, const StepMemory &memory) {
+  int64_t bytes = 0;
+  for (size_t range : memory.ranges.lookup(copy.ops.fetch))
+    bytes += memory.ranges.getRanges()[range].bytes;
+  return bytes;
+}
+
+/// One way: each state is a copy of its own.
+static double getCopyNs(const ScheduledStateCopy &copy, const StepMemory &memory,
+                        const cost::CostModel &costs) {
+  FetchStateStartOp fetch = copy.ops.fetch;
+  int64_t bytes = memory.groups.lookup(fetch.getGroupAttr()).shardBytes();
+  return static_cast<double>(memory.ranges.lookup(fetch).size()) *
+         costs.getHostCopyCost(bytes).durationNs;
+}
+
+static bool isFetched(const LiveRange &range) { return isa<FetchStateStartOp>(range.owner); }
+
+void fsdp::addStateRanges(ScheduleProblem &step, const StepMemory &memory) {
+  llvm::erase_if(step.ranges, [&](const OperationRange &range) {
+    return isFetched(memory.ranges.getRanges()[range.range]);
+  });
+  for (const ScheduledStateCopy &copy : step.stateCopies)
+    for (size_t range : memory.ranges.lookup(copy.ops.fetch))
+      step.ranges.push_back({copy.fetchLaunch, copy.storeWait - 1, range});
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+void fsdp::spreadStateCopies(ScheduleProblem &step, const StepMemory &memory,
+                             const cost::CostModel &costs, ProblemBuilder &builder) {
+  if (step.stateCopies.empty())
+    return;
+  ArrayRef<schedule::Operation> operations = step.problem.operations;
+  std::vector<int64_t> liveBytes = step.problem.unavoidableBytes();
+  int64_t limitBytes = INT64_MAX;
+  if (step.problem.memoryCapBytes)
+    limitBytes = std::max(*step.problem.memoryCapBytes, step.problem.minimumPeak().bytes);
+  std::vector<ScheduledStateCopy> together = step.stateCopies;
+
+  for (auto [index, copy] : llvm::enumerate(step.stateCopies)) {
+    int64_t bytes = getStateBytes(copy, memory);
+    double copyNs = getCopyNs(copy, memory, costs);
+    auto take = [&](uint32_t operation) {
+      if (bytes > limitBytes - liveBytes[operation])
+        return false;
+      liveBytes[operation] += bytes;
+      return true;
+    };
+    // Two groups at most have their state in the arena.
+    uint32_t earliest = index > 0 ? step.stateCopies[index - 1].fetchWait : 0;
+    uint32_t latest = index + 1 < step.stateCopies.size() ? step.stateCopies[index + 1].fetchWait
+                                                          : operations.size();
+    for (double hiddenNs = 0;
+         hiddenNs < copyNs && copy.fetchLaunch > earliest && take(copy.fetchLaunch - 1);)
+      hiddenNs += operations[--copy.fetchLaunch].durationNs;
+    for (double hiddenNs = 0; hiddenNs < copyNs && copy.storeWait < latest && take(copy.storeWait);)
+      hiddenNs += operations[copy.storeWait++].durationNs;
+  }
+  addStateRanges(step, memory);
+  builder.sumBytes();
+  // Room at operations may not be room between them, where gradients are reduced.
+  if (step.problem.minimumPeak().bytes > limitBytes) {
+    step.stateCopies = std::move(together);
+    addStateRanges(step, memory);
+    builder.sumBytes();
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Durations
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// In the order at one position.
+enum class CopyEvent { StoreStart, StoreWait, FetchStart, FetchWait };
+
+struct PlacedEvent {
+  uint32_t position;
+  CopyEvent event;
+  size_t copy;
+};
+
+} // namespace
+
+void fsdp::chargeStateCopies(ScheduleProblem &step, const StepMemory &memory,
+                             const cost::CostModel &costs) {
+  std::vector<PlacedEvent> events;
+  for (auto [index, copy] : llvm::enumerate(step.stateCopies)) {
+    events.push_back({copy.fetchLaunch, CopyEvent::FetchStart, index});
+    events.push_back({copy.fetchWait, CopyEvent::FetchWait, index});
+    events.push_back({copy.storeLaunch, CopyEvent::StoreStart, index});
+    events.push_back({copy.storeWait, CopyEvent::StoreWait, index});
+  }
+  std::ranges::stable_sort(
+      events, {}, [](const PlacedEvent &event) { return std::pair(event.position, event.event); });
+  std::vector<double> fetchedNs(step.stateCopies.size()), storedNs(step.stateCopies.size());
+  double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // when each link is free
+  std::vector<schedule::Operation> &operations = step.problem.operations;
+  auto next = events.begin();
+  for (uint32_t position = 0; position <= operations.size(); ++position) {
+    double waitNs = 0;
+    auto waitUntil = [&](double endNs) {
+      waitNs += std::max(0.0, endNs - nowNs);
+      nowNs = std::max(nowNs, endNs);
+    };
+    for (; next != events.end() && next->position == position; ++next) {
+      double copyNs = getCopyNs(step.stateCopies[next->copy], memory, costs);
+      switch (next->event) {
+      case CopyEvent::StoreStart:
+        storedNs[next->copy] = storeLinkNs = std::max(nowNs, storeLinkNs) + copyNs;
+        break;
+      case CopyEvent::StoreWait:
+        waitUntil(storedNs[next->copy]);
+        break;
+      case CopyEvent::FetchStart:
+        fetchedNs[next->copy] = fetchLinkNs = std::max(nowNs, fetchLinkNs) + copyNs;
+        break;
+      case CopyEvent::FetchWait:
+        waitUntil(fetchedNs[next->copy]);
+        break;
+      }
+    }
+    step.exposedCopyNs += waitNs;
+    if (position < operations.size()) {
+      nowNs += operations[position].durationNs;
+      operations[position].durationNs += waitNs;
+    } else if (waitNs > 0) {
+      operations.back().durationNs += waitNs;
+    }
+  }
+}

@@ -1,0 +1,52 @@
+//===- LowerStateCopies.cpp - Optimizer state between host and device -----===//
+
+#include "Lowering.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+void Lowering::addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, FlatSymbolRefAttr groupName,
+                            Value handle) {
+  const GroupInfo &group = groups.lookup(groupName);
+  fsdp_entry &entry = builder.addEntry(kind, FSDP_BACKWARD);
+  entry.stream = stream;
+  entry.dtype = *getPlanDType(group.elementType);
+  entry.target = group.index;
+  entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
+  entry.bytes = group.shardBytes();
+  entry.count = group.layout.shardElements;
+  entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
+}
+
+LogicalResult Lowering::lower(FetchStateStartOp fetch) {
+  const GroupInfo &info = groups.lookup(fetch.getGroupAttr());
+  GroupOp op = info.op;
+  fsdp_group &group = builder.tables.groups[info.index];
+  ArrayRef<int64_t> places = fetch.getOffsets().value_or(ArrayRef<int64_t>());
+  ArrayRef<int64_t> hostPlaces = op.getHostOffsets().value_or(ArrayRef<int64_t>());
+  if (places.empty() || places.size() > std::size(group.state) ||
+      places.size() != hostPlaces.size())
+    return fetch.emitOpError("of ")
+           << fetch.getGroupAttr() << " has " << places.size() << " offsets in the arena and "
+           << hostPlaces.size() << " on the host; run fsdp-plan-memory";
+  llvm::copy(places, group.state);
+  addStateCopy(FSDP_FETCH_STATE_START, FSDP_HOST_TO_DEVICE, fetch.getGroupAttr(),
+               fetch.getHandle());
+  return success();
+}
+
+LogicalResult Lowering::lower(FetchStateWaitOp wait) {
+  addWait(wait, wait.getHandle(), FSDP_BACKWARD);
+  return success();
+}
+
+LogicalResult Lowering::lower(StoreStateStartOp store) {
+  addStateCopy(FSDP_STORE_STATE_START, FSDP_DEVICE_TO_HOST, store.getGroupAttr(),
+               store.getHandle());
+  return success();
+}
+
+LogicalResult Lowering::lower(StoreStateWaitOp wait) {
+  addWait(wait, wait.getHandle(), FSDP_BACKWARD);
+  return success();
+}

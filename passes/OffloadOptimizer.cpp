@@ -1,0 +1,70 @@
+//===- OffloadOptimizer.cpp - Optimizer state in the host's memory --------===//
+
+#include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/Step.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_OFFLOADOPTIMIZER
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+static void insertCopies(UpdateOp update) {
+  OpBuilder builder(update);
+  Location loc = update.getLoc();
+  auto handle = HandleType::get(update.getContext());
+  auto fetch = FetchStateStartOp::create(builder, loc, handle, update.getTargetAttr(),
+                                         /*offsets=*/DenseI64ArrayAttr());
+  FetchStateWaitOp::create(builder, loc, fetch.getHandle());
+  builder.setInsertionPointAfter(update);
+  auto store = StoreStateStartOp::create(builder, loc, handle, update.getTargetAttr());
+  StoreStateWaitOp::create(builder, loc, store.getHandle());
+}
+
+namespace {
+struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOptimizerPass> {
+  using OffloadOptimizerBase::OffloadOptimizerBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Sharded)))
+      return signalPassFailure();
+    FailureOr<Step> step = Step::collect(module);
+    if (failed(step))
+      return signalPassFailure();
+    if (offload == OffloadPolicy::Auto) {
+      module.emitError("offload-optimizer=auto needs a search: schedule=auto or asap, several "
+                       "ranks and a memory-cap; say all or none");
+      return signalPassFailure();
+    }
+    int64_t numOffloaded = 0, numStates = 0;
+    if (step->optimizer)
+      numStates = getNumOptimizerStates(step->optimizer);
+    for (GroupOp group : step->groups) {
+      if (offload == OffloadPolicy::All && !group.getOptimizerState())
+        group.setOptimizerState(StatePlace::Host);
+      numOffloaded += group.isStateOnHost();
+    }
+    if (numOffloaded > 0 && numStates == 0) {
+      InFlightDiagnostic diag =
+          module.emitError("the optimizer keeps no state that could be offloaded");
+      if (step->optimizer)
+        diag.attachNote(step->optimizer.getLoc()) << "the optimizer is declared here";
+      return signalPassFailure();
+    }
+    for (UpdateOp update : llvm::make_early_inc_range(step->getBody().getOps<UpdateOp>())) {
+      auto found = step->groupByName.find(update.getTargetAttr().getAttr());
+      if (found != step->groupByName.end() && step->groups[found->second].isStateOnHost())
+        insertCopies(update);
+    }
+    remark::analysis(module.getLoc(), remark::RemarkOpts::name("offload").category(getArgument()))
+        << remark::metric("OffloadedGroups", numOffloaded)
+        << remark::metric("Groups", step->groups.size());
+  }
+};
+} // namespace

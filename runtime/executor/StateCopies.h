@@ -1,0 +1,47 @@
+//===- StateCopies.h - Optimizer state between host and device --*- C++ -*-===//
+//
+// What the plan keeps on the host between updates lies in memory of the host that the device copies
+// from and to; each direction has a stream. A start makes its stream wait for what the compute
+// stream has been given so far, as a collective's does.
+//
+// Belongs to the thread that runs the step.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_STATECOPIES_H
+#define FSDP_RUNTIME_STATECOPIES_H
+
+#include "device/Device.h"
+#include "plan/PlanView.h"
+
+namespace fsdp::rt {
+
+class StateCopies {
+public:
+  /// All arguments outlive the object.
+  StateCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena)
+      : view(view), device(device), compute(compute), arena(arena) {}
+
+  /// Allocates the host's arena, zeroed, and makes the streams; nothing where the plan keeps no
+  /// state on the host. Errors name the bytes.
+  Status prepare();
+
+  /// Starts a fetch or a store; records `done` behind it.
+  void start(const fsdp_entry &entry, Event &done);
+
+  /// Blocks until everything started has run; the first error.
+  Status synchronize();
+
+private:
+  const PlanView &view;
+  Device &device;
+  Stream &compute;
+  std::byte *const arena;
+  std::unique_ptr<Memory> hostArena;
+  std::unique_ptr<Event> issued;           // by compute, when a copy starts
+  std::unique_ptr<Stream> fetches, stores; // last: workers end before what they use
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_STATECOPIES_H
