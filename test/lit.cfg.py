@@ -15,6 +15,7 @@ llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
 llvm_config.with_system_environment(["HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"])
 llvm_config.add_tool_substitutions(
     [
+        "extract-problem",
         "fsdp-opt",
         "fsdp-compile",
         "fsdp-capture",
@@ -25,6 +26,7 @@ llvm_config.add_tool_substitutions(
         "fsdp-profile",
         "fsdp-reduce",
         "fsdpc",
+        "schedule-benchmark",
     ],
     [config.fsdp_tools_dir],
 )

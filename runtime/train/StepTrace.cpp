@@ -1,6 +1,7 @@
 //===- StepTrace.cpp - What a step did when -------------------------------===//
 
 #include "train/StepTrace.h"
+#include "plan/CollectiveOrder.h"
 
 #include <nlohmann/json.hpp>
 
@@ -19,11 +20,6 @@ namespace {
 
 // As in lib/Explain/Trace.cpp, and one more.
 enum Track : int { Modules = 1, Compute, Gather, Reduce, Replicate };
-
-bool isStart(const fsdp_entry &entry) {
-  return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
-         entry.kind == FSDP_ALL_REDUCE_START;
-}
 
 struct Slice {
   int64_t begin = 0, end = 0;
@@ -129,7 +125,7 @@ void TraceWriter::addCollective(uint32_t first, Slice slice) {
   uint32_t entry = first;
   do
     byHandle[entries[entry++].handle] = collectives.size();
-  while (entry < entries.size() && isStart(entries[entry]) && entries[entry].coalesced);
+  while (entry < entries.size() && isCollective(entries[entry]) && entries[entry].coalesced);
   collectives.push_back({first, slice});
 }
 
@@ -152,7 +148,8 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
   int64_t bytes = 0;
   size_t groups = 0;
   for (uint32_t i = collective.first;
-       i == collective.first || (i < entries.size() && isStart(entries[i]) && entries[i].coalesced);
+       i == collective.first ||
+       (i < entries.size() && isCollective(entries[i]) && entries[i].coalesced);
        ++i, ++groups) {
     const fsdp_group &group = plan.groups()[entries[i].target];
     name += std::string(groups ? " + " : " ") + displayName(plan.string(group.name));
@@ -265,7 +262,7 @@ Status StepTrace::write(int64_t step, std::ostream &os) {
       continue;
     Slice slice{begin[i].ns, end[i].ns};
     const fsdp_entry &entry = plan.entries()[i];
-    if (isStart(entry))
+    if (isCollective(entry))
       writer.addCollective(i, slice);
     else if (entry.kind == FSDP_WAIT)
       writer.addWait(i, slice);

@@ -91,12 +91,12 @@ TEST(PlanTest, Replicas) {
   odd.builder.plan.replicas = 3;
   EXPECT_EQ(odd.error(), "invalid plan: world size 2 of 3 replicas");
   makeReplicated(stream).stream = FSDP_REDUCE;
-  EXPECT_EQ(stream.error(), "invalid plan: entry 13: a collective on stream 2");
+  EXPECT_EQ(stream.error(), "invalid plan: entry 12: a collective on stream 2");
   makeReplicated(after).after = 0;
-  EXPECT_EQ(after.error(), "invalid plan: entry 13: goes on with handle 0, which is no "
+  EXPECT_EQ(after.error(), "invalid plan: entry 12: goes on with handle 0, which is no "
                            "reduce_scatter of its group to its place");
   makeReplicated(place).destination = 0;
-  EXPECT_EQ(place.error(), "invalid plan: entry 13: goes on with handle 2, which is no "
+  EXPECT_EQ(place.error(), "invalid plan: entry 12: goes on with handle 2, which is no "
                            "reduce_scatter of its group to its place");
   makeReplicated(outside).destination = 1 << 20;
   EXPECT_NE(outside.error().find("it takes bytes [1048576, "), std::string::npos);
@@ -129,9 +129,9 @@ TEST(PlanTest, StateCopies) {
             std::string::npos);
   offload(stream).stream = FSDP_GATHER;
   EXPECT_EQ(stream.error(),
-            "invalid plan: entry 13: a copy of optimizer state on stream 1, expected 4");
+            "invalid plan: entry 11: a copy of optimizer state on stream 1, expected 4");
   offload(bytes).bytes = 4;
-  EXPECT_EQ(bytes.error(), "invalid plan: entry 13: copies 4 bytes per state, a shard has 64");
+  EXPECT_EQ(bytes.error(), "invalid plan: entry 11: copies 4 bytes per state, a shard has 64");
   offload(place);
   place.builder.groupTable[0].host_state[1] = 128;
   EXPECT_EQ(place.error(), "invalid plan: group 0: its optimizer state takes bytes [128, 192) of a "
