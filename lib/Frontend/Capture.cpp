@@ -128,7 +128,7 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
   Recorder recorder;
   try {
     checkOptimizer(options.optimizer);
-    MetaKernels metaKernels;
+    MetaKernels metaKernels(options.target);
     Overrides overrides(options.target);
     Model model(recorder);
     loadModel(options, !weightsPath.empty(), model);

@@ -2,6 +2,7 @@
 
 #include "MetaKernels.h"
 
+#include <ATen/AccumulateType.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/WrapDimUtils.h>
@@ -9,6 +10,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
+
+#include <algorithm>
 
 using namespace fsdp::frontend;
 using at::Tensor;
@@ -62,7 +65,9 @@ static Tensor makeHeadsInner(const Tensor &like) {
       .transpose(1, 2);
 }
 
-MetaKernels::MetaKernels() {
+MetaKernels::MetaKernels(Target target) {
+  if (target == Target::Cuda)
+    addCudaNormalization(); // before those of the CPU, which are added where there is none
   addElementwise();
   addReductions();
   addLosses();
@@ -243,6 +248,37 @@ void MetaKernels::addLosses() {
   add(
       "log_sigmoid_backward", +[](const Tensor &grad, const Tensor &x, const Tensor &) {
         return makeElementwise({x, grad}, x.scalar_type());
+      });
+}
+
+/// Statistics of a normalization on a GPU, which keeps those of half precision in fp32.
+static Tensor makeCudaStatistics(at::IntArrayRef sizes, const Tensor &x) {
+  return at::empty(sizes,
+                   x.options().dtype(at::toAccumulateType(x.scalar_type(), /*is_cuda=*/true)));
+}
+
+void MetaKernels::addCudaNormalization() {
+  using Weight = const OptionalTensor &;
+  replace(
+      "native_layer_norm", +[](const Tensor &x, SymIntArrayRef normalized, Weight, Weight, double) {
+        std::vector<int64_t> sizes = x.sizes().vec();
+        std::fill(sizes.end() - static_cast<std::ptrdiff_t>(normalized.size()), sizes.end(), 1);
+        return Tensors3(at::empty_like(x, at::MemoryFormat::Contiguous),
+                        makeCudaStatistics(sizes, x), makeCudaStatistics(sizes, x));
+      });
+  replace(
+      "native_batch_norm",
+      +[](const Tensor &x, Weight, Weight, Weight, Weight, bool training, double, double) {
+        int64_t channels = training ? x.size(1) : 0;
+        return Tensors3(at::empty_like(x), makeCudaStatistics(channels, x),
+                        makeCudaStatistics(channels, x));
+      });
+  replace(
+      "_native_batch_norm_legit",
+      +[](const Tensor &x, Weight, Weight, Tensor &, Tensor &, bool training, double, double) {
+        int64_t channels = training ? x.size(1) : 0;
+        return Tensors3(at::empty_like(x), makeCudaStatistics(channels, x),
+                        makeCudaStatistics(channels, x));
       });
 }
 

@@ -3,16 +3,18 @@
 #ifndef FSDP_LIB_FRONTEND_METAKERNELS_H
 #define FSDP_LIB_FRONTEND_METAKERNELS_H
 
+#include "fsdp/Frontend/Capture.h"
+
 #include <torch/library.h>
 
 namespace fsdp::frontend {
 
 /// While one lives, operators that LibTorch implements for the meta device in Python only, or not
-/// at all, have a kernel there. Each yields the sizes, dtypes and strides of the real kernel's
-/// results.
+/// at all, have a kernel there. Each yields the sizes, dtypes and strides of the results of the
+/// target's real kernel.
 class MetaKernels {
 public:
-  MetaKernels();
+  explicit MetaKernels(Target target);
 
 private:
   template <typename Function> void add(const char *name, Function *function);
@@ -23,6 +25,7 @@ private:
   void addReductions();
   void addLosses();
   void addNormalization();
+  void addCudaNormalization();
   void addConvolution();
   void addAttention();
 

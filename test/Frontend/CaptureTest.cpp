@@ -295,6 +295,28 @@ TEST(Capture, TargetCuda) {
   EXPECT_EQ(numBackward, 2);
 }
 
+// CUDA keeps the statistics of a layer norm in fp32 where a CPU keeps them in the parameters' dtype.
+TEST(Capture, NormStatistics) {
+  mlir::MLIRContext context;
+  for (Target target : {Target::Cpu, Target::Cuda}) {
+    CaptureOptions options = makeOptions("gpt2_bf16_meta.pt", getInputs("gpt2"));
+    options.target = target;
+    auto step = captureStep(options, "", context);
+    ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
+    int numNorms = 0;
+    (*step->module)->walk([&](aten::CallOp call) {
+      if (call.getBaseName() != "native_layer_norm")
+        return;
+      ++numNorms;
+      for (unsigned statistic : {1, 2}) {
+        auto type = mlir::cast<mlir::RankedTensorType>(call.getResult(statistic).getType());
+        EXPECT_EQ(type.getElementType().isF32(), target == Target::Cuda);
+      }
+    });
+    EXPECT_GT(numNorms, 0);
+  }
+}
+
 // The text with locations parses back to the same module.
 TEST(Capture, RoundTripsThroughText) {
   mlir::MLIRContext context;

@@ -31,6 +31,8 @@ def main() -> None:
         export.export(config, "pt2", str(folder / f"{name}.pt2"))
     export.export(CONFIGS["gpt2"], "script", str(folder / "gpt2_meta.pt"), meta=True)
     export.export(CONFIGS["llama_bf16"], "pt2", str(folder / "llama_meta.pt2"), meta=True)
+    gpt2_bf16 = models.Config("gpt2", dtype="bf16")
+    export.export(gpt2_bf16, "script", str(folder / "gpt2_bf16_meta.pt"), meta=True)
     torch.manual_seed(0)
     for kind in small_models.REFUSED + small_models.WORKING:
         torch.jit.script(kind()).save(str(folder / f"{kind.__name__}.pt"))
