@@ -105,6 +105,13 @@ static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel 
   for (auto mesh : changed->getOps<MeshOp>())
     mesh.setSizes(
         llvm::map_to_vector(mesh.getSizes(), [&](int64_t size) { return size * rankFactor; }));
+  // A choice for the whole step is written to its groups; it would win over the one to try.
+  if (auto said = changed->getOperation()->getAttrOfType<RecomputeAttr>(
+          FsdpDialect::getRecomputeAttrName());
+      said && recompute)
+    for (auto group : changed->getOps<GroupOp>())
+      if (group.getRecompute() == said.getPolicy())
+        group.removeRecomputeAttr();
   return findLeastPeak(*changed, costs, recompute, offload);
 }
 

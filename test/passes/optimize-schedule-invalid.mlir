@@ -51,7 +51,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// What recomputing would save is found by recomputing: here the product that the backward reads.
+// What recomputing would save is found by recomputing: here the product that the backward reads. The
+// choice for the whole step, which is written to the group, does not stand in the way.
 !m = tensor<64x64xf32>
 !h = tensor<256x64xf32>
 !s = tensor<f32>
@@ -60,11 +61,11 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 // expected-note@+3 {{offload-optimizer=all: at least 270336 bytes}}
 // expected-note@+2 {{with 4 ranks instead of 2: at least 270336 bytes}}
 // expected-note@+1 {{a smaller batch: activations and inputs hold 262144 of the 278528 bytes}}
-module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.recompute = #fsdp.recompute<none, blocks = 0, for = asked>} {
   fsdp.param @a.w : !m
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
   fsdp.mesh @mesh <dp = 2>
-  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true recompute none
   func.func @step() -> !s {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
