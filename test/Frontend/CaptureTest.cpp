@@ -295,7 +295,8 @@ TEST(Capture, TargetCuda) {
   EXPECT_EQ(numBackward, 2);
 }
 
-// CUDA keeps the statistics of a layer norm in fp32 where a CPU keeps them in the parameters' dtype.
+// CUDA keeps the statistics of a layer norm in fp32, where a CPU keeps them in the dtype of the
+// parameters.
 TEST(Capture, NormStatistics) {
   mlir::MLIRContext context;
   for (Target target : {Target::Cpu, Target::Cuda}) {
