@@ -18,9 +18,10 @@ def module_number(planned, attribute):
 
 
 class Offload(unittest.TestCase):
-    def train(self, workspace, ranks, more):
+    def train(self, workspace, ranks, more, mesh=None, layout="flat"):
         """Planned module, report, losses by step and rank, parameters and buffers afterwards."""
-        planned, report = workspace.plan(ranks, "auto" if "schedule" in more else "none", more=more)
+        reshard = "auto" if "schedule" in more else "none"
+        planned, report = workspace.plan(mesh or ranks, reshard, layout, more=more)
         binary = planned.with_suffix("")
         harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binary])
         log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
@@ -63,6 +64,18 @@ class Offload(unittest.TestCase):
         for more in ("schedule=auto", "schedule=asap"):
             with self.subTest(more):
                 self.check(harness.ADAMW, 2, more)
+
+    def test_meshes_and_layouts(self):
+        workspace = harness.Workspace(GPT2, harness.ADAMW)
+        self.addCleanup(workspace.remove)
+        workspace.capture()
+        for ranks, mesh, layout in ((4, "replicate=2,shard=2", "flat"), (2, "dp=2", "per-param")):
+            with self.subTest(mesh=mesh, layout=layout):
+                *_, losses, final = self.train(workspace, ranks, "", mesh, layout)
+                *_, others, end = self.train(
+                    workspace, ranks, "offload-optimizer=all", mesh, layout)
+                self.assertEqual(others, losses)
+                self.assertIsNone(harness.bitwise_difference(final, end))
 
     def test_last_resort(self):
         """Under a cap that no recomputation fits, `auto` offloads; under one that some fits, it does
