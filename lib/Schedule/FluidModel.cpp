@@ -66,6 +66,7 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
   rows.addMemory();
   rows.addConflicts();
   rows.addExclusions();
+  rows.addTurns();
 
   model.makespan = segments.back().after.time;
   model.program.setCost(model.makespan, 1);

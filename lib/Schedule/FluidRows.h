@@ -41,6 +41,9 @@ struct FluidRows {
   // FluidExclusions.cpp: bytes and time.
   void addExclusions();
 
+  // FluidTurns.cpp: likewise.
+  void addTurns();
+
 private:
   const FluidSegment &segmentAt(uint32_t position) const; // that begins there
   void addLaneRows(const Moment &from, const Moment &to, double computeTime);

@@ -90,6 +90,24 @@ TEST(BoundsHold, OnTinyProblems) {
   EXPECT_LT(geomean, 1.1);
 }
 
+// Where reductions are ready long before the next use, or wait for it.
+TEST(BoundsHold, OnScatteredProblems) {
+  constexpr uint64_t kNumProblems = 3000;
+  for (uint64_t seed = 0; seed < kNumProblems && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = makeScatteredProblem(seed);
+    int64_t minimum = problem.minimumPeak().bytes;
+    std::vector<int64_t> caps{minimum, minimum + 3};
+    std::vector<double> optima = findOptima(problem, caps);
+    for (size_t i = 0; i < caps.size(); ++i) {
+      SCOPED_TRACE("cap " + std::to_string(caps[i]));
+      problem.memoryCapBytes = caps[i];
+      EXPECT_LE(fluidBound(problem, {}).makespanNs, optima[i] * (1 + kRounding));
+      EXPECT_LE(fluidBound(problem, {.coarsen = false}).makespanNs, optima[i] * (1 + kRounding));
+    }
+  }
+}
+
 // Whole steps, where runs of operations are looked at as one.
 TEST(BoundsHold, OnRandomSteps) {
   for (uint64_t seed = 0; seed < 40; ++seed) {

@@ -312,6 +312,21 @@ TEST(FluidBound, SmallerGathersNeedNotFollowReductions) {
   EXPECT_LE(bound.makespanNs, 100 + 200 + 60 + 50 + 200 + kTolerance);
 }
 
+// The gather waits until operation 1 is done or the reduction has ended, and then it is computation
+// that waits: what was reduced beside operation 1 does not make the gather any shorter.
+TEST(FluidBound, GathersAndReductionsTakeTurns) {
+  Problem problem = makeOperations(4);
+  problem.operations = {{100, 150, 0}, {10, 30, 0}, {10, 0, 0}, {100, 0, 0}};
+  problem.gatherCost = problem.reduceCost = {10, 1};
+  problem.laneContention = 2;
+  addUse(problem, 90, 2);
+  problem.reductions = {{0, 1, 3, 90, 0}};
+  problem.memoryCapBytes = 209;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 100 + 100 + 100, kTolerance);
+  problem.memoryCapBytes = 210; // now they fit beside operation 1
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 100 + 100 + 100, kTolerance);
+}
+
 // Nothing can be reduced beside an operation that leaves no room for the input, although there is
 // room for it before: 200 ns of computation less to hide in.
 TEST(FluidBound, ReductionsInFlightHoldTheirInput) {

@@ -76,6 +76,16 @@ void StepBuilder::update(size_t reduction) {
       add(random.real(1e3, 1e4), problem.reductions[reduction].outputBytes / 2);
 }
 
+static void sortEvents(Problem &problem) {
+  std::stable_sort(problem.uses.begin(), problem.uses.end(), [](const Use &a, const Use &b) {
+    return std::tie(a.first, a.last) < std::tie(b.first, b.last);
+  });
+  std::stable_sort(problem.reductions.begin(), problem.reductions.end(),
+                   [](const Reduction &a, const Reduction &b) {
+                     return std::tie(a.ready, a.update) < std::tie(b.ready, b.update);
+                   });
+}
+
 void StepBuilder::finish() {
   for (size_t i = 0; i < problem.operations.size(); ++i) {
     Operation &operation = problem.operations[i];
@@ -85,13 +95,7 @@ void StepBuilder::finish() {
           std::max(int64_t(double(most) * random.real(0.5, 1)), std::min(most, stateBytes));
     }
   }
-  std::stable_sort(problem.uses.begin(), problem.uses.end(), [](const Use &a, const Use &b) {
-    return std::tie(a.first, a.last) < std::tie(b.first, b.last);
-  });
-  std::stable_sort(problem.reductions.begin(), problem.reductions.end(),
-                   [](const Reduction &a, const Reduction &b) {
-                     return std::tie(a.ready, a.update) < std::tie(b.ready, b.update);
-                   });
+  sortEvents(problem);
 }
 
 Problem StepBuilder::build() {
@@ -148,6 +152,20 @@ Problem fsdp::schedule::makeRandomProblem(uint64_t seed, const RandomProblemOpti
   return StepBuilder(random, options).build();
 }
 
+/// Carried bytes and costs, in small numbers; uses and reductions in order.
+static void finishTiny(Random &random, Problem &problem) {
+  for (size_t i = 1; i < problem.operations.size(); ++i) {
+    int64_t most = std::min(problem.operations[i - 1].liveBytes, problem.operations[i].liveBytes);
+    problem.operations[i].carriedBytes = random.integer(0, most);
+  }
+  problem.gatherCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
+  problem.reduceCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
+  problem.oneLane = random.chance(0.3);
+  problem.laneContention = random.chance(0.3) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
+  problem.computeContention = random.chance(0.3) ? 1.25 : 1;
+  sortEvents(problem);
+}
+
 Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {
   Random random(seed);
   Problem problem;
@@ -175,15 +193,30 @@ Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {
     add();
   for (Reduction &reduction : problem.reductions)
     reduction.update = add();
-  for (size_t i = 1; i < problem.operations.size(); ++i) {
-    int64_t most = std::min(problem.operations[i - 1].liveBytes, problem.operations[i].liveBytes);
-    problem.operations[i].carriedBytes = random.integer(0, most);
+  finishTiny(random, problem);
+  return problem;
+}
+
+Problem fsdp::schedule::makeScatteredProblem(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  int64_t last = random.integer(3, 6);
+  for (int64_t i = 0; i <= last; ++i)
+    problem.operations.push_back({double(random.integer(0, 20)), random.integer(0, 6), 0});
+  for (uint32_t group = 0; group < 2; ++group) {
+    problem.groups.push_back({"g" + std::to_string(group), random.integer(1, 8)});
+    auto first = uint32_t(random.integer(0, last)), second = uint32_t(random.integer(0, last));
+    problem.uses.push_back({group, first, first});
+    if (second > first + 1)
+      problem.uses.push_back({group, second, second});
   }
-  problem.gatherCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
-  problem.reduceCost = {double(random.integer(0, 5)), double(random.integer(1, 4))};
-  problem.oneLane = random.chance(0.3);
-  problem.laneContention = random.chance(0.3) ? 1.5 : 1;
-  problem.computeContention = random.chance(0.3) ? 1.25 : 1;
+  for (int64_t count = random.integer(1, 2); count > 0; --count) {
+    int64_t ready = random.integer(1, random.chance(0.5) ? 2 : last),
+            inputBytes = random.integer(1, 8);
+    problem.reductions.push_back({0, uint32_t(ready), uint32_t(random.integer(ready, last)),
+                                  inputBytes, inputBytes / random.integer(1, 4)});
+  }
+  finishTiny(random, problem);
   return problem;
 }
 

@@ -41,6 +41,9 @@ Problem makeRandomProblem(uint64_t seed, const RandomProblemOptions &options = {
 /// At most four uses, two reductions and eight operations, with small numbers.
 Problem makeTinyProblem(uint64_t seed);
 
+/// Likewise, but not a step: uses and reductions anywhere among at most seven operations.
+Problem makeScatteredProblem(uint64_t seed);
+
 /// Keeps, buckets, gates and all the rest by chance. They may fit no schedule.
 Decisions makeRandomDecisions(const Problem &problem, Random &random);
 

@@ -1,0 +1,105 @@
+//===- FluidTurns.cpp - A gather before a reduction, or behind it ----------===//
+
+#include "FluidRows.h"
+
+#include <algorithm>
+
+using namespace fsdp::schedule;
+
+/// Gathers behind a reduction that are looked at.
+static constexpr uint32_t kNextGathers = 4;
+
+namespace {
+
+/// Least times from when a reduction is ready until it has ended and computation is at its
+/// deadline.
+struct Turns {
+  double gatheredNs = 0, keptNs = 0; // for the use, or with the copy of the use before
+};
+
+class TurnFinder {
+public:
+  TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap);
+  /// For a use between readiness and deadline.
+  Turns find(const ReductionWindow &reduction, const GatherWindow &gather) const;
+
+private:
+  double computeNs(uint32_t from, uint32_t to) const { return reachedNs[to] - reachedNs[from]; }
+
+  const Problem &problem;
+  const CollectiveWindows &windows;
+  const double overlap;
+  std::vector<double> reachedNs; // by position, if computation never waits
+};
+
+} // namespace
+
+TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap)
+    : problem(problem), windows(windows), overlap(overlap), reachedNs{0} {
+  for (const Operation &operation : problem.operations)
+    reachedNs.push_back(reachedNs.back() + operation.durationNs);
+}
+
+/// Let a reduction be ready at position r and have its deadline at d, and a use between them begin
+/// with operation f. Beside some operations in [r, f), the tight ones, its input and the use's copy
+/// do not fit together; let b be the position behind the last of them. Let the gather be launched
+/// at p and the reduction waited for at w, which are the least of their buckets' times.
+///   p < r: the copy is there at the first tight operation, which followed the reduction.
+///   r <= p < b: w lies before the last tight operation, so that both have ended when f begins.
+///   b <= p, and the reduction has ended when f begins: so have both.
+///   b <= p, and it has not. If the gather began first, both happened behind b. Else the gather
+///   shared the time with the reduction from begin to end, and both happened behind r.
+/// In no stretch of time do both happen that is shorter than the lanes need for them.
+Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather) const {
+  double reduceNs = problem.reduceCost.durationNs(reduction.inputBytes);
+  double gatherNs = problem.gatherCost.durationNs(gather.sizeBytes);
+  uint32_t ready = reduction.ready, first = gather.first, deadline = reduction.deadline;
+  double leastNs = std::max(computeNs(ready, deadline), reduceNs);
+  Turns turns{leastNs, leastNs};
+  uint32_t firstTight = deadline, firstKeptTight = deadline, behind = 0;
+  for (uint32_t k = ready; k < first; ++k) {
+    if (windows.slackBytes[k] >= gather.sizeBytes + reduction.excessBytes)
+      continue;
+    firstTight = std::min(firstTight, k);
+    if (k >= gather.keptFrom)
+      firstKeptTight = std::min(firstKeptTight, k);
+    behind = k + 1;
+  }
+  if (behind == 0)
+    return turns;
+  turns.keptNs = std::max(leastNs, reduceNs + computeNs(firstKeptTight, deadline));
+  double bothNs =
+      std::max(reduceNs + (overlap - 1) * gatherNs, gatherNs + (overlap - 1) * reduceNs);
+  double behindNs = computeNs(ready, behind), restNs = computeNs(first, deadline);
+  double endedNs = bothNs + restNs;
+  double sharedNs =
+      problem.oneLane ? behindNs + bothNs : std::max(behindNs + overlap * gatherNs, bothNs);
+  double pendingNs = std::max(behindNs + gatherNs + restNs, std::min(behindNs + bothNs, sharedNs));
+  turns.gatheredNs = std::min(endedNs, pendingNs);
+  if (gather.gate < ready)
+    turns.gatheredNs = std::min(turns.gatheredNs, reduceNs + computeNs(firstTight, deadline));
+  turns.gatheredNs = std::max(turns.gatheredNs, leastNs);
+  return turns;
+}
+
+void FluidRows::addTurns() {
+  if (!problem.memoryCapBytes)
+    return;
+  TurnFinder finder(problem, windows, overlap);
+  for (const ReductionWindow &reduction : windows.reductions) {
+    auto gather = std::partition_point(
+        windows.gathers.begin(), windows.gathers.end(),
+        [&](const GatherWindow &gather) { return gather.first <= reduction.ready; });
+    for (uint32_t i = 0;
+         i < kNextGathers && gather != windows.gathers.end() && gather->first < reduction.deadline;
+         ++i, ++gather) {
+      Turns turns = finder.find(reduction, *gather);
+      Column kept = choices.kept[size_t(gather - windows.gathers.begin())];
+      double leastNs = std::min(turns.gatheredNs, turns.keptNs);
+      program.requireAtLeast(segmentAt(reduction.deadline).reduced.time -
+                                 Expression(segmentAt(reduction.ready).before.time),
+                             turns.gatheredNs / timeUnitNs -
+                                 (turns.gatheredNs - leastNs) / timeUnitNs * Expression(kept));
+    }
+  }
+}
