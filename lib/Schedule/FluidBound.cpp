@@ -19,13 +19,21 @@ LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions
   if (problem.operations.empty())
     return bound;
   FluidModel model = buildFluidModel(problem, options);
+  auto raise = [&](double makespan) {
+    if (double makespanNs = makespan * model.timeUnitNs; makespanNs > bound.makespanNs) {
+      bound.makespanNs = makespanNs;
+      bound.kind = BoundKind::Fluid;
+    }
+  };
+  if (options.boundOnly) {
+    if (std::optional<double> makespan = model.program.boundByInteriorPoint(options.iterationLimit))
+      raise(*makespan);
+    return bound;
+  }
   std::optional<LinearProgram::Solution> solution = model.program.solve(options.iterationLimit);
   if (!solution)
     return bound;
-  if (double makespanNs = solution->bound * model.timeUnitNs; makespanNs > bound.makespanNs) {
-    bound.makespanNs = makespanNs;
-    bound.kind = BoundKind::Fluid;
-  }
+  raise(solution->bound);
   bound.kept = valuesOf(model.kept, *solution);
   std::vector<int32_t> previous = problem.previousUses();
   for (size_t u = 0; u < problem.uses.size(); ++u)

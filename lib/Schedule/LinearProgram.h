@@ -69,6 +69,10 @@ public:
   /// None if the simplex method did not end within the limit, or the program has no point.
   std::optional<Solution> solve(int64_t iterationLimit) const;
 
+  /// The bound alone, by an interior point method: many times faster on large programs. Below the
+  /// optimum by about 1e-8 of it.
+  std::optional<double> boundByInteriorPoint(int64_t iterationLimit) const;
+
   /// Searches the tree of integer columns for at most that many nodes. Returns a lower bound, and
   /// infinity if the tree holds no point. None if not even the root was solved.
   std::optional<double> branchAndBound(int64_t nodeLimit) const;
@@ -90,6 +94,8 @@ private:
   double boundOf(const std::vector<double> &rowDuals) const;
   /// A HiGHS instance with this program loaded; the caller destroys it. Null if that failed.
   void *load(bool integer) const;
+  /// Solves what is loaded; none if it did not end.
+  std::optional<Solution> runAndDestroy(void *highs) const;
 
   std::vector<ColumnBounds> columns;
   std::vector<Row> rows;

@@ -166,9 +166,9 @@ std::optional<Outcome> Optimizer::run() {
     raiseBound(fluidBound(problem, {.ignoreLatency = isLarge}));
   if (!evaluator.isDone())
     search();
-  constexpr double kCloseRatio = 1.002;
-  if (isLarge && evaluator.best().makespanNs > bound.makespanNs * kCloseRatio)
-    raiseBound(fluidBound(problem, {}));
+  constexpr int64_t kPointLimit = 60; // some 4 s for 126 layers
+  if (isLarge && evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
+    raiseBound(fluidBound(problem, {.boundOnly = true, .iterationLimit = kPointLimit}));
   searchAll();
   certify();
   if (options.jitter)

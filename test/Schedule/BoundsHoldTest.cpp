@@ -40,6 +40,10 @@ static Bounds findBounds(const Problem &problem, double upperNs) {
   expectFractions(coarse.kept, problem.uses.size());
   expectFractions(coarse.mergedGathers, problem.uses.size());
   expectFractions(coarse.mergedReductions, problem.reductions.size());
+  LowerBound byInteriorPoint = fluidBound(problem, {.boundOnly = true});
+  EXPECT_LE(byInteriorPoint.makespanNs, coarse.makespanNs * (1 + 1e-6));
+  EXPECT_GE(byInteriorPoint.makespanNs, coarse.makespanNs * (1 - 1e-6));
+  EXPECT_TRUE(byInteriorPoint.kept.empty());
   LowerBound search = searchBound(problem, upperNs, 20);
   EXPECT_EQ(search.kind == BoundKind::Search, search.makespanNs > coarse.makespanNs);
   return {quick.makespanNs, coarse.makespanNs, fluidBound(problem, full).makespanNs,

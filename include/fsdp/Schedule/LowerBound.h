@@ -43,7 +43,10 @@ struct FluidOptions {
   bool coarsen = true;
   /// Leave latencies out of the lanes' work: faster, weaker where collectives are small.
   bool ignoreLatency = false;
-  /// Simplex iterations after which the program is given up (the quick bound is returned).
+  /// The makespan alone, without what is kept and merged: many times faster on large programs.
+  bool boundOnly = false;
+  /// Iterations, simplex or interior point, after which the program is given up (the quick bound is
+  /// returned). Interior points take 20 to 50.
   int64_t iterationLimit = 2'000'000;
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);
