@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds the runtime on a machine with a GPU, checks it there and measures it beside PyTorch FSDP2.
 #
-#   tools/gpu-check.sh [--cases DIR] [--out DIR] [--device cuda|cpu] [--only PART,...]
+#   tools/gpu-check.sh [--cases DIR] [--out DIR] [--report DIR] [--device cuda|cpu] [--only PART,...]
 #
 #   --cases DIR   what tools/make-gpu-cases.sh made (build/gpu-cases)
-#   --out DIR     the build, figures.json and the measured timelines (build/gpu-check)
+#   --out DIR     the build, logs and measured timelines (build/gpu-check)
+#   --report DIR  figures.json and logs.tar.gz, from the first figure on (the folder of --out)
 #   --device cpu  the same on a CPU, with cases of --size tiny: tries the checks themselves
 #   --only PARTS  of tools/benchmarks/gpu/check.py
 #
@@ -18,87 +19,113 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 limit_s=540
 cases=build/gpu-cases
 out=build/gpu-check
+report=
 device=cuda
 only=()
 
 fail() { printf 'gpu-check: error: %s\n' "$*" >&2; exit 1; }
+say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
 # logged LOG COMMAND...: the command's output goes to the log; its end is shown if it fails.
 logged() {
   local log=$out/$1
   shift
-  "$@" >>"$log" 2>&1 || { tail -n 30 "$log" >&2; fail "'$1' failed, see $log"; }
+  "$@" >>"$log" 2>&1 || { tail -n 30 "$log" >&2; return 1; }
 }
-say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
+# What is needed to find out later what happened.
+pack() { tar -C "$out" -czf "$report/logs.tar.gz" --ignore-failed-read $(cd "$out" && ls -d ./*.log ./*.json logs 2>/dev/null) 2>/dev/null || true; }
 
 while [ $# -gt 0 ]; do
   case $1 in
-    -h | --help) sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
-    --cases | --out | --device | --only) [ $# -ge 2 ] || fail "$1 needs a value" ;;&
+    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    --cases | --out | --report | --device | --only) [ $# -ge 2 ] || fail "$1 needs a value" ;;&
     --cases) cases=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
+    --report) report=$2; shift 2 ;;
     --device) device=$2; shift 2 ;;
     --only) only=(--only "$2"); shift 2 ;;
-    *) fail "unknown argument '$1', expected --cases, --out, --device or --only" ;;
+    *) fail "unknown argument '$1', expected --cases, --out, --report, --device or --only" ;;
   esac
 done
 case $device in cuda | cpu) ;; *) fail "--device $device: expected cuda or cpu" ;; esac
 [ -f "$cases/manifest.json" ] || fail "--cases $cases: there is no manifest.json; make it with tools/make-gpu-cases.sh"
 cases=$(realpath "$cases")
+PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
+for program in cmake ninja c++; do
+  command -v "$program" >/dev/null || fail "there is no $program"
+done
 python=$(command -v "${FSDP_PYTHON:-python3}") || fail "there is no '${FSDP_PYTHON:-python3}'; set FSDP_PYTHON"
-"$python" -c 'import torch' 2>/dev/null || fail "'$python' has no torch; set FSDP_PYTHON"
 mkdir -p "$out"
 out=$(realpath "$out")
-rm -f "$out"/*.log
+mkdir -p "${report:=$out}"
+report=$(realpath "$report")
 build=$out/build
+rm -rf "$out"/*.log "$out"/logs "$report"/figures.json "$report"/logs.tar.gz
+
+# One line: the version of torch, of its CUDA or "none", the device's architecture or "none: why".
+seen=$("$python" -c '
+import torch
+device = "none: " + str(torch.version.cuda)
+try:
+    device = "%d%d" % torch.cuda.get_device_capability(0)
+except Exception as error:
+    device = "none: " + (str(error).splitlines() or [type(error).__name__])[0]
+print(torch.__version__, torch.version.cuda or "none", device)' 2>"$out/torch.log") ||
+  fail "'$python' has no torch that can be imported ($(tail -n 1 "$out/torch.log")); set FSDP_PYTHON"
+read -r torch_version torch_cuda architecture <<<"$seen"
+case $torch_version in 2.11.*) ;; *) fail "'$python' has torch $torch_version, expected 2.11; set FSDP_PYTHON" ;; esac
 
 no_gpu=
 configure=(-DFSDP_PYTHON="$python" -DFSDP_BUILD_COMPILER=OFF -DCMAKE_BUILD_TYPE=Release
-  -DCLI11_INCLUDE_DIR="$cases/include" -DGTest_ROOT="$out/googletest")
+  -DFSDP_WERROR=OFF # another compiler warns of other things
+  -DCLI11_INCLUDE_DIR="$cases/include" -DFSDP_GOOGLETEST_SOURCE="$cases/googletest")
+needed=(fsdp_runtime)
+# Each unit test is named after its target. What needs no device runs where there is none.
+chosen='^unit\.(cuda-kernel-device-test|comm-conformance-test)$'
+export GTEST_FILTER='*nccl*:Kernel*'
 if [ "$device" = cuda ]; then
-  no_gpu=$("$python" -c '
-import torch
-try:
-    torch.cuda.init()
-except Exception as error:
-    print(str(error).splitlines()[0] or type(error).__name__)' 2>&1 | tail -n 1)
-  architecture=90
-  [ -n "$no_gpu" ] ||
-    architecture=$("$python" -c 'import torch; print("%d%d" % torch.cuda.get_device_capability(0))')
-  PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
-  configure+=(-DFSDP_BUILD_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="$architecture")
+  [ "$torch_cuda" != none ] || fail "'$python' has torch $torch_version without CUDA; set FSDP_PYTHON"
+  nvcc=$(command -v nvcc) || fail "nvcc is neither on the PATH nor in ${CUDA_HOME:-/usr/local/cuda}/bin; set CUDA_HOME"
+  case $architecture in
+    none:*)
+      no_gpu=${architecture#none: }
+      architecture=90
+      chosen='^unit\..*(cuda|nccl|comm)'
+      unset GTEST_FILTER
+      ;;
+  esac
+  configure+=(-DFSDP_BUILD_CUDA=ON -DFSDP_NVCC="$nvcc" -DCMAKE_CUDA_ARCHITECTURES="$architecture-real")
+  needed+=(fsdp_cuda fsdp_timer kernel-bandwidth)
 else
   configure+=(-DFSDP_BUILD_CUDA=OFF)
+  unset GTEST_FILTER
 fi
-
-say "GoogleTest"
-logged googletest.log cmake -G Ninja -S "$cases/googletest" -B "$out/googletest-build" \
-  -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$out/googletest" -DCMAKE_INSTALL_LIBDIR=lib
-logged googletest.log cmake --build "$out/googletest-build" --target install
+trap pack EXIT
 
 say "The runtime, without the compiler"
-logged build.log cmake -G Ninja -B "$build" "${configure[@]}"
-# Each unit test is named after its target.
-chosen='^unit\..*(cuda|nccl|comm)'
-mapfile -t targets < <(ctest --test-dir "$build" -N -R "$chosen" 2>/dev/null |
+logged build.log cmake -G Ninja -B "$build" "${configure[@]}" || fail "cmake failed, see $out/build.log"
+mapfile -t tests < <(ctest --test-dir "$build" -N -R "$chosen" 2>/dev/null |
   sed -n 's/^ *Test *#[0-9]*: unit\.//p')
-targets+=(fsdp_runtime)
-[ "$device" = cpu ] || targets+=(fsdp_cuda fsdp_delay kernel-bandwidth)
-logged build.log cmake --build "$build" --target "${targets[@]}"
+# What cannot be built of the tests shall not keep the rest from being measured.
+status=0
+logged build.log cmake --build "$build" --target "${needed[@]}" "${tests[@]}" -- -k 0 || status=1
+for target in "${needed[@]}"; do
+  [ -e "$build/lib/lib$target.so" ] || [ -e "$build/bin/$target" ] || fail "$target was not built, see $out/build.log"
+done
 
 say "Tests"
-status=0
-ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 120 --output-on-failure \
-  >"$out/tests.log" || status=1
-grep -E '% tests passed|\*\*\*|\[  SKIPPED \]' "$out/tests.log" || true
+ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 100 --verbose >"$out/tests.log" 2>&1 || status=1
+grep -E '% tests passed|\*\*\*|(SKIPPED|FAILED) +\] .*\([0-9]+ ms\)' "$out/tests.log" || true
 
+check() {
+  "$python" tools/benchmarks/gpu/check.py --cases "$cases" --build "$build" --out "$out" \
+    --report "$report" --device "$device" "$@"
+}
 say "Cases"
-"$python" tools/benchmarks/gpu/check.py --cases "$cases" --build "$build" --out "$out" \
-  --device "$device" --link || fail "the cases cannot be linked"
+check --link || fail "the cases cannot be linked"
 [ -z "$no_gpu" ] ||
   fail "no CUDA device, so nothing was measured ($no_gpu); built, linked and tested without"
 
 say "Checks"
-"$python" tools/benchmarks/gpu/check.py --cases "$cases" --build "$build" --out "$out" \
-  --device "$device" --seconds $((limit_s - 20 - SECONDS)) "${only[@]}" || status=1
+check --seconds $((limit_s - 15 - SECONDS)) "${only[@]}" || status=1
 [ "$status" = 0 ] || fail "a test or a claim failed, see above and $out"
 say "Everything holds"

@@ -11,6 +11,8 @@
 
 #include "ArenaProblem.h"
 
+#include <algorithm>
+
 namespace fsdp::plan {
 
 /// The height of what is placed at each position, as a segment tree.

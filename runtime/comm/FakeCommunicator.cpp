@@ -6,6 +6,7 @@
 #include "device/CpuDevice.h"
 #include "plan/DType.h"
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -19,13 +20,20 @@ public:
     std::memcpy(to, from, bytes);
     return {};
   }
-  Status delay(unsigned, uint64_t nanoseconds) override {
-    std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+  Status startTimer(unsigned lane) override {
+    started[lane] = Clock::now();
+    return {};
+  }
+  Status awaitTimer(unsigned lane, uint64_t nanoseconds) override {
+    std::this_thread::sleep_until(started[lane] + std::chrono::nanoseconds(nanoseconds));
     return {};
   }
 
 private:
+  using Clock = std::chrono::steady_clock;
+
   CpuDevice device;
+  Clock::time_point started[kNumLanes];
 };
 } // namespace
 
@@ -77,10 +85,17 @@ Status FakeCommunicator::copy(unsigned lane, void *to, const void *from, size_t 
   return {};
 }
 
-Status FakeCommunicator::delay(unsigned lane, size_t bytes) {
+template <typename Copies>
+Status FakeCommunicator::transfer(unsigned lane, size_t arriving, Copies &&copies) {
+  if (options.bandwidthBytesPerSec == 0 || lane == kControlLane)
+    return copies();
+  if (Status status = transport->startTimer(lane); !status.ok())
+    return status;
+  if (Status status = copies(); !status.ok())
+    return status;
   double nanoseconds =
-      options.latencyNs + static_cast<double>(bytes) / options.bandwidthBytesPerSec * 1e9;
-  return transport->delay(lane, static_cast<uint64_t>(nanoseconds));
+      options.latencyNs + static_cast<double>(arriving) / options.bandwidthBytesPerSec * 1e9;
+  return transport->awaitTimer(lane, static_cast<uint64_t>(nanoseconds));
 }
 
 Status FakeCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
@@ -89,16 +104,14 @@ Status FakeCommunicator::allGather(unsigned lane, const void *input, void *outpu
   what.count = bytes;
   if (Status status = check(lane, what); !status.ok())
     return status;
-  auto *out = static_cast<std::byte *>(output);
-  if (Status status = copy(lane, out, input, bytes); !status.ok())
-    return status;
   unsigned ranks = ranksOf(lane).size;
-  if (isDelayed(lane))
-    return delay(lane, (ranks - 1) * bytes);
-  for (unsigned peer = 1; peer < ranks; ++peer)
-    if (Status status = copy(lane, out + peer * bytes, input, bytes); !status.ok())
-      return status;
-  return {};
+  auto *out = static_cast<std::byte *>(output);
+  return transfer(lane, (ranks - 1) * bytes, [&]() -> Status {
+    for (unsigned peer = 0; peer < ranks; ++peer)
+      if (Status status = copy(lane, out + peer * bytes, input, bytes); !status.ok())
+        return status;
+    return {};
+  });
 }
 
 Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *output, size_t count,
@@ -117,21 +130,18 @@ Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *o
     return Status::error(describeCollective(what) +
                          ": the fake communicator reduces by average and max only");
   size_t bytes = count * elementBytes(dtype);
-  if (isDelayed(lane)) {
-    if (Status status = delay(lane, (ranks - 1) * bytes); !status.ok())
-      return status;
-  } else if (ranks > 1 && lane != kControlLane) {
-    if (bytes > arrivals[lane]->size())
-      return Status::error(describeCollective(what) + ": blocks of " + std::to_string(bytes) +
-                           " bytes, but there is room for " +
-                           std::to_string(arrivals[lane]->size()));
-    for (unsigned peer = 1; peer < ranks; ++peer)
+  bool arrives = ranks > 1 && lane != kControlLane;
+  if (arrives && bytes > arrivals[lane]->size())
+    return Status::error(describeCollective(what) + ": blocks of " + std::to_string(bytes) +
+                         " bytes, but there is room for " + std::to_string(arrivals[lane]->size()));
+  return transfer(lane, (ranks - 1) * bytes, [&]() -> Status {
+    for (unsigned peer = 1; arrives && peer < ranks; ++peer)
       if (Status status = copy(lane, arrivals[lane]->data(),
                                static_cast<const std::byte *>(input) + peer * bytes, bytes);
           !status.ok())
         return status;
-  }
-  return copy(lane, output, input, bytes);
+    return copy(lane, output, input, bytes);
+  });
 }
 
 Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
@@ -153,15 +163,16 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
     return {};
   // A reduce-scatter and an all-gather of a part of the data per rank.
   size_t part = count * elementBytes(dtype) / ranks;
-  if (isDelayed(lane))
-    return delay(lane, 2 * (ranks - 1) * part);
   if (part > arrivals[lane]->size())
     return Status::error(describeCollective(what) + ": parts of " + std::to_string(part) +
                          " bytes, but there is room for " + std::to_string(arrivals[lane]->size()));
-  for (unsigned transfer = 0; transfer < 2 * (ranks - 1); ++transfer)
-    if (Status status = copy(lane, arrivals[lane]->data(), data, part); !status.ok())
-      return status;
-  return {};
+  unsigned transfers = 2 * (ranks - 1);
+  return transfer(lane, transfers * part, [&]() -> Status {
+    for (unsigned i = 0; i < transfers; ++i)
+      if (Status status = copy(lane, arrivals[lane]->data(), data, part); !status.ok())
+        return status;
+    return {};
+  });
 }
 
 Status FakeCommunicator::broadcast(unsigned lane, void *, size_t bytes, unsigned root) {

@@ -7,10 +7,9 @@
 // planning runs and for measurements of overlap on one device; what such a run trains is worth
 // nothing.
 //
-// Cost: by default the memory traffic of the bytes that would arrive, (ranks - 1) x bytes per rank,
-// copied within the device. With a bandwidth, instead, the time
-// latency + arriving bytes / bandwidth (the α-β model), during which the stream is busy; the parts
-// of an output that other ranks would send then keep what the memory holds.
+// Cost: the memory traffic of the bytes that would arrive, (ranks - 1) x bytes per rank, copied
+// within the device. With a bandwidth a collective takes at least the time latency + arriving bytes
+// / bandwidth (the α-β model), copies included, during which the stream is busy.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +26,7 @@ struct FakeOptions {
   unsigned ranks = 1;
   unsigned replicas = 1; // of every shard
   double latencyNs = 0;
-  double bandwidthBytesPerSec = 0; // 0: copies
+  double bandwidthBytesPerSec = 0; // 0: as fast as copies are
   /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
   size_t largestBlockBytes = 0;
 };
@@ -39,13 +38,16 @@ public:
   virtual ~FakeTransport() = default;
   virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
   virtual Status copy(unsigned lane, void *to, const void *from, size_t bytes) = 0;
-  virtual Status delay(unsigned lane, uint64_t nanoseconds) = 0;
+  /// Notes when the lane gets here.
+  virtual Status startTimer(unsigned lane) = 0;
+  /// The lane stands still until `nanoseconds` have passed since startTimer().
+  virtual Status awaitTimer(unsigned lane, uint64_t nanoseconds) = 0;
   virtual bool useStream(unsigned lane, Stream &stream) { return false; }
   /// Everything is enqueued on streams.
   virtual bool isAsynchronous() const { return false; }
 };
 
-/// Copies by the calling thread, which sleeps for delays.
+/// Copies by the calling thread, which sleeps for what is left of a collective's time.
 std::unique_ptr<FakeTransport> makeCpuFakeTransport();
 
 class FakeCommunicator final : public Communicator {
@@ -80,11 +82,8 @@ private:
   Status check(unsigned lane, const CollectiveDescriptor &what);
   /// Copies on the lane; on the control lane, whose memory is the host's, at once.
   Status copy(unsigned lane, void *to, const void *from, size_t bytes);
-  /// The time in which `bytes` arrive.
-  Status delay(unsigned lane, size_t bytes);
-  bool isDelayed(unsigned lane) const {
-    return options.bandwidthBytesPerSec > 0 && lane != kControlLane;
-  }
+  /// `copies`, which take at least the time in which `arriving` bytes come.
+  template <typename Copies> Status transfer(unsigned lane, size_t arriving, Copies &&copies);
 
   const FakeOptions options;
   std::unique_ptr<FakeTransport> transport;

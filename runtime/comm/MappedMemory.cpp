@@ -3,6 +3,7 @@
 #include "comm/MappedMemory.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <fcntl.h>
 #include <string>

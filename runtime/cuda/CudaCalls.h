@@ -74,8 +74,11 @@ public:
   virtual cudaError_t graphExecDestroy(cudaGraphExec_t exec) = 0;
 
   // Kernels of the backend itself.
-  /// A kernel of one thread that ends after `nanoseconds`.
-  virtual cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) = 0;
+  /// A kernel of one thread that notes when it runs; `timer` < kNumTimers of TimerKernels.h.
+  virtual cudaError_t launchStartTimer(unsigned timer, cudaStream_t stream) = 0;
+  /// One that ends `nanoseconds` after that.
+  virtual cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds,
+                                       cudaStream_t stream) = 0;
   /// The kernels of kernels/Kernels.h, each by its arguments.
   virtual cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
                                    cudaStream_t stream) = 0;
@@ -93,8 +96,8 @@ public:
   virtual Status setTorchStream(int device, cudaStream_t stream) = 0;
   /// Torch's name of `device`, for tensors.
   virtual c10::Device torchDevice(int device) = 0;
-  /// Makes torch allocate where executor/OperatorAllocations.h says. Once per process; further calls
-  /// do nothing.
+  /// Makes torch allocate where executor/OperatorAllocations.h says. Once per process; further
+  /// calls do nothing.
   virtual void installTorchPlacement() = 0;
   /// From here to endTorchDraw() torch's generator of `device` draws what `draw` says, on the
   /// calling thread. May throw what torch throws.

@@ -16,14 +16,26 @@ Status CudaFakeTransport::copy(unsigned lane, void *to, const void *from, size_t
   return streams[lane]->error();
 }
 
-Status CudaFakeTransport::delay(unsigned lane, uint64_t nanoseconds) {
-  if (!streams[lane])
+template <typename Launch>
+Status CudaFakeTransport::launch(unsigned lane, const char *name, Launch &&start) {
+  CudaStream *stream = streams[lane];
+  if (!stream)
     return withoutStream(lane);
-  CudaCalls &calls = device.cuda();
-  if (!streams[lane]->error().ok())
-    return streams[lane]->error();
-  return streams[lane]->note(checkCuda(
-      calls, calls.launchDelay(nanoseconds, streams[lane]->native()), "the delay kernel"));
+  if (!stream->error().ok())
+    return stream->error();
+  return stream->note(checkCuda(device.cuda(), start(stream->native()), name));
+}
+
+// A timer per lane.
+Status CudaFakeTransport::startTimer(unsigned lane) {
+  return launch(lane, "the kernel startTimer",
+                [&](cudaStream_t stream) { return device.cuda().launchStartTimer(lane, stream); });
+}
+
+Status CudaFakeTransport::awaitTimer(unsigned lane, uint64_t nanoseconds) {
+  return launch(lane, "the kernel awaitTimer", [&](cudaStream_t stream) {
+    return device.cuda().launchAwaitTimer(lane, nanoseconds, stream);
+  });
 }
 
 bool CudaFakeTransport::useStream(unsigned lane, Stream &stream) {

@@ -8,7 +8,7 @@
 
 namespace fsdp::rt {
 
-/// Copies within the device, in the order of the lane's stream; delays by a kernel.
+/// Copies within the device, in the order of the lane's stream; times by kernels.
 class CudaFakeTransport final : public FakeTransport {
 public:
   /// The device outlives the object.
@@ -16,11 +16,15 @@ public:
 
   Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return device.allocate(bytes); }
   Status copy(unsigned lane, void *to, const void *from, size_t bytes) override;
-  Status delay(unsigned lane, uint64_t nanoseconds) override;
+  Status startTimer(unsigned lane) override;
+  Status awaitTimer(unsigned lane, uint64_t nanoseconds) override;
   bool useStream(unsigned lane, Stream &stream) override;
   bool isAsynchronous() const override { return true; }
 
 private:
+  /// Calls start(stream) with the lane's stream.
+  template <typename Launch> Status launch(unsigned lane, const char *name, Launch &&start);
+
   CudaDevice &device;
   CudaStream *streams[kNumLanes] = {};
 };

@@ -3,7 +3,7 @@
 #include "cuda/RealCudaCalls.h"
 #include "comm/Exceptions.h"
 #include "cuda/CudaPlacementAllocator.h"
-#include "cuda/DelayKernel.h"
+#include "cuda/TimerKernels.h"
 #include "cuda/TorchDraws.h"
 
 #include <ATen/Context.h>
@@ -114,13 +114,18 @@ public:
     return taken(cudaGraphExecDestroy(exec));
   }
 
-  cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override {
-    return launchDelayKernel(nanoseconds, stream);
+  cudaError_t launchStartTimer(unsigned timer, cudaStream_t stream) override {
+    return startTimer(timer, stream);
   }
-  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream) override {
+  cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream) override {
+    return awaitTimer(timer, nanoseconds, stream);
+  }
+  cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
+                           cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }
-  cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override {
+  cudaError_t launchKernel(const OptimizerUpdateArguments &arguments,
+                           cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }
   cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) override {

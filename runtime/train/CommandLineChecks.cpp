@@ -58,7 +58,7 @@ Status CommandLine::checkFake() {
       return Status::error(typed(flag) + ": expected a finite number above 0");
   if (given("--fake-latency-us") && !given("--fake-gb-per-s"))
     return Status::error(typed("--fake-latency-us") +
-                         " belongs to the delays of --fake-gb-per-s: without it collectives copy");
+                         " belongs to the times of --fake-gb-per-s: without it collectives copy alone");
   if (options.ranks)
     return Status::error("--communicator fake needs no other ranks, but " + typed("--ranks") +
                          " runs all of them as threads");

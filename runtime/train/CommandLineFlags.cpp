@@ -55,10 +55,11 @@ void CommandLine::addLaunchFlags() {
       ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");
-  app.add_option("--kernels", kernels,
-                 "Kernels of fp32 matrix products and attention. fastest: when the run starts, each "
-                 "is measured, and the fastest kernel that gives torch's bits is taken; torch: "
-                 "torch's own. Default: fastest")
+  app.add_option(
+         "--kernels", kernels,
+         "Kernels of fp32 matrix products and attention. fastest: when the run starts, each "
+         "is measured, and the fastest kernel that gives torch's bits is taken; torch: "
+         "torch's own. Default: fastest")
       ->check(CLI::IsMember({"fastest", "torch"}).description(""))
       ->type_name("fastest|torch")
       ->group("Launch");
@@ -106,8 +107,8 @@ void CommandLine::addDeviceFlags() {
       ->type_name("N")
       ->group("Device");
   app.add_option("--fake-gb-per-s", options.fakeGbPerSec,
-                 "Fake collectives take the time in which the bytes arrive at this rate (1e9 bytes "
-                 "per second), instead of copying")
+                 "Fake collectives, their copies included, take at least the time in which the "
+                 "bytes arrive at this rate (1e9 bytes per second)")
       ->type_name("X")
       ->group("Device");
   app.add_option("--fake-latency-us", options.fakeLatencyUs,

@@ -22,7 +22,7 @@ struct TrainOptions {
   bool copyEngineGathers = false;
   unsigned fakeRanks = 0; // of a fake communicator
   double fakeLatencyUs = 0;
-  double fakeGbPerSec = 0;         // 0: copies instead of delays
+  double fakeGbPerSec = 0;         // 0: as fast as copies are
   std::optional<unsigned> lossLag; // steps; default: by the device
   GraphMode graph = GraphMode::Automatic;
   std::string data;

@@ -6,6 +6,7 @@ Usage: check_test.py BUILD, a build folder with the compiler's tools and the run
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,8 +48,23 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(figures["right"]["curve"]["largest_relative_difference"], 0)
         self.assertTrue(by_name["bytes copied between FSDP's buffers per step"]["holds"])
         for name in ("dropout", "dropout-8"):
-            self.assertEqual(figures["right"]["replay"][name]["different_steps"], [])
+            self.assertEqual(figures["right"][name]["different_steps"], [])
         self.assertEqual(process.returncode, 0 if all(c["holds"] for c in figures["claims"]) else 1)
+
+    def test_a_failed_part_leaves_the_others(self):
+        """FSDP2's side fails: claims that need it say why they are not measured, others are."""
+        cases = pathlib.Path(self.folder.name) / "broken"
+        shutil.copytree(self.cases, cases)
+        manifest = json.loads((cases / "manifest.json").read_text())
+        manifest["gb_per_s"] = "fast"
+        (cases / "manifest.json").write_text(json.dumps(manifest))
+        process, path = self.check("--cases", cases, "--only", "reference,right")
+        self.assertEqual(process.returncode, 1)
+        figures = json.loads(path.read_text())
+        claims = {claim["claim"]: claim for claim in figures["claims"]}
+        self.assertIn("FSDP2 step", claims["large-auto: step time / FSDP2's"]["reason"])
+        self.assertIn("NOT MEASURED: FSDP2 step", process.stdout)
+        self.assertEqual(claims["loss beside torch eager's, largest difference"]["value"], 0)
 
     def test_link_alone(self):
         process, _ = self.check("--link")

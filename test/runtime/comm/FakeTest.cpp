@@ -14,7 +14,8 @@ namespace {
 /// Notes bytes that are copied and times that are waited, by lane.
 struct Notes {
   std::vector<std::pair<unsigned, size_t>> copies;
-  std::vector<std::pair<unsigned, uint64_t>> delays;
+  std::vector<unsigned> timers;
+  std::vector<std::pair<unsigned, uint64_t>> times;
 };
 
 class NotingTransport final : public FakeTransport {
@@ -25,8 +26,13 @@ public:
     notes.copies.emplace_back(lane, bytes);
     return cpu->copy(lane, to, from, bytes);
   }
-  Status delay(unsigned lane, uint64_t nanoseconds) override {
-    notes.delays.emplace_back(lane, nanoseconds);
+  Status startTimer(unsigned lane) override {
+    notes.timers.push_back(lane);
+    return {};
+  }
+  Status awaitTimer(unsigned lane, uint64_t nanoseconds) override {
+    EXPECT_EQ(notes.timers.back(), lane);
+    notes.times.emplace_back(lane, nanoseconds);
     return {};
   }
 
@@ -75,22 +81,23 @@ TEST(FakeCommunicator, ReduceCopies) {
               HasSubstr("blocks of 16 bytes, but there is room for 8"));
 }
 
-// With a bandwidth a collective takes latency + arriving bytes / bandwidth, and copies no more than
-// the own part.
-TEST(FakeCommunicator, Delays) {
+// With a bandwidth a collective copies the same, and takes latency + arriving bytes / bandwidth.
+TEST(FakeCommunicator, Times) {
   Notes notes;
-  auto fake = make({.ranks = 5, .latencyNs = 1000, .bandwidthBytesPerSec = 2e9}, notes);
+  auto fake =
+      make({.ranks = 5, .latencyNs = 1000, .bandwidthBytesPerSec = 2e9, .largestBlockBytes = 100},
+           notes);
   char input[500] = {}, output[500];
   EXPECT_TRUE(fake->allGather(kGatherLane, input, output, 100).ok());
   EXPECT_TRUE(
       fake->reduceScatter(kReduceLane, input, output, 50, FSDP_BF16, ReduceOp::Average).ok());
   // 4 blocks of 100 bytes at 2 bytes per nanosecond.
-  EXPECT_THAT(notes.delays, ElementsAre(std::pair(0u, 1200ul), std::pair(1u, 1200ul)));
-  EXPECT_THAT(notes.copies, ElementsAre(std::pair(0u, 100ul), std::pair(1u, 100ul)));
+  EXPECT_THAT(notes.times, ElementsAre(std::pair(0u, 1200ul), std::pair(1u, 1200ul)));
+  EXPECT_EQ(notes.copies.size(), 10u);
 }
 
 // On a mesh of replicas a gather is one of shards, and an all-reduce moves 2 (n - 1) / n of its
-// bytes over n replicas, by copies or by time.
+// bytes over n replicas, in the time of as many.
 TEST(FakeCommunicator, Replicas) {
   Notes notes;
   char data[800] = {};
@@ -103,10 +110,14 @@ TEST(FakeCommunicator, Replicas) {
                           std::pair(2u, 100ul)));
   EXPECT_THAT(copying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Sum).message(),
               HasSubstr("averages and maxima only"));
-  auto delaying =
-      make({.ranks = 8, .replicas = 4, .latencyNs = 1000, .bandwidthBytesPerSec = 1e9}, notes);
-  EXPECT_TRUE(delaying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Average).ok());
-  EXPECT_THAT(notes.delays, ElementsAre(std::pair(2u, 1600ul)));
+  auto timed = make({.ranks = 8,
+                     .replicas = 4,
+                     .latencyNs = 1000,
+                     .bandwidthBytesPerSec = 1e9,
+                     .largestBlockBytes = 100},
+                    notes);
+  EXPECT_TRUE(timed->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Average).ok());
+  EXPECT_THAT(notes.times, ElementsAre(std::pair(2u, 1600ul)));
 }
 
 // The control lane moves host memory at once, without cost.
@@ -122,7 +133,7 @@ TEST(FakeCommunicator, ControlLane) {
   EXPECT_FALSE(fake->allReduce(kControlLane, &value, 1, FSDP_F64, ReduceOp::Sum).ok());
   EXPECT_TRUE(fake->broadcast(kControlLane, &value, 8, 2).ok());
   EXPECT_TRUE(fake->barrier(kControlLane).ok());
-  EXPECT_TRUE(notes.copies.empty() && notes.delays.empty());
+  EXPECT_TRUE(notes.copies.empty() && notes.timers.empty());
 }
 
 TEST(FakeCommunicator, Arena) {

@@ -50,17 +50,20 @@ TEST(CudaFake, Copies) {
                           "cudaMemcpyAsync m3+2048 m3+1024 64 s4"));
 }
 
-TEST(CudaFake, Delays) {
+// The time of a collective counts from where its stream gets there, and includes the copies.
+TEST(CudaFake, Times) {
   Fake fake({.ranks = 3, .latencyNs = 500, .bandwidthBytesPerSec = 1e9});
   EXPECT_TRUE(fake.communicator->allGather(kGatherLane, fake.arena, fake.arena, 256).ok());
-  EXPECT_THAT(fake.calls.take(), ElementsAre("delay 1012 s3"));
+  EXPECT_THAT(fake.calls.take(),
+              ElementsAre("startTimer 0 s3", "cudaMemcpyAsync m3+256 m3 256 s3",
+                          "cudaMemcpyAsync m3+512 m3 256 s3", "awaitTimer 0 1012 s3"));
 }
 
-// A copy or delay that cannot be launched is the collective's error, and the stream's.
+// A copy or timer that cannot be launched is the collective's error, and the stream's.
 TEST(CudaFake, FailedLaunch) {
-  for (double bandwidth : {0.0, 1e9}) {
-    Fake fake({.ranks = 2, .bandwidthBytesPerSec = bandwidth});
-    fake.calls.fail(bandwidth == 0 ? "cudaMemcpyAsync" : "delay", cudaErrorLaunchFailure);
+  for (const char *call : {"startTimer", "cudaMemcpyAsync", "awaitTimer"}) {
+    Fake fake({.ranks = 2, .bandwidthBytesPerSec = 1e9});
+    fake.calls.fail(call, cudaErrorLaunchFailure);
     Status status = fake.communicator->allGather(kGatherLane, fake.arena, fake.arena, 256);
     EXPECT_THAT(status.message(), HasSubstr("cuda error 719"));
     EXPECT_EQ(fake.gather->synchronize().message(), status.message());

@@ -264,8 +264,12 @@ cudaError_t RecordingCalls::graphLaunch(cudaGraphExec_t exec, cudaStream_t strea
 cudaError_t RecordingCalls::graphExecDestroy(cudaGraphExec_t exec) {
   return cuda(call("cudaGraphExecDestroy", exec));
 }
-cudaError_t RecordingCalls::launchDelay(uint64_t nanoseconds, cudaStream_t stream) {
-  return cuda(call("delay", int64_t(nanoseconds), stream));
+cudaError_t RecordingCalls::launchStartTimer(unsigned timer, cudaStream_t stream) {
+  return cuda(call("startTimer", int64_t(timer), stream));
+}
+cudaError_t RecordingCalls::launchAwaitTimer(unsigned timer, uint64_t nanoseconds,
+                                             cudaStream_t stream) {
+  return cuda(call("awaitTimer", int64_t(timer), int64_t(nanoseconds), stream));
 }
 
 std::string RecordingCalls::text(float number) {

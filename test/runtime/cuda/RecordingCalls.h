@@ -82,7 +82,8 @@ public:
   cudaError_t graphDestroy(cudaGraph_t graph) override;
   cudaError_t graphLaunch(cudaGraphExec_t exec, cudaStream_t stream) override;
   cudaError_t graphExecDestroy(cudaGraphExec_t exec) override;
-  cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override;
+  cudaError_t launchStartTimer(unsigned timer, cudaStream_t stream) override;
+  cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
                            cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override;

@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Runs the checks of tools/gpu-check.sh and says for each claim what was measured and whether it holds.
 
-    check.py --cases DIR --build BUILD --out DIR [--device cuda] [--seconds 300] [--only PART,...]
+    check.py --cases DIR --build BUILD --out DIR [--device cuda] [--seconds 400] [--only PART,...]
     check.py ... --link        # links the cases and lets each say what it holds, without a device
 
-Writes figures.json into the output folder and prints a table. Parts that no longer fit into the
-seconds are left out, and count as failed. Exit status 0: every claim holds.
+After each part writes figures.json into the report's folder; at the end prints a table. A part that
+fails or takes too long leaves what it has measured and the time of the others. Exit status 0: every
+claim holds.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -17,154 +19,172 @@ import time
 
 import torch
 
+import claims
 import curve
 import overlap
 import runs
 
-HERE = pathlib.Path(__file__).resolve().parent
 CUDA_STEPS, CPU_STEPS = 14, 4
 #: Steps before which caches, clocks and the captured graph settle.
 WARM_UP = 4
 
 
-class Claims:
-    """What was measured beside what it should be."""
-
-    def __init__(self):
-        self.rows, self.figures = [], {}
-
-    def add(self, claim, value, goal, at_least=False):
-        holds = value >= goal if at_least else value <= goal
-        self.rows.append({"claim": claim, "value": value, "goal": goal,
-                          "sense": ">=" if at_least else "<=", "holds": holds})  # fmt: skip
-
-    def miss(self, claim, reason):
-        self.rows.append({"claim": claim, "value": None, "goal": None, "sense": "", "holds": False,
-                          "reason": reason})  # fmt: skip
-
-    def print_table(self):
-        print(f"\n{'claim':<58} {'measured':>10} {'goal':>10}")
-        for row in self.rows:
-            if row["value"] is None:
-                print(f"{row['claim']:<58} {'-':>10} {'':>10}  FAILED: {row['reason']}")
-                continue
-            goal = f"{row['sense']} {row['goal']:.4g}"
-            verdict = "ok" if row["holds"] else "MISSED"
-            print(f"{row['claim']:<58} {row['value']:>10.4g} {goal:>10}  {verdict}")
+def bytes_of(text):
+    """Of "0 bytes" or "1.5 MiB"."""
+    number, unit = text.split()
+    return float(number.replace(",", "")) * 1024 ** ["bytes", "KiB", "MiB", "GiB"].index(unit)
 
 
 class Checks:
-    def __init__(self, options, claims):
-        self.options, self.claims = options, claims
+    """Each part fills the figures that it is given, and the claims."""
+
+    def __init__(self, options, table):
+        self.options, self.table = options, table
         self.cuda = options.device == "cuda"
         self.runner = runs.Runner(options.cases, options.build / "lib", options.out / "work",
-                                  options.device)  # fmt: skip
+                                  options.device, options.out / "logs")  # fmt: skip
         self.steps = CUDA_STEPS if self.cuda else CPU_STEPS
         self.skip = WARM_UP if self.cuda else 1
-        self.fsdp2 = None
+        self.ours, self.fsdp2 = {}, {}
 
-    def large(self, name, *flags, **how):
-        return self.runner.run(name, self.steps, *flags, watch=self.cuda, **how)
-
-    def python(self, script, *arguments):
-        command = [sys.executable, HERE / script, *arguments]
-        return json.loads(self.runner.call(command).splitlines()[-1])
-
-    # Each part returns its figures and adds its claims.
-
-    def right(self):
-        figures = {"curve": curve.check_curve(self.runner), "replay": {}}
-        self.claims.add("loss curve beside torch eager, largest relative difference",
-                        figures["curve"]["largest_relative_difference"], curve.BOUND)  # fmt: skip
-        replay = figures["replay"] = curve.check_replay(self.runner)
+    def right(self, figures):
+        figures["curve"] = curve.check_curve(self.runner)
+        self.table.measured("curve", figures["curve"]["largest_relative_difference"])
         for name in ("dropout", "dropout-8"):
-            different = replay[name]["different_steps"] + replay[name].get("different_weights", [])
-            self.claims.add(f"{name}: steps and weights that differ, graph or eager",
-                            len(different), 0)  # fmt: skip
-            if self.cuda and not replay[f"{name} graph auto"].startswith("on"):
-                self.claims.miss(f"{name}: a step is one graph", replay[f"{name} graph auto"])
-        return figures
+            replay = figures[name] = curve.check_replay(self.runner, name)
+            different = replay["different_steps"] + replay.get("different_weights", [])
+            self.table.measured(f"replay {name}", len(different))
+            self.note_graph(name, replay["graph auto"])
 
-    def reference(self):
-        arguments = ["--cases", self.options.cases, "--case", "large-fsdp2", "--short",
-                     "large-short", "--device", self.options.device, "--steps", self.steps,
-                     "--skip", self.skip]  # fmt: skip
-        if self.cuda:
-            arguments += ["--delay", self.options.build / "lib" / "libfsdp_delay.so"]
-        self.fsdp2 = self.python("fsdp2.py", *arguments)
-        return self.fsdp2
-
-    def fast(self):
-        if self.fsdp2 is None:
-            raise runs.Failed("FSDP2's figures are missing")
-        ours = {name: self.large(name) for name in ("large-fsdp2", "large-auto")}
-        figures = {name: {"step_ms": run.step_ms(self.skip), "device_bytes": run.device_bytes,
-                          "graph": run.figure(r"CUDA graph (.*)")}
-                   for name, run in ours.items()}  # fmt: skip
-        for name, figure in figures.items():
-            self.claims.add(f"{name}: step time / FSDP2's",
-                            figure["step_ms"] / self.fsdp2["step_ms"], 0.9)  # fmt: skip
-        short = self.large("large-short")
-        figures["issue_ms"] = sorted(line["issue_ms"] for line in short.log[self.skip :])[
-            (len(short.log) - self.skip) // 2
-        ]
-        self.claims.add("host time per step / FSDP2's",
-                        figures["issue_ms"] / self.fsdp2["host_ms"], 0.05)  # fmt: skip
-        figures["copied"] = ours["large-auto"].figure(r"ordinary allocator, (.*?) copied")
-        self.claims.add("bytes copied between FSDP's buffers per step",
-                        0 if figures["copied"] == "0 bytes" else 1, 0)  # fmt: skip
-        figures["elsewhere"] = ours["large-auto"].figure(r"([0-9,]+) by the ordinary allocator")
+    def fast(self, figures):
+        for name in ("large-auto", "large-fsdp2", "large-short"):
+            run = self.runner.run(name, self.steps, watch=self.cuda)
+            issue = sorted(line["issue_ms"] for line in run.log[self.skip :])
+            ours = self.ours[name] = figures[name] = {
+                "step_ms": run.step_ms(self.skip), "step_ms_of_all": [r["step_ms"] for r in run.log],
+                "issue_ms": issue[len(issue) // 2], "device_bytes": run.device_bytes,
+                "last_loss": run.log[-1]["loss"],
+                "graph": run.figure(r"CUDA graph (.*)"),
+                "copied": run.figure(r"ordinary allocator, (.*?) copied"),
+                "elsewhere": run.figure(r"([0-9,]+) by the ordinary allocator"),
+            }  # fmt: skip
+            self.note_graph(name, ours["graph"])
+            self.compare()
+            if name == "large-auto":
+                self.table.measured("copies", bytes_of(ours["copied"]))
         if self.cuda:
             # What a process holds on the device before it trains anything large.
-            context = self.large("dropout", watch=True).device_bytes
-            peak = max(figure["device_bytes"] for figure in list(figures.values())[:2])
-            figures["context_bytes"] = context
-            self.claims.add("peak device memory / FSDP2's largest allocated",
-                            (peak - context) / self.fsdp2["peak_allocated_bytes"], 0.9)  # fmt: skip
-        return figures
+            figures["context_bytes"] = self.runner.run("dropout-8", 4, watch=True).device_bytes
+            self.ours["context"] = figures["context_bytes"]
+            self.compare()
 
-    def bare(self):
-        """The same kernels in one graph: with collectives that take no time, and as one rank, which
-        updates all parameters instead of an eighth."""
-        figures = {
-            "ours": self.large("large-auto").step_ms(self.skip),
-            "free": self.large("large-auto", fake="free").step_ms(self.skip),
-            "alone": self.large("large-alone").step_ms(self.skip),
-        }
-        self.claims.add("step time / without communication, one graph",
-                        figures["ours"] / min(figures["free"], figures["alone"]), 1.03)  # fmt: skip
-        return figures
+    def reference(self, figures):
+        """FSDP2's figures."""
+        for measure, name in (("step", "large-fsdp2"), ("host", "large-short")):
+            arguments = ["--cases", self.options.cases, "--case", name, "--measure", measure,
+                         "--device", self.options.device, "--steps", self.steps,
+                         "--skip", self.skip]  # fmt: skip
+            if self.cuda:
+                arguments += ["--timer", self.options.build / "lib" / "libfsdp_timer.so"]
+            answer = self.runner.script("fsdp2.py", *arguments, what=f"FSDP2 {measure}")
+            figures[measure] = self.fsdp2[measure] = json.loads(answer.splitlines()[-1])
+            self.compare()
 
-    def overlapped(self):
-        figures = {}
+    def compare(self):
+        """The claims on ours beside FSDP2's, as far as both are known."""
+        step, host = self.fsdp2.get("step"), self.fsdp2.get("host")
+        for name in ("large-auto", "large-fsdp2"):
+            if step and name in self.ours:
+                self.table.measured(f"step {name}", self.ours[name]["step_ms"] / step["step_ms"])
+                if self.ours.get("context") and self.ours[name]["device_bytes"]:
+                    own = self.ours[name]["device_bytes"] - self.ours["context"]
+                    self.table.measured(f"memory {name}", own / step["peak_allocated_bytes"])
+        if host and "large-short" in self.ours:
+            self.table.measured("host", self.ours["large-short"]["issue_ms"] / host["host_ms"])
+
+    def note_graph(self, name, note):
+        if self.cuda and not (note or "").startswith("on"):
+            self.table.failed(f"graph {name}", note or "the run does not say")
+        elif self.cuda:
+            self.table.measured(f"graph {name}", 1)
+
+    def bare(self, figures):
+        """The same kernels in one graph: with collectives as fast as their copies, and as one rank,
+        which updates all parameters instead of an eighth."""
+        for key, name, fake in (("ours", "large-auto", "delay"), ("copies", "large-auto", "copy"),
+                                ("alone", "large-alone", "delay")):  # fmt: skip
+            figures[key] = self.runner.run(name, self.steps, fake=fake).step_ms(self.skip)
+        self.table.measured("bare", figures["ours"] / min(figures["copies"], figures["alone"]))
+
+    def overlapped(self, figures):
         for name in ("large-auto", "large-fsdp2"):
             trace = self.options.out / f"{name}.trace.json"
-            self.large(name, "--trace", trace, "--trace-step", self.steps - 1)
+            self.runner.run(name, 6, "--trace", trace, "--trace-step", 5 if self.cuda else 4)
             predicted = self.runner.folder / self.runner.case(name)["predicted_trace"]
             figures[name] = overlap.compare(predicted, trace)
-            self.claims.add(f"{name}: hidden of what the schedule hides",
-                            figures[name]["hidden_of_hideable"], 0.95, at_least=True)  # fmt: skip
-        return figures
+            self.table.measured(f"overlap {name}", figures[name]["hidden_of_hideable"])
 
-    def bandwidth(self):
+    def bandwidth(self, figures):
         if not self.cuda:
-            return {"skipped": "the kernels run on CUDA devices only"}
-        figures = json.loads(self.runner.call([self.options.build / "bin" / "kernel-bandwidth"]))
+            figures["skipped"] = "the kernels run on CUDA devices only"
+            return
+        program = self.options.build / "bin" / "kernel-bandwidth"
+        figures.update(json.loads(self.runner.call([program], "kernel bandwidth")))
         worst = min(figures["kernels"], key=lambda kernel: kernel["of_copy"])
-        self.claims.add(f"slowest kernel / copy ({worst['kernel']})", worst["of_copy"], 0.9,
-                        at_least=True)  # fmt: skip
-        return figures
+        figures["slowest"] = worst["kernel"]
+        self.table.measured("bandwidth", worst["of_copy"])
+
+
+#: Parts in order of worth, with the seconds that each may need on a GPU.
+PARTS = {"right": 100, "fast": 75, "reference": 65, "overlapped": 35, "bandwidth": 20, "bare": 55}
 
 
 def link(runner):
     for case in runner.manifest["cases"]:
-        text = runner.call([runner.link(case["name"]), "--describe"])
+        binary = runner.link(case["name"])
+        text = runner.call([binary, "--describe"], f"describe {case['name']}")
         arena = next(line.strip() for line in text.splitlines() if "arena: " in line)
         print(f"{case['name']:<12} {case['ranks']} ranks, {case['calls']} calls, {arena}")
 
 
-#: Parts in order of worth, with the seconds that each may need on a GPU.
-PARTS = {"right": 80, "reference": 60, "fast": 90, "overlapped": 50, "bandwidth": 30, "bare": 60}
+def machine():
+    """What the device and its driver say of themselves."""
+    fields = "name,driver_version,memory.total,power.limit,clocks.max.sm,clocks.sm,temperature.gpu"
+    command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader", "--id=0"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return (answer.stdout or answer.stderr).strip()
+
+
+def run_parts(options, checks, table, parts):
+    figures = {"device": machine() if checks.cuda else "CPU", "torch": torch.__version__,
+               "seconds": {}}  # fmt: skip
+    end = time.monotonic() + options.seconds
+    for i, part in enumerate(parts):
+        begin = time.monotonic()
+        # What a part may need, and what nobody behind it does.
+        spare = end - begin - sum(PARTS[later] for later in parts[i:])
+        limit = min(PARTS[part] + max(spare, 0), end - begin) if checks.cuda else 600
+        checks.runner.deadline = begin + limit
+        figures[part] = {}
+        reason = "one of its sides was not measured"
+        try:
+            if limit < 5:
+                raise runs.Failed("no time is left")
+            getattr(checks, part)(figures[part])
+        except Exception as error:  # whatever it is, the others go on
+            reason = str(error).splitlines()[0] if str(error) else repr(error)
+            figures[part]["error"] = reason
+            print(f"{part}: {reason}", file=sys.stderr)
+        table.end_part(part, reason)
+        figures["seconds"][part] = round(time.monotonic() - begin, 1)
+        figures["without_graph"] = checks.runner.without_graph
+        figures["claims"] = [dataclasses.asdict(row) for row in table.rows.values()]
+        text = json.dumps(figures, indent=1)
+        (options.report / "figures.json").write_text(text + "\n")
+        print(f"{part}: {figures['seconds'][part]} s", flush=True)
 
 
 def main():
@@ -174,46 +194,34 @@ def main():
     parser.add_argument("--cases", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the runtime's build")
     parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--report", type=pathlib.Path, help="folder of figures.json; default: --out")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--seconds", type=float, default=370, help="for all parts together")
+    parser.add_argument("--seconds", type=float, default=400, help="for all parts together")
     parser.add_argument("--link", action="store_true", help="link the cases, and end")
     parser.add_argument("--only", help="parts, separated by commas: " + ", ".join(PARTS))
     options = parser.parse_args()
-    for name in ("cases", "build", "out"):  # runs happen elsewhere
+    options.report = options.report or options.out
+    for name in ("cases", "build", "out", "report"):  # runs happen elsewhere
         setattr(options, name, getattr(options, name).resolve())
     parts = options.only.split(",") if options.only else list(PARTS)
     if unknown := [part for part in parts if part not in PARTS]:
         parser.error(f"--only {unknown[0]}: expected some of {', '.join(PARTS)}")
     if options.device == "cpu":
         torch.set_num_threads(1)
-    options.out.mkdir(parents=True, exist_ok=True)
-    claims = Claims()
+    for path in (options.out, options.report):
+        path.mkdir(parents=True, exist_ok=True)
+    table = claims.Table(parts, options.device)
     try:
-        checks = Checks(options, claims)
+        checks = Checks(options, table)
+        if options.link:
+            link(checks.runner)
+            return
     except (OSError, json.JSONDecodeError, runs.Failed) as error:
         sys.exit(f"check.py: error: {error}")
-    if options.link:
-        link(checks.runner)
-        return
-    device = torch.cuda.get_device_name(0) if options.device == "cuda" else "CPU"
-    claims.figures = {"device": device, "torch": torch.__version__, "seconds": {}}
-    began = time.monotonic()
-    for part in parts:
-        begin = time.monotonic()
-        left = options.seconds - (begin - began)
-        try:
-            if options.device == "cuda" and left < PARTS[part]:
-                raise runs.Failed(f"{left:.0f} s are left, it may need {PARTS[part]}")
-            claims.figures[part] = getattr(checks, part)()
-        except (runs.Failed, overlap.Mismatch, subprocess.TimeoutExpired, OSError, KeyError) as error:
-            claims.miss(part, str(error).splitlines()[0] if str(error) else repr(error))
-        claims.figures["seconds"][part] = round(time.monotonic() - begin, 1)
-        print(f"{part}: {time.monotonic() - begin:.1f} s", flush=True)
-    claims.figures["claims"] = claims.rows
-    (options.out / "figures.json").write_text(json.dumps(claims.figures, indent=1) + "\n")
-    claims.print_table()
-    print(f"figures in {options.out / 'figures.json'}")
-    sys.exit(0 if all(row["holds"] for row in claims.rows) else 1)
+    run_parts(options, checks, table, parts)
+    table.print()
+    print(f"figures in {options.report / 'figures.json'}")
+    sys.exit(0 if table.holds() else 1)
 
 
 if __name__ == "__main__":

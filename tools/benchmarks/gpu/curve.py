@@ -1,4 +1,9 @@
+#!/usr/bin/env python3
 """The loss curve of a compiled step beside torch eager's, and graph replay beside eager issue.
+
+    curve.py --cases DIR --case curve --weights FILE --data FILE [--steps 50] [--device cuda]
+
+prints torch eager's losses, and those from moved parameters, as JSON.
 
 The model of the case "curve" computes in bf16 under fp32 parameters, with gradients and updates in
 fp32: the arithmetic of FSDP2's MixedPrecisionPolicy(param_dtype=bf16, reduce_dtype=fp32). Both sides
@@ -14,13 +19,18 @@ makes of them in 50 steps. How much that is, torch shows against itself: from pa
 moved by up to half a bf16 rounding each. It is reported beside the verdict.
 """
 
+import argparse
 import contextlib
+import json
+import math
+import pathlib
 
 import torch
 
 import cases
-import runs
 from cases import models
+
+import safetensors_io  # found through cases
 
 STEPS = 50
 BOUND = 2**-8
@@ -63,13 +73,16 @@ def eager_losses(config, values, data, device, steps, moved=None):
 def check_curve(runner, steps=STEPS):
     """Figures of the loss curve; see above."""
     name = "curve"
-    config = runner.config(name)
     ours = [line["loss"] for line in runner.run(name, steps, samples=SAMPLES).log]
-    values = runs.safetensors_io.load(runner.weights(name))
-    data = runs.safetensors_io.load(runner.data(name))
-    eager = eager_losses(config, values, data, runner.device, steps)
-    moved = eager_losses(config, values, data, runner.device, steps,
-                         moved=torch.Generator().manual_seed(1))  # fmt: skip
+    answer = runner.script("curve.py", "--cases", runner.folder, "--case", name, "--weights",
+                           runner.weights(name), "--data", runner.data(name), "--steps", steps,
+                           "--device", runner.device, what="torch eager")  # fmt: skip
+    curves = json.loads(answer.splitlines()[-1])
+    eager = curves["eager"]
+
+    for step, loss in enumerate(ours, 1):
+        if not math.isfinite(loss):
+            raise ValueError(f"the loss of step {step} is {loss}")
 
     def largest(curve):
         return max(abs(a - b) / max(b, 1.0) for a, b in zip(curve, eager, strict=True))
@@ -78,8 +91,8 @@ def check_curve(runner, steps=STEPS):
         "steps": steps,
         "first_loss": eager[0], "last_loss": eager[-1],
         "largest_relative_difference": largest(ours),
-        "torch_against_itself": largest(moved),
-        "bound": BOUND,
+        "torch_against_itself": largest(curves["moved"]),
+        "bound": BOUND, "ours": ours, "eager": eager,
     }  # fmt: skip
 
 
@@ -93,28 +106,51 @@ def different_steps(left, right):
             if (a["loss_hex"], a["grad_norm"]) != (b["loss_hex"], b["grad_norm"])]  # fmt: skip
 
 
-def check_replay(runner, steps=10):
+def check_replay(runner, name, steps=10):
     """Graph replay beside eager issue of the same plan, with dropout: losses and gradient norms of
     all steps, and the saved weights where the run is no fake one."""
-    figures = {}
-    for name in ("dropout", "dropout-8"):
-        logs, saved = [], []
-        for graph in ("auto", "off"):
-            flags = ["--seed", 7]
-            if runner.device == "cuda":
-                flags += ["--cuda-graph", graph]
-            if runner.case(name)["ranks"] == 1:
-                path = runner.work / f"{name}.{graph}.safetensors"
-                flags += ["--save", path]
-                saved.append(path)
-            result = runner.run(name, steps, *flags, fake="copy")
-            logs.append(result.log)
-            figures[f"{name} graph {graph}"] = result.figure(r"CUDA graph (.*)") or "no graph"
-        figures[name] = {"steps": steps, "different_steps": different_steps(*logs)}
-        if saved:
-            left, right = (runs.safetensors_io.load(path) for path in saved)
-            figures[name]["different_weights"] = [
-                key for key in left
-                if not torch.equal(bits(left[key]), bits(right[key]))
-            ]  # fmt: skip
+    figures, logs, saved = {"steps": steps}, [], []
+    for graph in ("auto", "off"):
+        flags = ["--seed", 7]
+        if runner.device == "cuda":
+            flags += ["--cuda-graph", graph]
+        if runner.case(name)["ranks"] == 1:
+            saved.append(runner.work / f"{name}.{graph}.safetensors")
+            flags += ["--save", saved[-1]]
+        result = runner.run(name, steps, *flags, fake="copy")
+        logs.append(result.log)
+        figures[f"graph {graph}"] = result.figure(r"CUDA graph (.*)") or "no graph"
+    figures["different_steps"] = different_steps(*logs)
+    if saved:
+        left, right = map(safetensors_io.load, saved)
+        figures["different_weights"] = [
+            key for key in left if not torch.equal(bits(left[key]), bits(right[key]))
+        ]
     return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in ("cases", "weights", "data"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
+    parser.add_argument("--case", required=True)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    options = parser.parse_args()
+    if options.device == "cpu":
+        torch.set_num_threads(1)
+    manifest = json.loads((options.cases / "manifest.json").read_text())
+    config = models.Config(**cases.find(manifest, options.case)["model"])
+    values = safetensors_io.load(options.weights)
+    data = safetensors_io.load(options.data)
+    arguments = config, values, data, options.device, options.steps
+    print(json.dumps({
+        "eager": eager_losses(*arguments),
+        "moved": eager_losses(*arguments, moved=torch.Generator().manual_seed(1)),
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

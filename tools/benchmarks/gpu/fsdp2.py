@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Step time, host time and memory of PyTorch FSDP2 eager as one of several ranks, the others fake.
+"""What a step of PyTorch FSDP2 eager takes as one of several ranks, the others fake.
 
-    fsdp2.py --cases DIR --case large-fsdp2 [--short large-short] [--delay LIBRARY] [--device cuda]
+    fsdp2.py --cases DIR --case large-fsdp2 --measure step|host [--timer LIBRARY] [--device cuda]
 
 Each block and the root are sharded by fully_shard with its defaults over a fake process group. The
 collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do on FSDP2's own
-streams what the runtime's fake communicator does: nothing but the α-β model's time, by the same
-delay kernel (LIBRARY: libfsdp_delay.so), and the copy of the own block where it is not in place.
-Prints JSON.
+streams what the runtime's fake communicator does: copy what would arrive, and take at least the α-β
+model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
+
+"step": the time of a step and the memory it needs. "host": how long the host issues a step; the
+collectives then copy nothing but the own block, as the calls of a real one cost little more than
+one launch. Prints JSON.
 """
 
 import argparse
@@ -27,30 +30,42 @@ from cases import models
 from curve import attention_kernels
 
 
-class Delay:
-    """Lets the current stream stand still; on a CPU the caller."""
+class Timer:
+    """The time from a start in the current stream to a point that comes no sooner; on a CPU of the
+    caller. Timers of one number belong to one stream."""
 
-    def __init__(self, library, latency_us, gb_per_s):
-        self.latency_ns, self.bytes_per_ns = latency_us * 1e3, gb_per_s
-        self.launch = None
+    def __init__(self, number, library, latency_us, gb_per_s):
+        self.number, self.latency_ns, self.bytes_per_ns = number, latency_us * 1e3, gb_per_s
+        self.library = ctypes.CDLL(library) if library else None
         if library:
-            self.launch = ctypes.CDLL(library).fsdp_launch_delay
-            self.launch.argtypes = [ctypes.c_uint64, ctypes.c_void_p]
-            self.launch.restype = ctypes.c_int
+            self.library.fsdp_start_timer.argtypes = [ctypes.c_uint, ctypes.c_void_p]
+            self.library.fsdp_await_timer.argtypes = [ctypes.c_uint, ctypes.c_uint64,
+                                                      ctypes.c_void_p]  # fmt: skip
 
-    def __call__(self, arriving_bytes):
+    def launch(self, function, *arguments):
+        stream = torch.cuda.current_stream().cuda_stream
+        if error := function(self.number, *arguments, stream):
+            raise RuntimeError(f"a timer kernel: CUDA error {error}")
+
+    def start(self):
+        if self.library:
+            self.launch(self.library.fsdp_start_timer)
+        else:
+            self.begin = time.monotonic_ns()
+
+    def wait(self, arriving_bytes):
         nanoseconds = int(self.latency_ns + arriving_bytes / self.bytes_per_ns)
-        if self.launch is None:
-            time.sleep(nanoseconds / 1e9)
-        elif error := self.launch(nanoseconds, torch.cuda.current_stream().cuda_stream):
-            raise RuntimeError(f"the delay kernel: CUDA error {error}")
+        if self.library:
+            self.launch(self.library.fsdp_await_timer, nanoseconds)
+        else:
+            time.sleep(max(0, self.begin + nanoseconds - time.monotonic_ns()) / 1e9)
 
 
 class FakeCollective:
-    """FSDP2's interface of a custom collective."""
+    """FSDP2's interface of a custom collective. `copies`: what would arrive is copied."""
 
-    def __init__(self, delay, ranks):
-        self.delay, self.ranks = delay, ranks
+    def __init__(self, timer, ranks, copies):
+        self.timer, self.ranks, self.copies = timer, ranks, copies
         self.calls = self.arrived = 0
 
     def allocate(self, size, *, dtype, device):
@@ -59,21 +74,33 @@ class FakeCollective:
     def wait(self, block):
         self.calls += 1
         self.arrived += (self.ranks - 1) * block.nbytes
-        self.delay((self.ranks - 1) * block.nbytes)
+        self.timer.wait((self.ranks - 1) * block.nbytes)
 
 
 class FakeAllGather(FakeCollective):
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
-        own = output_tensor.view(-1)[: input_tensor.numel()]
-        if own.data_ptr() != input_tensor.data_ptr():
-            own.copy_(input_tensor.view(-1))
+        self.timer.start()
+        own = input_tensor.view(-1)
+        for rank in range(self.ranks if self.copies else 1):
+            part = output_tensor.view(-1)[rank * own.numel() : (rank + 1) * own.numel()]
+            if part.data_ptr() != own.data_ptr():
+                part.copy_(own)
         self.wait(input_tensor)
 
 
 class FakeReduceScatter(FakeCollective):
+    arrivals = None
+
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        self.timer.start()
+        blocks = input_tensor.view(self.ranks, -1)
+        if self.copies:
+            if self.arrivals is None or self.arrivals.numel() < blocks.size(1):
+                self.arrivals = torch.empty_like(blocks[0])
+            for block in blocks[1:]:
+                self.arrivals[: block.numel()].copy_(block)
+        output_tensor.view(-1).copy_(blocks[0])
         self.wait(output_tensor)
-        output_tensor.view(-1).copy_(input_tensor.view(-1)[: output_tensor.numel()])
 
 
 def blocks_of(model):
@@ -82,12 +109,10 @@ def blocks_of(model):
 
 
 class Trainer:
-    def __init__(self, config, ranks, delay, device):
+    def __init__(self, config, ranks, collectives, device):
         self.device = device
         model = models.build(config, device)
         mesh = dist.device_mesh.init_device_mesh(device, (ranks,))
-        collectives = [FakeAllGather(delay, ranks), FakeReduceScatter(delay, ranks)]
-        self.collectives = collectives
         policy = MixedPrecisionPolicy()
         if config.compute == "bf16":
             policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
@@ -120,6 +145,7 @@ class Trainer:
             last.item()
             last = loss
             times.append((time.perf_counter() - begin) * 1e3)
+        self.last_loss = last.item()
         return statistics.median(times[skip:])
 
     def host_ms(self, steps, skip):
@@ -141,46 +167,43 @@ def main():
     )
     parser.add_argument("--cases", type=pathlib.Path, required=True)
     parser.add_argument("--case", required=True)
-    parser.add_argument("--short", help="case for the host's time; its batch must be short")
-    parser.add_argument("--delay", help="libfsdp_delay.so")
+    parser.add_argument("--measure", choices=["step", "host"], required=True)
+    parser.add_argument("--timer", help="libfsdp_timer.so")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--skip", type=int, default=4, help="steps that warm up")
     options = parser.parse_args()
-    if options.device == "cuda" and not options.delay:
-        parser.error("--device cuda needs --delay: the delay kernel's library")
+    if options.device == "cuda" and not options.timer:
+        parser.error("--device cuda needs --timer: the library of the timer kernels")
     manifest = json.loads((options.cases / "manifest.json").read_text())
     case = cases.find(manifest, options.case)
     if case is None:
         parser.error(f"--case {options.case}: not in {options.cases}")
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=case["ranks"])
+    ranks = case["ranks"]
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     if options.device == "cuda":
         torch.cuda.set_device(0)
     else:
         torch.set_num_threads(1)
-    delay = Delay(options.delay, manifest["latency_us"], manifest["gb_per_s"])
-
-    def trainer(name):
-        config = models.Config(**cases.find(manifest, name)["model"])
-        return Trainer(config, case["ranks"], delay, options.device)
-
+    timers = [Timer(number, options.timer, manifest["latency_us"], manifest["gb_per_s"])
+              for number in range(2)]  # fmt: skip
+    copies = options.measure == "step"
+    collectives = FakeAllGather(timers[0], ranks, copies), FakeReduceScatter(timers[1], ranks, copies)
     result = {"torch": torch.__version__, "steps": options.steps}
     with attention_kernels(options.device):
-        if options.short:
-            short = trainer(options.short)
-            result["host_ms"] = short.host_ms(options.steps, options.skip)
-            del short
-        if options.device == "cuda":
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
-        measured = trainer(options.case)
-        result["step_ms"] = measured.step_ms(options.steps, options.skip)
-        steps = options.steps + 1
-        result["collectives"] = sum(c.calls for c in measured.collectives) / steps
-        result["arriving_bytes"] = sum(c.arrived for c in measured.collectives) / steps
-    if options.device == "cuda":
-        result["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
-        result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
+        config = models.Config(**case["model"])
+        trainer = Trainer(config, ranks, collectives, options.device)
+        if options.measure == "host":
+            result["host_ms"] = trainer.host_ms(options.steps, options.skip)
+        else:
+            result["step_ms"] = trainer.step_ms(options.steps, options.skip)
+            steps = options.steps + 1
+            result["collectives"] = sum(c.calls for c in collectives) / steps
+            result["arriving_bytes"] = sum(c.arrived for c in collectives) / steps
+            result["last_loss"] = trainer.last_loss
+            if options.device == "cuda":
+                result["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
+                result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
     print(json.dumps(result))
     dist.destroy_process_group()
 

@@ -1,11 +1,17 @@
-"""Links the compiled cases with the runtime, gives them weights and data, runs them, reads what they say."""
+"""Links the compiled cases with the runtime, gives them weights and data, runs them, reads what they say.
 
+What uses the device is a process of its own: one that fails, hangs or runs out of memory there leaves
+the others as they were.
+"""
+
+import ctypes
 import dataclasses
 import json
 import os
 import pathlib
 import re
 import subprocess
+import sys
 import threading
 import time
 
@@ -15,6 +21,8 @@ import cases
 from cases import models
 
 import safetensors_io  # found through cases
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 class Failed(Exception):
@@ -39,8 +47,14 @@ class Result:
         return found.group(1) if found else None
 
 
+class MemoryInfo(ctypes.Structure):
+    """nvmlMemory_t."""
+
+    _fields_ = [(name, ctypes.c_ulonglong) for name in ("total", "free", "used")]
+
+
 class DeviceMemory:
-    """Watches how much of a device's memory is in use, whoever uses it."""
+    """Watches how much of the first device's memory is in use, whoever uses it."""
 
     def __init__(self, watch):
         self.peak, self.watching = 0, watch
@@ -48,7 +62,6 @@ class DeviceMemory:
 
     def __enter__(self):
         if self.watching:
-            torch.cuda.empty_cache()  # of this process, which drew the weights
             self.thread.start()
         return self
 
@@ -58,27 +71,36 @@ class DeviceMemory:
             self.thread.join()
 
     def watch(self):
-        command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits",
-                   "--id=0"]  # fmt: skip
+        try:
+            nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        except OSError:
+            return
+        device, info = ctypes.c_void_p(), MemoryInfo()
+        if nvml.nvmlInit_v2() or nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)):
+            return
         while self.watching:
-            answer = subprocess.run(command, capture_output=True, text=True)
-            if answer.returncode == 0:
-                self.peak = max(self.peak, int(answer.stdout.split()[0]) << 20)
-            time.sleep(0.1)
+            if nvml.nvmlDeviceGetMemoryInfo(device, ctypes.byref(info)) == 0:
+                self.peak = max(self.peak, info.used)
+            time.sleep(0.05)
+        nvml.nvmlShutdown()
 
 
 class Runner:
     """Runs cases of one folder. `device`: cuda or cpu; `library`: folder of libfsdp_runtime.so;
-    `work`: where binaries, weights and logs go."""
+    `work`: where binaries, weights and the steps' logs go; `logs`: what each command printed."""
 
-    def __init__(self, folder, library, work, device):
+    def __init__(self, folder, library, work, device, logs):
         self.folder, self.library = pathlib.Path(folder), pathlib.Path(library)
-        self.work, self.device = pathlib.Path(work), device
+        self.work, self.logs, self.device = pathlib.Path(work), pathlib.Path(logs), device
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
         if self.manifest["target"] != device:
             raise Failed(f"the cases in {folder} are for --device {self.manifest['target']}, "
                          f"not {device}")  # fmt: skip
-        self.work.mkdir(parents=True, exist_ok=True)
+        for path in (self.work, self.logs):
+            path.mkdir(parents=True, exist_ok=True)
+        self.calls = 0
+        self.deadline = time.monotonic() + 600  # of what runs, in time.monotonic()'s seconds
+        self.without_graph = []  # what only ran entry by entry, and why
 
     def case(self, name):
         entry = cases.find(self.manifest, name)
@@ -97,7 +119,7 @@ class Runner:
             command = ["c++", self.folder / self.case(name)["object"], "-o", binary,
                        f"-L{self.library}", "-lfsdp_runtime", f"-Wl,-rpath,{self.library}",
                        f"-Wl,-rpath,{torch_libraries}", "-Wl,--allow-shlib-undefined", "-pie"]  # fmt: skip
-            self.call(command)
+            self.call(command, f"link {name}")
         return binary
 
     def weights(self, name):
@@ -105,8 +127,8 @@ class Runner:
         path = self.work / f"{self.case(name)['values']}.safetensors"
         if not path.exists():
             partial = path.with_suffix(".partial")
-            model = models.build(self.config(name), self.device)
-            safetensors_io.save(partial, model.state_dict())
+            self.script("weights.py", "--cases", self.folder, "--case", name, "--device",
+                        self.device, "-o", partial, what=f"weights of {name}")  # fmt: skip
             partial.rename(path)
         return path
 
@@ -118,21 +140,42 @@ class Runner:
             safetensors_io.save(path, models.example_inputs(config, batch=samples))
         return path
 
-    def call(self, command, timeout=300):
+    def call(self, command, what):
+        """The standard output of a command, which ends before the deadline or is ended. All that
+        it prints goes to a log named after `what`."""
+        command = list(map(str, command))
+        self.calls += 1
+        log = self.logs / f"{self.calls:02}-{what.replace(' ', '-')}.log"
         # Matrix products split their sums alike whatever else runs.
         environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-        process = subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, timeout=timeout,
-            env=environment,
-        )  # fmt: skip
-        if process.returncode != 0:
-            lines = (process.stderr or process.stdout).strip().splitlines() or ["no message"]
-            raise Failed(f"{pathlib.Path(str(command[0])).name}: {lines[-1]}")
-        return process.stdout
+        begin, left = time.monotonic(), max(self.deadline - time.monotonic(), 1)
+        with open(log, "w") as file:
+            file.write(" ".join(command) + "\n")
+            file.flush()
+            output = log.with_suffix(".out")
+            with open(output, "w") as out:
+                process = subprocess.Popen(command, stdout=out, stderr=file, env=environment)
+                try:
+                    code = process.wait(left)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+                    raise Failed(f"{what}: did not end within {left:.0f} s, see {log}") from None
+            file.write(f"exit status {code} after {time.monotonic() - begin:.1f} s\n")
+        text = output.read_text()
+        if code != 0:
+            lines = log.read_text().strip().splitlines()[1:-1] or text.strip().splitlines()
+            raise Failed(f"{what}: {lines[-1] if lines else f'exit status {code}'}")
+        return text
+
+    def script(self, name, *arguments, what):
+        """The same of a script beside this one."""
+        return self.call([sys.executable, HERE / name, *arguments], what)
 
     def run(self, name, steps, *flags, fake="delay", samples=None, watch=False):
         """Trains `steps` steps. `fake`: how collectives of missing ranks are played: "delay" by
-        the α-β model, "copy" by copies, "free" in no time."""
+        copies that take the α-β model's time, "copy" by copies alone. Where a step that was
+        captured fails, once more entry by entry."""
         case, log = self.case(name), self.work / f"{name}.jsonl"
         command = [self.link(name), "--data", self.data(name, samples), "--init",
                    self.weights(name), "--steps", steps, "--log", log, "--device", self.device,
@@ -142,11 +185,15 @@ class Runner:
             if fake == "delay":
                 command += ["--fake-gb-per-s", self.manifest["gb_per_s"],
                             "--fake-latency-us", self.manifest["latency_us"]]  # fmt: skip
-            elif fake == "free":
-                command += ["--fake-gb-per-s", 1e12]
         else:
             command += ["--ranks", 1]
         with DeviceMemory(watch) as memory:
-            output = self.call(command)
+            try:
+                output = self.call(command, f"run {name}")
+            except Failed as error:
+                if self.device != "cuda" or "--cuda-graph" in flags or "--trace" in flags:
+                    raise
+                self.without_graph.append(str(error))
+                output = self.call([*command, "--cuda-graph", "off"], f"run {name} without graph")
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         return Result(lines, output, memory.peak)

@@ -1,0 +1,89 @@
+"""What tools/gpu-check.sh is to show: each claim, its goal, what was measured, and the verdict."""
+
+import dataclasses
+import math
+from typing import Optional
+
+import curve
+
+
+@dataclasses.dataclass
+class Claim:
+    part: str  # of check.py
+    kind: str  # right, fast, ...
+    claim: str
+    sense: str  # "<=" or ">="
+    goal: float
+    only_cuda: bool = False
+    value: Optional[float] = None  # None: not measured, and `reason` says why
+    reason: str = ""
+    holds: bool = False
+
+
+def all_claims():
+    """{key: Claim}, in the order in which they are told."""
+    large = ("large-auto", "large-fsdp2")
+    found = {
+        "curve": Claim("right", "right", "loss beside torch eager's, largest difference", "<=",
+                       curve.BOUND),
+        **{f"replay {name}": Claim("right", "right", f"{name}: steps and weights unlike eager issue",
+                                   "<=", 0) for name in ("dropout", "dropout-8")},
+        **{f"graph {name}": Claim(part, "right", f"{name}: a step is one graph", ">=", 1, True)
+           for part, name in (("right", "dropout"), ("right", "dropout-8"), ("fast", large[0]),
+                              ("fast", large[1]), ("fast", "large-short"))},
+        **{f"step {name}": Claim("reference", "fast", f"{name}: step time / FSDP2's", "<=", 0.9)
+           for name in large},
+        "host": Claim("reference", "fast", "host time per step / FSDP2's", "<=", 0.05),
+        "bare": Claim("bare", "fast", "step time / the same kernels in one graph", "<=", 1.03),
+        **{f"overlap {name}": Claim("overlapped", "overlapped",
+                                    f"{name}: hidden of what the schedule hides", ">=", 0.95)
+           for name in large},
+        **{f"memory {name}": Claim("reference", "small", f"{name}: device memory / FSDP2's", "<=",
+                                   0.9, True) for name in large},
+        "copies": Claim("fast", "zero copies", "bytes copied between FSDP's buffers per step", "<=", 0),
+        "bandwidth": Claim("bandwidth", "bandwidth", "slowest kernel / copy", ">=", 0.9, True),
+    }  # fmt: skip
+    return found
+
+
+class Table:
+    """The claims of `parts` on a device."""
+
+    def __init__(self, parts, device):
+        self.rows = {key: claim for key, claim in all_claims().items()
+                     if claim.part in parts and (device == "cuda" or not claim.only_cuda)}  # fmt: skip
+
+    def measured(self, key, value):
+        row = self.rows.get(key)
+        if row is None:
+            return
+        if not math.isfinite(value):
+            row.reason = f"{value} was measured"
+            return
+        row.value, row.reason = value, ""
+        row.holds = value >= row.goal if row.sense == ">=" else value <= row.goal
+
+    def failed(self, key, reason):
+        if key in self.rows:
+            self.rows[key].reason = reason
+
+    def end_part(self, part, reason):
+        """Claims of a part that has ended are not measured any more, unless a later one does."""
+        for row in self.rows.values():
+            if row.part == part and row.value is None and not row.reason:
+                row.reason = reason
+
+    def holds(self):
+        return all(row.holds for row in self.rows.values())
+
+    def print(self):
+        print(f"\n{'':<12}{'claim':<52} {'measured':>10} {'goal':>10}  verdict")
+        kind = None
+        for row in self.rows.values():
+            head, kind = ("" if row.kind == kind else row.kind), row.kind
+            goal = f"{row.sense} {row.goal:.4g}"
+            if row.value is None:
+                line = f"{'-':>10} {goal:>10}  NOT MEASURED: {row.reason}"
+            else:
+                line = f"{row.value:>10.4g} {goal:>10}  {'ok' if row.holds else 'MISSED'}"
+            print(f"{head:<12}{row.claim:<52} {line}")
