@@ -3,11 +3,23 @@
 #include "fsdp/Schedule/ListSchedule.h"
 
 #include "Placement.h"
-#include "fsdp/Schedule/Simulate.h"
+#include "Replay.h"
 
 #include <cassert>
 
 using namespace fsdp::schedule;
+
+namespace {
+
+/// The problem's durations, runs of operations at once.
+struct SummedDurations : NominalDurations {
+  const TaskContext &context;
+  double ofOperations(uint32_t first, uint32_t end) const {
+    return context.beginNs[end] - context.beginNs[first];
+  }
+};
+
+} // namespace
 
 ListScheduler::ListScheduler(const Problem &problem)
     : context(std::make_unique<TaskContext>(problem)) {}
@@ -25,7 +37,8 @@ ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
   }
   ListScheduleResult result;
   result.plan = placement.takePlan();
-  result.makespanNs = makespanNs(context->problem, *result.plan);
+  result.makespanNs =
+      replay(context->problem, *result.plan, SummedDurations{{context->problem}, *context});
   return result;
 }
 

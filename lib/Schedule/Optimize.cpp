@@ -174,7 +174,7 @@ std::optional<Outcome> Optimizer::run() {
   if (options.jitter)
     addRobustVariants();
   const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];
-  return Outcome{chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
+  return Outcome{chosen.plan, makespanNs(problem, chosen.plan), bound, evaluator.numSimulations(), chosen.origin};
 }
 
 std::optional<Outcome> fsdp::schedule::optimize(const Problem &problem,

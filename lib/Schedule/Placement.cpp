@@ -58,7 +58,14 @@ void Placement::skipQuiet() {
   uint32_t nextGather = UINT32_MAX;
   if (nextAhead < tasks.gathers.size())
     nextGather = decisions.lookahead == 0 ? tasks.gathers[nextAhead].earliest : 0;
-  for (++position; position < nextEvent; ++position) {
+  ++position;
+  if (uint32_t end = std::min(nextEvent, nextGather); !isReducing && position < end) {
+    held +=
+        std::accumulate(tasks.changes.begin() + position, tasks.changes.begin() + end, int64_t(0));
+    streams.compute(context.beginNs[end] - context.beginNs[position]);
+    position = end;
+  }
+  for (; position < nextEvent; ++position) {
     int64_t change = tasks.changes[position];
     held += change;
     if ((isReducing || position >= nextGather) && !isQuiet(position >= nextGather)) {

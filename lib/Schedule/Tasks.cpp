@@ -82,53 +82,95 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
   return task;
 }
 
-/// Walks the schedule of least memory, in which only reductions with gates are put off. False if it
-/// exceeds the cap.
-static bool findRoom(const Problem &problem, const std::vector<int64_t> &begins,
-                     int64_t prefetchCapBytes, Tasks &tasks) {
+namespace {
+
+/// The schedule of least memory, in which only reductions with gates are put off.
+class LeastMemoryWalk {
+public:
+  LeastMemoryWalk(const Problem &problem, const std::vector<int64_t> &begins,
+                  int64_t prefetchCapBytes, Tasks &tasks)
+      : problem(problem), begins(begins), prefetchCapBytes(prefetchCapBytes), tasks(tasks) {}
+
+  /// The tasks' room; false if the schedule exceeds the cap.
+  bool findRoom();
+
+private:
+  bool canPutOff(const ReductionTask &task) const;
+  bool launchIfRoom(uint32_t index);
+  bool advanceReductions();
+
+  const Problem &problem;
+  const std::vector<int64_t> &begins; // by operation, of copies
+  const int64_t prefetchCapBytes;
+  Tasks &tasks;
+  uint32_t position = 0;
   std::vector<uint32_t> pending;
-  size_t next = 0;
-  int64_t held = 0; // copies, inputs of pending reductions, shards
+  int64_t held = 0;       // copies, inputs of pending reductions, shards
+  int64_t launchPeak = 0; // at launches at this position
+};
+
+} // namespace
+
+bool LeastMemoryWalk::canPutOff(const ReductionTask &task) const {
+  const std::vector<Operation> &operations = problem.operations;
+  return task.update > position && position + 1 < operations.size() &&
+         operations[position].liveBytes + held + begins[position] <= tasks.capBytes &&
+         operations[position + 1].carriedBytes + held + begins[position] +
+                 tasks.changes[position + 1] + task.outputBytes <=
+             tasks.capBytes;
+}
+
+bool LeastMemoryWalk::launchIfRoom(uint32_t index) {
+  const ReductionTask &task = tasks.reductions[index];
+  if (task.gate > position && canPutOff(task))
+    return false;
+  int64_t bytes = problem.operations[position].carriedBytes + held + task.outputBytes;
+  if (bytes > tasks.capBytes)
+    return false;
+  launchPeak = std::max(launchPeak, bytes);
+  held += task.outputBytes - task.inputBytes;
+  return true;
+}
+
+/// False if an update has to wait for one that has no room.
+bool LeastMemoryWalk::advanceReductions() {
+  launchPeak = 0;
+  while (std::erase_if(pending, [&](uint32_t index) { return launchIfRoom(index); })) {
+  }
+  return std::none_of(pending.begin(), pending.end(),
+                      [&](uint32_t index) { return tasks.reductions[index].update == position; });
+}
+
+bool LeastMemoryWalk::findRoom() {
   uint32_t numOperations = problem.operations.size();
   std::vector<int64_t> room(numOperations);
-  for (uint32_t i = 0; i < numOperations; ++i) {
-    const Operation &operation = problem.operations[i];
-    held += tasks.changes[i];
-    for (; next < tasks.reductions.size() && tasks.reductions[next].ready == i; ++next)
+  size_t next = 0;
+  while (position < numOperations) {
+    held += tasks.changes[position];
+    for (; next < tasks.reductions.size() && tasks.reductions[next].ready == position; ++next)
       pending.push_back(next);
     if (!pending.empty()) {
-      int64_t peak = 0;
-      auto canPutOff = [&](const ReductionTask &task) {
-        return task.update > i && i + 1 < numOperations &&
-               operation.liveBytes + held + begins[i] <= tasks.capBytes &&
-               problem.operations[i + 1].carriedBytes + held + begins[i] + tasks.changes[i + 1] +
-                       task.outputBytes <=
-                   tasks.capBytes;
-      };
-      auto launchIfRoom = [&](uint32_t index) {
-        const ReductionTask &task = tasks.reductions[index];
-        if (task.gate > i && canPutOff(task))
-          return false;
-        int64_t bytes = operation.carriedBytes + held + task.outputBytes;
-        if (bytes > tasks.capBytes)
-          return false;
-        peak = std::max(peak, bytes);
-        held += task.outputBytes - task.inputBytes;
-        return true;
-      };
-      while (std::erase_if(pending, launchIfRoom)) {
-      }
-      if (i > 0)
-        room[i - 1] = std::min(room[i - 1], prefetchCapBytes - peak);
-      for (uint32_t index : pending)
-        if (tasks.reductions[index].update == i)
-          return false;
+      if (!advanceReductions())
+        return false;
+      if (position > 0)
+        room[position - 1] = std::min(room[position - 1], prefetchCapBytes - launchPeak);
     }
-    held += begins[i];
-    int64_t bytes = operation.liveBytes + held;
-    if (bytes > tasks.capBytes)
+    // Up to where reductions come in again.
+    uint32_t end = numOperations;
+    if (!pending.empty())
+      end = position + 1;
+    else if (next < tasks.reductions.size())
+      end = std::min(end, tasks.reductions[next].ready);
+    held -= tasks.changes[position];
+    int64_t mostBytes = 0;
+    for (; position < end; ++position) {
+      held += tasks.changes[position] + begins[position];
+      int64_t bytes = problem.operations[position].liveBytes + held;
+      mostBytes = std::max(mostBytes, bytes);
+      room[position] = prefetchCapBytes - bytes;
+    }
+    if (mostBytes > tasks.capBytes)
       return false;
-    room[i] = prefetchCapBytes - bytes;
   }
   tasks.room.reset(std::move(room));
   return next == tasks.reductions.size();
@@ -167,7 +209,7 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
     }
   std::stable_sort(tasks.reductions.begin(), tasks.reductions.end(),
                    [](const auto &a, const auto &b) { return a.ready < b.ready; });
-  if (!findRoom(problem, begins, prefetchCapBytes, tasks))
+  if (!LeastMemoryWalk(problem, begins, prefetchCapBytes, tasks).findRoom())
     return std::nullopt;
   return tasks;
 }

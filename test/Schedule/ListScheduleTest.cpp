@@ -40,7 +40,7 @@ Plan schedule(const Problem &problem, const Decisions &decisions) {
   if (!result.plan)
     return {};
   EXPECT_EQ(verify(problem, *result.plan), std::nullopt);
-  EXPECT_EQ(makespanNs(problem, *result.plan), result.makespanNs);
+  EXPECT_DOUBLE_EQ(makespanNs(problem, *result.plan), result.makespanNs);
   return *result.plan;
 }
 

@@ -43,7 +43,7 @@ struct ListScheduleResult {
   /// None: what is kept or merged does not fit, or a bucket waits for members while computation
   /// waits for its memory; or decisions that do not name each use and each reduction once.
   std::optional<Plan> plan;
-  double makespanNs = 0; // of the plan, as simulate() finds it
+  double makespanNs = 0; // of the plan, as simulate() finds it, but for the rounding of sums
 };
 
 /// For many decisions on one problem, which has to outlive it and may not change. What depends on
