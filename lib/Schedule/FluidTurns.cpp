@@ -49,7 +49,9 @@ TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows,
 ///   b <= p, and the reduction has ended when f begins: so have both.
 ///   b <= p, and it has not. If the gather began first, both happened behind b. Else the gather
 ///   shared the time with the reduction from begin to end, and both happened behind r.
-/// In no stretch of time do both happen that is shorter than the lanes need for them.
+/// In no stretch of time do both happen that is shorter than the lanes need for them. In the last
+/// case operations from f on, beside which the reduction does not fit in flight, were done before
+/// it was launched, so behind the gather, or followed it.
 Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather) const {
   double reduceNs = problem.reduceCost.durationNs(reduction.inputBytes);
   double gatherNs = problem.gatherCost.durationNs(gather.sizeBytes);
@@ -74,7 +76,12 @@ Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gat
   double endedNs = bothNs + restNs;
   double sharedNs =
       problem.oneLane ? behindNs + bothNs : std::max(behindNs + overlap * gatherNs, bothNs);
-  double pendingNs = std::max(behindNs + gatherNs + restNs, std::min(behindNs + bothNs, sharedNs));
+  double blockedNs = 0;
+  for (uint32_t k = first; k < deadline; ++k)
+    if (windows.slackBytes[k] < reduction.inputBytes)
+      blockedNs += problem.operations[k].durationNs;
+  double pendingNs =
+      std::max(behindNs + gatherNs + restNs, std::min(behindNs + bothNs, sharedNs) + blockedNs);
   turns.gatheredNs = std::min(endedNs, pendingNs);
   if (gather.gate < ready)
     turns.gatheredNs = std::min(turns.gatheredNs, reduceNs + computeNs(firstTight, deadline));
