@@ -62,6 +62,7 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
   rows.addMergedGathers();
   rows.addMergedReductions();
   rows.addSingleCollectives();
+  rows.addChains();
   rows.addLanes();
   rows.addMemory();
   rows.addConflicts();

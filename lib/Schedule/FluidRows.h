@@ -10,6 +10,8 @@
 
 #include "FluidMoments.h"
 
+#include <span>
+
 namespace fsdp::schedule {
 
 /// All that the rows speak of.
@@ -31,6 +33,9 @@ struct FluidRows {
   void addMergedReductions();
   void addSingleCollectives();
 
+  // FluidChains.cpp: how much can be merged.
+  void addChains();
+
   // FluidLanes.cpp: time.
   void addLanes();
 
@@ -46,6 +51,9 @@ struct FluidRows {
 
 private:
   const FluidSegment &segmentAt(uint32_t position) const; // that begins there
+  void addBrokenChain(std::span<const Column> merged);
+  void addGatherChains();
+  void addReductionChains();
   void addLaneRows(const Moment &from, const Moment &to, double computeTime);
   void addStretch(const Moment &from, const Moment &to, double computeTime, double gatherShare,
                   double reduceShare);

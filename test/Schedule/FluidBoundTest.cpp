@@ -53,6 +53,42 @@ TEST(FluidBound, EarlierReductionsMergeAmongThemselves) {
   EXPECT_NEAR(fluid(problem).makespanNs, 400 + 150, kTolerance);
 }
 
+// The first three gathers go together, and the last one beside operation 2, which hides it: it does
+// not fit beside the third at operation 1.
+TEST(FluidBound, GathersMergeUpToWhatFits) {
+  Problem problem = makeOperations(4);
+  problem.operations = {{0, 0, 0}, {0, 0, 0}, {400, 0, 0}, {0, 0, 0}};
+  problem.gatherCost = {100, 1};
+  for (int64_t sizeBytes : {10, 10, 50, 50})
+    addUse(problem, sizeBytes, problem.uses.size());
+  problem.memoryCapBytes = 10 + 99;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 70 + 400, kTolerance);
+  // No time to hide in: two buckets, or one where all fit.
+  problem.operations[2].durationNs = 0;
+  for (Group &group : problem.groups)
+    group.gatheredBytes = 50;
+  problem.memoryCapBytes = 199;
+  EXPECT_NEAR(fluid(problem).makespanNs, 200 + 200, kTolerance);
+  problem.memoryCapBytes = 200;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 200, kTolerance);
+}
+
+// The same, backwards; and a bucket has to be there before the first of its updates.
+TEST(FluidBound, ReductionsMergeUpToWhatFits) {
+  Problem problem = makeOperations(5);
+  problem.operations = {{0, 0, 0}, {400, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+  problem.groups = {{"a", 0, KeepRule::Free}};
+  problem.reduceCost = {100, 1};
+  problem.reductions = {{0, 1, 4, 50, 0}, {0, 2, 4, 50, 0}, {0, 3, 4, 10, 0}, {0, 4, 4, 10, 0}};
+  problem.memoryCapBytes = 99;
+  EXPECT_NEAR(fluid(problem).makespanNs, 400 + 100 + 70, kTolerance);
+  problem.memoryCapBytes.reset();
+  problem.operations[1].durationNs = 0;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 120, kTolerance);
+  problem.reductions[0].update = 3;
+  EXPECT_NEAR(fluid(problem).makespanNs, 200 + 120, kTolerance);
+}
+
 // One bucket for all, ready at the start or at the end, pays one latency.
 TEST(FluidBound, AllMayMerge) {
   Problem problem = makeOperations(9);

@@ -210,7 +210,7 @@ Problem fsdp::schedule::makeScatteredProblem(uint64_t seed) {
     if (second > first + 1)
       problem.uses.push_back({group, second, second});
   }
-  for (int64_t count = random.integer(1, 2); count > 0; --count) {
+  for (int64_t count = random.integer(1, problem.uses.size() < 3 ? 3 : 2); count > 0; --count) {
     int64_t ready = random.integer(1, random.chance(0.5) ? 2 : last),
             inputBytes = random.integer(1, 8);
     problem.reductions.push_back({0, uint32_t(ready), uint32_t(random.integer(ready, last)),
