@@ -394,10 +394,11 @@ void MetaKernels::addAttention() {
           Scale) { return Tensors3(makeHeadsInner(q), makeHeadsInner(k), makeHeadsInner(v)); });
   add(
       "_scaled_dot_product_flash_attention",
-      +[](const Tensor &q, const Tensor &k, const Tensor &v, double, bool, bool, Scale) {
+      // Results lie as q, k and v do, which keep their strides where these leave no gaps.
+      +[](const Tensor &q, const Tensor &k, const Tensor &, double, bool, bool, Scale) {
         int64_t b = q.size(0), h = q.size(1), t = q.size(2);
         auto state = q.options().dtype(at::kUInt64);
-        return std::make_tuple(at::empty({b, t, h, v.size(3)}, q.options()).transpose(1, 2),
+        return std::make_tuple(at::empty_like(q),
                                at::empty({b, h, t}, q.options().dtype(at::kFloat)), Tensor(),
                                Tensor(), SymInt(t), SymInt(k.size(2)), at::empty({2}, state),
                                at::empty({}, state), at::empty({0}, q.options()));
@@ -407,5 +408,5 @@ void MetaKernels::addAttention() {
       +[](const Tensor &, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &,
           const Tensor &, const Tensor &, const Tensor &, SymInt, SymInt, double, bool,
           const Tensor &, const Tensor &,
-          Scale) { return Tensors3(makeHeadsInner(q), makeHeadsInner(k), makeHeadsInner(v)); });
+          Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
 }

@@ -99,6 +99,8 @@ public:
   /// Makes torch allocate where executor/OperatorAllocations.h says. Once per process; further
   /// calls do nothing.
   virtual void installTorchPlacement() = 0;
+  /// Gives back to the devices what torch's allocator keeps and nobody uses. May throw.
+  virtual void releaseTorchMemory() = 0;
   /// From here to endTorchDraw() torch's generator of `device` draws what `draw` says, on the
   /// calling thread. May throw what torch throws.
   virtual void beginTorchDraw(int device, const TorchDraw &draw) = 0;

@@ -129,8 +129,8 @@ Status CudaEvent::synchronize() {
 Result<double> CudaEvent::millisecondsSince(const Event &begin) const {
   float milliseconds = 0;
   cudaEvent_t origin = static_cast<const CudaEvent &>(begin).event;
-  Status status =
-      checkCuda(calls, calls.eventElapsedTime(&milliseconds, origin, event), "cudaEventElapsedTime");
+  Status status = checkCuda(calls, calls.eventElapsedTime(&milliseconds, origin, event),
+                            "cudaEventElapsedTime");
   if (!status.ok())
     return status;
   return static_cast<double>(milliseconds);
@@ -290,7 +290,11 @@ Result<std::unique_ptr<Graph>> CudaDevice::capture(Stream &origin,
   cudaGraphExec_t exec = nullptr;
   Status made;
   if (issued.ok() && ended.ok())
-    made = checkCuda(calls, calls.graphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
+    // Without the flag all nodes have the priority of the stream that the graph is launched on:
+    // collectives would wait behind compute kernels.
+    made = checkCuda(calls,
+                     calls.graphInstantiate(&exec, graph, cudaGraphInstantiateFlagUseNodePriority),
+                     "cudaGraphInstantiate");
   if (graph) {
     Status destroyed = checkCuda(calls, calls.graphDestroy(graph), "cudaGraphDestroy");
     if (made.ok())

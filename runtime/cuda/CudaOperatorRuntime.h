@@ -31,6 +31,7 @@ public:
     return updates->add(optimizer, shard, name);
   }
 
+  void releaseUnused() override { calls.releaseTorchMemory(); }
   void setInputs(const StepInputs &inputs) override;
   Status begin() override { return updates->begin(); }
   void beginDraw(int64_t position) override;

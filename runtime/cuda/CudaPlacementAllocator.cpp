@@ -17,6 +17,18 @@ using c10::MempoolId_t;
 // Torch's own. Deleters have no context to find it by.
 static CUDAAllocator *native = nullptr;
 
+/// `bytes` where the operator that runs has a place for them, else from torch's own allocator.
+static void *allocateBytes(size_t bytes) {
+  OperatorAllocations *call = bytes ? OperatorAllocations::current() : nullptr;
+  void *address = call ? call->place(bytes) : nullptr;
+  if (address || !bytes)
+    return address;
+  address = native->raw_alloc(bytes);
+  if (call)
+    call->noteFallback(address, bytes);
+  return address;
+}
+
 static void release(void *address) {
   if (!address || isPlacedMemory(address))
     return;
@@ -31,13 +43,7 @@ class CudaPlacementAllocator final : public CUDAAllocator {
 public:
   DataPtr allocate(size_t bytes) override {
     c10::Device device(c10::kCUDA, c10::cuda::current_device());
-    OperatorAllocations *call = bytes ? OperatorAllocations::current() : nullptr;
-    void *address = call ? call->place(bytes) : nullptr;
-    if (!address && bytes) {
-      address = native->raw_alloc(bytes);
-      if (call)
-        call->noteFallback(address, bytes);
-    }
+    void *address = allocateBytes(bytes);
     return {address, address, &release, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -45,9 +51,14 @@ public:
     native->copy_data(to, from, bytes);
   }
 
-  void *raw_alloc(size_t bytes) override { return native->raw_alloc(bytes); }
+  // Workspaces of libraries and of thrust come this way.
+  void *raw_alloc(size_t bytes) override { return allocateBytes(bytes); }
   void *raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
-    return native->raw_alloc_with_stream(bytes, stream);
+    void *address = native->raw_alloc_with_stream(bytes, stream);
+    // A place is the compute stream's; a graph must not keep this one either.
+    if (OperatorAllocations *call = address ? OperatorAllocations::current() : nullptr)
+      call->noteFallback(address, bytes);
+    return address;
   }
   void raw_delete(void *address) override { release(address); }
   void *getBaseAllocation(void *address, size_t *bytes) override {
@@ -167,9 +178,10 @@ void fsdp::rt::installCudaPlacementAllocator() {
   static std::once_flag once;
   std::call_once(once, [] {
     native = c10::cuda::CUDACachingAllocator::get();
-    static CudaPlacementAllocator placement;
-    c10::cuda::CUDACachingAllocator::allocator.store(&placement);
+    // Never destroyed: torch frees memory until the process ends.
+    static auto *const placement = new CudaPlacementAllocator;
+    c10::cuda::CUDACachingAllocator::allocator.store(placement);
     constexpr uint8_t kPriority = 10; // over torch's own
-    c10::SetAllocator(c10::kCUDA, &placement, kPriority);
+    c10::SetAllocator(c10::kCUDA, placement, kPriority);
   });
 }

@@ -7,6 +7,7 @@
 #include "cuda/TorchDraws.h"
 
 #include <ATen/Context.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cudaTypedefs.h>
@@ -166,6 +167,7 @@ public:
     return {c10::kCUDA, static_cast<c10::DeviceIndex>(device)};
   }
   void installTorchPlacement() override { installCudaPlacementAllocator(); }
+  void releaseTorchMemory() override { c10::cuda::CUDACachingAllocator::emptyCache(); }
   void beginTorchDraw(int device, const TorchDraw &draw) override {
     fsdp::rt::beginTorchDraw(device, draw);
   }

@@ -2,7 +2,7 @@
 
 #include "executor/Executor.h"
 #include "device/LaggedReadback.h"
-#include "executor/Staging.h"
+#include "executor/InputStaging.h"
 #include "executor/StepGraph.h"
 #include "executor/StepProgram.h"
 #include "plan/DType.h"
@@ -64,8 +64,8 @@ private:
 
   std::unique_ptr<Stream> compute;
   std::unique_ptr<OperatorRuntime> runtime;
-  std::unique_ptr<Staging> inputs; // null: they are written in place
-  std::unique_ptr<Memory> results; // DeviceResults
+  std::unique_ptr<InputStaging> inputs; // null: they are written in place, or there are none
+  std::unique_ptr<Memory> results;      // DeviceResults
   std::unique_ptr<LaggedReadback> readback;
   std::queue<int64_t> outstanding; // numbers of the steps that `readback` holds
   unsigned placedSteps = 0;        // that ran with everything placed
@@ -86,15 +86,15 @@ private:
 //===----------------------------------------------------------------------===//
 
 Status PlanExecutor::prepareInputs() {
-  if (runtime->isHost())
+  if (runtime->isHost() || view.inputs().empty())
     return {};
   std::vector<Staging::Part> parts;
   for (const fsdp_input &input : view.inputs()) {
     const fsdp_value &value = view.values()[input.value];
     parts.push_back({arena + value.offset, static_cast<size_t>(view.spanBytes(value))});
   }
-  Result<std::unique_ptr<Staging>> made =
-      Staging::create(device, std::move(parts), options.lossLag + 1);
+  Result<std::unique_ptr<InputStaging>> made =
+      InputStaging::create(device, std::move(parts), options.lossLag + 1);
   if (made.ok())
     inputs = std::move(*made);
   return made.status();
@@ -186,7 +186,10 @@ Status PlanExecutor::issue() {
     if (Status status = issueWhole([&] { return program->runFirst(); }); !status.ok())
       return status;
     measured = true;
-    return synchronize();
+    if (Status status = synchronize(); !status.ok())
+      return status;
+    runtime->releaseUnused();
+    return {};
   }
   if (observer)
     return issueWhole([&] { return program->runObserved(*observer); });
@@ -234,10 +237,12 @@ Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
   if (spent)
     return Status::error("the executor has failed before");
   auto begin = std::chrono::steady_clock::now();
-  if (inputs)
-    inputs->enqueue(*compute);
-  runtime->setInputs(next);
-  if (Status status = issue(); !status.ok()) {
+  Status status = inputs ? inputs->enqueue(*compute) : Status();
+  if (status.ok()) {
+    runtime->setInputs(next);
+    status = issue();
+  }
+  if (!status.ok()) {
     spent = true;
     // The peers need not find out by their deadline.
     communicator.abort(status.message());

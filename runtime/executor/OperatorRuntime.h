@@ -52,6 +52,8 @@ public:
   virtual Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
                            const std::string &name) = 0;
 
+  /// After the first step, when nothing runs: gives back what measuring it took. May throw.
+  virtual void releaseUnused() {}
   virtual void setInputs(const StepInputs &inputs) = 0;
   virtual Status begin() = 0;
   /// From here to endDraw() the calling thread's operator draws the numbers that seed, step, rank

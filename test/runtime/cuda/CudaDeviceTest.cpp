@@ -248,7 +248,7 @@ TEST_F(CudaDeviceTest, Capture) {
   EXPECT_THAT(calls.take(), ElementsAre("cudaStreamBeginCapture s1 1", "cudaEventRecord e1 s1",
                                         "cudaStreamWaitEvent s2 e1", "cudaMemsetAsync m1 0 8 s2",
                                         "cudaEventRecord e2 s2", "cudaStreamWaitEvent s1 e2",
-                                        "cudaStreamEndCapture s1", "cudaGraphInstantiate g1",
+                                        "cudaStreamEndCapture s1", "cudaGraphInstantiate g1 8",
                                         "cudaGraphDestroy g1", "cudaGraphLaunch x1 s1",
                                         "cudaGraphLaunch x1 s1", "cudaGraphExecDestroy x1"));
 }

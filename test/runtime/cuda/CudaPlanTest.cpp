@@ -130,6 +130,7 @@ TEST(CudaPlan, EagerSteps) {
   std::vector<std::string> first = step;
   for (const char *stream : {"s2", "s5", "s6"})
     first.push_back(std::string("cudaStreamSynchronize ") + stream);
+  first.push_back("releaseTorchMemory");
   first.insert(first.end(), results.begin(), results.end());
   step.insert(step.end(), results.begin(), results.end());
   EXPECT_THAT(calls[0], ElementsAreArray(first));
@@ -165,7 +166,7 @@ TEST(CudaPlan, GraphSteps) {
   for (const std::string &call : prefetch.entryCalls())
     captured.push_back(call);
   for (const char *call :
-       {"cudaStreamEndCapture s2", "cudaGraphInstantiate g1", "cudaGraphDestroy g1"})
+       {"cudaStreamEndCapture s2", "cudaGraphInstantiate g1 8", "cudaGraphDestroy g1"})
     captured.push_back(call);
   for (std::vector<std::string> *step : {&captured, &launched}) {
     // Whether the communicator is well, as a graph does not ask.
@@ -331,7 +332,7 @@ TEST(CudaPlan, CapturedCollectives) {
               ElementsAre("cudaStreamBeginCapture s3 1", "cudaEventRecord e1 s3",
                           "cudaStreamWaitEvent s4 e1", "cudaMemcpyAsync m3+64 m3 64 s4",
                           "cudaEventRecord e2 s4", "cudaStreamWaitEvent s3 e2",
-                          "cudaStreamEndCapture s3", "cudaGraphInstantiate g1",
+                          "cudaStreamEndCapture s3", "cudaGraphInstantiate g1 8",
                           "cudaGraphDestroy g1", "cudaGraphLaunch x1 s3", "cudaGraphLaunch x1 s3",
                           "cudaGraphLaunch x1 s3"));
 }

@@ -243,8 +243,8 @@ cudaError_t RecordingCalls::streamEndCapture(cudaStream_t stream, cudaGraph_t *g
   return cuda(result);
 }
 cudaError_t RecordingCalls::graphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph,
-                                             unsigned long long) {
-  int result = call("cudaGraphInstantiate", graph);
+                                             unsigned long long flags) {
+  int result = call("cudaGraphInstantiate", graph, int64_t(flags));
   if (result == 0) {
     make(exec, 'x');
     graphs[*exec] = graphs[graph];
@@ -328,6 +328,7 @@ Status RecordingCalls::setTorchStream(int, cudaStream_t stream) {
   return result == 0 ? Status() : Status::error("no torch stream");
 }
 void RecordingCalls::installTorchPlacement() { installPlacementAllocator(); }
+void RecordingCalls::releaseTorchMemory() { call("releaseTorchMemory"); }
 void RecordingCalls::beginTorchDraw(int, const TorchDraw &wanted) {
   draw.emplace(wanted.seed);
   if (capture.isCapturing(torchStream))

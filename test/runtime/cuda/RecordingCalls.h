@@ -95,6 +95,7 @@ public:
   Status setTorchStream(int device, cudaStream_t stream) override;
   c10::Device torchDevice(int) override { return c10::Device(c10::kCPU); }
   void installTorchPlacement() override;
+  void releaseTorchMemory() override;
   void beginTorchDraw(int device, const TorchDraw &draw) override;
   void endTorchDraw(int device) override;
   ncclResult_t ncclGetVersion(int *version) override;

@@ -1,0 +1,44 @@
+//===- InputStaging.h - A step's inputs on their way to a device -*- C++ -*-===//
+//
+// The host fills memory of its own; a stream of its own copies that to memory of the device, while
+// the steps before still run; the compute stream takes it from there to where the step expects it.
+// Each step that may be under way has a slot of both memories.
+//
+// Belongs to the thread that runs the step.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_INPUTSTAGING_H
+#define FSDP_RUNTIME_INPUTSTAGING_H
+
+#include "executor/Staging.h"
+
+namespace fsdp::rt {
+
+class InputStaging {
+public:
+  /// As Staging::create().
+  static Result<std::unique_ptr<InputStaging>>
+  create(Device &device, std::vector<Staging::Part> parts, unsigned slots);
+
+  /// The host's bytes of a part for the next step, 64-byte aligned.
+  std::byte *host(size_t part) const { return onHost->data() + slot * slotBytes + offsets[part]; }
+  /// Enqueues the copies of all parts and goes on to the next slot: what `compute` is given from
+  /// now on finds them in place. The step that used the next slot before must be complete. The
+  /// first error of a stream.
+  Status enqueue(Stream &compute);
+
+private:
+  InputStaging() = default;
+
+  std::vector<Staging::Part> parts;
+  std::vector<size_t> offsets; // by part, in a slot
+  size_t slotBytes = 0, slots = 1, slot = 0;
+  std::unique_ptr<Memory> onHost, onDevice;
+  std::unique_ptr<Event> arrived;
+  std::unique_ptr<Stream> stream; // last: it ends before what it uses
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_INPUTSTAGING_H
