@@ -74,7 +74,8 @@ TEST_F(GemmTest, AddsInTheDeclaredOrder) {
     int64_t m, n, k, depth;
   };
   for (Size size : {Size{1, 1, 1, 1}, Size{8, 48, 16, 16}, Size{5, 7, 3, 2}, Size{9, 49, 17, 16},
-                    Size{15, 31, 40, 192}, Size{70, 100, 65, 20}, Size{17, 600, 33, 33}})
+                    Size{15, 31, 40, 192}, Size{70, 100, 65, 20}, Size{17, 600, 33, 33},
+                    Size{19, 550, 300, 192}})
     for (bool aByRows : {false, true})
       for (bool bByRows : {false, true})
         expectDeclaredOrder("aten::mm",
@@ -87,6 +88,12 @@ TEST_F(GemmTest, TakesAnyStrides) {
   at::Tensor a = at::randn({40, 60}).slice(0, 0, 40, 2).slice(1, 1, 60, 3);
   at::Tensor b = at::randn({20, 99}).slice(1, 0, 99, 2);
   expectDeclaredOrder("aten::mm", mmOf(a, b), 7);
+}
+
+// Columns of A that would crowd each other out of the caches are packed first, in blocks of rows.
+TEST_F(GemmTest, PacksColumnsThatCrowdTheCache) {
+  at::Tensor a = at::randn({200, 1024}).slice(1, 0, 75).t();
+  expectDeclaredOrder("aten::mm", mmOf(a, at::randn({200, 50})), 192);
 }
 
 // A batch of products, one of whose operands is the same for all.
