@@ -3,6 +3,7 @@
 #include "executor/OptimizerUpdate.h"
 #include "executor/FusedKernels.h"
 #include "executor/TorchOptimizer.h"
+#include "executor/VectorAdam.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -18,6 +19,8 @@ using namespace fsdp::rt;
 namespace {
 /// Elements that a thread works on at a time: what it touches stays in the second-level cache.
 constexpr int64_t kChunkElements = 8192;
+/// Of which vectorAdam() takes multiples.
+constexpr int64_t kVectorElements = 16;
 
 /// Splits fp32 shards in chunks and sums their square sums in order, whatever the threads.
 class FusedUpdate : public ShardUpdate {
@@ -79,6 +82,7 @@ public:
       root.values.resize(kChunkElements);
       root.whole = at::from_blob(root.values.data(), {kChunkElements}, at::kFloat);
       root.rest = at::from_blob(root.values.data(), {elements % kChunkElements}, at::kFloat);
+      root.vector = at::from_blob(root.values.data(), {kVectorElements}, at::kFloat);
     }
   }
 
@@ -101,6 +105,9 @@ public:
     const FusedKernels &kernels = fusedKernels();
     return forChunks([&](int64_t first, int64_t count) {
       Root &root = roots.at(at::get_thread_num());
+      if (isVectorAdamExact() && count % kVectorElements == 0)
+        return vectorAdam(parameters + first, gradients + first, state[0] + first, state[1] + first,
+                          count, scalars, root.vector);
       double squares = kernels.adamMoments(parameters + first, gradients + first, state[0] + first,
                                            state[1] + first, root.values.data(), count, scalars);
       // torch's square root is not correctly rounded everywhere; take the same one.
@@ -115,7 +122,7 @@ public:
 private:
   struct Root {
     std::vector<float> values;
-    at::Tensor whole, rest; // of a whole chunk, of the last one
+    at::Tensor whole, rest, vector; // of a whole chunk, of the last one, of kVectorElements
   };
   std::vector<Root> roots; // by thread
 };

@@ -2,7 +2,7 @@
 //
 // The update of torch.optim's single-tensor SGD, Adam and AdamW on a flat shard. fp32 shards take
 // fused loops whose results equal torch's operator sequence bit for bit (each multiply-add that
-// torch's kernels fuse is fused here, and no other; square roots are torch's own). Other dtypes run
+// torch's kernels fuse is fused here, and no other; square roots are torch's). Other dtypes run
 // torch's operator sequence itself, parameter by parameter: with them torch's kernels round the
 // last elements of a tensor, which do not fill a vector, in their own way.
 //
