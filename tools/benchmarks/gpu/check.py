@@ -181,6 +181,7 @@ def run_parts(options, checks, table, parts):
         table.end_part(part, reason)
         figures["seconds"][part] = round(time.monotonic() - begin, 1)
         figures["without_graph"] = checks.runner.without_graph
+        figures["without_nccl"] = checks.runner.without_nccl
         figures["claims"] = [dataclasses.asdict(row) for row in table.rows.values()]
         text = json.dumps(figures, indent=1)
         (options.report / "figures.json").write_text(text + "\n")

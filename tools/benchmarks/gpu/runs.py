@@ -101,6 +101,7 @@ class Runner:
         self.calls = 0
         self.deadline = time.monotonic() + 600  # of what runs, in time.monotonic()'s seconds
         self.without_graph = []  # what only ran entry by entry, and why
+        self.without_nccl = ""  # why single ranks run without it
 
     def case(self, name):
         entry = cases.find(self.manifest, name)
@@ -172,28 +173,44 @@ class Runner:
         """The same of a script beside this one."""
         return self.call([sys.executable, HERE / name, *arguments], what)
 
+    def command(self, name, steps, flags, fake, samples):
+        case = self.case(name)
+        command = [self.link(name), "--data", self.data(name, samples), "--init",
+                   self.weights(name), "--steps", steps, "--log", self.work / f"{name}.jsonl",
+                   "--device", self.device, *flags]  # fmt: skip
+        if case["ranks"] == 1 and not self.without_nccl:
+            return [*command, "--ranks", 1]
+        command += ["--communicator", "fake", "--fake-ranks", case["ranks"]]
+        if fake == "delay":
+            command += ["--fake-gb-per-s", self.manifest["gb_per_s"],
+                        "--fake-latency-us", self.manifest["latency_us"]]  # fmt: skip
+        return command
+
     def run(self, name, steps, *flags, fake="delay", samples=None, watch=False):
         """Trains `steps` steps. `fake`: how collectives of missing ranks are played: "delay" by
-        copies that take the α-β model's time, "copy" by copies alone. Where a step that was
-        captured fails, once more entry by entry."""
-        case, log = self.case(name), self.work / f"{name}.jsonl"
-        command = [self.link(name), "--data", self.data(name, samples), "--init",
-                   self.weights(name), "--steps", steps, "--log", log, "--device", self.device,
-                   *flags]  # fmt: skip
-        if case["ranks"] > 1:
-            command += ["--communicator", "fake", "--fake-ranks", case["ranks"]]
-            if fake == "delay":
-                command += ["--fake-gb-per-s", self.manifest["gb_per_s"],
-                            "--fake-latency-us", self.manifest["latency_us"]]  # fmt: skip
-        else:
-            command += ["--ranks", 1]
+        copies that take the α-β model's time, "copy" by copies alone. A step that fails as a graph
+        is run once more entry by entry, and where NCCL cannot connect one rank, without it."""
+        what = f"run {name}"
         with DeviceMemory(watch) as memory:
             try:
-                output = self.call(command, f"run {name}")
+                output = self.call(self.command(name, steps, flags, fake, samples), what)
             except Failed as error:
-                if self.device != "cuda" or "--cuda-graph" in flags or "--trace" in flags:
+                if self.device != "cuda":
                     raise
-                self.without_graph.append(str(error))
-                output = self.call([*command, "--cuda-graph", "off"], f"run {name} without graph")
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        return Result(lines, output, memory.peak)
+                if self.case(name)["ranks"] == 1 and "NCCL" in str(error) and not self.without_nccl:
+                    self.without_nccl = str(error)
+                    flags = without_save(flags)  # a fake run saves nothing
+                elif "--cuda-graph" in flags:
+                    raise
+                else:
+                    self.without_graph.append(str(error))
+                    flags = [*flags, "--cuda-graph", "off"]
+                output = self.call(self.command(name, steps, flags, fake, samples), what + " again")
+        log = (self.work / f"{name}.jsonl").read_text()
+        return Result([json.loads(line) for line in log.splitlines()], output, memory.peak)
+
+
+def without_save(flags):
+    """The flags but --save and its file."""
+    return [flag for i, flag in enumerate(flags)
+            if flag != "--save" and (i == 0 or flags[i - 1] != "--save")]  # fmt: skip
