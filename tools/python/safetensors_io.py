@@ -29,7 +29,7 @@ def save(path, tensors):
     header, blobs, end = {}, [], 0
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu().contiguous()
-        blob = tensor.reshape(-1).view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+        blob = memoryview(tensor.reshape(-1).view(torch.uint8).numpy() if tensor.numel() else b"")
         header[name] = {
             "dtype": _NAMES[tensor.dtype],
             "shape": list(tensor.shape),

@@ -136,7 +136,7 @@ class Checks:
 
 
 #: Parts in order of worth, with the seconds that each may need on a GPU.
-PARTS = {"right": 100, "fast": 75, "reference": 65, "overlapped": 35, "bandwidth": 20, "bare": 55}
+PARTS = {"right": 90, "fast": 90, "reference": 65, "overlapped": 35, "bandwidth": 15, "bare": 50}
 
 
 def link(runner):
