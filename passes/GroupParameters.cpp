@@ -63,7 +63,29 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
     return error;
   if (llvm::Error error = takeOption<Prefetch>(prefetch, parsePrefetch, choices.prefetch))
     return error;
+  MixedPrecision &policy = choices.mixedPrecision;
+  if (llvm::Error error = takeOption<PolicyDtype>(paramDtype, parsePolicyDtype, policy.paramDtype))
+    return error;
+  if (llvm::Error error =
+          takeOption<PolicyDtype>(reduceDtype, parsePolicyDtype, policy.reduceDtype))
+    return error;
+  if (std::optional<std::string> wrong = checkMixedPrecision(policy))
+    return llvm::createStringError(*wrong);
   return choices;
+}
+
+static TypeAttr getTypeAttr(std::optional<PolicyDtype> dtype, MLIRContext *context) {
+  if (!dtype)
+    return {};
+  switch (*dtype) {
+  case PolicyDtype::Float32:
+    return TypeAttr::get(Float32Type::get(context));
+  case PolicyDtype::BFloat16:
+    return TypeAttr::get(BFloat16Type::get(context));
+  case PolicyDtype::Float16:
+    return TypeAttr::get(Float16Type::get(context));
+  }
+  llvm_unreachable("all dtypes are listed");
 }
 
 /// `name`, or with a number behind it if the module has such a symbol.
@@ -120,6 +142,8 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
                               builder.getArrayAttr(members), builder.getStrArrayAttr(held),
                               meshOp.getSymName(), axisNames.back(), replicateAxis,
                               choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
+                              getTypeAttr(choices.mixedPrecision.paramDtype, &getContext()),
+                              getTypeAttr(choices.mixedPrecision.getReduceDtype(), &getContext()),
                               /*recompute=*/nullptr, /*optimizer_state=*/nullptr,
                               /*offsets=*/nullptr, /*host_offsets=*/nullptr);
     if (group.recompute)

@@ -112,8 +112,10 @@ void Inserter::gather(unsigned index, Phase phase) {
   GroupState &state = states[index];
   GroupOp group = step.groups[index];
   auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
-  SmallVector<Type> types = llvm::map_to_vector(
-      step.getParams(group), [](ParamOp param) -> Type { return param.getType(); });
+  SmallVector<Type> types = llvm::map_to_vector(step.getParams(group), [&](ParamOp param) -> Type {
+    auto type = cast<RankedTensorType>(param.getType());
+    return group.getGatherDtype() ? type.clone(*group.getGatherDtype()) : type;
+  });
   Location loc = group.getLoc();
   state.gather = AllGatherStartOp::create(builder, loc, handleType, name, phase, Stream::Compute,
                                           /*coalesced=*/nullptr, /*offset=*/nullptr);

@@ -76,6 +76,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
       - together: ["norm", "lm_head"]     # one group of several modules
     root: {reshard_after_forward: none}
     optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
+    mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
     ```
 
     A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
@@ -101,8 +102,47 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     Option<"layout", "layout", "std::string", "\"\"",
            "flat or per-param (FSDP2's); default flat">,
     Option<"prefetch", "prefetch", "std::string", "\"\"",
-           "fsdp2 (its implicit backward prefetch) or none; default fsdp2">
+           "fsdp2 (its implicit backward prefetch) or none; default fsdp2">,
+    Option<"paramDtype", "param-dtype", "std::string", "\"\"",
+           "In which parameters are gathered: float32, bfloat16, float16; default as they are used">,
+    Option<"reduceDtype", "reduce-dtype", "std::string", "\"\"",
+           "In which gradients are reduced: float32, bfloat16; default param-dtype, or if that is "
+           "not given the parameters'">
   ];
+}
+
+def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
+  let summary = "Gather parameters in the dtype that the step computes in";
+  let description = [{
+    Input: a captured module with groups, whose `gather_dtype` and `reduce_dtype` say what the user
+    asks for. Output: a captured module in which they say what is done.
+
+    A group of f32 parameters is gathered in bf16 or f16 if all that the step does with each of them
+    is to cast it to that dtype: the casts go, and `fsdp.read` yields the parameter in that dtype. The
+    values are the same, the gathered bytes half. A group without `gather_dtype` is narrowed if that
+    is possible; one that asks for it and cannot be is an error, which names the use; one that asks for the
+    parameters' own dtype is left alone.
+
+    With `reduce_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
+    another gradient is cast. On one rank nothing travels, and nothing changes.
+
+    Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); why a
+    group that is cast in part is not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).
+
+    Why: FSDP2's MixedPrecisionPolicy casts shards before they are gathered. Where a model casts its
+    parameters itself, casting first and gathering then gives the same values.
+
+    ```mlir
+    fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+    %w = fsdp.read @w : tensor<8x8xf32>
+    %c = aten.call "_to_copy.default"(%w, bf16, ...) fwd in "l" : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+    %y = aten.call "mm.default"(%x, %c) fwd in "l" : ...
+    // becomes
+    fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true gather_dtype bf16
+    %w = fsdp.read @w : tensor<8x8xbf16>
+    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
+    ```
+  }];
 }
 
 def Recompute : Fsdp_Pass<"fsdp-recompute"> {
@@ -467,6 +507,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,
       behind which it is stored; the store is waited for. Other state is not fetched.
+    - S7: on one rank, where nothing is gathered or reduced, parameters and gradients have the dtype
+      that parameters are declared with.
   }];
 }
 

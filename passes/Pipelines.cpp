@@ -44,7 +44,10 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .reshardAfterForward = options.reshardAfterForward,
                                          .reshardDefault = isSearched ? "auto" : "none",
                                          .layout = options.layout,
-                                         .prefetch = options.prefetch}));
+                                         .prefetch = options.prefetch,
+                                         .paramDtype = options.paramDtype,
+                                         .reduceDtype = options.reduceDtype}));
+  manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);
   manager.addPass(createInsertCollectives());
   // What a search may offload it has marked.

@@ -21,6 +21,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                                           llvm::cl::desc("true, false, none or auto")};
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
+  Option<std::string> paramDtype{
+      *this, "param-dtype",
+      llvm::cl::desc("In which parameters are gathered: float32, bfloat16, float16")};
+  Option<std::string> reduceDtype{
+      *this, "reduce-dtype", llvm::cl::desc("In which gradients are reduced: float32, bfloat16")};
   Option<RecomputePolicy> recompute{
       *this, "recompute", llvm::cl::init(RecomputePolicy::Auto),
       llvm::cl::desc(

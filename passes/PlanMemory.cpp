@@ -27,7 +27,7 @@ static void placeOnHost(ModuleOp module, const GroupTable &groups) {
     SmallVector<int64_t> offsets;
     for (unsigned i = 0; i < numStates; ++i) {
       offsets.push_back(hostBytes);
-      hostBytes += plan::alignToArena(group.shardBytes());
+      hostBytes += plan::alignToArena(group.master.shardBytes);
     }
     op.setHostOffsets(offsets);
   }

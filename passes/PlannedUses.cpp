@@ -87,8 +87,8 @@ bool PlannedUses::isPlaced(const GradientSink &sink, unsigned param, Value gradi
   auto type = cast<RankedTensorType>(gradient.getType());
   return call && call.getOffsets() && isContiguous(type) &&
          (*call.getOffsets())[item.index] +
-                 getTensorLayout(type).offset * sink.group->elementBytes ==
-             sink.base + sink.group->getParamBegin(param);
+                 getTensorLayout(type).offset * sink.group->gradients.elementBytes ==
+             sink.base + sink.group->getParamBegin(param, sink.group->gradients);
 }
 
 void PlannedUses::keepPlacedGradient(const GradientSink &sink, unsigned param, Value gradient) {

@@ -125,14 +125,18 @@ LogicalResult Checker::enterDeclarations() {
     numStates = getNumOptimizerStates(*optimizers.begin());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    size_t expected = op.isStateOnHost() ? 1 : 1 + numStates;
+    size_t copyIndex = op.isStateOnHost() ? 1 : 1 + numStates; // behind shard and states
+    size_t expected = copyIndex + group.hasGatherCopy();
     if (!op.getOffsets() || op.getOffsets()->size() != expected)
       return op.emitOpError("P1: @")
              << op.getSymName() << " has " << (op.getOffsets() ? op.getOffsets()->size() : 0)
              << " offsets, expected " << expected;
     for (auto [i, offset] : llvm::enumerate(*op.getOffsets())) {
-      std::string what = i == 0 ? "the shard" : "optimizer state " + std::to_string(i);
-      if (failed(place({offset, group.shardBytes(), uses.getEnd(), op,
+      std::string what = i == 0           ? "the shard"
+                         : i == copyIndex ? "the copy that is gathered"
+                                          : "optimizer state " + std::to_string(i);
+      const GroupForm &form = i == copyIndex ? group.gathered : group.master;
+      if (failed(place({offset, form.shardBytes, uses.getEnd(), op,
                         what + " of @" + op.getSymName().str()})))
         return failure();
     }
@@ -182,7 +186,7 @@ LogicalResult Checker::enterGather(AllGatherStartOp start) {
           if (int64_t index = storage.lookup(param); index != StepStorage::kNone)
             last = std::max(last, uses.getLast(index));
   }
-  return place({static_cast<int64_t>(*start.getOffset()), group.gatheredBytes(), last, start,
+  return place({static_cast<int64_t>(*start.getOffset()), group.gathered.wholeBytes, last, start,
                 "the gathered group @" + start.getGroup().str()});
 }
 
@@ -197,11 +201,11 @@ LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
     if (isa<AllReduceStartOp>(user))
       last = std::max(last, uses.getWait(user).value_or(uses.getEnd()));
   std::string name = "gradients of @" + start.getGroup().str();
-  if (failed(place(
-          {(*start.getOffsets())[1], group.shardBytes(), last, start, "the reduced " + name})))
+  if (failed(place({(*start.getOffsets())[1], group.gradients.shardBytes, last, start,
+                    "the reduced " + name})))
     return failure();
   if (!group.isFlat())
-    return place({sink->base, group.gatheredBytes(), sink->end, start, "the " + name});
+    return place({sink->base, group.gradients.wholeBytes, sink->end, start, "the " + name});
   for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
     if (failed(enterGradient(*sink, param, gradient, start)))
       return failure();
@@ -211,23 +215,25 @@ LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
 LogicalResult Checker::enterGradient(const GradientSink &sink, unsigned param, Value gradient,
                                      Operation *owner) {
   const GroupInfo &group = *sink.group;
-  int64_t begin = sink.base + group.getParamBegin(param);
+  int64_t begin = sink.base + group.getParamBegin(param, group.gradients);
   if (uses.isPlaced(sink, param, gradient))
     return success(); // live since it was made
   ParamOp op = group.params[param];
-  return place({begin, group.getParamElements(param) * group.elementBytes, sink.end, owner,
-                "the gradient of @" + op.getSymName().str()},
+  return place({begin, group.getParamElements(param) * group.gradients.elementBytes, sink.end,
+                owner, "the gradient of @" + op.getSymName().str()},
                /*isAligned=*/group.isFlat());
 }
 
 LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) {
   const GroupInfo &group = *sink.group;
   for (unsigned param = 0; param < group.params.size(); ++param) {
-    int64_t begin = group.getParamBegin(param) + group.getParamElements(param) * group.elementBytes;
+    int64_t begin = group.getParamBegin(param, group.gradients) +
+                    group.getParamElements(param) * group.gradients.elementBytes;
     ParamOp op = group.params[param];
-    if (failed(place({sink.base + begin, group.getParamEnd(param) - begin, sink.end, owner,
-                      "the padding behind the gradient of @" + op.getSymName().str()},
-                     /*isAligned=*/false)))
+    if (failed(
+            place({sink.base + begin, group.getParamEnd(param, group.gradients) - begin, sink.end,
+                   owner, "the padding behind the gradient of @" + op.getSymName().str()},
+                  /*isAligned=*/false)))
       return failure();
   }
   return success();
@@ -299,7 +305,7 @@ LogicalResult Checker::enterState(FetchStateStartOp fetch) {
     return missingOffset(fetch);
   for (auto [i, offset] : llvm::enumerate(*fetch.getOffsets()))
     if (failed(
-            place({offset, group.shardBytes(), stored.value_or(uses.getEnd()), fetch,
+            place({offset, group.master.shardBytes, stored.value_or(uses.getEnd()), fetch,
                    "optimizer state " + std::to_string(i + 1) + " of @" + fetch.getGroup().str()})))
       return failure();
   return success();
@@ -340,7 +346,7 @@ static LogicalResult checkHostPlaces(ModuleOp module, GroupTable &groups) {
                                                             : "in the arena, and places on the "
                                                               "host");
     for (int64_t begin : op.getHostOffsets().value_or(ArrayRef<int64_t>()))
-      states.push_back({begin, begin + group.shardBytes(), op});
+      states.push_back({begin, begin + group.master.shardBytes, op});
   }
   llvm::stable_sort(states, [](const State &a, const State &b) { return a.begin < b.begin; });
   for (auto [index, state] : llvm::enumerate(states)) {

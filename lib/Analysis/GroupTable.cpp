@@ -14,6 +14,18 @@ static ArrayRef<int64_t> getAxisSizes(GroupOp group, const SymbolTable &symbols)
   return symbols.lookup<MeshOp>(group.getMesh()).getSizes();
 }
 
+static Type getDtype(TypeAttr said, Type otherwise) { return said ? said.getValue() : otherwise; }
+
+static GroupForm makeForm(Type elementType) {
+  return {.elementType = elementType, .elementBytes = getElementBytes(elementType)};
+}
+
+/// What is aligned in this dtype's elements is aligned in the others'.
+static int64_t getNarrowestBytes(const GroupInfo &info) {
+  return std::min(
+      {info.master.elementBytes, info.gathered.elementBytes, info.gradients.elementBytes});
+}
+
 FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
   GroupTable table;
   SymbolTable symbols(module);
@@ -30,8 +42,10 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     }
     if (info.params.empty())
       return group.emitOpError("@") << group.getSymName() << " has no parameters";
-    info.elementType = info.getParamType(0).getElementType();
-    info.elementBytes = getElementBytes(info.elementType);
+    Type element = info.getParamType(0).getElementType();
+    info.master = makeForm(element);
+    info.gathered = makeForm(getDtype(group.getGatherDtypeAttr(), element));
+    info.gradients = makeForm(getDtype(group.getReduceDtypeAttr(), element));
     ArrayRef<int64_t> sizes = getAxisSizes(group, symbols);
     unsigned ranks = sizes.back();
     if (table.groups.empty()) {
@@ -45,9 +59,13 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
       diag.attachNote(first.getLoc()) << "declared here";
       return diag;
     }
-    info.layout = plan::layOutGroup(group.getLayout() == Layout::Flat ? plan::Layout::Flat
-                                                                      : plan::Layout::PerParam,
-                                    shapes, ranks, plan::kArenaAlignmentBytes / info.elementBytes);
+    info.layout = plan::layOutGroup(
+        group.getLayout() == Layout::Flat ? plan::Layout::Flat : plan::Layout::PerParam, shapes,
+        ranks, plan::kArenaAlignmentBytes / getNarrowestBytes(info));
+    for (GroupForm *form : {&info.master, &info.gathered, &info.gradients}) {
+      form->shardBytes = info.layout.shardElements * form->elementBytes;
+      form->wholeBytes = info.layout.gatheredElements() * form->elementBytes;
+    }
     table.groupOf[group.getSymNameAttr()] = info.index;
     table.groups.push_back(std::move(info));
   }

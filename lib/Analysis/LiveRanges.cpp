@@ -27,7 +27,8 @@ std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
   };
   switch (range.category) {
   case BufferCategory::Shard:
-    return "the shard of " + groupName(range.owner);
+    return (range.index == 0 ? "the shard of " : "the copy that is gathered of ") +
+           groupName(range.owner);
   case BufferCategory::OptimizerState:
     return "optimizer state " + std::to_string(range.index) + " of " + groupName(range.owner);
   case BufferCategory::Buffer:
@@ -272,7 +273,7 @@ bool LiveRanges::Builder::canPlace(const GradientSink &sink, unsigned param) con
     return false;
   const Storage &item = storage.getStorages()[index];
   auto type = cast<RankedTensorType>(sink.gradients[param].getType());
-  int64_t bytes = type.getNumElements() * sink.group->elementBytes;
+  int64_t bytes = type.getNumElements() * sink.group->gradients.elementBytes;
   return item.kind == Storage::Kind::Fresh && item.bytes == bytes && isContiguous(type) &&
          getTensorLayout(type).offset == 0;
 }
@@ -281,20 +282,20 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
   const GroupInfo &group = *sink.group;
   auto noteCopy = [&](unsigned param) {
     ++result.numCopied;
-    result.bytesCopied += group.getParamElements(param) * group.elementBytes;
+    result.bytesCopied += group.getParamElements(param) * group.gradients.elementBytes;
   };
   if (!group.isFlat()) {
     // Every gradient is copied, and all of the group's are live together.
     int64_t first = *llvm::min_element(sink.readAt);
     result.rangesOf[sink.op].push_back(
-        add({group.gatheredBytes(), first, sink.end, BufferCategory::Gradient, sink.op}));
+        add({group.gradients.wholeBytes, first, sink.end, BufferCategory::Gradient, sink.op}));
     for (unsigned param = 0; param < group.params.size(); ++param)
       noteCopy(param);
     return;
   }
   int64_t bundle = result.ranges.size();
   for (unsigned param = 0; param < group.params.size(); ++param) {
-    int64_t begin = group.getParamBegin(param);
+    int64_t begin = group.getParamBegin(param, group.gradients);
     int64_t first = sink.readAt[param], last = sink.end;
     bool placed = canPlace(sink, param);
     int64_t index = storage.lookup(sink.gradients[param]);
@@ -305,8 +306,9 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
     } else {
       noteCopy(param);
     }
-    size_t range = add({group.getParamEnd(param) - begin, first, last, BufferCategory::Gradient,
-                        sink.op, param, placed ? index : StepStorage::kNone, bundle, begin});
+    size_t range = add({group.getParamEnd(param, group.gradients) - begin, first, last,
+                        BufferCategory::Gradient, sink.op, param,
+                        placed ? index : StepStorage::kNone, bundle, begin});
     if (placed)
       result.rangeOfStorage[index] = range;
     result.rangesOf[sink.op].push_back(range);
@@ -319,8 +321,11 @@ void LiveRanges::Builder::addDeclarations() {
     unsigned numStates = op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer);
     for (unsigned i = 0; i < 1 + numStates; ++i)
       result.rangesOf[group.op].push_back(addPersistent(
-          group.shardBytes(), i == 0 ? BufferCategory::Shard : BufferCategory::OptimizerState,
+          group.master.shardBytes, i == 0 ? BufferCategory::Shard : BufferCategory::OptimizerState,
           group.op, i));
+    if (group.hasGatherCopy())
+      result.rangesOf[group.op].push_back(
+          addPersistent(group.gathered.shardBytes, BufferCategory::Shard, group.op, 1 + numStates));
   }
   for (auto buffer : module.getOps<BufferOp>())
     result.rangesOf[buffer].push_back(addPersistent(
@@ -331,23 +336,23 @@ void LiveRanges::Builder::addCollectives() {
   for (Operation &op : step.getBody().front()) {
     if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
       const GroupInfo &group = groups.lookup(gather.getGroupAttr());
-      result.rangesOf[&op].push_back(
-          add({group.gatheredBytes(), getLaunch(&op), endOf[&op], BufferCategory::Gathered, &op}));
+      result.rangesOf[&op].push_back(add(
+          {group.gathered.wholeBytes, getLaunch(&op), endOf[&op], BufferCategory::Gathered, &op}));
     } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
       // The reduced shard, until the update has read it.
       const GroupInfo &group = groups.lookup(reduction.getGroupAttr());
       UpdateOp update = result.updateOf.lookup(reduction.getGroupAttr().getAttr());
       int64_t end = update ? std::max({positionOf[update], endOf[&op], acrossEndOf.lookup(&op)})
                            : result.numPositions - 1;
-      result.rangesOf[&op].push_back(
-          add({group.shardBytes(), getLaunch(&op), end, BufferCategory::ReducedShard, &op}));
+      result.rangesOf[&op].push_back(add(
+          {group.gradients.shardBytes, getLaunch(&op), end, BufferCategory::ReducedShard, &op}));
     }
   }
 }
 
 void LiveRanges::Builder::addStates() {
   for (FetchedState &state : states) {
-    int64_t bytes = groups.lookup(state.fetch.getGroupAttr()).shardBytes();
+    int64_t bytes = groups.lookup(state.fetch.getGroupAttr()).master.shardBytes;
     for (unsigned i = 0; i < getNumOptimizerStates(optimizer); ++i)
       result.rangesOf[state.fetch].push_back(add(
           {bytes, state.first, state.last, BufferCategory::OptimizerState, state.fetch, i + 1}));

@@ -30,7 +30,7 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
       return group.emitOpError("@")
              << group.getSymName() << " has the per-param layout; schedules are simulated and "
              << "searched for in the flat layout only";
-    problem.problem.groups.push_back({group.getModuleName(), info.gatheredBytes(),
+    problem.problem.groups.push_back({group.getModuleName(), info.gathered.wholeBytes,
                                       group.getReshardAfterForward() == Reshard::Auto
                                           ? schedule::KeepRule::Free
                                           : schedule::KeepRule::Never});
@@ -69,7 +69,11 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
       })
       .Case([&](UpdateOp update) {
         const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
-        return costs.getUpdateCost(optimizer, group.layout.shardElements, group.elementType);
+        cost::OperationCost cost =
+            costs.getUpdateCost(optimizer, group.layout.shardElements, group.master.elementType);
+        if (group.hasGatherCopy())
+          cost.durationNs += costs.getCopyCost(group.gathered.shardBytes).durationNs;
+        return cost;
       })
       .Default([&](Operation *) { return costs.getCopyCost(copiedBytes); });
 }

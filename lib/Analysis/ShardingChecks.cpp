@@ -50,6 +50,7 @@ private:
   LogicalResult visit(AllReduceWaitOp wait);
   LogicalResult checkReduced(UpdateOp update, const GroupState &state);
   LogicalResult visit(UpdateOp update);
+  LogicalResult checkDtype(Operation *op, Value value, FlatSymbolRefAttr name);
   LogicalResult visit(ReadOp read);
   LogicalResult visit(GradOp grad);
   LogicalResult checkEnd();
@@ -240,9 +241,25 @@ LogicalResult Checker::visit(UpdateOp update) {
   return success();
 }
 
-LogicalResult Checker::visit(ReadOp read) {
-  if (!isSharded || !step.paramByName.contains(read.getSourceAttr().getAttr()))
+/// S7: where nothing travels, nothing is in another dtype than the parameters.
+LogicalResult Checker::checkDtype(Operation *op, Value value, FlatSymbolRefAttr name) {
+  ParamOp param = step.paramByName.lookup(name.getAttr());
+  Type expected = cast<RankedTensorType>(param.getType()).getElementType();
+  Type got = cast<RankedTensorType>(value.getType()).getElementType();
+  if (got == expected)
     return success();
+  InFlightDiagnostic diag = op->emitError("parameter ")
+                            << name << " is " << got << " here, expected " << expected
+                            << ": on one rank nothing is gathered or reduced";
+  diag.attachNote(param.getLoc()) << "the parameter is declared here";
+  return diag;
+}
+
+LogicalResult Checker::visit(ReadOp read) {
+  if (!step.paramByName.contains(read.getSourceAttr().getAttr()))
+    return success();
+  if (!isSharded)
+    return checkDtype(read, read.getResult(), read.getSourceAttr());
   return fail(read,
               "parameter @" + read.getSource() + " is read; it is sharded over " +
                   Twine(step.getRanks()) + " ranks and must be gathered",
@@ -255,6 +272,8 @@ LogicalResult Checker::visit(GradOp grad) {
                 "the gradient of parameter @" + grad.getParam() + " is not reduced over " +
                     Twine(step.getRanks()) + " ranks",
                 step.mesh, "the mesh is declared here");
+  if (failed(checkDtype(grad, grad.getValue(), grad.getParamAttr())))
+    return failure();
   GradOp &known = gradients[grad.getParamAttr().getAttr()];
   if (known)
     return fail(grad, "parameter @" + grad.getParam() + " has two gradients", known,

@@ -71,6 +71,7 @@ template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
 
 template <> struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
 template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, parseRecompute> {};
+template <> struct ScalarTraits<PolicyDtype> : WordTraits<PolicyDtype, parsePolicyDtype> {};
 template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
 template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
 
@@ -142,6 +143,20 @@ template <> struct MappingTraits<RootRule> {
   }
 };
 
+template <> struct MappingTraits<MixedPrecision> {
+  static void mapping(IO &io, MixedPrecision &policy) {
+    for (StringRef key : {"output_dtype", "cast_forward_inputs"})
+      if (is_contained(io.keys(), key)) {
+        io.setError(key + " of FSDP2's MixedPrecisionPolicy is not supported: cast in the model");
+        return;
+      }
+    io.mapOptional("param_dtype", policy.paramDtype);
+    io.mapOptional("reduce_dtype", policy.reduceDtype);
+    if (std::optional<std::string> wrong = checkMixedPrecision(policy))
+      io.setError("mixed_precision: " + *wrong);
+  }
+};
+
 template <> struct MappingTraits<OptimizerOverrides> {
   static void mapping(IO &io, OptimizerOverrides &optimizer) {
     optimizer.place = getPlace(io);
@@ -166,6 +181,7 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("groups", config.groups);
     io.mapOptional("root", root);
     io.mapOptional("optimizer", config.optimizer);
+    io.mapOptional("mixed_precision", config.mixedPrecision);
     config.rootReshardAfterForward = root.reshardAfterForward;
     config.rootRecompute = root.recompute;
     config.rootOffloadOptimizer = root.offloadOptimizer;

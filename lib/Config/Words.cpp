@@ -83,6 +83,37 @@ llvm::Expected<RecomputePolicy> fsdp::parseRecompute(llvm::StringRef text) {
                   "full, selected, cheap, none or auto");
 }
 
+llvm::Expected<PolicyDtype> fsdp::parsePolicyDtype(llvm::StringRef text) {
+  return takeWord(llvm::StringSwitch<std::optional<PolicyDtype>>(text)
+                      .Cases({"float32", "torch.float32"}, PolicyDtype::Float32)
+                      .Cases({"bfloat16", "torch.bfloat16"}, PolicyDtype::BFloat16)
+                      .Cases({"float16", "torch.float16"}, PolicyDtype::Float16)
+                      .Default(std::nullopt),
+                  "the dtype", text, "float32, bfloat16 or float16");
+}
+
+llvm::StringRef fsdp::getName(PolicyDtype dtype) {
+  switch (dtype) {
+  case PolicyDtype::Float32:
+    return "float32";
+  case PolicyDtype::BFloat16:
+    return "bfloat16";
+  case PolicyDtype::Float16:
+    return "float16";
+  }
+  llvm_unreachable("all dtypes are listed");
+}
+
+std::optional<std::string> fsdp::checkMixedPrecision(const MixedPrecision &policy) {
+  if (policy.getReduceDtype() != PolicyDtype::Float16)
+    return std::nullopt;
+  return policy.reduceDtype
+             ? "reduce_dtype is float16, expected float32 or bfloat16: FSDP2 splits the divisor of "
+               "float16's average in two, which is not done here"
+             : "param_dtype is float16 and there is no reduce_dtype: gradients would be reduced in "
+               "float16; say reduce_dtype float32 or bfloat16";
+}
+
 llvm::Expected<int64_t> fsdp::parseSizeBytes(llvm::StringRef text, llvm::StringRef what) {
   llvm::StringRef digits = text.take_while([](char c) { return llvm::isDigit(c) || c == '.'; });
   double unit = llvm::StringSwitch<double>(text.drop_front(digits.size()).trim())

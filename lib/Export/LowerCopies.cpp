@@ -44,10 +44,11 @@ void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTen
   for (size_t i = sizes.size() - 1; i-- > 0;)
     rowMajor[i] = rowMajor[i + 1] * sizes[i + 1];
 
-  fsdp_dtype dtype = *getPlanDType(group.elementType);
+  fsdp_dtype dtype = *getPlanDType(fullType.getElementType());
+  int64_t elementBytes = getElementBytes(fullType.getElementType());
   ParamOp op = group.params[param];
   StringRef name = op.getSymName();
-  int64_t inRanks = base + place.offset * group.elementBytes;
+  int64_t inRanks = base + place.offset * elementBytes;
   auto withRanks = [](ArrayRef<int64_t> dims, int64_t first, int64_t second) {
     SmallVector<int64_t> result = {first, second};
     llvm::append_range(result, dims.drop_front());
@@ -64,10 +65,11 @@ void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTen
   }
   if (lastRows > 0) {
     sizes[0] = lastRows;
-    action(builder.addStridedValue(
-               dtype, sizes, strides,
-               fullOffset + evenRanks * chunkRows * strides[0] * group.elementBytes, name),
-           builder.addStridedValue(dtype, sizes, rowMajor, inRanks + evenRanks * group.shardBytes(),
+    action(builder.addStridedValue(dtype, sizes, strides,
+                                   fullOffset + evenRanks * chunkRows * strides[0] * elementBytes,
+                                   name),
+           builder.addStridedValue(dtype, sizes, rowMajor,
+                                   inRanks + evenRanks * group.layout.shardElements * elementBytes,
                                    name));
   }
 }
@@ -86,11 +88,11 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
     });
     return;
   }
-  int64_t place = base + group.getParamBegin(param);
+  int64_t place = base + group.getParamBegin(param, group.gradients);
   if (offset == place && isContiguous(type))
     return;
   addCopy(FSDP_BACKWARD, source,
-          builder.addValue(group.getParamType(param), place, op.getSymName()), op.getSymName(),
+          builder.addValue(type.cloneWithEncoding({}), place, op.getSymName()), op.getSymName(),
           location);
 }
 
@@ -101,11 +103,11 @@ void Lowering::zeroPadding(const GroupInfo &group, int64_t base) {
     for (const plan::Piece &piece : place.pieces)
       held[piece.rank].push_back(&piece);
   for (auto [rank, pieces] : llvm::enumerate(held)) {
-    int64_t begin = base + rank * group.shardBytes(), filled = begin;
+    int64_t begin = base + rank * group.gradients.shardBytes, filled = begin;
     for (const plan::Piece *piece : pieces) {
-      addZero(filled, begin + piece->shardOffset * group.elementBytes);
-      filled = begin + (piece->shardOffset + piece->count) * group.elementBytes;
+      addZero(filled, begin + piece->shardOffset * group.gradients.elementBytes);
+      filled = begin + (piece->shardOffset + piece->count) * group.gradients.elementBytes;
     }
-    addZero(filled, begin + group.shardBytes());
+    addZero(filled, begin + group.gradients.shardBytes);
   }
 }

@@ -10,10 +10,10 @@ void Lowering::addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, FlatSymbol
   const GroupInfo &group = groups.lookup(groupName);
   fsdp_entry &entry = builder.addEntry(kind, FSDP_BACKWARD);
   entry.stream = stream;
-  entry.dtype = *getPlanDType(group.elementType);
+  entry.dtype = *getPlanDType(group.master.elementType);
   entry.target = group.index;
   entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
-  entry.bytes = group.shardBytes();
+  entry.bytes = group.master.shardBytes;
   entry.count = group.layout.shardElements;
   entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
 }

@@ -92,24 +92,29 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
   GroupOp op = info.op;
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  size_t expected = 1 + (op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer));
+  size_t numStates = op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer);
+  size_t expected = 1 + numStates + info.hasGatherCopy();
   if (!op.getOffsets() || op.getOffsets()->size() != expected)
     return op.emitOpError("@") << op.getSymName() << " has "
                                << (op.getOffsets() ? op.getOffsets()->size() : 0)
                                << " offsets, expected " << expected
-                               << ": the shard's and the optimizer's";
+                               << ": the shard's, the optimizer's and that of a copy that is "
+                                  "gathered";
   ArrayRef<int64_t> offsets = *op.getOffsets();
 
   fsdp_group &group = tables.groups.emplace_back();
   group.name = builder.addString(op.getSymName());
-  group.dtype = *getPlanDType(info.elementType);
+  group.dtype = *getPlanDType(info.master.elementType);
+  group.gather_dtype = *getPlanDType(info.gathered.elementType);
+  group.reduce_dtype = *getPlanDType(info.gradients.elementType);
   group.layout = info.isFlat() ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   group.first_parameter = tables.parameters.size();
   group.num_parameters = info.params.size();
   group.shard_elements = info.layout.shardElements;
   group.shard = offsets[0];
-  group.state[0] = offsets.size() > 1 ? offsets[1] : -1;
-  group.state[1] = offsets.size() > 2 ? offsets[2] : -1;
+  group.state[0] = numStates > 0 ? offsets[1] : -1;
+  group.state[1] = numStates > 1 ? offsets[2] : -1;
+  group.gather_shard = info.hasGatherCopy() ? offsets.back() : group.shard;
   group.state_on_host = op.isStateOnHost();
   llvm::fill(group.host_state, -1);
   llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(2), group.host_state);
@@ -207,8 +212,8 @@ LogicalResult Lowering::lower(aten::ConstantOp constant) {
 
 LogicalResult Lowering::lower(ReadOp read) {
   if (auto [group, param] = groups.lookupParam(read.getSourceAttr()); group)
-    return define(read.getResult(),
-                  builder.tables.groups[group->index].shard + group->getParamBegin(param));
+    return define(read.getResult(), builder.tables.groups[group->index].shard +
+                                        group->getParamBegin(param, group->master));
   uint32_t value = bufferValue.lookup(read.getSourceAttr().getAttr());
   valueOf[read.getResult()] = value;
   baseOf[read.getResult()] = builder.tables.values[value].offset;
@@ -226,12 +231,12 @@ LogicalResult Lowering::lower(AllGatherStartOp start) {
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
   fsdp_entry &entry = builder.addEntry(FSDP_ALL_GATHER_START, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(group.elementType);
+  entry.dtype = *getPlanDType(group.gathered.elementType);
   entry.target = group.index;
   entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
-  entry.source = builder.tables.groups[group.index].shard;
+  entry.source = builder.tables.groups[group.index].gather_shard;
   entry.destination = *offset;
-  entry.bytes = group.shardBytes();
+  entry.bytes = group.gathered.shardBytes;
   entry.count = group.layout.shardElements;
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
@@ -253,11 +258,12 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
   if (!group.isFlat() && (!wait.getOffsets() || wait.getOffsets()->size() != group.params.size()))
     return wait.emitOpError("needs one offset per parameter in the per-param layout");
   for (auto [i, value] : llvm::enumerate(wait.getResults())) {
-    int64_t base = group.isFlat() ? gathered + group.getParamBegin(i) : (*wait.getOffsets())[i];
+    int64_t base = group.isFlat() ? gathered + group.getParamBegin(i, group.gathered)
+                                  : (*wait.getOffsets())[i];
     if (failed(define(value, base)))
       return failure();
     if (!group.isFlat())
-      forEachRankPart(group, i, group.getParamType(i), base, gathered,
+      forEachRankPart(group, i, cast<RankedTensorType>(value.getType()), base, gathered,
                       [&](uint32_t full, uint32_t inRanks) {
                         ParamOp param = group.params[i];
                         addCopy(phase, inRanks, full, param.getSymName(), wait.getLoc());
@@ -298,12 +304,12 @@ LogicalResult Lowering::lower(ReduceScatterStartOp start) {
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
   fsdp_entry &entry = builder.addEntry(FSDP_REDUCE_SCATTER_START, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(group.elementType);
+  entry.dtype = *getPlanDType(group.gradients.elementType);
   entry.target = group.index;
   entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
   entry.source = (*start.getOffsets())[0];
   entry.destination = (*start.getOffsets())[1];
-  entry.bytes = group.shardBytes();
+  entry.bytes = group.gradients.shardBytes;
   entry.count = group.layout.shardElements;
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
@@ -321,12 +327,12 @@ LogicalResult Lowering::lower(AllReduceStartOp start) {
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
   fsdp_entry &entry = builder.addEntry(FSDP_ALL_REDUCE_START, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(group.elementType);
+  entry.dtype = *getPlanDType(group.gradients.elementType);
   entry.target = group.index;
   entry.after = handleOf.lookup(start.getReduction());
   entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
   entry.source = entry.destination = (*reduction.getOffsets())[1];
-  entry.bytes = group.shardBytes();
+  entry.bytes = group.gradients.shardBytes;
   entry.count = group.layout.shardElements;
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
@@ -376,10 +382,10 @@ LogicalResult Lowering::lower(UpdateOp update) {
   if (groups.getRanks() == 1)
     zeroPadding(group, *offset);
   fsdp_entry &entry = builder.addEntry(FSDP_UPDATE, FSDP_BACKWARD);
-  entry.dtype = *getPlanDType(group.elementType);
+  entry.dtype = *getPlanDType(group.gradients.elementType);
   entry.target = group.index;
   entry.source = *offset;
-  entry.bytes = group.shardBytes();
+  entry.bytes = group.gradients.shardBytes;
   entry.count = group.layout.shardElements;
   entry.location = builder.addLocation(update.getLoc());
   return success();

@@ -92,6 +92,10 @@ void Printer::printGroup(const fsdp_group &group) {
      << (group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per_param") << ' '
      << getDTypeName(group.dtype) << ", " << group.shard_elements << " elements per rank at "
      << group.shard;
+  if (group.gather_dtype != group.dtype)
+    os << ", gathered as " << getDTypeName(group.gather_dtype) << " from " << group.gather_shard;
+  if (group.reduce_dtype != group.dtype)
+    os << ", reduced as " << getDTypeName(group.reduce_dtype);
   for (int64_t state : group.state)
     if (state >= 0)
       os << ", state at " << state;

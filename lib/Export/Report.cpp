@@ -44,7 +44,10 @@ struct Collective {
   Phase phase;
   int64_t elements;
 
-  int64_t bytes() const { return elements * group->elementBytes; }
+  const GroupForm &form() const {
+    return kind == "all_gather" ? group->gathered : group->gradients;
+  }
+  int64_t bytes() const { return elements * form().elementBytes; }
 };
 
 } // namespace
@@ -101,7 +104,7 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         out.attribute("group", op.getModuleName());
         out.attribute("parameters", group.params.size());
         out.attribute("elements", elements);
-        out.attribute("dtype", getDtypeName(group.elementType));
+        out.attribute("dtype", getDtypeName(group.master.elementType));
         out.attribute("recompute", stringifyRecomputePolicy(policies[group.index]));
         out.attribute("optimizer_state", op.isStateOnHost() ? "host" : "device");
       });
@@ -174,7 +177,7 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
           out.attribute("kind", collective.kind);
           out.attribute("group", op.getModuleName());
           out.attribute("phase", getPhaseName(collective.phase));
-          out.attribute("dtype", getDtypeName(collective.group->elementType));
+          out.attribute("dtype", getDtypeName(collective.form().elementType));
           out.attribute("elements", collective.elements);
           out.attribute("axis", collective.axis);
           counts.add(collective.kind, collective.phase, 1);

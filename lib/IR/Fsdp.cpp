@@ -42,24 +42,28 @@ static LogicalResult checkType(Operation *op, Type got, Type expected, StringRef
   return diag;
 }
 
-/// Checks one value per parameter of the group, of the parameter's type.
-static LogicalResult checkGroupTypes(Operation *op, FlatSymbolRefAttr groupName, TypeRange types,
+/// Checks one value per parameter of the group, of the parameter's type, or with `dtype` for its
+/// elements if that is not null.
+static LogicalResult checkGroupTypes(Operation *op, GroupOp group, TypeRange types, TypeAttr dtype,
                                      SymbolTableCollection &symbols) {
-  FailureOr<GroupOp> group = resolve<GroupOp>(op, groupName, symbols, "group");
-  if (failed(group))
-    return failure();
-  if (group->getParams().size() != types.size()) {
+  FlatSymbolRefAttr groupName = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  if (group.getParams().size() != types.size()) {
     InFlightDiagnostic diag = op->emitOpError("has ")
                               << types.size() << " values for group " << groupName << ", expected "
-                              << group->getParams().size();
-    diag.attachNote(group->getLoc()) << "declared here";
+                              << group.getParams().size();
+    diag.attachNote(group.getLoc()) << "declared here";
     return diag;
   }
-  for (auto [name, type] : llvm::zip_equal(group->getParams(), types)) {
+  for (auto [name, type] : llvm::zip_equal(group.getParams(), types)) {
     auto symbol = cast<FlatSymbolRefAttr>(name);
-    FailureOr<ParamOp> param = resolve<ParamOp>(*group, symbol, symbols, "parameter");
-    if (failed(param) || failed(checkType(op, cast<RankedTensorType>(type).cloneWithEncoding({}),
-                                          param->getType(), "parameter", symbol, *param)))
+    FailureOr<ParamOp> param = resolve<ParamOp>(group, symbol, symbols, "parameter");
+    if (failed(param))
+      return failure();
+    auto expected = cast<RankedTensorType>(param->getType());
+    if (dtype)
+      expected = expected.clone(dtype.getValue());
+    if (failed(checkType(op, cast<RankedTensorType>(type).cloneWithEncoding({}), expected,
+                         "parameter", symbol, dtype ? group.getOperation() : *param)))
       return failure();
   }
   return success();
@@ -149,6 +153,23 @@ std::string GroupOp::getModuleName() {
                     ", ");
 }
 
+/// Checks a dtype in which the group travels: its parameters' own, or for f32 one of `narrower`.
+static LogicalResult checkTravelDtype(GroupOp group, TypeAttr dtype, StringRef what, ParamOp param,
+                                      ArrayRef<Type> narrower) {
+  if (!dtype || !param)
+    return success();
+  Type own = cast<RankedTensorType>(param.getType()).getElementType();
+  if (dtype.getValue() == own || (own.isF32() && llvm::is_contained(narrower, dtype.getValue())))
+    return success();
+  InFlightDiagnostic diag = group.emitOpError("has ")
+                            << what << ' ' << dtype.getValue() << " for parameters of " << own
+                            << "; expected theirs, or ";
+  llvm::interleave(narrower, diag, " or ");
+  diag << " for parameters of f32";
+  diag.attachNote(param.getLoc()) << "declared here";
+  return diag;
+}
+
 LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
   if (failed(mesh))
@@ -187,7 +208,11 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
       return diag;
     }
   }
-  return success();
+  Type bf16 = BFloat16Type::get(getContext()), f16 = Float16Type::get(getContext());
+  if (failed(checkTravelDtype(*this, getGatherDtypeAttr(), "gather_dtype", first, {bf16, f16})))
+    return failure();
+  // f16 is left out: FSDP2 splits the divisor of its average in two.
+  return checkTravelDtype(*this, getReduceDtypeAttr(), "reduce_dtype", first, {bf16});
 }
 
 //===----------------------------------------------------------------------===//
@@ -196,11 +221,20 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
 
 void InputOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), getName()); }
 
+/// What `type` should be for `param`: the parameter's type, or a narrower one in which its group
+/// travels. Which one that is, is checked where groups are known (ShardingChecks).
+static Type getTravelType(Type type, ParamOp param) {
+  auto expected = cast<RankedTensorType>(param.getType());
+  auto element = cast<RankedTensorType>(type).getElementType();
+  bool isNarrower = expected.getElementType().isF32() && (element.isBF16() || element.isF16());
+  return isNarrower ? expected.clone(element) : expected;
+}
+
 LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Operation *source = symbols.lookupNearestSymbolFrom(*this, getSourceAttr());
   Type expected;
   if (auto param = dyn_cast_or_null<ParamOp>(source))
-    expected = param.getType();
+    expected = getTravelType(getResult().getType(), param);
   else if (auto buffer = dyn_cast_or_null<BufferOp>(source))
     expected = buffer.getType();
   else
@@ -225,9 +259,10 @@ LogicalResult GradOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(param))
     return failure();
   // A gradient has its parameter's sizes; its strides are its own.
+  auto expected = cast<RankedTensorType>(getTravelType(getValue().getType(), *param));
   return checkType(*this, cast<RankedTensorType>(getValue().getType()).cloneWithEncoding({}),
-                   cast<RankedTensorType>(param->getType()).cloneWithEncoding({}),
-                   "the gradient of parameter", getParamAttr(), *param);
+                   expected.cloneWithEncoding({}), "the gradient of parameter", getParamAttr(),
+                   *param);
 }
 
 LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
@@ -266,7 +301,10 @@ LogicalResult AllGatherWaitOp::verify() {
 
 LogicalResult AllGatherWaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto start = getHandle().getDefiningOp<AllGatherStartOp>();
-  return checkGroupTypes(*this, start.getGroupAttr(), getResultTypes(), symbols);
+  FailureOr<GroupOp> group = resolve<GroupOp>(*this, start.getGroupAttr(), symbols, "group");
+  if (failed(group))
+    return failure();
+  return checkGroupTypes(*this, *group, getResultTypes(), group->getGatherDtypeAttr(), symbols);
 }
 
 void AllGatherWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
@@ -277,7 +315,11 @@ void AllGatherWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 LogicalResult ReleaseOp::verify() { return checkHandle<AllGatherStartOp>(*this, getHandle()); }
 
 LogicalResult ReduceScatterStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return checkGroupTypes(*this, getGroupAttr(), getGrads().getTypes(), symbols);
+  FailureOr<GroupOp> group = resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+  if (failed(group))
+    return failure();
+  return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
+                         symbols);
 }
 FlatSymbolRefAttr ReduceScatterStartOp::getCollectiveGroup() { return getGroupAttr(); }
 Value ReduceScatterStartOp::getCollectiveHandle() { return getHandle(); }

@@ -30,6 +30,7 @@ public:
                    const std::string &name) override {
     return updates->add(optimizer, shard, name);
   }
+  Status writeGathered() override { return updates->writeGathered(); }
 
   void releaseUnused() override { calls.releaseTorchMemory(); }
   void setInputs(const StepInputs &inputs) override;

@@ -22,7 +22,7 @@ Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
                          dtypeName(shard.dtype) + " on a CUDA device; f32, bf16 and f16 are");
   optimizer = wanted;
   Update update{};
-  update.squares = {shard.gradients, shard.dtype, shard.elements, nullptr};
+  update.squares = {shard.gradients, shard.gradientDtype, shard.elements, nullptr};
   update.firstPartial = partials;
   partials += squareSumBlocks(shard.elements);
   if (shard.dtype == FSDP_F32) {
@@ -30,11 +30,11 @@ Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
                      .elements = shard.elements,
                      .parameters = reinterpret_cast<float *>(shard.parameters),
                      .gradients = shard.gradients,
-                     .gradientDtype = shard.dtype,
+                     .gradientDtype = shard.gradientDtype,
                      .state = {reinterpret_cast<float *>(shard.state[0]),
                                reinterpret_cast<float *>(shard.state[1])},
-                     .gathered = nullptr,
-                     .gatheredDtype = shard.dtype,
+                     .gathered = shard.gathered,
+                     .gatheredDtype = shard.gatheredDtype,
                      .scalars = nullptr,
                      .clipFactor = nullptr};
   } else {
@@ -43,6 +43,19 @@ Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
                ", with a learning rate that a graph would keep";
   }
   updates.push_back(std::move(update));
+  return {};
+}
+
+Status CudaUpdates::writeGathered() {
+  for (const Update &update : updates) {
+    const OptimizerUpdateArguments &kernel = update.kernel;
+    if (!kernel.gathered)
+      continue;
+    AccumulateArguments cast{
+        kernel.gathered, kernel.gatheredDtype, 0, kernel.parameters, FSDP_F32, 1, kernel.elements};
+    if (Status status = launch(cast, "accumulate"); !status.ok())
+      return status;
+  }
   return {};
 }
 

@@ -25,6 +25,8 @@ public:
   /// As OperatorRuntime::graphObstacle().
   const std::string &graphObstacle() const { return obstacle; }
 
+  /// As OperatorRuntime::writeGathered().
+  Status writeGathered();
   Status begin();
   Status run(size_t index, const StepInputs &step);
   /// Writes nothing if there are no updates.

@@ -22,6 +22,12 @@ Status CpuOperatorRuntime::addUpdate(const fsdp_optimizer &optimizer, const Shar
   return {};
 }
 
+Status CpuOperatorRuntime::writeGathered() {
+  for (std::unique_ptr<ShardUpdate> &update : updates)
+    update->writeGathered();
+  return {};
+}
+
 Status CpuOperatorRuntime::begin() {
   squares = 0;
   return {};

@@ -21,6 +21,7 @@ public:
   Status prepare(const OperatorContext &context) override;
   Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
                    const std::string &name) override;
+  Status writeGathered() override;
 
   void setInputs(const StepInputs &next) override { inputs = next; }
   Status begin() override;

@@ -183,6 +183,8 @@ void PlanExecutor::capture() {
 
 Status PlanExecutor::issue() {
   if (!measured) {
+    if (Status status = runtime->writeGathered(); !status.ok())
+      return status;
     if (Status status = issueWhole([&] { return program->runFirst(); }); !status.ok())
       return status;
     measured = true;

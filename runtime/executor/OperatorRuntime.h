@@ -51,9 +51,11 @@ public:
   /// Update number n (from 0, in order of these calls) is the one of `shard`, of group `name`.
   virtual Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
                            const std::string &name) = 0;
-
+  /// Once, before the first step, when the shards are loaded: writes the copies that are gathered.
+  virtual Status writeGathered() = 0;
   /// After the first step, when nothing runs: gives back what measuring it took. May throw.
   virtual void releaseUnused() {}
+
   virtual void setInputs(const StepInputs &inputs) = 0;
   virtual Status begin() = 0;
   /// From here to endDraw() the calling thread's operator draws the numbers that seed, step, rank

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sqrt.h>
+#include <c10/util/BFloat16.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,12 +28,24 @@ class FusedUpdate : public ShardUpdate {
 public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
       : optimizer(optimizer), elements(shard.elements),
-        parameters(reinterpret_cast<float *>(shard.parameters)),
-        gradients(reinterpret_cast<const float *>(shard.gradients)),
+        parameters(reinterpret_cast<float *>(shard.parameters)), gradients(shard.gradients),
         state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1])},
-        squareSums((elements + kChunkElements - 1) / kChunkElements) {}
+        squareSums((elements + kChunkElements - 1) / kChunkElements) {
+    if (shard.gradientDtype == FSDP_BF16)
+      widened.resize(at::get_num_threads() * kChunkElements);
+  }
 
 protected:
+  /// The gradients of a chunk, in fp32; in memory of the calling thread if they are not.
+  const float *gradientsOf(int64_t first, int64_t count) {
+    if (widened.empty())
+      return reinterpret_cast<const float *>(gradients) + first;
+    float *values = widened.data() + at::get_thread_num() * kChunkElements;
+    const auto *narrow = reinterpret_cast<const c10::BFloat16 *>(gradients) + first;
+    std::copy(narrow, narrow + count, values);
+    return values;
+  }
+
   /// Calls chunk(first, count) -> square sum for every chunk.
   template <typename Chunk> double forChunks(Chunk chunk) {
     at::parallel_for(0, static_cast<int64_t>(squareSums.size()), 1,
@@ -51,8 +64,9 @@ protected:
   const fsdp_optimizer optimizer;
   const int64_t elements;
   float *const parameters;
-  const float *const gradients;
+  const std::byte *const gradients;
   float *const state[2];
+  std::vector<float> widened;     // a chunk by thread, of gradients that are not fp32
   std::vector<double> squareSums; // by chunk
 };
 
@@ -68,7 +82,7 @@ public:
                        .firstStep = step == 1};
     const FusedKernels &kernels = fusedKernels();
     return forChunks([&](int64_t first, int64_t count) {
-      return kernels.sgd(parameters + first, gradients + first,
+      return kernels.sgd(parameters + first, gradientsOf(first, count),
                          state[0] ? state[0] + first : nullptr, count, scalars);
     });
   }
@@ -105,10 +119,11 @@ public:
     const FusedKernels &kernels = fusedKernels();
     return forChunks([&](int64_t first, int64_t count) {
       Root &root = roots.at(at::get_thread_num());
+      const float *wide = gradientsOf(first, count);
       if (isVectorAdamExact() && count % kVectorElements == 0)
-        return vectorAdam(parameters + first, gradients + first, state[0] + first, state[1] + first,
-                          count, scalars, root.vector);
-      double squares = kernels.adamMoments(parameters + first, gradients + first, state[0] + first,
+        return vectorAdam(parameters + first, wide, state[0] + first, state[1] + first, count,
+                          scalars, root.vector);
+      double squares = kernels.adamMoments(parameters + first, wide, state[0] + first,
                                            state[1] + first, root.values.data(), count, scalars);
       // torch's square root is not correctly rounded everywhere; take the same one.
       at::Tensor &tensor = count == kChunkElements ? root.whole : root.rest;
@@ -126,13 +141,44 @@ private:
   };
   std::vector<Root> roots; // by thread
 };
+
+/// Casts the shard behind each update.
+class CopyingUpdate final : public ShardUpdate {
+public:
+  CopyingUpdate(std::unique_ptr<ShardUpdate> update, const ShardBuffers &shard)
+      : update(std::move(update)),
+        parameters(at::from_blob(shard.parameters, {shard.elements},
+                                 static_cast<at::ScalarType>(shard.dtype))),
+        gathered(at::from_blob(shard.gathered, {shard.elements},
+                               static_cast<at::ScalarType>(shard.gatheredDtype))) {}
+
+  double run(int64_t step, double learningRate) override {
+    double squares = update->run(step, learningRate);
+    writeGathered();
+    return squares;
+  }
+  void writeGathered() override { gathered.copy_(parameters); }
+
+private:
+  std::unique_ptr<ShardUpdate> update;
+  const at::Tensor parameters;
+  at::Tensor gathered;
+};
 } // namespace
+
+static std::unique_ptr<ShardUpdate> makeFusedUpdate(const fsdp_optimizer &optimizer,
+                                                    const ShardBuffers &shard) {
+  if (optimizer.kind == FSDP_SGD)
+    return std::make_unique<FusedSgd>(optimizer, shard);
+  return std::make_unique<FusedAdam>(optimizer, shard);
+}
 
 std::unique_ptr<ShardUpdate> fsdp::rt::makeShardUpdate(const fsdp_optimizer &optimizer,
                                                        const ShardBuffers &shard) {
   if (shard.dtype != FSDP_F32)
     return makeTorchUpdate(optimizer, shard);
-  if (optimizer.kind == FSDP_SGD)
-    return std::make_unique<FusedSgd>(optimizer, shard);
-  return std::make_unique<FusedAdam>(optimizer, shard);
+  auto update = makeFusedUpdate(optimizer, shard);
+  if (shard.gathered)
+    update = std::make_unique<CopyingUpdate>(std::move(update), shard);
+  return update;
 }

@@ -25,8 +25,10 @@ struct ShardPiece {
   int64_t first, count;
 };
 
-/// One rank's part of a group: `elements` of `dtype` each, of which `pieces` belong to parameters
-/// and the rest is padding. `state` as in fsdp_group; an unused state is null. The memory belongs
+/// One rank's part of a group: `elements` of `dtype` each (gradients of `gradientDtype`), of which
+/// `pieces` belong to parameters and the rest is padding. `state` as in fsdp_group; an unused state
+/// is null. `gathered`: the parameters' copy in `gatheredDtype`; null if they are gathered
+/// themselves. Where dtypes differ, `dtype` is fp32 and the other one narrower. The memory belongs
 /// to the caller.
 struct ShardBuffers {
   fsdp_dtype dtype;
@@ -35,6 +37,9 @@ struct ShardBuffers {
   const std::byte *gradients;
   std::byte *state[2];
   std::vector<ShardPiece> pieces;
+  fsdp_dtype gradientDtype = dtype;
+  std::byte *gathered = nullptr;
+  fsdp_dtype gatheredDtype = dtype;
 };
 
 /// Updates one shard, step after step.
@@ -43,6 +48,8 @@ public:
   virtual ~ShardUpdate() = default;
   /// Applies update number `step` (from 1); returns the sum of the squares of the gradients.
   virtual double run(int64_t step, double learningRate) = 0;
+  /// Writes the copy that is gathered, if there is one; run() does so, too.
+  virtual void writeGathered() {}
 };
 
 std::unique_ptr<ShardUpdate> makeShardUpdate(const fsdp_optimizer &optimizer,

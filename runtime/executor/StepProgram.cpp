@@ -90,6 +90,11 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
         buffers.pieces.push_back({piece.shard_offset, piece.count});
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
     buffers.state[state] = arena + group.state[state];
+  buffers.gradientDtype = static_cast<fsdp_dtype>(group.reduce_dtype);
+  if (view.hasGatherCopy(group)) {
+    buffers.gathered = arena + group.gather_shard;
+    buffers.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
+  }
   return runtime.addUpdate(view.tables().optimizer, buffers, displayName(view.string(group.name)));
 }
 

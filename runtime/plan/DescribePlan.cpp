@@ -41,11 +41,17 @@ static std::string groupsText(const PlanView &view) {
     elements += view.numElements(parameter);
   std::string text = format("groups: %zu, %zu parameters of %lld elements\n", view.groups().size(),
                             view.parameters().size(), static_cast<long long>(elements));
-  for (const fsdp_group &group : view.groups())
-    text += format("  %s: %u parameters, %s, %s layout, %s per rank\n",
+  for (const fsdp_group &group : view.groups()) {
+    text += format("  %s: %u parameters, %s, %s layout, %s per rank",
                    displayName(view.string(group.name)), group.num_parameters,
                    dtypeName(group.dtype), group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per-param",
                    bytesText(view.shardBytes(group)).c_str());
+    if (view.hasGatherCopy(group))
+      text += format(", gathered as %s", dtypeName(group.gather_dtype));
+    if (group.reduce_dtype != group.dtype)
+      text += format(", reduced as %s", dtypeName(group.reduce_dtype));
+    text += '\n';
+  }
   return text;
 }
 
@@ -85,9 +91,11 @@ static std::string collectivesText(const PlanView &view) {
 
 static std::string memoryText(const PlanView &view) {
   int64_t persistent = 0, copied = 0;
-  for (const fsdp_group &group : view.groups())
+  for (const fsdp_group &group : view.groups()) {
     persistent +=
         view.shardBytes(group) * (1 + (view.isStateOnHost(group) ? 0 : view.numOptimizerStates()));
+    persistent += view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
+  }
   // Buffers, inputs and constants may share a place; count each once.
   std::set<int64_t> seen;
   auto add = [&](uint32_t index) {

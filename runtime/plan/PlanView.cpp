@@ -40,6 +40,10 @@ int64_t PlanView::shardBytes(const fsdp_group &group) const {
   return group.shard_elements * static_cast<int64_t>(elementBytes(group.dtype));
 }
 
+int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
+  return group.shard_elements * static_cast<int64_t>(elementBytes(group.gather_dtype));
+}
+
 unsigned PlanView::numOptimizerStates() const {
   if (plan.optimizer.kind == FSDP_SGD)
     return plan.optimizer.momentum != 0 ? 1 : 0;

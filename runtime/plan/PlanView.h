@@ -83,6 +83,10 @@ public:
 
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
+  /// True if updates write a copy of the shard in the dtype in which it is gathered.
+  bool hasGatherCopy(const fsdp_group &group) const { return group.gather_dtype != group.dtype; }
+  /// Bytes of what a rank sends in a gather of a group.
+  int64_t gatherShardBytes(const fsdp_group &group) const;
   /// True if the group's optimizer state lies on the host between steps.
   bool isStateOnHost(const fsdp_group &group) const {
     return numOptimizerStates() > 0 && group.state_on_host != 0;

@@ -217,12 +217,23 @@ void Validator::checkGroups() {
            dtypeName(group.dtype) + ", expected f32, bf16, f16 or f64");
       return;
     }
+    auto travels = [&](uint32_t dtype, const char *verb, bool allowed) {
+      return dtype == group.dtype || allowed ||
+             fail(where + " (" + displayName(view.string(group.name)) + "): " + verb + " as " +
+                  dtypeName(dtype) + " with parameters of " + dtypeName(group.dtype));
+    };
+    bool isWide = group.dtype == FSDP_F32;
+    if (!travels(group.gather_dtype, "gathered",
+                 isWide && (group.gather_dtype == FSDP_BF16 || group.gather_dtype == FSDP_F16)) ||
+        !travels(group.reduce_dtype, "reduced", isWide && group.reduce_dtype == FSDP_BF16))
+      return;
     if (group.layout > FSDP_LAYOUT_PER_PARAM ||
         uint64_t(group.first_parameter) + group.num_parameters > plan.num_parameters) {
       fail(where + ": layout or parameters out of range");
       return;
     }
-    if (!range(group.shard, view.shardBytes(group), "its shard", where))
+    if (!range(group.shard, view.shardBytes(group), "its shard", where) ||
+        !range(group.gather_shard, view.gatherShardBytes(group), "what it gathers", where))
       return;
     for (unsigned state = 0; state < numStates; ++state) {
       if (!range(group.state[state], view.shardBytes(group), "its optimizer state", where) ||
@@ -318,15 +329,22 @@ bool Validator::checkCollective(const fsdp_entry &entry, const std::string &wher
       isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
   if (entry.kind == FSDP_ALL_GATHER_START) {
-    if (entry.bytes != view.shardBytes(group))
+    if (entry.bytes != view.gatherShardBytes(group))
       return fail(where + ": gathers " + std::to_string(entry.bytes) +
-                  " bytes per rank, a shard has " + std::to_string(view.shardBytes(group)));
+                  " bytes per rank, a shard has " + std::to_string(view.gatherShardBytes(group)));
+    if (entry.dtype != group.gather_dtype || entry.source != group.gather_shard)
+      return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
+                  std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
+                  " from " + std::to_string(group.gather_shard));
     return range(entry.source, entry.bytes, "its input", where) &&
            range(entry.destination, entry.bytes * ranks, "its output", where);
   }
   if (entry.count != group.shard_elements || elementBytes(entry.dtype) == 0)
     return fail(where + ": reduces " + std::to_string(entry.count) +
                 " elements per rank, a shard has " + std::to_string(group.shard_elements));
+  if (entry.dtype != group.reduce_dtype)
+    return fail(where + ": reduces " + dtypeName(entry.dtype) + ", its group " +
+                dtypeName(group.reduce_dtype));
   int64_t bytes = entry.count * static_cast<int64_t>(elementBytes(entry.dtype));
   if (isAcross)
     return range(entry.destination, bytes, "it", where);
@@ -429,8 +447,11 @@ void Validator::checkEntries() {
       range(entry.destination, entry.bytes, "it", where);
       break;
     case FSDP_UPDATE:
-      if (index(entry.target, plan.num_groups, "group", where))
-        range(entry.source, view.shardBytes(plan.groups[entry.target]), "its gradient", where);
+      if (index(entry.target, plan.num_groups, "group", where)) {
+        const fsdp_group &group = plan.groups[entry.target];
+        auto bytes = static_cast<int64_t>(elementBytes(group.reduce_dtype));
+        range(entry.source, group.shard_elements * bytes, "its gradient", where);
+      }
       break;
     default:
       fail(where + ": unknown kind " + std::to_string(entry.kind));

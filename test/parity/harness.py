@@ -92,11 +92,11 @@ class Workspace:
     def remove(self):
         shutil.rmtree(self.folder)
 
-    def capture(self, form="script"):
+    def capture(self, form="script", flags=()):
         model = self.folder / ("model.pt2" if form == "pt2" else "model.pt")
         export.export(self.config, form, str(model))
         inputs = [] if form == "pt2" else models.input_flags(self.config)
-        run([TOOLS / "fsdp-capture", model, *inputs, *self.optimizer.flags(),
+        run([TOOLS / "fsdp-capture", model, *inputs, *flags, *self.optimizer.flags(),
              "--weights", self.weights, "-o", self.captured])  # fmt: skip
 
     def plan(self, ranks, reshard="none", layout="flat", config=None, more=""):

@@ -59,7 +59,8 @@ class Run:
     eps: float | None = None
     init: str | None = None
     det_rs: bool = False
-    mixed: bool = False  # gathers in bf16, reduces in fp32
+    mixed: bool = False  # param_dtype bf16
+    reduce_dtype: str | None = "float32"  # of `mixed`
     threads: int = 1
     time: bool = False
     memory: bool = False
@@ -151,7 +152,8 @@ def shard(run, model, mesh):
     }
     if run.mixed:
         options["mp_policy"] = MixedPrecisionPolicy(
-            param_dtype=torch.bfloat16, reduce_dtype=torch.float32
+            param_dtype=torch.bfloat16,
+            reduce_dtype=run.reduce_dtype and getattr(torch, run.reduce_dtype),
         )
     for modules in matching_groups(model, run.group):
         fully_shard(modules, **options)

@@ -15,6 +15,10 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/syntax.yaml 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/betas.yaml 2>&1 | FileCheck %s --check-prefix=BETAS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/momentum.yaml 2>&1 | FileCheck %s --check-prefix=MOMENTUM
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/dtype.yaml 2>&1 | FileCheck %s --check-prefix=DTYPE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/half.yaml 2>&1 | FileCheck %s --check-prefix=HALF
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/output.yaml 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=param-dtype=float16 2>&1 | FileCheck %s --check-prefix=HALFFLAG
 // RUN: not fsdp-opt %t/bare.mlir --fsdp-group-parameters=config=%t/lacking.yaml 2>&1 | FileCheck %s --check-prefix=LACKING
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=4 2>&1 | FileCheck %s --check-prefix=MESHFLAG
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=dp=0 2>&1 | FileCheck %s --check-prefix=RANKSFLAG
@@ -30,6 +34,7 @@
 // LAYOUT: error: layout is 'round', expected flat or per-param
 // RESHARD: error: reshard_after_forward is '2', expected true, false, none or auto
 // PREFETCH: error: prefetch is 'all', expected fsdp2 or none
+// HALFFLAG: error: param_dtype is float16 and there is no reduce_dtype: gradients would be reduced in float16; say reduce_dtype float32 or bfloat16
 // AGAIN: error: the module has a mesh or groups already
 // AGAIN: note: declared here
 
@@ -110,6 +115,18 @@ optimizer: {betas: [0.9]}
 # MOMENTUM: {{.*}}momentum.yaml:1:{{.*}}: error: adamw has no momentum
 //--- momentum.yaml
 optimizer: {name: adamw, momentum: 0.9}
+
+# DTYPE: {{.*}}dtype.yaml:1:{{.*}}: error: the dtype is 'half', expected float32, bfloat16 or float16
+//--- dtype.yaml
+mixed_precision: {param_dtype: half}
+
+# HALF: {{.*}}half.yaml:1:{{.*}}: error: mixed_precision: reduce_dtype is float16, expected float32 or bfloat16
+//--- half.yaml
+mixed_precision: {param_dtype: bfloat16, reduce_dtype: float16}
+
+# OUTPUT: {{.*}}output.yaml:1:{{.*}}: error: output_dtype of FSDP2's MixedPrecisionPolicy is not supported: cast in the model
+//--- output.yaml
+mixed_precision: {param_dtype: bfloat16, output_dtype: float32}
 
 # LACKING: {{.*}}lacking.yaml:1:{{.*}}: error: the model's step has no optimizer whose values could be replaced
 //--- lacking.yaml

@@ -6,6 +6,8 @@
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/adam.yaml | FileCheck %s --check-prefix=ADAM
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/sgd.yaml | FileCheck %s --check-prefix=SGD
 // RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/inner.yaml | FileCheck %s --check-prefix=INNER
+// RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters=config=%t/policy.yaml | FileCheck %s --check-prefix=POLICY
+// RUN: fsdp-opt %t/blocks.mlir --fsdp-group-parameters="config=%t/policy.yaml reduce-dtype=float32" | FileCheck %s --check-prefix=REDUCE
 // RUN: fsdp-opt %t/symbols.mlir --fsdp-group-parameters=config=%t/symbols.yaml | FileCheck %s --check-prefix=SYMBOLS
 
 // Without a file each repeated block is a group (the outermost: not the experts inside), and the
@@ -50,10 +52,18 @@
 // INNER-NEXT: fsdp.group @layers.0 [@layers.0.wq]
 // INNER-NEXT: fsdp.group @layers.1 [@layers.1.wq]
 
+// FSDP2's policy holds for all groups; without a reduce_dtype they are reduced in param_dtype.
+// POLICY: fsdp.group @layers.0 {{.*}} reshard_after_forward none gather_dtype bf16 reduce_dtype bf16
+// POLICY: fsdp.group @root {{.*}} reshard_after_forward none gather_dtype bf16 reduce_dtype bf16
+// REDUCE: fsdp.group @layers.0 {{.*}} reshard_after_forward none gather_dtype bf16 reduce_dtype f32
+
 // Names that the model has already get a number.
 // SYMBOLS: fsdp.mesh @mesh_0 <dp = 2>
 // SYMBOLS: fsdp.group @step_0 [@step.w] of ["step"] over @mesh_0
 // SYMBOLS: fsdp.group @root_0 [@mesh, @root] of [""] over @mesh_0
+
+//--- policy.yaml
+mixed_precision: {param_dtype: bfloat16}
 
 //--- blocks.mlir
 !m = tensor<4x4xf32>

@@ -528,3 +528,78 @@ module attributes {fsdp.arena_bytes = 512 : i64, fsdp.host_arena_bytes = 192 : i
     return %x : tensor<f32>
   }
 }
+
+// -----
+
+// A shard that is gathered in another dtype has its copy behind it.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at [0, 640]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xbf16>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xbf16>
+    %s = aten.call "sum.default"(%w, f32) fwd in "" at [512] : (tensor<32xbf16>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xbf16>) -> tensor<32xbf16>
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xbf16>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The copy needs a place.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P1: @g has 1 offsets, expected 2}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at [0]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xbf16>
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xbf16>
+    %s = aten.call "sum.default"(%w, f32) fwd in "" at [512] : (tensor<32xbf16>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xbf16>) -> tensor<32xbf16>
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xbf16>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// The copy lives as long as the shard.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  // expected-note @below {{the copy that is gathered of @g is made here}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at [0, 256]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" at 128 : tensor<32xbf16>
+    // expected-error @below {{P2: the gathered group @g at bytes [256, 384) overlaps the copy that is gathered of @g at bytes [256, 320), which is live}}
+    %u = fsdp.all_gather.start @g fwd on gather at 256
+    %w = fsdp.all_gather.wait %u : tensor<32xbf16>
+    %s = aten.call "sum.default"(%w, f32) fwd in "" at [512] : (tensor<32xbf16>) -> tensor<f32>
+    fsdp.release %u fwd
+    %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xbf16>) -> tensor<32xbf16>
+    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce at [256, 384] : tensor<32xbf16>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @g step %step lr %lr at 384
+    return %s : tensor<f32>
+  }
+}

@@ -9,32 +9,41 @@
 
 namespace fsdp {
 
+/// A group in one dtype: where its parameters, or what belongs to them, lie. Offsets are bytes.
+struct GroupForm {
+  mlir::Type elementType;
+  int64_t elementBytes = 0;
+  int64_t shardBytes = 0; // a rank's part
+  int64_t wholeBytes = 0; // all ranks' parts
+};
+
 /// A group, resolved: its parameters and where they lie. Offsets are bytes unless they say
 /// elements.
 struct GroupInfo {
   GroupOp op;
   unsigned index = 0; // among the module's groups
   llvm::SmallVector<ParamOp> params;
-  mlir::Type elementType;
-  int64_t elementBytes = 0;
+  /// The parameters as they are updated, as they are gathered, and their gradients as they are
+  /// reduced.
+  GroupForm master, gathered, gradients;
   plan::GroupLayout layout;
 
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
-  int64_t shardBytes() const { return layout.shardElements * elementBytes; }
-  int64_t gatheredBytes() const { return layout.gatheredElements() * elementBytes; }
+  /// True if the shard has a copy in another dtype, which is gathered in its place.
+  bool hasGatherCopy() const { return gathered.elementType != master.elementType; }
   mlir::RankedTensorType getParamType(unsigned param) const {
     ParamOp op = params[param]; // accessors of operations are not const
     return mlir::cast<mlir::RankedTensorType>(op.getType());
   }
   int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
-  /// Where the parameter begins in the gathered group or the group's gradients (flat layout, or one
-  /// rank, where both layouts leave parameters whole).
-  int64_t getParamBegin(unsigned param) const {
-    return layout.parameters[param].offset * elementBytes;
+  /// Where the parameter begins in the whole group (flat layout, or one rank, where both layouts
+  /// leave parameters whole).
+  int64_t getParamBegin(unsigned param, const GroupForm &form) const {
+    return layout.parameters[param].offset * form.elementBytes;
   }
   /// Where the next parameter begins, or the group ends: what lies between is padding.
-  int64_t getParamEnd(unsigned param) const {
-    return param + 1 < params.size() ? getParamBegin(param + 1) : gatheredBytes();
+  int64_t getParamEnd(unsigned param, const GroupForm &form) const {
+    return param + 1 < params.size() ? getParamBegin(param + 1, form) : form.wholeBytes;
   }
 };
 

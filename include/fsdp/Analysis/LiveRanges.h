@@ -10,7 +10,7 @@ namespace fsdp {
 
 /// What a buffer is for.
 enum class BufferCategory : uint8_t {
-  Shard,          // this rank's parameters
+  Shard,          // this rank's parameters, and their copy in the dtype that is gathered
   OptimizerState, // of the shard
   Buffer,         // of the model
   Input,
@@ -33,7 +33,9 @@ struct LiveRange {
   /// Whose it is: the declaration of a group or buffer, the start of a collective or of a fetch,
   /// the update (on one rank), or the operation that yields the tensor.
   mlir::Operation *owner;
-  unsigned index = 0; // which result of `owner`, optimizer state, or parameter of its group
+  /// Which result of `owner`, optimizer state, or parameter of its group; of a shard not 0 if it is
+  /// the copy that is gathered.
+  unsigned index = 0;
   /// The storage that lies here, or StepStorage::kNone. A gradient without one is copied here.
   int64_t storage = StepStorage::kNone;
   /// The gradients of a group are one bundle: buffers that keep their distances (ArenaPlanner.h).
@@ -60,9 +62,10 @@ public:
   /// The range that holds a storage; kNone if it lies within another one: a shard, a buffer, a
   /// gathered group.
   size_t lookup(int64_t storage) const { return rangeOfStorage[storage]; }
-  /// The ranges of a group (shard, then optimizer states, unless they are on the host), of a
-  /// buffer, of a fetch's start (the optimizer states), of a gather's start, of a reduction's start
-  /// (its gradients, then the reduced shard), of an update (its gradients, on one rank only).
+  /// The ranges of a group (shard, then optimizer states, unless they are on the host, then the
+  /// copy that is gathered, if there is one), of a buffer, of a fetch's start (the optimizer
+  /// states), of a gather's start, of a reduction's start (its gradients, then the reduced shard),
+  /// of an update (its gradients, on one rank only).
   llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
     auto found = rangesOf.find(op);
     return found == rangesOf.end() ? llvm::ArrayRef<size_t>() : found->second;

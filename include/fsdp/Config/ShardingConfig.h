@@ -75,6 +75,21 @@ struct OptimizerOverrides {
   ConfigPlace place;
 };
 
+/// The dtypes of FSDP2's MixedPrecisionPolicy.
+enum class PolicyDtype { Float32, BFloat16, Float16 };
+
+/// FSDP2's MixedPrecisionPolicy. Where `reduceDtype` is absent, gradients are reduced in
+/// `paramDtype`; where both are, parameters are gathered as the model uses them and gradients
+/// reduced in the parameters' dtype.
+struct MixedPrecision {
+  std::optional<PolicyDtype> paramDtype; // in which parameters are gathered and used
+  std::optional<PolicyDtype> reduceDtype;
+
+  std::optional<PolicyDtype> getReduceDtype() const {
+    return reduceDtype ? reduceDtype : paramDtype;
+  }
+};
+
 struct ShardingConfig {
   std::string file; // empty: no file
   std::optional<MeshSpec> mesh;
@@ -86,6 +101,7 @@ struct ShardingConfig {
   std::optional<Reshard> rootReshardAfterForward;
   std::optional<RecomputePolicy> rootRecompute; // none or cheap
   std::optional<bool> rootOffloadOptimizer;
+  MixedPrecision mixedPrecision;
   std::optional<OptimizerOverrides> optimizer;
 };
 
@@ -102,6 +118,10 @@ llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
 llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
+llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
+llvm::StringRef getName(PolicyDtype dtype); // as parsePolicyDtype reads it
+/// What is wrong with a policy, for people.
+std::optional<std::string> checkMixedPrecision(const MixedPrecision &policy);
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.
 llvm::Expected<int64_t> parseSizeBytes(llvm::StringRef text, llvm::StringRef what);
 

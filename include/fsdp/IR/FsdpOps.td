@@ -106,21 +106,28 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     Parameters are sharded over one axis of the mesh. A mesh of two axes holds `replicated` copies
     of the shards along its first (FSDP2's HSDP).
 
+    `gather_dtype` is the dtype in which the parameters are gathered, and `reduce_dtype` the one in
+    which their gradients are reduced (`param_dtype` and `reduce_dtype` of FSDP2's
+    MixedPrecisionPolicy), where they are not the parameters' own. What is updated, saved and loaded
+    stays in the parameters' dtype. Before `fsdp-mixed-precision` they are what the user asked for.
+
     `offsets`, written by memory planning, are the places in the arena (bytes) of what the group
-    keeps between steps: this rank's shard of the parameters, then each state of the optimizer.
+    keeps between steps: this rank's shard of the parameters, then each state of the optimizer, then,
+    if the shard is gathered in another dtype, its copy in that.
 
     `recompute` is what the backward of the group's modules computes again (`fsdp-recompute`), where
     that differs from the rest.
 
     `optimizer_state host` keeps the states in the memory of the host (`fsdp-offload-optimizer`):
-    they are fetched before the group's update and stored behind it. Then `offsets` has the shard
-    alone, and `host_offsets` the places of the states in the host's arena.
+    they are fetched before the group's update and stored behind it. Then `offsets` has none of them,
+    and `host_offsets` the places of the states in the host's arena.
 
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
         over @mesh "dp" flat reshard_after_forward true
     fsdp.group @layers.1 [@layers.1.wq.weight, @layers.1.wo.weight] of ["layers.1"]
         over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+        gather_dtype bf16 reduce_dtype bf16
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -131,13 +138,16 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<StrAttr>:$replicate_axis,
                        EnumProp<Fsdp_Layout>:$layout,
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
+                       OptionalAttr<TypeAttrOf<AnyFloat>>:$gather_dtype,
+                       OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets,
                        OptionalAttr<DenseI64ArrayAttr>:$host_offsets);
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
-    `reshard_after_forward` $reshard_after_forward (`recompute` $recompute^)?
+    `reshard_after_forward` $reshard_after_forward (`gather_dtype` $gather_dtype^)?
+    (`reduce_dtype` $reduce_dtype^)? (`recompute` $recompute^)?
     (`optimizer_state` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
   }];
   let extraClassDeclaration = [{

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 3u
+#define FSDP_PLAN_ABI_VERSION 4u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -97,8 +97,8 @@ typedef enum fsdp_entry_kind {
   FSDP_CALL = 0,
   /* Like FSDP_CALL; the results are views of the first argument: known addresses, nothing to run. */
   FSDP_VIEW = 1,
-  /* Gathers group `target`: `bytes` per rank from `source` (own shard) to `destination` (rank by
-   * rank), on `stream`. `handle` is waited for by one FSDP_WAIT. */
+  /* Gathers group `target`: `bytes` per rank from `source` (its gather_shard, of `dtype`) to
+   * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. */
   FSDP_ALL_GATHER_START = 2,
   /* Averages group `target`: the input at `source` holds `count` elements per rank (rank by rank) of
    * `dtype`; this rank's average goes to `destination`. */
@@ -111,7 +111,8 @@ typedef enum fsdp_entry_kind {
   FSDP_COPY = 6,
   /* Sets `bytes` bytes at `destination` to zero. */
   FSDP_ZERO = 7,
-  /* Updates this rank's shard of group `target` with the gradients at `source`. */
+  /* Updates this rank's shard of group `target`, and its gather_shard, with the gradients at
+   * `source`, of the group's reduce_dtype. */
   FSDP_UPDATE = 8,
   /* Averages the reduced shard of group `target` over the replicas, in place: `count` elements of
    * `dtype` at `destination` (and `source`). Begins on `stream` when the reduce-scatter of handle
@@ -191,12 +192,17 @@ typedef struct fsdp_parameter {
 
 typedef struct fsdp_group {
   uint32_t name;
-  uint32_t dtype;
+  uint32_t dtype;         /* of the parameters: what is updated, saved and loaded */
+  uint32_t gather_dtype;  /* in which they are gathered: `dtype`, or for f32 bf16 or f16 */
+  uint32_t reduce_dtype;  /* in which gradients are reduced: likewise */
   uint32_t layout; /* fsdp_layout */
   uint32_t first_parameter, num_parameters;
   uint32_t state_on_host; /* 1: between steps the optimizer's state lies in the host's arena */
   int64_t shard_elements; /* per rank, padding included; equal on all ranks */
   int64_t shard;          /* arena offset of this rank's shard of the parameters */
+  int64_t gather_shard;   /* arena offset of what this rank sends in a gather: `shard`, or if
+                             gather_dtype is another dtype, the shard's copy in that, which updates
+                             write, and the runtime before the first step */
   int64_t state[2];       /* arena offsets of the optimizer's state of the shard: sgd with momentum:
                              {momentum buffer, -1}; adam, adamw: {exp_avg, exp_avg_sq}; else -1 */
   int64_t host_state[2];  /* with state_on_host: offsets in the host's arena; `state` is then where

@@ -82,6 +82,34 @@ TEST(CudaExecutor, GraphsTrainAsOnCpus) {
   }
 }
 
+// Groups that travel in bf16: the first step begins with the shards' copies, later ones find those
+// that the update kernel has written in its pass, eager and in a graph; the bits are the CPU's.
+TEST(CudaExecutor, NarrowGroupsTrainAsOnCpus) {
+  for (uint32_t optimizer : {FSDP_SGD, FSDP_ADAMW})
+    for (GraphMode graph : {GraphMode::Off, GraphMode::Automatic}) {
+      TrainingStep step(optimizer, /*narrow=*/true);
+      const fsdp_plan &plan = step.finish();
+      RecordedRanks ranks;
+      std::vector<RankRun> runs = ranks.run(plan, 6, {.graph = graph});
+      expectSameTraining(runs, runOnCpus(plan, 6));
+      std::vector<std::string> calls = ranks[0].calls.take();
+      bool isGraph = graph == GraphMode::Automatic;
+      EXPECT_EQ(countOf(calls, "cudaGraphLaunch"), isGraph ? 4u : 0u);
+      // Two groups; a graph holds its own.
+      EXPECT_EQ(countOf(calls, "accumulate"), 2u);
+      EXPECT_EQ(countOf(calls, "optimizerUpdate"), isGraph ? 6u : 12u);
+      // 128 bytes of a shard; averages of 64 elements of bf16 (9).
+      const fsdp_group &group = plan.groups[0];
+      auto place = [&](int64_t offset) { return "m1+" + std::to_string(offset); };
+      EXPECT_THAT(calls, Contains(StartsWith("ncclAllGather " + place(group.gather_shard) + " ")));
+      EXPECT_THAT(calls, Contains(HasSubstr(" 128 1 c2 ")));
+      EXPECT_THAT(calls, Contains(HasSubstr(" 64 9 4 c3 ")));
+      EXPECT_THAT(calls,
+                  Contains(testing::AllOf(StartsWith("optimizerUpdate "),
+                                          HasSubstr(" " + place(group.gather_shard) + " 15 "))));
+    }
+}
+
 // Results that lag are the same, and the host waits for none of the last steps.
 TEST(CudaExecutor, LaggingResultsAreTheSame) {
   TrainingStep step;

@@ -11,9 +11,16 @@
 
 using namespace fsdp::rt;
 
-static std::vector<float> read(const void *values, int64_t count) {
-  const auto *first = static_cast<const float *>(values);
-  return first ? std::vector<float>(first, first + count) : std::vector<float>();
+static at::Tensor tensorAt(const void *values, fsdp_dtype dtype, int64_t count) {
+  return at::from_blob(const_cast<void *>(values), {count}, static_cast<at::ScalarType>(dtype));
+}
+
+static std::vector<float> read(const void *values, int64_t count, fsdp_dtype dtype = FSDP_F32) {
+  if (!values)
+    return {};
+  at::Tensor wide = tensorAt(values, dtype, count).to(at::kFloat);
+  const auto *first = wide.const_data_ptr<float>();
+  return std::vector<float>(first, first + count);
 }
 
 static void takeTorchRoots(std::vector<float> &values) {
@@ -29,8 +36,11 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
   ReferenceShard shard{read(a.parameters, a.elements),
                        {read(a.state[0], a.elements), read(a.state[1], a.elements)}};
   referenceUpdate(a.kind, *a.scalars, a.clipFactor ? *a.clipFactor : 1,
-                  read(a.gradients, a.elements), shard, takeTorchRoots);
+                  read(a.gradients, a.elements, a.gradientDtype), shard, takeTorchRoots);
   std::ranges::copy(shard.parameters, a.parameters);
+  if (a.gathered)
+    tensorAt(a.gathered, a.gatheredDtype, a.elements)
+        .copy_(tensorAt(a.parameters, FSDP_F32, a.elements));
   for (int i = 0; i < 2; ++i)
     if (a.state[i])
       std::ranges::copy(shard.state[i], a.state[i]);
@@ -39,9 +49,17 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
 void fsdp::rt::runOnHost(const SquareSumArguments &a) {
   std::fill(a.partials, a.partials + squareSumBlocks(a.elements), 0.0);
   if (a.elements)
-    a.partials[0] = referenceSquareSum(read(a.gradients, a.elements));
+    a.partials[0] = referenceSquareSum(read(a.gradients, a.elements, a.dtype));
 }
 
 void fsdp::rt::runOnHost(const SumPartialsArguments &a) {
   *a.total = std::accumulate(a.partials, a.partials + a.count, 0.0);
+}
+
+void fsdp::rt::runOnHost(const AccumulateArguments &a) {
+  at::Tensor to = tensorAt(a.to, a.toDtype, a.elements);
+  at::Tensor sum = tensorAt(a.from, a.fromDtype, a.elements).to(at::kFloat).mul(a.fromScale);
+  if (a.toScale != 0)
+    sum.add_(to.to(at::kFloat), a.toScale);
+  to.copy_(sum);
 }

@@ -7,12 +7,13 @@
 
 namespace fsdp::rt {
 
-/// Does to memory of the host what the kernel of these arguments does to a device's, for fp32
-/// gradients. Square roots are torch's on a CPU, so that updates have the bits of the CPU's.
+/// Does to memory of the host what the kernel of these arguments does to a device's. Square roots
+/// are torch's on a CPU, so that updates have the bits of the CPU's.
 void runOnHost(const OptimizerScalarsArguments &arguments);
 void runOnHost(const OptimizerUpdateArguments &arguments);
 void runOnHost(const SquareSumArguments &arguments);
 void runOnHost(const SumPartialsArguments &arguments);
+void runOnHost(const AccumulateArguments &arguments);
 
 } // namespace fsdp::rt
 

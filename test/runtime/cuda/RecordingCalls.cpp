@@ -310,8 +310,8 @@ cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStrea
   return kernel("clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm, stream);
 }
 cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
-  return kernel("accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from, int64_t(a.fromDtype),
-                a.fromScale, a.elements, stream);
+  return effective(stream, "accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from,
+                   int64_t(a.fromDtype), a.fromScale, a.elements);
 }
 
 //===----------------------------------------------------------------------===//
@@ -431,9 +431,11 @@ ncclResult_t RecordingCalls::ncclReduceScatter(const void *input, void *output, 
                                                ncclComm_t comm, cudaStream_t stream) {
   int result = call("ncclReduceScatter", input, output, int64_t(count), int64_t(dtype), int64_t(op),
                     comm, stream);
-  if (result == 0) // averages of f32 are what steps have
+  // Averages of f32 and bf16 are what steps have.
+  fsdp_dtype own = dtype == ncclBfloat16 ? FSDP_BF16 : FSDP_F32;
+  if (result == 0)
     run("ncclReduceScatter", stream, [=](Communicator &peers) {
-      (void)peers.reduceScatter(kGatherLane, input, output, count, FSDP_F32, ReduceOp::Average);
+      (void)peers.reduceScatter(kGatherLane, input, output, count, own, ReduceOp::Average);
     });
   return nccl(result);
 }

@@ -10,27 +10,55 @@
 using namespace fsdp::rt;
 using namespace fsdp::test;
 
-TrainingStep::TrainingStep(uint32_t optimizer) {
+void TrainingStep::widen(uint32_t wide, int64_t place, std::vector<int64_t> sizes) {
+  if (narrow)
+    builder.call("_to_copy", "",
+                 {value(builder.addValue(FSDP_BF16, std::move(sizes), place)), dtype(FSDP_F32),
+                  none(), none(), none(), boolean(false), none()},
+                 {wide});
+}
+
+int64_t TrainingStep::narrowed(uint32_t gradient, std::vector<int64_t> sizes) {
+  if (!narrow)
+    return builder.offsetOf(gradient);
+  uint32_t cast = builder.addValue(FSDP_BF16, std::move(sizes));
+  builder.call("_to_copy", "",
+               {value(gradient), dtype(FSDP_BF16), none(), none(), none(), boolean(false), none()},
+               {cast});
+  return builder.offsetOf(cast);
+}
+
+TrainingStep::TrainingStep(uint32_t optimizer, bool narrow) : narrow(narrow) {
   builder.plan.world_size = 2;
   builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8};
   uint32_t first = builder.addGroup("layers.0", "layers.0.v", {16, 8});
   uint32_t second = builder.addGroup("layers.1", "layers.1.w", {8, 16});
+  if (narrow)
+    for (uint32_t group : {first, second})
+      builder.narrow(group, FSDP_BF16, FSDP_BF16);
   uint32_t x = builder.addValue(FSDP_F32, {4, 8});
   builder.addInput("x", x);
   int64_t v = builder.allocate(512);
+  uint32_t wideV = builder.addValue(FSDP_F32, {16, 8}, v);
   uint32_t w = builder.addValue(FSDP_F32, {8, 16});
+  int64_t gathered[2] = {v, builder.offsetOf(w)};
+  if (narrow)
+    for (int64_t &place : gathered)
+      place = builder.allocate(256);
   uint32_t vt = builder.addStrided(FSDP_F32, {8, 16}, {1, 8}, v);
   uint32_t wt = builder.addStrided(FSDP_F32, {16, 8}, {1, 16}, builder.offsetOf(w));
   uint32_t y = builder.addValue(FSDP_F32, {4, 16}), mask = builder.addValue(FSDP_BOOL, {4, 16});
   uint32_t d = builder.addValue(FSDP_F32, {4, 16}), z = builder.addValue(FSDP_F32, {4, 8});
   loss = builder.addValue(FSDP_F32, {});
-  uint32_t gathers[2] = {builder.allGather(first, v),
-                         builder.allGather(second, builder.offsetOf(w))};
+  uint32_t gathers[2] = {builder.allGather(first, gathered[0]),
+                         builder.allGather(second, gathered[1])};
   builder.entryTable.back().coalesced = 1;
   builder.wait(gathers[0]);
+  widen(wideV, gathered[0], {16, 8});
   builder.call("mm", "", {value(x), value(vt)}, {y});
   builder.call("native_dropout", "", {value(y), real(0.5), boolean(true)}, {d, mask}).rng = 3;
   builder.wait(gathers[1]);
+  widen(w, gathered[1], {8, 16});
   builder.call("mm", "", {value(d), value(wt)}, {z});
   builder.call("sum", "", {value(z), none()}, {loss});
 
@@ -44,7 +72,7 @@ TrainingStep::TrainingStep(uint32_t optimizer) {
   uint32_t dy = builder.addValue(FSDP_F32, {4, 16}), dv = builder.addValue(FSDP_F32, {16, 8});
   int64_t shards[2] = {builder.allocate(256), builder.allocate(256)};
   builder.call("mm", "", {value(onesT), value(d)}, {dw});
-  uint32_t reduced = builder.reduceScatter(second, builder.offsetOf(dw), shards[1]);
+  uint32_t reduced = builder.reduceScatter(second, narrowed(dw, {8, 16}), shards[1]);
   builder.call("mm", "", {value(ones), value(w)}, {dd});
   builder.call("native_dropout_backward", "", {value(dd), value(mask), real(2)}, {dy});
   uint32_t dyT = builder.addStrided(FSDP_F32, {16, 4}, {1, 16}, builder.offsetOf(dy));
@@ -52,7 +80,7 @@ TrainingStep::TrainingStep(uint32_t optimizer) {
   builder.call("mm", "", {value(dyT), value(x)}, {dv});
   builder.wait(reduced);
   builder.update(second, shards[1]);
-  builder.wait(builder.reduceScatter(first, builder.offsetOf(dv), shards[0]));
+  builder.wait(builder.reduceScatter(first, narrowed(dv, {16, 8}), shards[0]));
   builder.update(first, shards[0]);
 }
 

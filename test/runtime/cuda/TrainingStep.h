@@ -16,13 +16,22 @@ namespace fsdp::test {
 /// Two sharded layers with dropout between them, over two ranks: loss = sum(dropout(x v^T) w^T).
 /// Both groups are gathered by one launch.
 struct TrainingStep {
-  TrainingStep(uint32_t optimizer = FSDP_SGD);
+  /// `narrow`: the groups are gathered and reduced in bf16; the step computes in fp32 all the same.
+  TrainingStep(uint32_t optimizer = FSDP_SGD, bool narrow = false);
   /// A step that also writes `index_put` of a mask, which needs the host.
   void addMaskedWrite();
   const fsdp_plan &finish() { return builder.finish(loss); }
 
   PlanBuilder builder;
   uint32_t loss;
+
+private:
+  /// The value of what is gathered at `place`, cast to `wide` behind the wait.
+  void widen(uint32_t wide, int64_t place, std::vector<int64_t> sizes);
+  /// Where the gradient is reduced from: itself, or its cast.
+  int64_t narrowed(uint32_t gradient, std::vector<int64_t> sizes);
+
+  bool narrow;
 };
 
 /// What a rank has seen of a run.

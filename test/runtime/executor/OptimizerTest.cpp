@@ -133,6 +133,43 @@ TEST_P(OptimizerTest, BFloat16IsBitwise) {
   compare(GetParam(), {{0, 17}, {32, 9000}, {9040, 5}}, at::kBFloat16);
 }
 
+// Gradients of bf16 update as those of fp32 with the same values do, and each update leaves the
+// parameters' copy in the dtype in which they are gathered.
+TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
+  at::manual_seed(5);
+  for (int64_t elements : {7, 8192, 20011})
+    for (at::ScalarType gathered : {at::kBFloat16, at::kHalf}) {
+      at::Tensor parameters = at::randn({2, elements}), state = at::zeros({4, elements});
+      parameters[1].copy_(parameters[0]);
+      at::Tensor narrow = at::zeros({elements}, at::kBFloat16), wide = at::zeros({elements});
+      at::Tensor copy = at::zeros({elements}, gathered);
+      auto own = makeShardUpdate(GetParam(), {.dtype = FSDP_F32,
+                                              .elements = elements,
+                                              .parameters = bytes(parameters[0]),
+                                              .gradients = bytes(narrow),
+                                              .state = {bytes(state[0]), bytes(state[1])},
+                                              .pieces = {{0, elements}},
+                                              .gradientDtype = FSDP_BF16,
+                                              .gathered = bytes(copy),
+                                              .gatheredDtype = static_cast<fsdp_dtype>(gathered)});
+      auto expected = makeShardUpdate(GetParam(), {.dtype = FSDP_F32,
+                                                   .elements = elements,
+                                                   .parameters = bytes(parameters[1]),
+                                                   .gradients = bytes(wide),
+                                                   .state = {bytes(state[2]), bytes(state[3])},
+                                                   .pieces = {{0, elements}}});
+      own->writeGathered();
+      EXPECT_TRUE(at::equal(copy, parameters[0].to(gathered)));
+      for (int64_t step = 1; step <= 3; ++step) {
+        narrow.copy_(at::randn({elements}));
+        wide.copy_(narrow);
+        EXPECT_EQ(own->run(step, 1e-2), expected->run(step, 1e-2));
+        ASSERT_TRUE(at::equal(parameters[0], parameters[1])) << elements;
+        ASSERT_TRUE(at::equal(copy, parameters[0].to(gathered))) << elements;
+      }
+    }
+}
+
 // Several threads give the same bits, and the same sum of squares.
 TEST_P(OptimizerTest, ThreadsDoNotMatter) {
   at::manual_seed(3);

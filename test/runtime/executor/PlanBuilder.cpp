@@ -204,13 +204,14 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   auto elementBytes = static_cast<int64_t>(fsdp::rt::elementBytes(dtype));
   fsdp_group group{};
   group.name = addString(name);
-  group.dtype = dtype;
+  group.dtype = group.gather_dtype = group.reduce_dtype = dtype;
   group.first_parameter = static_cast<uint32_t>(parameterTable.size());
   group.num_parameters = 1;
   uint32_t shards = plan.world_size / plan.replicas;
   group.shard_elements = elements / shards;
   for (int64_t *place : {&group.shard, &group.state[0], &group.state[1]})
     *place = allocate(group.shard_elements * elementBytes);
+  group.gather_shard = group.shard;
   groupTable.push_back(group);
 
   fsdp_parameter lowered{};
@@ -228,16 +229,24 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   return index;
 }
 
+void PlanBuilder::narrow(uint32_t index, fsdp_dtype gatherDtype, fsdp_dtype reduceDtype) {
+  fsdp_group &group = groupTable[index];
+  group.gather_dtype = gatherDtype;
+  group.reduce_dtype = reduceDtype;
+  auto elementBytes = static_cast<int64_t>(fsdp::rt::elementBytes(gatherDtype));
+  group.gather_shard = allocate(group.shard_elements * elementBytes);
+}
+
 uint32_t PlanBuilder::allGather(uint32_t group, int64_t destination) {
   fsdp_entry &start = entry(FSDP_ALL_GATHER_START);
   start.stream = FSDP_GATHER;
   start.target = group;
   start.handle = plan.num_handles++;
-  start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
-  start.source = groupTable[group].shard;
+  start.dtype = static_cast<uint8_t>(groupTable[group].gather_dtype);
+  start.source = groupTable[group].gather_shard;
   start.destination = destination;
   start.bytes = groupTable[group].shard_elements *
-                static_cast<int64_t>(fsdp::rt::elementBytes(groupTable[group].dtype));
+                static_cast<int64_t>(fsdp::rt::elementBytes(groupTable[group].gather_dtype));
   return start.handle;
 }
 
@@ -247,7 +256,7 @@ uint32_t PlanBuilder::reduceScatter(uint32_t group, int64_t source, int64_t dest
   start.stream = FSDP_REDUCE;
   start.target = group;
   start.handle = plan.num_handles++;
-  start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
+  start.dtype = static_cast<uint8_t>(groupTable[group].reduce_dtype);
   start.source = source;
   start.destination = destination;
   start.count = groupTable[group].shard_elements;
@@ -261,7 +270,7 @@ uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
   start.target = group;
   start.after = after;
   start.handle = plan.num_handles++;
-  start.dtype = static_cast<uint8_t>(groupTable[group].dtype);
+  start.dtype = static_cast<uint8_t>(groupTable[group].reduce_dtype);
   start.source = start.destination = place;
   start.count = groupTable[group].shard_elements;
   return start.handle;

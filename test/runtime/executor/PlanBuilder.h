@@ -68,6 +68,9 @@ public:
   /// A group of one parameter of `elements` (a multiple of the world size), cut evenly.
   uint32_t addGroup(const std::string &name, const std::string &parameter,
                     std::vector<int64_t> sizes, fsdp_dtype dtype = FSDP_F32);
+  /// The group of fp32 parameters is gathered in `gatherDtype`, from a copy of its shard, and its
+  /// gradients are reduced in `reduceDtype`.
+  void narrow(uint32_t group, fsdp_dtype gatherDtype, fsdp_dtype reduceDtype);
   /// Gathers the group to `destination`; returns the handle.
   uint32_t allGather(uint32_t group, int64_t destination);
   uint32_t reduceScatter(uint32_t group, int64_t source, int64_t destination);

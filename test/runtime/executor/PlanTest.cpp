@@ -182,6 +182,30 @@ TEST(PlanTest, Collectives) {
   EXPECT_EQ(count.error(), "invalid plan: entry 8: reduces 3 elements per rank, a shard has 16");
 }
 
+// Groups of f32 may travel in a narrower dtype, and their collectives are of that.
+TEST(PlanTest, TravelDtypes) {
+  auto group = [](SmallPlan &small) -> fsdp_group & { return small.builder.groupTable[0]; };
+  SmallPlan gather, reduce, source, wide, split;
+  group(gather).gather_dtype = FSDP_BF16;
+  EXPECT_EQ(gather.error(), "invalid plan: entry 0: gathers 64 bytes per rank, a shard has 32");
+  gather.firstOf(FSDP_ALL_GATHER_START).bytes = 32;
+  EXPECT_EQ(gather.error().find("invalid plan: entry 0: gathers f32 from "), 0u);
+  gather.firstOf(FSDP_ALL_GATHER_START).dtype = FSDP_BF16;
+  EXPECT_EQ(gather.error(), "");
+  EXPECT_NE(describePlan(gather.builder.plan).find("64 bytes per rank, gathered as bf16\n"),
+            std::string::npos);
+  group(reduce).reduce_dtype = FSDP_BF16;
+  EXPECT_EQ(reduce.error(), "invalid plan: entry 8: reduces f32, its group bf16");
+  group(source).gather_shard += 64;
+  EXPECT_EQ(source.error().find("invalid plan: entry 0: gathers f32 from "), 0u);
+  group(wide).gather_dtype = FSDP_F64;
+  EXPECT_EQ(wide.error(),
+            "invalid plan: group 0 (layers.0): gathered as f64 with parameters of f32");
+  group(split).reduce_dtype = FSDP_F16;
+  EXPECT_EQ(split.error(),
+            "invalid plan: group 0 (layers.0): reduced as f16 with parameters of f32");
+}
+
 // A coalesced start stands directly behind one of its kind.
 TEST(PlanTest, Coalesced) {
   SmallPlan alone;

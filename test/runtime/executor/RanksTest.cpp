@@ -102,6 +102,56 @@ TEST(RanksTest, GatherReduceUpdate) {
   EXPECT_TRUE(at::equal(final, w));
 }
 
+// A group that is gathered and reduced in bf16: a step computes with the rounded fp32 shards, which
+// the first step finds loaded and later ones updated, and updates them with the rounded average.
+TEST(RanksTest, GathersAndReducesNarrowly) {
+  PlanBuilder builder;
+  builder.plan.world_size = 2;
+  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0};
+  uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
+  builder.narrow(group, FSDP_BF16, FSDP_BF16);
+  uint32_t w = builder.addValue(FSDP_BF16, {16, 8}), x = builder.addValue(FSDP_BF16, {16, 8});
+  uint32_t gradient = builder.addValue(FSDP_BF16, {16, 8}), loss = builder.addValue(FSDP_F32, {});
+  int64_t reduced = builder.allocate(8 * 8 * 2);
+  builder.addInput("x", x);
+  builder.wait(builder.allGather(group, builder.offsetOf(w)));
+  builder.call("mul", "Tensor", {value(w), value(x)}, {gradient});
+  builder.call("sum", "", {value(w), dtype(FSDP_F32)}, {loss});
+  builder.wait(builder.reduceScatter(group, builder.offsetOf(gradient), reduced));
+  builder.update(group, reduced);
+  const fsdp_plan &plan = builder.finish(loss);
+
+  at::manual_seed(2);
+  at::Tensor initial = at::randn({16, 8}), inputs = at::randn({2, 3, 16, 8}).to(at::kBFloat16);
+  at::Tensor losses = at::empty({2, 3}), final = at::empty({16, 8});
+  auto communicators = makeLocalCommunicators(2, {});
+  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+    CpuDevice device;
+    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+    auto executor = Executor::create(plan, device, communicator, arena);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    at::Tensor shard = tensorAt(arena, plan.groups[0].shard, {8, 8});
+    shard.copy_(initial.narrow(0, rank * 8, 8));
+    for (int64_t step = 1; step <= 3; ++step) {
+      at::from_blob(arena + builder.offsetOf(x), {16, 8}, at::kBFloat16)
+          .copy_(inputs[rank][step - 1]);
+      auto results = (*executor)->step({.step = step, .learningRate = 0.1});
+      ASSERT_TRUE(results.ok()) << results.status().message();
+      losses[rank][step - 1].fill_((*results)->loss);
+    }
+    final.narrow(0, rank * 8, 8).copy_(shard);
+  });
+  at::Tensor parameters = initial.clone();
+  for (int64_t step = 0; step < 3; ++step) {
+    at::Tensor rounded = parameters.to(at::kBFloat16);
+    EXPECT_EQ(losses[0][step].item<float>(), rounded.sum(at::kFloat).item<float>());
+    EXPECT_EQ(losses[1][step].item<float>(), losses[0][step].item<float>());
+    at::Tensor average = rounded.mul(inputs[0][step]).add_(rounded.mul(inputs[1][step])).div_(2);
+    parameters.add_(average.to(at::kFloat), -0.1);
+  }
+  EXPECT_TRUE(at::equal(final, parameters));
+}
+
 // Ranks draw different numbers at the same position of the same step.
 TEST(RanksTest, RanksDrawDifferentNumbers) {
   ShardedStep sharded;

@@ -102,12 +102,12 @@ void TinyPlan::addGroup(const std::string &name, const std::vector<std::string> 
               static_cast<uint32_t>(parameters.size()), -1, -1, -1};
   fsdp_group row{};
   row.name = string(name);
-  row.dtype = FSDP_F32;
+  row.dtype = row.gather_dtype = row.reduce_dtype = FSDP_F32;
   row.layout = layout == plan::Layout::Flat ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   row.first_parameter = group.firstParameter;
   row.num_parameters = static_cast<uint32_t>(names.size());
   row.shard_elements = group.layout.shardElements;
-  row.shard = place(row.shard_elements);
+  row.shard = row.gather_shard = place(row.shard_elements);
   row.state[0] = place(row.shard_elements);
   row.state[1] = place(row.shard_elements);
   int64_t whole = group.layout.gatheredElements();
@@ -161,6 +161,7 @@ std::vector<uint32_t> TinyPlan::gather(uint32_t group) {
     start.stream = FSDP_GATHER;
     start.handle = handles;
     start.source = groups[group].shard;
+    start.dtype = FSDP_F32;
     start.destination = from.gathered;
     start.bytes = from.layout.shardElements * kElementBytes;
     entry(FSDP_WAIT, FSDP_FORWARD).handle = handles++;

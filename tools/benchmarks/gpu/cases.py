@@ -1,8 +1,7 @@
 """The steps that are compiled for a check on a GPU: what they are, and what each is for.
 
-Models that compute in bf16 keep fp32 parameters and reduce in fp32, as FSDP2 does under
-MixedPrecisionPolicy(param_dtype=bf16, reduce_dtype=fp32). The compiled step casts parameters behind
-their gather where FSDP2 casts before, so twice FSDP2's bytes are gathered.
+Models that compute in bf16 keep fp32 parameters, gather bf16 and reduce in fp32, as FSDP2 does under
+MixedPrecisionPolicy(param_dtype=bf16, reduce_dtype=fp32).
 
 Sizes "full" are for a GPU; "tiny" ones run the same checks on a CPU, to test the checks themselves.
 """

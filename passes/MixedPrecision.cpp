@@ -1,0 +1,219 @@
+//===- MixedPrecision.cpp - Groups travel in the dtype of their uses ------===//
+
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/Aten.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_MIXEDPRECISION
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+
+namespace {
+
+/// How the step uses the parameters of a group.
+struct GroupUses {
+  Type dtype; // to which they are cast; null: to none
+  SmallVector<ReadOp> reads;
+  SmallVector<CallOp> casts;
+  OpOperand *otherUse = nullptr; // the first that is no cast to `dtype`
+  SmallVector<GradOp> gradients;
+};
+
+struct MixedPrecisionPass : public fsdp::impl::MixedPrecisionBase<MixedPrecisionPass> {
+  using MixedPrecisionBase::MixedPrecisionBase;
+  void runOnOperation() override;
+
+private:
+  void collectUses();
+  LogicalResult chooseGatherDtype(GroupOp group, const GroupUses &uses);
+  void narrowGathers(GroupOp group, GroupUses &uses);
+  void castGradients(GroupOp group, GroupUses &uses);
+
+  Step step;
+  SmallVector<GroupUses> usesOf; // by group
+  unsigned numNarrowed = 0, numCastsRemoved = 0;
+};
+
+} // namespace
+
+/// The dtype to which a call casts its operand, if that is all it does.
+static Type getCastDtype(Operation *op) {
+  auto call = dyn_cast<CallOp>(op);
+  if (!call || call.getCallee() != "_to_copy.default" || call.getNumResults() != 1)
+    return {};
+  auto from = cast<RankedTensorType>(call.getOperand(0).getType());
+  auto to = dyn_cast<RankedTensorType>(call.getResult(0).getType());
+  if (!to || to != from.clone(to.getElementType()))
+    return {};
+  return to.getElementType();
+}
+
+static Type getElementType(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType();
+}
+
+void MixedPrecisionPass::collectUses() {
+  usesOf.assign(step.groups.size(), {});
+  auto groupOf = [&](FlatSymbolRefAttr name) -> GroupUses * {
+    auto member = step.memberByParam.find(name.getAttr());
+    return member == step.memberByParam.end() ? nullptr : &usesOf[member->second.group];
+  };
+  for (Operation &op : step.getBody()) {
+    if (auto grad = dyn_cast<GradOp>(op)) {
+      if (GroupUses *uses = groupOf(grad.getParamAttr()))
+        uses->gradients.push_back(grad);
+      continue;
+    }
+    auto read = dyn_cast<ReadOp>(op);
+    GroupUses *uses = read ? groupOf(read.getSourceAttr()) : nullptr;
+    if (!uses)
+      continue;
+    uses->reads.push_back(read);
+    OpOperand *otherUse = nullptr; // the uses come last first
+    for (OpOperand &use : read.getResult().getUses()) {
+      Type dtype = getCastDtype(use.getOwner());
+      if (!uses->dtype)
+        uses->dtype = dtype;
+      if (dtype && dtype == uses->dtype)
+        uses->casts.push_back(cast<CallOp>(use.getOwner()));
+      else
+        otherUse = &use;
+    }
+    if (!uses->otherUse)
+      uses->otherUse = otherUse;
+  }
+}
+
+/// `parameter @norm.weight is used as f32 by 'mul.Tensor' in module 'norm'`.
+static std::string describeUse(OpOperand &use) {
+  auto read = use.get().getDefiningOp<ReadOp>();
+  std::string text = llvm::formatv("parameter @{0} is used as {1} by ", read.getSource(),
+                                   getElementType(use.get()));
+  if (auto call = dyn_cast<CallOp>(use.getOwner())) {
+    text += "'" + call.getCallee().str() + "' in ";
+    return text + (call.getModule().empty() ? "the root module"
+                                            : "module '" + call.getModule().str() + "'");
+  }
+  return text + "'" + use.getOwner()->getName().getStringRef().str() + "'";
+}
+
+/// Sets the group's gather_dtype to the dtype in which it can travel, or removes it where that is
+/// the parameters' own. An error if the user has asked for another one.
+LogicalResult MixedPrecisionPass::chooseGatherDtype(GroupOp group, const GroupUses &uses) {
+  if (uses.reads.empty())
+    return success();
+  ReadOp first = uses.reads.front();
+  Type own = getElementType(first.getResult());
+  bool isNarrower = own.isF32() && uses.dtype && (uses.dtype.isBF16() || uses.dtype.isF16());
+  bool canNarrow = isNarrower && !uses.otherUse;
+  std::optional<Type> asked = group.getGatherDtype();
+  if (asked == own || (!asked && !canNarrow)) {
+    if (!asked && isNarrower)
+      remark::missed(group.getLoc(), remark::RemarkOpts::name("gathers").category(getArgument()))
+          << remark::add("group @{0} is gathered as {1}, not {2}: {3}", group.getSymName().str(),
+                         own, uses.dtype, describeUse(*uses.otherUse));
+    group.removeGatherDtypeAttr();
+    return success();
+  }
+  if (!asked || (canNarrow && uses.dtype == *asked)) {
+    group.setGatherDtypeAttr(TypeAttr::get(uses.dtype));
+    return success();
+  }
+  InFlightDiagnostic diag = group.emitError("group @")
+                            << group.getSymName() << " cannot be gathered as " << *asked << ": ";
+  if (uses.otherUse) {
+    diag << describeUse(*uses.otherUse);
+    diag.attachNote(uses.otherUse->getOwner()->getLoc()) << "used here";
+  } else {
+    diag << "its parameters are cast to " << uses.dtype;
+  }
+  diag.attachNote() << "a model of f32 parameters computes in another dtype if it is captured with "
+                       "--param-dtype, or casts them itself";
+  return diag;
+}
+
+void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
+  for (ReadOp read : uses.reads)
+    read.getResult().setType(
+        cast<RankedTensorType>(read.getResult().getType()).clone(*group.getGatherDtype()));
+  for (CallOp cast : uses.casts) {
+    cast.getResult(0).replaceAllUsesWith(cast.getOperand(0));
+    cast.erase();
+  }
+  ++numNarrowed;
+  numCastsRemoved += uses.casts.size();
+}
+
+/// Makes the gradients those of reduce_dtype: without the cast behind them, or with one.
+void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
+  Type dtype = *group.getReduceDtype();
+  MLIRContext *context = &getContext();
+  for (GradOp grad : uses.gradients) {
+    Value value = grad.getValue();
+    auto source = value.getDefiningOp<CallOp>();
+    bool isCast = source && getCastDtype(source);
+    if (isCast && getElementType(source.getOperand(0)) == dtype) {
+      grad.getValueMutable().assign(source.getOperand(0));
+      if (source.use_empty())
+        source.erase();
+      ++numCastsRemoved;
+      continue;
+    }
+    OpBuilder builder(grad);
+    auto none = UnitAttr::get(context);
+    Attribute arguments[] = {aten::OperandAttr::get(context),
+                             TypeAttr::get(dtype),
+                             none,
+                             none,
+                             none,
+                             builder.getBoolAttr(false),
+                             none};
+    auto narrow = CallOp::create(
+        builder, grad.getLoc(), TypeRange(cast<RankedTensorType>(value.getType()).clone(dtype)),
+        ValueRange(value), builder.getStringAttr("_to_copy.default"),
+        builder.getArrayAttr(arguments), aten::Phase::Backward,
+        source ? source.getModuleAttr() : builder.getStringAttr(""), /*rng=*/nullptr,
+        /*offsets=*/nullptr);
+    grad.getValueMutable().assign(narrow.getResult(0));
+  }
+}
+
+void MixedPrecisionPass::runOnOperation() {
+  ModuleOp module = getOperation();
+  if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
+    return signalPassFailure();
+  FailureOr<Step> collected = Step::collect(module);
+  if (failed(collected))
+    return signalPassFailure();
+  step = std::move(*collected);
+  numNarrowed = numCastsRemoved = 0;
+  collectUses();
+  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {
+    if (failed(chooseGatherDtype(group, uses)))
+      return signalPassFailure();
+    if (uses.reads.empty() || step.getRanks() == 1) {
+      // Nothing travels: casts stay where they are.
+      group.removeGatherDtypeAttr();
+      group.removeReduceDtypeAttr();
+      continue;
+    }
+    ReadOp first = uses.reads.front();
+    if (group.getReduceDtype() == getElementType(first.getResult()))
+      group.removeReduceDtypeAttr();
+    if (group.getReduceDtype())
+      castGradients(group, uses);
+    if (group.getGatherDtype())
+      narrowGathers(group, uses);
+  }
+  remark::analysis(module.getLoc(), remark::RemarkOpts::name("gathers").category(getArgument()))
+      << remark::metric("GroupsNarrowed", numNarrowed)
+      << remark::metric("CastsRemoved", numCastsRemoved);
+}
