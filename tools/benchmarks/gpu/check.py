@@ -57,7 +57,7 @@ class Checks:
             self.note_graph(name, replay["graph auto"])
 
     def fast(self, figures):
-        for name in ("large-auto", "large-fsdp2", "large-short"):
+        for name in ("large-auto", "large-fsdp2", "large-short", "large-tight"):
             run = self.runner.run(name, self.steps, watch=self.cuda)
             issue = sorted(line["issue_ms"] for line in run.log[self.skip :])
             ours = self.ours[name] = figures[name] = {
@@ -93,7 +93,7 @@ class Checks:
     def compare(self):
         """The claims on ours beside FSDP2's, as far as both are known."""
         step, host = self.fsdp2.get("step"), self.fsdp2.get("host")
-        for name in ("large-auto", "large-fsdp2"):
+        for name in ("large-auto", "large-fsdp2", "large-tight"):
             if step and name in self.ours:
                 self.table.measured(f"step {name}", self.ours[name]["step_ms"] / step["step_ms"])
                 if self.ours.get("context") and self.ours[name]["device_bytes"]:

@@ -60,6 +60,8 @@ class Maker:
         scheduled, step = self.scratch / f"{name}.mlir", self.out / f"{name}.o"
         report, trace = self.out / f"{name}.report.json", self.out / f"{name}.trace.json"
         options = f"mesh=dp={case.ranks} up-to=scheduled schedule={case.schedule}"
+        if case.memory_cap:
+            options += f" memory-cap={case.memory_cap}"
         if case.ranks > 1:
             device, network = self.costs()[1::2]
             options += f" device={device} network={network} report={report}"
