@@ -2,6 +2,8 @@
 
 #include "Bucketing.h"
 
+#include "fsdp/Schedule/Simulate.h"
+
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -182,6 +184,58 @@ uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const ui
   return after == reductions.begin() ? 0 : std::prev(after)->ready;
 }
 
+namespace {
+
+/// One lane, from the end of the step to its begin, on which reductions start when they are ready.
+class LatestStarts {
+public:
+  LatestStarts(const SearchSpace &space, const std::vector<std::vector<uint32_t>> &reductions) {
+    const Problem &problem = space.problem;
+    for (const std::vector<uint32_t> &bucket : reductions) {
+      int64_t bytes = 0;
+      for (uint32_t reduction : bucket)
+        bytes += problem.reductions[reduction].inputBytes;
+      double beginNs =
+          problem.computeContention * space.startNs[problem.reductions[bucket.back()].ready];
+      if (!slots.empty())
+        beginNs = std::max(beginNs, slots.back().endNs);
+      slots.push_back({beginNs, beginNs + problem.reduceCost.durationNs(bytes)});
+    }
+  }
+
+  /// When the next collective starts, which ends no later than this.
+  double place(double durationNs, double deadlineNs) {
+    nowNs = std::min(nowNs, deadlineNs);
+    while (!slots.empty() && nowNs - durationNs < slots.back().endNs) {
+      if (nowNs > slots.back().endNs)
+        durationNs -= nowNs - slots.back().endNs;
+      nowNs = std::min(nowNs, slots.back().startNs);
+      slots.pop_back();
+    }
+    return nowNs -= durationNs;
+  }
+
+private:
+  std::vector<Interval> slots;
+  double nowNs = std::numeric_limits<double>::infinity();
+};
+
+} // namespace
+
+void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
+                                    size_t end, Decisions &decisions) {
+  LatestStarts starts(space, decisions.reductions);
+  double scale = space.problem.computeContention;
+  for (size_t i = decisions.gathers.size(); i-- > begin;) {
+    Decisions::Gathers &bucket = decisions.gathers[i];
+    uint32_t first = space.firstOf(bucket.uses.front());
+    double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
+    double startNs = starts.place(multiple * durationNs, scale * space.startNs[first]);
+    if (i < end)
+      bucket.gate = std::min(first, space.positionAt(startNs / scale));
+  }
+}
+
 static void setGates(const SearchSpace &space, const Gating &gating,
                      std::vector<Decisions::Gathers> &gathers) {
   double nextStartNs = std::numeric_limits<double>::infinity();
@@ -189,6 +243,7 @@ static void setGates(const SearchSpace &space, const Gating &gating,
     Decisions::Gathers &bucket = gathers[i];
     switch (gating.kind) {
     case Gating::None:
+    case Gating::LatestBeside:
       return;
     case Gating::Latest: {
       uint32_t first = space.firstOf(bucket.uses.front());
@@ -231,7 +286,10 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
                           ? makeHiddenBuckets(space, recipe)
                           : makeGatherBuckets(space, recipe, bound);
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
-  setGates(space, recipe.gating, decisions.gathers);
+  if (recipe.gating.kind == Gating::LatestBeside)
+    setLatestGates(space, recipe.gating.multiple, 0, decisions.gathers.size(), decisions);
+  else
+    setGates(space, recipe.gating, decisions.gathers);
   if (recipe.delay.numEvents > 0)
     decisions.reductionGates = makeReductionGates(space, recipe);
   decisions.priority = recipe.priority;

@@ -31,6 +31,9 @@ struct Gating {
   enum Kind : uint8_t {
     None,
     Latest,  // so late that all gathers one after another are just in time
+    /// Likewise, were they `multiple` times as long, in the time that reductions leave which start
+    /// when they are ready.
+    LatestBeside,
     Horizon, // `multiple` of its own duration before its use
     /// Where a reduction is ready, at least `multiple` of its duration before its use: what slows
     /// computation then does so at the same time.
@@ -59,6 +62,10 @@ struct Recipe {
 /// The gate of gathers for these uses, `multiple` of their duration before the first of them.
 uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses, double multiple,
                     bool withReduction);
+
+/// Opens the gates of buckets [begin, end) of gathers, which are in order of use, by LatestBeside.
+void setLatestGates(const SearchSpace &space, double multiple, size_t begin, size_t end,
+                    Decisions &decisions);
 
 /// Neighbours that do not fit the cap together, or whose bucket would wait for itself, are not
 /// merged. `bound` must hold a relaxation's solution if something is to be rounded.

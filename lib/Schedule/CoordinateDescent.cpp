@@ -27,6 +27,7 @@ private:
   void descendKeeps(std::span<const uint32_t> order, bool byBound);
   void descendMerging(Merging Recipe::*merging, double latencyBytes, bool rounding);
   void descendDelays(bool mayShareLane);
+  void descendYields(bool mayShareLane, double latencyBytes);
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
 
   const SearchSpace &space;
@@ -127,6 +128,26 @@ void CoordinateDescent::descendDelays(bool mayShareLane) {
     }
 }
 
+/// Small gathers that yield to reductions: neither alone is better.
+void CoordinateDescent::descendYields(bool mayShareLane, double latencyBytes) {
+  for (double multiple : {0., 1., 4., 8., 16., 32.}) {
+    if (multiple > 0 && !merge)
+      return;
+    for (double slowdown : {1., 1.05, 1.1, 1.2, 1.4})
+      for (bool share : {false, true}) {
+        Recipe recipe = current;
+        recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
+                          multiple * latencyBytes};
+        recipe.gating = {Gating::LatestBeside, slowdown};
+        if (mayShareLane)
+          recipe.shareLane = share;
+        else if (share)
+          continue;
+        tryRecipe(std::move(recipe));
+      }
+  }
+}
+
 /// Bytes whose transfer takes as long as the latency.
 static double latencyBytes(const CollectiveCost &cost) {
   return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
@@ -166,11 +187,16 @@ void CoordinateDescent::run(bool rounding) {
     descend(&Recipe::lookahead, {0u, 3u});
     descend(&Recipe::gating, {Gating{},
                               {Gating::Latest, 0},
+                              {Gating::LatestBeside, 1},
+                              {Gating::LatestBeside, 1.1},
+                              {Gating::LatestBeside, 1.3},
                               {Gating::Horizon, 1.05},
                               {Gating::Horizon, 1.5},
                               {Gating::Horizon, 2.},
                               {Gating::Horizon, 3.},
                               {Gating::Horizon, 4.}});
+    if (mayShareLane || problem.oneLane)
+      descendYields(mayShareLane, gatherBytes);
     if (problem.computeContention > 1 && !problem.oneLane)
       descend(
           &Recipe::gating,

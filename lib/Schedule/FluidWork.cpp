@@ -8,7 +8,7 @@
 using namespace fsdp::schedule;
 
 /// Rows about chains of merged collectives stand for these numbers of them.
-static constexpr uint32_t kChainLengths[] = {1, 2, 4, 8};
+static constexpr uint32_t kChainLengths[] = {1, 2, 4, 8, 16};
 
 const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
   auto it = std::lower_bound(segments.begin(), segments.end(), position,

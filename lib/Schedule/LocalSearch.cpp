@@ -1,5 +1,6 @@
 //===- LocalSearch.cpp - Late acceptance over explicit decisions ----------===//
 
+#include "Bucketing.h"
 #include "Search.h"
 
 #include <algorithm>
@@ -43,6 +44,9 @@ private:
   bool moveGates();
   bool moveReductionGates();
   bool swapGathers();
+  /// Buckets of one size in a stretch, and their gates.
+  bool rebuildGathers();
+  bool rebuildReductions();
   bool movePriority();
 
   void gatherAgain(uint32_t use);
@@ -227,6 +231,55 @@ bool LocalSearch::swapGathers() {
   return true;
 }
 
+template <typename Bucket>
+static void rebuild(std::vector<Bucket> &buckets, size_t begin, size_t end, size_t numMembers) {
+  Bucket whole = buckets[begin];
+  std::vector<uint32_t> all;
+  for (size_t i = begin; i < end; ++i)
+    all.insert(all.end(), membersOf(buckets[i]).begin(), membersOf(buckets[i]).end());
+  std::sort(all.begin(), all.end());
+  std::vector<Bucket> rebuilt;
+  for (size_t i = 0; i < all.size(); i += numMembers) {
+    auto first = all.begin() + ptrdiff_t(i);
+    rebuilt.push_back(
+        withMembers(whole, {first, std::min(first + ptrdiff_t(numMembers), all.end())}));
+  }
+  buckets.erase(buckets.begin() + ptrdiff_t(begin), buckets.begin() + ptrdiff_t(end));
+  buckets.insert(buckets.begin() + ptrdiff_t(begin), rebuilt.begin(), rebuilt.end());
+}
+
+bool LocalSearch::rebuildGathers() {
+  if (next.gathers.size() < 2)
+    return false;
+  size_t begin = random.below(next.gathers.size());
+  size_t end = random.fraction() < .3 ? next.gathers.size()
+                                      : begin + 1 + random.below(next.gathers.size() - begin);
+  size_t after = next.gathers.size() - end;
+  if (merge) {
+    constexpr size_t kMembers[] = {1, 1, 2, 2, 3, 4, 5, 6, 8, 12};
+    rebuild(next.gathers, begin, end, kMembers[random.below(std::size(kMembers))]);
+  }
+  end = next.gathers.size() - after;
+  double choice = random.fraction();
+  if (choice < .5) {
+    constexpr double kMultiples[] = {1, 1.02, 1.05, 1.1, 1.2, 1.4};
+    setLatestGates(space, kMultiples[random.below(std::size(kMultiples))], begin, end, next);
+  } else if (choice < .8) {
+    for (size_t i = begin; i < end; ++i)
+      next.gathers[i].gate = 0;
+  }
+  return true;
+}
+
+bool LocalSearch::rebuildReductions() {
+  if (!merge || next.reductions.size() < 2)
+    return false;
+  size_t begin = random.below(next.reductions.size());
+  size_t end = begin + 1 + random.below(next.reductions.size() - begin);
+  rebuild(next.reductions, begin, end, 1 + random.below(3));
+  return true;
+}
+
 bool LocalSearch::movePriority() {
   if (!space.problem.oneLane && !next.shareLane)
     return false;
@@ -236,6 +289,10 @@ bool LocalSearch::movePriority() {
 
 bool LocalSearch::move() {
   double choice = random.fraction();
+  if (choice < .12)
+    return rebuildGathers();
+  if (choice < .15)
+    return rebuildReductions();
   if (choice < .3)
     return moveBuckets(next.gathers, .6);
   if (choice < .5)
@@ -252,7 +309,7 @@ bool LocalSearch::move() {
 }
 
 void LocalSearch::run() {
-  constexpr int kPatience = 3000, kRestart = 350; // moves without a better plan
+  constexpr int kPatience = 6000, kRestart = 1000; // moves without a better plan
   int failures = 0, sinceRestart = 0;
   double bestNs = evaluator.bestDecisions().makespanNs;
   restart();
