@@ -114,7 +114,9 @@ done
 
 say "Tests"
 ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 100 --verbose >"$out/tests.log" 2>&1 || status=1
-grep -E '% tests passed|\*\*\*|(SKIPPED|FAILED) +\] .*\([0-9]+ ms\)' "$out/tests.log" || true
+grep -E '% tests passed|\*\*\*|FAILED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true
+printf '%s cases skipped, for reasons in %s\n' \
+  "$(grep -cE 'SKIPPED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true)" "$out/tests.log"
 
 check() {
   "$python" tools/benchmarks/gpu/check.py --cases "$cases" --build "$build" --out "$out" \

@@ -30,11 +30,12 @@ static void *allocateBytes(size_t bytes) {
 }
 
 static void release(void *address) {
-  if (!address || isPlacedMemory(address))
+  if (!address)
     return;
   if (OperatorAllocations *call = OperatorAllocations::current())
     call->noteFreed(address);
-  native->raw_delete(address);
+  if (!isPlacedMemory(address))
+    native->raw_delete(address);
 }
 
 namespace {

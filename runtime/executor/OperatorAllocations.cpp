@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 using namespace fsdp::rt;
 
@@ -52,6 +53,12 @@ void fsdp::rt::noteAllocationByOtherThread() { elsewhere.fetch_add(1, std::memor
 OperatorAllocations *OperatorAllocations::current() { return currentCall; }
 
 void *OperatorAllocations::place(size_t bytes) {
+  for (PlannedAllocation &place : expected)
+    if (place.bytes == bytes && place.address) {
+      log.push_back({bytes, std::exchange(place.address, nullptr), false, true});
+      ++served;
+      return log.back().address;
+    }
   for (const PlannedAllocation *it = next; it != last; ++it)
     if (it->bytes == bytes && it->address) {
       next = it + 1;
@@ -64,7 +71,7 @@ void *OperatorAllocations::place(size_t bytes) {
 void OperatorAllocations::noteFallback(void *address, size_t bytes) {
   ++fallbacks;
   if (recording)
-    log.push_back({bytes, static_cast<std::byte *>(address), false});
+    log.push_back({bytes, static_cast<std::byte *>(address)});
 }
 
 void OperatorAllocations::noteFreed(const void *address) {
@@ -86,14 +93,23 @@ void OperatorAllocations::beginPlanned(std::span<const PlannedAllocation> planne
   currentCall = this;
 }
 
-void OperatorAllocations::beginRecording() {
+void OperatorAllocations::beginRecording(std::vector<PlannedAllocation> places) {
   next = last = nullptr;
+  expected = std::move(places);
   recording = true;
   log.clear();
   currentCall = this;
 }
 
+size_t OperatorAllocations::keptBytes() const {
+  for (const RecordedAllocation &entry : log)
+    if (entry.placed && !entry.freed)
+      return entry.bytes;
+  return 0;
+}
+
 void OperatorAllocations::end() {
   currentCall = nullptr;
+  expected.clear();
   recording = false;
 }

@@ -30,7 +30,8 @@ struct PlannedAllocation {
 struct RecordedAllocation {
   size_t bytes = 0;
   std::byte *address = nullptr;
-  bool freed = false; // before the recording ended
+  bool freed = false;  // before the recording ended
+  bool placed = false; // at an expected place
 };
 
 /// What a thread's operator calls allocate. While it is begun, allocations of this thread go
@@ -40,8 +41,12 @@ public:
   /// Serves `planned` in order: each allocation takes the first one of its size that follows those
   /// already taken.
   void beginPlanned(std::span<const PlannedAllocation> planned);
-  /// Serves nothing, and records.
-  void beginRecording();
+  /// Records. Serves one allocation of its size for each of `expected`, whoever it is for.
+  void beginRecording(std::vector<PlannedAllocation> expected = {});
+  /// From here on none is served.
+  void stopServing() { expected.clear(); }
+  /// Of those that were served since: the bytes of one that has not been freed, 0 if there is none.
+  size_t keptBytes() const;
   void end();
 
   const std::vector<RecordedAllocation> &recorded() const { return log; }
@@ -57,13 +62,14 @@ public:
   /// and noteFallback() to be called.
   void *place(size_t bytes);
   void noteFallback(void *address, size_t bytes);
-  /// An allocation of the ordinary allocator is about to be freed.
+  /// An allocation is about to be freed.
   void noteFreed(const void *address);
 
 private:
   const PlannedAllocation *next = nullptr, *last = nullptr;
   bool recording = false;
   std::vector<RecordedAllocation> log;
+  std::vector<PlannedAllocation> expected; // while it records; null addresses are taken
 };
 
 /// True for addresses in a PlacedMemory.

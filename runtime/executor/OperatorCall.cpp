@@ -11,6 +11,8 @@
 using namespace fsdp::rt;
 
 static constexpr size_t kScratchAlignment = 64;
+/// More than libraries keep for themselves.
+static constexpr size_t kLargeBytes = size_t(64) << 20;
 
 static size_t alignUp(size_t bytes) {
   return (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
@@ -130,8 +132,9 @@ Status OperatorCall::measure(CallContext &context) {
   OperatorAllocations &recorder = context.allocations;
   struct Recording {
     OperatorAllocations &recorder;
-    explicit Recording(OperatorAllocations &recorder) : recorder(recorder) {
-      recorder.beginRecording();
+    Recording(OperatorAllocations &recorder, std::vector<PlannedAllocation> expected)
+        : recorder(recorder) {
+      recorder.beginRecording(std::move(expected));
     }
     ~Recording() { recorder.end(); }
   };
@@ -143,9 +146,16 @@ Status OperatorCall::measure(CallContext &context) {
     bool consistent = true;
   };
   std::vector<std::optional<Place>> places;
+  // Large results are at their places from the start, so that the first step needs no memory for
+  // them beside these. Should a temporary of the same size get such a place, the result is moved.
+  std::vector<PlannedAllocation> expected;
+  for (const PlannedResult &result : results)
+    if (result.spanBytes >= kLargeBytes)
+      expected.push_back({result.spanBytes, result.address});
   {
-    Recording recording(recorder);
+    Recording recording(recorder, std::move(expected));
     invoke(context);
+    recorder.stopServing();
     places.resize(recorder.recorded().size());
     for (const PlannedResult &result : results) {
       at::Tensor actual = resultOf(context, result);
@@ -177,6 +187,9 @@ Status OperatorCall::measure(CallContext &context) {
     context.stack.clear();
   }
   noteFallbacks(context, recorder.fallbacks - before);
+  if (size_t kept = recorder.keptBytes())
+    return Status::error(context.view.describeEntry(*entry) + ": the operator keeps " +
+                         std::to_string(kept) + " bytes that it got in a result's place");
 
   for (size_t i = 0; i < places.size(); ++i) {
     const RecordedAllocation &allocation = recorder.recorded()[i];

@@ -37,11 +37,12 @@ private:
   }
 
   static void release(void *address) {
-    if (!address || isPlacedMemory(address))
+    if (!address)
       return;
     if (OperatorAllocations *call = OperatorAllocations::current())
       call->noteFreed(address);
-    c10::free_cpu(address);
+    if (!isPlacedMemory(address))
+      c10::free_cpu(address);
   }
 };
 } // namespace

@@ -32,3 +32,22 @@ TEST(CudaPlacement, RawAllocations) {
   EXPECT_EQ(allocations.served, 2);
   EXPECT_EQ(allocations.fallbacks, 0);
 }
+
+// While an operator is measured, allocations of the sizes of its large results get these places;
+// which of them it keeps is known.
+TEST(CudaPlacement, ExpectedAllocations) {
+  installCudaPlacementAllocator();
+  alignas(64) static std::byte memory[192];
+  PlacedMemory placed(memory, sizeof(memory));
+  OperatorAllocations allocations;
+  allocations.beginRecording({{64, memory}, {128, memory + 64}});
+  void *first = torch_allocator::raw_alloc(128), *second = torch_allocator::raw_alloc(64);
+  EXPECT_EQ(first, memory + 64);
+  EXPECT_EQ(second, memory);
+  torch_allocator::raw_delete(first);
+  EXPECT_EQ(allocations.keptBytes(), 64u);
+  torch_allocator::raw_delete(second);
+  EXPECT_EQ(allocations.keptBytes(), 0u);
+  allocations.end();
+  EXPECT_EQ(allocations.recorded().size(), 2u);
+}

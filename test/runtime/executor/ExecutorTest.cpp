@@ -85,6 +85,36 @@ TEST(ExecutorTest, SteadyStateAllocatesNothing) {
   }
 }
 
+// Large results are at their places from the first step on, also where an operator (sort of what is
+// not contiguous) has temporaries of a result's size.
+TEST(ExecutorTest, LargeResultsArePlacedAtOnce) {
+  constexpr int64_t kRows = 64, kColumns = 1 << 18;
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {kRows, kColumns}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  uint32_t negated = builder.addValue(FSDP_F32, {kRows, kColumns});
+  builder.call("neg", "", {value(x)}, {negated});
+  uint32_t sorted = builder.addValue(FSDP_F32, {kRows, kColumns}),
+           order = builder.addValue(FSDP_I64, {kRows, kColumns});
+  builder.call("sort", "", {value(negated), integer(0), boolean(false)}, {sorted, order});
+  builder.call("sum", "", {value(sorted), none()}, {loss});
+  SingleRank rank(builder.finish(loss));
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  at::Tensor input = rank.tensor(builder.offsetOf(x), {kRows, kColumns});
+  for (int64_t step = 1; step <= 2; ++step) {
+    input.copy_(at::randn({kRows, kColumns}));
+    rank.step(step);
+    auto [values, indices] = at::sort(-input, 0);
+    EXPECT_TRUE(at::equal(rank.tensor(builder.offsetOf(sorted), {kRows, kColumns}), values));
+    EXPECT_TRUE(
+        at::equal(rank.tensor(builder.offsetOf(order), {kRows, kColumns}, at::kLong), indices));
+    // Of the first step only the three results.
+    EXPECT_GE(rank.executor().statistics().plannedAllocations, 3);
+  }
+  EXPECT_EQ(rank.executor().statistics().fallbackAllocations, 0);
+  EXPECT_EQ(rank.executor().statistics().copiedBytes, 0);
+}
+
 // Temporaries inside an operator are measured and placed in the scratch area.
 TEST(ExecutorTest, TemporariesArePlaced) {
   PlanBuilder builder;
