@@ -9,6 +9,9 @@ using namespace fsdp::schedule;
 /// Longer chains have no row: they would cost more time than they are worth.
 static constexpr size_t kLongestChain = 32;
 
+/// Gathers merged with an earlier one that are looked at.
+static constexpr size_t kMostGated = 3;
+
 /// The least slack of the operations [begin, end); more than any if there are none.
 static int64_t leastSlack(const CollectiveWindows &windows, uint32_t begin, uint32_t end) {
   auto first = windows.slackBytes.begin();
@@ -76,7 +79,39 @@ void FluidRows::addReductionChains() {
   }
 }
 
+/// Gathers of one size, each for its group's first use, can change places: some best plan launches
+/// them in order of use. Let those from i to j be of this kind, and all but i merged. If their
+/// copies do not fit together beside an operation between the use before i's and i's own, the
+/// bucket of j has no member before i: everything from i on would have been launched with it, or
+/// before, and be there. So they are one bucket, which was launched behind that operation, and
+/// computation waited for all of it.
+void FluidRows::addBucketGates() {
+  const std::vector<GatherWindow> &gathers = windows.gathers;
+  for (size_t i = 0; i + 1 < gathers.size(); ++i) {
+    const GatherWindow &gather = gathers[i];
+    uint32_t first = gather.first, before = i == 0 ? 0 : gathers[i - 1].first;
+    int64_t bytes = gather.sizeBytes;
+    Expression all = 1.0; // 1 if all are merged, else at most 0
+    for (size_t j = i + 1; j < gathers.size() && j - i <= kMostGated; ++j) {
+      Column merged = choices.mergedGathers[j];
+      if (!merged || gathers[j].sizeBytes != gather.sizeBytes || gathers[j].keptFrom > 0 ||
+          gather.keptFrom > 0)
+        break;
+      bytes += gather.sizeBytes;
+      all -= 1.0 - Expression(merged);
+      uint32_t gate = first;
+      while (gate > before && windows.slackBytes[gate - 1] >= bytes)
+        --gate;
+      if (gate > before)
+        program.requireAtLeast(segmentAt(first).start.time -
+                                   Expression(segmentBefore(gate).launch.time),
+                               problem.gatherCost.durationNs(bytes) / timeUnitNs * all);
+    }
+  }
+}
+
 void FluidRows::addChains() {
   addGatherChains();
+  addBucketGates();
   addReductionChains();
 }

@@ -50,9 +50,11 @@ struct FluidRows {
   void addTurns();
 
 private:
-  const FluidSegment &segmentAt(uint32_t position) const; // that begins there
+  const FluidSegment &segmentAt(uint32_t position) const;     // that begins there
+  const FluidSegment &segmentBefore(uint32_t position) const; // that begins there or before
   void addBrokenChain(std::span<const Column> merged);
   void addGatherChains();
+  void addBucketGates();
   void addReductionChains();
   void addLaneRows(const Moment &from, const Moment &to, double computeTime);
   void addStretch(const Moment &from, const Moment &to, double computeTime, double gatherShare,

@@ -10,13 +10,18 @@ using namespace fsdp::schedule;
 /// Rows about chains of merged collectives stand for these numbers of them.
 static constexpr uint32_t kChainLengths[] = {1, 2, 4, 8, 16};
 
+const FluidSegment &FluidRows::segmentBefore(uint32_t position) const {
+  auto after = std::upper_bound(segments.begin(), segments.end(), position,
+                                [](uint32_t position, const FluidSegment &segment) {
+                                  return position < segment.segment.begin;
+                                });
+  return *std::prev(after);
+}
+
 const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
-  auto it = std::lower_bound(segments.begin(), segments.end(), position,
-                             [](const FluidSegment &segment, uint32_t position) {
-                               return segment.segment.begin < position;
-                             });
-  assert(it != segments.end() && it->segment.begin == position && "windows begin with segments");
-  return *it;
+  const FluidSegment &segment = segmentBefore(position);
+  assert(segment.segment.begin == position && "windows begin with segments");
+  return segment;
 }
 
 /// When an operation starts, all gathers of uses that have begun have ended, and so have their
