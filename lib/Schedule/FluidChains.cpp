@@ -80,32 +80,42 @@ void FluidRows::addReductionChains() {
 }
 
 /// Gathers of one size, each for its group's first use, can change places: some best plan launches
-/// them in order of use. Let those from i to j be of this kind, and all but i merged. If their
-/// copies do not fit together beside an operation between the use before i's and i's own, the
-/// bucket of j has no member before i: everything from i on would have been launched with it, or
-/// before, and be there. So they are one bucket, which was launched behind that operation, and
-/// computation waited for all of it.
+/// them in order of use. Let a run of neighbours be of this kind, i and j among them, and all
+/// behind i up to j be merged. When the bucket of j was launched, so had been all before j: at an
+/// operation beside which those of the run do not fit that are used between it and j, or by j, it
+/// had not been. If that operation is not before the use ahead of the run, the bucket has no member
+/// ahead of the run either, so that i is one: computation waited for all of it from there.
 void FluidRows::addBucketGates() {
   const std::vector<GatherWindow> &gathers = windows.gathers;
+  size_t run = 0; // where it begins
   for (size_t i = 0; i + 1 < gathers.size(); ++i) {
-    const GatherWindow &gather = gathers[i];
-    uint32_t first = gather.first, before = i == 0 ? 0 : gathers[i - 1].first;
-    int64_t bytes = gather.sizeBytes;
+    if (gathers[i].sizeBytes != gathers[run].sizeBytes || gathers[i].keptFrom > 0)
+      run = i;
+    int64_t sizeBytes = gathers[i].sizeBytes, bytes = sizeBytes;
     Expression all = 1.0; // 1 if all are merged, else at most 0
     for (size_t j = i + 1; j < gathers.size() && j - i <= kMostGated; ++j) {
       Column merged = choices.mergedGathers[j];
-      if (!merged || gathers[j].sizeBytes != gather.sizeBytes || gathers[j].keptFrom > 0 ||
-          gather.keptFrom > 0)
+      if (!merged || gathers[j].sizeBytes != sizeBytes || gathers[j].keptFrom > 0 ||
+          gathers[i].keptFrom > 0)
         break;
-      bytes += gather.sizeBytes;
+      bytes += sizeBytes;
       all -= 1.0 - Expression(merged);
-      uint32_t gate = first;
-      while (gate > before && windows.slackBytes[gate - 1] >= bytes)
-        --gate;
-      if (gate > before)
-        program.requireAtLeast(segmentAt(first).start.time -
+      double duration = problem.gatherCost.durationNs(bytes) / timeUnitNs;
+      uint32_t earliest = run == 0 ? 0 : gathers[run - 1].first, gate = gathers[i].first;
+      size_t next = i; // the first that is used behind the operation
+      int64_t heldBytes = bytes;
+      double computeTime = 0;
+      for (; gate > earliest && computeTime < duration; --gate) {
+        for (; next > run && gathers[next - 1].first >= gate; --next)
+          heldBytes += sizeBytes;
+        if (windows.slackBytes[gate - 1] < heldBytes)
+          break;
+        computeTime += problem.operations[gate - 1].durationNs / timeUnitNs;
+      }
+      if (gate > earliest && computeTime < duration)
+        program.requireAtLeast(segmentAt(gathers[i].first).start.time -
                                    Expression(segmentBefore(gate).launch.time),
-                               problem.gatherCost.durationNs(bytes) / timeUnitNs * all);
+                               computeTime + (duration - computeTime) * all);
     }
   }
 }

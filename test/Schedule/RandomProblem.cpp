@@ -203,14 +203,19 @@ Problem fsdp::schedule::makeScatteredProblem(uint64_t seed) {
   int64_t last = random.integer(3, 6);
   for (int64_t i = 0; i <= last; ++i)
     problem.operations.push_back({double(random.integer(0, 20)), random.integer(0, 6), 0});
-  for (uint32_t group = 0; group < 2; ++group) {
-    problem.groups.push_back({"g" + std::to_string(group), random.integer(1, 8)});
+  bool isForward = random.chance(0.4); // one use of each group, most of one size
+  int64_t sizeBytes = random.integer(1, 8);
+  for (uint32_t group = 0; group < (isForward ? 4 : 2); ++group) {
+    bool isEqual = isForward && random.chance(0.8);
+    problem.groups.push_back(
+        {"g" + std::to_string(group), isEqual ? sizeBytes : random.integer(1, 8)});
     auto first = uint32_t(random.integer(0, last)), second = uint32_t(random.integer(0, last));
     problem.uses.push_back({group, first, first});
-    if (second > first + 1)
+    if (second > first + 1 && !isForward)
       problem.uses.push_back({group, second, second});
   }
-  for (int64_t count = random.integer(1, problem.uses.size() < 3 ? 3 : 2); count > 0; --count) {
+  int64_t mostReductions = isForward ? 1 : problem.uses.size() < 3 ? 3 : 2;
+  for (int64_t count = random.integer(isForward ? 0 : 1, mostReductions); count > 0; --count) {
     int64_t ready = random.integer(1, random.chance(0.5) ? 2 : last),
             inputBytes = random.integer(1, 8);
     problem.reductions.push_back({0, uint32_t(ready), uint32_t(random.integer(ready, last)),
