@@ -62,19 +62,21 @@ FSDP_AVX512 inline void packB(const Source &b, int64_t depth, int64_t columns, f
   for (int64_t first = 0; first < columns; first += kTileColumns) {
     int64_t given = std::min(kTileColumns, columns - first), width = roundUp(given, kLanes);
     const float *from = b.data + first * b.columnStride;
+    if (b.columnStride == 1) {
+      for (int64_t k = 0; k < depth; ++k)
+        for (int64_t j = 0; j < width; j += kLanes) {
+          const float *line = from + k * b.rowStride + j;
+          prefetch(line + kTileColumns);
+          _mm512_storeu_ps(to + k * width + j, _mm512_maskz_loadu_ps(maskOf(given - j), line));
+        }
+      to += depth * width;
+      continue;
+    }
     for (int64_t j = 0; j < width; j += kLanes) {
       int64_t k = 0;
-      if (b.columnStride == 1) {
-        __mmask16 mask = maskOf(given - j);
-        for (; k < depth; ++k) {
-          prefetch(from + k * b.rowStride + j + kTileColumns);
-          _mm512_storeu_ps(to + k * width + j,
-                           _mm512_maskz_loadu_ps(mask, from + k * b.rowStride + j));
-        }
-      } else if (b.rowStride == 1 && given - j >= kLanes) {
+      if (b.rowStride == 1 && given - j >= kLanes)
         for (; k + kLanes <= depth; k += kLanes)
           transpose16(from + j * b.columnStride + k, b.columnStride, to + k * width + j, width);
-      }
       for (; k < depth; ++k)
         for (int64_t lane = 0; lane < kLanes; ++lane)
           to[k * width + j + lane] =
