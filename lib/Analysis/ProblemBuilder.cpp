@@ -42,17 +42,15 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   cost::CollectiveCost gather = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
   cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks);
   if (int64_t replicas = memory.groups.getReplicas(); replicas > 1) {
-    // A reduction goes on over the replicas with its shard. That has a stream of its own; taking it
-    // for a part of the reduction errs on the slow side where reductions follow each other closely.
     cost::CollectiveCost across =
         costs.getCollectiveCost(cost::CollectiveKind::AllReduce, replicas, /*stride=*/ranks);
-    reduce.latencyNs += across.latencyNs;
-    reduce.nsPerByte += across.nsPerByte / static_cast<double>(ranks);
-    reduce.spread = std::max(reduce.spread, across.spread);
+    problem.problem.acrossCost = toCost(across);
+    problem.problem.acrossContention = costs.getLaneContention();
+    problem.networkSpread = across.spread;
   }
   problem.problem.gatherCost = toCost(gather);
   problem.problem.reduceCost = toCost(reduce);
-  problem.networkSpread = std::max(gather.spread, reduce.spread);
+  problem.networkSpread = std::max({problem.networkSpread, gather.spread, reduce.spread});
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();
   return success();

@@ -132,7 +132,8 @@ LogicalResult ShardedStep::collectReductions() {
   return success();
 }
 
-/// Updates keep their order, so that the norm of all gradients is the same sum.
+/// Where a reduction goes on over replicas, it has the time of one more reduction for that. Updates
+/// keep their order, so that the norm of all gradients is the same sum.
 void ShardedStep::placeUpdates(UpdatePlacement placement) {
   uint32_t end = calls.size(), earliest = 0;
   std::vector<uint32_t> released(memory.groups.getGroups().size(), 0);
@@ -143,9 +144,9 @@ void ShardedStep::placeUpdates(UpdatePlacement placement) {
     UpdateOp update = memory.ranges.getUpdate(start.getGroupAttr());
     if (!update)
       continue;
-    bool isLast = index + 1 == reductions.size();
-    uint32_t next =
-        isLast || placement == UpdatePlacement::AtEnd ? end : reductions[index + 1].ready;
+    size_t behind = index + (memory.groups.getReplicas() > 1 ? 2 : 1);
+    bool isLast = behind >= reductions.size();
+    uint32_t next = isLast || placement == UpdatePlacement::AtEnd ? end : reductions[behind].ready;
     earliest = std::max({earliest, next, reduction.ready, released[reduction.group]});
     updates.push_back({update, earliest});
   }

@@ -107,30 +107,36 @@ void fsdp::chargeStateCopies(ScheduleProblem &step, const StepMemory &memory,
   }
   std::ranges::stable_sort(
       events, {}, [](const PlacedEvent &event) { return std::pair(event.position, event.event); });
+  for (ScheduledStateCopy &copy : step.stateCopies) {
+    copy.bytes = getStateBytes(copy, memory);
+    copy.copyNs = getCopyNs(copy, memory, costs);
+  }
   std::vector<double> fetchedNs(step.stateCopies.size()), storedNs(step.stateCopies.size());
   double nowNs = 0, fetchLinkNs = 0, storeLinkNs = 0; // when each link is free
   std::vector<schedule::Operation> &operations = step.problem.operations;
   auto next = events.begin();
   for (uint32_t position = 0; position <= operations.size(); ++position) {
     double waitNs = 0;
-    auto waitUntil = [&](double endNs) {
+    auto waitUntil = [&](double endNs, ScheduledStateCopy &copy) {
       waitNs += std::max(0.0, endNs - nowNs);
+      copy.exposedNs += std::max(0.0, endNs - nowNs);
       nowNs = std::max(nowNs, endNs);
     };
     for (; next != events.end() && next->position == position; ++next) {
-      double copyNs = getCopyNs(step.stateCopies[next->copy], memory, costs);
+      ScheduledStateCopy &copy = step.stateCopies[next->copy];
+      double copyNs = copy.copyNs;
       switch (next->event) {
       case CopyEvent::StoreStart:
         storedNs[next->copy] = storeLinkNs = std::max(nowNs, storeLinkNs) + copyNs;
         break;
       case CopyEvent::StoreWait:
-        waitUntil(storedNs[next->copy]);
+        waitUntil(storedNs[next->copy], copy);
         break;
       case CopyEvent::FetchStart:
         fetchedNs[next->copy] = fetchLinkNs = std::max(nowNs, fetchLinkNs) + copyNs;
         break;
       case CopyEvent::FetchWait:
-        waitUntil(fetchedNs[next->copy]);
+        waitUntil(fetchedNs[next->copy], copy);
         break;
       }
     }

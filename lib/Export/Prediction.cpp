@@ -68,6 +68,8 @@ void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
     exposedNs += ns;
   for (double ns : timeline.exposedReductionNs)
     exposedNs += ns;
+  for (double ns : timeline.exposedAcrossNs)
+    exposedNs += ns;
   out.attribute("step_ns", toNs(timeline.makespanNs));
   out.attribute("compute_ns", toNs(computeNs));
   out.attribute("exposed_ns", toNs(exposedNs));
@@ -127,6 +129,9 @@ void PredictionWriter::writeLaunches() {
     for (size_t i = 0; i < plan.reductions.size(); ++i)
       writeLaunch("reduce_scatter", plan.reductions[i].reductions, timeline.reductions[i],
                   timeline.exposedReductionNs[i]);
+    for (size_t i = 0; i < timeline.across.size(); ++i)
+      writeLaunch("all_reduce", plan.reductions[i].reductions, timeline.across[i],
+                  timeline.exposedAcrossNs[i]);
   });
 }
 

@@ -118,7 +118,9 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
     const Reduction &reduction = problem.reductions[r];
     ReductionWindow &window = windows[r];
     window.ready = reduction.ready;
+    window.update = reduction.update;
     window.inputBytes = reduction.inputBytes;
+    window.outputBytes = reduction.outputBytes;
     window.excessBytes = reduction.inputBytes - reduction.outputBytes;
     while (next > reduction.ready) {
       --next;
@@ -152,6 +154,7 @@ static void findBlockedTime(const Problem &problem, const std::vector<int64_t> &
 CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   CollectiveWindows windows;
+  windows.hasReplicas = problem.acrossCost.has_value();
   windows.slackBytes = findSlack(problem);
   windows.positionSlackBytes = findPositionSlack(problem, previous);
   windows.gathers = findGatherWindows(problem, previous, windows.slackBytes);

@@ -28,7 +28,8 @@ struct GatherWindow {
 struct ReductionWindow {
   uint32_t ready = 0;
   uint32_t deadline = 0; // operation before which it must have ended, at most its update
-  int64_t inputBytes = 0;
+  uint32_t update = 0;
+  int64_t inputBytes = 0, outputBytes = 0;
   /// By how much the input exceeds the reduced shard, which is live under every plan.
   int64_t excessBytes = 0;
   /// Computation from `ready` to `deadline` beside which the input does not fit while it is in
@@ -41,6 +42,7 @@ struct ReductionWindow {
 struct CollectiveWindows {
   std::vector<GatherWindow> gathers;       // in order of use
   std::vector<ReductionWindow> reductions; // by reduction
+  bool hasReplicas = false;                // for which updates wait
   /// What the cap leaves beside what is live under every plan, by operation. Negative where no
   /// plan exists.
   std::vector<int64_t> slackBytes;

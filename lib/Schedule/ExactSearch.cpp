@@ -8,6 +8,8 @@ using namespace fsdp::schedule;
 
 std::optional<ExactResult> fsdp::schedule::searchExactly(const Problem &problem, double targetNs,
                                                          int64_t partialPlanLimit) {
+  if (problem.acrossCost)
+    return std::nullopt;
   std::optional<LabelProblem> labels = makeLabelProblem(problem);
   if (!labels)
     return std::nullopt;

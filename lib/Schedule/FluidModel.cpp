@@ -22,7 +22,8 @@ static double serialNs(const Problem &problem) {
   for (const Use &use : problem.uses)
     ns += problem.gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
   for (const Reduction &reduction : problem.reductions)
-    ns += problem.reduceCost.durationNs(reduction.inputBytes);
+    ns += problem.reduceCost.durationNs(reduction.inputBytes) +
+          (problem.acrossCost ? problem.acrossCost->durationNs(reduction.outputBytes) : 0);
   return ns;
 }
 
@@ -64,6 +65,7 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
   rows.addSingleCollectives();
   rows.addChains();
   rows.addLanes();
+  rows.addReplicas();
   rows.addMemory();
   rows.addConflicts();
   rows.addExclusions();

@@ -29,6 +29,9 @@ static std::vector<FluidSegment> countWindows(const CollectiveWindows &windows,
                                               const std::vector<Segment> &segments,
                                               const FluidChoices &choices) {
   std::vector<uint32_t> leastGates = findLeastGates(windows);
+  std::vector<uint8_t> isUpdate(windows.slackBytes.size());
+  for (const ReductionWindow &reduction : windows.reductions)
+    isUpdate[reduction.update] = windows.hasReplicas;
   std::vector<FluidSegment> result;
   FluidSegment now;
   for (const Segment &segment : segments) {
@@ -50,6 +53,7 @@ static std::vector<FluidSegment> countWindows(const CollectiveWindows &windows,
     now.gathersBecomeDue = now.dueGathers > before.dueGathers;
     now.reductionsBecomeDue = now.dueReductions > before.dueReductions;
     now.reductionsGetReady = now.readyReductions > before.readyReductions;
+    now.replicasBecomeDue = isUpdate[segment.begin];
     result.push_back(now);
   }
   return result;
@@ -99,6 +103,7 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
     // A single operation may have to wait for a reduction's memory. Elsewhere, where nothing is
     // due, a wait counts as part of the segment.
     bool waits = segment.gathersBecomeDue || segment.reductionsBecomeDue ||
+                 segment.replicasBecomeDue ||
                  (segment.segment.isSingle() && segment.readyReductions > 0 &&
                   dueReductions < numReductions);
     segment.launch = last;

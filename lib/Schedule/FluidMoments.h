@@ -29,6 +29,7 @@ struct FluidSegment {
   uint32_t readyReductions = 0;   // reductions [0, readyReductions) can be launched
   uint32_t dueReductions = 0;     // that many, by deadline, have ended at `start`
   bool gathersBecomeDue = false, reductionsBecomeDue = false, reductionsGetReady = false;
+  bool replicasBecomeDue = false; // an update waits for them at `start`
 };
 
 /// Collectives' times in the program's units.

@@ -43,6 +43,9 @@ struct FluidRows {
   void addMemory();
   void addConflicts();
 
+  // FluidReplicas.cpp: what goes on over replicas.
+  void addReplicas();
+
   // FluidExclusions.cpp: bytes and time.
   void addExclusions();
 

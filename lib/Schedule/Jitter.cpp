@@ -108,6 +108,10 @@ public:
     return nominal.ofReductions(bucket) * reductionFactors[bucket.reductions.front()];
   }
 
+  double ofAcross(const ReductionBucket &bucket) const {
+    return nominal.ofAcross(bucket) * reductionFactors[bucket.reductions.front()];
+  }
+
 private:
   const Problem &problem;
   const NominalDurations nominal;

@@ -34,6 +34,12 @@ double Placement::findOperationEnd() const {
   }
   if (isLaneNeeded)
     startNs = std::max(startNs, streams.findEndOfLane(0));
+  for (uint32_t index : goingOn)
+    if (const ReductionTask &task = tasks.reductions[index];
+        task.update == position && !streams.hasEnded(task.acrossTicket))
+      startNs = std::max(startNs, streams.hasEnded(task.ticket)
+                                      ? streams.findEnd(task.acrossTicket)
+                                      : streams.findEnd(task.ticket) + task.acrossNs);
   // While a lane is busy, and only then does it matter, computation is slower.
   return startNs + operation().durationNs * problem.computeContention;
 }

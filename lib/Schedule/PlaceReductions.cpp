@@ -8,6 +8,10 @@ using namespace fsdp::schedule;
 
 void Placement::launch(ReductionTask &task) {
   task.ticket = streams.launch(reductionLane, task.durationNs);
+  if (problem.acrossCost) {
+    task.acrossTicket = streams.launchAcross(reductionLane, task.acrossNs);
+    goingOn.push(&task - tasks.reductions.data());
+  }
   held += task.outputBytes;
   launchBytes = std::max(launchBytes, operation().carriedBytes + held);
   pending.push(&task - tasks.reductions.data());
@@ -22,6 +26,17 @@ void Placement::waitForOldest() {
   streams.waitFor(task.ticket);
   plan.reductions[plan.reductions.size() - pending.size()].wait = position;
   pending.erase(pending.begin());
+}
+
+/// Before an update, for what it needs.
+void Placement::waitForReplicas() {
+  while (goingOn.getFirstUpdate() == position) {
+    auto due = std::find_if(goingOn.begin(), goingOn.end(), [&](uint32_t index) {
+      return tasks.reductions[index].update == position;
+    });
+    streams.waitFor(tasks.reductions[*due].acrossTicket);
+    goingOn.erase(due);
+  }
 }
 
 /// Whether the oldest has ended so long ago that it will have on a slower network as well.

@@ -12,7 +12,7 @@ Placement::Placement(const TaskContext &context, const Decisions &decisions, Tas
       streams(problem), reductionLane(problem.oneLane || decisions.shareLane ? 0 : 1),
       isShared(reductionLane == 0), byFirst(tasks.gathers.size()),
       taskOfUse(problem.uses.size(), UINT32_MAX), unlaunched(tasks.reductions),
-      pending(tasks.reductions) {
+      pending(tasks.reductions), goingOn(tasks.reductions) {
   plan.kept = decisions.kept;
   plan.shareLane = decisions.shareLane;
   std::iota(byFirst.begin(), byFirst.end(), 0);
@@ -46,6 +46,7 @@ bool Placement::issue() {
   if (nextAhead < tasks.gathers.size())
     launchAhead();
   waitForGathers();
+  waitForReplicas();
   streams.compute(operation().durationNs);
   return true;
 }
@@ -83,7 +84,8 @@ uint32_t Placement::findNextEvent() const {
     next = std::min(next, tasks.reductions[nextReady].ready);
   if (nextUse < problem.uses.size())
     next = std::min(next, problem.uses[nextUse].first);
-  return std::min({next, unlaunched.getFirstUpdate(), pending.getFirstUpdate()});
+  return std::min(
+      {next, unlaunched.getFirstUpdate(), pending.getFirstUpdate(), goingOn.getFirstUpdate()});
 }
 
 /// Whether no reduction, nor a gather if one may be launched, can do anything at this position.

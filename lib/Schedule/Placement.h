@@ -36,6 +36,7 @@ private:
   void launchNeededGathers();
   void launchAhead();
   void waitForGathers();
+  void waitForReplicas();
 
   // Reductions.
   void launch(ReductionTask &task);
@@ -90,6 +91,7 @@ private:
   size_t nextReady = 0;      // reduction task
   ReductionQueue unlaunched; // ready ones
   ReductionQueue pending;    // launched ones that are not waited for
+  ReductionQueue goingOn;    // over replicas; not waited for
 };
 
 } // namespace fsdp::schedule

@@ -93,6 +93,13 @@ static Wrong checkCosts(const Problem &problem) {
     if (!isAmount(cost->latencyNs) || !isAmount(cost->nsPerByte))
       return std::string("a ") + name + " takes " + std::to_string(cost->latencyNs) + " ns and " +
              std::to_string(cost->nsPerByte) + " ns per byte";
+  if (const std::optional<CollectiveCost> &cost = problem.acrossCost;
+      cost && !(isAmount(cost->latencyNs) && isAmount(cost->nsPerByte)))
+    return "a reduction over replicas takes " + std::to_string(cost->latencyNs) + " ns and " +
+           std::to_string(cost->nsPerByte) + " ns per byte";
+  if (!(problem.acrossContention >= 1 && problem.acrossContention <= 2))
+    return "contention with the lane over replicas is " + std::to_string(problem.acrossContention) +
+           ", expected a factor from 1 to 2";
   if (!(problem.laneContention >= 1 && problem.laneContention <= 2))
     return "lane contention is " + std::to_string(problem.laneContention) +
            ", expected a factor from 1 to 2";

@@ -64,6 +64,21 @@ static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWi
   return arcs;
 }
 
+/// What a reduction and its way over replicas take together, of which only the latter is work.
+static std::vector<Arc> acrossArcs(const Problem &problem, const CollectiveWindows &windows) {
+  std::vector<Arc> arcs;
+  if (!problem.acrossCost)
+    return arcs;
+  for (const ReductionWindow &reduction : windows.reductions) {
+    double bytesNs = problem.acrossCost->nsPerByte * double(reduction.outputBytes);
+    double durationNs = problem.acrossCost->durationNs(reduction.outputBytes);
+    arcs.push_back({reduction.ready, reduction.update,
+                    problem.reduceCost.durationNs(reduction.inputBytes) + durationNs,
+                    reduction.mergeable ? bytesNs : durationNs});
+  }
+  return arcs;
+}
+
 static double sumOfWork(const std::vector<Arc> &arcs) {
   double sum = 0;
   for (const Arc &arc : arcs)
@@ -72,7 +87,7 @@ static double sumOfWork(const std::vector<Arc> &arcs) {
 }
 
 static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
-                       std::vector<Arc> reductions) {
+                       std::vector<Arc> reductions, std::vector<Arc> across) {
   auto byEnd = [](const Arc &a, const Arc &b) { return a.to < b.to; };
   auto byBegin = [](const Arc &a, const Arc &b) { return a.from < b.from; };
   size_t n = problem.operations.size();
@@ -81,7 +96,8 @@ static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
 
   std::stable_sort(gathers.begin(), gathers.end(), byEnd);
   std::stable_sort(reductions.begin(), reductions.end(), byEnd);
-  auto gather = gathers.begin(), reduction = reductions.begin();
+  std::stable_sort(across.begin(), across.end(), byEnd);
+  auto gather = gathers.begin(), reduction = reductions.begin(), over = across.begin();
   for (size_t i = 0; i < n; ++i) {
     double launchNs = paths.headNs[i];
     for (; reduction != reductions.end() && reduction->to == i; ++reduction)
@@ -90,11 +106,14 @@ static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
     double startNs = launchNs;
     for (; gather != gathers.end() && gather->to == i; ++gather)
       startNs = std::max(startNs, paths.launchNs[gather->from] + gather->durationNs);
+    for (; over != across.end() && over->to == i; ++over)
+      startNs = std::max(startNs, paths.headNs[over->from] + over->durationNs);
     paths.headNs[i + 1] = startNs + problem.operations[i].durationNs;
   }
 
   std::stable_sort(gathers.begin(), gathers.end(), byBegin);
   std::stable_sort(reductions.begin(), reductions.end(), byBegin);
+  std::stable_sort(across.begin(), across.end(), byBegin);
   double restNs = 0; // from the end of operation i
   for (size_t i = n; i-- > 0;) {
     paths.tailNs[i] = problem.operations[i].durationNs + restNs;
@@ -106,6 +125,8 @@ static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
     for (; !reductions.empty() && reductions.back().from == i; reductions.pop_back())
       restNs =
           std::max(restNs, reductions.back().durationNs + paths.launchTailNs[reductions.back().to]);
+    for (; !across.empty() && across.back().from == i; across.pop_back())
+      restNs = std::max(restNs, across.back().durationNs + paths.tailNs[across.back().to]);
   }
   return paths;
 }
@@ -181,21 +202,33 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   CollectiveWindows windows = findCollectiveWindows(problem);
   std::vector<Arc> gathers = gatherArcs(problem, windows);
   std::vector<Arc> reductions = reductionArcs(problem, windows);
-  Paths paths = findPaths(problem, gathers, reductions);
+  std::vector<Arc> across = acrossArcs(problem, windows);
+  Paths paths = findPaths(problem, gathers, reductions, across);
 
   // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
   double overlap = problem.oneLane ? 2 : problem.laneContention;
   bound.makespanNs = std::max(paths.longestNs(), contendedPathNs(problem, paths, sumOfWork(gathers),
                                                                  sumOfWork(reductions), overlap));
-  for (bool gathersFirst : {true, false}) {
-    std::vector<Job> jobs;
-    addJobs(gathers, paths.launchNs, paths.tailNs, gathersFirst ? 1 : overlap - 1, jobs);
-    addJobs(reductions, paths.headNs, paths.launchTailNs, gathersFirst ? overlap - 1 : 1, jobs);
+  auto raise = [&](std::vector<Job> jobs) {
     double makespanNs = jacksonNs(std::move(jobs));
     if (makespanNs > bound.makespanNs) {
       bound.makespanNs = makespanNs;
       bound.kind = BoundKind::Jackson;
     }
+  };
+  for (bool gathersFirst : {true, false}) {
+    std::vector<Job> jobs;
+    addJobs(gathers, paths.launchNs, paths.tailNs, gathersFirst ? 1 : overlap - 1, jobs);
+    addJobs(reductions, paths.headNs, paths.launchTailNs, gathersFirst ? overlap - 1 : 1, jobs);
+    raise(std::move(jobs));
+  }
+  if (!across.empty()) {
+    std::vector<Job> jobs;
+    for (size_t r = 0; r < across.size(); ++r)
+      jobs.push_back({paths.headNs[across[r].from] +
+                          problem.reduceCost.durationNs(windows.reductions[r].inputBytes),
+                      across[r].workNs, paths.tailNs[across[r].to]});
+    raise(std::move(jobs));
   }
   return bound;
 }

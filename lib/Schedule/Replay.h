@@ -23,7 +23,20 @@ struct NominalDurations {
       bytes += problem.reductions[reduction].inputBytes;
     return problem.reduceCost.durationNs(bytes);
   }
+  /// Over replicas, which the problem must have.
+  double ofAcross(const ReductionBucket &bucket) const {
+    int64_t bytes = 0;
+    for (uint32_t reduction : bucket.reductions)
+      bytes += problem.reductions[reduction].outputBytes;
+    return problem.acrossCost->durationNs(bytes);
+  }
 };
+
+/// A wait for what goes on over replicas.
+struct AcrossWait {
+  uint32_t update, bucket;
+};
+std::vector<AcrossWait> findAcrossWaits(const Problem &problem, const Plan &plan);
 
 /// Issues the plan in order and returns its makespan. `durations` is asked once for each operation
 /// and collective, in the order of issue; if it has `ofOperations(first, end)`, for runs of
@@ -39,7 +52,12 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
   for (uint32_t i = 0; i < numGathers; ++i)
     for (uint32_t use : plan.gathers[i].uses)
       bucketOfUse[use] = i;
-  std::vector<Ticket> gathers(numGathers), reductions(numReductions);
+  std::vector<Ticket> gathers(numGathers), reductions(numReductions), across;
+  std::vector<AcrossWait> acrossWaits;
+  if (problem.acrossCost) {
+    across.resize(numReductions);
+    acrossWaits = findAcrossWaits(problem, plan);
+  }
 
   Streams streams(problem);
   auto wait = [&](Ticket ticket, std::vector<double> Timeline::*exposedNs, uint32_t bucket) {
@@ -48,13 +66,16 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
     if (timeline)
       (timeline->*exposedNs)[bucket] += streams.getNow() - beforeNs;
   };
-  uint32_t gather = 0, reduction = 0, waited = 0, use = 0;
+  uint32_t gather = 0, reduction = 0, waited = 0, use = 0, waitedAcross = 0;
   for (uint32_t position = 0; position < numOperations;) {
     for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
       wait(reductions[waited], &Timeline::exposedReductionNs, waited);
     for (; reduction < numReductions && plan.reductions[reduction].launch == position;) {
       reductions[reduction] =
           streams.launch(reductionLane, durations.ofReductions(plan.reductions[reduction]));
+      if (problem.acrossCost)
+        across[reduction] =
+            streams.launchAcross(reductionLane, durations.ofAcross(plan.reductions[reduction]));
       ++reduction;
       for (; waited < reduction && plan.reductions[waited].wait == position; ++waited)
         wait(reductions[waited], &Timeline::exposedReductionNs, waited);
@@ -64,6 +85,11 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
     for (; use < numUses && problem.uses[use].first == position; ++use)
       if (uint32_t bucket = bucketOfUse[use]; bucket < numGathers)
         wait(gathers[bucket], &Timeline::exposedGatherNs, bucket);
+    for (; waitedAcross < acrossWaits.size() && acrossWaits[waitedAcross].update == position;
+         ++waitedAcross) {
+      uint32_t bucket = acrossWaits[waitedAcross].bucket;
+      wait(across[bucket], &Timeline::exposedAcrossNs, bucket);
+    }
 
     // Nothing happens before this position.
     uint32_t next = numOperations;
@@ -75,6 +101,8 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
       next = std::min(next, plan.gathers[gather].launch);
     if (use < numUses)
       next = std::min(next, problem.uses[use].first);
+    if (waitedAcross < acrossWaits.size())
+      next = std::min(next, acrossWaits[waitedAcross].update);
     if constexpr (requires { durations.ofOperations(position, next); }) {
       streams.compute(durations.ofOperations(position, next));
       position = next;
@@ -92,6 +120,8 @@ double replay(const Problem &problem, const Plan &plan, Durations &&durations,
       timeline->gathers[i] = streams.getInterval(gathers[i]);
     for (uint32_t i = 0; i < numReductions; ++i)
       timeline->reductions[i] = streams.getInterval(reductions[i]);
+    for (size_t i = 0; i < across.size(); ++i)
+      timeline->across[i] = streams.getInterval(across[i]);
   }
   return makespanNs;
 }

@@ -13,8 +13,11 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   cuts[0] = cuts[n] = 1;
   for (const GatherWindow &gather : windows.gathers)
     cuts[gather.gate] = cuts[gather.first] = 1; // a copy that may stay does so from its gate
-  for (const ReductionWindow &reduction : windows.reductions)
+  for (const ReductionWindow &reduction : windows.reductions) {
     cuts[reduction.ready] = cuts[reduction.deadline] = 1;
+    if (windows.hasReplicas)
+      cuts[reduction.update] = 1;
+  }
   return cuts;
 }
 

@@ -24,7 +24,8 @@ struct Segment {
   bool isSingle() const { return end == begin + 1; }
 };
 
-/// In order, without gaps; begins wherever a window of a gather or a reduction begins or ends.
+/// In order, without gaps; begins wherever a window of a gather or a reduction begins or ends, and
+/// where replicas are waited for.
 std::vector<Segment> findSegments(const Problem &problem, const CollectiveWindows &windows,
                                   bool coarsen);
 

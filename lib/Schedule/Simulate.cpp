@@ -6,6 +6,20 @@
 
 using namespace fsdp::schedule;
 
+/// Members of a bucket are there together: its first update waits for all of them.
+std::vector<AcrossWait> fsdp::schedule::findAcrossWaits(const Problem &problem, const Plan &plan) {
+  std::vector<AcrossWait> waits;
+  for (const ReductionBucket &bucket : plan.reductions) {
+    uint32_t update = UINT32_MAX;
+    for (uint32_t reduction : bucket.reductions)
+      update = std::min(update, problem.reductions[reduction].update);
+    waits.push_back({update, uint32_t(waits.size())});
+  }
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const AcrossWait &a, const AcrossWait &b) { return a.update < b.update; });
+  return waits;
+}
+
 Timeline fsdp::schedule::simulate(const Problem &problem, const Plan &plan) {
   Timeline timeline;
   timeline.operations.resize(problem.operations.size());
@@ -13,6 +27,10 @@ Timeline fsdp::schedule::simulate(const Problem &problem, const Plan &plan) {
   timeline.reductions.resize(plan.reductions.size());
   timeline.exposedGatherNs.resize(plan.gathers.size());
   timeline.exposedReductionNs.resize(plan.reductions.size());
+  if (problem.acrossCost) {
+    timeline.across.resize(plan.reductions.size());
+    timeline.exposedAcrossNs.resize(plan.reductions.size());
+  }
   timeline.makespanNs = replay(problem, plan, NominalDurations{problem}, &timeline);
   return timeline;
 }

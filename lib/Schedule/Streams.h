@@ -1,8 +1,9 @@
-//===- Streams.h - Time on the compute stream and on two lanes --*- C++ -*-===//
+//===- Streams.h - Time on the compute stream and on the lanes --*- C++ -*-===//
 //
-// Collectives of a lane run one after another in the order of their launch. While both lanes are
-// busy each is slower by the lane contention; while any is, computation is slower by the compute
-// contention. Every call advances time as far as it has to.
+// Collectives of a lane run one after another in the order of their launch; those over replicas
+// each behind its reduction as well. While both lanes are busy each is slower by the lane
+// contention, and by what that with the lane over replicas adds; while any is, computation is
+// slower by the compute contention. Every call advances time as far as it has to.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,11 @@ struct Ticket {
 class Streams {
 public:
   explicit Streams(const Problem &problem)
-      : laneContention(problem.laneContention), computeContention(problem.computeContention) {}
+      : laneContention(problem.laneContention), acrossContention(problem.acrossContention),
+        computeContention(problem.computeContention) {}
+
+  /// The lane over replicas; those of gathers and reductions come before it.
+  static constexpr uint32_t kAcross = 2;
 
   double getNow() const { return now; }
   bool hasEnded(Ticket ticket) const { return ticket.number < lanes[ticket.lane].numEnded; }
@@ -37,13 +42,24 @@ public:
     Lane &lane = lanes[index];
     Ticket ticket{index, uint32_t(lane.collectives.size())};
     lane.collectives.push_back({durationNs, {}});
-    if (ticket.number == lane.numEnded) {
-      if (Lane &other = lanes[1 - index]; other.isBusy())
-        other.endNs = now + (other.endNs - now) * laneContention;
+    ++lane.numReleased;
+    if (ticket.number == lane.numEnded)
       begin(index, now);
-    } else {
+    else
       lane.queuedNs += durationNs;
+    return ticket;
+  }
+
+  /// Over replicas, when what was launched last on the lane has ended.
+  Ticket launchAcross(uint32_t behindLane, double durationNs) {
+    Lane &lane = lanes[kAcross], &behind = lanes[behindLane];
+    Ticket ticket{kAcross, uint32_t(lane.collectives.size())};
+    lane.collectives.push_back({durationNs, {}});
+    if (behind.isBusy()) {
+      behind.collectives.back().goesOn = true;
+      return ticket;
     }
+    releaseAcross(now);
     return ticket;
   }
 
@@ -112,50 +128,80 @@ public:
 
 private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr uint32_t kNumLanes = 3;
 
   struct Collective {
     double durationNs;
     Interval interval;
+    bool goesOn = false; // over replicas
   };
   struct Lane {
     std::vector<Collective> collectives;
-    uint32_t numEnded = 0;
-    double endNs = kNever; // of the running one
-    double queuedNs = 0;   // of those behind it
+    uint32_t numEnded = 0, numReleased = 0; // the latter may begin
+    double endNs = kNever;                  // of the running one
+    double queuedNs = 0;                    // of those behind it
     bool isBusy() const { return endNs != kNever; }
   };
 
+  /// How much slower the lane is, by which others are busy.
+  double findSlowdown(uint32_t index) const {
+    if (index == kAcross)
+      return 1 + (acrossContention - 1) * (lanes[0].isBusy() + lanes[1].isBusy());
+    return (lanes[1 - index].isBusy() ? laneContention : 1) +
+           (acrossContention - 1) * lanes[kAcross].isBusy();
+  }
+
+  /// The lane becomes busy until `endNs`, or idle; others go on at their new speeds.
+  void setEnd(uint32_t index, double timeNs, double endNs) {
+    bool isChange = lanes[index].isBusy() != (endNs != kNever);
+    double before[kNumLanes] = {findSlowdown(0), findSlowdown(1), findSlowdown(2)};
+    lanes[index].endNs = endNs;
+    for (uint32_t i = 0; isChange && i < kNumLanes; ++i)
+      if (Lane &lane = lanes[i]; i != index && lane.isBusy())
+        if (double after = findSlowdown(i); after != before[i])
+          lane.endNs = timeNs + (lane.endNs - timeNs) / before[i] * after;
+    nextEndNs = std::min({lanes[0].endNs, lanes[1].endNs, lanes[2].endNs});
+  }
+
   /// The next collective of the lane begins at `startNs`.
   void begin(uint32_t index, double startNs) {
-    Lane &lane = lanes[index];
-    Collective &collective = lane.collectives[lane.numEnded];
+    Collective &collective = lanes[index].collectives[lanes[index].numEnded];
     collective.interval.startNs = startNs;
-    lane.endNs = startNs + collective.durationNs * (lanes[1 - index].isBusy() ? laneContention : 1);
-    nextEndNs = std::min(lanes[0].endNs, lanes[1].endNs);
+    setEnd(index, startNs, startNs + collective.durationNs * findSlowdown(index));
+  }
+
+  void releaseAcross(double timeNs) {
+    Lane &lane = lanes[kAcross];
+    ++lane.numReleased;
+    if (!lane.isBusy())
+      begin(kAcross, timeNs);
   }
 
   /// What ends until then, ends.
   void endUntil(double timeNs) {
     while (nextEndNs <= timeNs && nextEndNs != kNever) {
-      uint32_t index = lanes[1].endNs < lanes[0].endNs;
-      Lane &lane = lanes[index], &other = lanes[1 - index];
+      uint32_t index = 0;
+      while (lanes[index].endNs != nextEndNs)
+        ++index;
+      Lane &lane = lanes[index];
       double endNs = lane.endNs;
-      lane.collectives[lane.numEnded++].interval.endNs = endNs;
-      if (lane.numEnded < lane.collectives.size()) {
-        lane.queuedNs -= lane.collectives[lane.numEnded].durationNs;
+      Collective &ended = lane.collectives[lane.numEnded++];
+      ended.interval.endNs = endNs;
+      if (lane.numEnded < lane.numReleased) {
+        if (index != kAcross)
+          lane.queuedNs -= lane.collectives[lane.numEnded].durationNs;
         begin(index, endNs);
-        continue;
+      } else {
+        lane.queuedNs = 0;
+        setEnd(index, endNs, kNever);
       }
-      lane.queuedNs = 0;
-      lane.endNs = kNever;
-      if (other.isBusy())
-        other.endNs = endNs + (other.endNs - endNs) / laneContention;
-      nextEndNs = other.endNs;
+      if (ended.goesOn)
+        releaseAcross(endNs);
     }
   }
 
-  const double laneContention, computeContention;
-  Lane lanes[2];
+  const double laneContention, acrossContention, computeContention;
+  Lane lanes[kNumLanes];
   double now = 0, nextEndNs = kNever;
 };
 

@@ -79,6 +79,8 @@ static ReductionTask makeReductionTask(const Problem &problem, const Decisions &
     task.outputBytes += reduction.outputBytes;
   }
   task.durationNs = problem.reduceCost.durationNs(task.inputBytes);
+  if (problem.acrossCost)
+    task.acrossNs = problem.acrossCost->durationNs(task.outputBytes);
   return task;
 }
 

@@ -29,8 +29,8 @@ struct ReductionTask {
   uint32_t ready = 0, update = 0; // positions
   uint32_t gate = 0;              // not launched before if it can be put off
   int64_t inputBytes = 0, outputBytes = 0;
-  double durationNs = 0;
-  Ticket ticket;
+  double durationNs = 0, acrossNs = 0; // the latter over replicas
+  Ticket ticket, acrossTicket;
 };
 
 /// What decisions ask for, beside the one schedule that needs the least memory: each gather at its

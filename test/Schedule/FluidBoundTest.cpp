@@ -363,6 +363,19 @@ TEST(FluidBound, GathersAndReductionsTakeTurns) {
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 100 + 100 + 100, kTolerance);
 }
 
+// Two times 200 ns over replicas: the first begins behind operation 0, the second follows it.
+TEST(FluidBound, ReplicasTakeTheirTime) {
+  Problem problem = makeOperations(4);
+  problem.operations[2].durationNs = problem.operations[3].durationNs = 0;
+  problem.reduceCost = {0, 0.001};
+  problem.acrossCost = {0, 10};
+  problem.groups = {{"a", 40}, {"b", 40}};
+  problem.reductions = {{0, 1, 2, 40, 20}, {1, 2, 3, 40, 20}};
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 400, 0.1);
+  problem.acrossCost.reset();
+  EXPECT_NEAR(fluid(problem).makespanNs, 200, 0.1);
+}
+
 // Nothing can be reduced beside an operation that leaves no room for the input, although there is
 // room for it before: 200 ns of computation less to hide in.
 TEST(FluidBound, ReductionsInFlightHoldTheirInput) {

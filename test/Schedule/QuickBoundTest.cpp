@@ -49,6 +49,21 @@ TEST(QuickBound, GathersWaitForMemory) {
   EXPECT_EQ(bound.kind, BoundKind::Path);
 }
 
+// Over replicas, one after the other behind the first of two reductions; an update comes behind its
+// own.
+TEST(QuickBound, ReplicasFollowReductions) {
+  Problem problem;
+  problem.operations = {{100, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+  problem.groups = {{"a", 100}, {"b", 100}};
+  problem.reductions = {{0, 1, 1, 100, 50}, {1, 1, 2, 100, 50}};
+  problem.reduceCost = {0, 1};
+  problem.acrossCost = {0, 4};
+  EXPECT_EQ(quickBound(problem).makespanNs, 100 + 100 + 2 * 200);
+  problem.reductions.pop_back();
+  EXPECT_EQ(quickBound(problem).makespanNs, 100 + 100 + 200);
+  EXPECT_EQ(quickBound(problem).kind, BoundKind::Path);
+}
+
 // A copy that may stay is not gathered again; one that may not, or does not fit, is.
 TEST(QuickBound, CountsOnlyGathersThatNoPlanAvoids) {
   Problem problem = makeChain(1);

@@ -144,6 +144,11 @@ Problem StepBuilder::build() {
        ++i)
     update(i);
   finish();
+  if (random.chance(0.3)) {
+    double perByte = nsPerByte * double(shardFraction) * random.real(0.1, 1.5);
+    problem.acrossCost = {latencyNs * random.real(0, 2), perByte};
+    problem.acrossContention = random.chance(0.4) ? 1.5 : 1;
+  }
   return std::move(problem);
 }
 
@@ -164,6 +169,10 @@ static void finishTiny(Random &random, Problem &problem) {
   problem.laneContention = random.chance(0.3) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   problem.computeContention = random.chance(0.3) ? 1.25 : 1;
   sortEvents(problem);
+  if (random.chance(0.3)) {
+    problem.acrossCost = {double(random.integer(0, 5)), double(random.integer(1, 8))};
+    problem.acrossContention = random.chance(0.4) ? 1.5 : 1;
+  }
 }
 
 Problem fsdp::schedule::makeTinyProblem(uint64_t seed) {

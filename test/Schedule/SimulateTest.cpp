@@ -85,6 +85,38 @@ TEST(Simulate, SharesALane) {
   EXPECT_EQ(makespanNs(problem, plan), 775);
 }
 
+// Over replicas what is left of b goes on 405..430 and hides, that of a 540..565: operation 4 waits
+// for the reduction and then for that.
+TEST(Simulate, GoesOnOverReplicas) {
+  Problem problem = makeTwoGroups();
+  problem.acrossCost = {5, 4};
+  Timeline timeline = simulate(problem, makePlan());
+  expectInterval(timeline.across[0], 405, 430);
+  expectInterval(timeline.across[1], 540, 565);
+  expectInterval(timeline.operations[4], 565, 665);
+  EXPECT_EQ(timeline.exposedReductionNs, (std::vector<double>{0, 35}));
+  EXPECT_EQ(timeline.exposedAcrossNs, (std::vector<double>{0, 25}));
+  EXPECT_DOUBLE_EQ(timeline.makespanNs, 765);
+  EXPECT_EQ(makespanNs(problem, makePlan()), 765);
+}
+
+// On its lane one goes on after the other, each behind its reduction: b takes 405..605 beside the
+// reduction of a, which is 505..540, and a 605..805. Both wait for their updates alone.
+TEST(Simulate, ReplicasHaveALaneOfTheirOwn) {
+  Problem problem = makeTwoGroups();
+  problem.acrossCost = {0, 40};
+  Timeline timeline = simulate(problem, makePlan());
+  expectInterval(timeline.across[0], 405, 605);
+  expectInterval(timeline.reductions[1], 505, 540);
+  expectInterval(timeline.across[1], 605, 805);
+  expectInterval(timeline.operations[4], 805, 905);
+  // Where both share a network, the reduction takes 70 and as much is added to b's way.
+  problem.acrossContention = 2;
+  timeline = simulate(problem, makePlan());
+  expectInterval(timeline.reductions[1], 505, 575);
+  expectInterval(timeline.across[0], 405, 640);
+}
+
 // The wait for a reduction stands before the launch of gathers at the same position.
 TEST(Simulate, WaitsForReductionsBeforeItLaunchesGathers) {
   Plan plan = makePlan();

@@ -24,13 +24,21 @@ public:
   double run();
 
 private:
-  enum class Kind { LaunchGathers, LaunchReductions, WaitForGathers, WaitForReductions, Compute };
+  enum class Kind {
+    LaunchGathers,
+    LaunchReductions,
+    WaitForGathers,
+    WaitForReductions,
+    WaitForReplicas,
+    Compute
+  };
   struct Instruction {
     Kind kind;
     uint32_t index;
   };
+  enum Lane { Gathers, Reductions, Replicas };
   struct Collective {
-    bool isGather;
+    Lane kind; // reductions may run on the gathers' lane
     uint32_t index;
     double remainingNs;
   };
@@ -38,14 +46,16 @@ private:
   void append(uint32_t position);
   void launch(const Instruction &instruction);
   bool isDone(const Instruction &instruction) const;
+  bool isBusy(int lane) const;
+  double findSpeed(int lane) const;
   /// Lets time pass until a lane's or, if it runs, the compute stream's work is done.
   void pass(double *computeNs);
 
   const Problem &problem;
   const Plan &plan;
   std::vector<Instruction> program;
-  std::deque<Collective> lanes[2];
-  std::vector<bool> gathersDone, reductionsDone;
+  std::deque<Collective> lanes[3];
+  std::vector<bool> done[3]; // by kind and bucket
   double nowNs = 0;
 };
 
@@ -68,6 +78,10 @@ void StepByStep::append(uint32_t position) {
     for (uint32_t use : plan.gathers[i].uses)
       if (problem.uses[use].first == position)
         program.push_back({Kind::WaitForGathers, i});
+  for (uint32_t i = 0; i < plan.reductions.size(); ++i)
+    for (uint32_t reduction : plan.reductions[i].reductions)
+      if (problem.acrossCost && problem.reductions[reduction].update == position)
+        program.push_back({Kind::WaitForReplicas, i});
   program.push_back({Kind::Compute, position});
 }
 
@@ -76,37 +90,58 @@ void StepByStep::launch(const Instruction &instruction) {
   if (instruction.kind == Kind::LaunchGathers) {
     for (uint32_t use : plan.gathers[instruction.index].uses)
       bytes += problem.groups[problem.uses[use].group].gatheredBytes;
-    lanes[0].push_back({true, instruction.index, problem.gatherCost.durationNs(bytes)});
+    lanes[0].push_back({Gathers, instruction.index, problem.gatherCost.durationNs(bytes)});
     return;
   }
-  for (uint32_t reduction : plan.reductions[instruction.index].reductions)
+  int64_t reducedBytes = 0;
+  for (uint32_t reduction : plan.reductions[instruction.index].reductions) {
     bytes += problem.reductions[reduction].inputBytes;
+    reducedBytes += problem.reductions[reduction].outputBytes;
+  }
   lanes[problem.oneLane || plan.shareLane ? 0 : 1].push_back(
-      {false, instruction.index, problem.reduceCost.durationNs(bytes)});
+      {Reductions, instruction.index, problem.reduceCost.durationNs(bytes)});
+  if (problem.acrossCost)
+    lanes[2].push_back({Replicas, instruction.index, problem.acrossCost->durationNs(reducedBytes)});
+}
+
+/// Over replicas, only once the reduction is done.
+bool StepByStep::isBusy(int lane) const {
+  return !lanes[lane].empty() &&
+         (lanes[lane].front().kind != Replicas || done[Reductions][lanes[lane].front().index]);
+}
+
+double StepByStep::findSpeed(int lane) const {
+  double slowdown = 1;
+  for (int other = 0; other < 3; ++other)
+    if (other != lane && isBusy(other))
+      slowdown += (other == 2 || lane == 2 ? problem.acrossContention : problem.laneContention) - 1;
+  return 1 / slowdown;
 }
 
 bool StepByStep::isDone(const Instruction &instruction) const {
-  return instruction.kind == Kind::WaitForGathers ? gathersDone[instruction.index]
-                                                  : reductionsDone[instruction.index];
+  Lane kind = instruction.kind == Kind::WaitForGathers      ? Gathers
+              : instruction.kind == Kind::WaitForReductions ? Reductions
+                                                            : Replicas;
+  return done[kind][instruction.index];
 }
 
 void StepByStep::pass(double *computeNs) {
-  bool areBothBusy = !lanes[0].empty() && !lanes[1].empty();
-  bool isAnyBusy = !lanes[0].empty() || !lanes[1].empty();
-  double laneSpeed = areBothBusy ? 1 / problem.laneContention : 1;
-  double computeSpeed = isAnyBusy ? 1 / problem.computeContention : 1;
+  bool areBusy[3] = {isBusy(0), isBusy(1), isBusy(2)};
+  double speeds[3] = {findSpeed(0), findSpeed(1), findSpeed(2)};
+  double computeSpeed = areBusy[0] || areBusy[1] || areBusy[2] ? 1 / problem.computeContention : 1;
   double passedNs = INFINITY;
-  for (const std::deque<Collective> &lane : lanes)
-    if (!lane.empty())
-      passedNs = std::min(passedNs, lane.front().remainingNs / laneSpeed);
+  for (int lane = 0; lane < 3; ++lane)
+    if (areBusy[lane])
+      passedNs = std::min(passedNs, lanes[lane].front().remainingNs / speeds[lane]);
   if (computeNs)
     passedNs = std::min(passedNs, *computeNs / computeSpeed);
   ASSERT_TRUE(std::isfinite(passedNs)) << "a deadlock";
   nowNs += passedNs;
   constexpr double kDone = 1e-6;
-  for (std::deque<Collective> &lane : lanes)
-    if (!lane.empty() && (lane.front().remainingNs -= passedNs * laneSpeed) < kDone) {
-      (lane.front().isGather ? gathersDone : reductionsDone)[lane.front().index] = true;
+  for (int i = 0; i < 3; ++i)
+    if (std::deque<Collective> &lane = lanes[i];
+        areBusy[i] && (lane.front().remainingNs -= passedNs * speeds[i]) < kDone) {
+      done[lane.front().kind][lane.front().index] = true;
       lane.pop_front();
     }
   if (computeNs && (*computeNs -= passedNs * computeSpeed) < kDone)
@@ -114,8 +149,9 @@ void StepByStep::pass(double *computeNs) {
 }
 
 double StepByStep::run() {
-  gathersDone.resize(plan.gathers.size());
-  reductionsDone.resize(plan.reductions.size());
+  done[Gathers].resize(plan.gathers.size());
+  done[Reductions].resize(plan.reductions.size());
+  done[Replicas].resize(plan.reductions.size());
   for (const Instruction &instruction : program) {
     switch (instruction.kind) {
     case Kind::LaunchGathers:
@@ -124,6 +160,7 @@ double StepByStep::run() {
       break;
     case Kind::WaitForGathers:
     case Kind::WaitForReductions:
+    case Kind::WaitForReplicas:
       while (!isDone(instruction) && !testing::Test::HasFatalFailure())
         pass(nullptr);
       break;
@@ -135,7 +172,8 @@ double StepByStep::run() {
     }
     }
   }
-  while (!(lanes[0].empty() && lanes[1].empty()) && !testing::Test::HasFatalFailure())
+  while (!(lanes[0].empty() && lanes[1].empty() && lanes[2].empty()) &&
+         !testing::Test::HasFatalFailure())
     pass(nullptr);
   return nowNs;
 }
@@ -160,6 +198,8 @@ TEST(StepByStep, AgreesWithTheSimulator) {
     for (double ns : timeline.exposedGatherNs)
       exposedNs += ns;
     for (double ns : timeline.exposedReductionNs)
+      exposedNs += ns;
+    for (double ns : timeline.exposedAcrossNs)
       exposedNs += ns;
     for (const Interval &operation : timeline.operations)
       computedNs += operation.endNs - operation.startNs;

@@ -19,7 +19,7 @@ namespace fsdp {
 
 /// Where the shard of a group is updated.
 enum class UpdatePlacement : uint8_t {
-  Interleaved, // once the gradients of the next group are ready
+  Interleaved, // once the gradients of the next group are ready; with replicas, of the one after it
   AtEnd        // after everything else
 };
 
@@ -33,6 +33,9 @@ struct OperationRange {
 struct ScheduledStateCopy {
   StateCopy ops;
   uint32_t fetchLaunch, fetchWait, storeLaunch, storeWait;
+  int64_t bytes = 0;    // of all states of the group
+  double copyNs = 0;    // one way
+  double exposedNs = 0; // what computation waits, for both ways
 };
 
 /// A problem, and what its parts are in the module.

@@ -10,8 +10,8 @@
 //
 // Memory. While operation i runs, these bytes are live: its own `liveBytes` (state, activations,
 // temporaries, gradients that are still being written), every gathered copy from the position of
-// its launch to the end of its last use, every reduction's input from `ready` to the position of its
-// wait, and every reduced shard from the position of its reduction's launch to its update. At
+// its launch to the end of its last use, every reduction's input from `ready` to the position of
+// its wait, and every reduced shard from the position of its reduction's launch to its update. At
 // position i itself only `carriedBytes` of the computation are live, so that a collective on which
 // computation waits can have the memory that the next operation will need. At one position things
 // happen in this order: releases, waits of reductions that were launched before, then each
@@ -57,10 +57,10 @@ struct Group {
 /// The gradients of a group, from when all are there until its shards are updated.
 struct Reduction {
   uint32_t group = 0;
-  uint32_t ready = 0;       // position from which the input is complete
-  uint32_t update = 0;      // operation that needs the result; update >= ready
-  int64_t inputBytes = 0;   // of the full gradients, live from `ready` until the wait
-  int64_t outputBytes = 0;  // of the reduced shard, at most inputBytes
+  uint32_t ready = 0;      // position from which the input is complete
+  uint32_t update = 0;     // operation that needs the result; update >= ready
+  int64_t inputBytes = 0;  // of the full gradients, live from `ready` until the wait
+  int64_t outputBytes = 0; // of the reduced shard, at most inputBytes
 };
 
 /// A collective of several members moves the sum of their bytes and pays the latency once.
@@ -76,10 +76,15 @@ struct Problem {
   std::vector<Use> uses;             // by (first, last)
   std::vector<Reduction> reductions; // by (ready, update)
   CollectiveCost gatherCost, reduceCost;
+  /// Where groups have replicas: a reduction's shard goes on over these, on a lane of its own that
+  /// begins with it when the reduction has ended; `update` waits for it. Per byte of the output.
+  std::optional<CollectiveCost> acrossCost;
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
   /// In [1, 2]: how much slower each lane is while both are busy.
   double laneContention = 1;
+  /// In [1, 2]: what being busy at once adds, less 1, to each lane and to that over replicas.
+  double acrossContention = 1;
   /// At least 1: how much slower computation is while a lane is busy.
   double computeContention = 1;
   /// Peak bytes that no plan may exceed; none: no limit.

@@ -3,7 +3,9 @@
 // Event-driven simulation of a plan on one rank, all ranks alike. The compute stream runs
 // operations in order; before each it waits, at its position, for the reductions that the plan
 // waits for there and for the gathers that it uses. A collective starts when the compute stream has
-// reached its launch's position and its lane is free. Linear in operations plus collectives.
+// reached its launch's position and its lane is free. Over replicas, what a reduction leaves goes
+// on when it has ended and its lane is free; before the update, behind all else, computation waits
+// for it. Linear in operations plus collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +27,9 @@ struct Timeline {
   std::vector<Interval> operations; // by operation
   std::vector<Interval> gathers;    // by bucket
   std::vector<Interval> reductions; // by bucket
+  std::vector<Interval> across;     // over replicas, by bucket of reductions; empty without these
   /// By bucket: how long the compute stream stood still for it.
-  std::vector<double> exposedGatherNs, exposedReductionNs;
+  std::vector<double> exposedGatherNs, exposedReductionNs, exposedAcrossNs;
 };
 
 /// The plan's timeline. The plan must pass `verify`.
