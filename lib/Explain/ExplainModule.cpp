@@ -51,9 +51,10 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
     return module.emitError("the step is no scheduling problem: ") << *wrong;
   if (std::optional<std::string> wrong = schedule::verify(result.problem, result.plan))
     return module.emitError("the schedule is not valid: ") << *wrong;
+  schedule::Timeline timeline = schedule::simulate(result.problem, result.plan);
   result.view =
-      buildView(result.problem, result.plan, schedule::simulate(result.problem, result.plan),
-                makeLabels(module, *memory, *step, costs));
+      buildView(result.problem, result.plan, timeline, makeLabels(module, *memory, *step, costs));
+  result.view.stateCopies = viewStateCopies(*step, *memory, timeline);
   std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
   if (std::optional<schedule::Jitter> jitter = step->getJitter())
     facts.emplace_back("jitter", describeJitter(result, *jitter));

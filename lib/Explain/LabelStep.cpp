@@ -106,6 +106,9 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   };
   labels.gatherCostOrigin = originOf(CollectiveKind::AllGather);
   labels.reduceCostOrigin = originOf(CollectiveKind::ReduceScatter);
+  if (int64_t replicas = memory.groups.getReplicas(); replicas > 1)
+    labels.acrossCostOrigin = getOriginName(
+        costs.getCollectiveCost(CollectiveKind::AllReduce, replicas, /*stride=*/ranks).origin);
   labels.facts.emplace_back("mesh", describeMesh(module));
   labels.costSources = costs.describeSources();
   return labels;

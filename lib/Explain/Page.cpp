@@ -27,6 +27,7 @@ public:
       writeOperations();
       writeBlocks();
       writeCollectives();
+      writeLanes();
       writeMemory();
       writeRows();
       // Last, when all strings are known.
@@ -70,7 +71,8 @@ private:
     out.attribute("computeNs", toNs(view.getComputeNs()));
     out.attribute("collectiveNs", toNs(collectiveNs));
     out.attribute("exposedGatherNs", toNs(view.getExposedNs(CollectiveKind::AllGather)));
-    out.attribute("exposedReduceNs", toNs(view.getExposedNs(CollectiveKind::ReduceScatter)));
+    out.attribute("exposedReduceNs", toNs(view.getExposedNs(CollectiveKind::ReduceScatter) +
+                                          view.getExposedAcrossNs()));
     out.attributeObject("bound", [&] {
       out.attribute("ns", plan.bound.makespanNs);
       out.attribute("kind", std::string(getName(plan.bound.kind)));
@@ -127,6 +129,47 @@ private:
           out.attribute("why", describe(plan.explanation.launches[i], view));
         });
       }
+    });
+  }
+
+  /// Further lanes, where there is something on them.
+  void writeLanes() {
+    auto writeItem = [&](const std::vector<std::string> &groups, int64_t bytes,
+                         fsdp::schedule::Interval interval, double exposedNs) {
+      out.object([&] {
+        out.attribute("groups", json::Array(groups));
+        out.attribute("bytes", bytes);
+        out.attribute("start", toNs(interval.startNs));
+        out.attribute("end", toNs(interval.endNs));
+        out.attribute("exposed", toNs(exposedNs));
+      });
+    };
+    auto writeLane = [&](llvm::StringRef kind, llvm::StringRef name,
+                         llvm::function_ref<void()> writeItems) {
+      out.object([&] {
+        out.attribute("kind", kind);
+        out.attribute("name", name);
+        out.attributeArray("items", writeItems);
+      });
+    };
+    out.attributeArray("lanes", [&] {
+      if (view.hasReplicas())
+        writeLane("all_reduce", "replicate", [&] {
+          for (const CollectiveView &collective : view.collectives)
+            if (collective.across)
+              writeItem(collective.groups, collective.acrossBytes, *collective.across,
+                        collective.exposedAcrossNs);
+        });
+      if (view.stateCopies.empty())
+        return;
+      writeLane("fetch_state", "to device", [&] {
+        for (const StateCopyView &copy : view.stateCopies)
+          writeItem({copy.group}, copy.sizeBytes, copy.fetch, 0);
+      });
+      writeLane("store_state", "to host", [&] {
+        for (const StateCopyView &copy : view.stateCopies)
+          writeItem({copy.group}, copy.sizeBytes, copy.store, 0);
+      });
     });
   }
 

@@ -14,7 +14,8 @@ using Align = TextTable::Align;
 static double getCollectiveNs(const ScheduleView &view) {
   double sum = 0;
   for (const CollectiveView &collective : view.collectives)
-    sum += collective.durationNs();
+    sum += collective.durationNs() +
+           (collective.across ? collective.across->endNs - collective.across->startNs : 0);
   return sum;
 }
 
@@ -45,6 +46,24 @@ static void printMemory(const ScheduleView &view, llvm::raw_ostream &os) {
   table.print(os, 2);
 }
 
+static void printStateCopies(const ScheduleView &view, llvm::raw_ostream &os) {
+  if (view.stateCopies.empty())
+    return;
+  os << "\noptimizer state on the host\n";
+  TextTable table({{"group", Align::Left},
+                   {"size", Align::Right},
+                   {"fetched before", Align::Left},
+                   {"starts", Align::Right},
+                   {"takes", Align::Right},
+                   {"stored", Align::Right},
+                   {"exposed", Align::Right}});
+  for (const StateCopyView &copy : view.stateCopies)
+    table.addRow({copy.group, formatBytes(copy.sizeBytes), getPlace(view, copy.launch),
+                  formatTime(copy.fetch.startNs), formatTime(copy.fetch.endNs - copy.fetch.startNs),
+                  formatTime(copy.store.startNs), formatTime(copy.exposedNs)});
+  table.print(os, 2);
+}
+
 void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) {
   const ScheduleView &view = plan.view;
   double exposedGatherNs = view.getExposedNs(CollectiveKind::AllGather);
@@ -61,11 +80,14 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   if (!view.labels.costSources.empty())
     table.addRow({"costs", view.labels.costSources});
   table.addRow({"compute", formatTime(view.getComputeNs())});
-  double exposedNs = exposedGatherNs + exposedReduceNs;
+  double exposedNs = exposedGatherNs + exposedReduceNs + view.getExposedAcrossNs();
+  std::string replicas;
+  if (view.hasReplicas())
+    replicas = ", replicas " + formatTime(view.getExposedAcrossNs());
   table.addRow({"collectives", formatTime(collectiveNs) + ", of which computation waits " +
                                    formatTime(exposedNs) + " (gathers " +
                                    formatTime(exposedGatherNs) + ", reductions " +
-                                   formatTime(exposedReduceNs) + ")"});
+                                   formatTime(exposedReduceNs) + replicas + ")"});
   table.addRow(
       {"moved", formatBytes(getMovedBytes(view, CollectiveKind::AllGather)) + " gathered, " +
                     formatBytes(getMovedBytes(view, CollectiveKind::ReduceScatter)) + " reduced"});
@@ -76,8 +98,16 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
     peak += ", " + formatTime(view.memory[view.peakSample].timeNs) + " into the step, at " +
             describe(view.labels.operations[view.peakOperation]);
   table.addRow({"peak memory", peak});
+  if (!view.stateCopies.empty()) {
+    int64_t bytes = 0;
+    for (const StateCopyView &copy : view.stateCopies)
+      bytes += copy.sizeBytes;
+    table.addRow({"on the host", formatBytes(bytes) + " of optimizer state, for whose copies " +
+                                     "computation waits " + formatTime(view.getExposedCopyNs())});
+  }
   table.print(os, 2);
   printMemory(view, os);
+  printStateCopies(view, os);
 }
 
 void fsdp::explain::printGroups(const ExplainedPlan &plan, llvm::StringRef group,

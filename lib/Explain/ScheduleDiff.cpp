@@ -14,8 +14,8 @@ using namespace fsdp::schedule;
 using Align = TextTable::Align;
 
 std::string_view fsdp::explain::getName(EventKind kind) {
-  static constexpr std::string_view names[] = {"release", "reduce", "wait for reduce", "update",
-                                               "gather"};
+  static constexpr std::string_view names[] = {"release", "reduce", "wait for reduce",
+                                               "update",  "gather", "fetch state"};
   return names[static_cast<unsigned>(kind)];
 }
 
@@ -68,13 +68,23 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
                         0,
                         view.operations[i].startNs});
   }
-  // At one position: releases, reductions and their waits, gathers; a bucket's order is its lane's.
+  for (const StateCopyView &copy : view.stateCopies)
+    events.push_back({EventKind::FetchState,
+                      {copy.group},
+                      StepPart::Update,
+                      0,
+                      copy.launch,
+                      0,
+                      copy.fetch.startNs});
+  // At one position: releases, reductions and their waits, gathers, fetches; a bucket's order is
+  // its lane's.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
     auto rank = [](EventKind kind) {
-      return kind == EventKind::Release  ? 0
-             : kind == EventKind::Gather ? 2
-             : kind == EventKind::Update ? 3
-                                         : 1;
+      return kind == EventKind::Release      ? 0
+             : kind == EventKind::Gather     ? 2
+             : kind == EventKind::FetchState ? 3
+             : kind == EventKind::Update     ? 4
+                                             : 1;
     };
     return std::pair(a.position, rank(a.kind)) < std::pair(b.position, rank(b.kind));
   });
@@ -122,10 +132,8 @@ static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
                                                 [&](const auto &c) { return c.kind == kind; }));
     };
   };
-  add(
-      "predicted time", [](const ScheduleView &view) { return view.makespanNs; }, formatTime);
-  add(
-      "compute", [](const ScheduleView &view) { return view.getComputeNs(); }, formatTime);
+  add("predicted time", [](const ScheduleView &view) { return view.makespanNs; }, formatTime);
+  add("compute", [](const ScheduleView &view) { return view.getComputeNs(); }, formatTime);
   add(
       "waiting for gathers",
       [](const ScheduleView &view) { return view.getExposedNs(CollectiveKind::AllGather); },
@@ -134,8 +142,25 @@ static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
       "waiting for reductions",
       [](const ScheduleView &view) { return view.getExposedNs(CollectiveKind::ReduceScatter); },
       formatTime);
-  add(
-      "peak memory", [](const ScheduleView &view) { return view.getPeakBytes(); }, formatBytes);
+  if (left.view.hasReplicas() || right.view.hasReplicas())
+    add(
+        "waiting for replicas", [](const ScheduleView &view) { return view.getExposedAcrossNs(); },
+        formatTime);
+  if (!left.view.stateCopies.empty() || !right.view.stateCopies.empty()) {
+    add(
+        "waiting for optimizer state",
+        [](const ScheduleView &view) { return view.getExposedCopyNs(); }, formatTime);
+    add(
+        "optimizer state on the host",
+        [](const ScheduleView &view) {
+          int64_t bytes = 0;
+          for (const StateCopyView &copy : view.stateCopies)
+            bytes += copy.sizeBytes;
+          return bytes;
+        },
+        formatBytes);
+  }
+  add("peak memory", [](const ScheduleView &view) { return view.getPeakBytes(); }, formatBytes);
   add("gathered", bytesOf(CollectiveKind::AllGather), formatBytes);
   add("reduced", bytesOf(CollectiveKind::ReduceScatter), formatBytes);
   add("gathers", countOf(CollectiveKind::AllGather), formatCount);

@@ -4,6 +4,7 @@
 
 #include "MemorySweep.h"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 
@@ -54,7 +55,26 @@ double ScheduleView::getComputeNs() const {
   double sum = 0;
   for (const Interval &interval : operations)
     sum += interval.endNs - interval.startNs;
+  return sum - getExposedCopyNs();
+}
+
+double ScheduleView::getExposedCopyNs() const {
+  double sum = 0;
+  for (const StateCopyView &copy : stateCopies)
+    sum += copy.exposedNs;
   return sum;
+}
+
+double ScheduleView::getExposedAcrossNs() const {
+  double sum = 0;
+  for (const CollectiveView &collective : collectives)
+    sum += collective.exposedAcrossNs;
+  return sum;
+}
+
+bool ScheduleView::hasReplicas() const {
+  return std::any_of(collectives.begin(), collectives.end(),
+                     [](const CollectiveView &collective) { return collective.across; });
 }
 
 double ScheduleView::getExposedNs(CollectiveKind kind) const {
@@ -127,11 +147,16 @@ static void addCollectives(const Problem &problem, const Plan &plan, const Timel
     for (uint32_t member : bucket.reductions) {
       reduction.groups.push_back(problem.groups[problem.reductions[member].group].name);
       reduction.sizeBytes += problem.reductions[member].inputBytes;
+      reduction.acrossBytes += problem.reductions[member].outputBytes;
       ready = std::max(ready, problem.reductions[member].ready);
     }
     reduction.part = labels[ready - 1].part; // of what made the gradients
     reduction.interval = timeline.reductions[i];
     reduction.exposedNs = timeline.exposedReductionNs[i];
+    if (!timeline.across.empty()) {
+      reduction.across = timeline.across[i];
+      reduction.exposedAcrossNs = timeline.exposedAcrossNs[i];
+    }
     view.collectives.push_back(std::move(reduction));
   }
 }

@@ -10,7 +10,7 @@ namespace json = llvm::json;
 
 namespace {
 
-enum Track : int { Modules = 1, Compute, Gather, Reduce };
+enum Track : int { Modules = 1, Compute, Gather, Reduce, Replicate, Fetch, Store };
 
 class TraceWriter {
 public:
@@ -31,6 +31,7 @@ public:
         writeOperations();
         for (size_t i = 0; i < view.collectives.size(); ++i)
           writeCollective(view.collectives[i], i);
+        writeStateCopies();
         writeMemory();
       });
     });
@@ -63,8 +64,14 @@ private:
   void writeNames() {
     writeMetadata("process_name", Modules, "name",
                   view.labels.model.empty() ? "simulated step" : view.labels.model);
-    static constexpr std::pair<Track, const char *> tracks[] = {
+    std::vector<std::pair<Track, const char *>> tracks = {
         {Modules, "modules"}, {Compute, "compute"}, {Gather, "gather"}, {Reduce, "reduce"}};
+    if (view.hasReplicas())
+      tracks.emplace_back(Replicate, "replicate");
+    if (!view.stateCopies.empty()) {
+      tracks.emplace_back(Fetch, "host to device");
+      tracks.emplace_back(Store, "device to host");
+    }
     for (auto [track, name] : tracks) {
       writeMetadata("thread_name", track, "name", name);
       writeMetadata("thread_sort_index", track, "sort_index", int(track));
@@ -106,6 +113,11 @@ private:
       out.attribute("cost from",
                     isGather ? view.labels.gatherCostOrigin : view.labels.reduceCostOrigin);
     });
+    if (collective.across)
+      writeSlice("all_reduce " + joinNames(collective.groups), Replicate, *collective.across, [&] {
+        out.attribute("exposed us", collective.exposedAcrossNs / 1e3);
+        out.attribute("cost from", view.labels.acrossCostOrigin);
+      });
     if (collective.wait >= view.operations.size())
       return;
     // From the collective's end to the operation that waits for it; both ends bind to the slice
@@ -116,6 +128,15 @@ private:
       out.attribute("bp", "e");
       writeFlow(id);
     });
+  }
+  void writeStateCopies() {
+    for (const StateCopyView &copy : view.stateCopies)
+      for (auto [track, name, interval] :
+           {std::tuple(Fetch, "fetch_state ", copy.fetch), {Store, "store_state ", copy.store}})
+        writeSlice(name + copy.group, track, interval, [&] {
+          out.attribute("bytes", copy.sizeBytes);
+          out.attribute("exposed us, both ways", copy.exposedNs / 1e3);
+        });
   }
   void writeFlow(size_t id) {
     out.attribute("cat", "wait");

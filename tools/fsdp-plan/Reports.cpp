@@ -26,10 +26,14 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   bool hasJitter = llvm::any_of(points, [](const SweepPoint &point) { return !!point.jittered; });
   bool hasPolicies = llvm::any_of(
       points, [&](const SweepPoint &point) { return point.recompute != points.front().recompute; });
+  bool hasOffload = llvm::any_of(points, [&](const SweepPoint &point) {
+    return point.isOffloaded != points.front().isOffloaded;
+  });
   std::string rate = points.front().item + "/s";
   TextTable table({{"model", Align::Left},
                    {"ranks", Align::Right},
                    {hasPolicies ? "recompute" : "", Align::Left},
+                   {hasOffload ? "state" : "", Align::Left},
                    {"cap", Align::Right},
                    {"peak", Align::Right},
                    {"step", Align::Right},
@@ -43,8 +47,10 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   for (const SweepPoint &point : points) {
     std::string ranks = formatCount(point.ranks);
     std::string recompute = hasPolicies ? point.recompute : "";
+    std::string state = !hasOffload ? "" : point.isOffloaded ? "on host" : "on device";
     if (!point.fits) {
-      table.addRow({point.model, ranks, recompute, formatCap(point), "", "", "", "", "", "", "", "",
+      table.addRow({point.model, ranks, recompute, state, formatCap(point), "", "", "", "", "", "",
+                    "", "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
       continue;
@@ -54,7 +60,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     double itemsPerSec = point.getItemsPerSec();
     auto perRank = itemsPerSec / static_cast<double>(point.ranks);
     table.addRow(
-        {point.model, ranks, recompute, formatCap(point), formatBytes(point.peakBytes),
+        {point.model, ranks, recompute, state, formatCap(point), formatBytes(point.peakBytes),
          formatTime(point.stepNs), point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
          formatTime(point.exposedNs), llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
          point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "", formatCount(std::llround(itemsPerSec)),
@@ -70,7 +76,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
   os << "model,ranks,recompute,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,"
         "exposed_ns,"
         "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
-        "items_per_step,items_per_second,pareto\n";
+        "items_per_step,items_per_second,pareto,offload_optimizer\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
     std::string model = point.model;
@@ -98,7 +104,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
       os << ",,,";
     os << point.item << ',' << point.itemsPerStep << ','
        << (point.fits ? llvm::formatv("{0:f0}", point.getItemsPerSec()).str() : "") << ','
-       << point.isPareto << '\n';
+       << point.isPareto << ',' << (point.isOffloaded ? "all" : "none") << '\n';
   }
 }
 
@@ -109,6 +115,7 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     out.attribute("ranks", point.ranks);
     out.attribute("replicas", point.replicas);
     out.attribute("recompute", point.recompute);
+    out.attribute("offloadOptimizer", point.isOffloaded ? "all" : "none");
     out.attribute("capBytes",
                   point.capBytes > 0 ? json::Value(point.capBytes) : json::Value(nullptr));
     out.attribute("fits", point.fits);

@@ -20,14 +20,32 @@ namespace {
 /// The step on one mesh, with the updates of shards at both places.
 struct MeshProblems {
   OwningOpRef<ModuleOp> module; // the operations of `steps`
+  std::optional<StepMemory> memory;
   std::vector<ScheduleProblem> steps;
   cost::Temporaries temporaries; // beside live bytes
+  bool isOffloaded = false;      // copies of optimizer state are placed for one cap
 };
 
 } // namespace
 
+static LogicalResult buildSteps(MeshProblems &mesh, const cost::CostModel &costs,
+                                std::optional<int64_t> memoryCapBytes) {
+  mesh.steps.clear();
+  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+    FailureOr<ScheduleProblem> step =
+        getScheduleProblem(*mesh.module, *mesh.memory, costs, placement, memoryCapBytes);
+    if (failed(step))
+      return failure();
+    if (std::optional<std::string> wrong = step->problem.check())
+      return mesh.module->emitError("the step is no scheduling problem: ") << *wrong;
+    mesh.steps.push_back(std::move(*step));
+  }
+  return success();
+}
+
 static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, RecomputePolicy recompute,
-                                     const cost::CostModel &costs, const SweepOptions &options) {
+                                     OffloadPolicy offload, const cost::CostModel &costs,
+                                     const SweepOptions &options) {
   MeshProblems result;
   result.module = captured.clone();
   PipelineOptions pipeline;
@@ -36,6 +54,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
     pipeline.mesh = options.replicateAxis + "=" + std::to_string(options.replicas) + ",";
   pipeline.mesh += options.axis + "=" + std::to_string(ranks);
   pipeline.recompute = recompute;
+  pipeline.offloadOptimizer = offload;
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(captured.getContext());
@@ -51,14 +70,14 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
   if (failed(memory))
     return failure();
   result.temporaries = cost::findTemporaries(*result.module, costs);
-  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
-    FailureOr<ScheduleProblem> step = getScheduleProblem(*result.module, *memory, costs, placement);
-    if (failed(step))
-      return failure();
-    if (std::optional<std::string> wrong = step->problem.check())
-      return captured.emitError("the step is no scheduling problem: ") << *wrong;
-    result.steps.push_back(std::move(*step));
-  }
+  result.memory = std::move(*memory);
+  if (failed(buildSteps(result, costs, std::nullopt)))
+    return failure();
+  result.isOffloaded = !result.steps.front().stateCopies.empty();
+  // The least memory that copies of state can take.
+  constexpr int64_t kTightest = 1;
+  if (result.isOffloaded && failed(buildSteps(result, costs, kTightest)))
+    return failure();
   return result;
 }
 
@@ -89,6 +108,11 @@ static std::vector<int64_t> chooseCaps(int64_t minimumBytes, int64_t deviceBytes
   return caps;
 }
 
+static bool hasOptimizerState(ModuleOp module) {
+  return llvm::any_of(module.getOps<OptimizerOp>(),
+                      [](OptimizerOp op) { return getNumOptimizerStates(op) > 0; });
+}
+
 static std::string getModuleName(Operation *op) {
   if (auto call = dyn_cast_if_present<aten::CallOp>(op))
     return call.getModule().empty() ? "root" : call.getModule().str();
@@ -104,12 +128,16 @@ static double getComputeNs(const schedule::Problem &problem) {
 }
 
 /// The better of both placements of updates.
-static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &point) {
+static LogicalResult search(MeshProblems &mesh, const cost::CostModel &costs,
+                            const SweepOptions &options, SweepPoint &point) {
+  std::optional<int64_t> capBytes;
+  if (point.capBytes > 0)
+    capBytes = std::max<int64_t>(0, point.capBytes - mesh.temporaries.scratchBytes);
+  if (mesh.isOffloaded && failed(buildSteps(mesh, costs, capBytes)))
+    return failure();
   for (ScheduleProblem &step : mesh.steps) {
     schedule::Problem &problem = step.problem;
-    problem.memoryCapBytes.reset();
-    if (point.capBytes > 0)
-      problem.memoryCapBytes = std::max<int64_t>(0, point.capBytes - mesh.temporaries.scratchBytes);
+    problem.memoryCapBytes = capBytes;
     if (std::optional<schedule::Plan> plan =
             schedule::planByPolicy(problem, schedule::Policy::Fsdp2)) {
       double ns = schedule::makespanNs(problem, *plan);
@@ -126,11 +154,12 @@ static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &
     point.fits = true;
     point.stepNs = found->makespanNs;
     point.boundNs = found->bound.makespanNs;
-    point.computeNs = getComputeNs(problem);
-    point.exposedNs =
-        std::accumulate(timeline.exposedGatherNs.begin(), timeline.exposedGatherNs.end(), 0.0) +
-        std::accumulate(timeline.exposedReductionNs.begin(), timeline.exposedReductionNs.end(),
-                        0.0);
+    // Waits for copies of optimizer state are part of operations.
+    point.computeNs = getComputeNs(problem) - step.exposedCopyNs;
+    point.exposedNs = step.exposedCopyNs;
+    for (const std::vector<double> *exposedNs :
+         {&timeline.exposedGatherNs, &timeline.exposedReductionNs, &timeline.exposedAcrossNs})
+      point.exposedNs += std::accumulate(exposedNs->begin(), exposedNs->end(), 0.0);
     if (optimize.jitter)
       point.jittered = schedule::simulate(problem, found->plan, *optimize.jitter);
     point.peakBytes = schedule::peakOf(problem, found->plan).bytes + mesh.temporaries.scratchBytes;
@@ -138,6 +167,7 @@ static void search(MeshProblems &mesh, const SweepOptions &options, SweepPoint &
     point.gathers = static_cast<unsigned>(found->plan.gathers.size());
     point.reductions = static_cast<unsigned>(found->plan.reductions.size());
   }
+  return success();
 }
 
 /// Faster by less than this is not worth memory.
@@ -158,33 +188,39 @@ static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
                      });
 }
 
-/// A point per cap; `common` has what they share.
-static void addPoints(MeshProblems &mesh, const SweepPoint &common, const cost::CostModel &costs,
-                      const SweepOptions &options, std::vector<SweepPoint> &points) {
+/// A point per cap; `common` has what they share. Without caps of one's own `capBytes` is empty.
+static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
+                               llvm::ArrayRef<int64_t> capBytes, const cost::CostModel &costs,
+                               const SweepOptions &options, std::vector<SweepPoint> &points) {
   ScheduleProblem &leanest = mesh.steps.front(); // interleaved updates hold the fewest shards
   schedule::Problem::MinimumPeak minimum = leanest.problem.minimumPeak();
   int64_t minimumBytes = minimum.bytes + mesh.temporaries.scratchBytes;
   std::optional<SweepPoint> previous;
-  for (int64_t capBytes : options.capBytes.empty()
-                              ? chooseCaps(minimumBytes, costs.getMemoryBytes())
-                              : options.capBytes) {
+  std::string minimumPlace = getModuleName(leanest.lookup(minimum.operation));
+  std::vector<int64_t> caps = capBytes;
+  if (caps.empty())
+    caps = chooseCaps(minimumBytes, costs.getMemoryBytes());
+  for (int64_t cap : caps) {
     SweepPoint point = common;
-    point.capBytes = capBytes;
+    point.isOffloaded = mesh.isOffloaded;
+    point.capBytes = cap;
     point.minimumPeakBytes = minimumBytes;
     point.temporaryBytes = mesh.temporaries.scratchBytes;
     point.areTemporariesKnown = mesh.temporaries.areKnown();
-    point.minimumPlace = getModuleName(leanest.lookup(minimum.operation));
-    search(mesh, options, point);
+    point.minimumPlace = minimumPlace;
+    if (failed(search(mesh, costs, options, point)))
+      return failure();
     // What fits a smaller cap fits this one.
     if (previous && previous->fits && (!point.fits || previous->stepNs < point.stepNs)) {
       std::optional<double> fsdp2Ns = point.fsdp2Ns;
       point = *previous;
-      point.capBytes = capBytes;
+      point.capBytes = cap;
       point.fsdp2Ns = fsdp2Ns;
     }
     previous = point;
     points.push_back(std::move(point));
   }
+  return success();
 }
 
 FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
@@ -196,14 +232,12 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
     return captured.emitError("the module is '")
            << (phase ? stringifyModulePhase(phase.getValue()) : "of no phase")
            << "', expected 'captured': another mesh shards it anew";
+  bool mayOffload = options.offload == OffloadPolicy::Auto && hasOptimizerState(captured);
   auto [items, item] = countItems(captured);
   std::vector<SweepPoint> points;
   for (int64_t ranks : options.ranks) {
     size_t begin = points.size();
     for (const auto &[name, policy] : options.recompute) {
-      FailureOr<MeshProblems> mesh = shard(captured, ranks, policy, costs, options);
-      if (failed(mesh))
-        return failure();
       SweepPoint common;
       common.model = model;
       common.ranks = ranks * options.replicas;
@@ -211,7 +245,27 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
       common.recompute = name;
       common.itemsPerStep = items * common.ranks;
       common.item = item;
-      addPoints(*mesh, common, costs, options, points);
+      bool isAuto = options.offload == OffloadPolicy::Auto;
+      FailureOr<MeshProblems> mesh = shard(
+          captured, ranks, policy, isAuto ? OffloadPolicy::None : options.offload, costs, options);
+      size_t first = points.size();
+      if (failed(mesh) ||
+          failed(addPoints(*mesh, common, options.capBytes, costs, options, points)))
+        return failure();
+      if (!mayOffload || llvm::all_of(llvm::ArrayRef(points).drop_front(first),
+                                      [](const SweepPoint &point) { return point.fits; }))
+        continue;
+      mesh = shard(captured, ranks, policy, OffloadPolicy::All, costs, options);
+      if (failed(mesh))
+        return failure();
+      for (size_t i = first; i < points.size(); ++i) {
+        std::vector<SweepPoint> offloaded;
+        if (points[i].fits)
+          continue;
+        if (failed(addPoints(*mesh, common, points[i].capBytes, costs, options, offloaded)))
+          return failure();
+        points[i] = std::move(offloaded.front());
+      }
     }
     markPareto(llvm::MutableArrayRef(points).drop_front(begin));
   }

@@ -14,8 +14,9 @@ namespace fsdp::plan_tool {
 struct SweepPoint {
   std::string model;
   int64_t ranks = 0, replicas = 1; // replicas divide the ranks
-  std::string recompute; // RecomputePolicy
-  int64_t capBytes = 0;  // 0: none
+  std::string recompute;           // RecomputePolicy
+  bool isOffloaded = false;        // optimizer state is on the host
+  int64_t capBytes = 0;            // 0: none
   bool fits = false;
   /// Of any schedule; what else follows is absent where this exceeds the cap.
   int64_t minimumPeakBytes = 0;
@@ -38,12 +39,14 @@ struct SweepPoint {
 
 struct SweepOptions {
   std::string axis = "dp", config; // YAML as of fsdp-group-parameters; may be empty
-  std::vector<int64_t> ranks; // over which parameters are sharded
-  std::string replicateAxis;  // empty: none
+  std::vector<int64_t> ranks;      // over which parameters are sharded
+  std::string replicateAxis;       // empty: none
   int64_t replicas = 1;
   /// Ascending. Empty: fractions of the least peak, and the device's memory.
   std::vector<int64_t> capBytes;
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
+  /// `Auto`: where a step does not fit without.
+  OffloadPolicy offload = OffloadPolicy::None;
   int64_t simulationBudget = 0;
   std::optional<int64_t> maxBucketBytes;
 };

@@ -19,7 +19,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> inputs, caps, recompute = {"cheap"};
-  std::string mesh = "dp=8..16384", maxBucketSize, json, csv, html;
+  std::string mesh = "dp=8..16384", offload = "none", maxBucketSize, json, csv, html;
   cost::CostOptions costs;
   SweepOptions sweep;
 };
@@ -28,6 +28,8 @@ const std::map<std::string, RecomputePolicy> kPolicies = {{"none", RecomputePoli
                                                           {"cheap", RecomputePolicy::Cheap},
                                                           {"selected", RecomputePolicy::Selected},
                                                           {"full", RecomputePolicy::Full}};
+const std::map<std::string, OffloadPolicy> kOffloads = {
+    {"none", OffloadPolicy::None}, {"auto", OffloadPolicy::Auto}, {"all", OffloadPolicy::All}};
 
 } // namespace
 
@@ -104,6 +106,7 @@ static int run(Options &options) {
   }
   for (const std::string &name : options.recompute)
     options.sweep.recompute.emplace_back(name, kPolicies.at(name));
+  options.sweep.offload = kOffloads.at(options.offload);
   if (llvm::count(llvm::ArrayRef{options.json, options.csv, options.html}, "-") > 1)
     return fail("only one of --json, --csv and --html can go to standard output");
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
@@ -163,6 +166,10 @@ int main(int argc, char **argv) {
                  "What the backward computes again, each of these: none, cheap, selected, full")
       ->delimiter(',')
       ->check(CLI::IsMember(kPolicies))
+      ->capture_default_str();
+  app.add_option("--offload-optimizer", options.offload,
+                 "Optimizer state on the host: none; all; auto, where a step does not fit without")
+      ->check(CLI::IsMember(kOffloads))
       ->capture_default_str();
   app.add_option("--budget", options.sweep.simulationBudget,
                  "Simulations that each search may take")

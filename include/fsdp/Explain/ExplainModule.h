@@ -12,6 +12,10 @@ namespace fsdp::explain {
 StepLabels makeLabels(mlir::ModuleOp module, const StepMemory &memory, const ScheduleProblem &step,
                       const cost::CostModel &costs);
 
+/// Copies of optimizer state on a timeline of the step. Linear, but for sorting copies.
+std::vector<StateCopyView> viewStateCopies(const ScheduleProblem &step, const StepMemory &memory,
+                                           const schedule::Timeline &timeline);
+
 struct ExplainOptions {
   std::optional<int64_t> memoryCapBytes;
   /// Solve the linear program for a better bound, where the quick one leaves more than this.

@@ -8,8 +8,8 @@
 
 namespace fsdp::explain {
 
-enum class EventKind : uint8_t { Release, Reduce, WaitForReduction, Update, Gather };
-inline constexpr unsigned kNumEventKinds = 5;
+enum class EventKind : uint8_t { Release, Reduce, WaitForReduction, Update, Gather, FetchState };
+inline constexpr unsigned kNumEventKinds = 6;
 std::string_view getName(EventKind kind);
 
 /// Something that a plan does between two operations.

@@ -55,10 +55,10 @@ struct OperationLabel {
 /// What a problem does not say, for people.
 struct StepLabels {
   std::string model;
-  std::vector<std::pair<std::string, std::string>> facts; // "mesh": "dp = 8", in order
-  std::vector<OperationLabel> operations;                 // by operation of the problem
-  std::string gatherCostOrigin, reduceCostOrigin;
-  std::string costSources; // of all costs together
+  std::vector<std::pair<std::string, std::string>> facts;           // "mesh": "dp = 8", in order
+  std::vector<OperationLabel> operations;                           // by operation of the problem
+  std::string gatherCostOrigin, reduceCostOrigin, acrossCostOrigin; // the last with replicas
+  std::string costSources;                                          // of all costs together
 };
 
 /// "forward of layers.3.attention (mm.default)"
@@ -80,8 +80,22 @@ struct CollectiveView {
   double issueNs = 0;    // when the compute stream reaches the launch
   schedule::Interval interval;
   double exposedNs = 0; // how long computation stood still for it
+  /// Of a reduction with replicas: its way over these, and what computation waits for that.
+  std::optional<schedule::Interval> across;
+  int64_t acrossBytes = 0;
+  double exposedAcrossNs = 0;
   double durationNs() const { return interval.endNs - interval.startNs; }
   double hiddenNs() const { return std::max(0.0, durationNs() - exposedNs); }
+};
+
+/// Optimizer state of a group that lies on the host, and its way to its update and back.
+struct StateCopyView {
+  std::string group;
+  int64_t sizeBytes = 0;
+  uint32_t launch = 0, wait = 0; // positions of the fetch; the update follows its wait
+  schedule::Interval fetch, store;
+  /// What computation waits for both, if it waits for nothing else: part of its operations' time.
+  double exposedNs = 0;
 };
 
 /// "layers.0 + layers.1"; of many the first and the last: "layers.0 ... layers.9 (10 groups)".
@@ -102,8 +116,9 @@ struct ScheduleView {
   std::vector<schedule::Interval> operations;
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;
-  std::vector<MemorySample> memory; // by time
-  size_t peakSample = 0;            // the first of the largest
+  std::vector<StateCopyView> stateCopies; // in the order of the updates
+  std::vector<MemorySample> memory;       // by time
+  size_t peakSample = 0;                  // the first of the largest
   /// While each operation runs, all categories together.
   std::vector<int64_t> liveBytes;
   /// The most while the reductions of each position are launched; 0: none is.
@@ -112,8 +127,11 @@ struct ScheduleView {
   std::optional<int64_t> memoryCapBytes;
 
   int64_t getPeakBytes() const { return memory.empty() ? 0 : getTotal(memory[peakSample].bytes); }
-  double getComputeNs() const;
+  double getComputeNs() const; // without waits for copies of state
   double getExposedNs(CollectiveKind kind) const;
+  double getExposedAcrossNs() const;
+  double getExposedCopyNs() const;
+  bool hasReplicas() const;
 };
 
 /// The timeline is the plan's; labels have one entry per operation. Linear.

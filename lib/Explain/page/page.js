@@ -1,6 +1,7 @@
 const PARTS = ["forward", "backward", "update"];
 const LANES = { blocks: [26, 22], compute: [52, 40], gather: [98, 32], reduce: [136, 32] };
-const MEMORY_TOP = 190, LEFT = 84, RIGHT = 16;
+D.lanes.forEach((lane, i) => { LANES[lane.kind] = [174 + 28 * i, 22]; });
+const MEMORY_TOP = 190 + 28 * D.lanes.length, LEFT = 84, RIGHT = 16;
 const share = (x) => (100 * x).toFixed(1) + " %";
 
 // ------------------------------------------------------------------ data
@@ -16,6 +17,7 @@ const used = D.categories.map((_, c) => c).filter((c) => memory[c].some((b) => b
 const joinNames = (names) => (names.length > 3 ? `${names[0]} ... ${names[names.length - 1]} (${names.length} groups)` : names.join(" + "));
 const laneOf = { all_gather: "gather", reduce_scatter: "reduce" };
 const collectives = { gather: [], reduce: [] };
+for (const lane of D.lanes) collectives[lane.kind] = lane.items.map((item) => ({ ...item, kind: lane.kind }));
 D.collectives.forEach((c) => collectives[laneOf[c.kind]].push(c));
 for (const lane of Object.values(collectives)) lane.sort((a, b) => a.start - b.start);
 
@@ -100,12 +102,14 @@ function draw() {
   drawCompute(g, xOf);
   drawLane(g, xOf, "gather");
   drawLane(g, xOf, "reduce");
+  for (const lane of D.lanes) drawLane(g, xOf, lane.kind);
   drawMemory(g, xOf, plot, height);
   drawHovered(g, xOf, height);
   g.restore();
   g.textAlign = "right";
   g.fillStyle = colours.soft;
   const labels = { blocks: "modules", compute: "compute", gather: "gather", reduce: "reduce" };
+  for (const lane of D.lanes) labels[lane.kind] = lane.name;
   for (const [lane, [top, size]] of Object.entries(LANES)) g.fillText(labels[lane], LEFT - 10, top + size / 2);
   drawMemoryTicks(g, height);
   g.textAlign = "left";
@@ -192,7 +196,7 @@ function drawLane(g, xOf, lane) {
   for (const c of collectives[lane]) {
     if (c.end < from || c.start > to) continue;
     const a = xOf(c.start), b = xOf(c.end), gap = b - a > 3 ? 1 : 0;
-    g.fillStyle = colours[lane];
+    g.fillStyle = colours[lane] ?? colours[lane === "all_reduce" ? "reduce" : "update"];
     g.globalAlpha = 0.82;
     g.fillRect(a, top, Math.max(b - a - gap, 0.6), size);
     g.globalAlpha = 1;
@@ -276,13 +280,13 @@ function drawHovered(g, xOf, height) {
   g.strokeStyle = colours.ink;
   const c = hovered.collective;
   if (c) {
-    const [top, size] = LANES[laneOf[c.kind]];
+    const [top, size] = LANES[laneOf[c.kind] ?? c.kind];
     g.lineWidth = 1.5;
     g.strokeRect(xOf(c.start), top, Math.max(xOf(c.end) - xOf(c.start) - 1, 1), size);
     g.lineWidth = 1;
     g.setLineDash([3, 3]);
     g.fillStyle = colours.ink;
-    for (const [t, text] of [[c.issue, "issued"], [ops.start[Math.min(c.wait, count - 1)], "needed"]]) {
+    for (const [t, text] of c.issue === undefined ? [] : [[c.issue, "issued"], [ops.start[Math.min(c.wait, count - 1)], "needed"]]) {
       const x = Math.round(xOf(t)) + 0.5;
       g.beginPath();
       g.moveTo(x, LANES.compute[0] - 4);

@@ -29,6 +29,9 @@ function describeOperation(t) {
 }
 
 function describeCollective(c) {
+  if (c.issue === undefined)
+    return [c.kind + " of " + joinNames(c.groups), [["size", bytesText(c.bytes)], ["takes", timeText(c.end - c.start)],
+      ["begins", timeText(c.start)], ["exposed", timeText(c.exposed)]]];
   return [c.kind + " of " + joinNames(c.groups), [["part", PARTS[c.part]],
     ["size", bytesText(c.bytes)], ["takes", timeText(c.end - c.start) + (c.origin ? " (" + c.origin + ")" : "")],
     ["issued", timeText(c.issue) + ", before " + c.place], ["begins", timeText(c.start)],
