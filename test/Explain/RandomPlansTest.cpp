@@ -102,7 +102,7 @@ TEST(RandomPlans, ExposedTimeIsWhatComputationWaits) {
   forEachCase([](const Case &test, const ScheduleView &view) {
     double waited = view.operations.back().endNs - view.getComputeNs();
     double exposed = view.getExposedNs(CollectiveKind::AllGather) +
-                     view.getExposedNs(CollectiveKind::ReduceScatter);
+                     view.getExposedNs(CollectiveKind::ReduceScatter) + view.getExposedAcrossNs();
     EXPECT_NEAR(waited, exposed, 1e-6 * view.makespanNs);
   });
 }
