@@ -34,6 +34,7 @@ struct MixedPrecisionPass : public fsdp::impl::MixedPrecisionBase<MixedPrecision
 private:
   void collectUses();
   LogicalResult chooseGatherDtype(GroupOp group, const GroupUses &uses);
+  LogicalResult checkModuleInputs(ArrayRef<GroupOp> asked);
   void narrowGathers(GroupOp group, GroupUses &uses);
   void castGradients(GroupOp group, GroupUses &uses);
 
@@ -140,6 +141,64 @@ LogicalResult MixedPrecisionPass::chooseGatherDtype(GroupOp group, const GroupUs
   return diag;
 }
 
+static bool isIn(StringRef path, StringRef module) {
+  return path.consume_front(module) && (path.empty() || path.front() == '.');
+}
+
+/// The module in which a value of the forward is made: that of an operator or of a buffer; nullopt
+/// for literals, inputs (which the capture casts) and parameters.
+static std::optional<StringRef> getMaker(Value value, const Step &step) {
+  if (auto call = value.getDefiningOp<CallOp>())
+    return call.getModule();
+  auto read = value.getDefiningOp<ReadOp>();
+  if (!read || step.paramByName.contains(read.getSourceAttr().getAttr()))
+    return std::nullopt;
+  return read.getSource().contains('.') ? read.getSource().rsplit('.').first : "";
+}
+
+/// FSDP2 casts floating-point arguments of each group's modules to param_dtype
+/// (cast_forward_inputs). Here nothing does: those of groups for which that was asked may have no
+/// other dtype.
+LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
+  llvm::StringMap<std::pair<StringRef, Type>> policyOf; // by module of a group: its name and dtype
+  for (GroupOp group : asked)
+    for (auto module : group.getModules().getAsRange<StringAttr>())
+      policyOf[module.getValue()] = {module.getValue(), *group.getGatherDtype()};
+  if (policyOf.empty())
+    return success();
+  DenseMap<StringAttr, std::pair<StringRef, Type>> innermost; // by module of a call
+  auto getPolicy = [&](StringAttr module) {
+    auto [it, isNew] = innermost.try_emplace(module);
+    for (StringRef path = module.getValue(); isNew && !path.empty();
+         path = path.contains('.') ? path.rsplit('.').first : "")
+      if (auto found = policyOf.find(path); found != policyOf.end()) {
+        it->second = found->second;
+        break;
+      }
+    return it->second;
+  };
+  for (auto call : step.getBody().getOps<CallOp>()) {
+    auto [module, dtype] = getPolicy(call.getModuleAttr());
+    if (!dtype || call.getPhase() == aten::Phase::Backward)
+      continue;
+    for (Value operand : call.getOperands()) {
+      Type element = getElementType(operand);
+      std::optional<StringRef> maker = getMaker(operand, step);
+      if (!maker || !isa<FloatType>(element) || element == dtype || isIn(*maker, module))
+        continue;
+      InFlightDiagnostic diag = call.emitError("module '")
+                                << module << "' takes " << element << " from outside, for '"
+                                << call.getCallee() << "' in module '" << call.getModule()
+                                << "'; with param_dtype " << dtype
+                                << " FSDP2 casts floating-point arguments of a group's modules: "
+                                   "cast it in the model";
+      diag.attachNote(operand.getLoc()) << "made here";
+      return diag;
+    }
+  }
+  return success();
+}
+
 void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
   for (ReadOp read : uses.reads)
     read.getResult().setType(
@@ -150,6 +209,20 @@ void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
   }
   ++numNarrowed;
   numCastsRemoved += uses.casts.size();
+}
+
+/// Moves casts of gradients behind what they cast. Autograd runs those of parameters that were cast
+/// before the forward at the end of the backward, when their groups should have been reduced.
+static void advanceGradients(ArrayRef<GradOp> gradients) {
+  for (GradOp grad : gradients) {
+    Operation *cast = grad.getValue().getDefiningOp();
+    if (!cast || !getCastDtype(cast))
+      continue;
+    if (auto source = cast->getOperand(0).getDefiningOp<CallOp>()) {
+      cast->moveAfter(source);
+      grad->moveAfter(cast);
+    }
+  }
 }
 
 /// Makes the gradients those of reduce_dtype: without the cast behind them, or with one.
@@ -196,9 +269,17 @@ void MixedPrecisionPass::runOnOperation() {
   step = std::move(*collected);
   numNarrowed = numCastsRemoved = 0;
   collectUses();
-  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {
+  SmallVector<GroupOp> asked;
+  for (GroupOp group : step.groups)
+    if (group.getGatherDtype() && !group.getGatherDtype()->isF32() && !group.isRoot())
+      asked.push_back(group);
+  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf))
     if (failed(chooseGatherDtype(group, uses)))
       return signalPassFailure();
+  if (failed(checkModuleInputs(asked)))
+    return signalPassFailure();
+  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {
+    advanceGradients(uses.gradients);
     if (uses.reads.empty() || step.getRanks() == 1) {
       // Nothing travels: casts stay where they are.
       group.removeGatherDtypeAttr();

@@ -121,10 +121,13 @@ def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
     is to cast it to that dtype: the casts go, and `fsdp.read` yields the parameter in that dtype. The
     values are the same, the gathered bytes half. A group without `gather_dtype` is narrowed if that
     is possible; one that asks for it and cannot be is an error, which names the use; one that asks for the
-    parameters' own dtype is left alone.
+    parameters' own dtype is left alone. Where a group asks for it, its modules may not take values of
+    another floating dtype from outside: FSDP2 would cast them.
 
     With `reduce_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
-    another gradient is cast. On one rank nothing travels, and nothing changes.
+    another gradient is cast. Casts that stay move up behind what they cast: autograd runs those of
+    parameters that were cast before the forward at the end of the backward. On one rank nothing
+    travels, and nothing else changes.
 
     Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); why a
     group that is cast in part is not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).

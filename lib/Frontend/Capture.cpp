@@ -49,7 +49,15 @@ static void loadModel(const CaptureOptions &options, bool needsValues, Model &mo
     throw CaptureError("no such file");
   llvm::StringRef stem = llvm::sys::path::stem(options.model);
   model.name = stem.str();
-  if (llvm::sys::path::extension(options.model) == ".pt2")
+  bool isExported = llvm::sys::path::extension(options.model) == ".pt2";
+  if (!options.paramDtype.empty()) {
+    if (isExported)
+      throw CaptureError("param-dtype is " + options.paramDtype +
+                         ", but a .pt2 file fixes the dtypes of its computation: export a model "
+                         "that casts, or save it with torch.jit.script");
+    model.paramDtype = parseDtype(options.paramDtype);
+  }
+  if (isExported)
     loadExportedProgram(options, needsValues, model);
   else
     loadTorchScript(options, needsValues, model);

@@ -31,6 +31,11 @@ void CaptureFlags::addTo(CLI::App &app) {
       ->delimiter(',')
       ->expected(2);
   app.add_option("--eps", eps, "eps of adam and adamw (1e-8)");
+  app.add_option(
+         "--param-dtype", paramDtype,
+         "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
+         "FSDP2's MixedPrecisionPolicy does: bfloat16 or float16; updates stay in fp32")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option("--target", target, "cpu or cuda: which attention kernels are recorded")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -41,6 +46,7 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   options.model = model;
   options.method = method;
   options.target = target == "cuda" ? Target::Cuda : Target::Cpu;
+  options.paramDtype = paramDtype == "bfloat16" ? "bf16" : paramDtype == "float16" ? "f16" : "";
   for (const std::string &text : inputs) {
     llvm::Expected<InputSpec> spec = parseInputSpec(text);
     if (!spec)

@@ -93,6 +93,15 @@ at::Tensor Model::addInput(const InputSpec &spec) {
   return recorder.wrap(shape, ValueKind::Input, spec.name, /*requiresGrad=*/false);
 }
 
+at::Tensor Model::castForForward(const at::Tensor &tensor) {
+  if (!paramDtype || !tensor.is_floating_point() || tensor.scalar_type() == *paramDtype)
+    return tensor;
+  at::Tensor &cast = castOf[tensor.unsafeGetTensorImpl()];
+  if (!cast.defined())
+    cast = tensor.to(*paramDtype);
+  return cast;
+}
+
 void Model::checkValues() const {
   const ModelTensor *with = nullptr, *without = nullptr;
   for (const ModelTensor &tensor : tensors)

@@ -34,14 +34,20 @@ public:
   /// Adds an input; inputs are added in the order of the forward's arguments.
   at::Tensor addInput(const InputSpec &spec);
 
+  /// Casts what the forward computes with, where a paramDtype is given: parameters, once each, and
+  /// floating-point inputs. Called while the step is recorded; `tensor` is what addTensor() or
+  /// addInput() has returned.
+  at::Tensor castForForward(const at::Tensor &tensor);
+
   /// Refuses a model of which only a part has values.
   void checkValues() const;
 
   Recorder &recorder;
   std::string name; // of the file, without directory and extension
   std::vector<ModelTensor> tensors;
-  std::vector<int> inputs; // values, in order
-  bool hasWeights = false; // false: it was saved on meta
+  std::vector<int> inputs;                  // values, in order
+  bool hasWeights = false;                  // false: it was saved on meta
+  std::optional<at::ScalarType> paramDtype; // of CaptureOptions
   /// Runs the forward; returns the loss.
   std::function<at::Tensor()> forward;
 
@@ -50,6 +56,7 @@ private:
   using Identity = std::tuple<const void *, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
   std::map<Identity, size_t> tensorOfIdentity;
   std::map<const void *, size_t> tensorOfStorage;
+  std::map<const void *, at::Tensor> castOf; // by what was cast
 };
 
 /// Loads a TorchScript file. `needsValues`: also read the tensors' data.

@@ -172,8 +172,12 @@ public:
   }
 
   at::Tensor run() {
+    castParameters();
     jit::Code code(graph, options.method);
     jit::Stack stack = arguments;
+    for (c10::IValue &argument : stack)
+      if (argument.isTensor())
+        argument = model.castForForward(argument.toTensor());
     jit::InterpreterState(code).run(stack);
     if (stack.size() != 1 || !stack[0].isTensor())
       throw CaptureError("method '" + options.method + "' returns " +
@@ -183,6 +187,8 @@ public:
   }
 
   int getPlace() const {
+    if (castPlace)
+      return *castPlace;
     auto stack = jit::currentCallstack();
     for (auto entry = stack.rbegin(); entry != stack.rend(); ++entry)
       if (entry->range.source() == source)
@@ -218,11 +224,27 @@ private:
       std::string name = prefix + type->getAttributeName(i);
       if (value.isModule())
         wrapModule(value.toModule(), name + ".");
-      else if (value.isTensor() && value.toTensor().defined())
+      else if (value.isTensor() && value.toTensor().defined()) {
         part._ivalue()->setSlot(i, model.addTensor(name, value.toTensor(), type->is_parameter(i)));
-      else
+        if (type->is_parameter(i))
+          parameters.push_back({part._ivalue(), i, prefix});
+      } else
         refuseTensors(value, name);
     }
+  }
+
+  /// Each cast belongs to the module of its parameter, in the backward, too.
+  void castParameters() {
+    if (!model.paramDtype)
+      return;
+    std::vector<Place> &places = model.recorder.graph.places;
+    for (const ParameterSlot &slot : parameters) {
+      castPlace = static_cast<int>(places.size());
+      places.push_back({.module = slot.prefix.substr(0, slot.prefix.rfind('.')), .file = {}});
+      slot.part->setSlot(slot.index,
+                         model.castForForward(slot.part->getSlot(slot.index).toTensor()));
+    }
+    castPlace.reset();
   }
 
   /// Tensors in lists, tuples and dictionaries have no names of their own.
@@ -309,8 +331,17 @@ private:
     node->destroy();
   }
 
+  /// Where a module holds a parameter; the prefix is that of the module's names.
+  struct ParameterSlot {
+    jit::ObjectPtr part;
+    size_t index;
+    std::string prefix;
+  };
+
   const CaptureOptions &options;
   Model &model;
+  std::vector<ParameterSlot> parameters;
+  std::optional<int> castPlace; // while parameters are cast
   jit::Module module;
   std::shared_ptr<jit::Graph> graph;
   std::shared_ptr<jit::Source> source;

@@ -55,3 +55,29 @@ fsdp.param @a : tensor<4xbf16>
 fsdp.mesh @mesh <dp = 2>
 // expected-error @below {{has reduce_dtype 'f32' for parameters of 'bf16'; expected theirs, or 'bf16' for parameters of f32}}
 fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none reduce_dtype f32
+
+// -----
+
+// FSDP2 would cast what a group's module takes from outside. What the module makes or holds itself may have any dtype.
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+fsdp.param @l.w : !v
+fsdp.buffer @l.scale : !v
+fsdp.buffer @table : !v
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+fsdp.mesh @mesh <dp = 2>
+fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward none gather_dtype bf16
+func.func @step() -> tensor<f32> {
+  %step = fsdp.input "step" : i64
+  %lr = fsdp.input "lr" : f64
+  %scale = fsdp.read @l.scale : !v
+  // expected-note @below {{made here}}
+  %table = fsdp.read @table : !v
+  %w = fsdp.read @l.w : !v
+  %c = aten.call "_to_copy.default"(%w, bf16, none, none, none, false, none) fwd in "l.up" : (!v) -> !h
+  %y = aten.call "mul.Tensor"(%c, %scale) fwd in "l" : (!h, !v) -> !v
+  // expected-error @below {{module 'l' takes 'f32' from outside, for 'mul.Tensor' in module 'l.up'; with param_dtype 'bf16' FSDP2 casts floating-point arguments of a group's modules: cast it in the model}}
+  %z = aten.call "mul.Tensor"(%y, %table) fwd in "l.up" : (!v, !v) -> !v
+  %loss = aten.call "sum.default"(%z, none) fwd in "" : (!v) -> tensor<f32>
+  return %loss : tensor<f32>
+}

@@ -150,3 +150,33 @@ module @alone {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// The cast of a gradient stands behind what it casts, wherever it was.
+// CHECK-LABEL: module @late
+// CHECK: %[[G:.+]] = aten.call "neg.default"({{.*}}) bwd
+// CHECK-NEXT: %[[C:.+]] = aten.call "_to_copy.default"(%[[G]], f32
+// CHECK-NEXT: fsdp.grad @a, %[[C]]
+// CHECK-NEXT: aten.call "relu.default"
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+module @late {
+  fsdp.param @a : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %a = fsdp.read @a : !v
+    %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "" : (!v) -> !h
+    %loss = aten.call "sum.default"(%c, f32) fwd in "" : (!h) -> tensor<f32>
+    %gh = aten.call "neg.default"(%c) bwd in "" : (!h) -> !h
+    %other = aten.call "relu.default"(%c) bwd in "" : (!h) -> !h
+    %g = aten.call "_to_copy.default"(%gh, f32, none, none, none, false, none) bwd in "" : (!h) -> !v
+    fsdp.grad @a, %g : !v
+    fsdp.update @a step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}

@@ -34,7 +34,7 @@ namespace {
 struct Options {
   fsdp::frontend::CaptureFlags capture;
   std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
-  std::string offloadOptimizer = "none";
+  std::string offloadOptimizer = "none", reduceDtype;
   std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   fsdp::cost::CostOptions costs;
   uint64_t seed = 0;
@@ -176,6 +176,8 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   pipeline.reshardAfterForward = options.reshardAfterForward;
   pipeline.layout = options.layout;
   pipeline.prefetch = options.prefetch;
+  pipeline.paramDtype = options.capture.getParamDtype();
+  pipeline.reduceDtype = options.reduceDtype;
   pipeline.recompute = options.recompute == "none"       ? fsdp::RecomputePolicy::None
                        : options.recompute == "selected" ? fsdp::RecomputePolicy::Selected
                        : options.recompute == "full"     ? fsdp::RecomputePolicy::Full
@@ -248,9 +250,25 @@ static int finishWeights(const std::string &partial, const Options &options, Sta
   return 0;
 }
 
+/// A param_dtype of the config file holds for the capture, too, unless the flag says another one. A
+/// .pt2 file has its dtypes: the pipeline checks them.
+static llvm::Error takeParamDtype(Options &options) {
+  bool isExported = llvm::StringRef(options.capture.getModel()).ends_with(".pt2");
+  if (isExported || options.config.empty() || !options.capture.getParamDtype().empty())
+    return llvm::Error::success();
+  llvm::Expected<fsdp::ShardingConfig> config = fsdp::readShardingConfig(options.config);
+  if (!config)
+    return config.takeError();
+  if (config->mixedPrecision.paramDtype)
+    options.capture.setParamDtype(fsdp::getName(*config->mixedPrecision.paramDtype).str());
+  return llvm::Error::success();
+}
+
 static int run(Options &options) {
   Stage stage(options.quiet);
   stage.begin("capture");
+  if (llvm::Error error = takeParamDtype(options))
+    return stage.fail(std::move(error));
   llvm::Expected<fsdp::frontend::CaptureOptions> capture = options.capture.getOptions();
   if (!capture)
     return stage.fail(capture.takeError());
@@ -335,6 +353,10 @@ int main(int argc, char **argv) {
                  "fsdp2: its implicit backward prefetch, or none "
                  "(fsdp2)")
       ->check(CLI::IsMember({"fsdp2", "none"}));
+  app.add_option("--reduce-dtype", options.reduceDtype,
+                 "in which gradients are reduced: float32 or bfloat16 (--param-dtype; without that "
+                 "the parameters')")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
   app.add_option(
          "--recompute", options.recompute,
          "cheap: the backward computes again what costs about as much to compute as to read, "

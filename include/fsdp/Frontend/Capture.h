@@ -14,7 +14,8 @@
 
 namespace fsdp::frontend {
 
-/// One input of the model's entry: `tokens:i64[4,128]`. dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool.
+/// One input of the model's entry: `tokens:i64[4,128]`. dtypes: f64 f32 f16 bf16 i64 i32 i16 i8 u8
+/// bool.
 struct InputSpec {
   std::string name;
   std::string dtype;
@@ -39,6 +40,10 @@ struct CaptureOptions {
   std::vector<InputSpec> inputs;  // TorchScript: one per argument, in order; .pt2: none, or checked
   OptimizerSpec optimizer;
   Target target = Target::Cpu;
+  /// The dtype to which fp32 parameters and floating-point inputs are cast before the forward,
+  /// under autograd (`param_dtype` of FSDP2's MixedPrecisionPolicy): bf16 or f16; "": they are not.
+  /// TorchScript only: a .pt2 file fixes the dtypes of its computation.
+  std::string paramDtype = {};
 };
 
 struct CapturedStep {

@@ -15,7 +15,7 @@ class App;
 
 namespace fsdp::frontend {
 
-/// MODEL, --input, --method, --optimizer and its hyper-parameters, --target.
+/// MODEL, --input, --method, --optimizer and its hyper-parameters, --target, --param-dtype.
 class CaptureFlags {
 public:
   /// Adds the flags to the application; this object must outlive its parsing.
@@ -24,8 +24,13 @@ public:
   /// The options after parsing, or an error that quotes the flag.
   llvm::Expected<CaptureOptions> getOptions() const;
 
+  const std::string &getModel() const { return model; }
+  /// float32, bfloat16, float16; "": not given.
+  const std::string &getParamDtype() const { return paramDtype; }
+  void setParamDtype(const std::string &dtype) { paramDtype = dtype; }
+
 private:
-  std::string model, method = "forward", optimizer = "adamw", target = "cpu";
+  std::string model, method = "forward", optimizer = "adamw", target = "cpu", paramDtype;
   std::vector<std::string> inputs;
   std::optional<double> lr, weightDecay, momentum, eps;
   std::vector<double> betas;
