@@ -73,9 +73,10 @@ class Checks:
             if name == "large-auto":
                 self.table.measured("copies", bytes_of(ours["copied"]))
         if self.cuda:
-            # What a process holds on the device before it trains anything large.
-            figures["context_bytes"] = self.runner.run("dropout-8", 4, watch=True).device_bytes
-            self.ours["context"] = figures["context_bytes"]
+            # What a process holds on the device beside its arena: that of a small model.
+            small = self.runner.run("dropout-8", 4, watch=True)
+            arena = bytes_of(small.figure(r"arena (\S+ \w+) per rank"))
+            self.ours["context"] = figures["context_bytes"] = small.device_bytes - arena
             self.compare()
 
     def reference(self, figures):
