@@ -46,7 +46,7 @@ private:
   bool swapGathers();
   /// Buckets of one size in a stretch, and their gates.
   bool rebuildGathers();
-  bool rebuildReductions();
+  bool rebuildReductions(uint32_t from, uint32_t to); // that get ready there
   bool movePriority();
 
   void gatherAgain(uint32_t use);
@@ -257,7 +257,11 @@ bool LocalSearch::rebuildGathers() {
   size_t after = next.gathers.size() - end;
   if (merge) {
     constexpr size_t kMembers[] = {1, 1, 2, 2, 3, 4, 5, 6, 8, 12};
+    uint32_t from = space.firstOf(next.gathers[begin].uses.front());
+    uint32_t to = space.firstOf(next.gathers[end - 1].uses.back());
     rebuild(next.gathers, begin, end, kMembers[random.below(std::size(kMembers))]);
+    if (random.fraction() < .4)
+      rebuildReductions(from, to);
   }
   end = next.gathers.size() - after;
   double choice = random.fraction();
@@ -271,12 +275,16 @@ bool LocalSearch::rebuildGathers() {
   return true;
 }
 
-bool LocalSearch::rebuildReductions() {
-  if (!merge || next.reductions.size() < 2)
+bool LocalSearch::rebuildReductions(uint32_t from, uint32_t to) {
+  auto isReadyBefore = [&](const std::vector<uint32_t> &bucket, uint32_t position) {
+    return space.problem.reductions[bucket.back()].ready < position;
+  };
+  auto first = next.reductions.begin(), last = next.reductions.end();
+  auto begin = std::lower_bound(first, last, from, isReadyBefore);
+  auto end = std::lower_bound(begin, last, to, isReadyBefore);
+  if (!merge || begin == end)
     return false;
-  size_t begin = random.below(next.reductions.size());
-  size_t end = begin + 1 + random.below(next.reductions.size() - begin);
-  rebuild(next.reductions, begin, end, 1 + random.below(3));
+  rebuild(next.reductions, size_t(begin - first), size_t(end - first), 1 + random.below(3));
   return true;
 }
 
@@ -292,7 +300,7 @@ bool LocalSearch::move() {
   if (choice < .12)
     return rebuildGathers();
   if (choice < .15)
-    return rebuildReductions();
+    return rebuildReductions(uint32_t(random.below(space.startNs.size())), UINT32_MAX);
   if (choice < .3)
     return moveBuckets(next.gathers, .6);
   if (choice < .5)
@@ -309,7 +317,7 @@ bool LocalSearch::move() {
 }
 
 void LocalSearch::run() {
-  constexpr int kPatience = 6000, kRestart = 1000; // moves without a better plan
+  constexpr int kPatience = 20000, kRestart = 1000; // moves without a better plan
   int failures = 0, sinceRestart = 0;
   double bestNs = evaluator.bestDecisions().makespanNs;
   restart();
