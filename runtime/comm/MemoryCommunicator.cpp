@@ -3,6 +3,7 @@
 #include "comm/MemoryCommunicator.h"
 #include "comm/CollectiveNames.h"
 #include "comm/Reduction.h"
+#include "comm/StreamingCopy.h"
 #include "plan/DType.h"
 
 #include <algorithm>
@@ -88,14 +89,14 @@ Status MemoryCommunicator::gatherFromArenas(const Operation &operation, std::byt
   const std::byte *input = arenas[myRank] + operation.descriptor.offset;
   std::byte *own = output + ranks.index * bytes;
   if (bytes && own != input)
-    std::memcpy(own, input, bytes);
+    streamingCopy(own, input, bytes);
   for (unsigned distance = 1; distance < ranks.size; ++distance) {
     unsigned index = (ranks.index + distance) % ranks.size, peer = ranks.at(index);
     if (Status status = awaitInput(operation, round, peer); !status.ok())
       return status;
     uint64_t offset = region.lane(operation.lane, peer).descriptors[round % 2].offset;
     if (bytes)
-      std::memcpy(output + index * bytes, arenas[peer] + offset, bytes);
+      streamingCopy(output + index * bytes, arenas[peer] + offset, bytes);
   }
   return finishReading(operation, round);
 }

@@ -158,6 +158,26 @@ TEST_P(Conformance, AllGather) {
   });
 }
 
+// So does that of inputs that are larger than caches.
+TEST_P(Conformance, LargeAllGather) {
+  onRanks(GetParam(), [](Communicator &communicator) {
+    constexpr size_t kBytes = (size_t(4) << 20) + 5;
+    unsigned rank = communicator.rank(), size = communicator.size();
+    Memory memory(makeArena(communicator), Place::Arena);
+    std::byte *output = memory.take(size * kBytes), *input = memory.take(kBytes);
+    auto valueOf = [](unsigned owner, size_t i) { return std::byte((i >> 8) * 31 + i + owner); };
+    for (size_t i = 0; i < kBytes; ++i)
+      input[i] = valueOf(rank, i);
+    EXPECT_OK(communicator.allGather(kGatherLane, input, output, kBytes));
+    for (unsigned peer = 0; peer < size; ++peer) {
+      size_t wrong = 0;
+      for (size_t i = 0; i < kBytes; ++i)
+        wrong += output[peer * kBytes + i] != valueOf(peer, i);
+      EXPECT_EQ(wrong, 0u) << "block " << peer;
+    }
+  });
+}
+
 // Each rank gets the reduction of its block, bitwise as torch adds the tensors one after another,
 // and the input is left alone.
 TEST_P(Conformance, ReduceScatter) {

@@ -1,0 +1,20 @@
+//===- StreamingCopy.h - Copies of more than a cache -------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_COMM_STREAMINGCOPY_H
+#define FSDP_RUNTIME_COMM_STREAMINGCOPY_H
+
+#include <cstddef>
+
+namespace fsdp::rt {
+
+/// Copies from which on the destination is written past the caches: most of it would be gone from
+/// them before it is read, and memory need not be read before it is overwritten.
+inline constexpr size_t kStreamingCopyBytes = size_t(4) << 20;
+
+/// As memcpy(): the ranges do not overlap. What is written is visible to other threads and
+/// processes after the next release operation of this one.
+void streamingCopy(void *to, const void *from, size_t bytes);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_COMM_STREAMINGCOPY_H
