@@ -32,7 +32,11 @@ logged() {
   "$@" >>"$log" 2>&1 || { tail -n 30 "$log" >&2; return 1; }
 }
 # What is needed to find out later what happened.
-pack() { tar -C "$out" -czf "$report/logs.tar.gz" --ignore-failed-read $(cd "$out" && ls -d ./*.log ./*.json logs 2>/dev/null) 2>/dev/null || true; }
+pack() {
+  local present
+  mapfile -t present < <(cd "$out" && ls -d ./*.log ./*.json logs 2>/dev/null)
+  tar -C "$out" -czf "$report/logs.tar.gz" "${present[@]}" || true
+}
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -109,7 +113,8 @@ mapfile -t tests < <(ctest --test-dir "$build" -N -R "$chosen" 2>/dev/null |
 status=0
 logged build.log cmake --build "$build" --target "${needed[@]}" "${tests[@]}" -- -k 0 || status=1
 for target in "${needed[@]}"; do
-  [ -e "$build/lib/lib$target.so" ] || [ -e "$build/bin/$target" ] || fail "$target was not built, see $out/build.log"
+  [ -e "$build/lib/lib$target.so" ] || [ -e "$build/bin/$target" ] ||
+    fail "$target was not built, see $out/build.log"
 done
 
 say "Tests"

@@ -45,10 +45,10 @@ class CheckTest(unittest.TestCase):
         for claim in figures["claims"]:
             self.assertIsNotNone(claim["value"], claim)
         by_name = {claim["claim"]: claim for claim in figures["claims"]}
-        self.assertEqual(figures["right"]["curve"]["largest_relative_difference"], 0)
+        self.assertEqual(figures["curve"]["largest_relative_difference"], 0)
         self.assertTrue(by_name["bytes copied between FSDP's buffers per step"]["holds"])
         for name in ("dropout", "dropout-8"):
-            self.assertEqual(figures["right"][name]["different_steps"], [])
+            self.assertEqual(figures["replay"][name]["different_steps"], [])
         self.assertEqual(process.returncode, 0 if all(c["holds"] for c in figures["claims"]) else 1)
 
     def test_a_failed_part_leaves_the_others(self):
@@ -58,7 +58,7 @@ class CheckTest(unittest.TestCase):
         manifest = json.loads((cases / "manifest.json").read_text())
         manifest["gb_per_s"] = "fast"
         (cases / "manifest.json").write_text(json.dumps(manifest))
-        process, path = self.check("--cases", cases, "--only", "reference,right")
+        process, path = self.check("--cases", cases, "--only", "reference,curve")
         self.assertEqual(process.returncode, 1)
         figures = json.loads(path.read_text())
         claims = {claim["claim"]: claim for claim in figures["claims"]}
