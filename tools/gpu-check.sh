@@ -53,6 +53,10 @@ done
 case $device in cuda | cpu) ;; *) fail "--device $device: expected cuda or cpu" ;; esac
 [ -f "$cases/manifest.json" ] || fail "--cases $cases: there is no manifest.json; make it with tools/make-gpu-cases.sh"
 cases=$(realpath "$cases")
+made_for=$(sed -n 's/.*"plan_abi": \([0-9]*\).*/\1/p' "$cases/manifest.json")
+expected=$(sed -n 's/^#define FSDP_PLAN_ABI_VERSION \([0-9]*\)u.*/\1/p' include/fsdp/Plan/Abi.h)
+[ "$made_for" = "$expected" ] ||
+  fail "--cases $cases: made for plan ABI $made_for, but this is $expected; make them anew"
 PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin
 for program in cmake ninja c++; do
   command -v "$program" >/dev/null || fail "there is no $program"
