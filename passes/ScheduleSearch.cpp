@@ -192,9 +192,11 @@ FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes) {
       module->setAttrs((*attempt)->getAttrDictionary());
       return found;
     }
-    // Another schedule has other holes: each round leaves more room than the one before.
+    // Another schedule has other holes: each round leaves more room than the one before. From what
+    // the schedule holds, since under caps in between it would be found again.
     if (targetBytes == leastBytes)
       break;
+    targetBytes = std::min(targetBytes, schedule::peakOf(found->step.problem, found->plan).bytes);
     targetBytes = std::max(leastBytes, targetBytes - (arenaBytes - capBytes) * (round + 1));
   }
   return module.emitError("no arena fits the memory cap of ")

@@ -137,7 +137,7 @@ std::optional<LinearProgram::Solution> LinearProgram::solve(int64_t iterationLim
   // Units keep the program's numbers near 1; scaling them takes a third more iterations. Costs are
   // on one column, so that nearly all reduced costs are 0 until they are perturbed.
   Highs_setIntOptionValue(highs, "simplex_scale_strategy", 0);
-  Highs_setDoubleOptionValue(highs, "dual_simplex_cost_perturbation_multiplier", 10);
+  Highs_setDoubleOptionValue(highs, "dual_simplex_cost_perturbation_multiplier", 100);
   return runAndDestroy(highs);
 }
 

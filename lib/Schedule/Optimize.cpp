@@ -24,7 +24,13 @@ private:
   void raiseBound(LowerBound &&other);
   void search();
   void searchAll();
+  void certifyLarge();
   void certify();
+  /// Latencies matter little where there are many large groups, and cost most of the program's time.
+  bool isLarge() const {
+    constexpr size_t kManyUses = 130;
+    return problem.uses.size() > kManyUses;
+  }
   void addRobustVariants();
   size_t preferUnderJitter() const;
 
@@ -66,6 +72,13 @@ void Optimizer::raiseBound(LowerBound &&other) {
   evaluator.setBound(bound.makespanNs);
 }
 
+/// The program with latencies: often all that the plan lacks to be close enough.
+void Optimizer::certifyLarge() {
+  constexpr int64_t kPointLimit = 60; // some 4 s for 126 layers
+  if (isLarge() && evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
+    raiseBound(fluidBound(problem, {.boundOnly = true, .iterationLimit = kPointLimit}));
+}
+
 void Optimizer::search() {
   // Shares of the budget by which each step ends at the latest.
   auto limit = [&](double share) {
@@ -85,6 +98,7 @@ void Optimizer::search() {
     evaluator.setOrigin("merged neighbours");
     mergeNeighbours(space, evaluator);
   }
+  certifyLarge();
   limit(1);
   evaluator.setOrigin("local search");
   searchLocally(space, options.merge, options.seed, evaluator);
@@ -159,16 +173,10 @@ std::optional<Outcome> Optimizer::run() {
     assert(false && "what the cap allows serially, the list scheduler finds");
     return std::nullopt;
   }
-  // Latencies matter little where there are many large groups, and cost most of the program's time.
-  constexpr size_t kManyUses = 130;
-  bool isLarge = problem.uses.size() > kManyUses;
   if (!evaluator.isDone())
-    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge}));
+    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge()}));
   if (!evaluator.isDone())
     search();
-  constexpr int64_t kPointLimit = 60; // some 4 s for 126 layers
-  if (isLarge && evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
-    raiseBound(fluidBound(problem, {.boundOnly = true, .iterationLimit = kPointLimit}));
   searchAll();
   certify();
   if (options.jitter)
