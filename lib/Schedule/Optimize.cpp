@@ -26,7 +26,8 @@ private:
   void searchAll();
   void certifyLarge();
   void certify();
-  /// Latencies matter little where there are many large groups, and cost most of the program's time.
+  /// Latencies matter little where there are many large groups, and cost most of the program's
+  /// time.
   bool isLarge() const {
     constexpr size_t kManyUses = 130;
     return problem.uses.size() > kManyUses;
@@ -182,7 +183,8 @@ std::optional<Outcome> Optimizer::run() {
   if (options.jitter)
     addRobustVariants();
   const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];
-  return Outcome{chosen.plan, makespanNs(problem, chosen.plan), bound, evaluator.numSimulations(), chosen.origin};
+  return Outcome{chosen.plan, makespanNs(problem, chosen.plan), bound, evaluator.numSimulations(),
+                 chosen.origin};
 }
 
 std::optional<Outcome> fsdp::schedule::optimize(const Problem &problem,
