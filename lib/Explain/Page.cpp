@@ -164,7 +164,7 @@ private:
         return;
       writeLane("fetch_state", "to device", [&] {
         for (const StateCopyView &copy : view.stateCopies)
-          writeItem({copy.group}, copy.sizeBytes, copy.fetch, 0);
+          writeItem({copy.group}, copy.sizeBytes, copy.fetch, copy.exposedNs); // both ways
       });
       writeLane("store_state", "to host", [&] {
         for (const StateCopyView &copy : view.stateCopies)
