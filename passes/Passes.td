@@ -373,7 +373,8 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
       for. Each start's memory is free from there to its wait, whatever the timing;
     - buckets: starts in a row that are issued as one launch (`coalesced`);
     - whether reductions share the gathers' stream;
-    - whether a shard is updated once the next group's gradients are ready, or at the end of the step.
+    - whether a shard is updated once the next group's gradients are ready (with replicas: those of
+      the group after it), or at the end of the step.
 
     Groups that say something else of `reshard_after_forward` stay as they are. A gradient that is
     read after its reduction's start, or cannot be written where that reads it, is copied by a

@@ -9,6 +9,18 @@
 using namespace fsdp::schedule;
 using nlohmann::json;
 
+/// Nothing: null.
+template <typename T> struct nlohmann::adl_serializer<std::optional<T>> {
+  static void to_json(json &file, const std::optional<T> &value) {
+    file = value ? json(*value) : json();
+  }
+  static void from_json(const json &file, std::optional<T> &value) {
+    value.reset();
+    if (!file.is_null())
+      value = file.get<T>();
+  }
+};
+
 namespace fsdp::schedule {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Operation, durationNs, liveBytes, carriedBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Use, group, first, last)
@@ -19,7 +31,8 @@ NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
                                         {KeepRule::Always, "always"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, gatherCost,
-                                   reduceCost, oneLane, laneContention, computeContention)
+                                   reduceCost, acrossCost, oneLane, laneContention,
+                                   acrossContention, computeContention)
 } // namespace fsdp::schedule
 
 std::optional<std::string> fsdp::benchmark::writeProblem(const Problem &problem,
