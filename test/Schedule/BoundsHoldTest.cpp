@@ -96,7 +96,7 @@ TEST(BoundsHold, OnTinyProblems) {
 
 // Where reductions are ready long before the next use, or wait for it.
 TEST(BoundsHold, OnScatteredProblems) {
-  constexpr uint64_t kNumProblems = 3000;
+  constexpr uint64_t kNumProblems = 6000;
   for (uint64_t seed = 0; seed < kNumProblems && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeScatteredProblem(seed);

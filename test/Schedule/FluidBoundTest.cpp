@@ -376,6 +376,18 @@ TEST(FluidBound, ReplicasTakeTheirTime) {
   EXPECT_NEAR(fluid(problem).makespanNs, 200, 0.1);
 }
 
+// Behind operation 1 they fit: the gather is launched there, and beside operation 2.
+TEST(FluidBound, GathersTakeTheirTurnAsSoonAsTheyFit) {
+  Problem problem = makeOperations(5);
+  problem.operations = {{100, 150, 0}, {10, 30, 0}, {20, 0, 0}, {30, 0, 0}, {100, 0, 0}};
+  problem.gatherCost = problem.reduceCost = {10, 1};
+  problem.laneContention = 2;
+  addUse(problem, 90, 3);
+  problem.reductions = {{0, 1, 4, 90, 0}};
+  problem.memoryCapBytes = 209;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 100 + 100 + 100, kTolerance);
+}
+
 // Nothing can be reduced beside an operation that leaves no room for the input, although there is
 // room for it before: 200 ns of computation less to hide in.
 TEST(FluidBound, ReductionsInFlightHoldTheirInput) {

@@ -212,7 +212,7 @@ Problem fsdp::schedule::makeScatteredProblem(uint64_t seed) {
   int64_t last = random.integer(3, 6);
   for (int64_t i = 0; i <= last; ++i)
     problem.operations.push_back({double(random.integer(0, 20)), random.integer(0, 6), 0});
-  bool isForward = random.chance(0.4); // one use of each group, most of one size
+  bool isForward = random.chance(0.25); // one use of each group, most of one size
   int64_t sizeBytes = random.integer(1, 8);
   for (uint32_t group = 0; group < (isForward ? 4 : 2); ++group) {
     bool isEqual = isForward && random.chance(0.8);
