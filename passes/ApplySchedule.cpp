@@ -297,6 +297,8 @@ void Applier::arrange() {
 }
 
 void Applier::run() {
+  for (auto sum : body.getOps<SquareSumAllReduceStartOp>())
+    sum.setStream(Stream::Reduce);
   collectUses();
   keepCopies();
   placeOthers();

@@ -24,6 +24,8 @@ struct AssignStreamsPass : public fsdp::impl::AssignStreamsBase<AssignStreamsPas
           reduction.setStream(Stream::Reduce);
         else if (auto across = dyn_cast<AllReduceStartOp>(op))
           across.setStream(Stream::Replicate);
+        else if (auto sum = dyn_cast<SquareSumAllReduceStartOp>(op))
+          sum.setStream(Stream::Reduce);
       });
   }
 };

@@ -191,7 +191,8 @@ llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConf
                       real(chosen.weightDecay.value_or(decay)),
                       isSgd ? real(chosen.momentum.value_or(momentum)) : FloatAttr(),
                       isSgd ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(betas),
-                      isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)));
+                      isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)),
+                      chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr());
   old.erase();
   return llvm::Error::success();
 }

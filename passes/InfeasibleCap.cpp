@@ -48,7 +48,9 @@ static std::string nameItem(const LiveRange &range) {
   case BufferCategory::Input:
     return category + " '" + cast<InputOp>(range.owner).getName().str() + "'";
   case BufferCategory::Activation:
-    return category + " of " + nameModule(cast<aten::CallOp>(range.owner));
+    if (auto call = dyn_cast<aten::CallOp>(range.owner))
+      return category + " of " + nameModule(call);
+    return "the norm of all gradients";
   case BufferCategory::Gathered:
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
@@ -123,6 +125,8 @@ static std::string describePlace(Operation *op) {
            nameModule(call);
   if (auto update = dyn_cast<UpdateOp>(op))
     return "the update of @" + update.getTarget().str();
+  if (isa<SquareSumOp>(op))
+    return "the norm of all gradients";
   return "'" + text + "'";
 }
 

@@ -49,6 +49,8 @@ private:
   void gather(unsigned group, Phase phase);
   void release(unsigned group, Phase phase);
   LogicalResult reduce(unsigned group);
+  void update(GroupOp group, Value clip);
+  void clipAndUpdate();
   LogicalResult visit(Operation *op);
   LogicalResult remapOperands(Operation *op);
   Value getCurrent(Value value, GroupMember member, Phase phase);
@@ -61,6 +63,7 @@ private:
   bool isSharded = false;    // over more than one rank
   bool isReplicated = false; // more than once
   Value number, rate;        // of the update
+  SmallVector<GroupOp> reduced; // in order
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
   DenseMap<Operation *, Value> viewBase; // what the capture made the view of
@@ -157,8 +160,31 @@ LogicalResult Inserter::reduce(unsigned index) {
       ++counts.allReduces;
     }
   }
-  UpdateOp::create(builder, loc, groupName, number, rate, /*offset=*/nullptr);
+  reduced.push_back(group);
+  if (!step.optimizer || !step.optimizer.getClipGradNorm())
+    update(group, /*clip=*/{});
   return success();
+}
+
+void Inserter::update(GroupOp group, Value clip) {
+  UpdateOp::create(builder, group.getLoc(), FlatSymbolRefAttr::get(group.getSymNameAttr()), number,
+                   rate, clip, /*offset=*/nullptr);
+}
+
+/// The updates wait for the norm of all gradients.
+void Inserter::clipAndUpdate() {
+  Location loc = step.optimizer.getLoc();
+  auto type = RankedTensorType::get({}, builder.getF64Type());
+  Value squares = SquareSumOp::create(builder, loc, type, /*offset=*/nullptr);
+  if (isSharded) {
+    auto start =
+        SquareSumAllReduceStartOp::create(builder, loc, handleType, squares, Stream::Compute);
+    squares = SquareSumAllReduceWaitOp::create(builder, loc, type, start.getHandle());
+    ++counts.allReduces;
+  }
+  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), squares);
+  for (GroupOp group : reduced)
+    update(group, clip);
 }
 
 LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
@@ -297,6 +323,9 @@ LogicalResult Inserter::run() {
   for (; hook != hooks.end(); ++hook)
     if (failed(runHook(*hook, terminator)))
       return failure();
+  builder.setInsertionPoint(terminator);
+  if (step.optimizer && step.optimizer.getClipGradNorm() && !reduced.empty())
+    clipAndUpdate();
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
   setPhase(step.module, ModulePhase::Sharded);

@@ -276,6 +276,9 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
     - `fsdp.read` of a parameter becomes the result of the gather; views of a parameter that were
       made before it was released are made again from the next gather.
 
+    An optimizer that clips (`clip_grad_norm`) updates at the end of the step, behind the reductions
+    of all groups and the norm of all gradients.
+
     Every start is directly followed by its wait and all run on the compute stream: correct, and
     nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and each
     group is updated where its reduction would have been.
@@ -350,7 +353,7 @@ def Schedule : Fsdp_Pass<"fsdp-schedule"> {
     Either way one reduction is pending at a time: its wait, and the update that follows it, stand
     before the next reduction's start, the last at the end of the step. On meshes of several replicas
     the wait for the all-reduce, and the update, stand one reduction later: the all-reduce runs while
-    the next group is reduced, as FSDP2's does.
+    the next group is reduced, as FSDP2's does. Updates that clip stay behind all reductions.
 
     Why: collectives can run beside computation only where their start and wait are apart.
   }];
@@ -374,7 +377,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     - buckets: starts in a row that are issued as one launch (`coalesced`);
     - whether reductions share the gathers' stream;
     - whether a shard is updated once the next group's gradients are ready (with replicas: those of
-      the group after it), or at the end of the step.
+      the group after it), or at the end of the step (always there where gradients are clipped).
 
     Groups that say something else of `reshard_after_forward` stay as they are. A gradient that is
     read after its reduction's start, or cannot be written where that reads it, is copied by a
@@ -486,7 +489,7 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
     Proves of a captured module:
 
     - C1: it has one function `@step` without arguments whose result is one floating-point scalar.
-    - C2: nothing belongs to a later phase: no collectives, no arena offsets.
+    - C2: nothing belongs to a later phase: no collectives, no clip factor, no arena offsets.
     - C3: operators are functional: none mutates an argument.
     - C4: every parameter has exactly one gradient and one update; there is one optimizer.
     - C5: inputs and random draws are told apart by their names and positions.
@@ -513,6 +516,9 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       behind which it is stored; the store is waited for. Other state is not fetched.
     - S7: on one rank, where nothing is gathered or reduced, parameters and gradients have the dtype
       that parameters are declared with.
+    - S8: if the optimizer clips, all updates take a clip factor, which comes from the sum of the
+      squares of all gradients, over all ranks of the shards; that is summed once, behind the waits
+      for all reductions (on one rank behind all gradients). Else none takes one.
   }];
 }
 
@@ -523,8 +529,9 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
 
     - D1: the step is one block, so that every rank issues the same collectives in the same order.
     - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
-      gather stream too; reductions over replicas are on the replicate stream: one order per
-      communicator on all ranks, thus no deadlock.
+      gather stream too; reductions over replicas are on the replicate stream, and that of the
+      gradients' square sum is on the reduce stream: one order per communicator on all ranks, thus no
+      deadlock.
     - D3: what another stream produces is used only after the wait for it: parameters through their
       gather's wait, shards of gradients by an update after their reduction's wait; and no group is
       released while its gather is in flight.

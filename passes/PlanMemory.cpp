@@ -63,6 +63,7 @@ static void writeOffsets(ModuleOp module, func::FuncOp step, const GroupTable &g
           if (isa<RankedTensorType>(op.getResult().getType()))
             op.setOffset(std::max<int64_t>(valueOffset(op.getResult()), 0));
         })
+        .Case([&](SquareSumOp sum) { sum.setOffset(valueOffset(sum.getResult())); })
         .Case([&](AllGatherStartOp start) {
           start.setOffset(toOffset(ranges.lookup(start).front()));
         })

@@ -68,6 +68,7 @@ private:
   ArrayRef<Hook> hooks;
   SmallVector<GroupState> groups;
   SmallVector<Reduction> reductions;
+  SquareSumOp squareSum; // null: gradients are not clipped
   SmallVector<Move> moves;
 };
 
@@ -106,6 +107,8 @@ LogicalResult Scheduler::collect() {
     } else if (auto wait = dyn_cast<AllReduceWaitOp>(op)) {
       auto across = wait.getHandle().getDefiningOp<AllReduceStartOp>();
       reductions[openReductions.lookup(across.getReduction())].acrossWait = wait;
+    } else if (auto sum = dyn_cast<SquareSumOp>(op)) {
+      squareSum = sum;
     } else if (auto update = dyn_cast<UpdateOp>(op)) {
       auto it = reductionByGroup.find(update.getTargetAttr().getAttr());
       if (it != reductionByGroup.end())
@@ -167,18 +170,19 @@ void Scheduler::prefetchBackward() {
 }
 
 /// The gradients of one reduction are in memory at a time. Replicas are waited for a reduction
-/// later: they go on while the next group is reduced.
+/// later: they go on while the next group is reduced. Updates that clip stay behind all reductions.
 void Scheduler::deferReductions() {
-  Operation *terminator = step.getBody().getTerminator();
+  Operation *end = squareSum ? squareSum.getOperation() : step.getBody().getTerminator();
   auto getStart = [&](size_t index) {
-    return index < reductions.size() ? reductions[index].start.getOperation() : terminator;
+    return index < reductions.size() ? reductions[index].start.getOperation() : end;
   };
   for (auto [index, reduction] : llvm::enumerate(reductions)) {
     moves.push_back({reduction.wait, nullptr, getStart(index + 1)});
     Operation *before = getStart(index + (reduction.acrossWait ? 2 : 1));
     if (reduction.acrossWait)
       moves.push_back({reduction.acrossWait, nullptr, before});
-    moves.push_back({reduction.update, nullptr, before});
+    if (!squareSum)
+      moves.push_back({reduction.update, nullptr, before});
   }
 }
 

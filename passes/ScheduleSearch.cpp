@@ -108,6 +108,13 @@ static bool isBetter(const FoundSchedule &found, const FoundSchedule &other) {
   return found.jittered->percentile95Ns < other.jittered->percentile95Ns;
 }
 
+/// Updates that clip are at the end wherever they are asked to be.
+static bool clipsGradients(ModuleOp module) {
+  return llvm::any_of(module.getOps<OptimizerOp>(), [](OptimizerOp optimizer) {
+    return optimizer.getClipGradNorm().has_value();
+  });
+}
+
 /// The best plan of both placements of updates whose live bytes stay within the cap, if there is
 /// one.
 FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memory,
@@ -129,6 +136,8 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
     leastBytes = candidates.empty() ? peakBytes : std::min(leastBytes, peakBytes);
     double boundNs = schedule::quickBound(step->problem).makespanNs;
     candidates.push_back({std::move(*step), boundNs});
+    if (clipsGradients(attempt))
+      break;
   }
   llvm::stable_sort(candidates,
                     [](const Candidate &a, const Candidate &b) { return a.boundNs < b.boundNs; });

@@ -54,7 +54,7 @@ void Unsharder::replace(UpdateOp update) {
   builder.setInsertionPoint(update);
   for (Attribute name : lookup(update.getTargetAttr()).getParams())
     UpdateOp::create(builder, update.getLoc(), cast<FlatSymbolRefAttr>(name), update.getStep(),
-                     update.getLr(), /*offset=*/nullptr);
+                     update.getLr(), /*clip=*/nullptr, /*offset=*/nullptr);
 }
 
 void Unsharder::run() {
@@ -69,7 +69,8 @@ void Unsharder::run() {
       replace(update);
     else if (!isa<AllGatherStartOp, ReleaseOp, ReduceScatterWaitOp, AllReduceStartOp,
                   AllReduceWaitOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp,
-                  StoreStateWaitOp>(op))
+                  StoreStateWaitOp, SquareSumOp, SquareSumAllReduceStartOp,
+                  SquareSumAllReduceWaitOp, ClipFactorOp>(op))
       continue;
     replaced.push_back(&op);
   }

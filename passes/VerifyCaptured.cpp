@@ -129,6 +129,9 @@ LogicalResult Checker::visit(UpdateOp update) {
   if (!step.paramByName.contains(update.getTargetAttr().getAttr()))
     return update.emitError("updates group @")
            << update.getTarget() << "; a captured step updates parameters";
+  if (update.getClip())
+    return update.emitError("of a captured step has a clip factor; it clips by its optimizer's "
+                            "'clip_grad_norm'");
   if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
     return failure();
   return takeOnce(updates, update.getTargetAttr().getAttr(), update,
@@ -156,6 +159,9 @@ LogicalResult Checker::run() {
     if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
             AllReduceStartOp, AllReduceWaitOp>(op))
       result = op.emitError("a captured step has no collectives");
+    else if (isa<SquareSumOp, SquareSumAllReduceStartOp, SquareSumAllReduceWaitOp, ClipFactorOp>(
+                 op))
+      result = op.emitError("a captured step clips by its optimizer's 'clip_grad_norm'");
     else if (auto call = dyn_cast<CallOp>(op))
       result = visit(call);
     else if (auto input = dyn_cast<InputOp>(op))

@@ -7,6 +7,7 @@
 
 #include "passes/Passes.h"
 
+#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Overwrites.h"
 #include "fsdp/Analysis/StateCopies.h"
@@ -63,6 +64,7 @@ private:
 
   LogicalResult enterUpdate(UpdateOp update, int64_t position);
   LogicalResult enterState(FetchStateStartOp fetch);
+  LogicalResult enterSquareSum(SquareSumOp sum);
 
   ModuleOp module;
   func::FuncOp step;
@@ -293,6 +295,7 @@ LogicalResult Checker::enter(Operation &op, int64_t position) {
                              grad);
       })
       .Case([&](FetchStateStartOp fetch) { return enterState(fetch); })
+      .Case([&](SquareSumOp sum) { return enterSquareSum(sum); })
       .Case([&](UpdateOp update) { return enterUpdate(update, position); })
       .Default([](Operation *) { return success(); });
 }
@@ -311,12 +314,31 @@ LogicalResult Checker::enterState(FetchStateStartOp fetch) {
   return success();
 }
 
+/// On one rank the sum reads the gradients with the padding between them, before the updates do.
+LogicalResult Checker::enterSquareSum(SquareSumOp sum) {
+  int64_t index = storage.lookup(sum.getResult());
+  if (failed(enterStorage(index, sum.getOffset(), uses.getLast(index))))
+    return failure();
+  if (groups.getRanks() == 1)
+    for (const GroupInfo &group : groups.getGroups())
+      if (UpdateOp update =
+              uses.getUpdate(FlatSymbolRefAttr::get(GroupOp(group.op).getSymNameAttr()));
+          update && update.getOffset() &&
+          failed(enterPadding(
+              {&group, static_cast<int64_t>(*update.getOffset()), uses.getPosition(update)}, sum)))
+        return failure();
+  return success();
+}
+
 LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
   if (!groups.isGroup(update.getTargetAttr()) || !update.getOffset())
     return missingOffset(update);
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
   if (groups.getRanks() == 1)
-    return enterPadding({&group, static_cast<int64_t>(*update.getOffset()), position}, update);
+    return update.getClip()
+               ? success() // the padding is there since the gradients' squares were summed
+               : enterPadding({&group, static_cast<int64_t>(*update.getOffset()), position},
+                              update);
   ReduceScatterStartOp reduction = uses.getReduction(update.getTargetAttr());
   if (!reduction || !reduction.getOffsets())
     return missingOffset(update);
@@ -403,8 +425,8 @@ struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPas
     if (failed(storage))
       return signalPassFailure();
     FailureOr<Step> declared = Step::collect(module);
-    if (failed(declared) || failed(checkStateCopies(*declared)) ||
-        failed(checkHostPlaces(module, *groups)) ||
+    if (failed(declared) || failed(checkClipping(*declared)) ||
+        failed(checkStateCopies(*declared)) || failed(checkHostPlaces(module, *groups)) ||
         failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
         failed(checkOverwrites(*step, *groups, *storage)))
       return signalPassFailure();

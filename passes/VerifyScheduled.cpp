@@ -1,5 +1,6 @@
 //===- VerifyScheduled.cpp - Order and streams ----------------------------===//
 
+#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/StateCopies.h"
 #include "passes/Passes.h"
@@ -46,6 +47,11 @@ static LogicalResult checkStreams(Step &step) {
     } else if (auto across = dyn_cast<AllReduceStartOp>(op)) {
       if (failed(check(across, Stream::Replicate)))
         return failure();
+    } else if (auto sum = dyn_cast<SquareSumAllReduceStartOp>(op);
+               sum && sum.getStream() != Stream::Reduce) {
+      return sum.emitError("'") << sum->getName() << "' is on stream "
+                                << stringifyStream(sum.getStream()) << ", expected "
+                                << stringifyStream(Stream::Reduce) << "; run fsdp-assign-streams";
     }
   }
   return success();
@@ -91,7 +97,8 @@ struct VerifyScheduledPass : public fsdp::impl::VerifyScheduledBase<VerifySchedu
     FailureOr<Step> step = Step::collect(module);
     // D3 is what checkCollectives proves: in this IR values of another stream come out of waits.
     if (failed(step) || failed(checkGroups(*step)) || failed(checkFlat(*step)) ||
-        failed(checkCollectives(*step)) || failed(checkStateCopies(*step)) || failed(checkStreams(*step)) ||
+        failed(checkCollectives(*step)) || failed(checkClipping(*step)) ||
+        failed(checkStateCopies(*step)) || failed(checkStreams(*step)) ||
         failed(checkBuckets(*step)))
       return signalPassFailure();
   }

@@ -1,5 +1,6 @@
 //===- VerifySharded.cpp - Parameters are used while gathered -------------===//
 
+#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/StateCopies.h"
 #include "passes/Passes.h"
@@ -21,7 +22,7 @@ struct VerifyShardedPass : public fsdp::impl::VerifyShardedBase<VerifyShardedPas
       return signalPassFailure();
     FailureOr<Step> step = Step::collect(module);
     if (failed(step) || failed(checkGroups(*step)) || failed(checkCollectives(*step)) ||
-        failed(checkStateCopies(*step)))
+        failed(checkClipping(*step)) || failed(checkStateCopies(*step)))
       return signalPassFailure();
   }
 };

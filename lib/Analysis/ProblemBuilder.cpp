@@ -11,7 +11,7 @@ using namespace fsdp;
 bool fsdp::isOperation(Operation &op) {
   if (auto call = dyn_cast<aten::CallOp>(op))
     return !call.isView();
-  return isa<WriteOp, UpdateOp>(op);
+  return isa<WriteOp, UpdateOp, SquareSumOp>(op);
 }
 
 Operation *ScheduleProblem::lookup(uint32_t operation) const {
@@ -65,6 +65,7 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
         return costs.getCopyCost(
             getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));
       })
+      .Case([&](SquareSumOp) { return getSquareSumCost(); })
       .Case([&](UpdateOp update) {
         const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
         cost::OperationCost cost =
@@ -74,6 +75,20 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
         return cost;
       })
       .Default([&](Operation *) { return costs.getCopyCost(copiedBytes); });
+}
+
+/// With the all-reduce of the sum, which nothing can hide: all updates wait for it.
+cost::OperationCost ProblemBuilder::getSquareSumCost() const {
+  int64_t bytes = 0;
+  for (const GroupInfo &group : memory.groups.getGroups())
+    bytes += group.gradients.shardBytes;
+  // Read and not written: half of a copy.
+  cost::OperationCost cost = costs.getCopyCost(bytes / 2);
+  if (int64_t ranks = memory.groups.getRanks(); ranks > 1) {
+    cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::AllReduce, ranks);
+    cost.durationNs += reduce.latencyNs + sizeof(double) * reduce.nsPerByte;
+  }
+  return cost;
 }
 
 uint32_t ProblemBuilder::add(Operation *op, int64_t copiedBytes) {

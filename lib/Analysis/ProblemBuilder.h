@@ -37,6 +37,7 @@ public:
 
 private:
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
+  cost::OperationCost getSquareSumCost() const;
 
   mlir::ModuleOp module;
   const StepMemory &memory;

@@ -61,6 +61,7 @@ private:
   ProblemBuilder builder;
   ScheduleProblem result;
   std::vector<Operation *> calls;
+  std::optional<uint32_t> squareSum; // the call that reads all reduced gradients, before updates
   std::vector<uint32_t> firstCall, lastCall;                     // by storage
   SmallVector<std::pair<ReduceScatterStartOp, uint32_t>> starts; // with the number of calls before
   std::vector<Use> uses;
@@ -97,6 +98,8 @@ void ShardedStep::collect() {
     llvm::for_each(op.getOperands(), use);
     llvm::for_each(op.getResults(), use);
     if (isCall) {
+      if (isa<SquareSumOp>(op))
+        squareSum = numCalls;
       calls.push_back(&op);
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
       auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
@@ -145,8 +148,8 @@ void ShardedStep::placeUpdates(UpdatePlacement placement) {
     if (!update)
       continue;
     size_t behind = index + (memory.groups.getReplicas() > 1 ? 2 : 1);
-    bool isLast = behind >= reductions.size();
-    uint32_t next = isLast || placement == UpdatePlacement::AtEnd ? end : reductions[behind].ready;
+    bool isAtEnd = behind >= reductions.size() || squareSum || placement == UpdatePlacement::AtEnd;
+    uint32_t next = isAtEnd ? end : reductions[behind].ready;
     earliest = std::max({earliest, next, reduction.ready, released[reduction.group]});
     updates.push_back({update, earliest});
   }
@@ -210,14 +213,21 @@ void ShardedStep::addReductions() {
   std::vector<uint32_t> updateOfGroup(memory.groups.getGroups().size(), 0);
   for (auto [update, operation] : llvm::zip_equal(updates, operationOfUpdate))
     updateOfGroup[indexOf(update.op.getTargetAttr())] = operation;
+  // What is clipped is read before its update, too.
+  auto readerOf = [&](uint32_t group) {
+    return squareSum ? toOperation(*squareSum) : updateOfGroup[group];
+  };
   std::ranges::stable_sort(reductions, {}, [&](const Reduction &reduction) {
-    return std::pair(reduction.ready, updateOfGroup[reduction.group]);
+    return std::pair(reduction.ready, readerOf(reduction.group));
   });
   for (const Reduction &reduction : reductions) {
     result.problem.reductions.push_back(
-        {reduction.group, toPosition(reduction.ready), updateOfGroup[reduction.group],
+        {reduction.group, toPosition(reduction.ready), readerOf(reduction.group),
          builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
+    if (squareSum)
+      builder.addRange(memory.ranges.lookup(reduction.start).back(), toOperation(*squareSum) + 1,
+                       updateOfGroup[reduction.group]);
   }
 }
 

@@ -86,6 +86,7 @@ private:
   DenseMap<Operation *, size_t> gatherOf, reductionOf;        // by start
   DenseMap<StringAttr, size_t> reductionOfGroup, stateCopyOf; // by group
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
+  std::optional<uint32_t> squareSum;   // it reads all reduced gradients, before their updates
   std::vector<uint32_t> splitBucketOf; // by reduction
 };
 
@@ -215,6 +216,8 @@ void StepReader::read(Operation &op) {
   if (isOperation(op)) {
     if (auto call = dyn_cast<aten::CallOp>(op))
       noteReaders(call);
+    else if (isa<SquareSumOp>(op))
+      squareSum = getNumOperations();
     else if (auto update = dyn_cast<UpdateOp>(op))
       if (auto found = reductionOfGroup.find(update.getTargetAttr().getAttr());
           found != reductionOfGroup.end())
@@ -346,6 +349,8 @@ LogicalResult StepReader::addReductions() {
     if (isa_and_nonnull<ReduceScatterStartOp>(result.operations[copy]) &&
         copy + 1 == reduction.launch)
       builder.addRange(both.back(), copy, copy);
+    if (squareSum)
+      builder.addRange(both.back(), *squareSum + 1, *reduction.update);
   }
 
   std::vector<size_t> sorted(reductions.size());
@@ -355,9 +360,9 @@ LogicalResult StepReader::addReductions() {
   result.plan.reductions.resize(numReductionBuckets);
   for (auto [index, number] : llvm::enumerate(sorted)) {
     const Reduction &reduction = reductions[number];
-    result.problem.reductions.push_back({reduction.group, ready[number], *reduction.update,
-                                         builder.getInputBytes(reduction.start),
-                                         builder.getOutputBytes(reduction.start)});
+    result.problem.reductions.push_back(
+        {reduction.group, ready[number], squareSum.value_or(*reduction.update),
+         builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
     schedule::ReductionBucket &bucket = result.plan.reductions[splitBucketOf[number]];
     bucket.reductions.push_back(index);

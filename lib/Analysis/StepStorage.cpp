@@ -78,6 +78,16 @@ FailureOr<StepStorage> StepStorage::build(func::FuncOp step, const GroupTable &g
               return success();
             })
             .Case(addRead)
+            .Case([&](SquareSumOp sum) {
+              add(sum.getResult(), {.kind = Storage::Kind::Fresh, .owner = sum});
+              return success();
+            })
+            .Case([&](SquareSumAllReduceWaitOp wait) {
+              // In place.
+              auto start = wait.getHandle().getDefiningOp<SquareSumAllReduceStartOp>();
+              result.storageOf[wait.getTotal()] = result.lookup(start.getSquares());
+              return success();
+            })
             .Case([&](AllGatherWaitOp wait) {
               auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
               const GroupInfo &group = groups.lookup(start.getGroupAttr());
@@ -91,8 +101,8 @@ FailureOr<StepStorage> StepStorage::build(func::FuncOp step, const GroupTable &g
             })
             .Case<WriteOp, GradOp, UpdateOp, AllGatherStartOp, ReleaseOp, ReduceScatterStartOp,
                   ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
-                [](Operation *) { return success(); })
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, SquareSumAllReduceStartOp,
+                  ClipFactorOp, func::ReturnOp>([](Operation *) { return success(); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(done))
       return failure();
@@ -105,7 +115,11 @@ std::string fsdp::describe(const Storage &storage) {
   llvm::raw_string_ostream os(text);
   switch (storage.kind) {
   case Storage::Kind::Fresh: {
-    auto call = cast<aten::CallOp>(storage.owner);
+    auto call = dyn_cast<aten::CallOp>(storage.owner);
+    if (!call) {
+      os << "the sum of the gradients' squares";
+      break;
+    }
     os << "result #" << storage.index << " of '" << call.getCallee() << "' in \""
        << call.getModule() << '"';
     break;

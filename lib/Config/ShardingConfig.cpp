@@ -166,8 +166,12 @@ template <> struct MappingTraits<OptimizerOverrides> {
     io.mapOptional("momentum", optimizer.momentum);
     io.mapOptional("betas", optimizer.betas);
     io.mapOptional("eps", optimizer.eps);
+    io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
     if (optimizer.betas && optimizer.betas->size() != 2)
       io.setError("optimizer has " + Twine(optimizer.betas->size()) + " betas, expected 2");
+    if (optimizer.clipGradNorm)
+      if (std::optional<std::string> problem = checkClipGradNorm(*optimizer.clipGradNorm))
+        io.setError("clip_grad_norm " + *problem);
   }
 };
 

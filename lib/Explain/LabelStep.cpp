@@ -93,6 +93,7 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
             label.name = "update";
             label.module = group.getModuleName();
           })
+          .Case([&](SquareSumOp) { label.name = "norm of gradients"; })
           .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
           .Default([&](Operation *) { label.name = "copy of gradients"; });
     label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;

@@ -25,4 +25,6 @@ void fsdp::setExpectedDurations(PlanTables &tables, const cost::CostModel &costs
       set(entry, reduce, entry.bytes * ranks);
     else if (entry.kind == FSDP_ALL_REDUCE_START)
       set(entry, across, entry.bytes);
+    else if (entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START)
+      set(entry, costs.getCollectiveCost(cost::CollectiveKind::AllReduce, ranks), entry.bytes);
 }

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-static fsdp_stream getPlanStream(Stream stream) {
+fsdp_stream fsdp::getPlanStream(Stream stream) {
   switch (stream) {
   case Stream::Compute:
     return FSDP_COMPUTE;
@@ -78,6 +78,8 @@ LogicalResult Lowering::lowerHeader() {
   }
   if (optimizer.getEps())
     lowered.eps = optimizer.getEps()->convertToDouble();
+  if (optimizer.getClipGradNorm())
+    header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
 
   for (const GroupInfo &group : groups.getGroups())
     if (failed(lowerGroup(group)))
@@ -379,7 +381,7 @@ LogicalResult Lowering::lower(UpdateOp update) {
   if (!groups.isGroup(update.getTargetAttr()))
     return update.emitOpError("updates ") << update.getTargetAttr() << ", expected a group";
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
-  if (groups.getRanks() == 1)
+  if (groups.getRanks() == 1 && !update.getClip())
     zeroPadding(group, *offset);
   fsdp_entry &entry = builder.addEntry(FSDP_UPDATE, FSDP_BACKWARD);
   entry.dtype = *getPlanDType(group.gradients.elementType);
@@ -411,8 +413,9 @@ FailureOr<PlanTables> Lowering::run() {
             .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, AllGatherStartOp,
                   AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
                   AllReduceStartOp, AllReduceWaitOp, GradOp, WriteOp, UpdateOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
-                [&](auto known) { return lower(known); })
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, SquareSumOp,
+                  SquareSumAllReduceStartOp, SquareSumAllReduceWaitOp, ClipFactorOp,
+                  func::ReturnOp>([&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))
       return failure();

@@ -19,6 +19,8 @@ inline fsdp_phase getPlanPhase(aten::Phase phase) {
   return phase == aten::Phase::Forward ? FSDP_FORWARD : FSDP_BACKWARD;
 }
 
+fsdp_stream getPlanStream(Stream stream);
+
 class Lowering {
 public:
   Lowering(mlir::ModuleOp module, mlir::func::FuncOp step, GroupTable groups)
@@ -53,6 +55,10 @@ private:
   llvm::LogicalResult lower(FetchStateWaitOp wait);
   llvm::LogicalResult lower(StoreStateStartOp store);
   llvm::LogicalResult lower(StoreStateWaitOp wait);
+  llvm::LogicalResult lower(SquareSumOp sum);
+  llvm::LogicalResult lower(SquareSumAllReduceStartOp start);
+  llvm::LogicalResult lower(SquareSumAllReduceWaitOp wait);
+  llvm::LogicalResult lower(ClipFactorOp factor);
   llvm::LogicalResult lower(mlir::func::ReturnOp ret);
 
   llvm::LogicalResult lowerArgument(aten::CallOp call, mlir::Attribute argument,

@@ -84,6 +84,8 @@ void Printer::printOptimizer() {
     os << " momentum " << optimizer.momentum;
   else
     os << " betas [" << optimizer.beta1 << ", " << optimizer.beta2 << "] eps " << optimizer.eps;
+  if (plan.clip_grad_norm != 0)
+    os << " clip_grad_norm " << plan.clip_grad_norm;
   os << '\n';
 }
 
@@ -268,6 +270,17 @@ void Printer::printEntry(const fsdp_entry &entry) {
   case FSDP_STORE_STATE_START:
     os << (entry.kind == FSDP_FETCH_STATE_START ? "fetch_state.start @" : "store_state.start @")
        << group() << ", handle " << entry.handle << ": " << entry.bytes << " bytes per state";
+    break;
+  case FSDP_SQUARE_SUM:
+    os << "square_sum to " << entry.destination;
+    break;
+  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+    os << "square_sum_all_reduce.start on " << streams[entry.stream] << ", handle " << entry.handle
+       << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
+    printExpected(entry);
+    break;
+  case FSDP_CLIP_FACTOR:
+    os << "clip_factor of " << entry.source;
     break;
   }
   if (entry.coalesced)

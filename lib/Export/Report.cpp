@@ -40,14 +40,14 @@ struct Event {
 
 struct Collective {
   StringRef kind, axis;
-  const GroupInfo *group;
+  const GroupInfo *group; // null: of the norm of all gradients
   Phase phase;
   int64_t elements;
 
   const GroupForm &form() const {
     return kind == "all_gather" ? group->gathered : group->gradients;
   }
-  int64_t bytes() const { return elements * form().elementBytes; }
+  int64_t bytes() const { return elements * (group ? form().elementBytes : sizeof(double)); }
 };
 
 } // namespace
@@ -146,6 +146,9 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
       } else if (auto across = dyn_cast<AllReduceStartOp>(op)) {
         const GroupInfo &group = table->lookup(across.getGroupAttr());
         addCollective(across, across.getPhase(), group.layout.shardElements);
+      } else if (isa<SquareSumAllReduceStartOp>(op)) {
+        GroupOp first = table->getGroups().front().op;
+        collectives.push_back({"all_reduce", first.getAxis(), nullptr, Phase::Backward, 1});
       }
     }
 
@@ -173,11 +176,14 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     out.attributeArray("collectives", [&] {
       for (const Collective &collective : collectives)
         out.object([&] {
-          GroupOp op = collective.group->op;
+          const GroupInfo *group = collective.group;
           out.attribute("kind", collective.kind);
-          out.attribute("group", op.getModuleName());
+          if (group)
+            out.attribute("group", GroupOp(group->op).getModuleName());
+          else
+            out.attribute("of", "gradient norm");
           out.attribute("phase", getPhaseName(collective.phase));
-          out.attribute("dtype", getDtypeName(collective.form().elementType));
+          out.attribute("dtype", group ? getDtypeName(collective.form().elementType) : "f64");
           out.attribute("elements", collective.elements);
           out.attribute("axis", collective.axis);
           counts.add(collective.kind, collective.phase, 1);

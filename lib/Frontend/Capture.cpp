@@ -42,6 +42,9 @@ static void checkOptimizer(const OptimizerSpec &spec) {
   check("eps", spec.eps, infinity);
   check("the first of betas", spec.beta1, 1);
   check("the second of betas", spec.beta2, 1);
+  if (spec.clipGradNorm)
+    if (std::optional<std::string> problem = checkClipGradNorm(*spec.clipGradNorm))
+      throw CaptureError("clip-grad-norm " + *problem);
 }
 
 static void loadModel(const CaptureOptions &options, bool needsValues, Model &model) {

@@ -31,6 +31,9 @@ void CaptureFlags::addTo(CLI::App &app) {
       ->delimiter(',')
       ->expected(2);
   app.add_option("--eps", eps, "eps of adam and adamw (1e-8)");
+  app.add_option("--clip-grad-norm", clipGradNorm,
+                 "clip the gradients of all parameters together to this norm, as clip_grad_norm_ "
+                 "does before the optimizer's step (no clipping)");
   app.add_option(
          "--param-dtype", paramDtype,
          "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
@@ -61,6 +64,7 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   options.optimizer.weightDecay = weightDecay;
   options.optimizer.momentum = momentum;
   options.optimizer.eps = eps;
+  options.optimizer.clipGradNorm = clipGradNorm;
   if (!betas.empty()) {
     options.optimizer.beta1 = betas[0];
     options.optimizer.beta2 = betas[1];

@@ -144,7 +144,9 @@ void StepBuilder::declareTensors() {
 void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
   bool isSgd = spec.kind == OptimizerKind::SGD;
   double weightDecay = spec.kind == OptimizerKind::AdamW ? 1e-2 : 0.0;
-  FloatAttr momentum, eps;
+  FloatAttr momentum, eps, clipGradNorm;
+  if (spec.clipGradNorm)
+    clipGradNorm = builder.getF64FloatAttr(*spec.clipGradNorm);
   DenseF64ArrayAttr betas;
   if (isSgd) {
     momentum = builder.getF64FloatAttr(spec.momentum.value_or(0.0));
@@ -154,7 +156,7 @@ void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
   }
   OptimizerOp::create(builder, spec.kind, builder.getF64FloatAttr(spec.lr.value_or(1e-3)),
                       builder.getF64FloatAttr(spec.weightDecay.value_or(weightDecay)), momentum,
-                      betas, eps);
+                      betas, eps, clipGradNorm);
 }
 
 Location StepBuilder::getLocation(int place) {
@@ -194,7 +196,8 @@ void StepBuilder::buildFunction() {
     WriteOp::create(builder, getSymbol(model.tensors[buffer].name), getOperand(value));
   for (const ModelTensor &tensor : model.tensors)
     if (tensor.isParameter)
-      UpdateOp::create(builder, getSymbol(tensor.name), step, lr, IntegerAttr());
+      UpdateOp::create(builder, getSymbol(tensor.name), step, lr, /*clip=*/mlir::Value(),
+                       IntegerAttr());
   func::ReturnOp::create(builder, getOperand(outputs.loss));
 }
 

@@ -9,6 +9,9 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Format.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace fsdp;
@@ -82,6 +85,16 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+std::optional<std::string> fsdp::checkClipGradNorm(double norm) {
+  auto inFp32 = static_cast<float>(norm);
+  if (inFp32 > 0 && std::isfinite(inFp32))
+    return std::nullopt;
+  std::string problem;
+  llvm::raw_string_ostream(problem)
+      << "is " << llvm::format("%g", norm) << ", expected a finite number above 0 (in fp32)";
+  return problem;
+}
+
 LogicalResult OptimizerOp::verify() {
   bool isSgd = getKind() == OptimizerKind::SGD;
   auto check = [&](StringRef name, bool present, bool expected) -> LogicalResult {
@@ -96,6 +109,10 @@ LogicalResult OptimizerOp::verify() {
     return failure();
   if (getBetas() && getBetas()->size() != 2)
     return emitOpError("has ") << getBetas()->size() << " betas, expected 2";
+  if (getClipGradNorm())
+    if (std::optional<std::string> problem =
+            checkClipGradNorm(getClipGradNorm()->convertToDouble()))
+      return emitOpError("'clip_grad_norm' ") << *problem;
   return success();
 }
 
@@ -356,6 +373,32 @@ void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(
 LogicalResult AllReduceWaitOp::verify() {
   return checkHandle<AllReduceStartOp>(*this, getHandle());
 }
+
+//===----------------------------------------------------------------------===//
+// Clipping
+//===----------------------------------------------------------------------===//
+
+void SquareSumOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "squares");
+}
+
+LogicalResult SquareSumAllReduceStartOp::verify() {
+  if (getSquares().getDefiningOp<SquareSumOp>())
+    return success();
+  return emitOpError("adds up what is not the result of a ") << SquareSumOp::getOperationName();
+}
+void SquareSumAllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getHandle(), "n");
+}
+
+LogicalResult SquareSumAllReduceWaitOp::verify() {
+  return checkHandle<SquareSumAllReduceStartOp>(*this, getHandle());
+}
+void SquareSumAllReduceWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getTotal(), "total");
+}
+
+void ClipFactorOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFactor(), "clip"); }
 
 //===----------------------------------------------------------------------===//
 // Optimizer state on the host

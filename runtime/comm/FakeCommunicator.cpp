@@ -156,7 +156,8 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  if (ranks > 1 && op == ReduceOp::Sum)
+  // The square sum of gradients, on the reduce lane, stays the own one.
+  if (ranks > 1 && op == ReduceOp::Sum && lane != kReduceLane)
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
                          ": the fake communicator has it for averages and maxima only");
   if (ranks == 1 || lane == kControlLane)
@@ -168,7 +169,7 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
                          " bytes, but there is room for " + std::to_string(arrivals[lane]->size()));
   unsigned transfers = 2 * (ranks - 1);
   return transfer(lane, transfers * part, [&]() -> Status {
-    for (unsigned i = 0; i < transfers; ++i)
+    for (unsigned i = 0; part > 0 && i < transfers; ++i)
       if (Status status = copy(lane, arrivals[lane]->data(), data, part); !status.ok())
         return status;
     return {};

@@ -37,7 +37,7 @@ public:
 };
 } // namespace
 
-extern "C" DeviceBackend *fsdp_device_backend_3() {
+extern "C" DeviceBackend *fsdp_device_backend_4() {
   static CudaBackend backend;
   return &backend;
 }

@@ -37,6 +37,8 @@ public:
   Status begin() override { return updates->begin(); }
   void beginDraw(int64_t position) override;
   void endDraw() override { calls.endTorchDraw(device.ordinal()); }
+  Status squareSum(double *total) override { return updates->squareSum(total); }
+  Status clip(const double *total, float maxNorm) override { return updates->clip(total, maxNorm); }
   Status update(size_t index) override { return updates->run(index, inputs); }
   Status end(double *squareSum) override { return updates->end(squareSum); }
 

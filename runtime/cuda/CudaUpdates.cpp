@@ -60,6 +60,7 @@ Status CudaUpdates::writeGathered() {
 }
 
 Status CudaUpdates::begin() {
+  summed = false;
   if (updates.empty())
     return {};
   if (!scalars) {
@@ -85,13 +86,37 @@ Status CudaUpdates::begin() {
                 "optimizerScalars");
 }
 
+Status CudaUpdates::squareSum(double *total) {
+  for (Update &update : updates)
+    if (Status status = launch(update.squares, "squareSum"); !status.ok())
+      return status;
+  summed = true;
+  return end(total);
+}
+
+Status CudaUpdates::clip(const double *total, float maxNorm) {
+  if (!factor) {
+    // In the first step, so that a graph finds it.
+    Result<std::unique_ptr<Memory>> made = device.allocate(sizeof(float));
+    if (!made.ok())
+      return made.status();
+    factor = std::move(*made);
+    for (Update &update : updates)
+      update.kernel.clipFactor = reinterpret_cast<const float *>(factor->data());
+  }
+  return launch(ClipFactorArguments{total, maxNorm, reinterpret_cast<float *>(factor->data()),
+                                    /*norm=*/nullptr},
+                "clipFactor");
+}
+
 Status CudaUpdates::run(size_t index, const StepInputs &step) {
   Update &update = updates[index];
-  if (Status status = launch(update.squares, "squareSum"); !status.ok())
-    return status;
+  if (!summed)
+    if (Status status = launch(update.squares, "squareSum"); !status.ok())
+      return status;
   if (!update.torch)
     return launch(update.kernel, "optimizerUpdate");
-  update.torch->run(step.step, step.learningRate);
+  update.torch->run(step.step, step.learningRate, update.kernel.clipFactor);
   return {};
 }
 

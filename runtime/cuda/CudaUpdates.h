@@ -28,6 +28,9 @@ public:
   /// As OperatorRuntime::writeGathered().
   Status writeGathered();
   Status begin();
+  /// As OperatorRuntime's of the same names.
+  Status squareSum(double *total);
+  Status clip(const double *total, float maxNorm);
   Status run(size_t index, const StepInputs &step);
   /// Writes nothing if there are no updates.
   Status end(double *squareSum);
@@ -50,6 +53,8 @@ private:
   int64_t partials = 0;
   std::string obstacle;
   std::unique_ptr<Memory> scalars, sums; // OptimizerScalars; the partial sums of all updates
+  std::unique_ptr<Memory> factor;        // of clipping, a float; null: no step has clipped
+  bool summed = false;                   // the partial sums are those of the step that is issued
 };
 
 } // namespace fsdp::rt

@@ -42,10 +42,10 @@ public:
                                                                      FakeOptions options) = 0;
 };
 
-/// What such a library exports, as "fsdp_device_backend_3". The number changes with any interface
+/// What such a library exports, as "fsdp_device_backend_4". The number changes with any interface
 /// of the runtime that it uses; the object lives as long as the library, which stays loaded.
 using GetDeviceBackend = DeviceBackend *();
-inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_3";
+inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_4";
 
 /// Loads `lib<name>.so`, which lies beside the runtime's own library. One line of error: the file
 /// and what the loader says of it.

@@ -37,6 +37,9 @@ Status CollectiveLanes::run(void *lanes, uint32_t index) {
   case FSDP_ALL_REDUCE_START:
     status = self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Average);
     break;
+  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+    status = self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
+    break;
   default:
     status =
         self.communicator.reduceScatter(lane, source, destination, count, dtype, ReduceOp::Average);

@@ -30,11 +30,27 @@ Status CpuOperatorRuntime::writeGathered() {
 
 Status CpuOperatorRuntime::begin() {
   squares = 0;
+  factor.reset();
+  return {};
+}
+
+Status CpuOperatorRuntime::squareSum(double *total) {
+  *total = 0;
+  for (std::unique_ptr<ShardUpdate> &update : updates)
+    *total += update->squareSum();
+  squares = *total;
+  return {};
+}
+
+Status CpuOperatorRuntime::clip(const double *total, float maxNorm) {
+  factor = clipFactor(*total, maxNorm);
   return {};
 }
 
 Status CpuOperatorRuntime::update(size_t index) {
-  squares += updates[index]->run(inputs.step, inputs.learningRate);
+  double own = updates[index]->run(inputs.step, inputs.learningRate, factor ? &*factor : nullptr);
+  if (!factor)
+    squares += own;
   return {};
 }
 

@@ -122,7 +122,9 @@ Status PlanExecutor::prepare() {
   stateCopies.emplace(view, device, *compute, arena);
   if (Status status = stateCopies->prepare(); !status.ok())
     return status;
-  program = std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, *stateCopies, arena);
+  program =
+      std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, *stateCopies, arena,
+                                    options.clipGradNorm.value_or(view.tables().clip_grad_norm));
   if (Status status = program->prepare(view.shardOf(communicator.rank()), options.kernels);
       !status.ok())
     return status;

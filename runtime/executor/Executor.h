@@ -36,7 +36,7 @@ struct StepInputs {
 struct StepResults {
   int64_t step = 0;             // whose results these are: StepInputs::step
   double loss = 0;              // of this rank
-  double gradientSquareSum = 0; // over this rank's shards of the reduced gradients
+  double gradientSquareSum = 0; // over this rank's shards of the reduced gradients, before clipping
 };
 
 /// Figures of the last step, for reports and tests.
@@ -59,6 +59,8 @@ struct ExecutorOptions {
   /// Fastest: tries the kernels of the runtime, see KernelChoice.h. On a CPU only.
   OperatorKernels kernels = OperatorKernels::Fastest;
   GraphMode graph = GraphMode::Automatic;
+  /// Of a plan that clips: to this norm instead of the plan's. Above 0 and finite in fp32.
+  std::optional<double> clipGradNorm = {};
   /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
   unsigned lossLag = 0;
 };

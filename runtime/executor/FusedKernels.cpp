@@ -44,13 +44,13 @@ template <typename Body>
 [[gnu::always_inline]] static inline double sgdLoop(float *__restrict parameters,
                                                     const float *__restrict gradients,
                                                     float *__restrict momentum, size_t count,
-                                                    const SgdScalars &given) {
+                                                    const SgdScalars &given, float clipFactor) {
   const SgdScalars s = given;
   SquareSum squares;
   forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
     squares.add(gradients + begin, length);
     for (size_t i = begin; i < begin + length; ++i) {
-      float gradient = gradients[i];
+      float gradient = gradients[i] * clipFactor;
       if (s.weightDecay != 0)
         gradient = __builtin_fmaf(s.weightDecay, parameters[i], gradient);
       if (s.hasMomentum) {
@@ -67,7 +67,7 @@ template <typename Body>
 [[gnu::always_inline]] static inline double
 adamMomentsLoop(const float *__restrict parameters, const float *__restrict gradients,
                 float *__restrict moment1, float *__restrict moment2, float *__restrict root,
-                size_t count, const AdamScalars &given) {
+                size_t count, const AdamScalars &given, float clipFactor) {
   const AdamScalars s = given;
   // torch's lerp starts from the nearer end.
   const bool fromStart = std::abs(s.lerpWeight) < 0.5f;
@@ -76,7 +76,7 @@ adamMomentsLoop(const float *__restrict parameters, const float *__restrict grad
   forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
     squares.add(gradients + begin, length);
     for (size_t i = begin; i < begin + length; ++i) {
-      float gradient = gradients[i];
+      float gradient = gradients[i] * clipFactor;
       if (s.weightDecay != 0)
         gradient = __builtin_fmaf(s.weightDecay, parameters[i], gradient);
       float start = moment1[i];
@@ -86,6 +86,14 @@ adamMomentsLoop(const float *__restrict parameters, const float *__restrict grad
       root[i] = second;
     }
   });
+  return squares.total();
+}
+
+[[gnu::always_inline]] static inline double squareSumLoop(const float *gradients, size_t count) {
+  SquareSum squares;
+  forBlocks(
+      count, [&](size_t begin, size_t length)
+                 __attribute__((always_inline)) { squares.add(gradients + begin, length); });
   return squares.total();
 }
 
@@ -101,24 +109,29 @@ adamParametersLoop(float *__restrict parameters, const float *__restrict moment1
 
 #define FSDP_KERNELS(ATTRIBUTE, SUFFIX)                                                            \
   ATTRIBUTE static double sgd##SUFFIX(float *parameters, const float *gradients, float *momentum,  \
-                                      size_t count, const SgdScalars &scalars) {                   \
-    return sgdLoop(parameters, gradients, momentum, count, scalars);                               \
+                                      size_t count, const SgdScalars &scalars, float clipFactor) { \
+    return sgdLoop(parameters, gradients, momentum, count, scalars, clipFactor);                   \
   }                                                                                                \
-  ATTRIBUTE static double adamMoments##SUFFIX(const float *parameters, const float *gradients,     \
-                                              float *moment1, float *moment2, float *root,         \
-                                              size_t count, const AdamScalars &scalars) {          \
-    return adamMomentsLoop(parameters, gradients, moment1, moment2, root, count, scalars);         \
+  ATTRIBUTE static double adamMoments##SUFFIX(                                                     \
+      const float *parameters, const float *gradients, float *moment1, float *moment2,             \
+      float *root, size_t count, const AdamScalars &scalars, float clipFactor) {                   \
+    return adamMomentsLoop(parameters, gradients, moment1, moment2, root, count, scalars,          \
+                           clipFactor);                                                            \
   }                                                                                                \
   ATTRIBUTE static void adamParameters##SUFFIX(float *parameters, const float *moment1,            \
                                                const float *root, size_t count,                    \
                                                const AdamScalars &scalars) {                       \
     adamParametersLoop(parameters, moment1, root, count, scalars);                                 \
+  }                                                                                                \
+  ATTRIBUTE static double squareSum##SUFFIX(const float *gradients, size_t count) {                \
+    return squareSumLoop(gradients, count);                                                        \
   }
 
 FSDP_KERNELS(, Portable)
 
 const FusedKernels &fsdp::rt::portableFusedKernels() {
-  static const FusedKernels kernels{sgdPortable, adamMomentsPortable, adamParametersPortable};
+  static const FusedKernels kernels{sgdPortable, adamMomentsPortable, adamParametersPortable,
+                                    squareSumPortable};
   return kernels;
 }
 
@@ -126,7 +139,7 @@ const FusedKernels &fsdp::rt::portableFusedKernels() {
 FSDP_KERNELS([[gnu::target("avx2,fma")]], Avx2)
 
 const FusedKernels &fsdp::rt::fusedKernels() {
-  static const FusedKernels avx2{sgdAvx2, adamMomentsAvx2, adamParametersAvx2};
+  static const FusedKernels avx2{sgdAvx2, adamMomentsAvx2, adamParametersAvx2, squareSumAvx2};
   static const bool supported =
       __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   return supported ? avx2 : portableFusedKernels();

@@ -31,15 +31,19 @@ struct AdamScalars {
   float negativeStepSize;
 };
 
-/// The loops over `count` elements. Those that see the gradients return the sum of their squares.
+/// The loops over `count` elements. Those that see the gradients return the sum of their squares
+/// and go on with the gradients times `clipFactor`.
 struct FusedKernels {
   double (*sgd)(float *parameters, const float *gradients, float *momentum, size_t count,
-                const SgdScalars &scalars);
+                const SgdScalars &scalars, float clipFactor);
   /// Updates both moments and copies the second one to `root`, for the square root.
   double (*adamMoments)(const float *parameters, const float *gradients, float *moment1,
-                        float *moment2, float *root, size_t count, const AdamScalars &scalars);
+                        float *moment2, float *root, size_t count, const AdamScalars &scalars,
+                        float clipFactor);
   void (*adamParameters)(float *parameters, const float *moment1, const float *root, size_t count,
                          const AdamScalars &scalars);
+  /// The same sum as that of the updates, bit for bit.
+  double (*squareSum)(const float *gradients, size_t count);
 };
 
 /// The best set for this machine.

@@ -35,6 +35,13 @@ public:
       widened.resize(at::get_num_threads() * kChunkElements);
   }
 
+  double squareSum() final {
+    const FusedKernels &kernels = fusedKernels();
+    return forChunks([&](int64_t first, int64_t count) {
+      return kernels.squareSum(gradientsOf(first, count), count);
+    });
+  }
+
 protected:
   /// The gradients of a chunk, in fp32; in memory of the calling thread if they are not.
   const float *gradientsOf(int64_t first, int64_t count) {
@@ -74,7 +81,8 @@ class FusedSgd final : public FusedUpdate {
 public:
   using FusedUpdate::FusedUpdate;
 
-  double run(int64_t step, double learningRate) override {
+  double run(int64_t step, double learningRate, const float *clipFactor) override {
+    const float clip = clipFactor ? *clipFactor : 1;
     SgdScalars scalars{.negativeLearningRate = static_cast<float>(-learningRate),
                        .weightDecay = static_cast<float>(optimizer.weight_decay),
                        .momentum = static_cast<float>(optimizer.momentum),
@@ -83,7 +91,7 @@ public:
     const FusedKernels &kernels = fusedKernels();
     return forChunks([&](int64_t first, int64_t count) {
       return kernels.sgd(parameters + first, gradientsOf(first, count),
-                         state[0] ? state[0] + first : nullptr, count, scalars);
+                         state[0] ? state[0] + first : nullptr, count, scalars, clip);
     });
   }
 };
@@ -100,7 +108,8 @@ public:
     }
   }
 
-  double run(int64_t step, double learningRate) override {
+  double run(int64_t step, double learningRate, const float *clipFactor) override {
+    const float clip = clipFactor ? *clipFactor : 1;
     // torch's arithmetic of scalars, in doubles.
     double time = static_cast<double>(step);
     double correction1 = 1 - std::pow(optimizer.beta1, time);
@@ -122,9 +131,10 @@ public:
       const float *wide = gradientsOf(first, count);
       if (isVectorAdamExact() && count % kVectorElements == 0)
         return vectorAdam(parameters + first, wide, state[0] + first, state[1] + first, count,
-                          scalars, root.vector);
-      double squares = kernels.adamMoments(parameters + first, wide, state[0] + first,
-                                           state[1] + first, root.values.data(), count, scalars);
+                          scalars, clip, root.vector);
+      double squares =
+          kernels.adamMoments(parameters + first, wide, state[0] + first, state[1] + first,
+                              root.values.data(), count, scalars, clip);
       // torch's square root is not correctly rounded everywhere; take the same one.
       at::Tensor &tensor = count == kChunkElements ? root.whole : root.rest;
       at::sqrt_(tensor);
@@ -152,11 +162,12 @@ public:
         gathered(at::from_blob(shard.gathered, {shard.elements},
                                static_cast<at::ScalarType>(shard.gatheredDtype))) {}
 
-  double run(int64_t step, double learningRate) override {
-    double squares = update->run(step, learningRate);
+  double run(int64_t step, double learningRate, const float *clipFactor) override {
+    double squares = update->run(step, learningRate, clipFactor);
     writeGathered();
     return squares;
   }
+  double squareSum() override { return update->squareSum(); }
   void writeGathered() override { gathered.copy_(parameters); }
 
 private:
@@ -165,6 +176,12 @@ private:
   at::Tensor gathered;
 };
 } // namespace
+
+float fsdp::rt::clipFactor(double squareSum, float maxNorm) {
+  const auto norm = static_cast<float>(std::sqrt(squareSum));
+  const float factor = 1 / (norm + 1e-6f) * maxNorm;
+  return factor > 1 ? 1 : factor; // unlike std::min, keeps a NaN
+}
 
 static std::unique_ptr<ShardUpdate> makeFusedUpdate(const fsdp_optimizer &optimizer,
                                                     const ShardBuffers &shard) {

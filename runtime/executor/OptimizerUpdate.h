@@ -46,11 +46,20 @@ struct ShardBuffers {
 class ShardUpdate {
 public:
   virtual ~ShardUpdate() = default;
-  /// Applies update number `step` (from 1); returns the sum of the squares of the gradients.
-  virtual double run(int64_t step, double learningRate) = 0;
+  /// Applies update number `step` (from 1) with the gradients times `*clipFactor`, memory of the
+  /// shard's device (null: 1), in the gradients' dtype. Returns the sum of the squares of the
+  /// gradients; on other devices than CPUs 0.
+  virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
+  /// The sum of the squares of the gradients that run() returns, on CPUs.
+  virtual double squareSum() = 0;
   /// Writes the copy that is gathered, if there is one; run() does so, too.
   virtual void writeGathered() {}
 };
+
+/// min(1, maxNorm / (norm + 1e-6)) of norm = sqrt(squareSum), as torch.nn.utils.clip_grad_norm_
+/// computes it in fp32, a reciprocal times maxNorm. A NaN stays one. `squareSum` is that of all
+/// gradients. torch's norm is the fp32 norm of the tensors' fp32 norms and differs by its rounding.
+float clipFactor(double squareSum, float maxNorm);
 
 std::unique_ptr<ShardUpdate> makeShardUpdate(const fsdp_optimizer &optimizer,
                                              const ShardBuffers &shard);

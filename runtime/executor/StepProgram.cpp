@@ -13,9 +13,11 @@
 using namespace fsdp::rt;
 
 StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-                         CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena)
+                         CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena,
+                         double clipGradNorm)
     : view(view), runtime(runtime), compute(compute), lanes(lanes), stateCopies(stateCopies),
-      arena(arena), placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
+      arena(arena), clipGradNorm(static_cast<float>(clipGradNorm)),
+      placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
 
 //===----------------------------------------------------------------------===//
@@ -118,6 +120,7 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
+  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
     if (entry.coalesced)
       ++instructions.back().index;
     else
@@ -166,6 +169,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
+  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
     lanes.start(instruction.entry, instruction.index, awaited);
     return {};
   case FSDP_FETCH_STATE_START:
@@ -186,6 +190,10 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_ZERO:
     compute.zero(arena + entry.destination, static_cast<size_t>(entry.bytes));
     return {};
+  case FSDP_SQUARE_SUM:
+    return runtime.squareSum(reinterpret_cast<double *>(arena + entry.destination));
+  case FSDP_CLIP_FACTOR:
+    return runtime.clip(reinterpret_cast<const double *>(arena + entry.source), clipGradNorm);
   case FSDP_UPDATE:
     return runtime.update(instruction.index);
   default:

@@ -20,9 +20,11 @@ namespace fsdp::rt {
 
 class StepProgram {
 public:
-  /// All arguments outlive the object. `runtime` is prepared before prepare().
+  /// All arguments outlive the object. `runtime` is prepared before prepare(). `clipGradNorm`: the
+  /// norm to which a plan that clips does.
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-              CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena);
+              CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena,
+              double clipGradNorm);
 
   /// Positions of the random draws of a plan's step, ascending.
   static std::vector<int64_t> drawsOf(const PlanView &view);
@@ -79,6 +81,7 @@ private:
   CollectiveLanes &lanes;
   StateCopies &stateCopies;
   std::byte *const arena;
+  const float clipGradNorm;
   PlacedMemory placedArena;
   std::unique_ptr<Memory> scratch;
   std::optional<PlacedMemory> placedScratch;

@@ -8,6 +8,7 @@
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/sqrt.h>
 
 #include <algorithm>
@@ -23,23 +24,25 @@ namespace {
 class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard, c10::Device device);
-  double run(int64_t step, double learningRate) override;
+  double run(int64_t step, double learningRate, const float *clipFactor) override;
+  double squareSum() override;
 
 private:
   static constexpr int64_t kChunkElements = 8192;
 
   struct Chunk {
     at::Tensor parameters, gradients, state[2];
-    at::Tensor decayed, denominator; // temporaries, shared by chunks of one size
+    at::Tensor decayed, denominator, clipped; // temporaries, shared by chunks of one size
   };
-  void sgd(Chunk &chunk, int64_t step, double learningRate);
-  void adam(Chunk &chunk, int64_t step, double learningRate);
+  void sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
+  void adam(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
   double squares(const at::Tensor &gradients) const;
 
   const fsdp_optimizer optimizer;
   const at::ScalarType dtype;
   const bool sumsSquares;
   std::vector<Chunk> chunks;
+  at::Tensor factor; // a number of `dtype`
 };
 } // namespace
 
@@ -56,6 +59,8 @@ TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &sh
   auto elementBytes = static_cast<int64_t>(c10::elementSize(dtype));
   at::Tensor decayed = at::empty({chunkElements}, options);
   at::Tensor denominator = at::empty({chunkElements}, options);
+  at::Tensor clipped = at::empty({chunkElements}, options);
+  factor = at::empty({}, options);
   for (const ShardPiece &piece : shard.pieces)
     for (int64_t done = 0; done < piece.count; done += chunkElements) {
       int64_t count = std::min(chunkElements, piece.count - done);
@@ -69,12 +74,12 @@ TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &sh
                         part(shard.gradients),
                         {part(shard.state[0]), part(shard.state[1])},
                         decayed.narrow(0, 0, count),
-                        denominator.narrow(0, 0, count)});
+                        denominator.narrow(0, 0, count),
+                        clipped.narrow(0, 0, count)});
     }
 }
 
-void TorchUpdate::sgd(Chunk &chunk, int64_t step, double learningRate) {
-  at::Tensor gradients = chunk.gradients;
+void TorchUpdate::sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate) {
   if (optimizer.weight_decay != 0)
     gradients = at::add_out(chunk.decayed, gradients, chunk.parameters, optimizer.weight_decay);
   if (optimizer.momentum != 0) {
@@ -87,8 +92,7 @@ void TorchUpdate::sgd(Chunk &chunk, int64_t step, double learningRate) {
   chunk.parameters.add_(gradients, -learningRate);
 }
 
-void TorchUpdate::adam(Chunk &chunk, int64_t step, double learningRate) {
-  at::Tensor gradients = chunk.gradients;
+void TorchUpdate::adam(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate) {
   if (optimizer.weight_decay != 0) {
     if (optimizer.kind == FSDP_ADAMW)
       chunk.parameters.mul_(1 - learningRate * optimizer.weight_decay);
@@ -128,15 +132,30 @@ double TorchUpdate::squares(const at::Tensor &gradients) const {
   }
 }
 
-double TorchUpdate::run(int64_t step, double learningRate) {
+double TorchUpdate::squareSum() {
+  double sum = 0;
+  for (Chunk &chunk : chunks)
+    sum += squares(chunk.gradients);
+  return sum;
+}
+
+double TorchUpdate::run(int64_t step, double learningRate, const float *clipFactor) {
+  if (clipFactor)
+    factor.copy_(at::for_blob(const_cast<float *>(clipFactor), {})
+                     .options(factor.options().dtype(at::kFloat))
+                     .target_device(factor.device())
+                     .make_tensor());
   double sum = 0;
   for (Chunk &chunk : chunks) {
     if (sumsSquares)
       sum += squares(chunk.gradients);
+    at::Tensor gradients = chunk.gradients;
+    if (clipFactor)
+      gradients = at::mul_out(chunk.clipped, gradients, factor);
     if (optimizer.kind == FSDP_SGD)
-      sgd(chunk, step, learningRate);
+      sgd(chunk, gradients, step, learningRate);
     else
-      adam(chunk, step, learningRate);
+      adam(chunk, gradients, step, learningRate);
   }
   return sum;
 }

@@ -51,12 +51,12 @@ FSDP_AVX512 void fsdp::rt::vectorRoots(float *values, int64_t count) {
 
 FSDP_AVX512 double fsdp::rt::vectorAdam(float *parameters, const float *gradients, float *moment1,
                                         float *moment2, int64_t count, const AdamScalars &scalars,
-                                        at::Tensor &spare) {
+                                        float clipFactor, at::Tensor &spare) {
   // As in FusedKernels.cpp.
   const bool fromStart = std::abs(scalars.lerpWeight) < 0.5f;
   const Vector coefficient =
       _mm512_set1_ps(fromStart ? scalars.lerpWeight : scalars.lerpWeight - 1);
-  const Vector decay = _mm512_set1_ps(scalars.decay);
+  const Vector clip = _mm512_set1_ps(clipFactor), decay = _mm512_set1_ps(scalars.decay);
   const Vector weightDecay = _mm512_set1_ps(scalars.weightDecay);
   const Vector beta2 = _mm512_set1_ps(scalars.beta2);
   const Vector oneMinusBeta2 = _mm512_set1_ps(scalars.oneMinusBeta2);
@@ -75,6 +75,7 @@ FSDP_AVX512 double fsdp::rt::vectorAdam(float *parameters, const float *gradient
     __m512d high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(gradient, 1));
     squares = _mm512_fmadd_pd(low, low, squares);
     squares = _mm512_fmadd_pd(high, high, squares);
+    gradient = _mm512_mul_ps(gradient, clip);
     if (scalars.weightDecay != 0)
       gradient = _mm512_fmadd_ps(weightDecay, parameter, gradient);
     Vector start = _mm512_loadu_ps(moment1 + i);
@@ -128,7 +129,7 @@ bool fsdp::rt::isVectorAdamExact() {
 bool fsdp::rt::isVectorAdamExact() { return false; }
 void fsdp::rt::vectorRoots(float *, int64_t) {}
 double fsdp::rt::vectorAdam(float *, const float *, float *, float *, int64_t, const AdamScalars &,
-                            at::Tensor &) {
+                            float, at::Tensor &) {
   return 0;
 }
 #endif

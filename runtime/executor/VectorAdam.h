@@ -23,10 +23,10 @@ namespace fsdp::rt {
 bool isVectorAdamExact();
 
 /// Updates `count` elements, a multiple of 16; returns the sum of the squares of the gradients, in
-/// the order of FusedKernels. `spare`: 16 contiguous fp32 elements, for square roots that torch
-/// has to compute.
+/// the order of FusedKernels, and goes on with the gradients times `clipFactor`. `spare`: 16
+/// contiguous fp32 elements, for square roots that torch has to compute.
 double vectorAdam(float *parameters, const float *gradients, float *moment1, float *moment2,
-                  int64_t count, const AdamScalars &scalars, at::Tensor &spare);
+                  int64_t count, const AdamScalars &scalars, float clipFactor, at::Tensor &spare);
 
 /// Its square roots of `count` numbers, a multiple of 16; those that are neither zero nor positive
 /// normal numbers are left alone. Expects AVX-512. For tests.

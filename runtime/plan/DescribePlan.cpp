@@ -76,6 +76,9 @@ static std::string collectivesText(const PlanView &view) {
     }
   std::string text = "collectives per step:";
   bool any = false;
+  int64_t norms = 0;
+  for (const fsdp_entry &entry : view.entries())
+    norms += entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START;
   const char *kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
   const char *phases[] = {"forward", "backward"};
   for (unsigned kind = 0; kind < 3; ++kind)
@@ -86,6 +89,9 @@ static std::string collectivesText(const PlanView &view) {
                        starts[kind] == FSDP_ALL_REDUCE_START ? "of shards" : "whole");
         any = true;
       }
+  if (norms)
+    text += format("\n  all_reduce of the gradients' square sum: %lld, 8 bytes",
+                   static_cast<long long>(norms));
   return text + (any ? "\n" : " none\n");
 }
 
@@ -156,6 +162,9 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
     replicas = format("%s = %u, ", view.string(plan.replicate_axis), plan.replicas);
   return format("model: %s\nmesh: %s%s = %u\n", view.string(plan.model), replicas.c_str(),
                 view.string(plan.axis), view.numShards()) +
-         "optimizer: " + optimizerText(plan.optimizer) + "\n" + tensorsText(view) +
-         groupsText(view) + collectivesText(view) + memoryText(view) + entriesText(view);
+         "optimizer: " + optimizerText(plan.optimizer) +
+         (view.clipsGradients() ? format(", gradients clipped to norm %g", plan.clip_grad_norm)
+                                : "") +
+         "\n" + tensorsText(view) + groupsText(view) + collectivesText(view) + memoryText(view) +
+         entriesText(view);
 }

@@ -114,6 +114,15 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_STORE_STATE_START:
     text = ofGroup("store of optimizer state");
     break;
+  case FSDP_SQUARE_SUM:
+    text = "sum of the gradients' squares";
+    break;
+  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+    text = "all_reduce of the gradients' square sum";
+    break;
+  case FSDP_CLIP_FACTOR:
+    text = "clip factor";
+    break;
   default:
     text = "entry of unknown kind " + std::to_string(entry.kind);
   }

@@ -91,6 +91,8 @@ public:
   bool isStateOnHost(const fsdp_group &group) const {
     return numOptimizerStates() > 0 && group.state_on_host != 0;
   }
+  /// True if the gradients' norm is clipped before the updates.
+  bool clipsGradients() const { return plan.clip_grad_norm != 0; }
   /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2.
   unsigned numOptimizerStates() const;
 

@@ -2,6 +2,7 @@
 
 #include "plan/DType.h"
 #include "plan/PlanView.h"
+#include "plan/ValidateClipping.h"
 
 #include <algorithm>
 #include <vector>
@@ -24,6 +25,9 @@ public:
     checkOptimizer();
     checkNamedValues();
     checkEntries();
+    if (status.ok())
+      if (Status clipping = validateClipping(view); !clipping.ok())
+        fail(clipping.message());
     return status;
   }
 
@@ -417,6 +421,16 @@ void Validator::checkEntries() {
       if (inFlight[entry.handle]++)
         fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
       break;
+    case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+      if (!index(entry.handle, plan.num_handles, "handle", where))
+        return;
+      if (inFlight[entry.handle]++)
+        fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
+      startOf[entry.handle] = &entry;
+      break;
+    case FSDP_SQUARE_SUM:
+    case FSDP_CLIP_FACTOR:
+      break; // validateClipping
     case FSDP_WAIT:
       if (!index(entry.handle, plan.num_handles, "handle", where))
         return;

@@ -30,6 +30,7 @@ private:
   Status checkFake();
   Status checkPaths();
   Status checkTrace();
+  Status checkClipping();
   Status checkLearningRate();
   Status setThreads(const char *environmentThreads);
   bool given(const char *flag) { return app.get_option(flag)->count() != 0; }

@@ -1,5 +1,6 @@
 //===- CommandLineChecks.cpp - Which flags go together --------------------===//
 
+#include "plan/ValidateClipping.h"
 #include "train/CommandLine.h"
 
 #include <charconv>
@@ -101,6 +102,19 @@ Status CommandLine::checkTrace() {
   return {};
 }
 
+Status CommandLine::checkClipping() {
+  if (!options.clipGradNorm)
+    return {};
+  if (!plan.clipsGradients())
+    return Status::error(typed("--clip-grad-norm") +
+                         ": this binary is compiled without clipping; compile the step with "
+                         "--clip-grad-norm");
+  if (!isClipNorm(*options.clipGradNorm))
+    return Status::error(typed("--clip-grad-norm") +
+                         ": expected a finite number above 0 (in fp32)");
+  return {};
+}
+
 Status CommandLine::checkLearningRate() {
   for (const char *flag : {"--lr", "--min-lr"})
     if (given(flag)) {
@@ -141,6 +155,8 @@ Status CommandLine::check() {
   if (Status status = checkPaths(); !status.ok())
     return status;
   if (Status status = checkTrace(); !status.ok())
+    return status;
+  if (Status status = checkClipping(); !status.ok())
     return status;
   return checkLearningRate();
 }

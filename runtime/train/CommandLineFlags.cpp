@@ -166,6 +166,14 @@ void CommandLine::addOptimizationFlags() {
                  "Learning rate of the last step of a linear or cosine schedule. Default: 0")
       ->type_name("X")
       ->group("Optimization");
+  const double clip = plan.tables().clip_grad_norm;
+  app.add_option("--clip-grad-norm", options.clipGradNorm,
+                 "The norm to which the gradients of all parameters together are clipped. " +
+                     (plan.clipsGradients()
+                          ? "Default: " + shortestNumber(clip) + ", as compiled"
+                          : std::string("Refused: this binary is compiled without clipping")))
+      ->type_name("X")
+      ->group("Optimization");
   app.add_option("--seed", options.seed,
                  "Seed of dropout and other random operators, and of --shuffle. Default: 0")
       ->check(wholeNumber(UINT64_MAX))

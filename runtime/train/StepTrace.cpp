@@ -78,9 +78,9 @@ private:
     return callee.substr(callee.rfind(':') + 1) + "." + (overload.empty() ? "default" : overload);
   }
   const char *partOf(const fsdp_entry &entry) const {
-    return entry.kind == FSDP_UPDATE     ? "update"
-           : entry.phase == FSDP_FORWARD ? "forward"
-                                         : "backward";
+    bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_SQUARE_SUM ||
+                   entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START || entry.kind == FSDP_CLIP_FACTOR;
+    return updates ? "update" : entry.phase == FSDP_FORWARD ? "forward" : "backward";
   }
 
   const PlanView plan;
@@ -144,13 +144,21 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
   const fsdp_entry &first = entries[collective.first];
   bool across = first.kind == FSDP_ALL_REDUCE_START, gathers = first.kind == FSDP_ALL_GATHER_START;
   Track track = across ? Replicate : gathers ? Gather : Reduce;
-  std::string name = across ? "all_reduce" : gathers ? "all_gather" : "reduce_scatter";
+  bool isNorm = first.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START; // of no group
+  std::string name = isNorm    ? plan.describeEntry(first)
+                     : across  ? "all_reduce"
+                     : gathers ? "all_gather"
+                               : "reduce_scatter";
   int64_t bytes = 0;
   size_t groups = 0;
   for (uint32_t i = collective.first;
        i == collective.first ||
        (i < entries.size() && isCollective(entries[i]) && entries[i].coalesced);
        ++i, ++groups) {
+    if (isNorm) {
+      bytes += entries[i].bytes;
+      continue;
+    }
     const fsdp_group &group = plan.groups()[entries[i].target];
     name += std::string(groups ? " + " : " ") + displayName(plan.string(group.name));
     bytes += entries[i].bytes * (across ? 1 : plan.numShards());

@@ -37,6 +37,7 @@ struct TrainOptions {
   double learningRate = 0; // the peak
   double minimumLearningRate = 0;
   int64_t warmupSteps = 0;
+  std::optional<double> clipGradNorm; // default: the plan's
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
   OperatorKernels kernels = OperatorKernels::Fastest;

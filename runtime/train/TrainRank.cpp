@@ -188,6 +188,7 @@ Status RankRun::makeExecutor() {
   watched.emplace(communicator, plan, *progress);
   ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
+                            .clipGradNorm = options.clipGradNorm,
                             .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
   auto created = Executor::create(plan.tables(), device, *watched, arena, execution);
   if (!created.ok())

@@ -57,6 +57,7 @@ class Run:
     momentum: float | None = None
     betas: tuple | None = None
     eps: float | None = None
+    clip_grad_norm: float | None = None
     init: str | None = None
     det_rs: bool = False
     mixed: bool = False  # param_dtype bf16
@@ -184,9 +185,13 @@ class Batches:
         return [tensor[torch.tensor(rows) % len(tensor)] for tensor in self.data]
 
 
+def full(norm):
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
 def gradient_norm(parameters):
-    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-    return (norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item()
+    grads = [p.grad for p in parameters if p.grad is not None]
+    return full(torch.nn.utils.get_total_norm(grads)).item()
 
 
 def train(run, rank):
@@ -222,7 +227,10 @@ def train(run, rank):
         loss.backward()
         if recorder:
             recorder.end_step()
-        if not (run.time or run.memory):
+        if run.clip_grad_norm is not None:
+            norm = torch.nn.utils.clip_grad_norm_(parameters, run.clip_grad_norm)
+            norms.append(full(norm).item())
+        elif not (run.time or run.memory):
             norms.append(gradient_norm(parameters))
         optimizer.step()
         optimizer.zero_grad()
@@ -318,6 +326,7 @@ def parse(arguments):
     add("--momentum", type=float)
     add("--betas", type=lambda text: tuple(map(float, text.split(","))))
     add("--eps", type=float)
+    add("--clip-grad-norm", type=float, help="clip_grad_norm_ before each optimizer's step")
     add("--init", help="safetensors with initial parameters and buffers")
     add("--det-rs", action="store_true", help="sum gradients in rank order")
     add("--threads", type=int, default=1, help="intra-op threads per process")

@@ -118,6 +118,8 @@ static std::string getModuleName(Operation *op) {
     return call.getModule().empty() ? "root" : call.getModule().str();
   if (auto update = dyn_cast_if_present<UpdateOp>(op))
     return "update of " + update.getTarget().str();
+  if (isa_and_present<SquareSumOp>(op))
+    return "norm of gradients";
   return "root";
 }
 

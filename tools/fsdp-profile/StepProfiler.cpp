@@ -210,6 +210,10 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
       profile.step.callsNs += duration->medianNs;
       break;
     }
+    case FSDP_SQUARE_SUM:
+    case FSDP_CLIP_FACTOR:
+      profile.step.updatesNs += duration->medianNs;
+      break;
     case FSDP_UPDATE: {
       const fsdp_group &group = plan.groups[entry.target];
       if (group.shard_elements)

@@ -121,7 +121,7 @@ private:
     unsigned groups = 0, collectives = 0;
     module.walk([&](Operation *op) {
       groups += isa<fsdp::GroupOp>(op);
-      collectives += isa<fsdp::CollectiveOpInterface>(op);
+      collectives += isa<fsdp::CollectiveOpInterface, fsdp::SquareSumAllReduceStartOp>(op);
     });
     os << groups << " groups, " << collectives << " collectives per step";
     return text;

@@ -11,7 +11,7 @@ namespace fsdp {
 /// What holds the bytes of a tensor and of all its views.
 struct Storage {
   enum class Kind {
-    Fresh,    // result `index` of an aten.call
+    Fresh,    // result `index` of an aten.call, or of an fsdp.square_sum
     Constant, // of an aten.constant
     Input,    // of an fsdp.input
     Buffer,   // what an fsdp.read of a buffer yields: the buffer itself

@@ -70,7 +70,7 @@ struct GroupRule {
 /// from torch's defaults.
 struct OptimizerOverrides {
   std::optional<OptimizerKind> kind;
-  std::optional<double> lr, weightDecay, momentum, eps;
+  std::optional<double> lr, weightDecay, momentum, eps, clipGradNorm;
   std::optional<std::vector<double>> betas;
   ConfigPlace place;
 };

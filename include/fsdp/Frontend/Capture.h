@@ -29,6 +29,7 @@ llvm::Expected<InputSpec> parseInputSpec(llvm::StringRef text);
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::AdamW;
   std::optional<double> lr = {}, weightDecay = {}, momentum = {}, beta1 = {}, beta2 = {}, eps = {};
+  std::optional<double> clipGradNorm = {}; // absent: gradients are not clipped
 };
 
 /// Which attention variants are recorded.

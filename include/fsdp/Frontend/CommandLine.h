@@ -32,7 +32,7 @@ public:
 private:
   std::string model, method = "forward", optimizer = "adamw", target = "cpu", paramDtype;
   std::vector<std::string> inputs;
-  std::optional<double> lr, weightDecay, momentum, eps;
+  std::optional<double> lr, weightDecay, momentum, eps, clipGradNorm;
   std::vector<double> betas;
 };
 

@@ -18,6 +18,10 @@ struct ParameterStorageResource : mlir::SideEffects::Resource::Base<ParameterSto
   llvm::StringRef getName() final { return "fsdp.storage"; }
 };
 
+/// What is wrong with a norm to clip gradients to, for people: "is -1, expected ...". The clip
+/// factor is computed in fp32, so the norm must be above 0 and finite there.
+std::optional<std::string> checkClipGradNorm(double norm);
+
 } // namespace fsdp
 
 #include "fsdp/IR/FsdpDialect.h.inc"

@@ -58,9 +58,13 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     `lr` is the default learning rate; the one of a step is a run-time input. `momentum` belongs to
     sgd, `betas` and `eps` to adam and adamw.
 
+    With `clip_grad_norm` updates take clipped gradients: multiplied by
+    min(1, clip_grad_norm / (norm + 1e-6)), where norm is the 2-norm of the averaged gradients of all
+    parameters (torch.nn.utils.clip_grad_norm_).
+
     ```mlir
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
-    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0
     ```
   }];
   let arguments = (ins EnumProp<Fsdp_OptimizerKind>:$kind,
@@ -68,11 +72,13 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        F64Attr:$weight_decay,
                        OptionalAttr<F64Attr>:$momentum,
                        OptionalAttr<DenseF64ArrayAttr>:$betas,
-                       OptionalAttr<F64Attr>:$eps);
+                       OptionalAttr<F64Attr>:$eps,
+                       OptionalAttr<F64Attr>:$clip_grad_norm);
   let assemblyFormat = [{
     $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
     (`momentum` `=` custom<PlainFloat>($momentum)^)? (`betas` `=` $betas^)?
-    (`eps` `=` custom<PlainFloat>($eps)^)? attr-dict
+    (`eps` `=` custom<PlainFloat>($eps)^)?
+    (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -217,15 +223,17 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
   let description = [{
     Captured, the target is a parameter; sharded, it is a group. `offset`, written by memory
     planning, is the place (bytes) of the gradients that it reads: this rank's shard, or on one rank
-    the whole group's.
+    the whole group's. Sharded, gradients are multiplied by `clip`, if it is there.
 
     ```mlir
     fsdp.update @layers.0 step %step lr %lr
+    fsdp.update @layers.1 step %step lr %lr clip %clip
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$target, I64:$step, F64:$lr, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins FlatSymbolRefAttr:$target, I64:$step, F64:$lr, Optional<F32>:$clip,
+                       OptionalAttr<I64Attr>:$offset);
   let assemblyFormat = [{
-    $target `step` $step `lr` $lr (`at` custom<PlainInteger>($offset)^)? attr-dict
+    $target `step` $step `lr` $lr (`clip` $clip^)? (`at` custom<PlainInteger>($offset)^)? attr-dict
   }];
 }
 
@@ -362,6 +370,66 @@ def Fsdp_AllReduceWaitOp : Fsdp_Op<"all_reduce.wait", [
   let arguments = (ins Fsdp_HandleType:$handle);
   let assemblyFormat = "$handle attr-dict";
   let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Clipping
+//===----------------------------------------------------------------------===//
+
+def Fsdp_SquareSumType : TypeConstraint<
+    CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float64Type::get($_self.getContext()))">,
+    "tensor<f64>", "::mlir::RankedTensorType">;
+
+def Fsdp_SquareSumOp : Fsdp_Op<"square_sum", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults]> {
+  let summary = "The sum of the squares of the gradients that the step's updates read, on this rank";
+  let description = [{
+    Stands behind the reductions of all groups and before all updates. `offset`, written by memory
+    planning, is its place in the arena (bytes).
+
+    ```mlir
+    %squares = fsdp.square_sum : tensor<f64>
+    %n = fsdp.square_sum_all_reduce.start %squares on reduce : tensor<f64>
+    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @layers.0 step %step lr %lr clip %clip
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_SquareSumType:$result);
+  let assemblyFormat = "(`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)";
+}
+
+def Fsdp_SquareSumAllReduceStartOp : Fsdp_Op<"square_sum_all_reduce.start", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_NamesResults]> {
+  let summary = "Start adding the ranks' square sums up over the axis of the shards, in place";
+  let description = [{
+    Replicas hold equal gradients: the sum is that of one of them.
+  }];
+  let arguments = (ins Fsdp_SquareSumType:$squares, EnumProp<Fsdp_Stream>:$stream);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = "$squares `on` $stream attr-dict `:` type($squares)";
+  let hasVerifier = 1;
+}
+
+def Fsdp_SquareSumAllReduceWaitOp : Fsdp_Op<"square_sum_all_reduce.wait", [
+    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults]> {
+  let summary = "Wait for the sum over the ranks; yields it where the rank's own was";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let results = (outs Fsdp_SquareSumType:$total);
+  let assemblyFormat = "$handle attr-dict `:` type($total)";
+  let hasVerifier = 1;
+}
+
+def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [Pure, Fsdp_NamesResults]> {
+  let summary = "The factor that brings the gradients' norm down to the optimizer's `clip_grad_norm`";
+  let description = [{
+    min(1, clip_grad_norm / (norm + 1e-6)) in fp32, of norm = sqrt(total) rounded to fp32. Of an
+    infinite norm it is 0, of a NaN a NaN, as in torch.
+  }];
+  let arguments = (ins Fsdp_SquareSumType:$total);
+  let results = (outs F32:$factor);
+  let assemblyFormat = "$total attr-dict `:` type($total)";
 }
 
 //===----------------------------------------------------------------------===//

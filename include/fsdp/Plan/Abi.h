@@ -123,7 +123,16 @@ typedef enum fsdp_entry_kind {
    * FSDP_WAIT. */
   FSDP_FETCH_STATE_START = 10,
   /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST. */
-  FSDP_STORE_STATE_START = 11
+  FSDP_STORE_STATE_START = 11,
+  /* Puts the sum of the squares of the gradients that all updates of the plan read, on this rank, to
+   * the double at `destination`. Together with FSDP_CLIP_FACTOR, before all updates, or not at all. */
+  FSDP_SQUARE_SUM = 12,
+  /* Adds the double at `destination` (and `source`) up over the ranks of the shard axis, in place, on
+   * stream FSDP_REDUCE: `count` is 1, `dtype` FSDP_F64. `handle` is waited for by one FSDP_WAIT. */
+  FSDP_SQUARE_SUM_ALL_REDUCE_START = 13,
+  /* Computes from the total at `source`, a double, by what the updates behind it multiply gradients:
+   * min(1, clip_grad_norm / (sqrt(total) + 1e-6)). */
+  FSDP_CLIP_FACTOR = 14
 } fsdp_entry_kind;
 
 /* One entry of the plan; the order of entries is the order of issue. Fields that a kind does not
@@ -232,6 +241,7 @@ typedef struct fsdp_plan {
   int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
   int64_t peak_live_bytes; /* largest sum of live buffers: arena_bytes cannot be less */
   fsdp_optimizer optimizer;
+  double clip_grad_norm; /* to which FSDP_CLIP_FACTOR clips; 0: the plan does not clip */
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
       num_groups, num_parameters, num_pieces, num_integers;

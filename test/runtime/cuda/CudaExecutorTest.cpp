@@ -27,7 +27,8 @@ using testing::StartsWith;
 namespace {
 
 /// Losses and parameters have the same bits; the squares are summed in another order.
-void expectSameTraining(const std::vector<RankRun> &runs, const std::vector<RankRun> &expected) {
+void expectSameTraining(const std::vector<RankRun> &runs, const std::vector<RankRun> &expected,
+                        uint32_t reductions = 2) {
   for (size_t rank = 0; rank < expected.size(); ++rank) {
     ASSERT_TRUE(runs[rank].status.ok()) << runs[rank].status.message();
     ASSERT_TRUE(expected[rank].status.ok()) << expected[rank].status.message();
@@ -39,9 +40,9 @@ void expectSameTraining(const std::vector<RankRun> &runs, const std::vector<Rank
       EXPECT_NEAR(own.gradientSquareSum, other.gradientSquareSum, 1e-12 * other.gradientSquareSum);
     }
     EXPECT_EQ(runs[rank].parameters, expected[rank].parameters);
-    // All two of each were issued, have started and completed.
+    // All were issued, have started and completed.
     EXPECT_EQ(runs[rank].gathers, (StepProgress::Numbers{2, 2, 2}));
-    EXPECT_EQ(runs[rank].reductions, (StepProgress::Numbers{2, 2, 2}));
+    EXPECT_EQ(runs[rank].reductions, (StepProgress::Numbers{reductions, reductions, reductions}));
   }
 }
 
@@ -87,7 +88,7 @@ TEST(CudaExecutor, GraphsTrainAsOnCpus) {
 TEST(CudaExecutor, NarrowGroupsTrainAsOnCpus) {
   for (uint32_t optimizer : {FSDP_SGD, FSDP_ADAMW})
     for (GraphMode graph : {GraphMode::Off, GraphMode::Automatic}) {
-      TrainingStep step(optimizer, /*narrow=*/true);
+      TrainingStep step(optimizer, {.narrow = true});
       const fsdp_plan &plan = step.finish();
       RecordedRanks ranks;
       std::vector<RankRun> runs = ranks.run(plan, 6, {.graph = graph});
@@ -108,6 +109,37 @@ TEST(CudaExecutor, NarrowGroupsTrainAsOnCpus) {
                   Contains(testing::AllOf(StartsWith("optimizerUpdate "),
                                           HasSubstr(" " + place(group.gather_shard) + " 15 "))));
     }
+}
+
+// Clipping needs no host: the factor stays on the device, in a graph too. The sum of the squares
+// over the ranks is the third reduction. The norm that is told is the one before clipping.
+TEST(CudaExecutor, ClippedGradientsTrainAsOnCpus) {
+  for (uint32_t optimizer : {FSDP_SGD, FSDP_ADAMW}) {
+    TrainingStep step(optimizer, {.clipNorm = 0.5}), free(optimizer);
+    const fsdp_plan &plan = step.finish();
+    std::vector<RankRun> expected = runOnCpus(plan, 6), unclipped = runOnCpus(free.finish(), 6);
+    EXPECT_NE(expected[0].parameters, unclipped[0].parameters);
+    EXPECT_EQ(expected[0].results[0].gradientSquareSum, unclipped[0].results[0].gradientSquareSum);
+    RecordedRanks eager, graphs;
+    expectSameTraining(eager.run(plan, 6, {.graph = GraphMode::Off}), expected, 3);
+    std::vector<RankRun> runs = graphs.run(plan, 6);
+    expectSameTraining(runs, expected, 3);
+    EXPECT_EQ(runs[0].graphNote, "on: a step is one graph");
+    std::vector<std::string> calls = graphs[0].calls.take();
+    EXPECT_EQ(countOf(calls, "clipFactor"), 3u); // two steps, and the graph's capture
+    EXPECT_EQ(countOf(calls, "squareSum"), 6u);
+    EXPECT_EQ(countOf(calls, "ncclAllReduce"), 3u);
+  }
+}
+
+// The norm of the run wins over the plan's; one that is never reached changes no bit.
+TEST(CudaExecutor, NormsOfTheRun) {
+  TrainingStep step(FSDP_ADAMW, {.clipNorm = 0.5}), free(FSDP_ADAMW);
+  RecordedRanks ranks;
+  std::vector<RankRun> runs = ranks.run(step.finish(), 4, {.clipGradNorm = 1e6});
+  std::vector<RankRun> expected = runOnCpus(free.finish(), 4);
+  for (size_t rank = 0; rank < 2; ++rank)
+    EXPECT_EQ(runs[rank].parameters, expected[rank].parameters);
 }
 
 // Results that lag are the same, and the host waits for none of the last steps.
@@ -198,7 +230,7 @@ TEST(CudaExecutor, HostReadsAreNoGraph) {
 
 // Each of the step's few allocations may fail; the error names it.
 TEST(CudaExecutor, FailedAllocationsAreErrors) {
-  TrainingStep step;
+  TrainingStep step(FSDP_SGD, {.clipNorm = 1});
   const fsdp_plan &plan = step.finish();
   RecordedRanks counting;
   (void)counting.run(plan, 1);
@@ -215,9 +247,10 @@ TEST(CudaExecutor, FailedAllocationsAreErrors) {
 
 // A kernel that cannot be launched ends the step with its name, on the peer too.
 TEST(CudaExecutor, FailedKernelsAreErrors) {
-  TrainingStep step;
+  TrainingStep step(FSDP_SGD, {.clipNorm = 1});
   const fsdp_plan &plan = step.finish();
-  for (const char *kernel : {"optimizerScalars", "squareSum", "optimizerUpdate", "sumPartials"}) {
+  for (const char *kernel :
+       {"optimizerScalars", "squareSum", "optimizerUpdate", "sumPartials", "clipFactor"}) {
     RecordedRanks ranks;
     ranks[1].calls.fail(kernel, cudaErrorLaunchOutOfResources, kernel[0] == 's' ? 1 : 2);
     std::vector<RankRun> runs = ranks.run(plan, 3);

@@ -7,6 +7,7 @@
 #include <ATen/ops/sqrt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 using namespace fsdp::rt;
@@ -62,4 +63,10 @@ void fsdp::rt::runOnHost(const AccumulateArguments &a) {
   if (a.toScale != 0)
     sum.add_(to.to(at::kFloat), a.toScale);
   to.copy_(sum);
+}
+
+void fsdp::rt::runOnHost(const ClipFactorArguments &a) {
+  *a.clipFactor = referenceClipFactor(*a.total, a.maxNorm);
+  if (a.norm)
+    *a.norm = static_cast<float>(std::sqrt(*a.total));
 }

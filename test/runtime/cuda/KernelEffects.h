@@ -14,6 +14,7 @@ void runOnHost(const OptimizerUpdateArguments &arguments);
 void runOnHost(const SquareSumArguments &arguments);
 void runOnHost(const SumPartialsArguments &arguments);
 void runOnHost(const AccumulateArguments &arguments);
+void runOnHost(const ClipFactorArguments &arguments);
 
 } // namespace fsdp::rt
 

@@ -51,7 +51,7 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
     referenceUpdate(optimizer.kind, referenceScalars(optimizer, {lr, step}), clip, gradients,
                     reference, torchsRoots);
     tensorOf(gradients).mul_(clip);
-    update->run(step, lr);
+    update->run(step, lr, nullptr);
     for (int64_t i = 0; i < kElements; ++i) {
       ASSERT_EQ(torch.parameters[i], reference.parameters[i])
           << "step " << step << ", element " << i;

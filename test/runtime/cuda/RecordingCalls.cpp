@@ -307,7 +307,7 @@ cudaError_t RecordingCalls::launchKernel(const SumPartialsArguments &a, cudaStre
   return effective(stream, "sumPartials", a, a.partials, a.count, a.total);
 }
 cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
-  return kernel("clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm, stream);
+  return effective(stream, "clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm);
 }
 cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
   return effective(stream, "accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from,
@@ -442,8 +442,13 @@ ncclResult_t RecordingCalls::ncclReduceScatter(const void *input, void *output, 
 ncclResult_t RecordingCalls::ncclAllReduce(const void *input, void *output, size_t count,
                                            ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
                                            cudaStream_t stream) {
-  return nccl(call("ncclAllReduce", input, output, int64_t(count), int64_t(dtype), int64_t(op),
-                   comm, stream));
+  int result = call("ncclAllReduce", input, output, int64_t(count), int64_t(dtype), int64_t(op),
+                    comm, stream);
+  if (result == 0 && dtype == ncclFloat64) // the gradients' square sum
+    run("ncclAllReduce", stream, [=](Communicator &peers) {
+      (void)peers.allReduce(kGatherLane, output, count, FSDP_F64, ReduceOp::Sum);
+    });
+  return nccl(result);
 }
 ncclResult_t RecordingCalls::ncclBroadcast(const void *input, void *output, size_t count,
                                            ncclDataType_t dtype, int root, ncclComm_t comm,

@@ -28,7 +28,8 @@ int64_t TrainingStep::narrowed(uint32_t gradient, std::vector<int64_t> sizes) {
   return builder.offsetOf(cast);
 }
 
-TrainingStep::TrainingStep(uint32_t optimizer, bool narrow) : narrow(narrow) {
+TrainingStep::TrainingStep(uint32_t optimizer, Options options) : narrow(options.narrow) {
+  std::optional<double> clipNorm = options.clipNorm;
   builder.plan.world_size = 2;
   builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8};
   uint32_t first = builder.addGroup("layers.0", "layers.0.v", {16, 8});
@@ -79,8 +80,13 @@ TrainingStep::TrainingStep(uint32_t optimizer, bool narrow) : narrow(narrow) {
   builder.view("t", "", {value(dy)}, {dyT});
   builder.call("mm", "", {value(dyT), value(x)}, {dv});
   builder.wait(reduced);
-  builder.update(second, shards[1]);
+  if (!clipNorm)
+    builder.update(second, shards[1]);
   builder.wait(builder.reduceScatter(first, narrowed(dv, {16, 8}), shards[0]));
+  if (clipNorm) {
+    builder.clip(*clipNorm);
+    builder.update(second, shards[1]);
+  }
   builder.update(first, shards[0]);
 }
 

@@ -16,8 +16,12 @@ namespace fsdp::test {
 /// Two sharded layers with dropout between them, over two ranks: loss = sum(dropout(x v^T) w^T).
 /// Both groups are gathered by one launch.
 struct TrainingStep {
-  /// `narrow`: the groups are gathered and reduced in bf16; the step computes in fp32 all the same.
-  TrainingStep(uint32_t optimizer = FSDP_SGD, bool narrow = false);
+  struct Options {
+    bool narrow = false; // groups are gathered and reduced in bf16; the step computes in fp32
+    std::optional<double> clipNorm = {};
+  };
+  TrainingStep(uint32_t optimizer = FSDP_SGD) : TrainingStep(optimizer, Options{}) {}
+  TrainingStep(uint32_t optimizer, Options options);
   /// A step that also writes `index_put` of a mask, which needs the host.
   void addMaskedWrite();
   const fsdp_plan &finish() { return builder.finish(loss); }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 using namespace fsdp::rt;
 
@@ -71,7 +72,9 @@ std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(ten
 
 /// Runs a few steps of the shard and of the reference, parameter by parameter, with one gradient
 /// sequence.
-void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at::ScalarType type) {
+/// With a clip factor the reference takes the gradients times the factor.
+void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at::ScalarType type,
+             std::optional<float> clip = {}) {
   int64_t elements = pieces.back().first + pieces.back().count;
   at::Tensor parameter = at::randn({elements}).to(type);
   at::Tensor gradient = at::zeros_like(parameter);
@@ -98,9 +101,13 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
       at::Tensor sign = at::mul(at::randn({piece.count}), at::rand({piece.count}).gt(0.05));
       part(gradient, piece).copy_(scale.mul_(sign));
     }
-    double squares = update->run(step, lr);
+    double before = update->squareSum();
+    double squares = update->run(step, lr, clip ? &*clip : nullptr);
+    EXPECT_EQ(squares, before);
     for (size_t i = 0; i < pieces.size(); ++i) {
-      references[i].step(part(gradient, pieces[i]).clone(), step, lr);
+      at::Tensor own = part(gradient, pieces[i]).clone();
+      // As torch's clipping does: by a number of the gradients' dtype.
+      references[i].step(clip ? own.mul_(at::full({}, *clip).to(type)) : own, step, lr);
       ASSERT_TRUE(at::equal(part(parameter, pieces[i]), references[i].parameter)) << step;
       ASSERT_TRUE(at::equal(part(state[0], pieces[i]), references[i].state[0])) << step;
       ASSERT_TRUE(at::equal(part(state[1], pieces[i]), references[i].state[1])) << step;
@@ -123,6 +130,16 @@ TEST_P(OptimizerTest, SinglePrecisionIsBitwise) {
   for (int64_t elements : {1, 7, 8, 9, 1003, 8192, 8193, 40009})
     compare(GetParam(), {{0, elements}}, at::kFloat);
   compare(GetParam(), {{0, 17}, {32, 9000}, {9040, 5}}, at::kFloat);
+}
+
+// So are those with clipped gradients, and a factor of 1 changes nothing.
+TEST_P(OptimizerTest, ClippedGradients) {
+  at::manual_seed(5);
+  for (float clip : {0.3f, 1.f})
+    for (int64_t elements : {9, 8193}) {
+      compare(GetParam(), {{0, elements}}, at::kFloat, clip);
+      compare(GetParam(), {{0, 17}, {32, elements}}, at::kBFloat16, clip);
+    }
 }
 
 // So are those of bf16 parameters, whose state is bf16 too.
@@ -163,7 +180,7 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
       for (int64_t step = 1; step <= 3; ++step) {
         narrow.copy_(at::randn({elements}));
         wide.copy_(narrow);
-        EXPECT_EQ(own->run(step, 1e-2), expected->run(step, 1e-2));
+        EXPECT_EQ(own->run(step, 1e-2, nullptr), expected->run(step, 1e-2, nullptr));
         ASSERT_TRUE(at::equal(parameters[0], parameters[1])) << elements;
         ASSERT_TRUE(at::equal(copy, parameters[0].to(gathered))) << elements;
       }
@@ -185,12 +202,26 @@ TEST_P(OptimizerTest, ThreadsDoNotMatter) {
                                                bytes(gradient),
                                                {bytes(m), bytes(v)},
                                                {{0, start.numel()}}});
-    sums.push_back(update->run(1, 0.1));
-    sums.back() += update->run(2, 0.1);
+    sums.push_back(update->run(1, 0.1, nullptr));
+    sums.back() += update->run(2, 0.1, nullptr);
     parameters.push_back(parameter);
   }
   EXPECT_TRUE(at::equal(parameters[0], parameters[1]));
   EXPECT_EQ(sums[0], sums[1]);
+}
+
+// The factor is clip_grad_norm_'s of a tensor with that norm; also where the norm is not finite.
+TEST(ClipFactor, IsTorchs) {
+  double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (double norm :
+       {0.0, 1e-9, 0.3, 0.999999, 1.0, 1.0000001, 3.0, 12345.678, 1e30, infinity, nan})
+    for (float limit : {1e-6f, 0.25f, 1.f, 1.3f, 1e4f}) {
+      at::Tensor total = at::full({}, static_cast<float>(norm), at::kFloat);
+      at::Tensor expected = at::clamp_max(at::mul(at::reciprocal(at::add(total, 1e-6)), limit), 1);
+      float factor = clipFactor(norm * norm, limit), wanted = expected.item<float>();
+      EXPECT_TRUE(factor == wanted || (std::isnan(factor) && std::isnan(wanted)))
+          << norm << " to " << limit << ": " << factor << ", torch " << wanted;
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerTest,
@@ -213,8 +244,9 @@ TEST(FusedKernelsTest, PortableLoopsAreTheSame) {
        {std::pair(&fusedKernels(), &first), std::pair(&portableFusedKernels(), &second)}) {
     auto row = [&, data = data](int64_t index) { return data->select(0, index).data_ptr<float>(); };
     data->select(0, 3).abs_();
-    sums[i] = kernels->sgd(row(0), row(1), row(2), kCount, sgdScalars);
-    sums[i++] += kernels->adamMoments(row(0), row(1), row(2), row(3), row(4), kCount, adamScalars);
+    sums[i] = kernels->sgd(row(0), row(1), row(2), kCount, sgdScalars, 0.75f);
+    sums[i++] +=
+        kernels->adamMoments(row(0), row(1), row(2), row(3), row(4), kCount, adamScalars, 0.75f);
     kernels->adamParameters(row(0), row(2), row(3), kCount, adamScalars);
   }
   EXPECT_TRUE(at::equal(first, second));
@@ -279,12 +311,13 @@ TEST_F(VectorAdamTest, OnePassIsTheSame) {
         return data.select(0, index).data_ptr<float>();
       };
       const FusedKernels &kernels = portableFusedKernels();
-      double expected = kernels.adamMoments(row(first, 0), row(first, 1), row(first, 2),
-                                            row(first, 3), root.data_ptr<float>(), kCount, scalars);
+      double expected =
+          kernels.adamMoments(row(first, 0), row(first, 1), row(first, 2), row(first, 3),
+                              root.data_ptr<float>(), kCount, scalars, 0.75f);
       root.sqrt_();
       kernels.adamParameters(row(first, 0), row(first, 2), root.data_ptr<float>(), kCount, scalars);
       double sum = vectorAdam(row(second, 0), row(second, 1), row(second, 2), row(second, 3),
-                              kCount, scalars, spare);
+                              kCount, scalars, 0.75f, spare);
       EXPECT_EQ(std::memcmp(&sum, &expected, sizeof(sum)), 0);
       for (int64_t i = 0; i < 4; ++i)
         EXPECT_EQ(std::memcmp(row(first, i), row(second, i), kCount * sizeof(float)), 0) << i;

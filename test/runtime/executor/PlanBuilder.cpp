@@ -278,6 +278,23 @@ uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
 
 void PlanBuilder::wait(uint32_t handle) { entry(FSDP_WAIT).handle = handle; }
 
+void PlanBuilder::clip(double norm) {
+  plan.clip_grad_norm = norm;
+  int64_t place = allocate(sizeof(double));
+  entry(FSDP_SQUARE_SUM).destination = place;
+  if (plan.world_size / plan.replicas > 1) {
+    fsdp_entry &start = entry(FSDP_SQUARE_SUM_ALL_REDUCE_START);
+    start.phase = FSDP_BACKWARD;
+    start.stream = FSDP_REDUCE;
+    start.handle = plan.num_handles++;
+    start.dtype = FSDP_F64;
+    start.source = start.destination = place;
+    start.count = 1;
+    wait(start.handle);
+  }
+  entry(FSDP_CLIP_FACTOR).source = place;
+}
+
 void PlanBuilder::update(uint32_t group, int64_t gradients) {
   fsdp_entry &update = entry(FSDP_UPDATE);
   update.target = group;

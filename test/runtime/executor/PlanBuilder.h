@@ -77,6 +77,8 @@ public:
   /// Over the replicas, of what the reduce-scatter of handle `after` leaves at `place`.
   uint32_t allReduce(uint32_t group, uint32_t after, int64_t place);
   void wait(uint32_t handle);
+  /// The sum of the gradients' squares, over the ranks if there are several, and the clip factor.
+  void clip(double norm);
   void update(uint32_t group, int64_t gradients);
 
   /// The plan; valid as long as the builder, until the next change.

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 using namespace fsdp::test;
 using fsdp::rt::describePlan;
 using fsdp::rt::validatePlan;
@@ -139,6 +141,50 @@ TEST(PlanTest, StateCopies) {
   offload(nowhere);
   nowhere.builder.groupTable[0].state_on_host = 0;
   EXPECT_NE(nowhere.error().find("which is not on the host"), std::string::npos);
+}
+
+// A plan that clips makes one factor of the squares of all gradients, over all ranks, before it
+// updates; one that does not has nothing of it.
+TEST(PlanTest, Clipping) {
+  auto clip = [](SmallPlan &small, double norm) -> PlanBuilder & {
+    small.builder.clip(norm);
+    // Before the update.
+    std::vector<fsdp_entry> &entries = small.builder.entryTable;
+    auto update = std::ranges::find(entries, FSDP_UPDATE, &fsdp_entry::kind);
+    std::rotate(update, entries.end() - 4, entries.end());
+    return small.builder;
+  };
+  auto entry = [](PlanBuilder &builder, fsdp_entry_kind kind) -> fsdp_entry & {
+    return *std::ranges::find(builder.entryTable, kind, &fsdp_entry::kind);
+  };
+  SmallPlan right, none, norm, late, twice, alone, place, stream;
+  clip(right, 2);
+  EXPECT_EQ(right.error(), "");
+  std::string text = describePlan(right.builder.plan);
+  EXPECT_NE(text.find(", gradients clipped to norm 2\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  all_reduce of the gradients' square sum: 1, 8 bytes\n"),
+            std::string::npos)
+      << text;
+  clip(none, 0);
+  EXPECT_EQ(none.error(),
+            "invalid plan: entry 10: sum of the gradients' squares in a plan that does not clip");
+  clip(norm, -1);
+  EXPECT_EQ(norm.error(), "invalid plan: clips gradients to norm -1.000000");
+  late.builder.clip(2);
+  EXPECT_EQ(late.error(), "invalid plan: entry 10: update of group \"layers.0\" behind nothing of "
+                          "the norm, expected behind the clip factor");
+  entry(clip(twice, 2), FSDP_CLIP_FACTOR).kind = FSDP_SQUARE_SUM;
+  EXPECT_EQ(twice.error(), "invalid plan: entry 13: sum of the gradients' squares behind the sum "
+                           "over the ranks, expected behind nothing of the norm");
+  entry(clip(alone, 2), FSDP_SQUARE_SUM_ALL_REDUCE_START).kind = FSDP_REDUCE_SCATTER_START;
+  EXPECT_NE(alone.error(), "");
+  entry(clip(place, 2), FSDP_CLIP_FACTOR).source = 0;
+  EXPECT_NE(place.error().find("entry 13: clip factor at byte 0, but the sum is at byte "),
+            std::string::npos)
+      << place.error();
+  entry(clip(stream, 2), FSDP_SQUARE_SUM_ALL_REDUCE_START).stream = FSDP_GATHER;
+  EXPECT_EQ(stream.error(), "invalid plan: entry 11: all_reduce of the gradients' square sum of 1 "
+                            "elements on stream 1 over 2 ranks");
 }
 
 TEST(PlanTest, UnknownDtype) {

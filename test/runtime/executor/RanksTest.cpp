@@ -1,10 +1,14 @@
 //===- RanksTest.cpp - Plans of several ranks ------------------------------===//
 
 #include "ExecutorFixture.h"
+#include "executor/OptimizerUpdate.h"
 
 #include <ATen/Functions.h>
 
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <thread>
 
 using namespace fsdp::test;
@@ -30,7 +34,7 @@ struct ShardedStep {
   uint32_t x, group, dropped, loss;
   int64_t gradients, shard;
 
-  ShardedStep() {
+  explicit ShardedStep(std::optional<double> clipNorm = {}) {
     builder.plan.world_size = 2;
     builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0};
     group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
@@ -59,6 +63,8 @@ struct ShardedStep {
         {ones});
     builder.call("mm", "", {value(ones), value(x)}, {gradient});
     builder.wait(builder.reduceScatter(group, gradients, shard));
+    if (clipNorm)
+      builder.clip(*clipNorm);
     builder.update(group, shard);
   }
 };
@@ -150,6 +156,73 @@ TEST(RanksTest, GathersAndReducesNarrowly) {
     parameters.add_(average.to(at::kFloat), -0.1);
   }
   EXPECT_TRUE(at::equal(final, parameters));
+}
+
+// The norm is that of the gradients of all ranks, and each rank's shard is updated with its part
+// of the clipped gradient. The square sum that is told is that before clipping, of the own shard.
+TEST(RanksTest, ClipsByTheNormOfAllRanks) {
+  ShardedStep sharded(0.75);
+  const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+  at::manual_seed(2);
+  at::Tensor inputs = at::randn({2, 4, 8});
+  at::Tensor gradient =
+      at::mm(at::ones({16, 4}), inputs[0]).add_(at::mm(at::ones({16, 4}), inputs[1])).div_(2);
+  double squares = gradient.to(at::kDouble).square().sum().item<double>();
+  ASSERT_GT(squares, 1);
+  for (double limit : {0.75, 1e4, 0.25}) {
+    auto communicators = makeLocalCommunicators(2, {});
+    at::Tensor final = at::empty({16, 8});
+    onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+      CpuDevice device;
+      std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+      ExecutorOptions options;
+      if (limit != 0.75) // the plan's
+        options.clipGradNorm = limit;
+      auto executor = Executor::create(plan, device, communicator, arena, options);
+      ASSERT_TRUE(executor.ok()) << executor.status().message();
+      tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
+      tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank]);
+      auto results = (*executor)->step({.step = 1, .learningRate = 0.1, .seed = 5});
+      ASSERT_TRUE(results.ok()) << results.status().message();
+      at::Tensor own = gradient.narrow(0, rank * 8, 8).to(at::kDouble);
+      EXPECT_NEAR((*results)->gradientSquareSum, own.square().sum().item<double>(), 1e-9 * squares);
+      final.narrow(0, rank * 8, 8).copy_(tensorAt(arena, plan.groups[0].shard, {8, 8}));
+    });
+    float factor = clipFactor(squares, static_cast<float>(limit));
+    EXPECT_EQ(factor < 1, limit < 10);
+    EXPECT_TRUE(at::equal(final, at::ones({16, 8}).add_(at::mul(gradient, factor), -0.1f)))
+        << limit;
+  }
+}
+
+// Non-finite gradients: as in torch an infinite norm makes a factor of 0, so that finite elements
+// change nothing and infinite ones become NaN, and a NaN makes all of them NaN.
+TEST(RanksTest, NormsThatAreNotFinite) {
+  for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    ShardedStep sharded(0.75);
+    const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+    auto communicators = makeLocalCommunicators(2, {});
+    onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+      CpuDevice device;
+      std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+      auto executor = Executor::create(plan, device, communicator, arena);
+      ASSERT_TRUE(executor.ok()) << executor.status().message();
+      tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
+      at::Tensor x = tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8});
+      x.fill_(1);
+      // Column 0 of the gradient, in the shards of both ranks.
+      if (rank == 0)
+        x[0][0].fill_(bad);
+      ASSERT_TRUE((*executor)->step({.step = 1, .learningRate = 0.1, .seed = 5}).ok());
+      at::Tensor updated = tensorAt(arena, plan.groups[0].shard, {8, 8});
+      EXPECT_TRUE(at::isnan(updated.select(1, 0)).all().item<bool>());
+      at::Tensor others = updated.narrow(1, 1, 7);
+      if (std::isinf(bad))
+        EXPECT_TRUE(at::equal(others, at::ones_like(others)));
+      else
+        EXPECT_TRUE(at::isnan(others).all().item<bool>());
+    });
+  }
 }
 
 // Ranks draw different numbers at the same position of the same step.

@@ -120,6 +120,29 @@ TEST(TrainOptions, PrintsTextsWithoutNeedingData) {
   EXPECT_NE(description->textToPrint->find("tiny"), std::string::npos);
 }
 
+// A norm to clip to is for binaries that clip, and a number that gradients can be clipped to.
+TEST(TrainOptions, ClipNorms) {
+  expectRefused({"--data", "d.safetensors", "--clip-grad-norm", "2"},
+                {"--clip-grad-norm 2", "compiled without clipping"});
+  fsdp_plan clipping = tinyPlan(2).tables();
+  clipping.clip_grad_norm = 0.5;
+  auto parseClipping = [&](const char *norm) {
+    const char *flags[] = {"train", "--data", "d.safetensors", "--clip-grad-norm", norm};
+    return parseTrainOptions(5, flags, PlanView(clipping), nullptr);
+  };
+  EXPECT_EQ(parseClipping("2.5")->options.clipGradNorm, 2.5);
+  for (const char *norm : {"0", "-1", "inf", "nan", "1e-60", "1e300"}) {
+    Result<TrainCommand> command = parseClipping(norm);
+    ASSERT_FALSE(command.ok()) << norm;
+    EXPECT_EQ(command.status().message(), std::string("--clip-grad-norm ") + norm +
+                                              ": expected a finite number above 0 (in fp32)");
+  }
+  const char *help[] = {"train", "-h"};
+  EXPECT_NE(parseTrainOptions(2, help, PlanView(clipping), nullptr)
+                ->textToPrint->find("Default: 0.5, as compiled"),
+            std::string::npos);
+}
+
 TEST(TrainOptions, RefusesMalformedFlags) {
   expectRefused({"--nonsense", "3"}, {"--nonsense"});
   expectRefused({"--steps", "many"}, {"--steps", "many"});

@@ -1,0 +1,94 @@
+//===- ValidateClipping.cpp - How a plan clips gradients ------------------===//
+
+#include "plan/ValidateClipping.h"
+
+#include <cmath>
+
+using namespace fsdp::rt;
+
+bool fsdp::rt::isClipNorm(double norm) {
+  auto single = static_cast<float>(norm);
+  return single > 0 && std::isfinite(single);
+}
+
+namespace {
+/// What has been seen of it, in the order in which it must come.
+enum class Stage { Nothing, Sum, Reduction, Total, Factor };
+} // namespace
+
+static std::string shown(Stage stage) {
+  constexpr const char *names[] = {"nothing of the norm", "the sum of squares", "its all_reduce",
+                                   "the sum over the ranks", "the clip factor"};
+  return names[static_cast<unsigned>(stage)];
+}
+
+Status fsdp::rt::validateClipping(const PlanView &view) {
+  const fsdp_plan &plan = view.tables();
+  bool clips = view.clipsGradients();
+  double norm = plan.clip_grad_norm;
+  if (clips && !isClipNorm(norm))
+    return Status::error("clips gradients to norm " + std::to_string(norm));
+  bool isSharded = view.numShards() > 1;
+  Stage stage = Stage::Nothing;
+  uint32_t handle = 0;
+  int64_t place = 0;
+  for (uint32_t i = 0; i < plan.num_entries; ++i) {
+    const fsdp_entry &entry = plan.entries[i];
+    auto what = [&] { return "entry " + std::to_string(i) + ": " + view.describeEntry(entry); };
+    auto follow = [&](Stage expected, Stage next) {
+      if (!clips)
+        return Status::error(what() + " in a plan that does not clip");
+      if (stage != expected)
+        return Status::error(what() + " behind " + shown(stage) + ", expected behind " +
+                             shown(expected));
+      stage = next;
+      return Status();
+    };
+    auto checkPlace = [&](int64_t offset) {
+      if (offset % static_cast<int64_t>(sizeof(double)) != 0 || offset < 0 ||
+          offset > plan.arena_bytes - static_cast<int64_t>(sizeof(double)))
+        return Status::error(what() + " at byte " + std::to_string(offset) + " of an arena of " +
+                             std::to_string(plan.arena_bytes));
+      if (stage != Stage::Sum && offset != place)
+        return Status::error(what() + " at byte " + std::to_string(offset) +
+                             ", but the sum is at byte " + std::to_string(place));
+      place = offset;
+      return Status();
+    };
+    Status status;
+    switch (entry.kind) {
+    case FSDP_SQUARE_SUM:
+      if (status = follow(Stage::Nothing, Stage::Sum); status.ok())
+        status = checkPlace(entry.destination);
+      break;
+    case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+      if (status = follow(Stage::Sum, Stage::Reduction); status.ok())
+        status = checkPlace(entry.destination);
+      handle = entry.handle;
+      if (status.ok() && (entry.stream != FSDP_REDUCE || entry.count != 1 ||
+                          entry.dtype != FSDP_F64 || !isSharded))
+        status = Status::error(what() + " of " + std::to_string(entry.count) +
+                               " elements on stream " + std::to_string(entry.stream) + " over " +
+                               std::to_string(view.numShards()) + " ranks");
+      break;
+    case FSDP_WAIT:
+      if (stage == Stage::Reduction && entry.handle == handle)
+        stage = Stage::Total;
+      break;
+    case FSDP_CLIP_FACTOR:
+      if (status = follow(isSharded ? Stage::Total : Stage::Sum, Stage::Factor); status.ok())
+        status = checkPlace(entry.source);
+      break;
+    case FSDP_UPDATE:
+      if (clips && stage != Stage::Factor)
+        status = Status::error(what() + " behind " + shown(stage) + ", expected behind " +
+                               shown(Stage::Factor));
+      break;
+    default:
+      break;
+    }
+    if (!status.ok())
+      return status;
+  }
+  return {};
+}

@@ -1,0 +1,21 @@
+//===- ValidateClipping.h - How a plan clips gradients -----------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_VALIDATECLIPPING_H
+#define FSDP_RUNTIME_VALIDATECLIPPING_H
+
+#include "plan/PlanView.h"
+
+namespace fsdp::rt {
+
+/// A plan that clips sums the gradients' squares once, over all ranks of the shards, makes one clip
+/// factor of that and updates behind it; a plan that does not has nothing of this. Part of
+/// validatePlan(), which has checked kinds, groups and handles before.
+Status validateClipping(const PlanView &plan);
+
+/// True for a norm that gradients can be clipped to: above 0 and finite in fp32, in which the clip
+/// factor is computed.
+bool isClipNorm(double norm);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_VALIDATECLIPPING_H

@@ -1,0 +1,136 @@
+// RUN: split-file %s %t
+// RUN: fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=dp=2 --fsdp-insert-collectives --fsdp-verify-sharded | FileCheck %s --check-prefix=SHARDED
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 report=%t/report.json" -o %t/planned.mlir
+// RUN: FileCheck %s --check-prefix=PLANNED --input-file=%t/planned.mlir
+// RUN: FileCheck %s --check-prefix=REPORT --input-file=%t/report.json
+// RUN: fsdp-compile %t/planned.mlir --emit=plan | FileCheck %s --check-prefix=PLAN
+// RUN: fsdp-compile %t/planned.mlir --emit=plan --network dgx-h100 | FileCheck %s --check-prefix=EXPECTED
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto device=h100" | FileCheck %s --check-prefix=SEARCHED
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 schedule=asap device=h100" | FileCheck %s --check-prefix=SEARCHED
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 schedule=auto device=h100 offload-optimizer=all config=%t/adam.yaml" | FileCheck %s --check-prefix=HOST
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=replicate=2,shard=2 up-to=scheduled" | FileCheck %s --check-prefix=REPLICAS
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=1" | FileCheck %s --check-prefix=ONE
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=1" | fsdp-compile - --emit=plan | FileCheck %s --check-prefix=ONEPLAN
+// RUN: fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/adam.yaml | FileCheck %s --check-prefix=YAML
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/zero.yaml 2>&1 | FileCheck %s --check-prefix=ZERO
+
+// An optimizer that clips: the updates stand behind the reductions of all groups and the norm of all
+// gradients, which the ranks add up.
+// SHARDED: fsdp.reduce_scatter.wait
+// SHARDED-NOT: fsdp.update
+// SHARDED: fsdp.reduce_scatter.start @root
+// SHARDED-NEXT: fsdp.reduce_scatter.wait
+// SHARDED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum : tensor<f64>
+// SHARDED-NEXT: %[[N:.+]] = fsdp.square_sum_all_reduce.start %[[SQUARES]] on compute : tensor<f64>
+// SHARDED-NEXT: %[[TOTAL:.+]] = fsdp.square_sum_all_reduce.wait %[[N]] : tensor<f64>
+// SHARDED-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[TOTAL]] : tensor<f64>
+// SHARDED-NEXT: fsdp.update @layers.1 step %{{.+}} lr %{{.+}} clip %[[CLIP]]
+// SHARDED-NEXT: fsdp.update @layers.0 {{.*}} clip %[[CLIP]]
+// SHARDED-NEXT: fsdp.update @root {{.*}} clip %[[CLIP]]
+// SHARDED-NEXT: return
+
+// In FSDP2's order each reduction is waited for before the next, the last one before the norm. All
+// reduced gradients have places of their own until their updates.
+// PLANNED: fsdp.reduce_scatter.start @layers.1({{.*}}) bwd on reduce at [{{.+}}, [[#G1:]]]
+// PLANNED: fsdp.reduce_scatter.start @layers.0({{.*}}) bwd on reduce at [{{.+}}, [[#G0:]]]
+// PLANNED: %[[R:.+]] = fsdp.reduce_scatter.start @root({{.*}}) bwd on reduce at [{{.+}}, [[#G:]]]
+// PLANNED-NEXT: fsdp.reduce_scatter.wait %[[R]]
+// PLANNED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum at {{[0-9]+}} : tensor<f64>
+// PLANNED-NEXT: fsdp.square_sum_all_reduce.start %[[SQUARES]] on reduce
+// PLANNED-NEXT: fsdp.square_sum_all_reduce.wait
+// PLANNED-NEXT: fsdp.clip_factor
+// PLANNED-NEXT: fsdp.update @layers.1 {{.*}} at [[#G1]]
+// PLANNED-NEXT: fsdp.update @layers.0 {{.*}} at [[#G0]]
+// PLANNED-NEXT: fsdp.update @root {{.*}} at [[#G]]
+
+// The report lists the collective.
+// REPORT: "kind": "all_reduce",
+// REPORT-NEXT: "of": "gradient norm",
+// REPORT-NEXT: "phase": "backward",
+// REPORT-NEXT: "dtype": "f64",
+// REPORT-NEXT: "elements": 1,
+// REPORT-NEXT: "axis": "dp"
+// REPORT: "all_reduce": {
+// REPORT-NEXT: "forward": 0,
+// REPORT-NEXT: "backward": 1
+
+// PLAN: optimizer sgd {{.*}} clip_grad_norm 5.000000e-01
+// PLAN: bwd square_sum to [[#PLACE:]]
+// PLAN-NEXT: bwd square_sum_all_reduce.start on reduce, handle [[#N:]]: 1 f64 at [[#PLACE]]
+// PLAN-NEXT: bwd wait for handle [[#N]]
+// PLAN-NEXT: bwd clip_factor of [[#PLACE]]
+// PLAN-NEXT: bwd update @layers.1
+// EXPECTED: square_sum_all_reduce.start {{.*}}, expected {{[0-9]+}} ns
+
+// A search keeps the order.
+// SEARCHED-COUNT-3: fsdp.reduce_scatter.wait
+// SEARCHED-NOT: fsdp.update
+// SEARCHED: fsdp.square_sum at
+// SEARCHED-NEXT: fsdp.square_sum_all_reduce.start {{.*}} on reduce
+// SEARCHED-NEXT: fsdp.square_sum_all_reduce.wait
+// SEARCHED-NEXT: fsdp.clip_factor
+// SEARCHED-COUNT-3: fsdp.update
+
+// State on the host is fetched for updates that clip, too.
+// HOST: fsdp.square_sum at
+// HOST: fsdp.update @layers.1 {{.*}} clip
+// HOST: fsdp.store_state.start @layers.1
+
+// On replicas the averages over all ranks are waited for.
+// REPLICAS-COUNT-3: fsdp.all_reduce.wait
+// REPLICAS-NEXT: fsdp.square_sum : tensor<f64>
+
+// On one rank nothing is reduced, and the padding between gradients is zero before they are squared.
+// ONE-NOT: all_reduce
+// ONE: %[[SQUARES:.+]] = fsdp.square_sum at {{[0-9]+}}
+// ONE-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[SQUARES]]
+// ONE-NEXT: fsdp.update @layers.1 {{.*}} clip %[[CLIP]]
+// ONEPLAN-COUNT-3: bwd zero 28 bytes
+// ONEPLAN-NEXT: bwd square_sum to
+// ONEPLAN-NEXT: bwd clip_factor of
+// ONEPLAN-NEXT: bwd update
+
+// A file's word wins over the capture's.
+// YAML: fsdp.optimizer adamw {{.*}} clip_grad_norm = 2.0
+// ZERO: zero.yaml:1:{{.*}} clip_grad_norm is 0, expected a finite number above 0 (in fp32)
+
+//--- adam.yaml
+optimizer: {name: adamw, clip_grad_norm: 2.0}
+
+//--- zero.yaml
+optimizer: {clip_grad_norm: 0.0}
+
+//--- step.mlir
+!m = tensor<3x3xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "clip", fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @e.w : !m
+  fsdp.param @layers.0.w : !m
+  fsdp.param @layers.1.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 0.5
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %e = fsdp.read @e.w : !m
+    %h = aten.call "mm.default"(%x, %e) fwd in "e" : (!m, !m) -> !m
+    %w0 = fsdp.read @layers.0.w : !m
+    %y0 = aten.call "mm.default"(%h, %w0) fwd in "layers.0" : (!m, !m) -> !m
+    %w1 = fsdp.read @layers.1.w : !m
+    %y1 = aten.call "mm.default"(%y0, %w1) fwd in "layers.1" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%y1, none) fwd in "" : (!m) -> !s
+    %g = aten.call "ones_like.default"(%y1, none, none, none, none, none) bwd in "" : (!m) -> !m
+    %dw1 = aten.call "mm.default"(%y0, %g) bwd in "layers.1" : (!m, !m) -> !m
+    fsdp.grad @layers.1.w, %dw1 : !m
+    %d1 = aten.call "mm.default"(%g, %w1) bwd in "layers.1" : (!m, !m) -> !m
+    %dw0 = aten.call "mm.default"(%h, %d1) bwd in "layers.0" : (!m, !m) -> !m
+    fsdp.grad @layers.0.w, %dw0 : !m
+    %d0 = aten.call "mm.default"(%d1, %w0) bwd in "layers.0" : (!m, !m) -> !m
+    %de = aten.call "mm.default"(%x, %d0) bwd in "e" : (!m, !m) -> !m
+    fsdp.grad @e.w, %de : !m
+    fsdp.update @layers.1.w step %step lr %lr
+    fsdp.update @layers.0.w step %step lr %lr
+    fsdp.update @e.w step %step lr %lr
+    return %loss : !s
+  }
+}
