@@ -60,9 +60,9 @@ private:
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
-  bool isSharded = false;    // over more than one rank
-  bool isReplicated = false; // more than once
-  Value number, rate;        // of the update
+  bool isSharded = false;       // over more than one rank
+  bool isReplicated = false;    // more than once
+  Value number, rate;           // of the update
   SmallVector<GroupOp> reduced; // in order
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;

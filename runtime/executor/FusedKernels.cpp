@@ -91,9 +91,8 @@ adamMomentsLoop(const float *__restrict parameters, const float *__restrict grad
 
 [[gnu::always_inline]] static inline double squareSumLoop(const float *gradients, size_t count) {
   SquareSum squares;
-  forBlocks(
-      count, [&](size_t begin, size_t length)
-                 __attribute__((always_inline)) { squares.add(gradients + begin, length); });
+  forBlocks(count, [&](size_t begin, size_t length)
+                       __attribute__((always_inline)) { squares.add(gradients + begin, length); });
   return squares.total();
 }
 

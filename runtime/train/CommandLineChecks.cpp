@@ -58,8 +58,9 @@ Status CommandLine::checkFake() {
     if (given(flag) && !(std::isfinite(app[flag]->as<double>()) && app[flag]->as<double>() > 0))
       return Status::error(typed(flag) + ": expected a finite number above 0");
   if (given("--fake-latency-us") && !given("--fake-gb-per-s"))
-    return Status::error(typed("--fake-latency-us") +
-                         " belongs to the times of --fake-gb-per-s: without it collectives copy alone");
+    return Status::error(
+        typed("--fake-latency-us") +
+        " belongs to the times of --fake-gb-per-s: without it collectives copy alone");
   if (options.ranks)
     return Status::error("--communicator fake needs no other ranks, but " + typed("--ranks") +
                          " runs all of them as threads");
