@@ -83,30 +83,23 @@ void fsdp::spreadStateCopies(ScheduleProblem &step, const StepMemory &memory,
 // Durations
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// In the order at one position.
-enum class CopyEvent { StoreStart, StoreWait, FetchStart, FetchWait };
-
-struct PlacedEvent {
-  uint32_t position;
-  CopyEvent event;
-  size_t copy;
-};
-
-} // namespace
+std::vector<StateCopyEvent> fsdp::getEvents(ArrayRef<ScheduledStateCopy> copies) {
+  std::vector<StateCopyEvent> events;
+  for (auto [index, copy] : llvm::enumerate(copies)) {
+    events.push_back({copy.storeLaunch, StateCopyEventKind::StoreStart, index});
+    events.push_back({copy.storeWait, StateCopyEventKind::StoreWait, index});
+    events.push_back({copy.fetchLaunch, StateCopyEventKind::FetchStart, index});
+    events.push_back({copy.fetchWait, StateCopyEventKind::FetchWait, index});
+  }
+  std::ranges::stable_sort(events, {}, [](const StateCopyEvent &event) {
+    return std::pair(event.position, event.kind);
+  });
+  return events;
+}
 
 void fsdp::chargeStateCopies(ScheduleProblem &step, const StepMemory &memory,
                              const cost::CostModel &costs) {
-  std::vector<PlacedEvent> events;
-  for (auto [index, copy] : llvm::enumerate(step.stateCopies)) {
-    events.push_back({copy.fetchLaunch, CopyEvent::FetchStart, index});
-    events.push_back({copy.fetchWait, CopyEvent::FetchWait, index});
-    events.push_back({copy.storeLaunch, CopyEvent::StoreStart, index});
-    events.push_back({copy.storeWait, CopyEvent::StoreWait, index});
-  }
-  std::ranges::stable_sort(
-      events, {}, [](const PlacedEvent &event) { return std::pair(event.position, event.event); });
+  std::vector<StateCopyEvent> events = getEvents(step.stateCopies);
   for (ScheduledStateCopy &copy : step.stateCopies) {
     copy.bytes = getStateBytes(copy, memory);
     copy.copyNs = getCopyNs(copy, memory, costs);
@@ -125,17 +118,17 @@ void fsdp::chargeStateCopies(ScheduleProblem &step, const StepMemory &memory,
     for (; next != events.end() && next->position == position; ++next) {
       ScheduledStateCopy &copy = step.stateCopies[next->copy];
       double copyNs = copy.copyNs;
-      switch (next->event) {
-      case CopyEvent::StoreStart:
+      switch (next->kind) {
+      case StateCopyEventKind::StoreStart:
         storedNs[next->copy] = storeLinkNs = std::max(nowNs, storeLinkNs) + copyNs;
         break;
-      case CopyEvent::StoreWait:
+      case StateCopyEventKind::StoreWait:
         waitUntil(storedNs[next->copy], copy);
         break;
-      case CopyEvent::FetchStart:
+      case StateCopyEventKind::FetchStart:
         fetchedNs[next->copy] = fetchLinkNs = std::max(nowNs, fetchLinkNs) + copyNs;
         break;
-      case CopyEvent::FetchWait:
+      case StateCopyEventKind::FetchWait:
         waitUntil(fetchedNs[next->copy], copy);
         break;
       }

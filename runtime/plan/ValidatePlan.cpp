@@ -1,20 +1,17 @@
 //===- ValidatePlan.cpp - A plan's tables are consistent -------------------===//
 
 #include "plan/DType.h"
-#include "plan/PlanView.h"
+#include "plan/PlanChecks.h"
 #include "plan/ValidateClipping.h"
-
-#include <algorithm>
-#include <vector>
 
 using namespace fsdp::rt;
 
 namespace {
 /// Walks the tables in an order in which each check may use what was checked before it; keeps the
 /// first error.
-class Validator {
+class Validator : PlanChecks {
 public:
-  explicit Validator(const fsdp_plan &plan) : plan(plan), view(plan) {}
+  explicit Validator(const PlanView &view) : PlanChecks(view) {}
 
   Status run() {
     if (!checkHeader())
@@ -24,7 +21,8 @@ public:
     checkGroups();
     checkOptimizer();
     checkNamedValues();
-    checkEntries();
+    if (status.ok())
+      status = validateEntries(view);
     if (status.ok())
       if (Status clipping = validateClipping(view); !clipping.ok())
         fail(clipping.message());
@@ -32,49 +30,12 @@ public:
   }
 
 private:
-  bool fail(const std::string &message) {
-    if (status.ok())
-      status = Status::error("invalid plan: " + message);
-    return false;
-  }
-
-  /// Where a check failed, built only then.
-  static std::string at(const char *table, size_t index) {
-    return std::string(table) + " " + std::to_string(index);
-  }
-
   bool checkHeader();
   void checkValues();
   void checkParameters();
   void checkGroups();
   void checkOptimizer();
   void checkNamedValues();
-  void checkEntries();
-  bool checkArguments(const fsdp_entry &entry, const std::string &where);
-  bool checkCollective(const fsdp_entry &entry, const std::string &where);
-  bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
-
-  bool index(uint32_t value, uint32_t size, const char *what, const std::string &where) {
-    return value < size ||
-           fail(where + ": " + what + " " + std::to_string(value) + " of " + std::to_string(size));
-  }
-  bool string(uint32_t offset, const std::string &where) {
-    return offset < plan.num_string_bytes ||
-           fail(where + ": string at byte " + std::to_string(offset) + " of " +
-                std::to_string(plan.num_string_bytes));
-  }
-  bool list(uint64_t first, uint64_t count, const std::string &where) {
-    return first + count <= plan.num_integers ||
-           fail(where + ": integers [" + std::to_string(first) + ", " +
-                std::to_string(first + count) + ") of " + std::to_string(plan.num_integers));
-  }
-  bool range(int64_t offset, int64_t bytes, const char *what, const std::string &where) {
-    return (offset >= 0 && bytes >= 0 && offset <= plan.arena_bytes &&
-            bytes <= plan.arena_bytes - offset) ||
-           fail(where + ": " + what + " takes bytes [" + std::to_string(offset) + ", " +
-                std::to_string(offset + bytes) + ") of an arena of " +
-                std::to_string(plan.arena_bytes));
-  }
   /// The state's place on the host, where its group has one.
   bool hostRange(const fsdp_group &group, unsigned state, const std::string &where) {
     if (!view.isStateOnHost(group))
@@ -85,15 +46,6 @@ private:
                 std::to_string(offset + bytes) + ") of a host's arena of " +
                 std::to_string(plan.host_arena_bytes));
   }
-  bool valueOrNone(int64_t value, const std::string &where) {
-    return (value >= -1 && value < static_cast<int64_t>(plan.num_values)) ||
-           fail(where + ": value " + std::to_string(value) + " of " +
-                std::to_string(plan.num_values));
-  }
-
-  const fsdp_plan &plan;
-  PlanView view;
-  Status status;
 };
 } // namespace
 
@@ -282,198 +234,4 @@ void Validator::checkNamedValues() {
   }
 }
 
-bool Validator::checkArguments(const fsdp_entry &entry, const std::string &where) {
-  if (uint64_t(entry.first_argument) + entry.num_arguments > plan.num_arguments)
-    return fail(where + ": arguments out of range");
-  for (const fsdp_argument &argument : view.arguments(entry)) {
-    switch (argument.kind) {
-    case FSDP_ARG_VALUE:
-      if (!index(argument.index, plan.num_values, "value", where))
-        return false;
-      break;
-    case FSDP_ARG_VALUE_LIST:
-      if (!list(argument.index, argument.count, where))
-        return false;
-      for (int64_t value : view.integers(argument.index, argument.count))
-        if (!valueOrNone(value, where))
-          return false;
-      break;
-    case FSDP_ARG_INT_LIST:
-    case FSDP_ARG_FLOAT_LIST:
-    case FSDP_ARG_BOOL_LIST:
-      if (!list(argument.index, argument.count, where))
-        return false;
-      break;
-    case FSDP_ARG_STRING:
-      if (!string(argument.index, where))
-        return false;
-      break;
-    case FSDP_ARG_DTYPE:
-      if (elementBytes(static_cast<uint32_t>(argument.payload.integer)) == 0)
-        return fail(where + ": unknown dtype " + std::to_string(argument.payload.integer));
-      break;
-    default:
-      if (argument.kind > FSDP_ARG_LAYOUT)
-        return fail(where + ": argument of unknown kind " + std::to_string(argument.kind));
-    }
-  }
-  if (!list(entry.first_result, entry.num_results, where))
-    return false;
-  for (int64_t value : view.results(entry))
-    if (!valueOrNone(value, where))
-      return false;
-  return true;
-}
-
-bool Validator::checkCollective(const fsdp_entry &entry, const std::string &where) {
-  const fsdp_group &group = plan.groups[entry.target];
-  int64_t ranks = view.numShards();
-  bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
-  if (entry.stream == FSDP_COMPUTE || entry.stream > FSDP_REPLICATE ||
-      isAcross != (entry.stream == FSDP_REPLICATE))
-    return fail(where + ": a collective on stream " + std::to_string(entry.stream));
-  if (entry.kind == FSDP_ALL_GATHER_START) {
-    if (entry.bytes != view.gatherShardBytes(group))
-      return fail(where + ": gathers " + std::to_string(entry.bytes) +
-                  " bytes per rank, a shard has " + std::to_string(view.gatherShardBytes(group)));
-    if (entry.dtype != group.gather_dtype || entry.source != group.gather_shard)
-      return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
-                  std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
-                  " from " + std::to_string(group.gather_shard));
-    return range(entry.source, entry.bytes, "its input", where) &&
-           range(entry.destination, entry.bytes * ranks, "its output", where);
-  }
-  if (entry.count != group.shard_elements || elementBytes(entry.dtype) == 0)
-    return fail(where + ": reduces " + std::to_string(entry.count) +
-                " elements per rank, a shard has " + std::to_string(group.shard_elements));
-  if (entry.dtype != group.reduce_dtype)
-    return fail(where + ": reduces " + dtypeName(entry.dtype) + ", its group " +
-                dtypeName(group.reduce_dtype));
-  int64_t bytes = entry.count * static_cast<int64_t>(elementBytes(entry.dtype));
-  if (isAcross)
-    return range(entry.destination, bytes, "it", where);
-  return range(entry.source, bytes * ranks, "its input", where) &&
-         range(entry.destination, bytes, "its output", where);
-}
-
-/// True if the all-reduce goes on with the result of `reduction`, which may be null.
-static bool continues(const fsdp_entry &across, const fsdp_entry *reduction) {
-  return reduction && reduction->kind == FSDP_REDUCE_SCATTER_START &&
-         reduction->target == across.target && reduction->destination == across.destination;
-}
-
-bool Validator::checkStateCopy(const fsdp_entry &entry, const std::string &where) {
-  const fsdp_group &group = plan.groups[entry.target];
-  uint8_t expected =
-      entry.kind == FSDP_FETCH_STATE_START ? FSDP_HOST_TO_DEVICE : FSDP_DEVICE_TO_HOST;
-  if (!view.isStateOnHost(group))
-    return fail(where + ": copies optimizer state of group \"" +
-                displayName(view.string(group.name)) + "\", which is not on the host");
-  if (entry.stream != expected)
-    return fail(where + ": a copy of optimizer state on stream " + std::to_string(entry.stream) +
-                ", expected " + std::to_string(expected));
-  return entry.bytes == view.shardBytes(group) ||
-         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes per state, a shard has " +
-              std::to_string(view.shardBytes(group)));
-}
-
-void Validator::checkEntries() {
-  if (!status.ok())
-    return;
-  std::vector<uint8_t> inFlight(plan.num_handles, 0);
-  std::vector<const fsdp_entry *> startOf(plan.num_handles, nullptr); // the newest
-  for (uint32_t i = 0; i < plan.num_entries && status.ok(); ++i) {
-    const fsdp_entry &entry = plan.entries[i];
-    std::string where = at("entry", i);
-    if (!string(entry.module, where) || !string(entry.location, where) ||
-        !string(entry.callee, where) || !string(entry.overload, where))
-      return;
-    switch (entry.kind) {
-    case FSDP_CALL:
-    case FSDP_VIEW:
-      checkArguments(entry, where);
-      break;
-    case FSDP_ALL_GATHER_START:
-    case FSDP_REDUCE_SCATTER_START:
-    case FSDP_ALL_REDUCE_START:
-      if (!index(entry.target, plan.num_groups, "group", where) ||
-          !index(entry.handle, plan.num_handles, "handle", where) || !checkCollective(entry, where))
-        return;
-      if (entry.expected_ns < 0)
-        fail(where + ": expected to take " + std::to_string(entry.expected_ns) + " ns");
-      if (entry.coalesced && (i == 0 || plan.entries[i - 1].kind != entry.kind ||
-                              plan.entries[i - 1].stream != entry.stream))
-        fail(where + ": coalesced, but not behind a start of its kind on its stream");
-      if (inFlight[entry.handle]++)
-        fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
-      startOf[entry.handle] = &entry;
-      if (entry.kind == FSDP_ALL_REDUCE_START &&
-          index(entry.after, plan.num_handles, "handle", where) &&
-          !continues(entry, startOf[entry.after]))
-        fail(where + ": goes on with handle " + std::to_string(entry.after) +
-             ", which is no reduce_scatter of its group to its place");
-      break;
-    case FSDP_FETCH_STATE_START:
-    case FSDP_STORE_STATE_START:
-      if (!index(entry.target, plan.num_groups, "group", where) ||
-          !index(entry.handle, plan.num_handles, "handle", where) || !checkStateCopy(entry, where))
-        return;
-      if (inFlight[entry.handle]++)
-        fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
-      break;
-    case FSDP_SQUARE_SUM_ALL_REDUCE_START:
-      if (!index(entry.handle, plan.num_handles, "handle", where))
-        return;
-      if (inFlight[entry.handle]++)
-        fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
-      startOf[entry.handle] = &entry;
-      break;
-    case FSDP_SQUARE_SUM:
-    case FSDP_CLIP_FACTOR:
-      break; // validateClipping
-    case FSDP_WAIT:
-      if (!index(entry.handle, plan.num_handles, "handle", where))
-        return;
-      if (!inFlight[entry.handle])
-        fail(where + ": waits for handle " + std::to_string(entry.handle) +
-             ", which is not in flight");
-      else
-        inFlight[entry.handle] = 0;
-      break;
-    case FSDP_RELEASE:
-      index(entry.target, plan.num_groups, "group", where);
-      break;
-    case FSDP_COPY: {
-      if (!index(entry.source_value, plan.num_values, "value", where) ||
-          !index(entry.destination_value, plan.num_values, "value", where))
-        return;
-      const fsdp_value &source = plan.values[entry.source_value];
-      const fsdp_value &destination = plan.values[entry.destination_value];
-      std::span<const int64_t> from = view.sizes(source), to = view.sizes(destination);
-      if (!std::equal(from.begin(), from.end(), to.begin(), to.end()) ||
-          source.dtype != destination.dtype || view.isUndefined(source) ||
-          view.isUndefined(destination))
-        fail(where + ": copies " + view.describeValue(source) + " to " +
-             view.describeValue(destination));
-      break;
-    }
-    case FSDP_ZERO:
-      range(entry.destination, entry.bytes, "it", where);
-      break;
-    case FSDP_UPDATE:
-      if (index(entry.target, plan.num_groups, "group", where)) {
-        const fsdp_group &group = plan.groups[entry.target];
-        auto bytes = static_cast<int64_t>(elementBytes(group.reduce_dtype));
-        range(entry.source, group.shard_elements * bytes, "its gradient", where);
-      }
-      break;
-    default:
-      fail(where + ": unknown kind " + std::to_string(entry.kind));
-    }
-  }
-  for (uint32_t handle = 0; handle < plan.num_handles && status.ok(); ++handle)
-    if (inFlight[handle])
-      fail("nothing waits for handle " + std::to_string(handle));
-}
-
-Status fsdp::rt::validatePlan(const fsdp_plan &plan) { return Validator(plan).run(); }
+Status fsdp::rt::validatePlan(const fsdp_plan &plan) { return Validator(PlanView(plan)).run(); }

@@ -38,6 +38,18 @@ struct ScheduledStateCopy {
   double exposedNs = 0; // what computation waits, for both ways
 };
 
+/// What happens to optimizer state, in the order at one position.
+enum class StateCopyEventKind : uint8_t { StoreStart, StoreWait, FetchStart, FetchWait };
+
+struct StateCopyEvent {
+  uint32_t position;
+  StateCopyEventKind kind;
+  size_t copy;
+};
+
+/// All events of the copies, in the order of the step.
+std::vector<StateCopyEvent> getEvents(llvm::ArrayRef<ScheduledStateCopy> copies);
+
 /// A problem, and what its parts are in the module.
 struct ScheduleProblem {
   schedule::Problem problem;

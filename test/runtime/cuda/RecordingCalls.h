@@ -181,6 +181,33 @@ private:
   std::map<const void *, std::vector<SimulatedCapture::Node>> graphs; // by either handle
 };
 
+template <typename... Arguments>
+int RecordingCalls::call(const std::string &function, const Arguments &...arguments) {
+  std::unique_lock lock(mutex);
+  std::string line = function;
+  ((line += " " + text(arguments)), ...);
+  lines.push_back(line);
+  std::map<unsigned, int> left;
+  int result = 0;
+  for (auto [calls, error] : failures[function])
+    if (calls == 1)
+      result = error;
+    else
+      left[calls - 1] = error;
+  failures[function] = left;
+  lock.unlock();
+  if (onCall)
+    onCall(function);
+  return result;
+}
+
+template <typename Handle> void RecordingCalls::make(Handle *handle, char kind) {
+  std::lock_guard lock(mutex);
+  handleMemory.push_back(new char);
+  *handle = reinterpret_cast<Handle>(handleMemory.back());
+  handles[*handle] = kind + std::to_string(++made[kind]);
+}
+
 } // namespace fsdp::rt
 
 #endif // FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H

@@ -70,6 +70,20 @@ struct ShardedStep {
 };
 } // namespace
 
+/// Calls `use` on each of two ranks, threads with an arena and an executor of their own.
+static void onExecutors(const fsdp_plan &plan,
+                        const std::function<void(unsigned, Executor &, std::byte *)> &use,
+                        const ExecutorOptions &options = {}) {
+  auto communicators = makeLocalCommunicators(2, {});
+  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
+    CpuDevice device;
+    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+    auto executor = Executor::create(plan, device, communicator, arena, options);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    use(rank, **executor, arena);
+  });
+}
+
 // Two ranks gather their shards, average their gradients and update their shards, for several
 // steps.
 TEST(RanksTest, GatherReduceUpdate) {
@@ -77,21 +91,16 @@ TEST(RanksTest, GatherReduceUpdate) {
   const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
   at::manual_seed(1);
   at::Tensor initial = at::randn({16, 8}), inputs = at::randn({2, 3, 4, 8});
-  auto communicators = makeLocalCommunicators(2, {});
   at::Tensor losses = at::empty({2, 3}), final = at::empty({16, 8});
-  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
-    CpuDevice device;
-    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
-    auto executor = Executor::create(plan, device, communicator, arena);
-    ASSERT_TRUE(executor.ok()) << executor.status().message();
+  onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
     at::Tensor shard = tensorAt(arena, plan.groups[0].shard, {8, 8});
     shard.copy_(initial.narrow(0, rank * 8, 8));
     for (int64_t step = 1; step <= 3; ++step) {
       tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank][step - 1]);
-      auto results = (*executor)->step({.step = step, .learningRate = 0.1, .seed = 5});
+      auto results = executor.step({.step = step, .learningRate = 0.1, .seed = 5});
       ASSERT_TRUE(results.ok()) << results.status().message();
       losses[rank][step - 1].fill_((*results)->loss);
-      EXPECT_EQ((*executor)->statistics().fallbackAllocations > 0, step == 1);
+      EXPECT_EQ(executor.statistics().fallbackAllocations > 0, step == 1);
     }
     final.narrow(0, rank * 8, 8).copy_(shard);
   });
@@ -130,18 +139,13 @@ TEST(RanksTest, GathersAndReducesNarrowly) {
   at::manual_seed(2);
   at::Tensor initial = at::randn({16, 8}), inputs = at::randn({2, 3, 16, 8}).to(at::kBFloat16);
   at::Tensor losses = at::empty({2, 3}), final = at::empty({16, 8});
-  auto communicators = makeLocalCommunicators(2, {});
-  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
-    CpuDevice device;
-    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
-    auto executor = Executor::create(plan, device, communicator, arena);
-    ASSERT_TRUE(executor.ok()) << executor.status().message();
+  onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
     at::Tensor shard = tensorAt(arena, plan.groups[0].shard, {8, 8});
     shard.copy_(initial.narrow(0, rank * 8, 8));
     for (int64_t step = 1; step <= 3; ++step) {
       at::from_blob(arena + builder.offsetOf(x), {16, 8}, at::kBFloat16)
           .copy_(inputs[rank][step - 1]);
-      auto results = (*executor)->step({.step = step, .learningRate = 0.1});
+      auto results = executor.step({.step = step, .learningRate = 0.1});
       ASSERT_TRUE(results.ok()) << results.status().message();
       losses[rank][step - 1].fill_((*results)->loss);
     }
@@ -170,24 +174,20 @@ TEST(RanksTest, ClipsByTheNormOfAllRanks) {
   double squares = gradient.to(at::kDouble).square().sum().item<double>();
   ASSERT_GT(squares, 1);
   for (double limit : {0.75, 1e4, 0.25}) {
-    auto communicators = makeLocalCommunicators(2, {});
+    ExecutorOptions options;
+    if (limit != 0.75) // the plan's
+      options.clipGradNorm = limit;
     at::Tensor final = at::empty({16, 8});
-    onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
-      CpuDevice device;
-      std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
-      ExecutorOptions options;
-      if (limit != 0.75) // the plan's
-        options.clipGradNorm = limit;
-      auto executor = Executor::create(plan, device, communicator, arena, options);
-      ASSERT_TRUE(executor.ok()) << executor.status().message();
+    auto train = [&](unsigned rank, Executor &executor, std::byte *arena) {
       tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
       tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank]);
-      auto results = (*executor)->step({.step = 1, .learningRate = 0.1, .seed = 5});
+      auto results = executor.step({.step = 1, .learningRate = 0.1, .seed = 5});
       ASSERT_TRUE(results.ok()) << results.status().message();
       at::Tensor own = gradient.narrow(0, rank * 8, 8).to(at::kDouble);
       EXPECT_NEAR((*results)->gradientSquareSum, own.square().sum().item<double>(), 1e-9 * squares);
       final.narrow(0, rank * 8, 8).copy_(tensorAt(arena, plan.groups[0].shard, {8, 8}));
-    });
+    };
+    onExecutors(plan, train, options);
     float factor = clipFactor(squares, static_cast<float>(limit));
     EXPECT_EQ(factor < 1, limit < 10);
     EXPECT_TRUE(at::equal(final, at::ones({16, 8}).add_(at::mul(gradient, factor), -0.1f)))
@@ -201,19 +201,14 @@ TEST(RanksTest, NormsThatAreNotFinite) {
   for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     ShardedStep sharded(0.75);
     const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
-    auto communicators = makeLocalCommunicators(2, {});
-    onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
-      CpuDevice device;
-      std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
-      auto executor = Executor::create(plan, device, communicator, arena);
-      ASSERT_TRUE(executor.ok()) << executor.status().message();
+    onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
       tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
       at::Tensor x = tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8});
       x.fill_(1);
       // Column 0 of the gradient, in the shards of both ranks.
       if (rank == 0)
         x[0][0].fill_(bad);
-      ASSERT_TRUE((*executor)->step({.step = 1, .learningRate = 0.1, .seed = 5}).ok());
+      ASSERT_TRUE(executor.step({.step = 1, .learningRate = 0.1, .seed = 5}).ok());
       at::Tensor updated = tensorAt(arena, plan.groups[0].shard, {8, 8});
       EXPECT_TRUE(at::isnan(updated.select(1, 0)).all().item<bool>());
       at::Tensor others = updated.narrow(1, 1, 7);
@@ -229,16 +224,11 @@ TEST(RanksTest, NormsThatAreNotFinite) {
 TEST(RanksTest, RanksDrawDifferentNumbers) {
   ShardedStep sharded;
   const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
-  auto communicators = makeLocalCommunicators(2, {});
   at::Tensor kept = at::empty({2, 4, 16});
-  onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
-    CpuDevice device;
-    std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
+  onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
     tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).fill_(1);
     tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
-    auto executor = Executor::create(plan, device, communicator, arena);
-    ASSERT_TRUE(executor.ok()) << executor.status().message();
-    ASSERT_TRUE((*executor)->step({.step = 1, .learningRate = 0, .seed = 5}).ok());
+    ASSERT_TRUE(executor.step({.step = 1, .learningRate = 0, .seed = 5}).ok());
     kept[rank].copy_(tensorAt(arena, sharded.builder.offsetOf(sharded.dropped), {4, 16}));
   });
   EXPECT_FALSE(at::equal(kept[0], kept[1]));

@@ -1,0 +1,149 @@
+//===- SchedulingPasses.td - From sharded to planned -------*- tablegen -*-===//
+//
+// Part of Passes.td.
+//
+//===----------------------------------------------------------------------===//
+
+//===----------------------------------------------------------------------===//
+// sharded -> scheduled
+//===----------------------------------------------------------------------===//
+
+def Schedule : Fsdp_Pass<"fsdp-schedule"> {
+  let summary = "Put the collectives' starts and waits in the order of issue";
+  let description = [{
+    Input: a sharded module. Output: a scheduled module, whose program order is the order in which
+    every rank issues its operations.
+
+    `prefetch=fsdp2` is the order of eager FSDP2, event for event: when the backward of a group's
+    modules begins, the gather of the group before it in forward order is started, unless that group
+    is gathered already. `prefetch=none` leaves each gather where it is used. The default is what
+    the module's attribute `fsdp.prefetch` says, else fsdp2.
+
+    Either way one reduction is pending at a time: its wait, and the update that follows it, stand
+    before the next reduction's start, the last at the end of the step. On meshes of several replicas
+    the wait for the all-reduce, and the update, stand one reduction later: the all-reduce runs while
+    the next group is reduced, as FSDP2's does. Updates that clip stay behind all reductions.
+
+    Why: collectives can run beside computation only where their start and wait are apart.
+  }];
+  let options = [
+    Option<"prefetch", "prefetch", "std::string", "\"\"", "fsdp2 or none">
+  ];
+}
+
+def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
+  let summary = "Search for the schedule of least predicted time that fits the memory cap";
+  let description = [{
+    Input: a sharded module in the flat layout. Output: a scheduled module, streams assigned, whose
+    arena fits `memory-cap`; the results of its step are those of `fsdp-schedule`, bit for bit.
+
+    Decides, with the durations of a cost model:
+
+    - which copies of a group that says `reshard_after_forward auto` are kept for its next use: the
+      release and the second gather go, and so do views that were made again;
+    - before which operation each gather and each reduction starts, and where a reduction is waited
+      for. Each start's memory is free from there to its wait, whatever the timing;
+    - buckets: starts in a row that are issued as one launch (`coalesced`);
+    - whether reductions share the gathers' stream;
+    - whether a shard is updated once the next group's gradients are ready (with replicas: those of
+      the group after it), or at the end of the step (always there where gradients are clipped).
+
+    Groups that say something else of `reshard_after_forward` stay as they are. A gradient that is
+    read after its reduction's start, or cannot be written where that reads it, is copied by a
+    `clone.default` first. Where live bytes fit the cap but the arena does not, for the holes in it,
+    the search is repeated under a lower cap. Where nothing fits, the error names the least peak, the
+    operation where it occurs, what is live there, and what would lower it. On one rank there is
+    nothing to decide.
+
+    Deterministic: the same module, seed and budget give the same schedule on every machine.
+
+    Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no
+    schedule is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Gathers`, `GatherLaunches`, `Reductions`,
+    `ReductionLaunches`, `PeakLiveBytes`.
+
+    Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows
+    both.
+
+    ```mlir
+    %u = fsdp.all_gather.start @a fwd on compute
+    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
+    fsdp.release %u fwd
+    %v = fsdp.all_gather.start @b fwd on compute
+    %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
+    // becomes, where memory allows to gather @b early and to keep @a
+    %u = fsdp.all_gather.start @a fwd on gather
+    %v = fsdp.all_gather.start @b fwd on gather coalesced
+    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
+    %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
+    ```
+  }];
+  let options = searchOptions;
+}
+
+def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
+  let summary = "Give gathers and reductions streams of their own";
+  let description = [{
+    Input: a scheduled module. Output: the same with all gathers on the gather stream and all
+    reductions on the reduce stream, and those over replicas on the replicate stream.
+
+    Why: each stream has a communicator, so that a reduction never waits behind a gather, and all
+    ranks meet in one order on each of them.
+  }];
+}
+
+def Report : Fsdp_Pass<"fsdp-report"> {
+  let summary = "Write events, collectives and the prediction of a scheduled step as JSON";
+  let description = [{
+    Input: a scheduled or planned module, which is not changed. The file holds the events (unshard,
+    reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
+    elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
+    input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
+    a reduce_scatter, the reduced shard of an all_reduce. In the flat layout the file also holds a prediction: step time, what of it is
+    exposed communication (by launch), a lower bound of every schedule and how it was found, the peak
+    and where it occurs, memory by category over time, and where the durations come from.
+    `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
+  }];
+  let options = [
+    Option<"file", "file", "std::string", "\"-\"", "Where to write; - is standard output">,
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Under which cap the bound holds: 80000000, 70GiB; 0: none">
+  ] # costOptions;
+}
+
+//===----------------------------------------------------------------------===//
+// scheduled -> planned
+//===----------------------------------------------------------------------===//
+
+def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
+  let summary = "Give every buffer of the step its place in one arena";
+  let description = [{
+    Input: a scheduled module. Output: a planned module: every operation that makes or fills a buffer
+    has the buffer's arena offset (bytes, multiples of 64) as its `at`, and the module has
+    `fsdp.arena_bytes` and `fsdp.peak_live_bytes`, below which no arena can be.
+
+    A buffer is live from its first write to its last use in program order; what a collective touches,
+    until its wait. Shards, optimizer state, buffers of the model, constants and inputs are live
+    throughout. In the flat layout a gradient is placed where its group's reduction reads it, if the
+    operation that makes it makes all of it, contiguous, and nothing else lies in its storage; each
+    part of the reduction's input is live only from its gradient's definition. Other gradients are
+    copied when the reduction starts.
+
+    Remarks (`--remarks-filter-analyse=fsdp-plan-memory`): `ArenaBytes`, `PeakLiveBytes`,
+    `ArenaOverPeak`, `GradientsPlaced`, `GradientsCopied`, `GradientBytesCopied`.
+
+    Why: with planned addresses a step allocates nothing, its memory is known before it runs, and a
+    plan that does not fit is refused here.
+
+    ```mlir
+    %mm = aten.call "mm.default"(%x, %w) fwd in "l" at [4096] : ...
+    ```
+  }];
+  let options = [
+    Option<"memoryCap", "memory-cap", "std::string", "\"0\"",
+           "Refuse a plan that needs more: 80000000, 70GiB; 0: no cap">,
+    Option<"profile", "profile", "std::string", "\"\"",
+           "A file of fsdp-profile: temporaries inside operators count too, as measured there">
+  ];
+}

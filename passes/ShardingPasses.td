@@ -1,0 +1,285 @@
+//===- ShardingPasses.td - From captured to sharded --------*- tablegen -*-===//
+//
+// Part of Passes.td.
+//
+//===----------------------------------------------------------------------===//
+
+def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
+  let summary = "Declare the mesh and the groups of parameters that travel together";
+  let description = [{
+    Input: a captured module without mesh and groups. Output: the same with one `fsdp.mesh` and one
+    `fsdp.group` per call that an FSDP2 user would make of `fully_shard`, in the order of the calls;
+    the root group is last and takes what is left. A parameter belongs to the first call whose
+    modules hold it.
+
+    The groups come from a YAML file in FSDP2's words:
+
+    ```yaml
+    mesh: {dp: 4}                         # or {replicate: 2, shard: 4}
+    layout: flat                          # or per-param
+    prefetch: fsdp2                       # or none
+    reshard_after_forward: none           # of groups that do not say; true, false, none or auto
+    groups:
+      - modules: ["layers.*"]             # one group per matching module
+        reshard_after_forward: true
+      - together: ["norm", "lm_head"]     # one group of several modules
+    root: {reshard_after_forward: none}
+    optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
+    mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
+    ```
+
+    A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
+    the second shards (FSDP2's HSDP), whatever their names. Rank r is then shard r mod S of replica
+    r / S, for S ranks on the second axis.
+
+    A `*` in a pattern stands for one component of a module's path. Without a file each repeated
+    block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
+    command line win over the file's `mesh`, `layout`, `prefetch` and top-level
+    `reshard_after_forward`; a group's own `reshard_after_forward` wins over both.
+
+    Why: groups are symbols of their own, so that everything after this pass reads what to gather
+    together and never how the user said so.
+  }];
+  let options = [
+    Option<"config", "config", "std::string", "\"\"", "YAML file with mesh and groups">,
+    Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS, or replicate=R,shard=S; default dp=1">,
+    Option<"reshardAfterForward", "reshard-after-forward", "std::string", "\"\"",
+           "true, false, none (the root is kept, others are resharded) or auto (the schedule "
+           "decides)">,
+    Option<"reshardDefault", "reshard-default", "std::string", "\"none\"",
+           "reshard-after-forward where neither the option nor the file says it">,
+    Option<"layout", "layout", "std::string", "\"\"",
+           "flat or per-param (FSDP2's); default flat">,
+    Option<"prefetch", "prefetch", "std::string", "\"\"",
+           "fsdp2 (its implicit backward prefetch) or none; default fsdp2">,
+    Option<"paramDtype", "param-dtype", "std::string", "\"\"",
+           "In which parameters are gathered: float32, bfloat16, float16; default as they are used">,
+    Option<"reduceDtype", "reduce-dtype", "std::string", "\"\"",
+           "In which gradients are reduced: float32, bfloat16; default param-dtype, or if that is "
+           "not given the parameters'">
+  ];
+}
+
+def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
+  let summary = "Gather parameters in the dtype that the step computes in";
+  let description = [{
+    Input: a captured module with groups, whose `gather_dtype` and `reduce_dtype` say what the user
+    asks for. Output: a captured module in which they say what is done.
+
+    A group of f32 parameters is gathered in bf16 or f16 if all that the step does with each of them
+    is to cast it to that dtype: the casts go, and `fsdp.read` yields the parameter in that dtype. The
+    values are the same, the gathered bytes half. A group without `gather_dtype` is narrowed if that
+    is possible; one that asks for it and cannot be is an error, which names the use; one that asks for the
+    parameters' own dtype is left alone. Where a group asks for it, its modules may not take values of
+    another floating dtype from outside: FSDP2 would cast them.
+
+    With `reduce_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
+    another gradient is cast. Casts that stay move up behind what they cast: autograd runs those of
+    parameters that were cast before the forward at the end of the backward. On one rank nothing
+    travels, and nothing else changes.
+
+    Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); why a
+    group that is cast in part is not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).
+
+    Why: FSDP2's MixedPrecisionPolicy casts shards before they are gathered. Where a model casts its
+    parameters itself, casting first and gathering then gives the same values.
+
+    ```mlir
+    fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+    %w = fsdp.read @w : tensor<8x8xf32>
+    %c = aten.call "_to_copy.default"(%w, bf16, ...) fwd in "l" : (tensor<8x8xf32>) -> tensor<8x8xbf16>
+    %y = aten.call "mm.default"(%x, %c) fwd in "l" : ...
+    // becomes
+    fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true gather_dtype bf16
+    %w = fsdp.read @w : tensor<8x8xbf16>
+    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
+    ```
+  }];
+}
+
+def Recompute : Fsdp_Pass<"fsdp-recompute"> {
+  let summary = "Compute results of the forward again in the backward instead of keeping them";
+  let description = [{
+    Input: a captured module, with groups if they matter. Output: a captured module in which the
+    backward computes again what `policy` says. The same operator on the same operands, with the same
+    `rng`, gives the same bits.
+
+    `cheap`: a result of the forward that the backward uses is recomputed if its operator is cheap
+    (`AtenSemantics.h`: one pass over its operands), and its operands are there anyway when the
+    backward first needs it: parameters, buffers, inputs, and what the backward uses then or later,
+    recomputed itself or not. So memory falls by the whole result, from its last use in the forward
+    to its first in the backward.
+
+    `full`: of a block's forward only what enters it is kept; all else that its backward uses is
+    computed again, each result before its first use there. This is activation checkpointing of one
+    block at a time. A block is what the modules of one group compute (inner groups are blocks of
+    their own), the root group excepted; `blocks` and `first-blocks` choose among them, and the rest
+    of the step follows `cheap`.
+
+    `selected`: as `full`, but the results of the operators `keep` are kept: by default matrix
+    products, convolutions and fused attention, which cost the most (selective activation
+    checkpointing).
+
+    `none`: nothing. A group that says `recompute` itself follows that; what it leaves to a search
+    (`auto`) is cheap here. The module's attribute `fsdp.recompute` says what the others follow.
+
+    A result is recomputed only if all its uses in the backward, repeated operators included, belong
+    to the group that made it, so that no group's backward begins earlier or ends later than before.
+    What leaves a block for another's backward is therefore kept. New values of buffers are those of
+    the forward: a batch normalisation that is repeated updates nothing. Parameters are read where
+    the backward reads them, after its gather.
+
+    Remarks (`--remarks-filter-analyse=fsdp-recompute`): `Recomputed` (operators), `BytesNotKept`.
+
+    Why: eager training keeps what autograd saved, although a product or a normalised activation
+    costs less than a hundredth of the matrix product that reads it; and where memory is short, a
+    second forward of a block costs a third of its step and saves nearly all of its activations.
+
+    ```mlir
+    %h = aten.call "mul.Tensor"(%silu, %gate) fwd in "mlp" : ...
+    ...
+    %dw = aten.call "mm.default"(%g, %h) bwd in "mlp.w2" : ...
+    // becomes
+    %h = aten.call "mul.Tensor"(%silu, %gate) fwd in "mlp" : ...
+    ...
+    %h2 = aten.call "mul.Tensor"(%silu, %gate) bwd in "mlp" : ...
+    %dw = aten.call "mm.default"(%g, %h2) bwd in "mlp.w2" : ...
+    ```
+  }];
+  let options = [
+    Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Cheap",
+           "What is computed again",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
+             clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap",
+                        "what costs about as much to compute as to read"),
+             clEnumValN(::fsdp::RecomputePolicy::Selected, "selected",
+                        "of blocks, all but the operators `keep`"),
+             clEnumValN(::fsdp::RecomputePolicy::Full, "full",
+                        "of blocks, all but what enters them"))}]>,
+    ListOption<"blocks", "blocks", "std::string",
+               "Modules of groups that are blocks, as layers.*; default all">,
+    Option<"firstBlocks", "first-blocks", "int64_t", "-1",
+           "Only so many blocks, in the order of the groups; -1: all">,
+    ListOption<"keep", "keep", "std::string",
+               "Operators whose results policy=selected keeps, as mm; default products and "
+               "attention">,
+    Option<"cheapFirst", "cheap-first", "bool", "false",
+           "Before whole blocks are repeated, give what is cheap a copy of its own where the backward "
+           "uses it, so that those of the block's repetition end early">,
+    Option<"minBytes", "min-bytes", "int64_t", "16384",
+           "Keep results of fewer bytes: their memory is not worth a call">
+  ];
+}
+
+def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
+  let summary = "Recompute as much as the memory cap asks for, by predicted time";
+  let description = [{
+    Input: a captured module with groups. Output: the same after `fsdp-recompute` with the policy and
+    the number of first blocks whose schedule, found as by `fsdp-optimize-schedule` with the same
+    options, is predicted to be the fastest that fits `memory-cap`.
+
+    Where `cheap` fits, it is taken unless half of the blocks or all under `selected` are more than a
+    hundredth faster, which is tried where more than a hundredth of the step is exposed. Where it does
+    not fit, the fewest blocks whose least peak fits are found by bisection, under `selected` and under
+    `full`, and the faster of the two is taken; where holes in the arena want more, half of the
+    remaining blocks and then all are tried. Where nothing fits, what has the least peak is taken, so
+    that the scheduler's error names that. Without a cap, and on one rank, this is `fsdp-recompute`.
+
+    Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
+    say `auto`: only these count as blocks. With `offload=auto`, where nothing fits, all of this is
+    repeated with the optimizer's state on the host (`fsdp-offload-optimizer`).
+
+    A remark says what was chosen if it is not `cheap`. Remarks for tools
+    (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy`, `RecomputedBlocks`, `Blocks`,
+    `PredictedNs`.
+
+    Why: a block that is recomputed saves its activations until its backward and costs its forward,
+    so that as few as possible should be; and memory that recomputing frees may serve to keep groups
+    gathered.
+  }];
+  let options = searchOptions # [
+    Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Auto",
+           "What is computed again in groups that do not say so",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::RecomputePolicy::Auto, "auto", "what is fastest and fits"),
+             clEnumValN(::fsdp::RecomputePolicy::None, "none", "nothing"),
+             clEnumValN(::fsdp::RecomputePolicy::Cheap, "cheap", "as in fsdp-recompute"),
+             clEnumValN(::fsdp::RecomputePolicy::Selected, "selected", "likewise"),
+             clEnumValN(::fsdp::RecomputePolicy::Full, "full", "likewise"))}]>
+  ] # offloadOptions;
+}
+
+def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
+  let summary = "Gather, release and reduce each group where FSDP2's hooks would";
+  let description = [{
+    Input: a captured module with groups. Output: a sharded module.
+
+    - A group is gathered before the first operation of its modules' forward and, if it is to be
+      resharded (or `auto`: a schedule may undo it), released after the last; then it is gathered
+      again before the first operation of their backward.
+    - After the last operation of their backward it is released, and its gradients are
+      reduce-scattered, on meshes of several replicas all-reduced over them, and its shards updated.
+      If no input of the modules needs a gradient, this happens at the end of the step
+      instead, after the root group's turn.
+    - `fsdp.read` of a parameter becomes the result of the gather; views of a parameter that were
+      made before it was released are made again from the next gather.
+
+    An optimizer that clips (`clip_grad_norm`) updates at the end of the step, behind the reductions
+    of all groups and the norm of all gradients.
+
+    Every start is directly followed by its wait and all run on the compute stream: correct, and
+    nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and each
+    group is updated where its reduction would have been.
+
+    Why: which collectives exist, and what they mean for the data flow, is decided here; when they
+    run is decided by `fsdp-schedule`.
+
+    ```mlir
+    %w = fsdp.read @l.w : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
+    %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
+    fsdp.grad @l.w, %g : tensor<4x4xf32>
+    fsdp.update @l.w step %step lr %lr
+    // becomes (with reshard_after_forward false)
+    %u = fsdp.all_gather.start @l fwd on compute
+    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
+    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
+    %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
+    fsdp.release %u bwd
+    %r = fsdp.reduce_scatter.start @l(%g) bwd on compute : tensor<4x4xf32>
+    fsdp.reduce_scatter.wait %r
+    fsdp.update @l step %step lr %lr
+    ```
+  }];
+}
+
+def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
+  let summary = "Keep optimizer state in the memory of the host between updates";
+  let description = [{
+    Input: a sharded module. Output: the same, in which groups that say `optimizer_state host` have
+    their state fetched before their update and stored behind it; `offload=all` makes that all groups
+    that say nothing. Updates compute what they did before, on the same bits.
+
+    Start and wait stand together, so that nothing overlaps: correct, and the least memory. A
+    schedule (`fsdp-schedule`, `fsdp-optimize-schedule`) moves them apart: a state is fetched, at
+    the earliest, while the group before is updated, and stored while the next one is, so that two
+    groups at most have their state in the arena.
+
+    Remarks (`--remarks-filter-analyse=fsdp-offload-optimizer`): `OffloadedGroups`, `Groups`.
+
+    Why: Adam keeps two numbers for each parameter, which are needed for a moment of each step.
+    Where no recomputation makes a step fit, the link to the host is the last resort.
+
+    ```mlir
+    fsdp.update @l step %step lr %lr
+    // becomes
+    %f = fsdp.fetch_state.start @l
+    fsdp.fetch_state.wait %f
+    fsdp.update @l step %step lr %lr
+    %s = fsdp.store_state.start @l
+    fsdp.store_state.wait %s
+    ```
+  }];
+  let options = offloadOptions;
+}

@@ -1,0 +1,76 @@
+//===- VerifierPasses.td - A verifier for each phase -------*- tablegen -*-===//
+//
+// Part of Passes.td.
+//
+//===----------------------------------------------------------------------===//
+
+def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
+  let summary = "Check that a module is one step of single-device training";
+  let description = [{
+    Proves of a captured module:
+
+    - C1: it has one function `@step` without arguments whose result is one floating-point scalar.
+    - C2: nothing belongs to a later phase: no collectives, no clip factor, no arena offsets.
+    - C3: operators are functional: none mutates an argument.
+    - C4: every parameter has exactly one gradient and one update; there is one optimizer.
+    - C5: inputs and random draws are told apart by their names and positions.
+    - C6: no operation of the forward uses a value of the backward.
+    - C7: groups, where they are declared, hold every parameter exactly once.
+  }];
+}
+
+def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
+  let summary = "Check that parameters are used only while gathered, and reduced once";
+  let description = [{
+    Proves of a sharded module:
+
+    - S1: there is one mesh, and every parameter is in exactly one group.
+    - S2: every gather has one wait and one release, in this order; no group is gathered while it
+      is gathered, nor after its update.
+    - S3: no full parameter, nor a view of one, is used after its release.
+    - S4: each group's gradients are reduced exactly once (on one rank: each parameter has one
+      gradient), and on meshes of several replicas once over these; each reduction is waited for
+      once, and each group is updated once, after that.
+    - S5: with several ranks no parameter is read and no gradient left without a collective; with one
+      rank there are no collectives.
+    - S6: optimizer state on the host is fetched once, and waited for before the group's update,
+      behind which it is stored; the store is waited for. Other state is not fetched.
+    - S7: on one rank, where nothing is gathered or reduced, parameters and gradients have the dtype
+      that parameters are declared with.
+    - S8: if the optimizer clips, all updates take a clip factor, which comes from the sum of the
+      squares of all gradients, over all ranks of the shards; that is summed once, behind the waits
+      for all reductions (on one rank behind all gradients). Else none takes one.
+  }];
+}
+
+def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
+  let summary = "Check order and streams of a scheduled module";
+  let description = [{
+    Proves of a scheduled module, beside all that `fsdp-verify-sharded` proves:
+
+    - D1: the step is one block, so that every rank issues the same collectives in the same order.
+    - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
+      gather stream too; reductions over replicas are on the replicate stream, and that of the
+      gradients' square sum is on the reduce stream: one order per communicator on all ranks, thus no
+      deadlock.
+    - D3: what another stream produces is used only after the wait for it: parameters through their
+      gather's wait, shards of gradients by an update after their reduction's wait; and no group is
+      released while its gather is in flight.
+    - D4: a coalesced start directly follows a start of its kind on its stream.
+  }];
+}
+
+def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
+  let summary = "Check that no two live buffers of a planned module overlap";
+  let description = [{
+    Proves of a planned module, from its offsets alone and without the planner's help:
+
+    - P1: every buffer has an offset, a multiple of 64 bytes, and lies within the arena.
+    - P2: no two buffers that are live at the same time overlap; live ranges follow the memory model
+      of streams (see the fsdp dialect): what a collective touches is live until its wait.
+    - P3: every view lies within its storage.
+    - P4: a buffer or shard that is read keeps its value until the last use of what was read: no
+      write or update comes before.
+    - P5: optimizer state on the host has places of its own in the host's arena.
+  }];
+}

@@ -1,0 +1,61 @@
+//===- PlanChecks.h - What the checks of a plan's tables share ---*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_PLANCHECKS_H
+#define FSDP_RUNTIME_PLANCHECKS_H
+
+#include "plan/PlanView.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+/// Checks of numbers against the tables that they point into. Each returns whether it holds; of
+/// those that do not, the first is kept in `status`. `where` begins its message.
+class PlanChecks {
+protected:
+  explicit PlanChecks(const PlanView &view) : plan(view.tables()), view(view) {}
+
+  bool fail(const std::string &message) {
+    if (status.ok())
+      status = Status::error("invalid plan: " + message);
+    return false;
+  }
+
+  /// Where a check failed, built only then.
+  static std::string at(const char *table, size_t index) {
+    return std::string(table) + " " + std::to_string(index);
+  }
+
+  bool index(uint32_t value, uint32_t size, const char *what, const std::string &where) {
+    return value < size ||
+           fail(where + ": " + what + " " + std::to_string(value) + " of " + std::to_string(size));
+  }
+  bool string(uint32_t offset, const std::string &where) {
+    return offset < plan.num_string_bytes ||
+           fail(where + ": string at byte " + std::to_string(offset) + " of " +
+                std::to_string(plan.num_string_bytes));
+  }
+  bool list(uint64_t first, uint64_t count, const std::string &where) {
+    return first + count <= plan.num_integers ||
+           fail(where + ": integers [" + std::to_string(first) + ", " +
+                std::to_string(first + count) + ") of " + std::to_string(plan.num_integers));
+  }
+  bool range(int64_t offset, int64_t bytes, const char *what, const std::string &where) {
+    return (offset >= 0 && bytes >= 0 && offset <= plan.arena_bytes &&
+            bytes <= plan.arena_bytes - offset) ||
+           fail(where + ": " + what + " takes bytes [" + std::to_string(offset) + ", " +
+                std::to_string(offset + bytes) + ") of an arena of " +
+                std::to_string(plan.arena_bytes));
+  }
+
+  const fsdp_plan &plan;
+  const PlanView view;
+  Status status;
+};
+
+/// The entries of a plan, whose other tables have been checked.
+Status validateEntries(const PlanView &view);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_PLANCHECKS_H

@@ -1,0 +1,225 @@
+//===- ValidateEntries.cpp - The entries of a plan are consistent ----------===//
+
+#include "plan/DType.h"
+#include "plan/PlanChecks.h"
+
+#include <algorithm>
+#include <vector>
+
+using namespace fsdp::rt;
+
+namespace {
+/// Walks the entries and what is in flight at each.
+class EntryValidator : PlanChecks {
+public:
+  explicit EntryValidator(const PlanView &view)
+      : PlanChecks(view), inFlight(plan.num_handles), startOf(plan.num_handles) {}
+  Status run();
+
+private:
+  bool checkArguments(const fsdp_entry &entry, const std::string &where);
+  bool checkCollective(const fsdp_entry &entry, const std::string &where);
+  bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
+  bool valueOrNone(int64_t value, const std::string &where) {
+    return (value >= -1 && value < static_cast<int64_t>(plan.num_values)) ||
+           fail(where + ": value " + std::to_string(value) + " of " +
+                std::to_string(plan.num_values));
+  }
+  void start(const fsdp_entry &entry, const std::string &where) {
+    if (inFlight[entry.handle]++)
+      fail(where + ": handle " + std::to_string(entry.handle) + " is already in flight");
+    startOf[entry.handle] = &entry;
+  }
+
+  std::vector<uint8_t> inFlight;           // by handle
+  std::vector<const fsdp_entry *> startOf; // by handle, the newest
+};
+} // namespace
+
+bool EntryValidator::checkArguments(const fsdp_entry &entry, const std::string &where) {
+  if (uint64_t(entry.first_argument) + entry.num_arguments > plan.num_arguments)
+    return fail(where + ": arguments out of range");
+  for (const fsdp_argument &argument : view.arguments(entry)) {
+    switch (argument.kind) {
+    case FSDP_ARG_VALUE:
+      if (!index(argument.index, plan.num_values, "value", where))
+        return false;
+      break;
+    case FSDP_ARG_VALUE_LIST:
+      if (!list(argument.index, argument.count, where))
+        return false;
+      for (int64_t value : view.integers(argument.index, argument.count))
+        if (!valueOrNone(value, where))
+          return false;
+      break;
+    case FSDP_ARG_INT_LIST:
+    case FSDP_ARG_FLOAT_LIST:
+    case FSDP_ARG_BOOL_LIST:
+      if (!list(argument.index, argument.count, where))
+        return false;
+      break;
+    case FSDP_ARG_STRING:
+      if (!string(argument.index, where))
+        return false;
+      break;
+    case FSDP_ARG_DTYPE:
+      if (elementBytes(static_cast<uint32_t>(argument.payload.integer)) == 0)
+        return fail(where + ": unknown dtype " + std::to_string(argument.payload.integer));
+      break;
+    default:
+      if (argument.kind > FSDP_ARG_LAYOUT)
+        return fail(where + ": argument of unknown kind " + std::to_string(argument.kind));
+    }
+  }
+  if (!list(entry.first_result, entry.num_results, where))
+    return false;
+  for (int64_t value : view.results(entry))
+    if (!valueOrNone(value, where))
+      return false;
+  return true;
+}
+
+bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_group &group = plan.groups[entry.target];
+  int64_t ranks = view.numShards();
+  bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
+  if (entry.stream == FSDP_COMPUTE || entry.stream > FSDP_REPLICATE ||
+      isAcross != (entry.stream == FSDP_REPLICATE))
+    return fail(where + ": a collective on stream " + std::to_string(entry.stream));
+  if (entry.kind == FSDP_ALL_GATHER_START) {
+    if (entry.bytes != view.gatherShardBytes(group))
+      return fail(where + ": gathers " + std::to_string(entry.bytes) +
+                  " bytes per rank, a shard has " + std::to_string(view.gatherShardBytes(group)));
+    if (entry.dtype != group.gather_dtype || entry.source != group.gather_shard)
+      return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
+                  std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
+                  " from " + std::to_string(group.gather_shard));
+    return range(entry.source, entry.bytes, "its input", where) &&
+           range(entry.destination, entry.bytes * ranks, "its output", where);
+  }
+  if (entry.count != group.shard_elements || elementBytes(entry.dtype) == 0)
+    return fail(where + ": reduces " + std::to_string(entry.count) +
+                " elements per rank, a shard has " + std::to_string(group.shard_elements));
+  if (entry.dtype != group.reduce_dtype)
+    return fail(where + ": reduces " + dtypeName(entry.dtype) + ", its group " +
+                dtypeName(group.reduce_dtype));
+  int64_t bytes = entry.count * static_cast<int64_t>(elementBytes(entry.dtype));
+  if (isAcross)
+    return range(entry.destination, bytes, "it", where);
+  return range(entry.source, bytes * ranks, "its input", where) &&
+         range(entry.destination, bytes, "its output", where);
+}
+
+/// True if the all-reduce goes on with the result of `reduction`, which may be null.
+static bool continues(const fsdp_entry &across, const fsdp_entry *reduction) {
+  return reduction && reduction->kind == FSDP_REDUCE_SCATTER_START &&
+         reduction->target == across.target && reduction->destination == across.destination;
+}
+
+bool EntryValidator::checkStateCopy(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_group &group = plan.groups[entry.target];
+  uint8_t expected =
+      entry.kind == FSDP_FETCH_STATE_START ? FSDP_HOST_TO_DEVICE : FSDP_DEVICE_TO_HOST;
+  if (!view.isStateOnHost(group))
+    return fail(where + ": copies optimizer state of group \"" +
+                displayName(view.string(group.name)) + "\", which is not on the host");
+  if (entry.stream != expected)
+    return fail(where + ": a copy of optimizer state on stream " + std::to_string(entry.stream) +
+                ", expected " + std::to_string(expected));
+  return entry.bytes == view.shardBytes(group) ||
+         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes per state, a shard has " +
+              std::to_string(view.shardBytes(group)));
+}
+
+Status EntryValidator::run() {
+  for (uint32_t i = 0; i < plan.num_entries && status.ok(); ++i) {
+    const fsdp_entry &entry = plan.entries[i];
+    std::string where = at("entry", i);
+    if (!string(entry.module, where) || !string(entry.location, where) ||
+        !string(entry.callee, where) || !string(entry.overload, where))
+      return status;
+    switch (entry.kind) {
+    case FSDP_CALL:
+    case FSDP_VIEW:
+      checkArguments(entry, where);
+      break;
+    case FSDP_ALL_GATHER_START:
+    case FSDP_REDUCE_SCATTER_START:
+    case FSDP_ALL_REDUCE_START:
+      if (!index(entry.target, plan.num_groups, "group", where) ||
+          !index(entry.handle, plan.num_handles, "handle", where) || !checkCollective(entry, where))
+        return status;
+      if (entry.expected_ns < 0)
+        fail(where + ": expected to take " + std::to_string(entry.expected_ns) + " ns");
+      if (entry.coalesced && (i == 0 || plan.entries[i - 1].kind != entry.kind ||
+                              plan.entries[i - 1].stream != entry.stream))
+        fail(where + ": coalesced, but not behind a start of its kind on its stream");
+      start(entry, where);
+      if (entry.kind == FSDP_ALL_REDUCE_START &&
+          index(entry.after, plan.num_handles, "handle", where) &&
+          !continues(entry, startOf[entry.after]))
+        fail(where + ": goes on with handle " + std::to_string(entry.after) +
+             ", which is no reduce_scatter of its group to its place");
+      break;
+    case FSDP_FETCH_STATE_START:
+    case FSDP_STORE_STATE_START:
+      if (!index(entry.target, plan.num_groups, "group", where) ||
+          !index(entry.handle, plan.num_handles, "handle", where) || !checkStateCopy(entry, where))
+        return status;
+      start(entry, where);
+      break;
+    case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+      if (!index(entry.handle, plan.num_handles, "handle", where))
+        return status;
+      start(entry, where);
+      break;
+    case FSDP_SQUARE_SUM:
+    case FSDP_CLIP_FACTOR:
+      break; // validateClipping
+    case FSDP_WAIT:
+      if (!index(entry.handle, plan.num_handles, "handle", where))
+        return status;
+      if (!inFlight[entry.handle])
+        fail(where + ": waits for handle " + std::to_string(entry.handle) +
+             ", which is not in flight");
+      else
+        inFlight[entry.handle] = 0;
+      break;
+    case FSDP_RELEASE:
+      index(entry.target, plan.num_groups, "group", where);
+      break;
+    case FSDP_COPY: {
+      if (!index(entry.source_value, plan.num_values, "value", where) ||
+          !index(entry.destination_value, plan.num_values, "value", where))
+        return status;
+      const fsdp_value &source = plan.values[entry.source_value];
+      const fsdp_value &destination = plan.values[entry.destination_value];
+      std::span<const int64_t> from = view.sizes(source), to = view.sizes(destination);
+      if (!std::equal(from.begin(), from.end(), to.begin(), to.end()) ||
+          source.dtype != destination.dtype || view.isUndefined(source) ||
+          view.isUndefined(destination))
+        fail(where + ": copies " + view.describeValue(source) + " to " +
+             view.describeValue(destination));
+      break;
+    }
+    case FSDP_ZERO:
+      range(entry.destination, entry.bytes, "it", where);
+      break;
+    case FSDP_UPDATE:
+      if (index(entry.target, plan.num_groups, "group", where)) {
+        const fsdp_group &group = plan.groups[entry.target];
+        auto bytes = static_cast<int64_t>(elementBytes(group.reduce_dtype));
+        range(entry.source, group.shard_elements * bytes, "its gradient", where);
+      }
+      break;
+    default:
+      fail(where + ": unknown kind " + std::to_string(entry.kind));
+    }
+  }
+  for (uint32_t handle = 0; handle < plan.num_handles && status.ok(); ++handle)
+    if (inFlight[handle])
+      fail("nothing waits for handle " + std::to_string(handle));
+  return status;
+}
+
+Status fsdp::rt::validateEntries(const PlanView &view) { return EntryValidator(view).run(); }
