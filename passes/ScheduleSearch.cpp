@@ -124,7 +124,7 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
     double boundNs;
   };
   std::vector<Candidate> candidates;
-  for (UpdatePlacement placement : {UpdatePlacement::AtEnd, UpdatePlacement::Interleaved}) {
+  for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
     FailureOr<ScheduleProblem> step = getScheduleProblem(
         attempt, memory, costs, placement,
         capBytes ? std::optional(std::max<int64_t>(0, *capBytes)) : std::nullopt);
@@ -139,12 +139,13 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
     if (clipsGradients(attempt))
       break;
   }
-  llvm::stable_sort(candidates,
-                    [](const Candidate &a, const Candidate &b) { return a.boundNs < b.boundNs; });
+  // Interleaved updates hold the fewest shards, and read gradients that have just come.
+  constexpr double kLittle = 1.001;
+  if (candidates.size() > 1 && candidates[0].boundNs > kLittle * candidates[1].boundNs)
+    std::swap(candidates[0], candidates[1]);
   std::optional<FoundSchedule> best;
   for (Candidate &candidate : candidates) {
-    // Nothing to gain but a thousandth.
-    if (best && best->makespanNs <= 1.001 * candidate.boundNs)
+    if (best && best->makespanNs <= kLittle * candidate.boundNs)
       continue;
     std::optional<FoundSchedule> found = findPlan(std::move(candidate.step));
     if (!found || (best && !isBetter(*found, *best)))
@@ -159,7 +160,6 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
     return module.emitError("schedule=")
            << nameChoice(flags.choice) << " finds no order within " << capBytes.value_or(0)
            << " bytes, although " << leastBytes << " are enough for schedule=auto";
-  // Interleaved updates hold the fewest shards.
   FailureOr<ScheduleProblem> step =
       getScheduleProblem(attempt, memory, costs, UpdatePlacement::Interleaved, capBytes);
   if (succeeded(step))

@@ -2,6 +2,7 @@
 
 #include "fsdp/Schedule/Optimize.h"
 
+#include "PutOffWaits.h"
 #include "Search.h"
 #include "fsdp/Schedule/ExactSearch.h"
 #include "fsdp/Schedule/Policies.h"
@@ -33,7 +34,8 @@ private:
     return problem.uses.size() > kManyUses;
   }
   void addRobustVariants();
-  size_t preferUnderJitter() const;
+  std::vector<Incumbent> addSlack() const;
+  size_t preferUnderJitter(const std::vector<Incumbent> &candidates) const;
 
   const Problem &problem;
   const OptimizeOptions &options;
@@ -147,8 +149,22 @@ void Optimizer::addRobustVariants() {
   }
 }
 
-size_t Optimizer::preferUnderJitter() const {
-  const std::vector<Incumbent> &candidates = evaluator.candidates();
+/// The candidates with waits put off where that does not make them slower.
+std::vector<Incumbent> Optimizer::addSlack() const {
+  constexpr double kRounding = 1 + 1e-9;
+  std::vector<Incumbent> candidates = evaluator.candidates();
+  for (Incumbent &candidate : candidates) {
+    Plan plan = candidate.plan;
+    putOffWaits(problem, plan);
+    if (double withSlackNs = makespanNs(problem, plan); withSlackNs <= candidate.makespanNs * kRounding) {
+      candidate.plan = std::move(plan);
+      candidate.makespanNs = withSlackNs;
+    }
+  }
+  return candidates;
+}
+
+size_t Optimizer::preferUnderJitter(const std::vector<Incumbent> &candidates) const {
   if (!options.jitter || candidates.size() < 2)
     return 0;
   std::vector<const Plan *> plans;
@@ -182,9 +198,9 @@ std::optional<Outcome> Optimizer::run() {
   certify();
   if (options.jitter)
     addRobustVariants();
-  const Incumbent &chosen = evaluator.candidates()[preferUnderJitter()];
-  return Outcome{chosen.plan, makespanNs(problem, chosen.plan), bound, evaluator.numSimulations(),
-                 chosen.origin};
+  std::vector<Incumbent> candidates = addSlack();
+  const Incumbent &chosen = candidates[preferUnderJitter(candidates)];
+  return Outcome{chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
 }
 
 std::optional<Outcome> fsdp::schedule::optimize(const Problem &problem,

@@ -71,6 +71,27 @@ TEST(Optimize, KeepsWhereTheLaneIsTheBottleneck) {
   EXPECT_EQ(outcome.plan.kept, (std::vector<uint8_t>{0, 0, 1}));
 }
 
+// A reduction ends when the slowest rank has sent its part, later than it is simulated to: computation
+// goes on up to the next launch, or as far as the peak stays where it is, here at operation 3.
+TEST(Optimize, WaitsForReductionsAsLateAsThePeakAllows) {
+  Problem problem = makeProblem(6);
+  problem.groups = {{"a", 0}, {"b", 0}};
+  problem.reductions = {{0, 1, 5, 50, 10}, {1, 4, 5, 50, 10}};
+  auto waits = [&] {
+    std::vector<uint32_t> waits;
+    for (const ReductionBucket &bucket : solve(problem, {.merge = false}).plan.reductions)
+      waits.push_back(bucket.wait);
+    return waits;
+  };
+  for (double computeContention : {1., 2.}) {
+    problem.computeContention = computeContention;
+    problem.operations[3].liveBytes = 0;
+    EXPECT_EQ(waits(), (std::vector<uint32_t>{4, 5}));
+    problem.operations[3].liveBytes = 100;
+    EXPECT_EQ(waits(), (std::vector<uint32_t>{3, 5}));
+  }
+}
+
 // Two copies in one bucket pay the latency once: 100 + 20 for both, then both operations.
 TEST(Optimize, MergesWhereLatencyDominates) {
   Problem problem = makeProblem(2);

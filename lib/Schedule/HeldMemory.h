@@ -1,0 +1,58 @@
+//===- HeldMemory.h - What a plan holds at each moment ----------*- C++ -*-===//
+
+#ifndef FSDP_LIB_SCHEDULE_HELDMEMORY_H
+#define FSDP_LIB_SCHEDULE_HELDMEMORY_H
+
+#include "Copies.h"
+#include "fsdp/Schedule/Plan.h"
+
+namespace fsdp::schedule {
+
+/// Calls `atLaunch(bytes, position)` for each launch of a reduction, where input and output lie
+/// beside what is carried, and `atOperation(bytes, index)` for each operation, in the order of
+/// issue. No other moment holds more: at a position, gathers are launched last, and the operation
+/// after them holds at least as much. O(n).
+template <typename AtLaunch, typename AtOperation>
+void walkHeldMemory(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
+                    AtOperation &&atOperation) {
+  size_t n = problem.operations.size();
+  // Bytes that come and go at each position before its reductions are launched.
+  std::vector<int64_t> changes(n + 1);
+  std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
+  for (const GatherBucket &bucket : plan.gathers)
+    for (uint32_t use : bucket.uses)
+      changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+  for (const ReductionBucket &bucket : plan.reductions)
+    for (uint32_t index : bucket.reductions) {
+      const Reduction &reduction = problem.reductions[index];
+      changes[reduction.ready] += reduction.inputBytes;
+      changes[reduction.update + 1] -= reduction.outputBytes;
+      if (bucket.launch < bucket.wait)
+        changes[bucket.wait] -= reduction.inputBytes;
+    }
+
+  auto reduction = plan.reductions.begin();
+  auto gather = plan.gathers.begin();
+  int64_t held = 0; // copies, inputs and shards
+  for (uint32_t i = 0; i < n; ++i) {
+    held += changes[i];
+    for (; reduction != plan.reductions.end() && reduction->launch == i; ++reduction) {
+      int64_t inputBytes = 0;
+      for (uint32_t index : reduction->reductions) {
+        held += problem.reductions[index].outputBytes;
+        inputBytes += problem.reductions[index].inputBytes;
+      }
+      atLaunch(held + problem.operations[i].carriedBytes, i);
+      if (reduction->wait == i)
+        held -= inputBytes;
+    }
+    for (; gather != plan.gathers.end() && gather->launch == i; ++gather)
+      for (uint32_t use : gather->uses)
+        held += problem.groups[problem.uses[use].group].gatheredBytes;
+    atOperation(held + problem.operations[i].liveBytes, i);
+  }
+}
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_HELDMEMORY_H
