@@ -3,9 +3,8 @@
 #include "fsdp/Export/Report.h"
 
 #include "fsdp/Analysis/Step.h"
-#include "mlir/Support/FileUtilities.h"
+#include "fsdp/IR/OutputFile.h"
 #include "passes/ScheduleSearch.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_REPORT
@@ -33,12 +32,6 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
     ModuleOp module = getOperation();
     if (failed(expectPhase(module, getArgument(), {ModulePhase::Scheduled, ModulePhase::Planned})))
       return signalPassFailure();
-    std::string message;
-    std::unique_ptr<llvm::ToolOutputFile> output = openOutputFile(file, &message);
-    if (!output) {
-      module.emitError("cannot write the report: ") << message;
-      return signalPassFailure();
-    }
     FailureOr<int64_t> capBytes = parseSizeOption(module, "memory-cap", memoryCap);
     if (failed(capBytes))
       return signalPassFailure();
@@ -49,9 +42,18 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
     PredictionOptions options;
     if (*capBytes > 0)
       options.memoryCapBytes = *capBytes;
-    if (failed(writeReport(module, **costs, options, output->os())))
+    std::string report;
+    llvm::raw_string_ostream os(report);
+    if (failed(writeReport(module, **costs, options, os)))
       return signalPassFailure();
-    output->keep();
+    llvm::Error error = writeFile(file, [&](raw_ostream &out) {
+      out << report;
+      return llvm::Error::success();
+    });
+    if (error) {
+      module.emitError("the report: ") << llvm::toString(std::move(error));
+      signalPassFailure();
+    }
   }
 };
 } // namespace

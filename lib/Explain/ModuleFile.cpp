@@ -5,7 +5,6 @@
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace fsdp::explain;
 
@@ -27,21 +26,4 @@ llvm::Expected<std::unique_ptr<ModuleFile>> ModuleFile::read(const std::string &
   if (!file->module)
     return llvm::createStringError("'" + path + "' is no module");
   return file;
-}
-
-llvm::Error fsdp::explain::writeFile(const std::string &path,
-                                     llvm::function_ref<void(llvm::raw_ostream &)> write) {
-  std::string message;
-  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &message);
-  if (!file)
-    return llvm::createStringError(message);
-  write(file->os());
-  file->os().flush();
-  if (file->os().has_error()) {
-    std::string reason = file->os().error().message();
-    file->os().clear_error();
-    return llvm::createStringError("cannot write '" + path + "': " + reason);
-  }
-  file->keep();
-  return llvm::Error::success();
 }

@@ -3,12 +3,12 @@
 #include "fsdp/Export/EmitObject.h"
 
 #include "BuildPaths.h"
+#include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace llvm;
 
@@ -22,19 +22,10 @@ std::string fsdp::getDefaultRuntimeDir(const char *argv0) {
 }
 
 Error fsdp::writeObject(ArrayRef<char> object, const std::string &path) {
-  std::error_code code;
-  ToolOutputFile file(path, code, sys::fs::OF_None);
-  if (code)
-    return createStringError("cannot write '" + path + "': " + code.message());
-  file.os().write(object.data(), object.size());
-  file.os().flush();
-  if (file.os().has_error()) {
-    std::string reason = file.os().error().message();
-    file.os().clear_error();
-    return createStringError("cannot write '" + path + "': " + reason);
-  }
-  file.keep();
-  return Error::success();
+  return writeFile(path, [&](raw_ostream &os) {
+    os.write(object.data(), object.size());
+    return Error::success();
+  });
 }
 
 Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,

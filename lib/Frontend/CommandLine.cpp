@@ -2,9 +2,8 @@
 
 #include "fsdp/Frontend/CommandLine.h"
 
+#include "fsdp/IR/OutputFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include <CLI/CLI.hpp>
 
@@ -73,21 +72,15 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
 }
 
 llvm::Error fsdp::frontend::writeModule(mlir::ModuleOp module, const std::string &path) {
-  std::error_code code;
-  llvm::ToolOutputFile file(path, code, llvm::sys::fs::OF_None);
-  if (code)
-    return llvm::createStringError("cannot write '" + path + "': " + code.message());
-  if (llvm::StringRef(path).ends_with(".mlirbc")) {
-    if (failed(mlir::writeBytecodeToFile(module, file.os())))
-      return llvm::createStringError("cannot write '" + path + "' as bytecode");
-  } else {
-    mlir::OpPrintingFlags flags;
-    flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
-    module->print(file.os(), flags);
-  }
-  file.os().flush();
-  if (file.os().has_error())
-    return llvm::createStringError("cannot write '" + path + "': " + file.os().error().message());
-  file.keep();
-  return llvm::Error::success();
+  return writeFile(path, [&](llvm::raw_ostream &os) -> llvm::Error {
+    if (llvm::StringRef(path).ends_with(".mlirbc")) {
+      if (failed(mlir::writeBytecodeToFile(module, os)))
+        return llvm::createStringError("cannot write '" + path + "' as bytecode");
+    } else {
+      mlir::OpPrintingFlags flags;
+      flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
+      module->print(os, flags);
+    }
+    return llvm::Error::success();
+  });
 }

@@ -2,6 +2,7 @@
 // RUN: FileCheck %s --input-file=%t.json
 // RUN: fsdp-opt %s --fsdp-report -o /dev/null | FileCheck %s
 // RUN: not fsdp-opt %s --fsdp-report=file=%t.absent/report.json 2>&1 | FileCheck %s --check-prefix=ERROR
+// RUN: not fsdp-opt %s --fsdp-report=/dev/full 2>&1 | FileCheck %s --check-prefix=FULL
 // RUN: fsdp-opt %s --fsdp-report="file=%t.json" | FileCheck %s --check-prefix=SAME
 
 // What the step communicates, in program order; elements are those of a collective's input on one
@@ -81,7 +82,11 @@
 // CHECK-NEXT:   }
 
 // A file that cannot be written is an error.
-// ERROR: error: cannot write the report:
+// ERROR: error: the report: cannot write '
+
+// So is one that has no room.
+// FULL: error: the report: cannot write '/dev/full': No space left on device
+// FULL-NOT: LLVM ERROR
 
 // The module stays as it is.
 // SAME: module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<scheduled>}

@@ -5,13 +5,13 @@
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/OutputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
 #include "llvm/Support/SourceMgr.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
@@ -61,23 +61,6 @@ static llvm::Error compile(const fsdp_plan &plan, const Options &options) {
                         : fsdp::linkObject(*object, options.output, options.link);
 }
 
-/// Writes the plan as text to `path`; - is standard output.
-static llvm::Error printPlan(const fsdp_plan &plan, const std::string &path) {
-  std::string error;
-  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &error);
-  if (!file)
-    return llvm::createStringError(error);
-  fsdp::printPlan(plan, file->os());
-  file->os().flush();
-  if (file->os().has_error()) {
-    std::string reason = file->os().error().message();
-    file->os().clear_error();
-    return llvm::createStringError("cannot write '" + path + "': " + reason);
-  }
-  file->keep();
-  return llvm::Error::success();
-}
-
 static int run(const Options &options) {
   DialectRegistry registry;
   registry.insert<func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
@@ -105,9 +88,14 @@ static int run(const Options &options) {
     fsdp::setExpectedDurations(*tables, **costs);
   }
   fsdp_plan plan = tables->getPlan();
-  llvm::Error failure = options.emit == "plan"
-                            ? printPlan(plan, options.output.empty() ? "-" : options.output)
-                            : compile(plan, options);
+  auto printText = [&](llvm::raw_ostream &os) {
+    fsdp::printPlan(plan, os);
+    return llvm::Error::success();
+  };
+  llvm::Error failure =
+      options.emit == "plan"
+          ? fsdp::writeFile(options.output.empty() ? "-" : options.output, printText)
+          : compile(plan, options);
   return failure ? fail(llvm::toString(std::move(failure))) : 0;
 }
 

@@ -5,6 +5,7 @@
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Page.h"
 #include "fsdp/Explain/Trace.h"
+#include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
@@ -58,12 +59,16 @@ static int run(const Options &options) {
     return fail("--group: there is no group '" + options.group + "', only " + listGroups(problem));
 
   if (!options.trace.empty())
-    if (llvm::Error error =
-            writeFile(options.trace, [&](llvm::raw_ostream &os) { writeTrace(module->view, os); }))
+    if (llvm::Error error = fsdp::writeFile(options.trace, [&](llvm::raw_ostream &os) {
+          writeTrace(module->view, os);
+          return llvm::Error::success();
+        }))
       return fail(std::move(error));
   if (!options.html.empty())
-    if (llvm::Error error = writeFile(
-            options.html, [&](llvm::raw_ostream &os) { writePage(module->getPlan(), os); }))
+    if (llvm::Error error = fsdp::writeFile(options.html, [&](llvm::raw_ostream &os) {
+          writePage(module->getPlan(), os);
+          return llvm::Error::success();
+        }))
       return fail(std::move(error));
   if (options.trace == "-" || options.html == "-")
     return 0;

@@ -4,6 +4,7 @@
 #include "Reports.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
+#include "fsdp/IR/OutputFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -136,7 +137,10 @@ static int run(Options &options) {
   for (auto &[path, write] : outputs) {
     isPrinted &= path != "-";
     if (!path.empty())
-      if (llvm::Error error = explain::writeFile(path, write))
+      if (llvm::Error error = writeFile(path, [&write = write](llvm::raw_ostream &os) {
+            write(os);
+            return llvm::Error::success();
+          }))
         return fail(std::move(error));
   }
   if (isPrinted)

@@ -3,9 +3,8 @@
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
 #include "StepProfiler.h"
-#include "mlir/Support/FileUtilities.h"
+#include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 #include <CLI/CLI.hpp>
 
@@ -32,24 +31,6 @@ static int fail(const llvm::Twine &message) {
 
 static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
 
-/// Opens the output before anything is measured, and writes it.
-template <typename Make> static int writeOutput(const std::string &path, Make make) {
-  std::string error;
-  std::unique_ptr<llvm::ToolOutputFile> file = mlir::openOutputFile(path, &error);
-  if (!file)
-    return fail(error);
-  if (llvm::Error failure = make(file->os()))
-    return fail(std::move(failure));
-  file->os().flush();
-  if (file->os().has_error()) {
-    std::string reason = file->os().error().message();
-    file->os().clear_error();
-    return fail("cannot write '" + path + "': " + reason);
-  }
-  file->keep();
-  return 0;
-}
-
 static std::string milliseconds(double durationNs) {
   return llvm::formatv("{0:f3} ms", durationNs / 1e6);
 }
@@ -62,7 +43,8 @@ static int profileStep(const Options &options) {
   llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
   if (!step)
     return fail(step.takeError());
-  return writeOutput(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
+  // The file is opened before anything is measured.
+  llvm::Error error = writeFile(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
     llvm::Expected<cost::Profile> profile =
         profile::profileStep(*step, {options.threads, options.samples, clock});
     if (!profile)
@@ -83,6 +65,7 @@ static int profileStep(const Options &options) {
                  << milliseconds(parts.collectivesNs) << '\n';
     return llvm::Error::success();
   });
+  return error ? fail(std::move(error)) : 0;
 }
 
 static int profileCollectives(const Options &options) {
@@ -90,13 +73,15 @@ static int profileCollectives(const Options &options) {
     return fail("--collectives needs --ranks, at least 2");
   profile::CollectiveOptions collectives{static_cast<unsigned>(options.ranks), options.communicator,
                                          options.samples};
-  return writeOutput(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
+  // The file is opened before anything is measured.
+  llvm::Error error = writeFile(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
     llvm::Expected<std::string> network = profile::profileCollectives(collectives);
     if (!network)
       return network.takeError();
     os << *network;
     return llvm::Error::success();
   });
+  return error ? fail(std::move(error)) : 0;
 }
 
 /// Why CUDA devices cannot be measured here.

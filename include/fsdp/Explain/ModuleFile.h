@@ -31,10 +31,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-/// Writes what `write` writes to `path`, - being standard output, or leaves no file behind. Errors
-/// name the path.
-llvm::Error writeFile(const std::string &path, llvm::function_ref<void(llvm::raw_ostream &)> write);
-
 } // namespace fsdp::explain
 
 #endif // FSDP_EXPLAIN_MODULEFILE_H
