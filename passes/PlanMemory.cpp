@@ -1,6 +1,6 @@
 //===- PlanMemory.cpp - Places in the arena for every buffer --------------===//
 
-#include "fsdp/Analysis/LiveRanges.h"
+#include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/Temporaries.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/ScheduleSearch.h"
@@ -37,9 +37,9 @@ static void placeOnHost(ModuleOp module, const GroupTable &groups) {
 }
 
 /// Writes every buffer's place into the module, which is planned from then on.
-static void writeOffsets(ModuleOp module, func::FuncOp step, const GroupTable &groups,
-                         const StepStorage &storage, const LiveRanges &ranges,
-                         const plan::ArenaPlan &arena) {
+static void writeOffsets(ModuleOp module, const StepMemory &memory, const plan::ArenaPlan &arena) {
+  const GroupTable &groups = memory.groups;
+  const LiveRanges &ranges = memory.ranges;
   Builder builder(module.getContext());
   auto toOffset = [&](size_t range) { return arena.offsets[range]; };
   for (const GroupInfo &group : groups.getGroups()) {
@@ -50,10 +50,10 @@ static void writeOffsets(ModuleOp module, func::FuncOp step, const GroupTable &g
   for (auto buffer : module.getOps<BufferOp>())
     buffer.setOffset(toOffset(ranges.lookup(buffer).front()));
   auto valueOffset = [&](Value value) -> int64_t {
-    int64_t index = storage.lookup(value);
+    int64_t index = memory.storage.lookup(value);
     return index == StepStorage::kNone ? -1 : toOffset(ranges.lookup(index));
   };
-  for (Operation &op : step.getBody().front())
+  for (Operation &op : memory.getBody())
     llvm::TypeSwitch<Operation *>(&op)
         .Case([&](aten::CallOp call) {
           if (!call.isView())
@@ -101,21 +101,10 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Scheduled);
-    if (failed(step))
+    FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Scheduled);
+    if (failed(memory))
       return signalPassFailure();
-    FailureOr<GroupTable> groups = GroupTable::build(module);
-    if (failed(groups))
-      return signalPassFailure();
-    FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
-    if (failed(storage))
-      return signalPassFailure();
-
-    FailureOr<LiveRanges> ranges = LiveRanges::build(module, *step, *groups, *storage);
-    if (failed(ranges))
-      return signalPassFailure();
-
-    plan::ArenaPlan arena = planArena(ranges->getRanges());
+    plan::ArenaPlan arena = planArena(memory->ranges.getRanges());
     FailureOr<int64_t> cap = parseSizeOption(module, "memory-cap", memoryCap);
     if (failed(cap))
       return signalPassFailure();
@@ -135,7 +124,7 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
            << " bytes are live at once";
       return signalPassFailure();
     }
-    writeOffsets(module, *step, *groups, *storage, *ranges, arena);
+    writeOffsets(module, *memory, arena);
     double ratio = arena.peakLiveBytes == 0
                        ? 1.0
                        : static_cast<double>(arena.arenaBytes) / arena.peakLiveBytes;
@@ -143,9 +132,9 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
         << remark::metric("ArenaBytes", arena.arenaBytes)
         << remark::metric("PeakLiveBytes", arena.peakLiveBytes)
         << remark::metric("ArenaOverPeak", ratio)
-        << remark::metric("GradientsPlaced", ranges->numPlaced)
-        << remark::metric("GradientsCopied", ranges->numCopied)
-        << remark::metric("GradientBytesCopied", ranges->bytesCopied);
+        << remark::metric("GradientsPlaced", memory->ranges.numPlaced)
+        << remark::metric("GradientsCopied", memory->ranges.numCopied)
+        << remark::metric("GradientBytesCopied", memory->ranges.bytesCopied);
   }
 };
 } // namespace

@@ -7,13 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step.h"
-#include "fsdp/Config/ModulePattern.h"
 #include "fsdp/CostModel/OperatorWork.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
+#include "passes/RecomputePolicies.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -57,10 +57,12 @@ struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
 
 private:
   void reset();
+  BlockOptions getBlockOptions() {
+    std::vector<std::string> &patterns = blocks;
+    return {policy, patterns, firstBlocks};
+  }
   /// One round over the step, in which nothing is repeated by more than `limit`.
   LogicalResult runRound(RecomputePolicy limit);
-  LogicalResult choosePolicies(RecomputePolicy limit);
-  LogicalResult checkBlockOptions();
   LogicalResult checkKeep();
   LogicalResult collectUses(Block &body);
   LogicalResult collectForward(CallOp call);
@@ -74,7 +76,8 @@ private:
 
   /// Index of the group whose modules hold the module, innermost first; the root's for others.
   unsigned groupOf(StringAttr module);
-  bool isBlock(unsigned group) const { return policyOf[group] >= RecomputePolicy::Selected; }
+  RecomputePolicy policyOf(unsigned group) const { return policies.policyOf[group]; }
+  bool isBlock(unsigned group) const { return policyOf(group) >= RecomputePolicy::Selected; }
   /// Calls `visit` with the storages of the results of each call of the forward, last call first.
   void forEachProducerReversed(function_ref<void(MutableArrayRef<Storage>)> visit);
 
@@ -84,8 +87,7 @@ private:
   DenseMap<Value, unsigned> storageOf;          // forward values only
   llvm::StringMap<unsigned> groupOfPath;        // of the modules that groups name
   DenseMap<StringAttr, unsigned> groupOfModule; // found so far
-  std::vector<RecomputePolicy> policyOf;        // by group; never auto
-  int64_t numBlocks = 0; // of those that do not say so themselves, how many follow `policy`
+  GroupPolicies policies;
   llvm::StringSet<> keptOperators;       // empty: by their arithmetic
   DenseMap<Operation *, int64_t> places; // of calls that are recomputed: before which
   DenseSet<Operation *> copied;          // these, and the views that are made again
@@ -112,66 +114,8 @@ unsigned RecomputePass::groupOf(StringAttr module) {
 // Options
 //===----------------------------------------------------------------------===//
 
-LogicalResult RecomputePass::checkBlockOptions() {
-  bool isOfBlocks = policy >= RecomputePolicy::Selected;
-  if (!isOfBlocks && (!blocks.empty() || firstBlocks >= 0))
-    return getOperation().emitError("policy=")
-           << stringifyRecomputePolicy(policy)
-           << " has no blocks; it takes neither 'blocks' nor 'first-blocks'";
-  if (policy == RecomputePolicy::Auto)
-    return getOperation().emitError("policy=auto is decided by fsdp-choose-recompute");
-  if (isOfBlocks && step.groups.empty())
-    return getOperation().emitError("the module has no groups, whose modules are the blocks to "
-                                    "recompute; run fsdp-group-parameters first");
-  for (GroupOp group : step.groups)
-    if (group.isRoot() &&
-        group.getRecompute().value_or(RecomputePolicy::None) >= RecomputePolicy::Selected)
-      return group.emitError("the root group says recompute ")
-             << stringifyRecomputePolicy(*group.getRecompute())
-             << ", expected none or cheap: what the root computes is no block";
-  return success();
-}
-
-LogicalResult RecomputePass::choosePolicies(RecomputePolicy limit) {
-  SmallVector<ModulePattern> patterns;
-  for (const std::string &text : blocks) {
-    llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
-    if (!pattern)
-      return getOperation().emitError("blocks: ") << llvm::toString(pattern.takeError());
-    patterns.push_back(std::move(*pattern));
-  }
-  SmallVector<bool> hasMatched(patterns.size(), false);
-  RecomputePolicy elsewhere = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
-  policyOf.assign(step.groups.size() + 1, std::min(elsewhere, limit));
-  int64_t numUnsaid = 0;
-  numBlocks = 0;
-  for (auto [index, group] : llvm::enumerate(step.groups)) {
-    if (std::optional<RecomputePolicy> own = group.getRecompute()) {
-      // What is left to a search is cheap where nobody searches.
-      policyOf[index] =
-          std::min(*own == RecomputePolicy::Auto ? RecomputePolicy::Cheap : *own, limit);
-      continue;
-    }
-    if (group.isRoot())
-      continue;
-    bool isNamed = patterns.empty();
-    for (auto [pattern, matched] : llvm::zip_equal(patterns, hasMatched))
-      for (auto path : group.getModules().getAsRange<StringAttr>())
-        if (pattern.match(path.getValue()))
-          isNamed = matched = true;
-    if (!isNamed || (firstBlocks >= 0 && numUnsaid++ >= firstBlocks))
-      continue;
-    policyOf[index] = std::min<RecomputePolicy>(policy, limit);
-    numBlocks += policy >= RecomputePolicy::Selected;
-  }
-  for (auto [text, matched] : llvm::zip_equal(blocks, hasMatched))
-    if (!matched)
-      return getOperation().emitError("blocks: '") << text << "' matches no module of a group";
-  return success();
-}
-
 LogicalResult RecomputePass::checkKeep() {
-  if (!keep.empty() && !llvm::is_contained(policyOf, RecomputePolicy::Selected))
+  if (!keep.empty() && !llvm::is_contained(policies.policyOf, RecomputePolicy::Selected))
     return getOperation().emitError("'keep' is an option of policy=selected");
   for (const std::string &name : keep) {
     keptOperators.insert(name);
@@ -269,13 +213,13 @@ bool RecomputePass::isThere(Value operand, unsigned group, int64_t position) con
 
 /// True if the policy lets the backward of `group` repeat `call`, first needed at `position`.
 bool RecomputePass::isAllowed(CallOp call, unsigned group, int64_t position) {
-  if (policyOf[group] == RecomputePolicy::None)
+  if (policyOf(group) == RecomputePolicy::None)
     return false;
   if (!isBlock(group))
     return call.isCheap() && call.getNumResults() == 1 &&
            llvm::all_of(call.getOperands(),
                         [&](Value operand) { return isThere(operand, group, position); });
-  if (policyOf[group] == RecomputePolicy::Full)
+  if (policyOf(group) == RecomputePolicy::Full)
     return true;
   return keptOperators.empty() ? cost::countWork(call).arithmetic == cost::Arithmetic::None
                                : !keptOperators.contains(call.getBaseName());
@@ -384,19 +328,21 @@ void RecomputePass::runOnOperation() {
   if (failed(collected))
     return signalPassFailure();
   step = *collected;
-  if (failed(checkBlockOptions()))
+  BlockOptions options = getBlockOptions();
+  if (failed(checkBlockOptions(step, options)))
     return signalPassFailure();
-  if (failed(choosePolicies(RecomputePolicy::Full)))
+  FailureOr<GroupPolicies> chosen = choosePolicies(step, options, RecomputePolicy::Full);
+  if (failed(chosen))
     return signalPassFailure();
   bool hasBlocks = llvm::any_of(
-      policyOf, [](RecomputePolicy policy) { return policy >= RecomputePolicy::Selected; });
+      chosen->policyOf, [](RecomputePolicy policy) { return policy >= RecomputePolicy::Selected; });
   if ((cheapFirst && hasBlocks && failed(runRound(RecomputePolicy::Cheap))) ||
       failed(runRound(RecomputePolicy::Full)))
     return signalPassFailure();
   report();
   getOperation()->setAttr(
       FsdpDialect::getRecomputeAttrName(),
-      RecomputeAttr::get(&getContext(), policy, numBlocks, RecomputeReason::Asked));
+      RecomputeAttr::get(&getContext(), policy, policies.numBlocks, RecomputeReason::Asked));
 }
 
 LogicalResult RecomputePass::runRound(RecomputePolicy limit) {
@@ -404,7 +350,11 @@ LogicalResult RecomputePass::runRound(RecomputePolicy limit) {
   for (auto [index, group] : llvm::enumerate(step.groups))
     for (auto path : group.getModules().getAsRange<StringAttr>())
       groupOfPath[path.getValue()] = index;
-  if (failed(choosePolicies(limit)) || failed(collectUses(step.getBody())))
+  FailureOr<GroupPolicies> chosen = choosePolicies(step, getBlockOptions(), limit);
+  if (failed(chosen))
+    return failure();
+  policies = std::move(*chosen);
+  if (failed(collectUses(step.getBody())))
     return failure();
   if (limit == RecomputePolicy::Full && failed(checkKeep()))
     return failure();

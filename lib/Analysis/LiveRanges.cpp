@@ -8,47 +8,6 @@
 using namespace mlir;
 using namespace fsdp;
 
-StringRef fsdp::getName(BufferCategory category) {
-  static constexpr StringLiteral names[kNumBufferCategories] = {
-      "shard",    "optimizer state", "buffer",        "input",     "constant",
-      "gathered", "gradient",        "reduced shard", "activation"};
-  return names[static_cast<size_t>(category)];
-}
-
-std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
-  auto groupName = [](Operation *op) {
-    if (auto start = dyn_cast<CollectiveOpInterface>(op))
-      return "@" + start.getCollectiveGroup().getValue().str();
-    if (auto update = dyn_cast<UpdateOp>(op))
-      return "@" + update.getTarget().str();
-    if (auto fetch = dyn_cast<FetchStateStartOp>(op))
-      return "@" + fetch.getGroup().str();
-    return "@" + SymbolTable::getSymbolName(op).getValue().str();
-  };
-  switch (range.category) {
-  case BufferCategory::Shard:
-    return (range.index == 0 ? "the shard of " : "the copy that is gathered of ") +
-           groupName(range.owner);
-  case BufferCategory::OptimizerState:
-    return "optimizer state " + std::to_string(range.index) + " of " + groupName(range.owner);
-  case BufferCategory::Buffer:
-    return "buffer " + groupName(range.owner);
-  case BufferCategory::Gradient:
-    return "gradient #" + std::to_string(range.index) + " of " + groupName(range.owner);
-  case BufferCategory::ReducedShard:
-    return "the reduced shard of " + groupName(range.owner);
-  case BufferCategory::Gathered:
-    if (range.storage == StepStorage::kNone)
-      return "the gathered group " + groupName(range.owner);
-    break;
-  case BufferCategory::Input:
-  case BufferCategory::Constant:
-  case BufferCategory::Activation:
-    break;
-  }
-  return describe(storage.getStorages()[range.storage]);
-}
-
 //===----------------------------------------------------------------------===//
 // Collect
 //===----------------------------------------------------------------------===//

@@ -25,146 +25,6 @@ fsdp_stream fsdp::getPlanStream(Stream stream) {
 }
 
 //===----------------------------------------------------------------------===//
-// Declarations
-//===----------------------------------------------------------------------===//
-
-LogicalResult Lowering::lowerHeader() {
-  fsdp_plan &header = builder.tables.header;
-  auto integer = [&](StringRef name) {
-    auto attribute = module->getAttrOfType<IntegerAttr>(name);
-    return attribute ? std::optional(attribute.getInt()) : std::nullopt;
-  };
-  std::optional<int64_t> arena = integer(FsdpDialect::getArenaAttrName());
-  std::optional<int64_t> peak = integer(FsdpDialect::getPeakAttrName());
-  if (!arena || !peak)
-    return module.emitError("a planned module needs the attributes '")
-           << FsdpDialect::getArenaAttrName() << "' and '" << FsdpDialect::getPeakAttrName() << "'";
-  header.arena_bytes = *arena;
-  header.peak_live_bytes = *peak;
-  header.host_arena_bytes = integer(FsdpDialect::getHostArenaAttrName()).value_or(0);
-  if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
-    header.model = builder.addString(model);
-  header.replicas = groups.getReplicas();
-  header.world_size = groups.getRanks() * groups.getReplicas();
-  if (!groups.getGroups().empty()) {
-    GroupOp first = groups.getGroups().front().op;
-    header.axis = builder.addString(first.getAxis());
-    header.replicate_axis = builder.addString(first.getReplicateAxis().value_or(""));
-  }
-  auto optimizers = module.getOps<OptimizerOp>();
-  if (!llvm::hasSingleElement(optimizers))
-    return module.emitError("has ")
-           << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
-  OptimizerOp optimizer = *optimizers.begin();
-  fsdp_optimizer &lowered = header.optimizer;
-  switch (optimizer.getKind()) {
-  case OptimizerKind::SGD:
-    lowered.kind = FSDP_SGD;
-    break;
-  case OptimizerKind::Adam:
-    lowered.kind = FSDP_ADAM;
-    break;
-  case OptimizerKind::AdamW:
-    lowered.kind = FSDP_ADAMW;
-    break;
-  }
-  lowered.lr = optimizer.getLr().convertToDouble();
-  lowered.weight_decay = optimizer.getWeightDecay().convertToDouble();
-  if (optimizer.getMomentum())
-    lowered.momentum = optimizer.getMomentum()->convertToDouble();
-  if (optimizer.getBetas()) {
-    lowered.beta1 = (*optimizer.getBetas())[0];
-    lowered.beta2 = (*optimizer.getBetas())[1];
-  }
-  if (optimizer.getEps())
-    lowered.eps = optimizer.getEps()->convertToDouble();
-  if (optimizer.getClipGradNorm())
-    header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
-
-  for (const GroupInfo &group : groups.getGroups())
-    if (failed(lowerGroup(group)))
-      return failure();
-  for (auto buffer : module.getOps<BufferOp>())
-    if (failed(lowerBuffer(buffer)))
-      return failure();
-  return success();
-}
-
-LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
-  PlanTables &tables = builder.tables;
-  GroupOp op = info.op;
-  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  size_t numStates = op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer);
-  size_t expected = 1 + numStates + info.hasGatherCopy();
-  if (!op.getOffsets() || op.getOffsets()->size() != expected)
-    return op.emitOpError("@") << op.getSymName() << " has "
-                               << (op.getOffsets() ? op.getOffsets()->size() : 0)
-                               << " offsets, expected " << expected
-                               << ": the shard's, the optimizer's and that of a copy that is "
-                                  "gathered";
-  ArrayRef<int64_t> offsets = *op.getOffsets();
-
-  fsdp_group &group = tables.groups.emplace_back();
-  group.name = builder.addString(op.getSymName());
-  group.dtype = *getPlanDType(info.master.elementType);
-  group.gather_dtype = *getPlanDType(info.gathered.elementType);
-  group.reduce_dtype = *getPlanDType(info.gradients.elementType);
-  group.layout = info.isFlat() ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
-  group.first_parameter = tables.parameters.size();
-  group.num_parameters = info.params.size();
-  group.shard_elements = info.layout.shardElements;
-  group.shard = offsets[0];
-  group.state[0] = numStates > 0 ? offsets[1] : -1;
-  group.state[1] = numStates > 1 ? offsets[2] : -1;
-  group.gather_shard = info.hasGatherCopy() ? offsets.back() : group.shard;
-  group.state_on_host = op.isStateOnHost();
-  llvm::fill(group.host_state, -1);
-  llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(2), group.host_state);
-
-  for (unsigned i = 0; i < info.params.size(); ++i) {
-    ParamOp param = info.params[i];
-    RankedTensorType type = info.getParamType(i);
-    fsdp_parameter &parameter = tables.parameters.emplace_back();
-    parameter.name = builder.addString(param.getSymName());
-    parameter.group = info.index;
-    parameter.dtype = *getPlanDType(type.getElementType());
-    parameter.num_dims = type.getRank();
-    parameter.first_size = builder.addIntegers(type.getShape());
-    SmallVector<int64_t> aliases;
-    if (param.getAliases())
-      for (auto alias : param.getAliases()->getAsRange<StringAttr>())
-        aliases.push_back(builder.addString(alias));
-    parameter.first_alias = builder.addIntegers(aliases);
-    parameter.num_aliases = aliases.size();
-    parameter.first_piece = tables.pieces.size();
-    for (const plan::Piece &piece : info.layout.parameters[i].pieces) {
-      fsdp_piece &lowered = tables.pieces.emplace_back();
-      lowered.rank = piece.rank;
-      lowered.parameter = tables.parameters.size() - 1;
-      lowered.first = piece.first;
-      lowered.count = piece.count;
-      lowered.shard_offset = piece.shardOffset;
-    }
-    parameter.num_pieces = tables.pieces.size() - parameter.first_piece;
-  }
-  return success();
-}
-
-LogicalResult Lowering::lowerBuffer(BufferOp buffer) {
-  FailureOr<int64_t> offset = getOffset(buffer, buffer.getOffset());
-  auto type = cast<RankedTensorType>(buffer.getType());
-  if (failed(offset))
-    return failure();
-  if (!getPlanDType(type.getElementType()))
-    return buffer.emitOpError("@") << buffer.getSymName() << " has element type "
-                                   << type.getElementType() << ", which plans cannot hold";
-  uint32_t value = builder.addValue(type, *offset, buffer.getSymName());
-  bufferValue[buffer.getSymNameAttr()] = value;
-  builder.tables.buffers.push_back({builder.addString(buffer.getSymName()), value});
-  return success();
-}
-
-//===----------------------------------------------------------------------===//
 // Values
 //===----------------------------------------------------------------------===//
 
@@ -226,22 +86,29 @@ LogicalResult Lowering::lower(ReadOp read) {
 // Collectives, gradients and updates
 //===----------------------------------------------------------------------===//
 
+template <typename StartT>
+fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, StartT start, const GroupInfo &group,
+                               const GroupForm &form) {
+  fsdp_entry &entry = builder.addEntry(kind, getPlanPhase(start.getPhase()));
+  entry.stream = getPlanStream(start.getStream());
+  entry.dtype = *getPlanDType(form.elementType);
+  entry.target = group.index;
+  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
+  entry.bytes = form.shardBytes;
+  entry.count = group.layout.shardElements;
+  entry.coalesced = start.getCoalesced();
+  entry.location = builder.addLocation(start.getLoc());
+  return entry;
+}
+
 LogicalResult Lowering::lower(AllGatherStartOp start) {
   FailureOr<int64_t> offset = getOffset(start, start.getOffset());
   if (failed(offset))
     return failure();
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  fsdp_entry &entry = builder.addEntry(FSDP_ALL_GATHER_START, getPlanPhase(start.getPhase()));
-  entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(group.gathered.elementType);
-  entry.target = group.index;
-  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
+  fsdp_entry &entry = addStart(FSDP_ALL_GATHER_START, start, group, group.gathered);
   entry.source = builder.tables.groups[group.index].gather_shard;
   entry.destination = *offset;
-  entry.bytes = group.gathered.shardBytes;
-  entry.count = group.layout.shardElements;
-  entry.coalesced = start.getCoalesced();
-  entry.location = builder.addLocation(start.getLoc());
   return success();
 }
 
@@ -304,17 +171,9 @@ LogicalResult Lowering::lower(ReduceScatterStartOp start) {
     } while (member && member.getCoalesced());
   }
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  fsdp_entry &entry = builder.addEntry(FSDP_REDUCE_SCATTER_START, getPlanPhase(start.getPhase()));
-  entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(group.gradients.elementType);
-  entry.target = group.index;
-  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
+  fsdp_entry &entry = addStart(FSDP_REDUCE_SCATTER_START, start, group, group.gradients);
   entry.source = (*start.getOffsets())[0];
   entry.destination = (*start.getOffsets())[1];
-  entry.bytes = group.gradients.shardBytes;
-  entry.count = group.layout.shardElements;
-  entry.coalesced = start.getCoalesced();
-  entry.location = builder.addLocation(start.getLoc());
   return success();
 }
 
@@ -327,17 +186,9 @@ LogicalResult Lowering::lower(ReduceScatterWaitOp wait) {
 LogicalResult Lowering::lower(AllReduceStartOp start) {
   auto reduction = start.getReduction().getDefiningOp<ReduceScatterStartOp>();
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  fsdp_entry &entry = builder.addEntry(FSDP_ALL_REDUCE_START, getPlanPhase(start.getPhase()));
-  entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(group.gradients.elementType);
-  entry.target = group.index;
+  fsdp_entry &entry = addStart(FSDP_ALL_REDUCE_START, start, group, group.gradients);
   entry.after = handleOf.lookup(start.getReduction());
-  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
   entry.source = entry.destination = (*reduction.getOffsets())[1];
-  entry.bytes = group.gradients.shardBytes;
-  entry.count = group.layout.shardElements;
-  entry.coalesced = start.getCoalesced();
-  entry.location = builder.addLocation(start.getLoc());
   return success();
 }
 

@@ -1,7 +1,8 @@
 //===- Lowering.h - A planned step becomes tables ----------------*- C++ -*-===//
 //
-// LowerToPlan.cpp holds declarations, values and collectives, LowerCall.cpp the operator calls,
-// LowerCopies.cpp what is copied to and from the layout in which groups travel.
+// LowerDeclarations.cpp holds what the module declares, LowerToPlan.cpp values and collectives,
+// LowerCall.cpp the operator calls, LowerCopies.cpp what is copied to and from the layout in which
+// groups travel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,6 +74,11 @@ private:
   void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
                mlir::Location location);
   void addZero(int64_t begin, int64_t end);
+  /// The entry of a collective on the shard of `group`, in one of its forms; source and destination
+  /// are the caller's.
+  template <typename StartT>
+  fsdp_entry &addStart(fsdp_entry_kind kind, StartT start, const GroupInfo &group,
+                       const GroupForm &form);
   void addWait(mlir::Operation *wait, mlir::Value handle, fsdp_phase phase);
   /// A copy of the optimizer's state of a group between host and device.
   void addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, mlir::FlatSymbolRefAttr group,

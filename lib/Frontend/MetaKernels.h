@@ -17,9 +17,16 @@ public:
   explicit MetaKernels(Target target);
 
 private:
-  template <typename Function> void add(const char *name, Function *function);
+  template <typename Function> void add(const char *name, Function *function) {
+    if (isMissing(name))
+      replace(name, function);
+  }
   /// Also where torch has a kernel (which throws).
-  template <typename Function> void replace(const char *name, Function *function);
+  template <typename Function> void replace(const char *name, Function *function) {
+    library.impl(name, function);
+  }
+  /// True for an operator that torch has, but not for the meta device.
+  static bool isMissing(const char *name);
 
   void addElementwise();
   void addReductions();

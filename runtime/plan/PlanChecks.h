@@ -53,9 +53,6 @@ protected:
   Status status;
 };
 
-/// The entries of a plan, whose other tables have been checked.
-Status validateEntries(const PlanView &view);
-
 } // namespace fsdp::rt
 
 #endif // FSDP_RUNTIME_PLANCHECKS_H

@@ -1,5 +1,7 @@
 //===- ValidateEntries.cpp - The entries of a plan are consistent ----------===//
 
+#include "plan/ValidateEntries.h"
+
 #include "plan/DType.h"
 #include "plan/PlanChecks.h"
 

@@ -3,6 +3,7 @@
 #include "plan/DType.h"
 #include "plan/PlanChecks.h"
 #include "plan/ValidateClipping.h"
+#include "plan/ValidateEntries.h"
 
 using namespace fsdp::rt;
 

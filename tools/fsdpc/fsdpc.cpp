@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../CostFlags.h"
+#include "Progress.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
@@ -13,19 +14,14 @@
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
 #include "fsdp/IR/Fsdp.h"
-#include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
 #include "passes/ScheduleSearch.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <CLI/CLI.hpp>
-
-#include <chrono>
 
 using namespace mlir;
 
@@ -44,109 +40,6 @@ struct Options {
   fsdp::LinkOptions link;
   bool quiet = false;
 };
-
-/// What is being done, for progress lines and errors.
-class Stage {
-public:
-  explicit Stage(bool quiet) : quiet(quiet) {}
-
-  void begin(llvm::StringRef stageName) {
-    name = stageName.str();
-    started = std::chrono::steady_clock::now();
-  }
-  void end(const llvm::Twine &outcome) {
-    double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-    if (!quiet)
-      llvm::errs() << llvm::format("fsdpc: %-8s %7.3f s  ", name.c_str(), seconds) << outcome
-                   << '\n';
-  }
-  int fail(const llvm::Twine &reason) {
-    llvm::errs() << "fsdpc: error: stage '" << name << "' failed: " << reason << '\n';
-    return 1;
-  }
-  int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
-
-private:
-  bool quiet;
-  std::string name;
-  std::chrono::steady_clock::time_point started;
-};
-
-/// Ends a stage where the verifier of its phase has passed, and keeps the module if asked to.
-class Progress : public PassInstrumentation {
-public:
-  Progress(Stage &stage, const std::string &saveTemps) : stage(stage), saveTemps(saveTemps) {}
-
-  void runAfterPass(Pass *pass, Operation *op) override {
-    static constexpr struct {
-      llvm::StringLiteral verifier, file, nextStage;
-    } phases[] = {{"fsdp-verify-sharded", "sharded.mlir", "schedule"},
-                  {"fsdp-verify-scheduled", "scheduled.mlir", "plan"},
-                  {"fsdp-verify-planned", "planned.mlir", ""}};
-    for (const auto &phase : phases) {
-      if (pass->getArgument() != phase.verifier)
-        continue;
-      auto module = cast<ModuleOp>(op);
-      stage.end(describe(module));
-      if (!saveTemps.empty())
-        if (llvm::Error error = save(module, phase.file))
-          saveErrors = llvm::joinErrors(std::move(saveErrors), std::move(error));
-      if (!phase.nextStage.empty())
-        stage.begin(phase.nextStage);
-    }
-  }
-
-  void runAfterPassFailed(Pass *pass, Operation *) override {
-    failedPass = pass->getArgument().str();
-  }
-
-  /// The pass that failed, if one did.
-  std::string failedPass;
-  /// What went wrong while intermediate modules were written.
-  llvm::Error saveErrors = llvm::Error::success();
-
-private:
-  static std::string describe(ModuleOp module) {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    if (auto bytes = module->getAttrOfType<IntegerAttr>(fsdp::FsdpDialect::getArenaAttrName())) {
-      auto peak = module->getAttrOfType<IntegerAttr>(fsdp::FsdpDialect::getPeakAttrName());
-      os << "arena of " << bytes.getInt() << " bytes";
-      if (peak && peak.getInt() > 0)
-        os << llvm::format(", %.3f x the peak of live bytes",
-                           static_cast<double>(bytes.getInt()) / peak.getInt());
-      return text;
-    }
-    unsigned groups = 0, collectives = 0;
-    module.walk([&](Operation *op) {
-      groups += isa<fsdp::GroupOp>(op);
-      collectives += isa<fsdp::CollectiveOpInterface, fsdp::SquareSumAllReduceStartOp>(op);
-    });
-    os << groups << " groups, " << collectives << " collectives per step";
-    return text;
-  }
-
-  llvm::Error save(ModuleOp module, llvm::StringRef file) {
-    llvm::SmallString<128> path(saveTemps);
-    llvm::sys::path::append(path, file);
-    return fsdp::frontend::writeModule(module, std::string(path));
-  }
-
-  Stage &stage;
-  const std::string &saveTemps;
-};
-
-/// Prints the compiler's diagnostics as lines of fsdpc.
-void printDiagnostic(Diagnostic &diagnostic) {
-  static constexpr const char *severities[] = {"note", "warning", "error", "remark"};
-  llvm::errs() << "fsdpc: " << severities[static_cast<int>(diagnostic.getSeverity())] << ": ";
-  if (auto place = dyn_cast<FileLineColLoc>(diagnostic.getLocation()))
-    llvm::errs() << place.getFilename().getValue() << ':' << place.getLine() << ": ";
-  llvm::errs() << diagnostic.str() << '\n';
-  for (Diagnostic &note : diagnostic.getNotes())
-    printDiagnostic(note);
-}
 
 } // namespace
 
@@ -169,7 +62,7 @@ static fsdp::ScheduleChoice getSchedule(const Options &options) {
 }
 
 /// captured -> planned.
-static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
+static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &stage) {
   fsdp::PipelineOptions pipeline;
   pipeline.config = options.config;
   pipeline.mesh = options.mesh;
@@ -194,8 +87,8 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   fsdp::setCostOptions(options.costs, pipeline);
   PassManager manager(module.getContext());
   fsdp::buildPipeline(manager, pipeline);
-  auto owned = std::make_unique<Progress>(stage, options.saveTemps);
-  Progress &progress = *owned;
+  auto owned = std::make_unique<fsdp::Progress>(stage, options.saveTemps);
+  fsdp::Progress &progress = *owned;
   manager.addInstrumentation(std::move(owned));
   bool failed = mlir::failed(manager.run(module));
   llvm::Error saveErrors = std::move(progress.saveErrors);
@@ -206,7 +99,7 @@ static int runPipeline(ModuleOp module, const Options &options, Stage &stage) {
   return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
 }
 
-static int compile(ModuleOp module, const Options &options, Stage &stage) {
+static int compile(ModuleOp module, const Options &options, fsdp::Stage &stage) {
   stage.begin("compile");
   FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(module);
   if (failed(tables))
@@ -235,7 +128,7 @@ static int compile(ModuleOp module, const Options &options, Stage &stage) {
 }
 
 /// Moves the weights, written beside their place while the compilation could still fail.
-static int finishWeights(const std::string &partial, const Options &options, Stage &stage) {
+static int finishWeights(const std::string &partial, const Options &options, fsdp::Stage &stage) {
   stage.begin("weights");
   if (std::error_code code = llvm::sys::fs::rename(partial, options.weights))
     return stage.fail("cannot write '" + options.weights + "': " + code.message());
@@ -265,7 +158,7 @@ static llvm::Error takeParamDtype(Options &options) {
 }
 
 static int run(Options &options) {
-  Stage stage(options.quiet);
+  fsdp::Stage stage(options.quiet);
   stage.begin("capture");
   if (llvm::Error error = takeParamDtype(options))
     return stage.fail(std::move(error));
@@ -281,7 +174,7 @@ static int run(Options &options) {
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false);
-  context.getDiagEngine().registerHandler(printDiagnostic);
+  context.getDiagEngine().registerHandler(fsdp::printDiagnostic);
   llvm::Expected<fsdp::frontend::CapturedStep> step =
       fsdp::frontend::captureStep(*capture, partial, context);
   if (!step) {

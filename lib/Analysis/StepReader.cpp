@@ -1,0 +1,154 @@
+//===- StepReader.cpp - Where a scheduled step's events are ---------------===//
+
+#include "StepReader.h"
+
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+int64_t StepReader::getCopiedBytes(ArrayRef<size_t> parts) const {
+  int64_t bytes = 0;
+  for (size_t part : parts)
+    if (getRange(part).storage == StepStorage::kNone)
+      bytes += getRange(part).bytes;
+  return bytes;
+}
+
+void StepReader::visit(AllGatherStartOp start) {
+  enter(EventOrder::Gather);
+  if (!start.getCoalesced())
+    ++numGatherBuckets;
+  gatherOf[start] = gathers.size();
+  gathers.push_back(
+      {start, indexOf(start.getGroupAttr()), getNumOperations(), numGatherBuckets - 1});
+}
+
+void StepReader::visit(ReduceScatterStartOp start) {
+  if (!start.getCoalesced()) {
+    // The inputs of the whole bucket are made before its first start.
+    int64_t copiedBytes = 0;
+    ReduceScatterStartOp member = start;
+    do {
+      copiedBytes += getCopiedBytes(memory.ranges.lookup(member).drop_back());
+      member = dyn_cast<ReduceScatterStartOp>(member->getNextNode());
+    } while (member && member.getCoalesced());
+    if (copiedBytes > 0)
+      addOperation(start, copiedBytes);
+    ++numReductionBuckets;
+  }
+  enter(EventOrder::Reduction);
+  reductionOf[start] = reductionOfGroup[start.getGroupAttr().getAttr()] = reductions.size();
+  reductions.push_back(
+      {start, indexOf(start.getGroupAttr()), getNumOperations(), numReductionBuckets - 1});
+}
+
+/// True if it is launched together with others, which have been read as well.
+bool StepReader::isInBucket(const Reduction &reduction) const {
+  size_t index = &reduction - reductions.data();
+  auto isOther = [&](size_t other) {
+    return other < reductions.size() && reductions[other].bucket == reduction.bucket;
+  };
+  return isOther(index + 1) || (index > 0 && isOther(index - 1));
+}
+
+void StepReader::visit(ReduceScatterWaitOp wait) {
+  Reduction &reduction = reductions[reductionOf.lookup(wait.getHandle().getDefiningOp())];
+  bool isLaunchedHere = reduction.launch == getNumOperations();
+  if (isLaunchedHere && isInBucket(reduction)) {
+    // Its members may be waited for one by one, but are all there from the launch on.
+    addOperation(nullptr);
+    isLaunchedHere = false;
+  }
+  enter(isLaunchedHere ? EventOrder::Reduction : EventOrder::ReductionWait);
+  reduction.wait = getNumOperations();
+  reduction.waitPosition = position;
+  // A gradient that is read later outlives the problem's reduction.
+  for (size_t part : memory.ranges.lookup(reduction.start).drop_back())
+    if (getRange(part).last > position) {
+      addOperation(nullptr);
+      return;
+    }
+}
+
+void StepReader::visit(ReleaseOp release) {
+  Gather &gather = gathers[gatherOf.lookup(release.getHandle().getDefiningOp())];
+  enter(EventOrder::Release);
+  if (gather.wait == getNumOperations())
+    addOperation(nullptr); // nothing runs while it is gathered
+  gather.last = getNumOperations() - 1;
+}
+
+void StepReader::visit(GradOp grad) {
+  // On one rank the update reads what is copied here.
+  auto [group, param] = memory.groups.lookupParam(grad.getParamAttr());
+  GroupOp op = group->op;
+  UpdateOp update = memory.ranges.getUpdate(FlatSymbolRefAttr::get(op.getSymNameAttr()));
+  size_t part = memory.ranges.lookup(update)[param];
+  if (int64_t bytes = getCopiedBytes(part); bytes > 0)
+    addOperation(grad, bytes);
+}
+
+void StepReader::visit(FetchStateStartOp fetch) {
+  enter(EventOrder::Fetch);
+  result.stateCopies[stateCopyOf.lookup(fetch.getGroupAttr().getAttr())].fetchLaunch =
+      getNumOperations();
+}
+
+void StepReader::visit(StoreStateWaitOp wait) {
+  enter(EventOrder::StoreWait);
+  auto store = wait.getHandle().getDefiningOp<StoreStateStartOp>();
+  result.stateCopies[stateCopyOf.lookup(store.getGroupAttr().getAttr())].storeWait =
+      getNumOperations();
+}
+
+void StepReader::noteReaders(aten::CallOp call) {
+  for (Value operand : call.getOperands()) {
+    int64_t index = memory.storage.lookup(operand);
+    if (index == StepStorage::kNone ||
+        memory.storage.getStorages()[index].kind != Storage::Kind::Gathered)
+      continue;
+    auto wait = cast<AllGatherWaitOp>(memory.storage.getStorages()[index].owner);
+    Gather &gather = gathers[gatherOf.lookup(wait.getHandle().getDefiningOp())];
+    if (call.getPhase() == aten::Phase::Forward)
+      gather.lastForward = getNumOperations();
+    else if (!gather.firstBackward)
+      gather.firstBackward = getNumOperations();
+  }
+}
+
+void StepReader::read(Operation &op) {
+  if (isOperation(op)) {
+    if (auto call = dyn_cast<aten::CallOp>(op))
+      noteReaders(call);
+    else if (isa<SquareSumOp>(op))
+      squareSum = getNumOperations();
+    else if (auto update = dyn_cast<UpdateOp>(op))
+      if (auto found = reductionOfGroup.find(update.getTargetAttr().getAttr());
+          found != reductionOfGroup.end())
+        reductions[found->second].update = getNumOperations();
+    addOperation(&op);
+    return;
+  }
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReleaseOp, GradOp,
+            FetchStateStartOp, StoreStateWaitOp>([&](auto event) { visit(event); })
+      .Case([&](FetchStateWaitOp wait) {
+        auto fetch = wait.getHandle().getDefiningOp<FetchStateStartOp>();
+        result.stateCopies[stateCopyOf.lookup(fetch.getGroupAttr().getAttr())].fetchWait =
+            getNumOperations();
+      })
+      .Case([&](StoreStateStartOp store) {
+        result.stateCopies[stateCopyOf.lookup(store.getGroupAttr().getAttr())].storeLaunch =
+            getNumOperations();
+      })
+      .Case([&](AllGatherWaitOp wait) {
+        enter(EventOrder::Gather);
+        gathers[gatherOf.lookup(wait.getHandle().getDefiningOp())].wait = getNumOperations();
+      })
+      .Default([&](Operation *) {
+        // A view that something is kept for until here, behind events at this position.
+        if (endsAt[position] && order != EventOrder::None)
+          addOperation(nullptr);
+      });
+}

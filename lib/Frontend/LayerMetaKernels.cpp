@@ -1,0 +1,191 @@
+//===- LayerMetaKernels.cpp - Shapes of whole layers' operators -----------===//
+//
+// Normalization, convolution and pooling, attention.
+//
+//===----------------------------------------------------------------------===//
+
+#include "MetaKernels.h"
+
+#include <ATen/AccumulateType.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+
+using namespace fsdp::frontend;
+using at::Tensor;
+using c10::SymInt;
+using c10::SymIntArrayRef;
+using OptionalTensor = std::optional<Tensor>;
+using Tensors2 = std::tuple<Tensor, Tensor>;
+using Tensors3 = std::tuple<Tensor, Tensor, Tensor>;
+
+static Tensor makeVector(int64_t size, const Tensor &like) {
+  return at::empty({size}, like.options());
+}
+
+/// A tensor that lies in memory as [batch, seq, heads, dim], seen as [batch, heads, seq, dim].
+static Tensor makeHeadsInner(const Tensor &like) {
+  return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)}, like.options())
+      .transpose(1, 2);
+}
+
+/// Statistics of a normalization on a GPU, which keeps those of half precision in fp32.
+static Tensor makeCudaStatistics(at::IntArrayRef sizes, const Tensor &x) {
+  return at::empty(sizes,
+                   x.options().dtype(at::toAccumulateType(x.scalar_type(), /*is_cuda=*/true)));
+}
+
+void MetaKernels::addCudaNormalization() {
+  using Weight = const OptionalTensor &;
+  replace(
+      "native_layer_norm", +[](const Tensor &x, SymIntArrayRef normalized, Weight, Weight, double) {
+        std::vector<int64_t> sizes = x.sizes().vec();
+        std::fill(sizes.end() - static_cast<std::ptrdiff_t>(normalized.size()), sizes.end(), 1);
+        return Tensors3(at::empty_like(x, at::MemoryFormat::Contiguous),
+                        makeCudaStatistics(sizes, x), makeCudaStatistics(sizes, x));
+      });
+  replace(
+      "native_batch_norm",
+      +[](const Tensor &x, Weight, Weight, Weight, Weight, bool training, double, double) {
+        int64_t channels = training ? x.size(1) : 0;
+        return Tensors3(at::empty_like(x), makeCudaStatistics(channels, x),
+                        makeCudaStatistics(channels, x));
+      });
+  replace(
+      "_native_batch_norm_legit",
+      +[](const Tensor &x, Weight, Weight, Tensor &, Tensor &, bool training, double, double) {
+        int64_t channels = training ? x.size(1) : 0;
+        return Tensors3(at::empty_like(x), makeCudaStatistics(channels, x),
+                        makeCudaStatistics(channels, x));
+      });
+}
+
+void MetaKernels::addNormalization() {
+  using Weight = const OptionalTensor &;
+  add(
+      "native_layer_norm_backward",
+      +[](const Tensor &, const Tensor &x, SymIntArrayRef, const Tensor &, const Tensor &,
+          Weight weight, Weight bias, std::array<bool, 3> mask) {
+        return Tensors3(mask[0] ? at::empty_like(x, at::MemoryFormat::Contiguous) : Tensor(),
+                        mask[1] && weight ? at::empty_like(*weight) : Tensor(),
+                        mask[2] && bias ? at::empty_like(*bias) : Tensor());
+      });
+  add(
+      "native_group_norm_backward",
+      +[](const Tensor &, const Tensor &x, const Tensor &, const Tensor &, Weight weight, SymInt,
+          SymInt channels, SymInt, int64_t, std::array<bool, 3> mask) {
+        Tensor like = weight && weight->defined() ? *weight : x;
+        return Tensors3(mask[0] ? at::empty_like(x, at::MemoryFormat::Contiguous) : Tensor(),
+                        mask[1] ? makeVector(channels.expect_int(), like) : Tensor(),
+                        mask[2] ? makeVector(channels.expect_int(), like) : Tensor());
+      });
+  add(
+      "native_batch_norm",
+      +[](const Tensor &x, Weight, Weight, Weight, Weight, bool training, double, double) {
+        int64_t channels = training ? x.size(1) : 0;
+        return Tensors3(at::empty_like(x), makeVector(channels, x), makeVector(channels, x));
+      });
+  add(
+      "_native_batch_norm_legit",
+      +[](const Tensor &x, Weight, Weight, Tensor &, Tensor &, bool training, double, double) {
+        int64_t channels = training ? x.size(1) : 0;
+        return Tensors3(at::empty_like(x), makeVector(channels, x), makeVector(channels, x));
+      });
+  add(
+      "native_batch_norm_backward", +[](const Tensor &, const Tensor &x, Weight, Weight, Weight,
+                                        Weight, Weight, bool, double, std::array<bool, 3> mask) {
+        return Tensors3(mask[0] ? at::empty_like(x) : Tensor(),
+                        mask[1] ? makeVector(x.size(1), x) : Tensor(),
+                        mask[2] ? makeVector(x.size(1), x) : Tensor());
+      });
+}
+
+static Tensor makeConvolution(const Tensor &x, const Tensor &weight, SymIntArrayRef stride,
+                              SymIntArrayRef padding, SymIntArrayRef dilation, bool transposed,
+                              SymIntArrayRef outputPadding, const SymInt &groups) {
+  auto at = [](SymIntArrayRef list, int64_t i) {
+    return list[list.size() == 1 ? 0 : i].expect_int();
+  };
+  std::vector<int64_t> sizes{x.size(0),
+                             transposed ? weight.size(1) * groups.expect_int() : weight.size(0)};
+  for (int64_t i = 0; i < x.dim() - 2; ++i) {
+    int64_t kernel = at(dilation, i) * (weight.size(i + 2) - 1) + 1, size = x.size(i + 2);
+    sizes.push_back(transposed ? (size - 1) * at(stride, i) - 2 * at(padding, i) + kernel +
+                                     at(outputPadding, i)
+                               : (size + 2 * at(padding, i) - kernel) / at(stride, i) + 1);
+  }
+  return at::empty(sizes, x.options());
+}
+
+void MetaKernels::addConvolution() {
+  using Bias = const OptionalTensor &;
+  replace(
+      "convolution", +[](const Tensor &x, const Tensor &weight, Bias, SymIntArrayRef stride,
+                         SymIntArrayRef padding, SymIntArrayRef dilation, bool transposed,
+                         SymIntArrayRef outputPadding, SymInt groups) {
+        return makeConvolution(x, weight, stride, padding, dilation, transposed, outputPadding,
+                               groups);
+      });
+  replace(
+      "_convolution", +[](const Tensor &x, const Tensor &weight, Bias, SymIntArrayRef stride,
+                          SymIntArrayRef padding, SymIntArrayRef dilation, bool transposed,
+                          SymIntArrayRef outputPadding, SymInt groups, bool, bool, bool, bool) {
+        return makeConvolution(x, weight, stride, padding, dilation, transposed, outputPadding,
+                               groups);
+      });
+  replace(
+      "convolution_backward",
+      +[](const Tensor &grad, const Tensor &x, const Tensor &weight, at::OptionalSymIntArrayRef,
+          SymIntArrayRef, SymIntArrayRef, SymIntArrayRef, bool, SymIntArrayRef, SymInt,
+          std::array<bool, 3> mask) {
+        return Tensors3(mask[0] ? at::empty_like(x) : Tensor(),
+                        mask[1] ? at::empty_like(weight) : Tensor(),
+                        mask[2] ? makeVector(grad.size(1), grad) : Tensor());
+      });
+  add(
+      "_adaptive_avg_pool2d", +[](const Tensor &x, SymIntArrayRef size) {
+        std::vector<int64_t> sizes = x.sizes().vec();
+        sizes[sizes.size() - 2] = size[0].expect_int();
+        sizes[sizes.size() - 1] = size[1].expect_int();
+        return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
+      });
+  add(
+      "_adaptive_avg_pool2d_backward", +[](const Tensor &, const Tensor &x) {
+        return at::empty(x.sizes(), x.options().memory_format(x.suggest_memory_format()));
+      });
+}
+
+void MetaKernels::addAttention() {
+  using Mask = const OptionalTensor &;
+  using Scale = std::optional<double>;
+  add(
+      "_scaled_dot_product_flash_attention_for_cpu",
+      +[](const Tensor &q, const Tensor &, const Tensor &, double, bool, Mask, Scale) {
+        auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+        Tensor sums = at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(type));
+        return Tensors2(at::empty_like(q), sums.transpose(1, 2));
+      });
+  add(
+      "_scaled_dot_product_flash_attention_for_cpu_backward",
+      +[](const Tensor &, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &,
+          const Tensor &, double, bool, Mask,
+          Scale) { return Tensors3(makeHeadsInner(q), makeHeadsInner(k), makeHeadsInner(v)); });
+  add(
+      "_scaled_dot_product_flash_attention",
+      // Results lie as q, k and v do, which keep their strides where these leave no gaps.
+      +[](const Tensor &q, const Tensor &k, const Tensor &, double, bool, bool, Scale) {
+        int64_t b = q.size(0), h = q.size(1), t = q.size(2);
+        auto state = q.options().dtype(at::kUInt64);
+        return std::make_tuple(at::empty_like(q),
+                               at::empty({b, h, t}, q.options().dtype(at::kFloat)), Tensor(),
+                               Tensor(), SymInt(t), SymInt(k.size(2)), at::empty({2}, state),
+                               at::empty({}, state), at::empty({0}, q.options()));
+      });
+  add(
+      "_scaled_dot_product_flash_attention_backward",
+      +[](const Tensor &, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &,
+          const Tensor &, const Tensor &, const Tensor &, SymInt, SymInt, double, bool,
+          const Tensor &, const Tensor &,
+          Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
+}
