@@ -56,7 +56,10 @@ public:
 
 private:
   void explainKeeps() {
-    LargestLive largest(view.liveBytes);
+    std::vector<int64_t> most = view.liveBytes; // by position, launches of reductions included
+    for (size_t i = 0; i < most.size(); ++i)
+      most[i] = std::max(most[i], view.launchBytes[i]);
+    LargestLive largest(most);
     for (uint32_t i = 0; i < problem.uses.size(); ++i) {
       if (previous[i] < 0)
         continue;
@@ -70,14 +73,17 @@ private:
       reason.gapNs = view.operations[use.first].startNs - view.operations[before.last].endNs;
       reason.laneNs = problem.gatherCost.durationNs(group.gatheredBytes);
       if (problem.memoryCapBytes && before.last + 1 < use.first) {
-        // A copy that is gathered again lies there from its launch on: only the operations before
-        // it would have more to hold.
-        uint32_t last = use.first - 1;
-        if (!reason.kept)
-          last = std::min(last, launchOf(i) - 1);
-        if (before.last + 1 <= last) {
-          uint32_t tight = largest.find(before.last + 1, last);
-          reason.tightest = {tight, *problem.memoryCapBytes - view.liveBytes[tight]};
+        // A copy that is gathered again lies there from its launch on: only what is before has more
+        // to hold. Reductions of the launch's own position are launched before it.
+        uint32_t end = reason.kept ? use.first : std::min(use.first, launchOf(i));
+        if (before.last + 1 < end) {
+          uint32_t tight = largest.find(before.last + 1, end - 1);
+          reason.tightest = {tight, *problem.memoryCapBytes - most[tight]};
+        }
+        if (int64_t launch = view.launchBytes[end]; launch > 0 && before.last + 1 <= end) {
+          int64_t room = *problem.memoryCapBytes - launch;
+          if (!reason.tightest || room < reason.tightest->bytes)
+            reason.tightest = {end, room};
         }
       }
       result.keeps.push_back(reason);

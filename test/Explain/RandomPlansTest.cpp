@@ -47,7 +47,7 @@ ScheduleView makeView(const Case &test) {
   return buildView(test.problem, test.plan, simulate(test.problem, test.plan), labels);
 }
 
-constexpr uint64_t kNumCases = 600;
+constexpr uint64_t kNumCases = 2000;
 
 /// Calls `check` with each case that fits, and expects enough of them.
 template <typename Check> void forEachCase(Check check) {

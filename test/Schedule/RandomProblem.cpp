@@ -48,8 +48,9 @@ void StepBuilder::forward(uint32_t group) {
   uint32_t first = problem.operations.size();
   for (int64_t i = 0; i < block.numOperations; ++i) {
     savedBytes += block.savedBytes / block.numOperations;
-    add(block.durationNs / double(block.numOperations) * random.real(0.2, 1.8),
-        random.integer(0, block.temporaryBytes));
+    int64_t temporaryBytes = random.integer(0, block.temporaryBytes);
+    double share = random.real(0.2, 1.8);
+    add(block.durationNs / double(block.numOperations) * share, temporaryBytes);
   }
   problem.uses.push_back({group, first, uint32_t(problem.operations.size() - 1)});
 }
@@ -59,9 +60,10 @@ void StepBuilder::backward(uint32_t group, bool isReduced) {
   int64_t gradientBytes = problem.groups[group].gatheredBytes * random.integer(1, 2);
   uint32_t first = problem.operations.size();
   for (int64_t i = 0; i < block.numOperations; ++i) {
-    add(2 * block.durationNs / double(block.numOperations) * random.real(0.2, 1.8),
-        random.integer(0, block.temporaryBytes) +
-            (isReduced ? gradientBytes * (i + 1) / block.numOperations : 0));
+    int64_t temporaryBytes = random.integer(0, block.temporaryBytes);
+    double share = random.real(0.2, 1.8);
+    add(2 * block.durationNs / double(block.numOperations) * share,
+        temporaryBytes + (isReduced ? gradientBytes * (i + 1) / block.numOperations : 0));
     savedBytes -= block.savedBytes / block.numOperations;
   }
   uint32_t last = problem.operations.size() - 1;
