@@ -22,6 +22,7 @@ static void addGatherChoices(const CollectiveWindows &windows, bool merge, Fluid
                              LinearProgram &program) {
   for (const GatherWindow &gather : windows.gathers) {
     Column kept, merged;
+    program.setPlace(gather.first);
     if (gather.keepable)
       kept = addChoice(program);
     if (merge && gather.mergeable)
@@ -42,6 +43,7 @@ static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choice
   choices.gatherLatencies.push_back({});
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     double sizeBytes = double(windows.gathers[j].sizeBytes) / choices.byteUnit;
+    program.setPlace(windows.gathers[j].first);
     Column kept = choices.kept[j], merged = choices.mergedGathers[j];
     bytes += sizeBytes;
     if (kept)
@@ -57,11 +59,12 @@ static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choice
 static void addReductionSums(const CollectiveWindows &windows, FluidChoices &choices,
                              LinearProgram &program) {
   auto sumOver = [&](const std::vector<uint32_t> &order, std::vector<double> &bytes,
-                     std::vector<Expression> &latencies) {
+                     std::vector<Expression> &latencies, auto placeOf) {
     Column saved;
     bytes.push_back(0);
     latencies.push_back({});
     for (uint32_t r : order) {
+      program.setPlace(placeOf(windows.reductions[r]));
       bytes.push_back(bytes.back() + double(windows.reductions[r].inputBytes) / choices.byteUnit);
       if (Column merged = choices.mergedReductions[r])
         saved = addSum(saved + Expression(merged), double(order.size()), program);
@@ -71,11 +74,13 @@ static void addReductionSums(const CollectiveWindows &windows, FluidChoices &cho
   std::vector<uint32_t> &byDeadline = choices.byDeadline;
   byDeadline.resize(windows.reductions.size());
   std::iota(byDeadline.begin(), byDeadline.end(), 0);
-  sumOver(byDeadline, choices.readyBytes, choices.readyLatencies);
+  sumOver(byDeadline, choices.readyBytes, choices.readyLatencies,
+          [](const ReductionWindow &it) { return it.ready; });
   std::stable_sort(byDeadline.begin(), byDeadline.end(), [&](uint32_t a, uint32_t b) {
     return windows.reductions[a].deadline < windows.reductions[b].deadline;
   });
-  sumOver(byDeadline, choices.deadlineBytes, choices.deadlineLatencies);
+  sumOver(byDeadline, choices.deadlineBytes, choices.deadlineLatencies,
+          [](const ReductionWindow &it) { return it.deadline; });
 }
 
 static void addKeptBytes(const CollectiveWindows &windows, const std::vector<Segment> &segments,
@@ -96,6 +101,7 @@ static void addKeptBytes(const CollectiveWindows &windows, const std::vector<Seg
   }
   Column bytes;
   for (const Segment &segment : segments) {
+    program.setPlace(segment.begin);
     if (changed[segment.begin])
       bytes = addSum(bytes + changes[segment.begin], most, program);
     choices.keptBytes.push_back(bytes);
@@ -109,9 +115,11 @@ FluidChoices fsdp::schedule::addChoices(const CollectiveWindows &windows,
   FluidChoices choices;
   choices.byteUnit = byteUnit;
   addGatherChoices(windows, mergeGathers, choices, program);
-  for (const ReductionWindow &reduction : windows.reductions)
+  for (const ReductionWindow &reduction : windows.reductions) {
+    program.setPlace(reduction.ready);
     choices.mergedReductions.push_back(mergeReductions && reduction.mergeable ? addChoice(program)
                                                                               : Column());
+  }
   addGatherSums(windows, choices, program);
   addReductionSums(windows, choices, program);
   addKeptBytes(windows, segments, choices, program);

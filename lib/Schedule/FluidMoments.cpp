@@ -100,6 +100,7 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
       return addMoment(last, windows, choices, costs, gathers, reductions, horizon, program);
     };
     segment.before = last;
+    program.setPlace(segment.segment.begin);
     // A single operation may have to wait for a reduction's memory. Elsewhere, where nothing is
     // due, a wait counts as part of the segment.
     bool waits = segment.gathersBecomeDue || segment.reductionsBecomeDue ||
@@ -118,6 +119,7 @@ std::vector<FluidSegment> fsdp::schedule::addMoments(const CollectiveWindows &wi
       segment.reduced = last;
     dueGathers = segment.dueGathers;
     dueReductions = segment.dueReductions;
+    program.setPlace(segment.segment.end);
     segment.after = last = add();
   }
   return result;

@@ -49,6 +49,7 @@ void FluidRows::addReplicas() {
     compute = 0;
   };
   for (const FluidSegment &segment : segments) {
+    program.setPlace(segment.segment.begin);
     if (segment.reductionsGetReady)
       addMoment(segment.before);
     ready = segment.readyReductions;

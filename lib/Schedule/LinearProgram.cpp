@@ -30,7 +30,7 @@ Expression &Expression::add(const Expression &other, double factor) {
 }
 
 Column LinearProgram::addColumn(double lower, double upper, bool integer) {
-  columns.push_back({lower, upper, 0, integer});
+  columns.push_back({lower, upper, 0, integer, place});
   return {int32_t(columns.size()) - 1};
 }
 
@@ -123,6 +123,8 @@ std::optional<LinearProgram::Solution> LinearProgram::runAndDestroy(void *highs)
     Highs_getSolution(highs, solution->values.data(), columnDuals.data(), rowValues.data(),
                       rowDuals.data());
     solution->bound = boundOf(rowDuals);
+    solution->prices = std::move(rowDuals);
+    solution->reducedCosts = std::move(columnDuals);
   }
   Highs_destroy(highs);
   return solution;

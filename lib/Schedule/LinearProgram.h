@@ -56,6 +56,8 @@ public:
   Column addColumn(double lower, double upper, bool integer = false);
   void setCost(Column column, double cost) { columns[column.index].cost = cost; }
   void setUpper(Column column, double upper) { columns[column.index].upper = upper; }
+  /// Where the columns that are added next lie, on a line along which rows reach not far.
+  void setPlace(double newPlace) { place = newPlace; }
 
   void requireAtLeast(const Expression &left, const Expression &right);
   void requireEqual(const Expression &left, const Expression &right);
@@ -63,7 +65,9 @@ public:
   struct Solution {
     /// Proven: no point has a smaller objective.
     double bound = 0;
-    std::vector<double> values; // by column
+    std::vector<double> values;       // by column
+    std::vector<double> prices;       // by row
+    std::vector<double> reducedCosts; // by column
     double valueOf(Column column) const { return column ? values[column.index] : 0; }
   };
   /// None if the simplex method did not end within the limit, or the program has no point.
@@ -77,15 +81,28 @@ public:
   /// infinity if the tree holds no point. None if not even the root was solved.
   std::optional<double> branchAndBound(int64_t nodeLimit) const;
 
+  /// Looks at the columns between two places and the rows that speak of no others: adds the row
+  /// that their integer columns, taken whole, make of what these cost. Returns by how much
+  /// it raises the bound; 0 if there is no such row, or not within the limit. What is raised in
+  /// parts that have nothing in common adds up.
+  double tighten(const Solution &solution, double begin, double end, int64_t nodeLimit);
+
+  /// Of integer columns, ascending.
+  std::vector<double> integerPlaces() const;
+
 private:
   struct ColumnBounds {
     double lower, upper, cost;
     bool integer;
+    double place;
   };
   struct Row {
     size_t begin; // of its entries
     double lower, upper;
   };
+  struct Part;
+  Part makePart(const Solution &solution, double begin, double end) const;
+  bool isInside(size_t row, double begin, double end) const;
   void addRow(const Expression &expression, double lower, double upper);
   size_t endOf(size_t row) const {
     return row + 1 < rows.size() ? rows[row + 1].begin : entries.size();
@@ -100,6 +117,7 @@ private:
   std::vector<ColumnBounds> columns;
   std::vector<Row> rows;
   std::vector<Expression::Term> entries;
+  double place = 0; // of the next column
 };
 
 } // namespace fsdp::schedule

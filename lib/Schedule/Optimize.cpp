@@ -128,7 +128,7 @@ void Optimizer::searchAll() {
 }
 
 void Optimizer::certify() {
-  constexpr double kLooseRatio = 1.01;
+  constexpr double kLooseRatio = 1.002;
   double makespanNs = evaluator.best().makespanNs;
   if (options.certificateNodes > 0 && makespanNs > bound.makespanNs * kLooseRatio)
     raiseBound(searchBound(problem, makespanNs, options.certificateNodes));

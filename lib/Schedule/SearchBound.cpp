@@ -1,8 +1,9 @@
-//===- SearchBound.cpp - Branch and bound over keeping and merging --------===//
+//===- SearchBound.cpp - Keeping and merging in whole numbers -------------===//
 
 #include "FluidModel.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace fsdp::schedule;
 
@@ -13,21 +14,65 @@ static constexpr double kClosedGap = 1e-4;
 /// lowered by as much of the makespan.
 static constexpr double kTolerance = 1e-6;
 
+/// A part of the step has so many choices, and the search in it so many nodes.
+static constexpr size_t kChoicesOfPart = 24;
+static constexpr int64_t kNodesOfPart = 50;
+
+/// Rounds of rows from parts of the step.
+static constexpr int kMostRounds = 8;
+
+/// Trees of more choices do not end.
+static constexpr size_t kMostChoices = 100;
+
+/// Adds rows from parts of the step, each with its choices whole, until the bound is at least
+/// `target` or hardly rises. Every other round the parts begin in the middle of the others.
+/// Returns the program's bound.
+static double tightenParts(LinearProgram &program, double bound, double target) {
+  const std::vector<double> places = program.integerPlaces();
+  const double infinity = std::numeric_limits<double>::infinity();
+  int idle = 0;
+  for (int round = 0; round < kMostRounds && idle < 2 && bound < target; ++round) {
+    std::optional<LinearProgram::Solution> solution = program.solve(FluidOptions().iterationLimit);
+    if (!solution)
+      return bound;
+    bound = std::max(bound, solution->bound);
+    double rise = 0, begin = -infinity;
+    size_t next = round % 2 ? kChoicesOfPart / 2 : kChoicesOfPart;
+    while (begin < infinity) {
+      double end = next < places.size() ? places[next] : infinity;
+      rise += program.tighten(*solution, begin, end, kNodesOfPart);
+      begin = end;
+      next += kChoicesOfPart;
+    }
+    idle = rise > kClosedGap * bound / 10 ? 0 : idle + 1;
+  }
+  if (std::optional<LinearProgram::Solution> solution =
+          program.solve(FluidOptions().iterationLimit))
+    bound = std::max(bound, solution->bound);
+  return bound;
+}
+
 LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, int64_t nodeLimit) {
   LowerBound bound = fluidBound(problem, {});
   double targetNs = upperNs * (1 - kClosedGap);
   if (problem.operations.empty() || bound.makespanNs >= targetNs)
     return bound;
   FluidModel model = buildFluidModel(problem, {});
-  // Only what beats the target is searched for. If there is nothing, the target is a bound.
-  model.program.setUpper(model.makespan, targetNs / model.timeUnitNs);
-  std::optional<double> makespan = model.program.branchAndBound(nodeLimit);
-  if (!makespan)
+  auto raise = [&](double makespan) {
+    double makespanNs = std::min(makespan * model.timeUnitNs, targetNs) * (1 - kTolerance);
+    if (makespanNs > bound.makespanNs) {
+      bound.makespanNs = makespanNs;
+      bound.kind = BoundKind::Search;
+    }
+  };
+  double target = targetNs / model.timeUnitNs;
+  double makespan = tightenParts(model.program, bound.makespanNs / model.timeUnitNs, target);
+  raise(makespan);
+  if (makespan >= target || model.program.integerPlaces().size() > kMostChoices)
     return bound;
-  double makespanNs = std::min(*makespan * model.timeUnitNs, targetNs) * (1 - kTolerance);
-  if (makespanNs > bound.makespanNs) {
-    bound.makespanNs = makespanNs;
-    bound.kind = BoundKind::Search;
-  }
+  // Only what beats the target is searched for. If there is nothing, the target is a bound.
+  model.program.setUpper(model.makespan, target);
+  if (std::optional<double> searched = model.program.branchAndBound(nodeLimit))
+    raise(*searched);
   return bound;
 }

@@ -1,6 +1,7 @@
 //===- BoundsHoldTest.cpp - No plan beats a bound -------------------------===//
 
 #include "ExhaustiveSearch.h"
+#include "FluidModel.h"
 #include "RandomProblem.h"
 #include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Policies.h"
@@ -8,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace fsdp::schedule;
@@ -110,6 +112,43 @@ TEST(BoundsHold, OnScatteredProblems) {
       EXPECT_LE(fluidBound(problem, {.coarsen = false}).makespanNs, optima[i] * (1 + kRounding));
     }
   }
+}
+
+/// The bound with the rows of all parts that begin and end where a choice lies.
+static double boundByParts(const Problem &problem) {
+  FluidModel model = buildFluidModel(problem, {});
+  std::vector<double> places = model.program.integerPlaces();
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  for (double begin : places)
+    for (double end : places)
+      if (begin <= end)
+        if (std::optional<LinearProgram::Solution> solution = model.program.solve(100'000))
+          model.program.tighten(*solution, begin, end, 100);
+  std::optional<LinearProgram::Solution> solution = model.program.solve(100'000);
+  return solution ? solution->bound * model.timeUnitNs : 0;
+}
+
+// Rows from parts of the step with whole choices.
+TEST(BoundsHold, WithPartsOfTinyProblems) {
+  int numRaised = 0;
+  for (uint64_t seed = 0; seed < 600 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Problem problem = makeTinyProblem(seed);
+    if (problem.operations.empty())
+      continue;
+    int64_t minimum = problem.minimumPeak().bytes;
+    std::vector<int64_t> caps{minimum, minimum + minimum / 10};
+    std::vector<double> optima = findOptima(problem, caps);
+    for (size_t i = 0; i < caps.size(); ++i) {
+      SCOPED_TRACE("cap " + std::to_string(caps[i]));
+      problem.memoryCapBytes = caps[i];
+      double boundNs = boundByParts(problem);
+      EXPECT_LE(boundNs, optima[i] * (1 + kRounding));
+      numRaised += boundNs > fluidBound(problem, {}).makespanNs * (1 + 1e-6);
+    }
+  }
+  std::printf("parts raise the bound of %d\n", numRaised);
+  EXPECT_GT(numRaised, 3);
 }
 
 // Whole steps, where runs of operations are looked at as one.

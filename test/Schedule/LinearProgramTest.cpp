@@ -23,6 +23,27 @@ struct Knapsack {
   }
 };
 
+/// Two knapsacks, of which the second has room for `room`. Together they take at most 13 items.
+struct TwoKnapsacks {
+  LinearProgram program;
+  Column heavy[2], light[2];
+  explicit TwoKnapsacks(double room = 7) {
+    Expression all;
+    for (int i = 0; i < 2; ++i) {
+      program.setPlace(i);
+      heavy[i] = program.addColumn(0, 10, /*integer=*/true);
+      light[i] = program.addColumn(0, 10, /*integer=*/true);
+      program.setCost(heavy[i], -5);
+      program.setCost(light[i], -3);
+      program.requireAtLeast(i ? room : 7.0,
+                             3.0 * Expression(heavy[i]) + 2.0 * Expression(light[i]));
+      all += heavy[i] + Expression(light[i]);
+    }
+    program.requireAtLeast(13, all);
+  }
+  double bound() const { return program.solve(1000)->bound; }
+};
+
 } // namespace
 
 TEST(LinearProgram, SolvesWithFractions) {
@@ -39,6 +60,31 @@ TEST(LinearProgram, SearchesWholeNumbers) {
   std::optional<double> bound = knapsack.program.branchAndBound(1000);
   ASSERT_TRUE(bound);
   EXPECT_NEAR(*bound, -11, 1e-6); // one heavy, two light
+}
+
+// Each knapsack alone is worth 35/3 in fractions and 11 in whole items.
+TEST(LinearProgram, TightensParts) {
+  TwoKnapsacks knapsacks;
+  LinearProgram &program = knapsacks.program;
+  EXPECT_EQ(program.integerPlaces(), (std::vector<double>{0, 0, 1, 1}));
+  LinearProgram::Solution solution = *program.solve(1000);
+  EXPECT_NEAR(program.tighten(solution, -1, 0, 100), 35. / 3 - 11, 1e-4);
+  EXPECT_NEAR(knapsacks.bound(), -35. / 3 - 11, 1e-4);
+  EXPECT_NEAR(program.tighten(solution, 1, 1, 100), 35. / 3 - 11, 1e-4);
+  EXPECT_NEAR(knapsacks.bound(), -22, 1e-4);
+  EXPECT_GE(knapsacks.bound(), -22 - 1e-4);
+  EXPECT_LE(knapsacks.bound(), -22);
+  EXPECT_EQ(program.tighten(*program.solve(1000), 0, 0, 100), 0); // is known already
+  EXPECT_EQ(program.tighten(solution, 2, 3, 100), 0);             // nothing is there
+}
+
+// The second one's solution is whole: three heavy items.
+TEST(LinearProgram, LeavesWholePartsAlone) {
+  TwoKnapsacks knapsacks(9);
+  LinearProgram::Solution solution = *knapsacks.program.solve(1000);
+  EXPECT_EQ(solution.valueOf(knapsacks.heavy[1]), 3);
+  EXPECT_EQ(knapsacks.program.tighten(solution, 1, 1, 100), 0);
+  EXPECT_GT(knapsacks.program.tighten(solution, 0, 1, 100), 0.6);
 }
 
 // A column that occurs on both sides, and one that is always zero.

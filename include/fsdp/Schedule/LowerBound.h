@@ -7,7 +7,8 @@
 //             gates as heads and remaining computation as tails (Jackson 1955; Carlier 1982)
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
-//   search    branch and bound over keeping and merging on top of it; valid at any time
+//   search    on top of it, rows from parts of the step in which keeping and merging are whole, and
+//             branch and bound over them on small problems; valid at any time
 //   exact     the best plan's makespan, by a search over all plans of a small problem (ExactSearch.h)
 //
 //===----------------------------------------------------------------------===//
@@ -51,8 +52,9 @@ struct FluidOptions {
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);
 
-/// Branch and bound until the gap to `upperNs`, a plan's makespan, is closed to 1e-4, or `nodeLimit`
-/// is reached. Stronger than the fluid bound where choices of it are fractions.
+/// Until the gap to `upperNs`, a plan's makespan, is closed to 1e-4: first rows from parts of the
+/// step, then, where there are few choices, branch and bound over all for `nodeLimit` nodes.
+/// Stronger than the fluid bound where choices of it are fractions.
 LowerBound searchBound(const Problem &problem, double upperNs, int64_t nodeLimit);
 
 } // namespace fsdp::schedule

@@ -24,7 +24,7 @@ struct OptimizeOptions {
   /// Partial plans of an exact search on a small problem where the ratio stays above the target; 0:
   /// none. They take less than a second.
   int64_t exactLimit = 100'000;
-  /// Nodes of a branch and bound for a stronger bound where the ratio stays above 1.01; 0: none.
+  /// Nodes of a branch and bound for a stronger bound where the ratio stays above 1.002; 0: none.
   /// Takes seconds to minutes.
   int64_t certificateNodes = 0;
   /// Whether collectives may be merged into buckets.

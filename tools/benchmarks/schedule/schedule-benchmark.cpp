@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
                  "Of the exact search on small instances; 0: none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--nodes", options.optimize.certificateNodes,
-                 "Of branch and bound on small instances that stay above 1.01; 0: none")
+                 "Of branch and bound where the ratio stays above 1.002; 0: none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.optimize.seed, "Of the local search");
   app.add_option("--json", options.jsonPath, "Write the measurements to this file");
