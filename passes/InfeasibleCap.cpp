@@ -132,18 +132,20 @@ static std::string describePlace(Operation *op) {
 
 void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
                                const ScheduleProblem &problem, const cost::CostModel &costs,
-                               int64_t capBytes, int64_t scratchBytes) {
+                               const CapLimits &limits) {
   constexpr size_t kMaxItems = 10;
   schedule::Problem::MinimumPeak peak = problem.problem.minimumPeak();
   Operation *place = problem.lookup(peak.operation);
   LiveThere live = findLive(memory, problem, peak.operation);
   InFlightDiagnostic diag = module.emitError("no schedule fits the memory cap of ")
-                            << capBytes + scratchBytes << " bytes: at least " << peak.bytes
-                            << " bytes are live at once, at " << describePlace(place);
-  if (scratchBytes > 0)
-    diag.attachNote() << scratchBytes
+                            << limits.capBytes + limits.scratchBytes << " bytes: at least "
+                            << peak.bytes << " bytes are live at once, at " << describePlace(place);
+  if (limits.placedBytes)
+    diag << "; a cap of " << *limits.placedBytes + limits.scratchBytes << " bytes is enough";
+  if (limits.scratchBytes > 0)
+    diag.attachNote() << limits.scratchBytes
                       << " bytes more are temporaries inside operators, which leaves "
-                      << std::max<int64_t>(0, capBytes) << " of the cap";
+                      << std::max<int64_t>(0, limits.capBytes) << " of the cap";
   diag.attachNote(place->getLoc())
       << "live there, the largest " << std::min(kMaxItems, live.items.size()) << " of "
       << live.items.size() << ':';
@@ -153,7 +155,7 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
   auto suggest = [&](std::optional<int64_t> bytes, const Twine &change) {
     if (bytes && *bytes < peak.bytes)
       diag.attachNote() << change << ": at least " << *bytes << " bytes"
-                        << (*bytes <= capBytes ? ", which fits" : "");
+                        << (*bytes <= limits.capBytes ? ", which fits" : "");
   };
   int64_t leastBytes = peak.bytes;
   for (auto [policy, option] : {std::pair(RecomputePolicy::Cheap, "recompute=cheap"),

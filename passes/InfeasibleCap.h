@@ -7,12 +7,19 @@
 
 namespace fsdp {
 
+/// What a refused cap is compared with, in bytes.
+struct CapLimits {
+  int64_t capBytes;     // what the cap leaves beside the temporaries
+  int64_t scratchBytes; // of temporaries inside operators
+  /// Of an arena with a place for every buffer, beside the temporaries; none: none was found.
+  std::optional<int64_t> placedBytes;
+};
+
 /// Refuses a cap below the least peak that any plan of `problem` has: names the peak, where it
-/// occurs, what is live there, and what would lower it, each with its number. `capBytes` is what
-/// the cap leaves beside `scratchBytes` of temporaries inside operators.
+/// occurs, a cap that is enough, what is live there, and what would lower it, each with its number.
 void reportInfeasibleCap(mlir::ModuleOp module, const StepMemory &memory,
                          const ScheduleProblem &problem, const cost::CostModel &costs,
-                         int64_t capBytes, int64_t scratchBytes);
+                         const CapLimits &limits);
 
 } // namespace fsdp
 

@@ -7,6 +7,7 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/CostModel/Temporaries.h"
+#include "fsdp/Schedule/LeaveRoom.h"
 #include "fsdp/Schedule/Optimize.h"
 #include "fsdp/Schedule/Policies.h"
 #include "passes/ApplySchedule.h"
@@ -16,6 +17,9 @@
 
 using namespace mlir;
 using namespace fsdp;
+
+/// Of room: nothing is in memory that is not needed at once.
+static constexpr int64_t kAllRoom = std::numeric_limits<int64_t>::max();
 
 namespace {
 
@@ -32,9 +36,20 @@ public:
   FailureOr<FoundSchedule> scheduleUnderCap(int64_t capBytes);
 
 private:
-  FailureOr<FoundSchedule> search(ModuleOp attempt, const StepMemory &memory,
-                                  std::optional<int64_t> capBytes);
-  std::optional<FoundSchedule> findPlan(ScheduleProblem &&step) const;
+  /// A schedule of a copy of the module, and what its arena takes.
+  struct PlacedSchedule {
+    OwningOpRef<ModuleOp> module;
+    FoundSchedule found;
+    int64_t arenaBytes;
+  };
+  FailureOr<std::optional<FoundSchedule>> search(ModuleOp attempt, const StepMemory &memory,
+                                                 std::optional<int64_t> capBytes,
+                                                 int64_t roomBytes);
+  std::optional<FoundSchedule> findPlan(ScheduleProblem &&step, int64_t roomBytes) const;
+  FailureOr<std::optional<PlacedSchedule>> place(int64_t capBytes, int64_t roomBytes);
+  FailureOr<std::optional<PlacedSchedule>> placeUnderCap(int64_t capBytes);
+  FoundSchedule take(PlacedSchedule &&placed);
+  LogicalResult refuse(int64_t capBytes, std::optional<int64_t> placedBytes);
 
   const SearchFlags &flags;
   const cost::CostModel &costs;
@@ -42,6 +57,8 @@ private:
   ModuleOp module;
   const int64_t scratchBytes; // beside the arena
   int64_t leastBytes = 0;     // the least peak of any schedule
+  std::array<double, 2> boundOf =
+      {}; // by placement of updates: under the cap, from the first search
 };
 
 } // namespace
@@ -70,8 +87,9 @@ LogicalResult Search::check() {
 }
 
 /// None where nothing fits.
-std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step) const {
-  if (flags.choice == ScheduleChoice::Auto) {
+std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t roomBytes) const {
+  // Where nothing is in memory that is not needed at once, there is nothing to search for.
+  if (flags.choice == ScheduleChoice::Auto && roomBytes < kAllRoom) {
     schedule::OptimizeOptions options;
     options.seed = flags.seed;
     options.simulationBudget = flags.budget;
@@ -89,7 +107,7 @@ std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step) const {
     return found;
   }
   schedule::Policy policy =
-      flags.choice == ScheduleChoice::Asap ? schedule::Policy::Asap : schedule::Policy::Fsdp2;
+      flags.choice == ScheduleChoice::Fsdp2 ? schedule::Policy::Fsdp2 : schedule::Policy::Asap;
   std::optional<schedule::Plan> plan = schedule::planByPolicy(step.problem, policy);
   if (!plan)
     return std::nullopt;
@@ -115,13 +133,44 @@ static bool clipsGradients(ModuleOp module) {
   });
 }
 
-/// The best plan of both placements of updates whose live bytes stay within the cap, if there is
-/// one.
-FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memory,
-                                        std::optional<int64_t> capBytes) {
+/// By operation: for holes between buffers, and for gradients whose place in their reduction's
+/// input is not used yet: until they are there, it is a hole that only what goes before they come
+/// can fill.
+static std::vector<int64_t> findRoom(const ScheduleProblem &step, const StepMemory &memory,
+                                     int64_t holeBytes) {
+  size_t numOperations = step.problem.operations.size();
+  std::vector<int64_t> change(numOperations + 1);
+  llvm::DenseMap<size_t, const OperationRange *> lifeOf; // by live range
+  for (const OperationRange &life : step.ranges)
+    lifeOf[life.range] = &life;
+  for (auto [reduction, start] : llvm::zip_equal(step.problem.reductions, step.reductions)) {
+    uint32_t first = reduction.ready;
+    ArrayRef<size_t> gradients = memory.ranges.lookup(start).drop_back();
+    for (size_t range : gradients)
+      first = std::min(first, lifeOf.lookup(range)->first);
+    for (size_t range : gradients) {
+      change[first] += memory.ranges.getRanges()[range].bytes;
+      change[lifeOf.lookup(range)->first] -= memory.ranges.getRanges()[range].bytes;
+    }
+  }
+  change.pop_back();
+  std::partial_sum(change.begin(), change.end(), change.begin());
+  for (int64_t &bytes : change)
+    bytes = holeBytes > kAllRoom - bytes ? kAllRoom : bytes + holeBytes;
+  return change;
+}
+
+/// The best plan of both placements of updates whose live bytes stay within the cap and leave room
+/// for holes; none where nothing fits.
+FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const StepMemory &memory,
+                                                       std::optional<int64_t> capBytes,
+                                                       int64_t roomBytes) {
   struct Candidate {
     ScheduleProblem step;
+    UpdatePlacement placement;
     double boundNs;
+    std::vector<schedule::Operation>
+        operations; // as they are, without room; empty: no room is left
   };
   std::vector<Candidate> candidates;
   for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
@@ -130,12 +179,20 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
         capBytes ? std::optional(std::max<int64_t>(0, *capBytes)) : std::nullopt);
     if (failed(step))
       return failure();
-    if (std::optional<std::string> wrong = step->problem.check())
+    schedule::Problem &problem = step->problem;
+    if (std::optional<std::string> wrong = problem.check())
       return module.emitError("the step is no scheduling problem: ") << *wrong;
-    int64_t peakBytes = step->problem.minimumPeak().bytes;
+    int64_t peakBytes = problem.minimumPeak().bytes;
     leastBytes = candidates.empty() ? peakBytes : std::min(leastBytes, peakBytes);
-    double boundNs = schedule::quickBound(step->problem).makespanNs;
-    candidates.push_back({std::move(*step), boundNs});
+    std::vector<schedule::Operation> operations;
+    if (roomBytes > 0) {
+      operations = problem.operations;
+      leaveRoom(problem, findRoom(*step, memory, roomBytes));
+    }
+    double boundNs = schedule::quickBound(problem).makespanNs;
+    if (roomBytes == 0)
+      boundOf[static_cast<size_t>(placement)] = boundNs;
+    candidates.push_back({std::move(*step), placement, boundNs, std::move(operations)});
     if (clipsGradients(attempt))
       break;
   }
@@ -147,70 +204,135 @@ FailureOr<FoundSchedule> Search::search(ModuleOp attempt, const StepMemory &memo
   for (Candidate &candidate : candidates) {
     if (best && best->makespanNs <= kLittle * candidate.boundNs)
       continue;
-    std::optional<FoundSchedule> found = findPlan(std::move(candidate.step));
-    if (!found || (best && !isBetter(*found, *best)))
+    std::optional<FoundSchedule> found = findPlan(std::move(candidate.step), roomBytes);
+    if (!found)
+      continue;
+    double &boundNs = boundOf[static_cast<size_t>(candidate.placement)];
+    if (candidate.operations.empty()) {
+      boundNs = found->boundNs;
+    } else {
+      // The bound of the first search holds with and without room.
+      found->boundNs = boundNs;
+      found->step.problem.operations = std::move(candidate.operations);
+    }
+    if (best && !isBetter(*found, *best))
       continue;
     if (std::optional<std::string> wrong = schedule::verify(found->step.problem, found->plan))
       return module.emitError("the schedule that was found is invalid: ") << *wrong;
     best = std::move(found);
   }
-  if (best)
-    return std::move(*best);
-  if (!capBytes || *capBytes >= leastBytes)
-    return module.emitError("schedule=")
-           << nameChoice(flags.choice) << " finds no order within " << capBytes.value_or(0)
-           << " bytes, although " << leastBytes << " are enough for schedule=auto";
-  FailureOr<ScheduleProblem> step =
-      getScheduleProblem(attempt, memory, costs, UpdatePlacement::Interleaved, capBytes);
-  if (succeeded(step))
-    reportInfeasibleCap(attempt, memory, *step, costs, *capBytes, scratchBytes);
-  return failure();
+  return best;
 }
 
 FailureOr<FoundSchedule> Search::scheduleUncapped() {
   FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
   if (failed(memory))
     return failure();
-  FailureOr<FoundSchedule> found = search(module, *memory, std::nullopt);
-  if (succeeded(found))
-    applySchedule(module, memory->getBody(), found->step, found->plan);
-  return found;
+  FailureOr<std::optional<FoundSchedule>> found = search(module, *memory, std::nullopt, 0);
+  if (failed(found))
+    return failure();
+  if (!*found)
+    return module.emitError("schedule=") << nameChoice(flags.choice) << " finds no order";
+  applySchedule(module, memory->getBody(), (*found)->step, (*found)->plan);
+  return std::move(**found);
+}
+
+/// Schedules a copy of the module and places its buffers; none where nothing fits.
+FailureOr<std::optional<Search::PlacedSchedule>> Search::place(int64_t capBytes,
+                                                               int64_t roomBytes) {
+  OwningOpRef<ModuleOp> attempt = module.clone();
+  FailureOr<StepMemory> memory = StepMemory::build(*attempt, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  FailureOr<std::optional<FoundSchedule>> found = search(*attempt, *memory, capBytes, roomBytes);
+  if (failed(found))
+    return failure();
+  if (!*found)
+    return std::optional<PlacedSchedule>();
+  applySchedule(*attempt, memory->getBody(), (*found)->step, (*found)->plan);
+  FailureOr<StepMemory> after = StepMemory::build(*attempt, ModulePhase::Scheduled);
+  if (failed(after))
+    return failure();
+  int64_t arenaBytes = planArena(after->ranges.getRanges()).arenaBytes;
+  return std::optional(PlacedSchedule{std::move(attempt), std::move(**found), arenaBytes});
+}
+
+FoundSchedule Search::take(PlacedSchedule &&placed) {
+  module.getBodyRegion().takeBody(placed.module->getBodyRegion());
+  module->setAttrs((*placed.module)->getAttrDictionary());
+  return std::move(placed.found);
 }
 
 /// Live bytes that fit may need a larger arena, because of holes between them: then the search is
-/// repeated under a lower cap.
-FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes) {
-  constexpr int kMaxRounds = 8;
-  int64_t targetBytes = capBytes, smallestBytes = INT64_MAX;
+/// repeated with room for these, more until that fits and less again where much is lost by it.
+FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t capBytes) {
+  constexpr int kMaxRounds = 5;
+  constexpr double kLittle = 1.005;
+  std::optional<PlacedSchedule> best;
+  double fastestNs = 0; // without room
+  int64_t roomBytes = 0, tooLittle = 0, enough = kAllRoom;
   for (int round = 0; round < kMaxRounds; ++round) {
-    OwningOpRef<ModuleOp> attempt = module.clone();
-    FailureOr<StepMemory> memory = StepMemory::build(*attempt, ModulePhase::Sharded);
-    if (failed(memory))
+    FailureOr<std::optional<PlacedSchedule>> placed = place(capBytes, roomBytes);
+    if (failed(placed))
       return failure();
-    FailureOr<FoundSchedule> found = search(*attempt, *memory, targetBytes);
-    if (failed(found))
-      return failure();
-    applySchedule(*attempt, memory->getBody(), found->step, found->plan);
-    FailureOr<StepMemory> after = StepMemory::build(*attempt, ModulePhase::Scheduled);
-    if (failed(after))
-      return failure();
-    int64_t arenaBytes = planArena(after->ranges.getRanges()).arenaBytes;
-    smallestBytes = std::min(smallestBytes, arenaBytes);
-    if (arenaBytes <= capBytes) {
-      module.getBodyRegion().takeBody(attempt->getBodyRegion());
-      module->setAttrs((*attempt)->getAttrDictionary());
-      return found;
-    }
-    // Another schedule has other holes: each round leaves more room than the one before. From what
-    // the schedule holds, since under caps in between it would be found again.
-    if (targetBytes == leastBytes)
+    if (!*placed)
       break;
-    targetBytes = std::min(targetBytes, schedule::peakOf(found->step.problem, found->plan).bytes);
-    targetBytes = std::max(leastBytes, targetBytes - (arenaBytes - capBytes) * (round + 1));
+    int64_t excessBytes = (*placed)->arenaBytes - capBytes;
+    if (round == 0)
+      fastestNs = (*placed)->found.makespanNs;
+    if (excessBytes > 0) {
+      tooLittle = roomBytes;
+    } else {
+      enough = roomBytes;
+      if (!best || isBetter((*placed)->found, best->found))
+        best = std::move(**placed);
+      if (best->found.makespanNs <= kLittle * fastestNs)
+        break;
+    }
+    roomBytes = enough == kAllRoom ? tooLittle + excessBytes * (round + 1)
+                                   : tooLittle + (enough - tooLittle) / 2;
   }
-  return module.emitError("no arena fits the memory cap of ")
-         << capBytes << " bytes: live bytes do, but with the holes between them the smallest that "
-         << "was found has " << smallestBytes << " bytes";
+  return best;
+}
+
+/// What holds least at once is the last resort, and the same whatever the cap is, so that a cap
+/// that a refusal names is one that works.
+FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes) {
+  FailureOr<std::optional<PlacedSchedule>> placed = placeUnderCap(capBytes);
+  if (failed(placed))
+    return failure();
+  if (*placed)
+    return take(std::move(**placed));
+  FailureOr<std::optional<PlacedSchedule>> least = place(leastBytes, kAllRoom);
+  if (failed(least))
+    return failure();
+  if (*least && (*least)->arenaBytes <= capBytes)
+    return take(std::move(**least));
+  std::optional<int64_t> placedBytes;
+  if (*least)
+    placedBytes = (*least)->arenaBytes;
+  return refuse(capBytes, placedBytes);
+}
+
+/// `placedBytes`: of an arena that was found.
+LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedBytes) {
+  if (capBytes >= leastBytes) {
+    InFlightDiagnostic diag = module.emitError("no arena fits the memory cap of ")
+                              << capBytes + scratchBytes << " bytes: " << leastBytes
+                              << " bytes are live at once";
+    if (placedBytes)
+      diag << "; a cap of " << *placedBytes + scratchBytes << " bytes is enough";
+    return diag;
+  }
+  FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
+  if (failed(memory))
+    return failure();
+  // Interleaved updates hold the fewest shards.
+  FailureOr<ScheduleProblem> step =
+      getScheduleProblem(module, *memory, costs, UpdatePlacement::Interleaved, capBytes);
+  if (succeeded(step))
+    reportInfeasibleCap(module, *memory, *step, costs, {capBytes, scratchBytes, placedBytes});
+  return failure();
 }
 
 FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module) const {

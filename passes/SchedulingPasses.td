@@ -51,8 +51,9 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     Groups that say something else of `reshard_after_forward` stay as they are. A gradient that is
     read after its reduction's start, or cannot be written where that reads it, is copied by a
     `clone.default` first. Where live bytes fit the cap but the arena does not, for the holes in it,
-    the search is repeated under a lower cap. Where nothing fits, the error names the least peak, the
-    operation where it occurs, what is live there, and what would lower it. On one rank there is
+    the search is repeated with room for them. Where nothing fits, the error names the least peak, a
+    cap that is enough, the operation where the peak occurs, what is live there, and what would lower
+    it. On one rank there is
     nothing to decide.
 
     Deterministic: the same module, seed and budget give the same schedule on every machine.

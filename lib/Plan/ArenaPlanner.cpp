@@ -55,6 +55,7 @@ private:
   int64_t getLife(size_t item) const {
     return problem.items[item].last - problem.items[item].first + 1;
   }
+  std::vector<int64_t> findPressures() const;
   bool runFirstFit(std::span<const size_t> order) {
     return FirstFit(problem, ground, problem.numPositions, budget).run(order, bases);
   }
@@ -129,6 +130,18 @@ void Search::tryLayers(std::span<const size_t> byLife, std::span<const size_t> o
     keepIfBetter();
 }
 
+/// By item: the most that is live while it is. Where little else is, there is a place for it later.
+std::vector<int64_t> Search::findPressures() const {
+  Skyline live(problem.numPositions);
+  for (int64_t position = 0; position < problem.numPositions; ++position)
+    live.raise(position, position, problem.liveBytes[position]);
+  std::vector<int64_t> pressures(problem.items.size());
+  for (size_t i = 0; i < pressures.size(); ++i)
+    for (const Part &part : problem.partsOf(problem.items[i]))
+      pressures[i] = std::max(pressures[i], live.heightOver(part.first, part.last));
+  return pressures;
+}
+
 std::vector<int64_t> Search::run() {
   std::vector<size_t> byLife =
       sortBy([&](size_t i) { return std::tuple(getLife(i), problem.items[i].size); });
@@ -139,8 +152,18 @@ std::vector<int64_t> Search::run() {
   for (int64_t longestLife : {512, 2048})
     for (std::vector<size_t> *order : {&bySize, &byArea})
       tryLayers(byLife, *order, longestLife);
+  // Twentieths of the peak are steps coarse enough for life and size to count, too.
+  std::vector<int64_t> pressures = findPressures();
+  int64_t step = problem.peakLiveBytes / 20 + 1;
+  std::vector<size_t> byPressureAndLife =
+      sortBy([&](size_t i) { return std::tuple(pressures[i], getLife(i)); });
+  std::vector<size_t> byStepAndLife =
+      sortBy([&](size_t i) { return std::tuple(pressures[i] / step, getLife(i)); });
+  std::vector<size_t> byStepAndSize =
+      sortBy([&](size_t i) { return std::tuple(pressures[i] / step, problem.items[i].size); });
   std::vector<size_t> *start = &bySize;
-  for (std::vector<size_t> *order : {&bySize, &byLife, &byArea})
+  for (std::vector<size_t> *order :
+       {&bySize, &byPressureAndLife, &byStepAndLife, &byStepAndSize, &byLife, &byArea})
     if (tryFirstFit(*order))
       start = order;
   improve(*start);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <unordered_map>
 
 using namespace fsdp::plan;
@@ -39,13 +40,14 @@ ArenaProblem fsdp::plan::makeArenaProblem(std::span<const BufferRange> buffers) 
     }
     problem.items.push_back(item);
   }
-  std::vector<int64_t> change(problem.numPositions + 1);
+  problem.liveBytes.resize(problem.numPositions + 1);
   for (const Part &part : problem.parts) {
-    change[part.first] += part.size;
-    change[part.last + 1] -= part.size;
+    problem.liveBytes[part.first] += part.size;
+    problem.liveBytes[part.last + 1] -= part.size;
   }
-  int64_t live = 0;
-  for (int64_t delta : change)
-    problem.peakLiveBytes = std::max(problem.peakLiveBytes, live += delta);
+  problem.liveBytes.pop_back();
+  std::partial_sum(problem.liveBytes.begin(), problem.liveBytes.end(), problem.liveBytes.begin());
+  for (int64_t live : problem.liveBytes)
+    problem.peakLiveBytes = std::max(problem.peakLiveBytes, live);
   return problem;
 }

@@ -30,6 +30,7 @@ struct ArenaProblem {
   std::vector<Part> parts; // by item
   std::vector<Item> items;
   int64_t numPositions = 0;
+  std::vector<int64_t> liveBytes; // by position
   int64_t peakLiveBytes = 0;
 
   std::span<const Part> partsOf(const Item &item) const {
