@@ -75,6 +75,10 @@ double Evaluator::evaluate(const Decisions &wanted) {
   if (!result.plan)
     return entry->second = std::numeric_limits<double>::infinity();
   entry->second = result.makespanNs;
+  launches.resize(problem.uses.size());
+  for (const GatherBucket &bucket : result.plan->gathers)
+    for (uint32_t use : bucket.uses)
+      launches[use] = bucket.launch;
   if (result.makespanNs < decided.makespanNs)
     decided = {decisions, result.makespanNs};
   offer(std::move(*result.plan), result.makespanNs);

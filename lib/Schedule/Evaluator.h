@@ -34,6 +34,8 @@ public:
   /// The makespan of the list schedule; infinity if there is none. Buckets above the options' limit
   /// are split first.
   double evaluate(const Decisions &wanted);
+  /// By use, where the decisions that were simulated last launch its gather.
+  const std::vector<uint32_t> &lastLaunches() const { return launches; }
   /// A plan of someone else; left out if a bucket is above the limit.
   void consider(Plan plan, std::string_view origin);
 
@@ -45,6 +47,7 @@ public:
   const std::vector<Incumbent> &candidates() const { return pool; }
   /// The decisions with the best list schedule; its makespan is infinite if there is none yet.
   const EvaluatedDecisions &bestDecisions() const { return decided; }
+  int64_t numLeft() const { return limit - simulations; }
   int64_t numSimulations() const { return simulations; }
 
   void setBound(double makespanNs) { boundNs = makespanNs; }
@@ -64,6 +67,7 @@ private:
   std::unordered_map<uint64_t, double> tried; // makespan by hash of decisions; never iterated
   std::vector<Incumbent> pool;
   EvaluatedDecisions decided;
+  std::vector<uint32_t> launches;
   std::string origin;
   double boundNs = 0;
   int64_t simulations = 0, limit;

@@ -26,8 +26,8 @@ void tightenCaps(const SearchSpace &space, Evaluator &evaluator);
 /// over all of them.
 void mergeNeighbours(const SearchSpace &space, Evaluator &evaluator);
 
-/// Late acceptance hill climbing (Burke, Bykov 2017) from the best decisions: merges, splits, swaps
-/// of what is kept, gates, order.
+/// Simulated annealing (Kirkpatrick et al. 1983) from the best decisions: random moves, whose
+/// temperature falls over what is left of the budget.
 void searchLocally(const SearchSpace &space, bool merge, uint64_t seed, Evaluator &evaluator);
 
 } // namespace fsdp::schedule

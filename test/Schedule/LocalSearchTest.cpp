@@ -1,0 +1,122 @@
+//===- LocalSearchTest.cpp - Random moves, and annealing over them --------===//
+
+#include "Annealing.h"
+#include "RandomMove.h"
+#include "RandomProblem.h"
+#include "Search.h"
+#include "fsdp/Schedule/Policies.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+using namespace fsdp::schedule;
+
+/// Operations of 100 ns.
+static Problem makeProblem(size_t numOperations) {
+  Problem problem;
+  problem.operations.assign(numOperations, {100, 0, 0});
+  problem.memoryCapBytes = 1000;
+  return problem;
+}
+
+// One gather of 1,000 ns for operation 39, launched at 10. Gates at multiples of its duration
+// before its use are 0, 19, 24 and so on; those at 11 to 18 and at 2 to 9 come from the launch.
+TEST(RandomMove, GatesGathersNearTheirLaunch) {
+  Problem problem = makeProblem(40);
+  problem.gatherCost = {0, 10};
+  problem.groups = {{"a", 100}};
+  problem.uses = {{0, 39, 39}};
+  SearchSpace space(problem);
+  Decisions start;
+  start.kept = {0};
+  start.gathers = {{{0}, 0}};
+  auto collectGates = [&](std::vector<uint32_t> launches) {
+    std::set<uint32_t> gates;
+    Draws draws(1);
+    for (int i = 0; i < 5000; ++i) {
+      Decisions next = start;
+      if (RandomMove(space, /*merge=*/false, launches, draws, next).make())
+        gates.insert(next.gathers.front().gate);
+    }
+    return gates;
+  };
+  std::set<uint32_t> near = collectGates({10}), blind = collectGates({});
+  for (uint32_t distance = 1; distance <= 8; ++distance) {
+    EXPECT_TRUE(near.contains(10 + distance)) << distance;
+    EXPECT_TRUE(near.contains(10 - distance)) << distance;
+    EXPECT_FALSE(blind.contains(10 + distance)) << distance;
+  }
+  EXPECT_LE(*near.rbegin(), 39u);
+  // Not behind its use, however late it is launched.
+  EXPECT_EQ(*collectGates({38}).rbegin(), 39u);
+}
+
+// Whatever is changed, each use is kept or gathered, and each reduction done, exactly once.
+TEST(RandomMove, LeavesDecisionsComplete) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Problem problem = makeRandomProblem(seed);
+    problem.memoryCapBytes = problem.minimumPeak().bytes / 10 * 12;
+    SearchSpace space(problem);
+    Decisions decisions = decideByPolicy(problem, Policy::Asap);
+    std::vector<uint32_t> launches(problem.uses.size());
+    for (uint32_t use = 0; use < problem.uses.size(); ++use)
+      launches[use] = problem.uses[use].first;
+    Draws draws(seed);
+    for (int i = 0; i < 500; ++i) {
+      RandomMove(space, /*merge=*/true, launches, draws, decisions).make();
+      std::vector<int> served(decisions.kept.begin(), decisions.kept.end());
+      for (const Decisions::Gathers &bucket : decisions.gathers)
+        for (uint32_t use : bucket.uses)
+          ++served[use];
+      std::vector<int> reduced(problem.reductions.size());
+      for (const std::vector<uint32_t> &bucket : decisions.reductions)
+        for (uint32_t reduction : bucket)
+          ++reduced[reduction];
+      ASSERT_EQ(served, std::vector<int>(problem.uses.size(), 1));
+      ASSERT_EQ(reduced, std::vector<int>(problem.reductions.size(), 1));
+    }
+  }
+}
+
+// A loss of one temperature is accepted once in e = 2.72 draws, no loss always; at the end a 60th
+// of that.
+TEST(Annealing, AcceptsLossesByTemperature) {
+  Annealing annealing(100);
+  Draws draws(1);
+  auto countAccepted = [&](double lossNs, double progress) {
+    int accepted = 0;
+    for (int i = 0; i < 10'000; ++i)
+      accepted += annealing.accepts(lossNs, progress, draws);
+    return accepted;
+  };
+  EXPECT_EQ(countAccepted(0, 0), 10'000);
+  EXPECT_EQ(countAccepted(-1, 1), 10'000);
+  EXPECT_NEAR(countAccepted(100, 0), 3679, 200);
+  EXPECT_NEAR(countAccepted(300, 0), 498, 100);
+  EXPECT_NEAR(countAccepted(100. / 60, 1), 3679, 400);
+  EXPECT_LT(countAccepted(30, 1), 10);
+  EXPECT_EQ(countAccepted(std::numeric_limits<double>::infinity(), 0), 0);
+}
+
+// What the search keeps is a list schedule's makespan, and never worse than where it began; no more
+// simulations than there are, however few decisions there are to try.
+TEST(LocalSearch, ImprovesWithinItsBudget) {
+  double sum = 0;
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    Problem problem = makeRandomProblem(seed);
+    problem.memoryCapBytes = problem.minimumPeak().bytes / 20 * 21;
+    OptimizeOptions options{.simulationBudget = 300, .targetRatio = 0};
+    Evaluator evaluator(problem, options);
+    double firstNs = evaluator.evaluate(decideByPolicy(problem, Policy::Asap));
+    searchLocally(SearchSpace(problem), /*merge=*/true, seed, evaluator);
+    EXPECT_LE(evaluator.numSimulations(), 300);
+    EXPECT_LE(evaluator.best().makespanNs, firstNs);
+    EXPECT_DOUBLE_EQ(makespanNs(problem, evaluator.best().plan), evaluator.best().makespanNs);
+    sum += evaluator.best().makespanNs / firstNs;
+  }
+  // 9.78; 9.87 if each step is from where the search began.
+  EXPECT_LT(sum, 9.82);
+}
