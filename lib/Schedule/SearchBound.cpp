@@ -57,7 +57,7 @@ LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, i
   double targetNs = upperNs * (1 - kClosedGap);
   if (problem.operations.empty() || bound.makespanNs >= targetNs)
     return bound;
-  FluidModel model = buildFluidModel(problem, {});
+  FluidModel model = buildFluidModel(problem, {}), whole = model;
   auto raise = [&](double makespan) {
     double makespanNs = std::min(makespan * model.timeUnitNs, targetNs) * (1 - kTolerance);
     if (makespanNs > bound.makespanNs) {
@@ -65,14 +65,15 @@ LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, i
       bound.kind = BoundKind::Search;
     }
   };
-  double target = targetNs / model.timeUnitNs;
-  double makespan = tightenParts(model.program, bound.makespanNs / model.timeUnitNs, target);
+  const double target = targetNs / model.timeUnitNs;
+  const double makespan = tightenParts(model.program, bound.makespanNs / model.timeUnitNs, target);
   raise(makespan);
-  if (makespan >= target || model.program.integerPlaces().size() > kMostChoices)
+  if (makespan >= target || whole.program.integerPlaces().size() > kMostChoices)
     return bound;
-  // Only what beats the target is searched for. If there is nothing, the target is a bound.
-  model.program.setUpper(model.makespan, target);
-  if (std::optional<double> searched = model.program.branchAndBound(nodeLimit))
+  // Without the rows of parts, which have many entries. Only what beats the target is searched for:
+  // if there is nothing, the target is a bound.
+  whole.program.setUpper(whole.makespan, target);
+  if (std::optional<double> searched = whole.program.branchAndBound(nodeLimit))
     raise(*searched);
   return bound;
 }

@@ -73,6 +73,26 @@ TEST(FluidBound, GathersMergeUpToWhatFits) {
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 200, kTolerance);
 }
 
+// A group's copy for its second use cannot be gathered while the first is there, so that a later use
+// may go ahead of it: with the other group's, beside operation 1. It is then there beside operation
+// 2, with which the second use's copy does not fit.
+TEST(FluidBound, LaterGathersMayGoAheadOfSecondUses) {
+  Problem problem = makeOperations(5);
+  problem.gatherCost = {100, 1};
+  addUse(problem, 10, 0);
+  problem.uses[0].last = 2;
+  addUse(problem, 20, 2);
+  problem.uses.push_back({0, 3, 3});
+  addUse(problem, 10, 4);
+  problem.groups[0].keep = KeepRule::Never;
+  problem.operations = {{0, 90, 0}, {130, 60, 0}, {0, 60, 0}, {0, 0, 0}, {0, 0, 0}};
+  problem.memoryCapBytes = 100;
+  Plan plan{{0, 0, 0, 0}, {{{0}, 0}, {{1, 3}, 1}, {{2}, 3}}, {}, false};
+  ASSERT_EQ(verify(problem, plan), std::nullopt);
+  EXPECT_EQ(makespanNs(problem, plan), 110 + 130 + 110);
+  EXPECT_NEAR(fluid(problem).makespanNs, 350, kTolerance);
+}
+
 // The same, backwards; and a bucket has to be there before the first of its updates.
 TEST(FluidBound, ReductionsMergeUpToWhatFits) {
   Problem problem = makeOperations(5);
