@@ -208,14 +208,23 @@ Status OperatorCall::measure(CallContext &context) {
   return Status();
 }
 
-bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser) {
+/// The results by their place in the schema; undefined ones are not wanted.
+std::vector<at::Tensor> OperatorCall::resultsIn(std::span<const at::Tensor> tensors) const {
   std::vector<at::Tensor> wanted(op.schema().returns().size());
-  if (returnsList)
-    return false;
   for (const PlannedResult &result : results)
     wanted[result.slot] = tensors[result.value];
-  kernel = chooser.choose(op, arguments, wanted);
+  return wanted;
+}
+
+bool OperatorCall::chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser) {
+  if (!returnsList)
+    kernel = chooser.choose(op, arguments, resultsIn(tensors));
   return kernel != nullptr;
+}
+
+std::optional<RowOperator> OperatorCall::rowOperator(std::span<const at::Tensor> tensors,
+                                                     RowChooser &chooser) const {
+  return returnsList ? std::nullopt : chooser.choose(op, arguments, resultsIn(tensors));
 }
 
 /// True if a list of indices contains masks: how many elements they pick is for the host to know.

@@ -15,6 +15,7 @@
 #include "executor/KernelChoice.h"
 #include "executor/OperatorAllocations.h"
 #include "executor/OperatorRuntime.h"
+#include "executor/RowChoice.h"
 
 namespace fsdp::rt {
 
@@ -46,6 +47,9 @@ public:
   /// From the second step on runs a kernel of the runtime, if `chooser` has one for the call. True
   /// if so. `tensors` as for resolve().
   bool chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser);
+  /// What the call computes row by row, if `chooser` finds that; `tensors` as for resolve().
+  std::optional<RowOperator> rowOperator(std::span<const at::Tensor> tensors,
+                                         RowChooser &chooser) const;
   /// Bytes for the temporaries of the call, known once it is measured.
   size_t scratchBytes() const {
     return kernel ? std::max(kernel->workspaceBytes(), scratchSize) : scratchSize;
@@ -70,6 +74,7 @@ private:
   };
 
   void invoke(CallContext &context);
+  std::vector<at::Tensor> resultsIn(std::span<const at::Tensor> tensors) const;
   at::Tensor resultOf(const CallContext &context, const PlannedResult &result) const;
   Status check(const CallContext &context, const PlannedResult &result,
                const at::Tensor &actual) const;

@@ -1,6 +1,7 @@
 //===- StepProgram.cpp - A plan's entries, ready to run --------------------===//
 
 #include "executor/StepProgram.h"
+#include "executor/ResultReaders.h"
 #include "plan/DType.h"
 
 #include <ATen/Parallel.h>
@@ -9,6 +10,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <cmath>
 
 using namespace fsdp::rt;
 
@@ -150,10 +152,49 @@ Status StepProgram::prepare(unsigned shard, OperatorKernels kernels) {
       return status;
   if (runtime.isHost() && kernels == OperatorKernels::Fastest) {
     KernelChooser chooser(at::get_num_threads());
-    for (OperatorCall &call : calls)
-      stats.replacedOperators += call.chooseKernel(tensors, chooser);
+    RowChooser rows(at::get_num_threads());
+    for (OperatorCall &call : calls) {
+      bool chosen = call.chooseKernel(tensors, chooser);
+      stats.replacedOperators += chosen;
+      rowOperators.push_back(chosen ? std::nullopt : call.rowOperator(tensors, rows));
+    }
   }
   return {};
+}
+
+void StepProgram::makeChains() {
+  constexpr size_t kLongestChain = 64; // keeps the time linear
+  const ResultReaders readers(view);
+  auto candidateAt = [&](size_t i) -> const RowOperator * {
+    bool isCall = i < instructions.size() && instructions[i].kind == FSDP_CALL;
+    return isCall && rowOperators[instructions[i].index] ? &*rowOperators[instructions[i].index]
+                                                         : nullptr;
+  };
+  std::vector<Instruction> merged;
+  std::vector<ChainCandidate> candidates;
+  for (size_t i = 0; i < instructions.size();) {
+    candidates.clear();
+    for (size_t j = i; j < i + kLongestChain && candidateAt(j); ++j) {
+      const RowOperator *op = candidateAt(j);
+      uint32_t entry = instructions[j].entry;
+      auto result = static_cast<uint32_t>(view.results(view.entries()[entry])[0]);
+      candidates.push_back({op, entry, readers.lastReader(result)});
+    }
+    std::optional<RowChain> rows =
+        candidates.empty() ? std::nullopt : RowChain::of(candidates, at::get_num_threads());
+    if (!rows) {
+      merged.push_back(instructions[i++]);
+      continue;
+    }
+    merged.push_back({kRowChain, static_cast<uint32_t>(chains.size()), instructions[i].entry});
+    Chain chain{std::move(*rows), {}};
+    for (size_t end = i + chain.rows.size(); i < end; ++i)
+      chain.entries.push_back(instructions[i].entry);
+    stats.replacedOperators += static_cast<int64_t>(chain.entries.size());
+    chains.push_back(std::move(chain));
+  }
+  instructions = std::move(merged);
+  rowOperators.clear();
 }
 
 //===----------------------------------------------------------------------===//
@@ -166,6 +207,9 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   switch (instruction.kind) {
   case FSDP_CALL:
     return calls[instruction.index].run(context);
+  case kRowChain:
+    chains[instruction.index].rows.run(scratch ? scratch->data() : nullptr);
+    return {};
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
@@ -237,9 +281,16 @@ Status StepProgram::runFirst() {
   });
   if (!status.ok())
     return status;
+  // What later steps need not do.
+  std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
+  views.clear();
+  if (!rowOperators.empty())
+    makeChains();
   size_t bytes = 0;
   for (const OperatorCall &call : calls)
     bytes = std::max(bytes, call.scratchBytes());
+  for (const Chain &chain : chains)
+    bytes = std::max(bytes, chain.rows.workspaceBytes());
   if (bytes) {
     Result<std::unique_ptr<Memory>> memory = runtime.allocateScratch(bytes);
     if (!memory.ok())
@@ -250,9 +301,6 @@ Status StepProgram::runFirst() {
       call.placeTemporaries(scratch->data());
   }
   stats.scratchBytes = static_cast<int64_t>(bytes);
-  // What later steps need not do.
-  std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
-  views.clear();
   return {};
 }
 
@@ -271,10 +319,21 @@ Status StepProgram::runObserved(StepObserver &observer) {
       std::chrono::nanoseconds begin = observer.now();
       if (Status status = execute(instruction, true); !status.ok())
         return status;
-      observer.ran(instruction.entry, observer.now() - begin);
+      tell(observer, instruction, observer.now() - begin);
     }
     return {};
   });
+}
+
+void StepProgram::tell(StepObserver &observer, const Instruction &instruction,
+                       std::chrono::nanoseconds duration) const {
+  if (instruction.kind != kRowChain)
+    return observer.ran(instruction.entry, duration);
+  const Chain &chain = chains[instruction.index];
+  for (size_t i = 0; i < chain.entries.size(); ++i)
+    observer.ran(chain.entries[i],
+                 std::chrono::nanoseconds(
+                     std::llround(chain.rows.shareOf(i) * static_cast<double>(duration.count()))));
 }
 
 Status StepProgram::runTraced(EntryTracer &tracer) {

@@ -12,6 +12,7 @@
 
 #include "executor/CollectiveLanes.h"
 #include "executor/OperatorCall.h"
+#include "executor/RowChain.h"
 #include "executor/StateCopies.h"
 
 #include <functional>
@@ -51,11 +52,16 @@ public:
   std::vector<int64_t> temporaryBytes() const;
 
 private:
-  /// An entry, or several that are started as one. Entries with nothing to run have none.
+  static constexpr uint8_t kRowChain = 0xff;
+  /// An entry, or several that are one: starts, chains. Entries with nothing to run have none.
   struct Instruction {
-    uint8_t kind;   // fsdp_entry_kind
-    uint32_t index; // of the call, view, copy or update; of starts: how many
+    uint8_t kind;   // fsdp_entry_kind, or kRowChain
+    uint32_t index; // of the call, view, copy, update or chain; of starts: how many
     uint32_t entry; // the first
+  };
+  struct Chain {
+    RowChain rows;
+    std::vector<uint32_t> entries;
   };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
@@ -69,6 +75,11 @@ private:
   Status prepareEntry(uint32_t index, unsigned shard);
   void prepareCopy(const fsdp_entry &entry);
   Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
+
+  /// Makes chains of calls that follow each other.
+  void makeChains();
+  void tell(StepObserver &observer, const Instruction &instruction,
+            std::chrono::nanoseconds duration) const;
 
   /// Runs `walk` as one step, with statistics of its own; what it throws becomes an error that
   /// names the entry.
@@ -90,6 +101,8 @@ private:
 
   std::vector<at::Tensor> tensors; // the plan's values; undefined ones stay undefined
   std::vector<OperatorCall> calls, views;
+  std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
+  std::vector<Chain> chains;
   std::vector<Copy> copies;
   size_t updates = 0;
   std::vector<Instruction> instructions; // of a step

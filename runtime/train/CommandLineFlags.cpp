@@ -57,9 +57,9 @@ void CommandLine::addLaunchFlags() {
       ->group("Launch");
   app.add_option(
          "--kernels", kernels,
-         "Kernels of fp32 matrix products and attention. fastest: when the run starts, each "
-         "is measured, and the fastest kernel that gives torch's bits is taken; torch: "
-         "torch's own. Default: fastest")
+         "Kernels of fp32 matrix products, attention and chains of elementwise operators. fastest: "
+         "when the run starts, each is tried, and the fastest kernel that gives torch's bits is "
+         "taken; torch: torch's own. Default: fastest")
       ->check(CLI::IsMember({"fastest", "torch"}).description(""))
       ->type_name("fastest|torch")
       ->group("Launch");
