@@ -63,13 +63,12 @@ private:
         out.value(json::Array{key, value});
       if (!view.labels.costSources.empty())
         out.value(json::Array{"costs", view.labels.costSources});
+      if (std::string host = describeHostState(view); !host.empty())
+        out.value(json::Array{"on the host", host});
     });
-    double collectiveNs = 0;
-    for (const CollectiveView &collective : view.collectives)
-      collectiveNs += collective.durationNs();
     out.attribute("makespanNs", toNs(view.makespanNs));
     out.attribute("computeNs", toNs(view.getComputeNs()));
-    out.attribute("collectiveNs", toNs(collectiveNs));
+    out.attribute("collectiveNs", toNs(view.getCollectiveNs()));
     out.attribute("exposedGatherNs", toNs(view.getExposedNs(CollectiveKind::AllGather)));
     out.attribute("exposedReduceNs", toNs(view.getExposedNs(CollectiveKind::ReduceScatter) +
                                           view.getExposedAcrossNs()));

@@ -11,14 +11,6 @@ using namespace fsdp::explain;
 using namespace fsdp::schedule;
 using Align = TextTable::Align;
 
-static double getCollectiveNs(const ScheduleView &view) {
-  double sum = 0;
-  for (const CollectiveView &collective : view.collectives)
-    sum += collective.durationNs() +
-           (collective.across ? collective.across->endNs - collective.across->startNs : 0);
-  return sum;
-}
-
 static int64_t getMovedBytes(const ScheduleView &view, CollectiveKind kind) {
   int64_t sum = 0;
   for (const CollectiveView &collective : view.collectives)
@@ -68,7 +60,7 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   const ScheduleView &view = plan.view;
   double exposedGatherNs = view.getExposedNs(CollectiveKind::AllGather);
   double exposedReduceNs = view.getExposedNs(CollectiveKind::ReduceScatter);
-  double collectiveNs = getCollectiveNs(view);
+  double collectiveNs = view.getCollectiveNs();
   os << (view.labels.model.empty() ? "step" : view.labels.model) << ": predicted "
      << formatTime(view.makespanNs) << ", "
      << llvm::formatv("{0:f4}", view.makespanNs / plan.bound.makespanNs)
@@ -98,13 +90,8 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
     peak += ", " + formatTime(view.memory[view.peakSample].timeNs) + " into the step, at " +
             describe(view.labels.operations[view.peakOperation]);
   table.addRow({"peak memory", peak});
-  if (!view.stateCopies.empty()) {
-    int64_t bytes = 0;
-    for (const StateCopyView &copy : view.stateCopies)
-      bytes += copy.sizeBytes;
-    table.addRow({"on the host", formatBytes(bytes) + " of optimizer state, for whose copies " +
-                                     "computation waits " + formatTime(view.getExposedCopyNs())});
-  }
+  if (std::string host = describeHostState(view); !host.empty())
+    table.addRow({"on the host", host});
   table.print(os, 2);
   printMemory(view, os);
   printStateCopies(view, os);

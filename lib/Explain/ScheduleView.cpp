@@ -2,6 +2,8 @@
 
 #include "fsdp/Explain/ScheduleView.h"
 
+#include "fsdp/Explain/Quantities.h"
+
 #include "MemorySweep.h"
 
 #include <algorithm>
@@ -70,6 +72,26 @@ double ScheduleView::getExposedAcrossNs() const {
   for (const CollectiveView &collective : collectives)
     sum += collective.exposedAcrossNs;
   return sum;
+}
+
+double ScheduleView::getCollectiveNs() const {
+  double sum = 0;
+  for (const CollectiveView &collective : collectives) {
+    sum += collective.durationNs();
+    if (collective.across)
+      sum += collective.across->endNs - collective.across->startNs;
+  }
+  return sum;
+}
+
+std::string fsdp::explain::describeHostState(const ScheduleView &view) {
+  if (view.stateCopies.empty())
+    return {};
+  int64_t bytes = 0;
+  for (const StateCopyView &copy : view.stateCopies)
+    bytes += copy.sizeBytes;
+  return formatBytes(bytes) + " of optimizer state, for whose copies computation waits " +
+         formatTime(view.getExposedCopyNs());
 }
 
 bool ScheduleView::hasReplicas() const {

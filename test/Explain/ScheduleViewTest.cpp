@@ -50,6 +50,30 @@ TEST(ScheduleView, SplitsCollectivesIntoHiddenAndExposed) {
   EXPECT_EQ(view.getComputeNs(), 70);
 }
 
+/// Collectives take the time of all lanes, that over replicas among them.
+TEST(ScheduleView, CountsTheWayOverReplicas) {
+  Problem problem = makeTwoLayers();
+  Plan plan = makeTwoLayersPlan();
+  EXPECT_EQ(makeTwoLayersView(problem, plan).getCollectiveNs(), 3 * 7 + 2 * 7);
+  problem.acrossCost = CollectiveCost{1, 0.02};
+  Timeline timeline = makeTwoLayersTimeline();
+  timeline.across = {{54, 56}, {74, 76}};
+  timeline.exposedAcrossNs = {0, 2};
+  ScheduleView view = buildView(problem, plan, timeline, makeTwoLayersLabels());
+  EXPECT_EQ(view.getCollectiveNs(), 3 * 7 + 2 * 7 + 2 * 2);
+  EXPECT_EQ(view.getExposedAcrossNs(), 2);
+}
+
+/// What is on the host is said only where something is.
+TEST(ScheduleView, SaysWhatIsOnTheHost) {
+  Problem problem = makeTwoLayers();
+  ScheduleView view = makeTwoLayersView(problem, makeTwoLayersPlan());
+  EXPECT_EQ(describeHostState(view), "");
+  view.stateCopies = {{"layers.0", 1024, 4, 5, {0, 10}, {10, 20}, 3}};
+  EXPECT_EQ(describeHostState(view),
+            "1.00 KiB of optimizer state, for whose copies computation waits 3 ns");
+}
+
 /// A launch is reached when the operation before it has ended, or the reduction that is waited for
 /// at the same position.
 TEST(ScheduleView, KnowsWhenALaunchIsReached) {

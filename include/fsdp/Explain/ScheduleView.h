@@ -130,9 +130,13 @@ struct ScheduleView {
   double getComputeNs() const; // without waits for copies of state
   double getExposedNs(CollectiveKind kind) const;
   double getExposedAcrossNs() const;
+  double getCollectiveNs() const; // of all lanes, that over replicas among them
   double getExposedCopyNs() const;
   bool hasReplicas() const;
 };
+
+/// What is on the host, and how long computation waits for its copies, for people; empty: nothing.
+std::string describeHostState(const ScheduleView &view);
 
 /// The timeline is the plan's; labels have one entry per operation. Linear.
 ScheduleView buildView(const schedule::Problem &problem, const schedule::Plan &plan,

@@ -36,13 +36,18 @@ class Deployment:
     recompute: str = "cheap"
     network: str = ""  # "": the device's; else a file of networks/
     updates: str = "interleaved"
+    replicas: int = 1  # of `ranks` shards each
 
     def name(self):
-        parts = [str(self.ranks), self.device, self.network, self.recompute, self.updates]
+        ranks = f"{self.replicas}x{self.ranks}" if self.replicas > 1 else str(self.ranks)
+        parts = [ranks, self.device, self.network, self.recompute, self.updates]
         return "-".join(filter(None, parts))
 
     def flags(self):
-        flags = ["--mesh", f"dp={self.ranks}", "--device", self.device]
+        mesh = f"dp={self.ranks}"
+        if self.replicas > 1:
+            mesh = f"replicate={self.replicas},shard={self.ranks}"
+        flags = ["--mesh", mesh, "--device", self.device]
         if self.network:
             flags += ["--network", str(HERE / "networks" / f"{self.network}.json")]
         return [*flags, "--recompute", self.recompute, "--updates", self.updates]
@@ -59,6 +64,7 @@ INSTANCES = [
         D(64), D(64, recompute="full"), D(512, updates="at-end"), D(32, "a100"),
         D(8, "b200"), D(64, "b200", recompute="full"), D(32, network="ethernet"),
         D(16, network="copy-engines", recompute="selected"),
+        D(8, replicas=8), D(8, "b200", replicas=16, recompute="full"),
     ]),
     (Capture("llama3-70b", seq=4096), [
         D(32, recompute="full"), D(64, "b200", recompute="full", updates="at-end"),
@@ -67,6 +73,7 @@ INSTANCES = [
     (Capture("llama3-70b"), [
         D(64), D(256, recompute="full", updates="at-end"), D(128, "h200", recompute="selected"),
         D(256, network="copy-engines", recompute="full"), D(128, "a100", recompute="full"),
+        D(64, replicas=4, recompute="full"),
     ]),
     (Capture("llama3-405b"), [
         D(256, recompute="full"), D(512, "b200", recompute="full"),
@@ -78,11 +85,12 @@ INSTANCES = [
     (Capture("gpt2", batch=2), [D(8), D(8, "b200", updates="at-end")]),
     (Capture("gpt2-xl"), [
         D(8), D(64, updates="at-end"), D(16, network="ethernet"), D(8, "a100", network="pcie"),
-        D(32, "b200", recompute="full"),
+        D(32, "b200", recompute="full"), D(8, replicas=4),
     ]),
     (Capture("moe-8x7b"), [
         D(16), D(64, recompute="full", updates="at-end"), D(64, "b200", recompute="selected"),
         D(128, network="copy-engines", recompute="full"), D(64, network="ethernet"),
+        D(16, replicas=4),
     ]),
     (Capture("vit-l16"), [D(8), D(64, updates="at-end"), D(8, "a100", network="pcie")]),
     (Capture("vit-h14"), [
