@@ -14,9 +14,9 @@ static constexpr double kClosedGap = 1e-4;
 /// lowered by as much of the makespan.
 static constexpr double kTolerance = 1e-6;
 
-/// A part of the step has so many choices, and the search in it so many nodes.
+/// A part of the step has so many choices, and the search in it so many nodes: most need fewer.
 static constexpr size_t kChoicesOfPart = 24;
-static constexpr int64_t kNodesOfPart = 50;
+static constexpr int64_t kNodesOfPart = 1000;
 
 /// Rounds of rows from parts of the step.
 static constexpr int kMostRounds = 8;
