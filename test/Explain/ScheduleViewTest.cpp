@@ -71,7 +71,7 @@ TEST(ScheduleView, SaysWhatIsOnTheHost) {
   EXPECT_EQ(describeHostState(view), "");
   view.stateCopies = {{"layers.0", 1024, 4, 5, {0, 10}, {10, 20}, 3}};
   EXPECT_EQ(describeHostState(view),
-            "1.00 KiB of optimizer state, for whose copies computation waits 3 ns");
+            "1.00 KiB of optimizer state, for whose copies computation waits 3.00 ns");
 }
 
 /// A launch is reached when the operation before it has ended, or the reduction that is waited for
