@@ -42,6 +42,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   target_include_directories(LibTorch::cpu SYSTEM INTERFACE
     "${LibTorch_ROOT_DIR}/include" "${LibTorch_ROOT_DIR}/include/torch/csrc/api/include")
   target_compile_definitions(LibTorch::cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+  # torch is built by gcc, whose names of constrained templates clang 18 and later no longer write.
+  target_compile_options(LibTorch::cpu INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fclang-abi-compat=17>)
   # libcudart and libcupti are found through libtorch_cpu's own rpath, at run time only.
   target_link_options(LibTorch::cpu INTERFACE
     "-Wl,--no-as-needed" "-Wl,--allow-shlib-undefined"

@@ -7,4 +7,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 tools/setup.sh
 printf '\n== Tests\n'
-exec ctest --test-dir "build/${FSDP_PRESET:-release}" --output-on-failure -j2 "$@"
+exec ctest --preset "${FSDP_PRESET:-release}" -j2 "$@"

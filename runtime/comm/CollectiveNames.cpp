@@ -21,6 +21,24 @@ const char *fsdp::rt::laneName(unsigned lane) {
   }
 }
 
+CollectiveDescriptor fsdp::rt::describeReduction(CollectiveKind kind, size_t count,
+                                                 fsdp_dtype dtype, ReduceOp op) {
+  CollectiveDescriptor what{};
+  what.kind = kind;
+  what.op = op;
+  what.dtype = dtype;
+  what.count = count;
+  return what;
+}
+
+CollectiveDescriptor fsdp::rt::describeTransfer(CollectiveKind kind, size_t bytes, unsigned root) {
+  CollectiveDescriptor what{};
+  what.kind = kind;
+  what.root = root;
+  what.count = bytes;
+  return what;
+}
+
 std::string fsdp::rt::describeCollective(const CollectiveDescriptor &descriptor) {
   std::string bytes = " of " + std::to_string(descriptor.count) + " bytes";
   std::string elements = " of " + std::to_string(descriptor.count) + " " +

@@ -12,6 +12,12 @@ namespace fsdp::rt {
 /// "gather lane".
 const char *laneName(unsigned lane);
 
+/// What a rank issues, beside where its input lies.
+CollectiveDescriptor describeReduction(CollectiveKind kind, size_t count, fsdp_dtype dtype,
+                                       ReduceOp op);
+/// Of an all-gather, a broadcast or a barrier.
+CollectiveDescriptor describeTransfer(CollectiveKind kind, size_t bytes, unsigned root = 0);
+
 /// "all_gather of 128 bytes", "reduce_scatter of 64 f32 (average)".
 std::string describeCollective(const CollectiveDescriptor &descriptor);
 

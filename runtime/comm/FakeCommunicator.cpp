@@ -99,9 +99,7 @@ Status FakeCommunicator::transfer(unsigned lane, size_t arriving, Copies &&copie
 }
 
 Status FakeCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::AllGather;
-  what.count = bytes;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::AllGather, bytes);
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
@@ -116,11 +114,7 @@ Status FakeCommunicator::allGather(unsigned lane, const void *input, void *outpu
 
 Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                                        fsdp_dtype dtype, ReduceOp op) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::ReduceScatter;
-  what.op = op;
-  what.dtype = dtype;
-  what.count = count;
+  CollectiveDescriptor what = describeReduction(CollectiveKind::ReduceScatter, count, dtype, op);
   if (Status status = checkReduction(dtype, op); !status.ok())
     return status;
   if (Status status = check(lane, what); !status.ok())
@@ -146,11 +140,7 @@ Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *o
 
 Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                    ReduceOp op) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::AllReduce;
-  what.op = op;
-  what.dtype = dtype;
-  what.count = count;
+  CollectiveDescriptor what = describeReduction(CollectiveKind::AllReduce, count, dtype, op);
   if (Status status = checkReduction(dtype, op); !status.ok())
     return status;
   if (Status status = check(lane, what); !status.ok())
@@ -177,18 +167,14 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
 }
 
 Status FakeCommunicator::broadcast(unsigned lane, void *, size_t bytes, unsigned root) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::Broadcast;
-  what.count = bytes;
-  what.root = root;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::Broadcast, bytes, root);
   if (Status status = checkRoot(root, ranksOf(lane).size); !status.ok())
     return status;
   return check(lane, what);
 }
 
 Status FakeCommunicator::barrier(unsigned lane) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::Barrier;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::Barrier, 0);
   return check(lane, what);
 }
 

@@ -208,9 +208,7 @@ void GlooCommunicator::fail(const std::string &reason) {
 }
 
 Status GlooCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::AllGather;
-  what.count = bytes;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::AllGather, bytes);
   at::Tensor in = tensor(input, bytes, FSDP_U8);
   at::Tensor out = tensor(output, ranksOf(lane).size * bytes, FSDP_U8);
   return run(lane, what, [&](GlooGroup &group) -> c10::intrusive_ptr<c10d::Work> {
@@ -222,11 +220,7 @@ Status GlooCommunicator::reduceScatter(unsigned lane, const void *input, void *o
                                        fsdp_dtype dtype, ReduceOp op) {
   if (Status status = checkReduction(dtype, op); !status.ok())
     return status;
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::ReduceScatter;
-  what.op = op;
-  what.dtype = dtype;
-  what.count = count;
+  CollectiveDescriptor what = describeReduction(CollectiveKind::ReduceScatter, count, dtype, op);
   unsigned ranks = ranksOf(lane).size;
   at::Tensor in = tensor(input, ranks * count, dtype), out = tensor(output, count, dtype);
   c10d::ReduceScatterOptions options;
@@ -243,11 +237,7 @@ Status GlooCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
                                    ReduceOp op) {
   if (Status status = checkReduction(dtype, op); !status.ok())
     return status;
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::AllReduce;
-  what.op = op;
-  what.dtype = dtype;
-  what.count = count;
+  CollectiveDescriptor what = describeReduction(CollectiveKind::AllReduce, count, dtype, op);
   std::vector<at::Tensor> tensors{tensor(data, count, dtype)};
   c10d::AllreduceOptions options;
   options.reduceOp = op == ReduceOp::Max ? c10d::ReduceOp::MAX : c10d::ReduceOp::SUM;
@@ -262,10 +252,7 @@ Status GlooCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
 Status GlooCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
   if (Status status = checkRoot(root, ranksOf(lane).size); !status.ok())
     return status;
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::Broadcast;
-  what.count = bytes;
-  what.root = root;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::Broadcast, bytes, root);
   std::vector<at::Tensor> tensors{tensor(data, bytes, FSDP_U8)};
   c10d::BroadcastOptions options;
   options.rootRank = root;
@@ -275,8 +262,7 @@ Status GlooCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsi
 }
 
 Status GlooCommunicator::barrier(unsigned lane) {
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::Barrier;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::Barrier, 0);
   return run(lane, what, [](GlooGroup &group) { return group.barrier(); });
 }
 

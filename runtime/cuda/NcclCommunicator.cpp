@@ -130,22 +130,10 @@ Status NcclCommunicator::allGather(unsigned lane, const void *input, void *outpu
     return status;
   if (lane == kControlLane)
     return control->allGather(lane, input, output, bytes);
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::AllGather;
-  what.count = bytes;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::AllGather, bytes);
   return enqueue(lane, what, [&](ncclComm_t comm, cudaStream_t stream) {
     return calls.ncclAllGather(input, output, bytes, ncclUint8, comm, stream);
   });
-}
-
-static CollectiveDescriptor describeReduction(CollectiveKind kind, size_t count, fsdp_dtype dtype,
-                                              ReduceOp op) {
-  CollectiveDescriptor what{};
-  what.kind = kind;
-  what.op = op;
-  what.dtype = dtype;
-  what.count = count;
-  return what;
 }
 
 Status NcclCommunicator::reduceScatter(unsigned lane, const void *input, void *output, size_t count,
@@ -233,10 +221,7 @@ Status NcclCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsi
     return control->broadcast(lane, data, bytes, root);
   if (Status status = checkRoot(root, ranksOf(lane).size); !status.ok())
     return status;
-  CollectiveDescriptor what{};
-  what.kind = CollectiveKind::Broadcast;
-  what.count = bytes;
-  what.root = root;
+  CollectiveDescriptor what = describeTransfer(CollectiveKind::Broadcast, bytes, root);
   return enqueue(lane, what, [&](ncclComm_t comm, cudaStream_t stream) {
     return calls.ncclBroadcast(data, data, bytes, ncclUint8, static_cast<int>(root), comm, stream);
   });

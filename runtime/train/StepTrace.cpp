@@ -219,8 +219,7 @@ Json TraceWriter::take(int64_t step) {
 }
 
 StepTrace::StepTrace(const PlanView &plan, Device &device, bool onHost)
-    : plan(plan), device(device), onHost(onHost), begin(plan.entries().size()),
-      end(plan.entries().size()) {
+    : plan(plan), onHost(onHost), begin(plan.entries().size()), end(plan.entries().size()) {
   if (onHost)
     return;
   for (std::vector<Moment> *moments : {&begin, &end})

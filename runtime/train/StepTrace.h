@@ -49,7 +49,6 @@ private:
   bool hasRun(uint32_t entry) const { return begin[entry].noted && end[entry].noted; }
 
   const PlanView plan;
-  Device &device;
   const bool onHost;
   std::vector<Moment> begin, end; // by entry
 };

@@ -41,25 +41,27 @@ struct Gate {
 Status failWork(void *, uint32_t index) {
   return Status::error("item " + std::to_string(index) + " failed");
 }
+
+class CpuDeviceTest : public testing::Test {
+protected:
+  // What work writes to outlives the stream that runs it.
+  Log log;
+  Gate gate;
+  CpuDevice device;
+  std::unique_ptr<Stream> compute = device.makeComputeStream(), stream = device.makeStream("s");
+  std::unique_ptr<Event> event = device.makeEvent();
+};
 } // namespace
 
 // The compute stream runs work at once, on the calling thread.
-TEST(CpuDeviceTest, ComputeStreamIsTheCallingThread) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  Log log;
+TEST_F(CpuDeviceTest, ComputeStreamIsTheCallingThread) {
   compute->enqueue(log.item(7));
   EXPECT_EQ(log.ran, std::vector<uint32_t>{7});
   EXPECT_EQ(log.threads[0], std::this_thread::get_id());
 }
 
 // Items of a stream run in the order in which they were enqueued, whoever runs them.
-TEST(CpuDeviceTest, StreamIsInOrder) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
-  Log log;
+TEST_F(CpuDeviceTest, StreamIsInOrder) {
   std::vector<uint32_t> expected;
   for (uint32_t i = 0; i < 1000; ++i) {
     stream->enqueue(log.item(i));
@@ -75,10 +77,7 @@ TEST(CpuDeviceTest, StreamIsInOrder) {
 }
 
 // Work runs on the worker although nobody waits for it.
-TEST(CpuDeviceTest, WorkerRunsBesideTheCaller) {
-  CpuDevice device;
-  auto stream = device.makeStream("s");
-  Gate gate;
+TEST_F(CpuDeviceTest, WorkerRunsBesideTheCaller) {
   stream->enqueue(gate.item());
   gate.entered.wait();
   gate.open.count_down();
@@ -87,13 +86,8 @@ TEST(CpuDeviceTest, WorkerRunsBesideTheCaller) {
 
 // While the worker is busy elsewhere nobody helps; what has not been begun, the waiting thread
 // runs.
-TEST(CpuDeviceTest, WaitOnComputeHelps) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
+TEST_F(CpuDeviceTest, WaitOnComputeHelps) {
   // Many rounds: in each either thread may get the work, and the order must hold.
-  Log log;
   for (uint32_t i = 0; i < 2000; ++i) {
     stream->enqueue(log.item(i));
     stream->record(*event);
@@ -107,13 +101,7 @@ TEST(CpuDeviceTest, WaitOnComputeHelps) {
 }
 
 // Deferred work wakes nobody: it runs on the thread that waits for it or synchronizes.
-TEST(CpuDeviceTest, DeferredWorkIsTheWaitersOwn) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
-  Log log;
-  Gate gate;
+TEST_F(CpuDeviceTest, DeferredWorkIsTheWaitersOwn) {
   // Once it has run the gate and nothing else is queued, the worker sleeps.
   stream->enqueue(gate.item());
   gate.entered.wait();
@@ -131,13 +119,7 @@ TEST(CpuDeviceTest, DeferredWorkIsTheWaitersOwn) {
 }
 
 // A helper stops at the event: later work is the worker's.
-TEST(CpuDeviceTest, HelpEndsAtTheEvent) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
-  Log log;
-  Gate gate;
+TEST_F(CpuDeviceTest, HelpEndsAtTheEvent) {
   stream->enqueue(log.item(0));
   stream->record(*event);
   stream->enqueue(gate.item());
@@ -149,13 +131,8 @@ TEST(CpuDeviceTest, HelpEndsAtTheEvent) {
 }
 
 // An event that was never recorded is complete; recording it again moves it.
-TEST(CpuDeviceTest, EventsAreReusable) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
+TEST_F(CpuDeviceTest, EventsAreReusable) {
   EXPECT_TRUE(compute->wait(*event).ok());
-  Log log;
   for (uint32_t i = 0; i < 3; ++i) {
     stream->enqueue(log.item(i));
     stream->record(*event);
@@ -165,13 +142,9 @@ TEST(CpuDeviceTest, EventsAreReusable) {
 }
 
 // Work enqueued after a wait runs after the other stream's event.
-TEST(CpuDeviceTest, StreamsWaitForEachOther) {
-  CpuDevice device;
+TEST_F(CpuDeviceTest, StreamsWaitForEachOther) {
   auto first = device.makeStream("first");
   auto second = device.makeStream("second");
-  auto event = device.makeEvent();
-  Log log;
-  Gate gate;
   first->enqueue(gate.item());
   first->enqueue(log.item(1));
   first->record(*event);
@@ -184,23 +157,14 @@ TEST(CpuDeviceTest, StreamsWaitForEachOther) {
 }
 
 // What follows an event of the compute stream needs no wait: it has happened.
-TEST(CpuDeviceTest, ComputeEventsAreComplete) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
+TEST_F(CpuDeviceTest, ComputeEventsAreComplete) {
   compute->record(*event);
   EXPECT_TRUE(stream->wait(*event).ok());
   EXPECT_TRUE(stream->synchronize().ok());
 }
 
 // The first error stops the stream and comes back from every later wait.
-TEST(CpuDeviceTest, ErrorStopsTheStream) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto stream = device.makeStream("s");
-  auto event = device.makeEvent();
-  Log log;
+TEST_F(CpuDeviceTest, ErrorStopsTheStream) {
   stream->enqueue({failWork, nullptr, 1});
   stream->enqueue({failWork, nullptr, 2});
   stream->enqueue(log.item(3));
@@ -211,13 +175,9 @@ TEST(CpuDeviceTest, ErrorStopsTheStream) {
 }
 
 // A stream that waited for a failed one fails with the same message.
-TEST(CpuDeviceTest, ErrorCrossesStreams) {
-  CpuDevice device;
+TEST_F(CpuDeviceTest, ErrorCrossesStreams) {
   auto first = device.makeStream("first");
   auto second = device.makeStream("second");
-  auto event = device.makeEvent();
-  Gate gate;
-  Log log;
   first->enqueue(gate.item());
   first->enqueue({failWork, nullptr, 5});
   first->record(*event);
@@ -229,20 +189,16 @@ TEST(CpuDeviceTest, ErrorCrossesStreams) {
 }
 
 // An exception is an error like any other.
-TEST(CpuDeviceTest, ExceptionBecomesAnError) {
-  CpuDevice device;
-  auto stream = device.makeStream("s");
+TEST_F(CpuDeviceTest, ExceptionBecomesAnError) {
   stream->enqueue(
       {[](void *, uint32_t) -> Status { throw std::runtime_error("thrown"); }, nullptr, 0});
   EXPECT_EQ(stream->synchronize().message(), "thrown");
 }
 
 // A full queue blocks the caller until there is room, and loses nothing.
-TEST(CpuDeviceTest, FullQueueBlocks) {
-  CpuDevice device({.queueCapacity = 2});
-  auto stream = device.makeStream("s");
-  Log log;
-  Gate gate;
+TEST_F(CpuDeviceTest, FullQueueBlocks) {
+  CpuDevice small({.queueCapacity = 2});
+  stream = small.makeStream("s");
   stream->enqueue(gate.item());
   gate.entered.wait();
   stream->enqueue(log.item(0));
@@ -252,13 +208,11 @@ TEST(CpuDeviceTest, FullQueueBlocks) {
   opener.join();
   EXPECT_TRUE(stream->synchronize().ok());
   EXPECT_EQ(log.ran.size(), 50u);
+  stream.reset(); // before its device
 }
 
 // Destroying a stream ends its worker without running what is queued behind the running work.
-TEST(CpuDeviceTest, DestructionSkipsQueuedWork) {
-  CpuDevice device;
-  Log log;
-  Gate gate;
+TEST_F(CpuDeviceTest, DestructionSkipsQueuedWork) {
   std::thread opener;
   {
     auto stream = device.makeStream("s");
@@ -272,22 +226,19 @@ TEST(CpuDeviceTest, DestructionSkipsQueuedWork) {
 }
 
 // Copies, zeroing and marks run in the order of their stream, on every kind of stream.
-TEST(CpuDeviceTest, MemoryWorkIsInOrder) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto worker = device.makeStream("s");
-  for (Stream *stream : {compute.get(), worker.get()}) {
+TEST_F(CpuDeviceTest, MemoryWorkIsInOrder) {
+  for (Stream *each : {compute.get(), stream.get()}) {
     auto memory = device.allocateHost(3 * sizeof(uint32_t));
     ASSERT_TRUE(memory.ok());
     ASSERT_EQ((*memory)->size(), 3 * sizeof(uint32_t));
     auto *words = reinterpret_cast<ProgressWord *>((*memory)->data());
     EXPECT_EQ(words[1], 0u);
     auto event = device.makeEvent();
-    stream->mark(words[0], 7);
-    stream->copy(&words[1], &words[0], sizeof(uint32_t));
-    stream->copy(&words[2], &words[0], sizeof(uint32_t));
-    stream->zero(&words[0], sizeof(uint32_t));
-    stream->record(*event);
+    each->mark(words[0], 7);
+    each->copy(&words[1], &words[0], sizeof(uint32_t));
+    each->copy(&words[2], &words[0], sizeof(uint32_t));
+    each->zero(&words[0], sizeof(uint32_t));
+    each->record(*event);
     EXPECT_TRUE(event->synchronize().ok());
     EXPECT_EQ(words[0], 0u);
     EXPECT_EQ(words[1], 7u);
@@ -296,26 +247,21 @@ TEST(CpuDeviceTest, MemoryWorkIsInOrder) {
 }
 
 // After an error a stream writes no memory either, and an event tells of it.
-TEST(CpuDeviceTest, MemoryWorkStopsAtAnError) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
-  auto worker = device.makeStream("s");
-  for (Stream *stream : {compute.get(), worker.get()}) {
+TEST_F(CpuDeviceTest, MemoryWorkStopsAtAnError) {
+  for (Stream *each : {compute.get(), stream.get()}) {
     ProgressWord word{1};
     auto event = device.makeEvent();
-    stream->enqueue({failWork, nullptr, 3});
-    stream->mark(word, 2);
-    stream->zero(&word, sizeof(word));
-    stream->record(*event);
+    each->enqueue({failWork, nullptr, 3});
+    each->mark(word, 2);
+    each->zero(&word, sizeof(word));
+    each->record(*event);
     (void)event->synchronize();
-    EXPECT_EQ(stream->synchronize().message(), "item 3 failed");
+    EXPECT_EQ(each->synchronize().message(), "item 3 failed");
     EXPECT_EQ(word, 1u);
   }
 }
 
-TEST(CpuDeviceTest, NamesWhatItCannotDo) {
-  CpuDevice device;
-  auto compute = device.makeComputeStream();
+TEST_F(CpuDeviceTest, NamesWhatItCannotDo) {
   EXPECT_FALSE(device.capture(*compute, [] { return Status(); }).ok());
   EXPECT_EQ(device.allocate(size_t(1) << 60).status().message(),
             "no memory for 1152921504606846976 bytes");
