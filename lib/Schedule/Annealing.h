@@ -5,26 +5,26 @@
 
 #include "Draws.h"
 
-#include <algorithm>
-#include <array>
-
 namespace fsdp::schedule {
 
-/// Metropolis et al. 1953, at temperatures that fall geometrically to a 60th of the first. Without
+/// Metropolis et al. 1953, at temperatures by which a share of the worse steps is accepted that
+/// falls to none: what steps cost differs by orders of magnitude from problem to problem. Without
 /// functions of the C library, whose last bits differ between machines.
 class Annealing {
 public:
-  explicit Annealing(double firstTemperatureNs) {
-    for (double ns = firstTemperatureNs; double &stage : temperaturesNs) {
-      stage = ns;
-      ns *= kFall;
-    }
-  }
+  /// `share` of the worse steps at first.
+  Annealing(double firstTemperatureNs, double share)
+      : temperatureNs(firstTemperatureNs), share(share) {}
 
   /// `lossNs` is how much slower the step's plan is, `progress` goes from 0 to 1.
-  bool accepts(double lossNs, double progress, Draws &draws) const {
-    size_t stage = std::min(size_t(progress * kStages), kStages - 1);
-    return lossNs <= 0 || lossNs <= temperaturesNs[stage] * drawExponential(draws);
+  bool accepts(double lossNs, double progress, Draws &draws) {
+    if (lossNs <= 0)
+      return true;
+    constexpr double kGain = .05;
+    double wanted = share * (1 - progress) * (1 - progress);
+    bool isAccepted = lossNs <= temperatureNs * drawExponential(draws);
+    temperatureNs *= isAccepted ? 1 - kGain * (1 - wanted) : 1 + kGain * wanted;
+    return isAccepted;
   }
 
 private:
@@ -44,9 +44,8 @@ private:
     }
   }
 
-  static constexpr size_t kStages = 64;
-  static constexpr double kFall = .938;
-  std::array<double, kStages> temperaturesNs;
+  double temperatureNs;
+  const double share;
 };
 
 } // namespace fsdp::schedule

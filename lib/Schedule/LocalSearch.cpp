@@ -9,12 +9,6 @@
 
 using namespace fsdp::schedule;
 
-/// Warm enough to undo a merge, unless there are too few simulations to cool down again.
-static double findFirstTemperature(double makespanNs, int64_t numSimulations) {
-  constexpr double kOfMakespan = 1e-4, kMany = 12'000;
-  return kOfMakespan * makespanNs * std::min(1., double(numSimulations) / kMany);
-}
-
 void fsdp::schedule::searchLocally(const SearchSpace &space, bool merge, uint64_t seed,
                                    Evaluator &evaluator) {
   Decisions current = evaluator.bestDecisions().decisions;
@@ -24,7 +18,10 @@ void fsdp::schedule::searchLocally(const SearchSpace &space, bool merge, uint64_
   Draws draws(seed);
   std::vector<uint32_t> launches; // by use, in the plan of `current`
   const int64_t begin = evaluator.numSimulations(), budget = evaluator.numLeft();
-  Annealing annealing(findFirstTemperature(currentNs, budget));
+  // Where there are too few simulations to cool down again it stays cooler.
+  constexpr double kMany = 12'000, kFirstTemperature = 1e-4, kShare = .15;
+  double warmth = std::min(1., double(budget) / kMany);
+  Annealing annealing(kFirstTemperature * warmth * currentNs, kShare * warmth);
   // Decisions that were tried before cost no simulation: not to go on for ever where there are few.
   constexpr int64_t kMovesPerSimulation = 4;
   for (int64_t moves = 0; !evaluator.isDone() && moves < kMovesPerSimulation * budget; ++moves) {
