@@ -5,6 +5,7 @@
 
 #include "plan/PlanView.h"
 
+#include <limits>
 #include <string>
 
 namespace fsdp::rt {
@@ -26,6 +27,14 @@ protected:
     return std::string(table) + " " + std::to_string(index);
   }
 
+  /// "bytes [128, 192)"; the end of what ends beyond all numbers is the last of these.
+  static std::string describeBytes(int64_t offset, int64_t bytes) {
+    int64_t end;
+    if (__builtin_add_overflow(offset, bytes, &end))
+      end = offset < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+    return "bytes [" + std::to_string(offset) + ", " + std::to_string(end) + ")";
+  }
+
   bool index(uint32_t value, uint32_t size, const char *what, const std::string &where) {
     return value < size ||
            fail(where + ": " + what + " " + std::to_string(value) + " of " + std::to_string(size));
@@ -43,9 +52,8 @@ protected:
   bool range(int64_t offset, int64_t bytes, const char *what, const std::string &where) {
     return (offset >= 0 && bytes >= 0 && offset <= plan.arena_bytes &&
             bytes <= plan.arena_bytes - offset) ||
-           fail(where + ": " + what + " takes bytes [" + std::to_string(offset) + ", " +
-                std::to_string(offset + bytes) + ") of an arena of " +
-                std::to_string(plan.arena_bytes));
+           fail(where + ": " + what + " takes " + describeBytes(offset, bytes) +
+                " of an arena of " + std::to_string(plan.arena_bytes));
   }
 
   const fsdp_plan &plan;

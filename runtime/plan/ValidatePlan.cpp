@@ -43,9 +43,8 @@ private:
       return true;
     int64_t offset = group.host_state[state], bytes = view.shardBytes(group);
     return (offset >= 0 && bytes <= plan.host_arena_bytes - offset) ||
-           fail(where + ": its optimizer state takes bytes [" + std::to_string(offset) + ", " +
-                std::to_string(offset + bytes) + ") of a host's arena of " +
-                std::to_string(plan.host_arena_bytes));
+           fail(where + ": its optimizer state takes " + describeBytes(offset, bytes) +
+                " of a host's arena of " + std::to_string(plan.host_arena_bytes));
   }
 };
 } // namespace

@@ -72,6 +72,9 @@ TEST(PlanTest, ValueOutsideTheArena) {
   small.builder.valueTable[0].offset = 1 << 20;
   EXPECT_EQ(small.error(),
             "invalid plan: value 0: it takes bytes [1048576, 1048640) of an arena of 704");
+  small.builder.valueTable[0].offset = INT64_MAX - 1; // its end is no number
+  EXPECT_EQ(small.error(), "invalid plan: value 0: it takes bytes [9223372036854775806, "
+                           "9223372036854775807) of an arena of 704");
 }
 
 // Replicas divide the ranks; an all-reduce over them has a stream of its own and goes on with a
