@@ -3,6 +3,7 @@
 #include "FluidRows.h"
 
 #include <algorithm>
+#include <span>
 
 using namespace fsdp::schedule;
 
@@ -12,7 +13,10 @@ using namespace fsdp::schedule;
 ///   no more than what the reductions' lane has behind it leaves, since it goes on from there;
 ///   between two of them, no more than the time allows. A busy lane slows computation down; what
 ///   it takes then is on top of computation, waits included.
-/// Each update comes after its reduction and its way over replicas, one after the other.
+/// While the lane is busy beside others all are slower (contention a with it, c of the others with
+/// each other). Whichever are busy, its work, a - 1 times that of one of the others and
+/// (a - 1) (c - 1) times that of the third are done at a rate of at most 1: their sum takes its
+/// time. Each update comes after its reduction and its way over replicas, one after the other.
 void FluidRows::addReplicas() {
   if (!problem.acrossCost)
     return;
@@ -33,19 +37,30 @@ void FluidRows::addReplicas() {
                            segmentAt(reduction.ready).before.time + Expression(duration));
   }
 
-  Column lastBytes, lastTime;
+  Column lastBytes;
+  const Moment *last = &segments.front().before;
+  double share = problem.acrossContention - 1;
   double due = 0, compute = 0;
   uint32_t ready = 0;
   auto addMoment = [&](const Moment &moment) {
     Column bytes = program.addColumn(due, readyBytes[ready]);
     program.requireAtLeast(mostLeft * Expression(moment.reducedBytes), bytes);
     Expression work = perByte * (bytes - Expression(lastBytes));
-    Expression time = moment.time - Expression(lastTime);
+    Expression time = moment.time - Expression(last->time);
     program.requireAtLeast(work, 0);
     program.requireAtLeast(time, work);
     program.requireAtLeast(time, compute + slowdown * work);
+    if (share > 0) {
+      Expression gather = costs.gatherWork(*last, moment), reduce = costs.reduceWork(*last, moment);
+      Expression both[] = {work + share * gather + share * (overlap - 1) * reduce,
+                           work + share * (overlap - 1) * gather + share * reduce};
+      for (const Expression &sum : std::span(both).first(overlap == 2 ? 1 : 2)) {
+        program.requireAtLeast(time, sum);
+        program.requireAtLeast(time, compute + slowdown * sum);
+      }
+    }
     lastBytes = bytes;
-    lastTime = moment.time;
+    last = &moment;
     compute = 0;
   };
   for (const FluidSegment &segment : segments) {

@@ -396,6 +396,24 @@ TEST(FluidBound, ReplicasTakeTheirTime) {
   EXPECT_NEAR(fluid(problem).makespanNs, 200, 0.1);
 }
 
+// Beside 400 ns over replicas a gather of 300 ns runs alone while operation 0 does, 100 ns; where
+// they slow each other down to the half, the rest takes its own time.
+TEST(FluidBound, ReplicasShareTheNetwork) {
+  Problem problem = makeOperations(4);
+  problem.operations[2].durationNs = problem.operations[3].durationNs = 0;
+  problem.gatherCost = {0, 1};
+  problem.reduceCost = {0, 0.001};
+  problem.acrossCost = {0, 10};
+  addUse(problem, 300, 3);
+  problem.groups.insert(problem.groups.end(), {{"a", 40}, {"b", 40}});
+  problem.reductions = {{1, 1, 2, 40, 20}, {2, 2, 3, 40, 20}};
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 400, 0.1);
+  problem.acrossContention = 2;
+  EXPECT_NEAR(fluid(problem).makespanNs, 300 + 400, 0.1);
+  problem.acrossContention = 1.5;
+  EXPECT_NEAR(fluid(problem).makespanNs, 100 + 400 + 200. / 2, 0.1);
+}
+
 // Behind operation 1 they fit: the gather is launched there, and beside operation 2.
 TEST(FluidBound, GathersTakeTheirTurnAsSoonAsTheyFit) {
   Problem problem = makeOperations(5);

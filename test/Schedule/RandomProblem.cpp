@@ -149,7 +149,8 @@ Problem StepBuilder::build() {
   if (random.chance(0.3)) {
     double perByte = nsPerByte * double(shardFraction) * random.real(0.1, 1.5);
     problem.acrossCost = {latencyNs * random.real(0, 2), perByte};
-    problem.acrossContention = random.chance(0.4) ? 1.5 : 1;
+    problem.acrossContention =
+        random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
   return std::move(problem);
 }
@@ -173,7 +174,8 @@ static void finishTiny(Random &random, Problem &problem) {
   sortEvents(problem);
   if (random.chance(0.3)) {
     problem.acrossCost = {double(random.integer(0, 5)), double(random.integer(1, 8))};
-    problem.acrossContention = random.chance(0.4) ? 1.5 : 1;
+    problem.acrossContention =
+        random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
 }
 
