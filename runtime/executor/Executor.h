@@ -118,8 +118,8 @@ public:
   /// null. What runs beside what stays as it is.
   virtual void trace(EntryTracer *tracer) = 0;
 
-  /// By entry of the plan: bytes of temporaries inside the operator that it calls. Known after the
-  /// first step.
+  /// By entry of the plan: bytes of temporaries inside the operator that it calls, or inside the
+  /// chain of operators that begins with it. Known after the first step.
   virtual std::vector<int64_t> temporaryBytes() const = 0;
 };
 

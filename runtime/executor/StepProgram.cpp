@@ -370,5 +370,8 @@ std::vector<int64_t> StepProgram::temporaryBytes() const {
   for (const Instruction &instruction : instructions)
     if (instruction.kind == FSDP_CALL)
       bytes[instruction.entry] = static_cast<int64_t>(calls[instruction.index].scratchBytes());
+    else if (instruction.kind == kRowChain)
+      bytes[instruction.entry] =
+          static_cast<int64_t>(chains[instruction.index].rows.workspaceBytes());
   return bytes;
 }
