@@ -156,7 +156,8 @@ std::vector<Incumbent> Optimizer::addSlack() const {
   for (Incumbent &candidate : candidates) {
     Plan plan = candidate.plan;
     putOffWaits(problem, plan);
-    if (double withSlackNs = makespanNs(problem, plan); withSlackNs <= candidate.makespanNs * kRounding) {
+    if (double withSlackNs = makespanNs(problem, plan);
+        withSlackNs <= candidate.makespanNs * kRounding) {
       candidate.plan = std::move(plan);
       candidate.makespanNs = withSlackNs;
     }

@@ -73,9 +73,9 @@ TEST(FluidBound, GathersMergeUpToWhatFits) {
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 200, kTolerance);
 }
 
-// A group's copy for its second use cannot be gathered while the first is there, so that a later use
-// may go ahead of it: with the other group's, beside operation 1. It is then there beside operation
-// 2, with which the second use's copy does not fit.
+// A group's copy for its second use cannot be gathered while the first is there, so that a later
+// use may go ahead of it: with the other group's, beside operation 1. It is then there beside
+// operation 2, with which the second use's copy does not fit.
 TEST(FluidBound, LaterGathersMayGoAheadOfSecondUses) {
   Problem problem = makeOperations(5);
   problem.gatherCost = {100, 1};

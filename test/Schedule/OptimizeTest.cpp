@@ -71,8 +71,9 @@ TEST(Optimize, KeepsWhereTheLaneIsTheBottleneck) {
   EXPECT_EQ(outcome.plan.kept, (std::vector<uint8_t>{0, 0, 1}));
 }
 
-// A reduction ends when the slowest rank has sent its part, later than it is simulated to: computation
-// goes on up to the next launch, or as far as the peak stays where it is, here at operation 3.
+// A reduction ends when the slowest rank has sent its part, later than it is simulated to:
+// computation goes on up to the next launch, or as far as the peak stays where it is, here at
+// operation 3.
 TEST(Optimize, WaitsForReductionsAsLateAsThePeakAllows) {
   Problem problem = makeProblem(6);
   problem.groups = {{"a", 0}, {"b", 0}};

@@ -14,8 +14,8 @@
 
 namespace fsdp::schedule {
 
-/// Adds room to what is live while each operation runs: `roomBytes`, by operation, or, where the cap
-/// leaves less beside what no plan can avoid, as much as that. Plans of the changed problem are
+/// Adds room to what is live while each operation runs: `roomBytes`, by operation, or, where the
+/// cap leaves less beside what no plan can avoid, as much as that. Plans of the changed problem are
 /// plans of the given one; with as much room as the cap, they hold next to nothing that is not
 /// needed at once. False, and nothing changed, where no plan would be left. The problem must have a
 /// cap.

@@ -9,7 +9,8 @@
 //             fraction of each use that is kept and of each collective that is merged
 //   search    on top of it, rows from parts of the step in which keeping and merging are whole, and
 //             branch and bound over them on small problems; valid at any time
-//   exact     the best plan's makespan, by a search over all plans of a small problem (ExactSearch.h)
+//   exact     the best plan's makespan, by a search over all plans of a small problem: see
+//             ExactSearch.h
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,8 @@ std::string_view getName(BoundKind kind);
 struct LowerBound {
   double makespanNs = 0;
   BoundKind kind = BoundKind::Path; // the one that gave it
-  /// From the linear program, where one was solved: how far each use is kept, how far each gather is
-  /// merged with the one before it, each reduction with the one after it, in [0, 1]; by use and
+  /// From the linear program, where one was solved: how far each use is kept, how far each gather
+  /// is merged with the one before it, each reduction with the one after it, in [0, 1]; by use and
   /// by reduction. Empty otherwise.
   std::vector<double> kept, mergedGathers, mergedReductions;
 };
