@@ -50,8 +50,6 @@ template <typename StartT> static LogicalResult checkHandle(Operation *op, Value
 LogicalResult AllGatherStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
 }
-FlatSymbolRefAttr AllGatherStartOp::getCollectiveGroup() { return getGroupAttr(); }
-Value AllGatherStartOp::getCollectiveHandle() { return getHandle(); }
 StringRef AllGatherStartOp::getCollectiveKind() { return "all_gather"; }
 void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "u"); }
 
@@ -81,8 +79,6 @@ LogicalResult ReduceScatterStartOp::verifySymbolUses(SymbolTableCollection &symb
   return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
                          symbols);
 }
-FlatSymbolRefAttr ReduceScatterStartOp::getCollectiveGroup() { return getGroupAttr(); }
-Value ReduceScatterStartOp::getCollectiveHandle() { return getHandle(); }
 StringRef ReduceScatterStartOp::getCollectiveKind() { return "reduce_scatter"; }
 void ReduceScatterStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getHandle(), "r");
@@ -108,8 +104,6 @@ LogicalResult AllReduceStartOp::verify() {
 LogicalResult AllReduceStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
 }
-FlatSymbolRefAttr AllReduceStartOp::getCollectiveGroup() { return getGroupAttr(); }
-Value AllReduceStartOp::getCollectiveHandle() { return getHandle(); }
 StringRef AllReduceStartOp::getCollectiveKind() { return "all_reduce"; }
 void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "a"); }
 

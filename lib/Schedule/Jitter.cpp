@@ -6,10 +6,10 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "Draws.h"
 #include "Replay.h"
 
 #include <cmath>
-#include <random>
 
 using namespace fsdp::schedule;
 
@@ -43,7 +43,7 @@ double exponential(double x) {
 /// Standard normal numbers by Marsaglia's polar method.
 class Normal {
 public:
-  explicit Normal(uint64_t seed) : generator(seed) {}
+  explicit Normal(uint64_t seed) : draws(seed) {}
 
   double operator()() {
     if (spare) {
@@ -64,9 +64,9 @@ public:
 
 private:
   /// In [-1, 1).
-  double uniform() { return double(int64_t(generator() >> 11) - (int64_t(1) << 52)) * 0x1p-52; }
+  double uniform() { return 2 * draws.fraction() - 1; }
 
-  std::mt19937_64 generator;
+  Draws draws;
   std::optional<double> spare;
 };
 

@@ -128,9 +128,8 @@ void Optimizer::searchAll() {
 }
 
 void Optimizer::certify() {
-  constexpr double kLooseRatio = 1.002;
   double makespanNs = evaluator.best().makespanNs;
-  if (options.certificateNodes > 0 && makespanNs > bound.makespanNs * kLooseRatio)
+  if (options.certificateNodes > 0 && makespanNs > bound.makespanNs * options.certificateRatio)
     raiseBound(searchBound(problem, makespanNs, options.certificateNodes));
 }
 

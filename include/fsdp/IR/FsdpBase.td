@@ -149,8 +149,8 @@ def Fsdp_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The group of parameters that the collective serves.",
-      "::mlir::FlatSymbolRefAttr", "getCollectiveGroup">,
-    InterfaceMethod<"The handle that its wait takes.", "::mlir::Value", "getCollectiveHandle">,
+      "::mlir::FlatSymbolRefAttr", "getCollectiveGroup", (ins), "",
+      "return $_op.getGroupAttr();">,
     InterfaceMethod<"What moves: all_gather, reduce_scatter or all_reduce.",
       "::llvm::StringRef", "getCollectiveKind">
   ];

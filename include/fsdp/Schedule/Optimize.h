@@ -24,9 +24,10 @@ struct OptimizeOptions {
   /// Partial plans of an exact search on a small problem where the ratio stays above the target; 0:
   /// none. They take less than a second.
   int64_t exactLimit = 100'000;
-  /// Nodes of a branch and bound for a stronger bound where the ratio stays above 1.002; 0: none.
-  /// Takes seconds to minutes.
+  /// Nodes of a branch and bound for a stronger bound where the ratio stays above
+  /// `certificateRatio`; 0: none. Takes seconds to minutes.
   int64_t certificateNodes = 0;
+  double certificateRatio = 1.002;
   /// Whether collectives may be merged into buckets.
   bool merge = true;
   /// The most bytes that a bucket of several members may move, gathered or not yet reduced.

@@ -21,9 +21,6 @@ double Measurement::bestPeerNs() const {
   return best;
 }
 
-/// The stronger bound is for what is farther from the fluid one.
-static constexpr double kCloseRatio = 1.002;
-
 uint64_t fsdp::benchmark::hashOf(const Plan &plan) {
   uint64_t hash = 14695981039346656037u; // FNV-1a
   auto add = [&](uint64_t value) {
@@ -77,7 +74,7 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
     return result;
   }
   result.makespanNs = outcome->makespanNs;
-  if (options.certificateNodes > 0 && outcome->ratio() > kCloseRatio) {
+  if (options.certificateNodes > 0 && outcome->ratio() > options.certificateRatio) {
     LowerBound bound = searchBound(problem, outcome->makespanNs, options.certificateNodes);
     if (bound.makespanNs > outcome->bound.makespanNs)
       outcome->bound = bound;
