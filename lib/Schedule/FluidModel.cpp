@@ -56,8 +56,9 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
       addMoments(windows, runs, choices, costs, totalNs / model.timeUnitNs, model.program);
 
   double overlap = problem.oneLane ? 2 : problem.laneContention;
-  FluidRows rows{problem, windows,          choices, segments,
-                 costs,   model.timeUnitNs, overlap, model.program};
+  FluidRows rows{problem,      windows,          choices, segments,
+                 costs,        model.timeUnitNs, overlap, totalNs / model.timeUnitNs,
+                 model.program};
   rows.addGatherWork();
   rows.addReductionWork();
   rows.addMergedGathers();
@@ -70,6 +71,12 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
   rows.addConflicts();
   rows.addExclusions();
   rows.addTurns();
+  if (options.thorough) {
+    rows.addUnlaunched();
+    rows.addBegun();
+    rows.addEndedBuckets();
+    rows.addStages();
+  }
 
   model.makespan = segments.back().after.time;
   model.program.setCost(model.makespan, 1);

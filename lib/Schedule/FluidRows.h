@@ -24,6 +24,8 @@ struct FluidRows {
   double timeUnitNs;
   /// In any stretch of time, one lane's work and (overlap - 1) times the other's fit in.
   double overlap;
+  /// Some best plan takes no longer, in units of timeUnitNs.
+  double horizon;
   LinearProgram &program;
 
   // FluidWork.cpp: what has to be done by when, and what cannot be done before.
@@ -51,6 +53,14 @@ struct FluidRows {
 
   // FluidTurns.cpp: likewise.
   void addTurns();
+
+  // FluidLaunches.cpp: what has not begun, or has ended, with what.
+  void addUnlaunched();
+  void addBegun();
+  void addEndedBuckets();
+
+  // FluidStages.cpp: gathers that go on without a pause.
+  void addStages();
 
 private:
   const FluidSegment &segmentAt(uint32_t position) const;     // that begins there

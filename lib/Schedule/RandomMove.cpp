@@ -145,11 +145,13 @@ bool RandomMove::moveReductionGates() {
     return false;
   constexpr size_t kFarthest = 6; // events
   size_t events = draws.fraction() < .3 ? 0 : 1 + draws.below(kFarthest);
+  // Behind the first operation there, the reduction does not slow down what that waits for.
+  uint32_t behind = draws.below(2);
   Pattern pattern = choosePattern(reductions.size());
   next.reductionGates.resize(reductions.size());
   bool changed = false;
   for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
-    uint32_t gate = events ? space.eventAfter(reductions[i].ready, events) : 0;
+    uint32_t gate = events ? space.eventAfter(reductions[i].ready, events) + behind : 0;
     changed |= next.reductionGates[i] != gate;
     next.reductionGates[i] = gate;
   }

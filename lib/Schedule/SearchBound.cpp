@@ -22,7 +22,7 @@ static constexpr int64_t kNodesOfPart = 1000;
 static constexpr int kMostRounds = 8;
 
 /// Trees of more choices do not end.
-static constexpr size_t kMostChoices = 100;
+static constexpr size_t kMostChoices = 200;
 
 /// Adds rows from parts of the step, each with its choices whole, until the bound is at least
 /// `target` or hardly rises. Every other round the parts begin in the middle of the others.
@@ -53,11 +53,11 @@ static double tightenParts(LinearProgram &program, double bound, double target) 
 }
 
 LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, int64_t nodeLimit) {
-  LowerBound bound = fluidBound(problem, {});
+  LowerBound bound = fluidBound(problem, {.thorough = true});
   double targetNs = upperNs * (1 - kClosedGap);
   if (problem.operations.empty() || bound.makespanNs >= targetNs)
     return bound;
-  FluidModel model = buildFluidModel(problem, {}), whole = model;
+  FluidModel model = buildFluidModel(problem, {.thorough = true}), whole = model;
   auto raise = [&](double makespan) {
     double makespanNs = std::min(makespan * model.timeUnitNs, targetNs) * (1 - kTolerance);
     if (makespanNs > bound.makespanNs) {

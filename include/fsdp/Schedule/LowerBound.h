@@ -45,6 +45,8 @@ struct FluidOptions {
   bool coarsen = true;
   /// Leave latencies out of the lanes' work: faster, weaker where collectives are small.
   bool ignoreLatency = false;
+  /// Also rows of which most say little while choices are fractions: several times slower.
+  bool thorough = false;
   /// The makespan alone, without what is kept and merged: many times faster on large programs.
   bool boundOnly = false;
   /// Iterations, simplex or interior point, after which the program is given up (the quick bound is

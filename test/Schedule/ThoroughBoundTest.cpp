@@ -1,0 +1,269 @@
+//===- ThoroughBoundTest.cpp - Rows of the linear program for searches ----===//
+
+#include "ExhaustiveSearch.h"
+#include "FluidInstances.h"
+#include "RandomProblem.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+using namespace fsdp::schedule;
+
+static constexpr double kRounding = 1e-9;
+
+static double thorough(const Problem &problem, bool coarsen = true) {
+  FluidOptions options;
+  options.coarsen = coarsen;
+  options.thorough = true;
+  return fluidBound(problem, options).makespanNs;
+}
+
+/// Costs in small numbers, of lanes that slow each other down.
+static void addCosts(Random &random, Problem &problem) {
+  problem.gatherCost = {double(random.integer(0, 6)), 1};
+  problem.reduceCost = {double(random.integer(0, 6)), 1};
+  static constexpr double kContention[] = {1, 1.25, 1.5, 2};
+  problem.laneContention = kContention[random.integer(0, 3)];
+  problem.computeContention = random.chance(0.4) ? 1.25 : 1;
+}
+
+/// Three reductions, each of which has to end soon after the next one is ready, and uses anywhere,
+/// most of one size.
+static Problem makeStages(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  auto add = [&](int64_t durationNs) {
+    problem.operations.push_back(
+        {double(durationNs), random.chance(0.3) ? random.integer(0, 4) : 0});
+    return uint32_t(problem.operations.size() - 1);
+  };
+  constexpr uint32_t kReductions = 3;
+  int64_t inputBytes = random.integer(4, 10), sizeBytes = random.integer(3, 12);
+  int64_t workNs = random.integer(4, 16);
+  bool isOverlapped = random.chance(0.5);
+  add(random.integer(0, 10));
+  for (uint32_t k = 0; k < kReductions; ++k) {
+    bool isEqual = random.chance(0.8);
+    problem.reductions.push_back({0, add(workNs), 0, isEqual ? inputBytes : random.integer(1, 12)});
+    if (k > 0)
+      problem.reductions[k - 1].update = problem.reductions[k].ready + (isOverlapped ? 1 : 0);
+    if (isOverlapped && k > 0)
+      problem.operations[problem.reductions[k].ready].durationNs = double(random.integer(0, 2));
+    if (isOverlapped)
+      add(workNs);
+  }
+  problem.reductions.back().update = add(random.integer(0, 5));
+  auto last = uint32_t(problem.operations.size() - 1);
+  for (int64_t count = random.integer(1, 3); count > 0; --count) {
+    auto at = uint32_t(random.integer(random.chance(0.5) ? 2 : 0, last));
+    problem.groups.push_back(
+        {std::to_string(count), random.chance(0.85) ? sizeBytes : random.integer(1, 12)});
+    problem.uses.push_back({uint32_t(problem.groups.size() - 1), at, at});
+  }
+  std::stable_sort(problem.uses.begin(), problem.uses.end(),
+                   [](const Use &a, const Use &b) { return a.first < b.first; });
+  addCosts(random, problem);
+  return problem;
+}
+
+/// Three reductions that nearly fill the time of their stages, and gathers of one size behind them,
+/// which cannot begin before.
+static Problem makeBusyStages(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  static constexpr double kContention[] = {1.25, 1.5, 2};
+  problem.laneContention = kContention[random.integer(0, 2)];
+  problem.computeContention = random.chance(0.5) ? 1.05 : 1;
+  int64_t workNs = random.integer(10, 40), latencyNs = random.integer(0, 6);
+  int64_t inputBytes = std::max<int64_t>(1, workNs - latencyNs - random.integer(0, 6));
+  bool isOverlapped = random.chance(0.3);
+  problem.operations.push_back({double(random.integer(0, 9)), 0});
+  for (uint32_t k = 0; k < 3; ++k) {
+    problem.operations.push_back({double(workNs), 0});
+    auto work = uint32_t(problem.operations.size() - 1);
+    if (k > 0)
+      problem.reductions[k - 1].update = work + isOverlapped;
+    problem.reductions.push_back({0, work, 0, inputBytes, random.chance(0.8) ? 0 : inputBytes});
+    if (isOverlapped && k > 0) // it is ready a little before the deadline of the one before
+      problem.operations[work].durationNs = double(random.integer(0, 2));
+    if (isOverlapped && k > 0)
+      problem.operations.push_back({double(workNs), 0});
+  }
+  problem.operations.push_back({double(random.integer(0, 4)), 0});
+  auto last = uint32_t(problem.operations.size() - 1);
+  problem.reductions.back().update = last;
+  int64_t sizeBytes = random.integer(2, workNs);
+  auto count = uint32_t(random.integer(1, 2));
+  for (uint32_t i = 0; i < count; ++i) {
+    problem.groups.push_back({std::to_string(i), sizeBytes});
+    uint32_t at = i + 1 < count ? last - uint32_t(random.integer(0, 1)) : last;
+    problem.uses.push_back({i, at, at});
+  }
+  problem.gatherCost = {double(random.integer(0, 8)), 1};
+  problem.reduceCost = {double(latencyNs), 1};
+  // No gather fits beside the first operation; the others have room for all.
+  problem.operations[0].liveBytes = 3 * inputBytes + 3 * sizeBytes;
+  return problem;
+}
+
+/// Four to five uses, some of them second ones, nearly all of one size; sometimes a reduction.
+static Problem makeUses(uint64_t seed) {
+  Random random(seed);
+  Problem problem;
+  int64_t sizeBytes = random.integer(2, 8);
+  auto numGroups = uint32_t(random.integer(2, 4)), numUses = uint32_t(random.integer(4, 5));
+  for (uint32_t i = 0; i < numGroups; ++i)
+    problem.groups.push_back({std::to_string(i),
+                              random.chance(0.85) ? sizeBytes : random.integer(1, 8),
+                              random.chance(0.85) ? KeepRule::Free : KeepRule::Never});
+  for (uint32_t i = 0; i < numUses; ++i) {
+    problem.operations.push_back({double(random.integer(0, 12)), random.integer(0, 3)});
+    uint32_t group = i < numGroups ? i : 2 * numGroups - 1 - i; // as in forward and backward
+    problem.uses.push_back({std::min(group, numGroups - 1), i, i});
+  }
+  problem.operations.push_back({double(random.integer(0, 5)), 0});
+  if (random.chance(0.3))
+    problem.reductions.push_back({0, numUses - 1, numUses, random.integer(1, 8)});
+  addCosts(random, problem);
+  return problem;
+}
+
+/// Compares with the best of all plans, and counts where the rows raise the bound.
+static int expectBounds(Problem problem) {
+  int64_t minimum = problem.minimumPeak().bytes;
+  std::vector<int64_t> caps{minimum, minimum + 4, minimum + 12};
+  std::vector<double> optima = findOptima(problem, caps);
+  int numRaised = 0;
+  for (size_t i = 0; i < caps.size(); ++i) {
+    SCOPED_TRACE("cap " + std::to_string(caps[i]));
+    problem.memoryCapBytes = caps[i];
+    double boundNs = thorough(problem), plainNs = fluid(problem).makespanNs;
+    EXPECT_LE(boundNs, optima[i] * (1 + kRounding));
+    EXPECT_LE(thorough(problem, /*coarsen=*/false), optima[i] * (1 + kRounding));
+    EXPECT_LE(searchBound(problem, optima[i], 100).makespanNs, optima[i] * (1 + kRounding));
+    EXPECT_GE(boundNs, plainNs * (1 - 1e-6));
+    numRaised += boundNs > plainNs * (1 + 1e-6);
+  }
+  return numRaised;
+}
+
+/// A long operation and three short ones, each with a use; beside each is room for one more copy.
+static Problem makeShortOfRoom(std::vector<int64_t> sizesBytes) {
+  Problem problem = makeOperations(0);
+  problem.gatherCost = {10, 1};
+  int64_t roomBytes = *std::max_element(sizesBytes.begin(), sizesBytes.end());
+  problem.memoryCapBytes = 2 * roomBytes;
+  for (uint32_t i = 0; i < sizesBytes.size(); ++i) {
+    problem.operations.push_back({i == 0 ? 100. : 5., roomBytes - sizesBytes[i], 0});
+    addUse(problem, sizesBytes[i], i);
+  }
+  return problem;
+}
+
+// The third gather cannot be launched beside the first operation, since the second one has the
+// room; so its latency is not spent there. The last one is merged by a share, which no plan can do.
+TEST(ThoroughBound, GathersWaitForThoseBeforeThem) {
+  Problem problem = makeShortOfRoom({10, 10, 10, 10});
+  EXPECT_NEAR(fluid(problem).makespanNs, 20 + 100 + 10 + 10 + 5, kTolerance);
+  EXPECT_NEAR(thorough(problem), 20 + 100 + 5 + 15 + 5 + 15 + 5 - 7.5, kTolerance);
+  EXPECT_NEAR(searchBound(problem, 200, 100).makespanNs, 165, .001);
+}
+
+/// Reductions of the same size with a deadline behind each operation, and uses of some bytes.
+static Problem makeReductions(std::vector<double> durationsNs, int64_t inputBytes,
+                              CollectiveCost gatherCost, CollectiveCost reduceCost) {
+  Problem problem;
+  problem.gatherCost = gatherCost;
+  problem.reduceCost = reduceCost;
+  for (double durationNs : durationsNs)
+    problem.operations.push_back({durationNs, 0, 0});
+  for (uint32_t i = 1; i + 1 < durationsNs.size(); ++i)
+    problem.reductions.push_back({0, i, i + 1, inputBytes, 0});
+  return problem;
+}
+
+// Latencies of several gathers could be spent while there is no room for their bytes.
+TEST(ThoroughBound, OneLatencyAtATime) {
+  Problem problem = makeReductions({6, 5, 5, 5, 2}, 10, {6, 1}, {1, 1});
+  problem.laneContention = 1.5;
+  problem.memoryCapBytes = 10;
+  addUse(problem, 4, 2);
+  addUse(problem, 4, 4);
+  addUse(problem, 5, 4);
+  EXPECT_NEAR(fluid(problem).makespanNs, 59, kTolerance);
+  EXPECT_GT(thorough(problem), 59.1);
+}
+
+// Two reductions in one bucket have to end by the first one's deadline, which computation waits
+// for.
+TEST(ThoroughBound, BucketsEndAsAWhole) {
+  Problem problem = makeReductions({0, 4, 4, 4, 5}, 8, {5, 1}, {4, 1});
+  problem.operations[1].liveBytes = 2;
+  problem.memoryCapBytes = 22;
+  addUse(problem, 10, 3);
+  EXPECT_NEAR(fluid(problem).makespanNs, 37, kTolerance);
+  EXPECT_GT(thorough(problem), 38.3);
+}
+
+/// Stages of 100 ns with a reduction each, and behind them gathers that do not fit beside the
+/// operation before the first one.
+static Problem makeStagesOf(uint32_t count, int64_t reduceBytes, uint32_t numGathers,
+                            int64_t gatherBytes) {
+  Problem problem = makeOperations(count + 2);
+  problem.gatherCost = problem.reduceCost = {0, 1};
+  problem.laneContention = 2;
+  problem.operations[0].liveBytes = 1000;
+  problem.memoryCapBytes = 1000;
+  for (uint32_t i = 0; i < numGathers; ++i)
+    addUse(problem, gatherBytes, count + 1);
+  for (uint32_t k = 0; k < count; ++k)
+    problem.reductions.push_back({0, k + 1, k + 2, reduceBytes, 0});
+  return problem;
+}
+
+// Each stage has 10 ns to spare, which 40 ns of a gather can use in two of them.
+TEST(ThoroughBound, GathersUseTheSpareTimeOfFewStages) {
+  Problem problem = makeStagesOf(4, 90, 1, 40);
+  EXPECT_NEAR(fluid(problem).makespanNs, 600, kTolerance);
+  EXPECT_NEAR(thorough(problem), 600 + 40 - 2 * 10, kTolerance);
+}
+
+// Merged, two gathers cover a stage, the reduction of which then takes 110 ns; apart, they take 25
+// ns more than stages have to spare.
+TEST(ThoroughBound, MergedGathersHoldUpReductions) {
+  Problem problem = makeStagesOf(3, 55, 2, 50);
+  problem.gatherCost.latencyNs = 30;
+  EXPECT_NEAR(fluid(problem).makespanNs, 500, kTolerance);
+  EXPECT_NEAR(thorough(problem), 500 + 6.25, kTolerance);
+}
+
+TEST(ThoroughBound, HoldsWithStages) {
+  int numRaised = 0;
+  for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    numRaised += expectBounds(makeStages(seed));
+  }
+  std::printf("rows for searches raise the bound of %d\n", numRaised);
+  EXPECT_GT(numRaised, 20);
+}
+
+TEST(ThoroughBound, HoldsWithBusyStages) {
+  int numRaised = 0;
+  for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    numRaised += expectBounds(makeBusyStages(seed));
+  }
+  std::printf("rows for searches raise the bound of %d\n", numRaised);
+  EXPECT_GT(numRaised, 20);
+}
+
+TEST(ThoroughBound, HoldsWithUsesOfOneSize) {
+  int numRaised = 0;
+  for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    numRaised += expectBounds(makeUses(seed));
+  }
+  std::printf("rows for searches raise the bound of %d\n", numRaised);
+  EXPECT_GT(numRaised, 20);
+}
