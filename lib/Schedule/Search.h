@@ -27,7 +27,7 @@ void tightenCaps(const SearchSpace &space, Evaluator &evaluator);
 void mergeNeighbours(const SearchSpace &space, Evaluator &evaluator);
 
 /// Simulated annealing (Kirkpatrick et al. 1983) from the best decisions: random moves, whose
-/// temperature falls over what is left of the budget.
+/// temperature falls over what is left of the budget, or over shares of it where that is much.
 void searchLocally(const SearchSpace &space, bool merge, uint64_t seed, Evaluator &evaluator);
 
 } // namespace fsdp::schedule
