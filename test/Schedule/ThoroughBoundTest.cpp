@@ -204,7 +204,7 @@ TEST(ThoroughBound, OneLatencyAtATime) {
   addUse(problem, 4, 4);
   addUse(problem, 5, 4);
   EXPECT_NEAR(fluid(problem).makespanNs, 59, kTolerance);
-  EXPECT_GT(thorough(problem), 59.1);
+  EXPECT_NEAR(thorough(problem), 59.1923, .0001);
 }
 
 // Two reductions in one bucket have to end by the first one's deadline, which computation waits
@@ -215,7 +215,7 @@ TEST(ThoroughBound, BucketsEndAsAWhole) {
   problem.memoryCapBytes = 22;
   addUse(problem, 10, 3);
   EXPECT_NEAR(fluid(problem).makespanNs, 37, kTolerance);
-  EXPECT_GT(thorough(problem), 38.3);
+  EXPECT_NEAR(thorough(problem), 38.3333, .0001);
 }
 
 /// Stages of 100 ns with a reduction each, and behind them gathers that do not fit beside the
@@ -241,6 +241,21 @@ TEST(ThoroughBound, GathersUseTheSpareTimeOfFewStages) {
   EXPECT_NEAR(thorough(problem), 600 + 40 - 2 * 10, kTolerance);
 }
 
+// The next reduction is ready 5 ns before a deadline: by so much less is certain to be to spare.
+TEST(ThoroughBound, ReductionsUseSpareTimeAsWell) {
+  Problem problem = makeStagesOf(4, 90, 1, 40);
+  problem.operations.assign(10, {95, 0, 0});
+  problem.operations[0].liveBytes = 1000;
+  for (uint32_t k = 0; k < 4; ++k) {
+    problem.operations[2 * k + 2].durationNs = 5;
+    problem.reductions[k].ready = k > 0 ? 2 * k : 1;
+    problem.reductions[k].update = 2 * k + 3;
+  }
+  problem.uses[0].first = problem.uses[0].last = 9;
+  EXPECT_NEAR(thorough(problem), 590 + 40 - 2 * 5 - 4 * (95 - 90), kTolerance);
+  EXPECT_LE(thorough(problem), findOptima(problem, {1000})[0]);
+}
+
 // Merged, two gathers cover a stage, the reduction of which then takes 110 ns; apart, they take 25
 // ns more than stages have to spare.
 TEST(ThoroughBound, MergedGathersHoldUpReductions) {
@@ -248,6 +263,8 @@ TEST(ThoroughBound, MergedGathersHoldUpReductions) {
   problem.gatherCost.latencyNs = 30;
   EXPECT_NEAR(fluid(problem).makespanNs, 500, kTolerance);
   EXPECT_NEAR(thorough(problem), 500 + 6.25, kTolerance);
+  problem.computeContention = 1.05;
+  EXPECT_NEAR(thorough(problem), 516.42857, .0001);
 }
 
 TEST(ThoroughBound, HoldsWithStages) {
