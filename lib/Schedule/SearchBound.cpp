@@ -53,7 +53,7 @@ static double tightenParts(LinearProgram &program, double bound, double target) 
 }
 
 LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, int64_t nodeLimit) {
-  LowerBound bound = fluidBound(problem, {.thorough = true});
+  LowerBound bound = fluidBound(problem, {});
   double targetNs = upperNs * (1 - kClosedGap);
   if (problem.operations.empty() || bound.makespanNs >= targetNs)
     return bound;
