@@ -1,9 +1,9 @@
 //===- FluidExclusions.cpp - A gather or a reduction, not both -------------===//
 
+#include "ComputeTimes.h"
 #include "FluidRows.h"
 
 #include <algorithm>
-#include <cstdio>
 
 using namespace fsdp::schedule;
 
@@ -32,11 +32,9 @@ public:
   Exclusion find(const ReductionWindow &reduction, const GatherWindow &gather) const;
 
 private:
-  double computeNs(uint32_t from, uint32_t to) const { return reachedNs[to] - reachedNs[from]; }
-
   const Problem &problem;
   const CollectiveWindows &windows;
-  std::vector<double> reachedNs; // by position, if computation never waits
+  const ComputeTimes computeNs;
 };
 
 } // namespace
@@ -64,10 +62,7 @@ static void keepLowerHull(std::vector<Outcome> &outcomes) {
 }
 
 ExclusionFinder::ExclusionFinder(const Problem &problem, const CollectiveWindows &windows)
-    : problem(problem), windows(windows), reachedNs{0} {
-  for (const Operation &operation : problem.operations)
-    reachedNs.push_back(reachedNs.back() + operation.durationNs);
-}
+    : problem(problem), windows(windows), computeNs(problem) {}
 
 uint32_t ExclusionFinder::findArrival(const ReductionWindow &reduction,
                                       const GatherWindow &gather) const {

@@ -12,11 +12,6 @@ static constexpr uint32_t kChainLengths[] = {1, 2, 3, 4, 6, 8, 12, 16};
 /// Gathers without room that are looked at, by position.
 static constexpr uint32_t kMostBlocked = 3;
 
-static bool isChainLength(uint32_t length) {
-  return std::find(std::begin(kChainLengths), std::end(kChainLengths), length) !=
-         std::end(kChainLengths);
-}
-
 /// The end of the gathers of one size from `begin` on that are all for first uses, or all for later
 /// ones that may be kept.
 static uint32_t findEndOfRun(const Problem &problem, const CollectiveWindows &windows,
@@ -81,7 +76,7 @@ void FluidRows::addUnlaunched() {
         const Column before = choices.mergedGathers[k];
         allowed -= sizeBytes * (1.0 - Expression(choices.kept[k]) - apart);
         const bool isLast = k == begin || !before || length == *std::rbegin(kChainLengths);
-        if (isLast || isChainLength(length))
+        if (isLast || isOneOf(kChainLengths, length))
           program.requireAtLeast(allowed, segment.after.gatheredBytes);
         if (isLast)
           break;
@@ -150,7 +145,7 @@ void FluidRows::addEndedBuckets() {
         break;
       ended += double(reductions[k].inputBytes) / choices.byteUnit * (merged - apart);
       apart += 1.0 - Expression(merged);
-      if (isChainLength(length))
+      if (isOneOf(kChainLengths, length))
         program.requireAtLeast(segment.reduced.reducedBytes, ended);
       // A bucket's latency is counted where its last member is.
       if (length == 1 && costs.reduceLatency > 0)

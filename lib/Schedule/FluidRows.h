@@ -10,9 +10,16 @@
 
 #include "FluidMoments.h"
 
+#include <algorithm>
 #include <span>
 
 namespace fsdp::schedule {
+
+/// Whether a chain of merged collectives of this length has a row: not all have, so that rows stay
+/// few.
+inline bool isOneOf(std::span<const uint32_t> lengths, uint32_t length) {
+  return std::find(lengths.begin(), lengths.end(), length) != lengths.end();
+}
 
 /// All that the rows speak of.
 struct FluidRows {

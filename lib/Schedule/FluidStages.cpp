@@ -18,6 +18,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ComputeTimes.h"
 #include "FluidRows.h"
 
 #include <algorithm>
@@ -42,7 +43,8 @@ struct Stage {
 
 class StageFinder {
 public:
-  StageFinder(const Problem &problem, const CollectiveWindows &windows);
+  StageFinder(const Problem &problem, const CollectiveWindows &windows)
+      : problem(problem), windows(windows), reductions(windows.reductions), computeNs(problem) {}
   /// Runs of stages that follow each other and have spare time.
   std::vector<std::vector<Stage>> find() const;
   /// Where stage k begins.
@@ -51,9 +53,6 @@ public:
   }
 
 private:
-  double computeNs(uint32_t from, uint32_t to) const {
-    return from < to ? reachedNs[to] - reachedNs[from] : 0;
-  }
   double reduceNs(uint32_t k) const {
     return problem.reduceCost.durationNs(reductions[k].inputBytes);
   }
@@ -63,16 +62,10 @@ private:
   const Problem &problem;
   const CollectiveWindows &windows;
   const std::vector<ReductionWindow> &reductions;
-  std::vector<double> reachedNs; // by position, if computation never waits
+  const ComputeTimes computeNs;
 };
 
 } // namespace
-
-StageFinder::StageFinder(const Problem &problem, const CollectiveWindows &windows)
-    : problem(problem), windows(windows), reductions(windows.reductions), reachedNs{0} {
-  for (const Operation &operation : problem.operations)
-    reachedNs.push_back(reachedNs.back() + operation.durationNs);
-}
 
 bool StageFinder::isUseBetween(uint32_t first, uint32_t last) const {
   auto it = std::partition_point(windows.gathers.begin(), windows.gathers.end(),
@@ -237,7 +230,7 @@ void StageRows::addSpareTime() {
         std::max(touchesPerByte, touches * rows.choices.byteUnit / double(gather.sizeBytes));
   }
   Expression touches = touchesPerByte * gatheredBytes(), sum;
-  touches += double(mayBegin) + mayEnd * (1 + latencyTouches);
+  touches += (mayBegin ? 1 : 0) + (mayEnd ? 1 + latencyTouches : 0);
   for (size_t i = 0; i < run.size(); ++i) {
     const Moment &begin = *bounds[i].begin, &end = *bounds[i].end;
     rows.program.setPlace(rows.windows.reductions[run[i].reduction].ready);
@@ -303,8 +296,8 @@ void StageRows::addStalls() {
                                         leastStallNs(cost.latencyNs + n * bytesNs, 1));
   }
 
-  const double spentNs =
-      mayBegin * begunNs + mayEnd * unendedNs + (run.front().reduction > 0 ? savedNs : 0);
+  const double spentNs = (mayBegin ? begunNs : 0) + (mayEnd ? unendedNs : 0) +
+                         (run.front().reduction > 0 ? savedNs : 0);
 
   Expression sum;
   const double slowdown = 1 - 1 / rows.problem.computeContention;

@@ -1,5 +1,6 @@
 //===- FluidTurns.cpp - A gather before a reduction, or behind it ----------===//
 
+#include "ComputeTimes.h"
 #include "FluidRows.h"
 
 #include <algorithm>
@@ -24,21 +25,16 @@ public:
   Turns find(const ReductionWindow &reduction, const GatherWindow &gather) const;
 
 private:
-  double computeNs(uint32_t from, uint32_t to) const { return reachedNs[to] - reachedNs[from]; }
-
   const Problem &problem;
   const CollectiveWindows &windows;
   const double overlap;
-  std::vector<double> reachedNs; // by position, if computation never waits
+  const ComputeTimes computeNs;
 };
 
 } // namespace
 
 TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap)
-    : problem(problem), windows(windows), overlap(overlap), reachedNs{0} {
-  for (const Operation &operation : problem.operations)
-    reachedNs.push_back(reachedNs.back() + operation.durationNs);
-}
+    : problem(problem), windows(windows), overlap(overlap), computeNs(problem) {}
 
 /// Let a reduction be ready at position r and have its deadline at d, and a use between them begin
 /// with operation f. Beside some operations in [r, f), the tight ones, its input and the use's copy

@@ -90,8 +90,7 @@ void FluidRows::addMergedGathers() {
       double sizeBytes = double(windows.gathers[j].sizeBytes) / choices.byteUnit;
       due += sizeBytes * (merged - between);
       between += 1.0 - (merged + Expression(choices.kept[j]));
-      if (std::find(std::begin(kChainLengths), std::end(kChainLengths), length) !=
-          std::end(kChainLengths))
+      if (isOneOf(kChainLengths, length))
         program.requireAtLeast(segment.start.gatheredBytes, due);
     }
   }
@@ -115,8 +114,7 @@ void FluidRows::addMergedReductions() {
       double inputBytes = double(windows.reductions[ready - length].inputBytes) / choices.byteUnit;
       allowed -= inputBytes * (merged - between);
       between += 1.0 - Expression(merged);
-      if (std::find(std::begin(kChainLengths), std::end(kChainLengths), length) !=
-          std::end(kChainLengths))
+      if (isOneOf(kChainLengths, length))
         program.requireAtLeast(allowed, beforeNext.reducedBytes);
     }
   }

@@ -37,7 +37,8 @@ static void anneal(const SearchSpace &space, bool merge, EvaluatedDecisions curr
   }
 }
 
-/// Several runs from the same decisions find more than a longer one.
+/// Where there are many simulations, several runs from the same decisions: what two of them find
+/// differs by more than what one of them gains by being longer.
 void fsdp::schedule::searchLocally(const SearchSpace &space, bool merge, uint64_t seed,
                                    Evaluator &evaluator) {
   constexpr int64_t kLongRun = 25'000;

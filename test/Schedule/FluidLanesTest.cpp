@@ -76,22 +76,23 @@ static Problem makeExposed(uint32_t ready, uint32_t roomy, double gatherNsPerByt
   return problem;
 }
 
-/// Computation stands still for the reduction, and meanwhile the gather goes on.
-static Plan planExposed(uint32_t gatherAt, uint32_t reduceAt) {
+/// A plan in which computation stands still for the reduction, and meanwhile the gather goes on. No
+/// plan is faster.
+static Plan expectExposed(const Problem &problem, uint32_t gatherAt, uint32_t reduceAt) {
   Plan plan;
   plan.kept = {0};
   plan.gathers = {{{0}, gatherAt}};
   plan.reductions = {{{0}, reduceAt, reduceAt}};
+  EXPECT_EQ(verify(problem, plan), std::nullopt);
+  EXPECT_EQ(makespanNs(problem, plan), 800);
+  EXPECT_NEAR(fluid(problem).makespanNs, 800, kTolerance);
   return plan;
 }
 
 // The wait may stand inside a run of operations that is looked at as one...
 TEST(FluidLanes, LanesOverlapWhileComputationWaitsWithinARun) {
   Problem problem = makeExposed(/*ready=*/1, /*roomy=*/3, 5);
-  Plan plan = planExposed(2, 3);
-  ASSERT_EQ(verify(problem, plan), std::nullopt);
-  EXPECT_EQ(makespanNs(problem, plan), 800);
-  EXPECT_NEAR(fluid(problem).makespanNs, 800, kTolerance);
+  Plan plan = expectExposed(problem, 2, 3);
   // Computation runs slower beside the gather, but not while it waits.
   problem.computeContention = 1.25;
   EXPECT_LE(fluid(problem).makespanNs, makespanNs(problem, plan) + kTolerance);
@@ -99,11 +100,7 @@ TEST(FluidLanes, LanesOverlapWhileComputationWaitsWithinARun) {
 
 // ... or before its first one.
 TEST(FluidLanes, LanesOverlapWhileComputationWaitsBeforeARun) {
-  Problem problem = makeExposed(/*ready=*/2, /*roomy=*/2, 6);
-  Plan plan = planExposed(1, 2);
-  ASSERT_EQ(verify(problem, plan), std::nullopt);
-  EXPECT_EQ(makespanNs(problem, plan), 800);
-  EXPECT_NEAR(fluid(problem).makespanNs, 800, kTolerance);
+  expectExposed(makeExposed(/*ready=*/2, /*roomy=*/2, 6), 1, 2);
 }
 
 // Beside operation 1 there is room for the copy or for the gradients. Computation waits for the

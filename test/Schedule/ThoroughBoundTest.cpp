@@ -6,7 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <functional>
 
 using namespace fsdp::schedule;
 
@@ -67,8 +69,9 @@ static Problem makeStages(uint64_t seed) {
   return problem;
 }
 
-/// Three reductions that nearly fill the time of their stages, and gathers most of which cannot
-/// begin before the first of them is ready. Some deadlines and uses are out of line.
+/// Three reductions that fill the time of their stages nearly, or a little more than half, and
+/// gathers most of which cannot begin before the first of them is ready. Some deadlines and uses
+/// are out of line.
 static Problem makeBusyStages(uint64_t seed) {
   Random random(seed);
   Problem problem;
@@ -142,7 +145,7 @@ static Problem makeUses(uint64_t seed) {
 }
 
 /// Compares with the best of all plans, and counts where the rows raise the bound.
-static int expectBounds(Problem problem) {
+static int expectBound(Problem problem) {
   int64_t minimum = problem.minimumPeak().bytes;
   std::vector<int64_t> caps{minimum, minimum + 4, minimum + 12};
   std::vector<double> optima = findOptima(problem, caps);
@@ -160,23 +163,25 @@ static int expectBounds(Problem problem) {
   return numRaised;
 }
 
-/// A long operation and three short ones, each with a use; beside each is room for one more copy.
-static Problem makeShortOfRoom(std::vector<int64_t> sizesBytes) {
-  Problem problem = makeOperations(0);
-  problem.gatherCost = {10, 1};
-  int64_t roomBytes = *std::max_element(sizesBytes.begin(), sizesBytes.end());
-  problem.memoryCapBytes = 2 * roomBytes;
-  for (uint32_t i = 0; i < sizesBytes.size(); ++i) {
-    problem.operations.push_back({i == 0 ? 100. : 5., roomBytes - sizesBytes[i], 0});
-    addUse(problem, sizesBytes[i], i);
+static void expectBounds(const std::function<Problem(uint64_t)> &make, uint64_t count) {
+  int numRaised = 0;
+  for (uint64_t seed = 0; seed < count && !testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    numRaised += expectBound(make(seed));
   }
-  return problem;
+  std::printf("rows for searches raise the bound of %d\n", numRaised);
+  EXPECT_GT(numRaised, 20);
 }
 
 // The third gather cannot be launched beside the first operation, since the second one has the
 // room; so its latency is not spent there. The last one is merged by a share, which no plan can do.
 TEST(ThoroughBound, GathersWaitForThoseBeforeThem) {
-  Problem problem = makeShortOfRoom({10, 10, 10, 10});
+  Problem problem = makeOperations(4); // each has a use, and room for one more copy
+  for (uint32_t i = 0; i < 4; ++i) {
+    problem.operations[i].durationNs = i == 0 ? 100 : 5;
+    addUse(problem, 10, i);
+  }
+  problem.memoryCapBytes = 20;
   EXPECT_NEAR(fluid(problem).makespanNs, 20 + 100 + 10 + 10 + 5, kTolerance);
   EXPECT_NEAR(thorough(problem), 20 + 100 + 5 + 15 + 5 + 15 + 5 - 7.5, kTolerance);
   EXPECT_NEAR(searchBound(problem, 200, 100).makespanNs, 165, .001);
@@ -267,32 +272,6 @@ TEST(ThoroughBound, MergedGathersHoldUpReductions) {
   EXPECT_NEAR(thorough(problem), 516.42857, .0001);
 }
 
-TEST(ThoroughBound, HoldsWithStages) {
-  int numRaised = 0;
-  for (uint64_t seed = 0; seed < 150 && !HasFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    numRaised += expectBounds(makeStages(seed));
-  }
-  std::printf("rows for searches raise the bound of %d\n", numRaised);
-  EXPECT_GT(numRaised, 20);
-}
-
-TEST(ThoroughBound, HoldsWithBusyStages) {
-  int numRaised = 0;
-  for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    numRaised += expectBounds(makeBusyStages(seed));
-  }
-  std::printf("rows for searches raise the bound of %d\n", numRaised);
-  EXPECT_GT(numRaised, 20);
-}
-
-TEST(ThoroughBound, HoldsWithUsesOfOneSize) {
-  int numRaised = 0;
-  for (uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    numRaised += expectBounds(makeUses(seed));
-  }
-  std::printf("rows for searches raise the bound of %d\n", numRaised);
-  EXPECT_GT(numRaised, 20);
-}
+TEST(ThoroughBound, HoldsWithStages) { expectBounds(makeStages, 150); }
+TEST(ThoroughBound, HoldsWithBusyStages) { expectBounds(makeBusyStages, 400); }
+TEST(ThoroughBound, HoldsWithUsesOfOneSize) { expectBounds(makeUses, 400); }

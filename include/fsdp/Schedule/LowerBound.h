@@ -7,8 +7,8 @@
 //             gates as heads and remaining computation as tails (Jackson 1955; Carlier 1982)
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
-//   search    on top of it, rows from parts of the step in which keeping and merging are whole, and
-//             branch and bound over them on small problems; valid at any time
+//   search    on top of it, the `thorough` rows, rows from parts of the step in which keeping and
+//             merging are whole, and branch and bound where there are few choices; valid at any time
 //   exact     the best plan's makespan, by a search over all plans of a small problem: see
 //             ExactSearch.h
 //
