@@ -59,7 +59,7 @@ TEST(RandomMove, GatesGathersNearTheirLaunch) {
 TEST(RandomMove, PutsReductionsOffToEventsAndBehindThem) {
   Problem problem = makeProblem(40);
   problem.groups = {{"a", 100}};
-  problem.uses = {{0, 20, 20}};
+  problem.uses = {{0, 20, 30}};
   problem.reductions = {{0, 10, 39, 100, 0}};
   SearchSpace space(problem);
   Decisions start;
