@@ -52,28 +52,31 @@ static double tightenParts(LinearProgram &program, double bound, double target) 
   return bound;
 }
 
-LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, int64_t nodeLimit) {
+LowerBound fsdp::schedule::searchBound(const Problem &problem, double upperNs, int64_t nodeLimit,
+                                       double ratio) {
   LowerBound bound = fluidBound(problem, {});
-  double targetNs = upperNs * (1 - kClosedGap);
+  const double targetNs = upperNs * (1 - kClosedGap);
   if (problem.operations.empty() || bound.makespanNs >= targetNs)
     return bound;
   FluidModel model = buildFluidModel(problem, {.thorough = true}), whole = model;
-  auto raise = [&](double makespan) {
-    double makespanNs = std::min(makespan * model.timeUnitNs, targetNs) * (1 - kTolerance);
+  auto raise = [&](double foundNs, double mostNs) {
+    const double makespanNs = std::min(foundNs, mostNs) * (1 - kTolerance);
     if (makespanNs > bound.makespanNs) {
       bound.makespanNs = makespanNs;
       bound.kind = BoundKind::Search;
     }
   };
-  const double target = targetNs / model.timeUnitNs;
-  const double makespan = tightenParts(model.program, bound.makespanNs / model.timeUnitNs, target);
-  raise(makespan);
-  if (makespan >= target || whole.program.integerPlaces().size() > kMostChoices)
+  const double partsNs = tightenParts(model.program, bound.makespanNs / model.timeUnitNs,
+                                      targetNs / model.timeUnitNs) *
+                         model.timeUnitNs;
+  raise(partsNs, targetNs);
+  const double wantedNs = std::min(targetNs, upperNs / ratio * (1 + 2 * kTolerance));
+  if (partsNs >= wantedNs || whole.program.integerPlaces().size() > kMostChoices)
     return bound;
-  // Without the rows of parts, which have many entries. Only what beats the target is searched for:
-  // if there is nothing, the target is a bound.
-  whole.program.setUpper(whole.makespan, target);
+  // Without the rows of parts, which have many entries. Only what is faster is searched for: if
+  // there is nothing, this is a bound.
+  whole.program.setUpper(whole.makespan, wantedNs / model.timeUnitNs);
   if (std::optional<double> searched = whole.program.branchAndBound(nodeLimit))
-    raise(*searched);
+    raise(*searched * model.timeUnitNs, wantedNs);
   return bound;
 }

@@ -1,6 +1,7 @@
 //===- FluidBoundTest.cpp - The bounds of the linear program --------------===//
 
 #include "FluidInstances.h"
+#include "RandomProblem.h"
 #include "fsdp/Schedule/Simulate.h"
 
 #include <gtest/gtest.h>
@@ -180,6 +181,21 @@ TEST(SearchBound, KeepsNoFractions) {
   EXPECT_GE(bound.makespanNs, 320 * (1 - 2e-4));
   // What the linear program says of choices is still there, for rounding.
   EXPECT_EQ(bound.kept, fluid(makeFractions()).kept);
+}
+
+// A tree that need not prove more than a ratio ends there.
+TEST(SearchBound, EndsAtTheRatio) {
+  Problem problem = makeRandomProblem(57);
+  problem.memoryCapBytes = problem.minimumPeak().bytes;
+  const double upperNs = 1.5 * fluid(problem).makespanNs;
+  const double partsNs = searchBound(problem, upperNs, /*nodeLimit=*/0).makespanNs;
+  const double wholeNs = searchBound(problem, upperNs, 1000).makespanNs;
+  ASSERT_GT(wholeNs, partsNs * 1.0005);
+  const double middleNs = (partsNs + wholeNs) / 2;
+  EXPECT_NEAR(searchBound(problem, upperNs, 1000, upperNs / middleNs).makespanNs, middleNs,
+              1e-5 * middleNs);
+  // Where parts are enough there is no tree.
+  EXPECT_EQ(searchBound(problem, upperNs, 1000, 2).makespanNs, partsNs);
 }
 
 // Against a plan that is better than the best one nothing is proven beyond its makespan.

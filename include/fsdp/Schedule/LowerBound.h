@@ -8,7 +8,8 @@
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
 //   search    on top of it, the `thorough` rows, rows from parts of the step in which keeping and
-//             merging are whole, and branch and bound where there are few choices; valid at any time
+//             merging are whole, and branch and bound where there are few choices; valid at any
+//             time
 //   exact     the best plan's makespan, by a search over all plans of a small problem: see
 //             ExactSearch.h
 //
@@ -55,10 +56,11 @@ struct FluidOptions {
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);
 
-/// Until the gap to `upperNs`, a plan's makespan, is closed to 1e-4: first rows from parts of the
-/// step, then, where there are few choices, branch and bound over all for `nodeLimit` nodes.
-/// Stronger than the fluid bound where choices of it are fractions.
-LowerBound searchBound(const Problem &problem, double upperNs, int64_t nodeLimit);
+/// Stronger than the fluid bound where choices of it are fractions: rows from parts of the step,
+/// until the gap to `upperNs`, a plan's makespan, is closed to 1e-4. Then, if it is not closed to
+/// `ratio`, and where there are few choices, branch and bound over all for `nodeLimit` nodes, which
+/// ends there.
+LowerBound searchBound(const Problem &problem, double upperNs, int64_t nodeLimit, double ratio = 1);
 
 } // namespace fsdp::schedule
 

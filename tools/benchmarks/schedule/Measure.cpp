@@ -75,7 +75,8 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   }
   result.makespanNs = outcome->makespanNs;
   if (options.certificateNodes > 0 && outcome->ratio() > options.certificateRatio) {
-    LowerBound bound = searchBound(problem, outcome->makespanNs, options.certificateNodes);
+    LowerBound bound = searchBound(problem, outcome->makespanNs, options.certificateNodes,
+                                   options.certificateRatio);
     if (bound.makespanNs > outcome->bound.makespanNs)
       outcome->bound = bound;
   }
