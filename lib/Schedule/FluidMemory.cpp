@@ -142,6 +142,27 @@ void FluidRows::addMemory() {
   }
 }
 
+/// Of each bucket that has begun by the end of operation i, and of which no member was due before
+/// it, at least one copy lies beside the operation: no smaller than the smallest that can be there.
+void FluidRows::addBegunCopies() {
+  if (!problem.memoryCapBytes || costs.gatherLatency == 0)
+    return;
+  OpenWindows held(windows);
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const FluidSegment &segment = segments[s];
+    held.open(segment.segment.begin);
+    held.close(segment.segment.begin);
+    const int64_t slackBytes = segment.segment.lastSlackBytes;
+    if (segment.launchableGathers == segment.dueGathers || held.copies.total() <= slackBytes)
+      continue;
+    const Expression begun =
+        segment.after.gatherLatencies - choices.gatherLatencies[segment.dueGathers];
+    program.requireAtLeast(double(held.copies.fitInto(slackBytes)) / choices.byteUnit,
+                           choices.keptBytes[s] +
+                               double(held.copies.least()) / choices.byteUnit * begun);
+  }
+}
+
 /// While operation i runs, a gather's copy and a reduction's input are held if both are in flight;
 /// while computation waits at position i they are held there, since a gather is launched only after
 /// the waits of that position. Where not even the smallest fit beside each other, one lane rests

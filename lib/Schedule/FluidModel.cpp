@@ -74,6 +74,7 @@ FluidModel fsdp::schedule::buildFluidModel(const Problem &problem, const FluidOp
   if (options.thorough) {
     rows.addUnlaunched();
     rows.addBegun();
+    rows.addBegunCopies();
     rows.addEndedBuckets();
     rows.addStages();
   }

@@ -50,6 +50,7 @@ struct FluidRows {
 
   // FluidMemory.cpp: bytes.
   void addMemory();
+  void addBegunCopies();
   void addConflicts();
 
   // FluidReplicas.cpp: what goes on over replicas.

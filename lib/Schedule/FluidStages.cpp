@@ -328,7 +328,7 @@ void FluidRows::addStages() {
   if (overlap <= 1 || problem.acrossCost || windows.reductions.empty())
     return;
   const StageFinder finder(problem, windows);
-  for (const std::vector<Stage> &run : finder.find()) {
+  auto makeRows = [&](std::span<const Stage> run) {
     std::vector<StageRows::Bounds> bounds;
     for (const Stage &stage : run) {
       const uint32_t k = stage.reduction;
@@ -336,9 +336,16 @@ void FluidRows::addStages() {
       bounds.push_back(
           {k > 0 ? &begin.start : &begin.before, &segmentAt(windows.reductions[k].deadline).start});
     }
-    StageRows stages(*this, run, std::move(bounds), finder.beginOf(run.front().reduction),
+    return StageRows(*this, run, std::move(bounds), finder.beginOf(run.front().reduction),
                      windows.reductions[run.back().reduction].deadline);
+  };
+  for (const std::vector<Stage> &run : finder.find()) {
+    StageRows stages = makeRows(run);
     stages.addSpareTime();
     stages.addStalls();
+    // Computation may stand still behind the run in any case, for the next reduction. It could as
+    // well do so in the last stage, which then says nothing.
+    if (run.size() > 1 && run.back().reduction + 1 < windows.reductions.size())
+      makeRows(std::span(run).first(run.size() - 1)).addStalls();
   }
 }

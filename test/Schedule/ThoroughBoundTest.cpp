@@ -157,6 +157,8 @@ static int expectBound(Problem problem) {
     EXPECT_LE(boundNs, optima[i] * (1 + kRounding));
     EXPECT_LE(thorough(problem, /*coarsen=*/false), optima[i] * (1 + kRounding));
     EXPECT_LE(searchBound(problem, optima[i], 100).makespanNs, optima[i] * (1 + kRounding));
+    EXPECT_LE(searchBound(problem, 1.1 * optima[i], 100, 1.05).makespanNs,
+              optima[i] * (1 + kRounding));
     EXPECT_GE(boundNs, plainNs * (1 - 1e-6));
     numRaised += boundNs > plainNs * (1 + 1e-6);
   }
@@ -210,6 +212,21 @@ TEST(ThoroughBound, OneLatencyAtATime) {
   addUse(problem, 5, 4);
   EXPECT_NEAR(fluid(problem).makespanNs, 59, kTolerance);
   EXPECT_NEAR(thorough(problem), 59.1923, .0001);
+}
+
+// Beside the second operation there is room for one copy. While it is there, kept or gathered again
+// for the third one, the gather for the last one cannot spend its latency.
+TEST(ThoroughBound, WhatHasBegunHoldsACopy) {
+  Problem problem = makeOperations(4);
+  problem.operations[2].durationNs = problem.operations[3].durationNs = 5;
+  addUse(problem, 10, 0);
+  problem.uses.push_back({0, 2, 2});
+  addUse(problem, 10, 3);
+  problem.operations[1].liveBytes = 5;
+  problem.memoryCapBytes = 20;
+  EXPECT_NEAR(fluid(problem).makespanNs, 20 + 100 + 100 + 5 + 5 + 5, kTolerance);
+  EXPECT_NEAR(thorough(problem), 235 + 2.5, kTolerance);
+  EXPECT_NEAR(findOptima(problem, {20})[0], 235 + 10, kTolerance);
 }
 
 // Two reductions in one bucket have to end by the first one's deadline, which computation waits
@@ -270,6 +287,17 @@ TEST(ThoroughBound, MergedGathersHoldUpReductions) {
   EXPECT_NEAR(thorough(problem), 500 + 6.25, kTolerance);
   problem.computeContention = 1.05;
   EXPECT_NEAR(thorough(problem), 516.42857, .0001);
+}
+
+// Behind four stages computation waits 50 ns for a reduction that is ready at their end, and may as
+// well do so there; that is not what merged gathers cost in the first three.
+TEST(ThoroughBound, WaitsBehindStagesAreNotForGathers) {
+  Problem problem = makeStagesOf(4, 55, 3, 60);
+  problem.gatherCost.latencyNs = 10;
+  problem.operations.push_back({100, 0, 0});
+  problem.reductions.push_back({0, 5, 6, 150, 0});
+  EXPECT_NEAR(fluid(problem).makespanNs, 760, kTolerance);
+  EXPECT_NEAR(thorough(problem), 760.5882, .0001); // with the rows of all four 760.3846
 }
 
 TEST(ThoroughBound, HoldsWithStages) { expectBounds(makeStages, 150); }
