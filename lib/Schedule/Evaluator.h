@@ -50,6 +50,9 @@ public:
   int64_t numLeft() const { return limit - simulations; }
   int64_t numSimulations() const { return simulations; }
 
+  /// Counts what took as long as so many simulations.
+  void spend(int64_t count) { simulations += count; }
+
   void setBound(double makespanNs) { boundNs = makespanNs; }
   /// Until the next call no more than this many simulations in all, the budget permitting.
   void limitSimulations(int64_t count) { limit = std::min(count, options.simulationBudget); }

@@ -102,9 +102,13 @@ void Optimizer::search() {
     mergeNeighbours(space, evaluator);
   }
   certifyLarge();
-  limit(1);
+  const bool hasBeam = options.merge && canSearchBeam(problem, options.simulationBudget / 4);
+  limit(hasBeam ? .75 : 1);
   evaluator.setOrigin("local search");
   searchLocally(space, options.merge, options.seed, evaluator);
+  limit(1);
+  if (hasBeam)
+    searchBeam(space, bound, options.maxBucketBytes, evaluator);
 }
 
 /// Finds the best plan, or that there is none better, where that ends in time.
@@ -130,7 +134,8 @@ void Optimizer::searchAll() {
 void Optimizer::certify() {
   double makespanNs = evaluator.best().makespanNs;
   if (options.certificateNodes > 0 && makespanNs > bound.makespanNs * options.certificateRatio)
-    raiseBound(searchBound(problem, makespanNs, options.certificateNodes));
+    raiseBound(
+        searchBound(problem, makespanNs, options.certificateNodes, options.certificateRatio));
 }
 
 /// As much kept as fits, and everything launched as early as it can be: nothing depends less on the

@@ -30,6 +30,14 @@ void mergeNeighbours(const SearchSpace &space, Evaluator &evaluator);
 /// temperature falls over what is left of the budget, or over shares of it where that is much.
 void searchLocally(const SearchSpace &space, bool merge, uint64_t seed, Evaluator &evaluator);
 
+/// Launches the gathers of the best plan anew, in other buckets, with what it keeps, or with other
+/// uses kept.
+void searchBeam(const SearchSpace &space, const LowerBound &bound,
+                std::optional<int64_t> maxBucketBytes, Evaluator &evaluator);
+
+/// Not where lanes are one, nor over replicas, nor where the budget is small.
+bool canSearchBeam(const Problem &problem, int64_t budget);
+
 } // namespace fsdp::schedule
 
 #endif // FSDP_SCHEDULE_SEARCH_H
