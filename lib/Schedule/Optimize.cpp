@@ -102,13 +102,16 @@ void Optimizer::search() {
     mergeNeighbours(space, evaluator);
   }
   certifyLarge();
+  evaluator.setOrigin("local search");
   const bool hasBeam = options.merge && canSearchBeam(problem, options.simulationBudget / 4);
   limit(hasBeam ? .75 : 1);
-  evaluator.setOrigin("local search");
   searchLocally(space, options.merge, options.seed, evaluator);
+  if (!hasBeam)
+    return;
   limit(1);
-  if (hasBeam)
-    searchBeam(space, bound, options.maxBucketBytes, evaluator);
+  searchBeam(space, bound, options.maxBucketBytes, evaluator);
+  // A beam often ends early: nothing that it looks at beats the best plan.
+  searchLocally(space, options.merge, options.seed + 1, evaluator);
 }
 
 /// Finds the best plan, or that there is none better, where that ends in time.
