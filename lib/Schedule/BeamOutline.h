@@ -36,11 +36,10 @@ struct BeamOutline {
   std::vector<double> reductionNs; // by bucket
   std::vector<double> reducedNs;   // of buckets before an index
   std::vector<Rest> rests;         // by position
-  /// Until then these are the gathers, without choice.
+  /// Position until which these buckets are launched, by launch, without a choice.
   uint32_t begin = 0;
-  std::vector<Bucket> given; // by launch
-  /// Nothing is looked at from there on.
-  uint32_t end = 0;
+  std::vector<Bucket> given;
+  uint32_t end = 0; // position where the search ends
 };
 
 /// With the plan's reductions, launched as soon as they are ready if there is room, and its buckets

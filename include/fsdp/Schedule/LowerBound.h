@@ -8,8 +8,7 @@
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
 //   search    on top of it, the `thorough` rows, rows from parts of the step in which keeping and
-//             merging are whole, and branch and bound where there are few choices; valid at any
-//             time
+//             merging are whole, and branch and bound over all; valid at any time
 //   exact     the best plan's makespan, by a search over all plans of a small problem: see
 //             ExactSearch.h
 //
