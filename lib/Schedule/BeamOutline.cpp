@@ -3,6 +3,7 @@
 #include "BeamOutline.h"
 
 #include "HeldMemory.h"
+#include "Replay.h"
 
 #include <limits>
 
@@ -83,10 +84,7 @@ static void addGathers(const SearchSpace &space, const std::vector<int64_t> &roo
 static void addReductions(const Problem &problem, BeamOutline &outline) {
   outline.reducedNs.push_back(0);
   for (const ReductionBucket &bucket : outline.plan.reductions) {
-    int64_t inputBytes = 0;
-    for (uint32_t reduction : bucket.reductions)
-      inputBytes += problem.reductions[reduction].inputBytes;
-    outline.reductionNs.push_back(problem.reduceCost.durationNs(inputBytes));
+    outline.reductionNs.push_back(NominalDurations{problem}.ofReductions(bucket));
     outline.reducedNs.push_back(outline.reducedNs.back() + outline.reductionNs.back());
   }
 }

@@ -86,13 +86,17 @@ static Plan gatherAtUses(const Problem &problem) {
   return plan;
 }
 
+static std::optional<BeamOutline> outlineOf(const Problem &problem, const Plan &plan,
+                                            bool lateWaits = false) {
+  return makeOutline(SearchSpace(problem), plan, plan.kept, lateWaits);
+}
+
 // Two copies fit: one may be launched as soon as all but the one before it have been used, and
 // again when its first use is over.
 TEST(BeamOutline, LaunchesWhereThereIsRoom) {
   Problem problem = makeRoundTrip(3, 250);
   Plan plan = gatherAtUses(problem);
-  std::optional<BeamOutline> outline =
-      makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  std::optional<BeamOutline> outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->gates, (std::vector<uint32_t>{0, 0, 2, 6, 6, 8}));
   EXPECT_EQ(outline->begin, 6u);
@@ -100,14 +104,14 @@ TEST(BeamOutline, LaunchesWhereThereIsRoom) {
   EXPECT_EQ(outline->given.back().end, 3u);
   // The last one's copy is kept: beside it there is room for one.
   plan.kept[3] = 1;
-  outline = makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->gathers, (std::vector<uint32_t>{0, 1, 2, 4, 5}));
   EXPECT_EQ(outline->gates, (std::vector<uint32_t>{0, 0, 2, 4, 8}));
-  // That of the first one does not fit beside two others.
+  // Where there is room for one copy, that of the first group cannot stay.
   problem.memoryCapBytes = 150;
   plan.kept = {0, 0, 0, 0, 0, 1};
-  EXPECT_FALSE(makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false));
+  EXPECT_FALSE(outlineOf(problem, plan));
 }
 
 // An input of 120 bytes is there from operation 4 until its wait. Launched as late as in the plan
@@ -117,18 +121,17 @@ TEST(BeamOutline, LaunchesReductionsWhenReadyIfThatFits) {
   problem.reductions = {{0, 4, 8, 120, 20}};
   Plan plan = gatherAtUses(problem);
   plan.reductions = {{{0}, 6, 6}};
-  std::optional<BeamOutline> outline =
-      makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  std::optional<BeamOutline> outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->plan.reductions.front().launch, 4u);
   problem.memoryCapBytes = 230; // beside the copy that operation 5 uses
-  outline = makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->plan.reductions.front().launch, 6u);
   EXPECT_EQ(outline->plan.reductions.front().wait, 6u);
-  EXPECT_FALSE(makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/true));
+  EXPECT_FALSE(outlineOf(problem, plan, /*lateWaits=*/true));
   problem.memoryCapBytes = 300;
-  outline = makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/true);
+  outline = outlineOf(problem, plan, /*lateWaits=*/true);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->plan.reductions.front().wait, 8u);
 }
@@ -140,8 +143,7 @@ TEST(BeamOutline, LeavesRoomForLaunchesOfReductions) {
   problem.reductions = {{0, 3, 4, 100, 100}};
   Plan plan = gatherAtUses(problem);
   plan.reductions = {{{0}, 3, 3}};
-  std::optional<BeamOutline> outline =
-      makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  std::optional<BeamOutline> outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->gates, (std::vector<uint32_t>{3}));
 }
@@ -152,14 +154,13 @@ TEST(BeamOutline, WaitsInTheOrderOfTheLane) {
   problem.reductions = {{0, 1, 8, 10, 0}, {1, 2, 5, 10, 0}};
   Plan plan = gatherAtUses(problem);
   plan.reductions = {{{0}, 1, 1}, {{1}, 2, 2}};
-  std::optional<BeamOutline> outline =
-      makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/true);
+  std::optional<BeamOutline> outline = outlineOf(problem, plan, /*lateWaits=*/true);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->plan.reductions[0].wait, 5u);
   EXPECT_EQ(outline->plan.reductions[1].wait, 5u);
   // Launched in another order than they get ready, they are launched as in the plan.
   plan.reductions = {{{1}, 2, 2}, {{0}, 3, 3}};
-  outline = makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   EXPECT_EQ(outline->plan.reductions, plan.reductions);
 }
@@ -199,8 +200,7 @@ TEST(BeamSearch, KeepsToTheLimitOfBuckets) {
   Problem problem = makeRoundTrip(6, 650);
   problem.gatherCost = {250, .1};
   Plan plan = gatherAtUses(problem);
-  std::optional<BeamOutline> outline =
-      makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  std::optional<BeamOutline> outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   auto findLargest = [&](int64_t bucketBytes) {
     BeamResult result = searchOutline(problem, *outline, {bucketBytes, 100'000, 1e9});
@@ -223,8 +223,7 @@ TEST(BeamSearch, LaunchesSeveralBucketsAtOnePosition) {
   addUse(problem, 1, 1);
   problem.gatherCost = {0, .5};
   Plan plan = gatherAtUses(problem);
-  std::optional<BeamOutline> outline =
-      makeOutline(SearchSpace(problem), plan, plan.kept, /*lateWaits=*/false);
+  std::optional<BeamOutline> outline = outlineOf(problem, plan);
   ASSERT_TRUE(outline);
   outline->begin = 0;
   BeamResult result = searchOutline(problem, *outline, {INT64_MAX, 1000, 115});
@@ -279,8 +278,7 @@ TEST(BeamSearch, ImprovesSteps) {
     numBetter += makespanNs(problem, found) < before;
     ++numSearched;
     for (bool lateWaits : {false, true}) {
-      std::optional<BeamOutline> outline =
-          makeOutline(SearchSpace(problem), *plan, plan->kept, lateWaits);
+      std::optional<BeamOutline> outline = outlineOf(problem, *plan, lateWaits);
       if (!outline)
         continue;
       const int64_t steps = 100 * int64_t(problem.operations.size());

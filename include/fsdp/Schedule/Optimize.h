@@ -25,7 +25,7 @@ struct OptimizeOptions {
   /// none. They take less than a second.
   int64_t exactLimit = 100'000;
   /// Nodes of a branch and bound for a stronger bound where the ratio stays above
-  /// `certificateRatio`; 0: none. Takes seconds to minutes.
+  /// `certificateRatio`, up to that ratio; 0: none. Takes seconds to minutes.
   int64_t certificateNodes = 0;
   double certificateRatio = 1.002;
   /// Whether collectives may be merged into buckets.
