@@ -59,6 +59,8 @@ Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,
                                         "-Wl,--allow-shlib-undefined",
                                         "-Wl,-z,relro,-z,now"};
   arguments.push_back(options.shared ? "-shared" : "-pie");
+  if (llvm::StringRef flag = kSanitizerFlag; !flag.empty())
+    arguments.push_back(flag.str());
 
   SmallString<128> messages;
   if (std::error_code code = sys::fs::createTemporaryFile("fsdp-link", "txt", messages))
