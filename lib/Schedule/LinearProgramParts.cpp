@@ -62,7 +62,9 @@ LinearProgram::Part LinearProgram::makePart(const Solution &solution, double beg
   for (size_t i = 0; i < rows.size(); ++i) {
     if (!isInside(i, begin, end))
       continue;
-    const double price = solution.prices[i], side = price > 0 ? rows[i].lower : rows[i].upper;
+    // Rows that were added since had no price.
+    const double price = i < solution.prices.size() ? solution.prices[i] : 0;
+    const double side = price > 0 ? rows[i].lower : rows[i].upper;
     const bool isPriced = price != 0 && std::isfinite(side);
     Expression row;
     for (size_t k = rows[i].begin; k < endOf(i); ++k) {

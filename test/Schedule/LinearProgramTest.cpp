@@ -78,6 +78,15 @@ TEST(LinearProgram, TightensParts) {
   EXPECT_EQ(program.tighten(solution, 2, 3, 100), 0);             // nothing is there
 }
 
+// Rows that were added since a solution was found hold in a part, and had no price in it.
+TEST(LinearProgram, TightensAroundNewRows) {
+  TwoKnapsacks knapsacks;
+  LinearProgram::Solution solution = *knapsacks.program.solve(1000);
+  EXPECT_NEAR(knapsacks.program.tighten(solution, 0, 0, 100), 35. / 3 - 11, 1e-4);
+  EXPECT_NEAR(knapsacks.program.tighten(solution, 0, 1, 100), 2 * (35. / 3 - 11), 1e-4);
+  EXPECT_NEAR(knapsacks.bound(), -22, 1e-4);
+}
+
 // The second one's solution is whole: three heavy items.
 TEST(LinearProgram, LeavesWholePartsAlone) {
   TwoKnapsacks knapsacks(9);
