@@ -1,5 +1,6 @@
 //===- fsdp-opt.cpp - Run passes on captured training steps ---------------===//
 
+#include "../ResponseFiles.h"
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -8,7 +9,6 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
-#include "llvm/Support/CommandLine.h"
 
 /// LLVM's shared library brings some thousand options of its code generators: --help is about ours.
 static void hideOptionsOfLlvm() {
@@ -34,6 +34,10 @@ int main(int argc, char **argv) {
   fsdp::registerFsdpPasses();
   fsdp::registerFsdpPipelines();
   mlir::registerTransformsPasses(); // cse, canonicalize, view-op-graph, ...
-  return mlir::asMainReturnCode(
-      mlir::MlirOptMain(argc, argv, "fsdp-opt: FSDP passes on captured steps\n", registry));
+  fsdp::ExpandedArguments arguments(argc, argv);
+  if (!arguments)
+    return 1;
+  return mlir::asMainReturnCode(mlir::MlirOptMain(arguments.getCount(), arguments.get(),
+                                                  "fsdp-opt: FSDP passes on captured steps\n",
+                                                  registry));
 }

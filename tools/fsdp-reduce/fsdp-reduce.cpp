@@ -1,5 +1,6 @@
 //===- fsdp-reduce.cpp - Make a failing step small -------------------------===//
 
+#include "../ResponseFiles.h"
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -14,5 +15,8 @@ int main(int argc, char **argv) {
   fsdp::registerFsdpPasses();
   fsdp::registerFsdpPipelines();
   mlir::MLIRContext context(registry);
-  return mlir::failed(mlir::mlirReduceMain(argc, argv, context));
+  fsdp::ExpandedArguments arguments(argc, argv);
+  if (!arguments)
+    return 1;
+  return mlir::failed(mlir::mlirReduceMain(arguments.getCount(), arguments.get(), context));
 }
