@@ -22,16 +22,21 @@ struct LaunchEnvironment {
   std::string launcher;      // "torchrun", "environment", "mpirun", "srun", for messages
 };
 
+using GetEnvironment = std::function<const char *(const char *)>;
+
 /// Reads the environment through `get` (getenv in production). No value: the process was started
 /// alone. An error names the variable, its value and what was expected.
-Result<std::optional<LaunchEnvironment>>
-readLaunchEnvironment(const std::function<const char *(const char *)> &get);
+Result<std::optional<LaunchEnvironment>> readLaunchEnvironment(const GetEnvironment &get);
+
+/// True if the launcher says that all ranks run on this host. All ranks come to the same answer.
+bool shareHost(const LaunchEnvironment &environment, const GetEnvironment &get);
 
 /// What connect() may take beyond CommunicatorOptions::connectTimeout, to ask who is missing.
 inline constexpr std::chrono::milliseconds kRendezvousGrace{1000};
 
 /// A communicator between processes; `backend` is "shm" or "gloo". An error names the ranks that
-/// were waited for in vain, and where.
+/// were waited for in vain, and where. The process must ignore SIGPIPE: gloo writes to the sockets of
+/// peers that may have died.
 Result<std::unique_ptr<Communicator>> connect(const std::string &backend,
                                               const LaunchEnvironment &environment,
                                               CommunicatorOptions options);

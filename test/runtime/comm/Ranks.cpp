@@ -120,6 +120,8 @@ RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body,
     pid_t child = fork();
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
+      // As a training binary does: gloo may write to a peer that has closed its socket.
+      std::signal(SIGPIPE, SIG_IGN);
       close(portPipe[1]);
       LaunchEnvironment environment;
       if (read(portPipe[0], &environment.masterPort, sizeof(uint16_t)) != sizeof(uint16_t))
