@@ -12,10 +12,10 @@
 //             (github.com/pytorch/benchmark/pull/2296); FlashAttention-2 at 50 to 73 % on A100
 //             (arXiv 2307.08691), its backward less. B200: H100's fraction, no measurement found.
 //   traffic   streaming kernels reach about 0.9 of the data sheet's bandwidth. An estimate.
-//   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100 4.0:
-//   64).
-//             Copies of pinned memory reach about 0.85 of a direction (packet headers, requests).
-//             An estimate. Both directions run at once. A CPU's own memory is copied as any other.
+//   host      the link of the data sheets: PCIe 5.0 x16 (128 GB/s both ways together; A100: 4.0,
+//             64 GB/s). Copies of pinned memory reach about 0.85 of a direction (packet headers,
+//             requests). An estimate. Both directions run at once. A CPU's own memory is copied as
+//             any other.
 //   kernelNs  gaps between kernels that are queued ahead, and ramps. An estimate.
 //   cpu       one thread of a server core at 3 GHz with two 256-bit fused multiply-adds per cycle
 //             (32 f32 operations); 12 GB/s is what one core of a cloud machine copies at. torch's
@@ -24,6 +24,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/CostModel/Device.h"
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
 
@@ -129,4 +132,13 @@ llvm::Expected<const Device *> fsdp::cost::lookupDevice(StringRef name) {
     names += (names.empty() ? "" : ", ") + device.name.str();
   }
   return llvm::createStringError("unknown device '" + name + "', expected one of " + names);
+}
+
+const Device *fsdp::cost::findProduct(StringRef product) {
+  llvm::SmallVector<StringRef> words;
+  llvm::SplitString(product, words, " -_");
+  for (const Device &device : kDevices)
+    if (llvm::any_of(words, [&](StringRef word) { return word.equals_insensitive(device.name); }))
+      return &device;
+  return nullptr;
 }

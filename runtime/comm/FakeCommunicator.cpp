@@ -41,6 +41,15 @@ std::unique_ptr<FakeTransport> fsdp::rt::makeCpuFakeTransport() {
   return std::make_unique<CpuFakeTransport>();
 }
 
+FakeOptions fsdp::rt::fakeOptionsOf(const PlanView &plan) {
+  FakeOptions fake{.ranks = plan.tables().world_size, .replicas = plan.tables().replicas};
+  for (const fsdp_entry &entry : plan.entries())
+    if (entry.kind == FSDP_REDUCE_SCATTER_START)
+      fake.largestBlockBytes = std::max(fake.largestBlockBytes, static_cast<size_t>(entry.count) *
+                                                                    elementBytes(entry.dtype));
+  return fake;
+}
+
 Result<std::unique_ptr<Communicator>>
 FakeCommunicator::create(FakeOptions options, std::unique_ptr<FakeTransport> transport) {
   std::unique_ptr<FakeCommunicator> communicator(

@@ -18,6 +18,7 @@
 #define FSDP_RUNTIME_COMM_FAKECOMMUNICATOR_H
 
 #include "comm/SharedRegion.h"
+#include "plan/PlanView.h"
 
 #include <mutex>
 
@@ -31,6 +32,9 @@ struct FakeOptions {
   /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
   size_t largestBlockBytes = 0;
 };
+
+/// As the collectives of a plan's step need it, as fast as copies are.
+FakeOptions fakeOptionsOf(const PlanView &plan);
 
 /// What the collectives of all lanes but control do to memory. Calls of a lane come from one
 /// thread.

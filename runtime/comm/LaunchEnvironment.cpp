@@ -11,8 +11,6 @@ using namespace fsdp::rt;
 
 namespace {
 
-using Get = std::function<const char *(const char *)>;
-
 /// The variables of a launcher; null where it has none.
 struct Launcher {
   const char *name;
@@ -48,7 +46,7 @@ constexpr Launcher kLaunchers[] = {
      {"SLURM_JOB_ID", "SLURM_STEP_ID", nullptr}},
 };
 
-const char *valueOf(const Get &get, const char *variable) {
+const char *valueOf(const GetEnvironment &get, const char *variable) {
   const char *value = variable ? get(variable) : nullptr;
   return value && *value ? value : nullptr;
 }
@@ -75,7 +73,8 @@ uint16_t portOfJob(const std::string &job) {
 } // namespace
 
 /// Rank, size and local rank from the variables of `launcher`, the rank of which is set.
-static Status readRanks(const Get &get, const Launcher &launcher, LaunchEnvironment &result) {
+static Status readRanks(const GetEnvironment &get, const Launcher &launcher,
+                        LaunchEnvironment &result) {
   const char *size = valueOf(get, launcher.worldSize);
   if (!size)
     return Status::error(std::string(launcher.rank) + " is set, but " + launcher.worldSize +
@@ -100,7 +99,8 @@ static Status readRanks(const Get &get, const Launcher &launcher, LaunchEnvironm
 
 /// A launcher that names no meeting place: on one host, loopback and a port that the job
 /// determines.
-static Status choosePlace(const Get &get, const Launcher &launcher, LaunchEnvironment &result) {
+static Status choosePlace(const GetEnvironment &get, const Launcher &launcher,
+                          LaunchEnvironment &result) {
   if (&launcher == kLaunchers)
     return Status::error("MASTER_ADDR and MASTER_PORT must be set where RANK and WORLD_SIZE are");
   std::string several;
@@ -122,7 +122,8 @@ static Status choosePlace(const Get &get, const Launcher &launcher, LaunchEnviro
   return {};
 }
 
-Result<std::optional<LaunchEnvironment>> fsdp::rt::readLaunchEnvironment(const Get &get) {
+Result<std::optional<LaunchEnvironment>>
+fsdp::rt::readLaunchEnvironment(const GetEnvironment &get) {
   const Launcher *launcher = nullptr;
   for (const Launcher &candidate : kLaunchers)
     if (!launcher && valueOf(get, candidate.rank))
@@ -164,4 +165,16 @@ Result<std::optional<LaunchEnvironment>> fsdp::rt::readLaunchEnvironment(const G
     if (Status status = choosePlace(get, *launcher, result); !status.ok())
       return status;
   return std::optional<LaunchEnvironment>(result);
+}
+
+bool fsdp::rt::shareHost(const LaunchEnvironment &environment, const GetEnvironment &get) {
+  std::string size = std::to_string(environment.worldSize);
+  for (const char *variable : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+    if (const char *value = get(variable))
+      return value == size;
+  for (const char *variable : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"})
+    if (const char *value = get(variable); value && environment.launcher == "srun")
+      return std::string(value) == "1";
+  return environment.masterAddress == "localhost" || environment.masterAddress == "127.0.0.1" ||
+         environment.masterAddress == "::1";
 }

@@ -11,6 +11,10 @@ class CudaBackend final : public DeviceBackend {
 public:
   Result<unsigned> countDevices() override { return CudaDevice::count(realCudaCalls()); }
 
+  Result<std::string> nameDevice(unsigned ordinal) override {
+    return CudaDevice::nameOf(realCudaCalls(), static_cast<int>(ordinal));
+  }
+
   Result<std::unique_ptr<Device>> openDevice(DeviceOptions options) override {
     auto device = CudaDevice::open(realCudaCalls(), {.ordinal = static_cast<int>(options.ordinal),
                                                      .timedEvents = options.timedEvents});
@@ -37,7 +41,7 @@ public:
 };
 } // namespace
 
-extern "C" DeviceBackend *fsdp_device_backend_4() {
+extern "C" DeviceBackend *fsdp_device_backend_5() {
   static CudaBackend backend;
   return &backend;
 }

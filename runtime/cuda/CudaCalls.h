@@ -36,6 +36,8 @@ public:
 
   // Device.
   virtual cudaError_t getDeviceCount(int *count) = 0;
+  /// cudaGetDeviceProperties' name.
+  virtual cudaError_t getDeviceName(int device, std::string *name) = 0;
   virtual cudaError_t setDevice(int device) = 0;
   virtual cudaError_t deviceGetStreamPriorityRange(int *least, int *greatest) = 0;
   /// "out of memory (cudaErrorMemoryAllocation)".
@@ -79,6 +81,8 @@ public:
   /// One that ends `nanoseconds` after that.
   virtual cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds,
                                        cudaStream_t stream) = 0;
+  /// A kernel of one thread that takes `nanoseconds`.
+  virtual cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) = 0;
   /// The kernels of kernels/Kernels.h, each by its arguments.
   virtual cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
                                    cudaStream_t stream) = 0;

@@ -88,6 +88,12 @@ void CudaStream::mark(ProgressWord &word, uint32_t value) {
          "cuStreamWriteValue32");
 }
 
+Status CudaStream::delay(std::chrono::nanoseconds duration) {
+  if (error().ok())
+    note(calls.launchDelay(static_cast<uint64_t>(duration.count()), stream), "the kernel delay");
+  return error();
+}
+
 namespace fsdp::rt {
 /// Torch's current stream, on the thread that makes it, while it lives.
 class CudaComputeStream final : public CudaStream {
@@ -191,6 +197,16 @@ Result<unsigned> CudaDevice::count(CudaCalls &calls) {
   if (count <= 0)
     return Status::error("there is no CUDA device on this host");
   return static_cast<unsigned>(count);
+}
+
+Result<std::string> CudaDevice::nameOf(CudaCalls &calls, int ordinal) {
+  std::string name;
+  if (Status status =
+          checkCuda(calls, calls.getDeviceName(ordinal, &name),
+                    "cudaGetDeviceProperties of CUDA device " + std::to_string(ordinal));
+      !status.ok())
+    return status;
+  return name;
 }
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::open(CudaCalls &calls, CudaDeviceOptions options) {

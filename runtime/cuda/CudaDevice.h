@@ -42,6 +42,7 @@ public:
   void copy(void *to, const void *from, size_t bytes) override;
   void zero(void *to, size_t bytes) override;
   void mark(ProgressWord &word, uint32_t value) override;
+  Status delay(std::chrono::nanoseconds duration) override;
 
   cudaStream_t native() const { return stream; }
   const Status &error() const {
@@ -86,6 +87,8 @@ class CudaDevice final : public Device {
 public:
   /// The devices of this host, at least one.
   static Result<unsigned> count(CudaCalls &calls);
+  /// What a device calls itself.
+  static Result<std::string> nameOf(CudaCalls &calls, int ordinal);
   /// Opens the device for the calling thread. An error says what CUDA says of the machine, or how
   /// many devices there are.
   static Result<std::unique_ptr<CudaDevice>> open(CudaCalls &calls, CudaDeviceOptions options);

@@ -37,6 +37,12 @@ PFN_cuStreamWriteValue32_v11070 findStreamWriteValue32(cudaError_t *error) {
 class RealCudaCalls final : public CudaCalls {
 public:
   cudaError_t getDeviceCount(int *count) override { return taken(cudaGetDeviceCount(count)); }
+  cudaError_t getDeviceName(int device, std::string *name) override {
+    cudaDeviceProp properties{};
+    cudaError_t error = cudaGetDeviceProperties(&properties, device);
+    *name = properties.name;
+    return taken(error);
+  }
   cudaError_t setDevice(int device) override { return taken(cudaSetDevice(device)); }
   cudaError_t deviceGetStreamPriorityRange(int *least, int *greatest) override {
     return taken(cudaDeviceGetStreamPriorityRange(least, greatest));
@@ -120,6 +126,9 @@ public:
   }
   cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream) override {
     return awaitTimer(timer, nanoseconds, stream);
+  }
+  cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override {
+    return fsdp::rt::delay(nanoseconds, stream);
   }
   cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
                            cudaStream_t stream) override {

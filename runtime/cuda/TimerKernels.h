@@ -21,6 +21,9 @@ cudaError_t startTimer(unsigned timer, cudaStream_t stream);
 /// collective's kernel would at least.
 cudaError_t awaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream);
 
+/// Launches a kernel of one thread that ends `nanoseconds` after it began.
+cudaError_t delay(uint64_t nanoseconds, cudaStream_t stream);
+
 } // namespace fsdp::rt
 
 #endif // FSDP_RUNTIME_CUDA_TIMERKERNELS_H

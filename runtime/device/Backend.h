@@ -32,6 +32,8 @@ public:
 
   /// The devices of this host; an error says why there are none to be used.
   virtual Result<unsigned> countDevices() = 0;
+  /// What device `ordinal` of this host calls itself: "NVIDIA H100 80GB HBM3".
+  virtual Result<std::string> nameDevice(unsigned ordinal) = 0;
   /// Opens a device for the calling thread.
   virtual Result<std::unique_ptr<Device>> openDevice(DeviceOptions options) = 0;
   /// Collectives between devices. `control` connects the ranks' hosts and carries the control lane.
@@ -42,14 +44,15 @@ public:
                                                                      FakeOptions options) = 0;
 };
 
-/// What such a library exports, as "fsdp_device_backend_4". The number changes with any interface
+/// What such a library exports, as "fsdp_device_backend_5". The number changes with any interface
 /// of the runtime that it uses; the object lives as long as the library, which stays loaded.
 using GetDeviceBackend = DeviceBackend *();
-inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_4";
+inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_5";
 
-/// Loads `lib<name>.so`, which lies beside the runtime's own library. One line of error: the file
-/// and what the loader says of it.
-Result<DeviceBackend *> loadDeviceBackend(const std::string &name);
+/// Loads the library of `--device <device>`, libfsdp_<device>.so beside the runtime's own library;
+/// null for "cpu", which needs none. One line of error: the flag, and what the loader says of the
+/// file or why there is no device to be used.
+Result<DeviceBackend *> loadDeviceBackend(const std::string &device);
 
 } // namespace fsdp::rt
 

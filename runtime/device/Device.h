@@ -19,6 +19,7 @@
 #include "Status.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -89,6 +90,11 @@ public:
   virtual void zero(void *to, size_t bytes) = 0;
   /// Writes `value` to `word`, which lies in Device::allocateHost memory.
   virtual void mark(ProgressWord &word, uint32_t value) = 0;
+  /// The stream stands still for `duration` before it runs what is enqueued from now on. An error
+  /// where a device cannot do that.
+  virtual Status delay(std::chrono::nanoseconds duration) {
+    return Status::error("streams of this device cannot be delayed");
+  }
 };
 
 /// Work that was captured once and is replayed as a whole.

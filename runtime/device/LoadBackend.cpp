@@ -6,7 +6,8 @@
 
 using namespace fsdp::rt;
 
-Result<DeviceBackend *> fsdp::rt::loadDeviceBackend(const std::string &name) {
+/// Loads `lib<name>.so`, which lies beside the runtime's own library.
+static Result<DeviceBackend *> loadLibrary(const std::string &name) {
   std::string file = "lib" + name + ".so";
   // The folder of this function's library. A static build has none, and leaves it to the loader.
   Dl_info self{};
@@ -26,4 +27,18 @@ Result<DeviceBackend *> fsdp::rt::loadDeviceBackend(const std::string &name) {
     return Status::error("'" + file + "' is of another version: it has no '" + kGetDeviceBackend +
                          "'");
   return reinterpret_cast<GetDeviceBackend *>(symbol)();
+}
+
+Result<DeviceBackend *> fsdp::rt::loadDeviceBackend(const std::string &device) {
+  if (device == "cpu")
+    return static_cast<DeviceBackend *>(nullptr);
+  auto refused = [&](const Status &status) {
+    return Status::error("--device " + device + ": " + status.message());
+  };
+  Result<DeviceBackend *> backend = loadLibrary("fsdp_" + device);
+  if (!backend.ok())
+    return refused(backend.status());
+  if (Result<unsigned> devices = (*backend)->countDevices(); !devices.ok())
+    return refused(devices.status());
+  return backend;
 }

@@ -7,10 +7,19 @@
 
 namespace fsdp::rt {
 
-/// Follows the entries of a step on their streams, without changing what runs beside what. A call
-/// comes in the order of `stream`: on a CPU from the stream's thread when it gets there, on a
-/// device while the work is enqueued. Collectives that are one launch are told of as their first
-/// entry. Calls for one stream come from one thread, those for others may come at the same time.
+/// What runs beside what in a step that is traced.
+enum class Overlap {
+  AsPlanned,
+  /// Nothing: where a collective or a copy of state starts, the compute stream waits for it, and
+  /// the time is the compute stream's.
+  None
+};
+
+/// Follows the entries of a step on their streams. A call comes in the order of `stream`: on a CPU
+/// from the stream's thread when it gets there, on a device while the work is enqueued. Collectives
+/// that are one launch are told of as their first entry, and so are operators that are one chain
+/// (Executor::shares). Calls for one stream come from one thread, those for others may come at the
+/// same time.
 class EntryTracer {
 public:
   virtual ~EntryTracer() = default;

@@ -39,11 +39,12 @@ public:
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
   std::chrono::nanoseconds issueTime() const override { return issuing; }
   const std::atomic<uint32_t> &currentEntry() const override { return program->currentEntry(); }
-  void observe(StepObserver *next) override { observer = next; }
-  void trace(EntryTracer *next) override {
+  void trace(EntryTracer *next, Overlap beside) override {
     tracer = next;
-    lanes->trace(next);
+    overlap = beside;
+    lanes->trace(overlap == Overlap::AsPlanned ? next : nullptr);
   }
+  std::vector<EntryShare> shares() const override { return program->shares(); }
   std::vector<int64_t> temporaryBytes() const override { return program->temporaryBytes(); }
 
 private:
@@ -70,8 +71,8 @@ private:
   std::queue<int64_t> outstanding; // numbers of the steps that `readback` holds
   unsigned placedSteps = 0;        // that ran with everything placed
   bool measured = false, spent = false;
-  StepObserver *observer = nullptr;
   EntryTracer *tracer = nullptr;
+  Overlap overlap = Overlap::AsPlanned; // of what is traced
   std::chrono::nanoseconds issuing{0};
 
   std::unique_ptr<StepProgram> program;
@@ -195,10 +196,8 @@ Status PlanExecutor::issue() {
     runtime->releaseUnused();
     return {};
   }
-  if (observer)
-    return issueWhole([&] { return program->runObserved(*observer); });
   if (tracer)
-    return issueWhole([&] { return program->runTraced(*tracer); });
+    return issueWhole([&] { return program->runTraced(*tracer, overlap); });
   // Libraries may set up what they keep in the first step that runs with placed memory.
   if (graph->isOpen() && placedSteps > 0)
     capture();

@@ -65,14 +65,10 @@ struct ExecutorOptions {
   unsigned lossLag = 0;
 };
 
-/// Watches the steps of an executor, for profiles, on the thread of the compute stream.
-class StepObserver {
-public:
-  virtual ~StepObserver() = default;
-  /// The observer's clock.
-  virtual std::chrono::nanoseconds now() = 0;
-  /// The compute stream has run entry `entry` of the plan.
-  virtual void ran(uint32_t entry, std::chrono::nanoseconds duration) = 0;
+/// An entry that is traced as part of another.
+struct EntryShare {
+  uint32_t entry = 0; // as which it is traced
+  double share = 1;   // of that one's time
 };
 
 class Executor {
@@ -111,12 +107,12 @@ public:
   /// The entry of the plan that was issued last on the compute stream. May be read from any thread.
   virtual const std::atomic<uint32_t> &currentEntry() const = 0;
 
-  /// From the second step on tells `observer` how long each entry takes, until it is null.
-  /// Collectives then run at their waits, beside nothing.
-  virtual void observe(StepObserver *observer) = 0;
   /// From the second step on, steps are issued entry by entry and told to `tracer`, until it is
-  /// null. What runs beside what stays as it is.
-  virtual void trace(EntryTracer *tracer) = 0;
+  /// null.
+  virtual void trace(EntryTracer *tracer, Overlap overlap = Overlap::AsPlanned) = 0;
+
+  /// By entry of the plan: as which one it is traced. Known after the first step.
+  virtual std::vector<EntryShare> shares() const = 0;
 
   /// By entry of the plan: bytes of temporaries inside the operator that it calls, or inside the
   /// chain of operators that begins with it. Known after the first step.

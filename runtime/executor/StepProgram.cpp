@@ -10,7 +10,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <cmath>
 
 using namespace fsdp::rt;
 
@@ -313,43 +312,43 @@ Status StepProgram::run() {
   });
 }
 
-Status StepProgram::runObserved(StepObserver &observer) {
-  return issue([&]() -> Status {
-    for (const Instruction &instruction : instructions) {
-      std::chrono::nanoseconds begin = observer.now();
-      if (Status status = execute(instruction, true); !status.ok())
-        return status;
-      tell(observer, instruction, observer.now() - begin);
-    }
-    return {};
-  });
+Status StepProgram::awaitStarted(const Instruction &instruction) {
+  // Copies of state are one each.
+  uint32_t count = std::max<uint32_t>(instruction.index, 1);
+  for (uint32_t i = 0; i < count; ++i)
+    if (Status status = lanes.wait(view.entries()[instruction.entry + i].handle); !status.ok())
+      return status;
+  return {};
 }
 
-void StepProgram::tell(StepObserver &observer, const Instruction &instruction,
-                       std::chrono::nanoseconds duration) const {
-  if (instruction.kind != kRowChain)
-    return observer.ran(instruction.entry, duration);
-  const Chain &chain = chains[instruction.index];
-  for (size_t i = 0; i < chain.entries.size(); ++i)
-    observer.ran(chain.entries[i],
-                 std::chrono::nanoseconds(
-                     std::llround(chain.rows.shareOf(i) * static_cast<double>(duration.count()))));
-}
-
-Status StepProgram::runTraced(EntryTracer &tracer) {
+Status StepProgram::runTraced(EntryTracer &tracer, Overlap overlap) {
+  bool alone = overlap == Overlap::None;
   return issue([&]() -> Status {
     for (const Instruction &instruction : instructions) {
-      // Collectives have streams of their own.
-      bool here = view.entries()[instruction.entry].stream == FSDP_COMPUTE;
-      if (here)
+      // Collectives and copies of state have streams of their own.
+      bool starts = view.entries()[instruction.entry].stream != FSDP_COMPUTE;
+      if (!starts || alone)
         tracer.begins(instruction.entry, compute);
-      if (Status status = execute(instruction, false); !status.ok())
+      Status status = execute(instruction, alone);
+      if (status.ok() && starts && alone)
+        status = awaitStarted(instruction);
+      if (!status.ok())
         return status;
-      if (here)
+      if (!starts || alone)
         tracer.ends(instruction.entry, compute);
     }
     return {};
   });
+}
+
+std::vector<EntryShare> StepProgram::shares() const {
+  std::vector<EntryShare> shares(view.entries().size());
+  for (uint32_t i = 0; i < shares.size(); ++i)
+    shares[i].entry = i;
+  for (const Chain &chain : chains)
+    for (size_t i = 0; i < chain.entries.size(); ++i)
+      shares[chain.entries[i]] = {chain.entries[0], chain.rows.shareOf(i)};
+  return shares;
 }
 
 std::string StepProgram::captureObstacle() const {

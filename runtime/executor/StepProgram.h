@@ -38,16 +38,16 @@ public:
   Status runFirst();
   /// Issues a later step.
   Status run();
-  /// The same, telling `observer` of each entry.
-  Status runObserved(StepObserver &observer);
-  /// The same, telling `tracer` when entries of the compute stream begin and end.
-  Status runTraced(EntryTracer &tracer);
+  /// The same, telling `tracer` when what the compute stream runs, or waits for, begins and ends.
+  Status runTraced(EntryTracer &tracer, Overlap overlap);
 
   /// Why the step that was issued last cannot be captured; "" if it may be.
   std::string captureObstacle() const;
 
   const ExecutorStatistics &statistics() const { return stats; }
   const std::atomic<uint32_t> &currentEntry() const { return current; }
+  /// As Executor::shares().
+  std::vector<EntryShare> shares() const;
   /// As Executor::temporaryBytes().
   std::vector<int64_t> temporaryBytes() const;
 
@@ -78,13 +78,13 @@ private:
 
   /// Makes chains of calls that follow each other.
   void makeChains();
-  void tell(StepObserver &observer, const Instruction &instruction,
-            std::chrono::nanoseconds duration) const;
 
   /// Runs `walk` as one step, with statistics of its own; what it throws becomes an error that
   /// names the entry.
   Status issue(const std::function<Status()> &walk);
   Status execute(const Instruction &instruction, bool awaited);
+  /// The compute stream waits for what `instruction` has started.
+  Status awaitStarted(const Instruction &instruction);
 
   const PlanView &view;
   OperatorRuntime &runtime;

@@ -6,19 +6,6 @@
 
 using namespace fsdp::rt;
 
-/// True if the launcher says that all ranks run on this host. All ranks come to the same answer.
-static bool shareHost(const LaunchEnvironment &environment, const GetEnvironment &get) {
-  std::string size = std::to_string(environment.worldSize);
-  for (const char *variable : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
-    if (const char *value = get(variable))
-      return value == size;
-  for (const char *variable : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES"})
-    if (const char *value = get(variable); value && environment.launcher == "srun")
-      return std::string(value) == "1";
-  return environment.masterAddress == "localhost" || environment.masterAddress == "127.0.0.1" ||
-         environment.masterAddress == "::1";
-}
-
 /// "2 ranks (mesh dp=2)".
 static std::string compiledFor(const PlanView &plan) {
   const fsdp_plan &tables = plan.tables();

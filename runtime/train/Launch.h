@@ -8,8 +8,6 @@
 
 namespace fsdp::rt {
 
-using GetEnvironment = std::function<const char *(const char *)>;
-
 /// Either all ranks are threads of this process ("local"), or this process is one rank of several,
 /// or it is alone and others are only "fake".
 struct Launch {

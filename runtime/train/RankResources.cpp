@@ -2,45 +2,17 @@
 
 #include "train/RankResources.h"
 #include "device/CpuDevice.h"
-#include "plan/DType.h"
 #include "train/Agreement.h"
 
-#include <algorithm>
-
 using namespace fsdp::rt;
-
-Result<DeviceBackend *> fsdp::rt::loadBackend(const TrainOptions &options) {
-  if (options.device == "cpu")
-    return static_cast<DeviceBackend *>(nullptr);
-  auto refused = [&](const Status &status) {
-    return Status::error("--device " + options.device + ": " + status.message());
-  };
-  Result<DeviceBackend *> backend = loadDeviceBackend("fsdp_" + options.device);
-  if (!backend.ok())
-    return refused(backend.status());
-  if (Result<unsigned> devices = (*backend)->countDevices(); !devices.ok())
-    return refused(devices.status());
-  return backend;
-}
-
-static FakeOptions fakeOptions(const PlanView &plan, const TrainOptions &options) {
-  FakeOptions fake;
-  fake.ranks = plan.tables().world_size;
-  fake.replicas = plan.tables().replicas;
-  fake.latencyNs = options.fakeLatencyUs * 1e3;
-  fake.bandwidthBytesPerSec = options.fakeGbPerSec * 1e9;
-  for (const fsdp_entry &entry : plan.entries())
-    if (entry.kind == FSDP_REDUCE_SCATTER_START)
-      fake.largestBlockBytes = std::max(fake.largestBlockBytes, static_cast<size_t>(entry.count) *
-                                                                    elementBytes(entry.dtype));
-  return fake;
-}
 
 static Result<std::unique_ptr<Communicator>>
 makeCommunicator(const PlanView &plan, const TrainOptions &options, DeviceBackend *backend,
                  Device &device, bool oneHost, std::unique_ptr<Communicator> control) {
   if (options.communicator == "fake") {
-    FakeOptions fake = fakeOptions(plan, options);
+    FakeOptions fake = fakeOptionsOf(plan);
+    fake.latencyNs = options.fakeLatencyUs * 1e3;
+    fake.bandwidthBytesPerSec = options.fakeGbPerSec * 1e9;
     return backend ? backend->makeFakeCommunicator(device, fake)
                    : FakeCommunicator::create(fake, makeCpuFakeTransport());
   }

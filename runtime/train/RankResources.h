@@ -15,10 +15,6 @@ struct RankResources {
   std::unique_ptr<Communicator> communicator; // over `device`, which outlives it
 };
 
-/// The library of --device; null for the CPU, which needs none. An error says which device was
-/// asked for and why it cannot be had.
-Result<DeviceBackend *> loadBackend(const TrainOptions &options);
-
 /// Opens the rank's device, number `localRank` of its host, and its collectives. `control` connects
 /// the hosts of the ranks, on one host if `oneHost`; without a backend it is the communicator
 /// itself. It is null for a fake run, which has no peers. If this rank fails, its peers do too.

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -219,55 +218,17 @@ Json TraceWriter::take(int64_t step) {
 }
 
 StepTrace::StepTrace(const PlanView &plan, Device &device, bool onHost)
-    : plan(plan), onHost(onHost), begin(plan.entries().size()), end(plan.entries().size()) {
-  if (onHost)
-    return;
-  for (std::vector<Moment> *moments : {&begin, &end})
-    for (Moment &moment : *moments)
-      moment.event = device.makeEvent();
-}
-
-void StepTrace::note(Moment &moment, Stream &stream) {
-  moment.noted = true;
-  if (onHost)
-    moment.ns = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  else
-    stream.record(*moment.event);
-}
-
-Status StepTrace::readTimes() {
-  const Event *origin = nullptr;
-  int64_t first = INT64_MAX;
-  for (std::vector<Moment> *moments : {&begin, &end})
-    for (Moment &moment : *moments) {
-      if (!moment.noted)
-        continue;
-      if (!onHost) {
-        if (Status status = moment.event->synchronize(); !status.ok())
-          return status;
-        if (!origin)
-          origin = moment.event.get();
-        Result<double> milliseconds = moment.event->millisecondsSince(*origin);
-        if (!milliseconds.ok())
-          return milliseconds.status();
-        moment.ns = static_cast<int64_t>(*milliseconds * 1e6);
-      }
-      first = std::min(first, moment.ns);
-    }
-  for (std::vector<Moment> *moments : {&begin, &end})
-    for (Moment &moment : *moments)
-      moment.ns -= first;
-  return {};
-}
+    : plan(plan), times(onHost ? EntryTimes(plan.entries().size())
+                               : EntryTimes(plan.entries().size(), device)) {}
 
 Status StepTrace::write(int64_t step, std::ostream &os) {
-  if (Status status = readTimes(); !status.ok())
+  if (Status status = times.read(); !status.ok())
     return status;
   TraceWriter writer(plan);
-  for (uint32_t i = 0; i < begin.size(); ++i) {
-    if (!hasRun(i))
+  for (uint32_t i = 0; i < plan.entries().size(); ++i) {
+    if (!times.hasRun(i))
       continue;
-    Slice slice{begin[i].ns, end[i].ns};
+    Slice slice{times.beginNs(i), times.endNs(i)};
     const fsdp_entry &entry = plan.entries()[i];
     if (isCollective(entry))
       writer.addCollective(i, slice);

@@ -15,12 +15,11 @@
 #ifndef FSDP_RUNTIME_STEPTRACE_H
 #define FSDP_RUNTIME_STEPTRACE_H
 
-#include "executor/EntryTracer.h"
+#include "executor/EntryTimes.h"
 #include "plan/PlanView.h"
 
 #include <ostream>
 #include <string>
-#include <vector>
 
 namespace fsdp::rt {
 
@@ -30,27 +29,15 @@ public:
   /// the device's events, which must have times.
   StepTrace(const PlanView &plan, Device &device, bool onHost);
 
-  void begins(uint32_t entry, Stream &stream) override { note(begin[entry], stream); }
-  void ends(uint32_t entry, Stream &stream) override { note(end[entry], stream); }
+  void begins(uint32_t entry, Stream &stream) override { times.begins(entry, stream); }
+  void ends(uint32_t entry, Stream &stream) override { times.ends(entry, stream); }
 
   /// Writes the trace of step `step`, which has run. Errors come from the device.
   Status write(int64_t step, std::ostream &os);
 
 private:
-  struct Moment {
-    std::unique_ptr<Event> event; // of a device
-    int64_t ns = 0;               // from any point in time, the same for all
-    bool noted = false;
-  };
-
-  void note(Moment &moment, Stream &stream);
-  /// Reads the moments that events hold; the earliest becomes 0.
-  Status readTimes();
-  bool hasRun(uint32_t entry) const { return begin[entry].noted && end[entry].noted; }
-
   const PlanView plan;
-  const bool onHost;
-  std::vector<Moment> begin, end; // by entry
+  EntryTimes times;
 };
 
 /// Writes --trace FILE: the trace of step `step`. Errors name the flag and the file.

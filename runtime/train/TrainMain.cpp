@@ -122,7 +122,7 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
     return refuse(launch.status());
 
   // Missing on one host, it is that host's to say.
-  Result<DeviceBackend *> backend = loadBackend(options);
+  Result<DeviceBackend *> backend = loadDeviceBackend(options.device);
   if (!backend.ok())
     return *environment && (*environment)->localRank != 0 ? 1 : fail(backend.status().message());
   if (launch->backend == "local" || launch->backend == "fake")

@@ -164,6 +164,19 @@ TEST(CostModel, ErrorsNameWhatDoesNotFit) {
               HasSubstr("network 'no-such-network' is neither a file nor one of"));
 }
 
+// A GPU is known by a word of its driver's name.
+TEST(CostModel, FindsProducts) {
+  for (auto [product, name] :
+       {std::pair("NVIDIA H100 80GB HBM3", "h100"), std::pair("NVIDIA A100-SXM4-80GB", "a100"),
+        std::pair("NVIDIA H200", "h200"), std::pair("NVIDIA B200", "b200")}) {
+    const Device *device = findProduct(product);
+    ASSERT_NE(device, nullptr) << product;
+    EXPECT_EQ(device->name, name);
+  }
+  for (const char *product : {"NVIDIA L40S", "NVIDIA GH200 480GB", "NVIDIA A10", ""})
+    EXPECT_EQ(findProduct(product), nullptr) << product;
+}
+
 TEST(CostModel, EveryDeviceHasANetwork) {
   for (const char *name : {"a100", "h100", "h200", "b200", "cpu"}) {
     std::unique_ptr<CostModel> model = create({.device = name});

@@ -1,135 +1,113 @@
-//===- CollectiveProfiler.cpp - Measures collectives and contention ---------===//
+//===- CollectiveProfiler.cpp - The network between ranks -------------------===//
 
 #include "CollectiveProfiler.h"
 
-#include "CollectiveStreams.h"
 #include "HostDescription.h"
+#include "NetworkProfiler.h"
 #include "RankProcesses.h"
+#include "device/Backend.h"
+#include "device/CpuDevice.h"
 #include "llvm/Support/Format.h"
 
 #include <ATen/Parallel.h>
 
-#include <cstring>
-
 using namespace fsdp;
 using namespace fsdp::profile;
 
-static constexpr size_t kLargestBytes = 16 << 20, kContentionBytes = 2 << 20;
-/// Collectives walk through this much memory, several times a last-level cache.
-static constexpr size_t kArenaBytes = size_t(192) << 20;
-static constexpr int kWarmUp = 3;
+namespace {
+/// What a rank measures with.
+struct RankResources {
+  std::string description; // of what it runs on
+  std::unique_ptr<rt::Device> device;
+  std::unique_ptr<rt::Communicator> communicator; // over `device`, which outlives it
+};
+} // namespace
 
-/// The smallest size that all ranks can share in f32 elements, from about 8 KiB on.
-static size_t smallestBytes(unsigned ranks) {
-  size_t unit = sizeof(float) * ranks, pieces = (8192 + unit - 1) / unit;
-  return unit * pieces;
+/// Calls `body`, and makes an error of what it throws.
+template <typename Body> static auto caught(Body &&body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception &exception) {
+    return rt::Status::error(exception.what());
+  }
 }
 
-/// Maps every page of all arenas into every rank: what a step does in its first run.
-static rt::Status touchArenas(CollectiveStreams &streams, std::byte *arena, size_t bytes) {
-  std::memset(arena, 0, kArenaBytes);
-  for (size_t place = 0; place + 2 * bytes <= kArenaBytes; place += bytes) {
-    streams.startReduction(place, bytes, true);
-    if (rt::Status status = streams.waitForReduction(); !status.ok())
-      return status;
+/// Opens the rank's device and the communicator over it, which is `control` on a CPU; else
+/// `control` is taken only when nothing but the connection can fail.
+static rt::Status open(const CollectiveOptions &options, std::unique_ptr<rt::Communicator> &control,
+                       RankResources &rank) {
+  rt::Result<rt::DeviceBackend *> backend = rt::loadDeviceBackend(options.device);
+  if (!backend.ok())
+    return backend.status();
+  if (!*backend) {
+    rank.description = describeHost();
+    rank.device = std::make_unique<rt::CpuDevice>();
+    rank.communicator = std::move(control);
+    return {};
   }
+  unsigned ordinal = options.launch ? options.launch->localRank : control->rank();
+  auto device = (*backend)->openDevice({.ordinal = ordinal, .timedEvents = true});
+  if (!device.ok())
+    return device.status();
+  rank.device = std::move(*device);
+  rt::Result<std::string> name = (*backend)->nameDevice(ordinal);
+  if (!name.ok())
+    return name.status();
+  rank.description = *name;
+  auto connected =
+      (*backend)->connectDevices(*rank.device, std::move(control), {.oneHost = options.oneHost});
+  if (!connected.ok())
+    return connected.status();
+  rank.communicator = std::move(*connected);
   return {};
 }
 
-/// The median and spread of one collective, the slowest rank's.
-static rt::Result<cost::SizedDuration> measure(CollectiveStreams &streams,
-                                               rt::Communicator &communicator,
-                                               cost::CollectiveKind kind, size_t bytes,
-                                               int samples) {
-  using Clock = CollectiveStreams::Clock;
-  std::vector<double> durationsNs;
-  size_t step = 2 * bytes + 4096, place = 0;
-  for (int sample = -kWarmUp; sample < samples; ++sample) {
-    place = place + 2 * step > kArenaBytes ? 0 : place + step;
-    size_t aligned = place / 64 * 64;
-    if (rt::Status status = streams.meet(); !status.ok())
-      return status;
-    Clock::time_point begin = Clock::now();
-    rt::Status status;
-    if (kind == cost::CollectiveKind::AllGather) {
-      streams.startGather(aligned, bytes, true);
-      status = streams.waitForGather();
-    } else {
-      streams.startReduction(aligned, bytes, true);
-      status = streams.waitForReduction();
-    }
-    if (!status.ok())
-      return status;
-    if (sample >= 0)
-      durationsNs.push_back(std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
-  }
-  cost::SizedDuration duration = cost::summarize(durationsNs, static_cast<int64_t>(bytes));
-  double figures[2] = {duration.medianNs, duration.spread};
-  if (rt::Status status =
-          communicator.allReduce(rt::kControlLane, figures, 2, FSDP_F64, rt::ReduceOp::Max);
-      !status.ok())
-    return status;
-  duration.medianNs = figures[0];
-  duration.spread = figures[1];
-  return duration;
-}
-
-static rt::Result<std::string> profileRank(const CollectiveOptions &options,
-                                           rt::Communicator &communicator) {
-  at::set_num_threads(1);
-  rt::Result<std::byte *> arena = communicator.makeArena(kArenaBytes);
-  if (!arena.ok())
-    return arena.status();
-  cost::Network network;
-  network.name = options.communicator + ", " + std::to_string(options.ranks) + " ranks";
-  network.source = describeVersions() + ", " + describeHost();
-  {
-    CollectiveStreams streams(communicator, *arena);
-    if (rt::Status status = touchArenas(streams, *arena, smallestBytes(options.ranks) << 6);
-        !status.ok())
-      return status;
-    for (cost::CollectiveKind kind :
-         {cost::CollectiveKind::AllGather, cost::CollectiveKind::ReduceScatter}) {
-      cost::MeasuredCollective &collective = network.measured.emplace_back();
-      collective.kind = kind;
-      collective.ranks = options.ranks;
-      for (size_t bytes = smallestBytes(options.ranks); bytes <= kLargestBytes; bytes *= 2) {
-        auto duration = measure(streams, communicator, kind, bytes, options.samples);
-        if (!duration.ok())
-          return duration.status();
-        collective.durations.push_back(*duration);
-        collective.spread = std::max(collective.spread, duration->spread);
-      }
-      cost::Line line = cost::fitLine(collective.durations);
-      collective.latencyNs = line.latencyNs;
-      collective.nsPerByte = line.nsPerUnit;
-    }
-  }
-  size_t bytes = smallestBytes(options.ranks);
-  while (bytes < kContentionBytes)
-    bytes *= 2;
-  rt::Result<Contention> contention =
-      measureContention(communicator, *arena, bytes, options.samples);
-  if (!contention.ok())
-    return contention.status();
-  network.laneContention = contention->lanes;
-  network.computeContention = contention->computation;
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  cost::writeNetwork(network, os);
-  if (communicator.rank() != 0)
-    return text;
+static void printFits(const cost::Network &network) {
   for (const cost::MeasuredCollective &collective : network.measured)
     llvm::errs() << llvm::format("fsdp-profile: %-14s %6.1f us + %.4f ns per byte\n",
                                  cost::getName(collective.kind).data(), collective.latencyNs / 1e3,
                                  collective.nsPerByte);
   llvm::errs() << llvm::format("fsdp-profile: contention of lanes %.2f, of computation %.2f\n",
                                network.laneContention, network.computeContention);
+}
+
+static rt::Result<std::string> profileRank(const CollectiveOptions &options,
+                                           std::unique_ptr<rt::Communicator> control) {
+  at::set_num_threads(1);
+  RankResources rank;
+  rt::Status opened = caught([&] { return open(options, control, rank); });
+  if (!opened.ok()) {
+    // The peers need not find out by their deadline.
+    if (control)
+      control->abort(opened.message());
+    return opened;
+  }
+  bool isGpu = options.device != "cpu";
+  rt::Result<cost::Network> network = caught([&] {
+    return measureNetwork(*rank.device, *rank.communicator,
+                          isGpu ? NetworkOptions::ofGpus(options.samples)
+                                : NetworkOptions::ofCpus(options.samples));
+  });
+  if (!network.ok()) {
+    rank.communicator->abort(network.status().message());
+    return network.status();
+  }
+  network->name = (isGpu ? "nccl" : options.communicator) + ", " + std::to_string(options.ranks) +
+                  " ranks" + (options.oneHost ? "" : " on several hosts");
+  network->source = describeVersions() + ", " + rank.description;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  cost::writeNetwork(*network, os);
+  if (rank.communicator->rank() == 0)
+    printFits(*network);
   return text;
 }
 
 llvm::Expected<std::string> fsdp::profile::profileCollectives(const CollectiveOptions &options) {
-  return runOnRanks(options.communicator, options.ranks, [&](rt::Communicator &communicator) {
-    return profileRank(options, communicator);
-  });
+  RankBody body = [&](std::unique_ptr<rt::Communicator> control) {
+    return profileRank(options, std::move(control));
+  };
+  if (options.launch)
+    return runAsRank(options.communicator, *options.launch, body);
+  return runOnRanks(options.communicator, options.ranks, body);
 }

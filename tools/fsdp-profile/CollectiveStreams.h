@@ -4,44 +4,53 @@
 #define FSDP_TOOLS_PROFILE_COLLECTIVESTREAMS_H
 
 #include "comm/Communicator.h"
-#include "device/CpuDevice.h"
+#include "executor/OperatorRuntime.h"
 
-#include <chrono>
 #include <memory>
 
 namespace fsdp::profile {
 
-/// Gathers and reductions of f32 on their lanes' streams. Whole groups have `bytes` bytes, a
-/// multiple of 4 x ranks; places are arena offsets.
+/// Gathers and reductions of f32 on their lanes' streams, which begin when the compute stream gets
+/// there. Whole groups have `bytes` bytes, a multiple of 4 x ranks; places are arena offsets.
 class CollectiveStreams {
 public:
-  using Clock = std::chrono::steady_clock;
+  CollectiveStreams(rt::Device &device, rt::Communicator &communicator, std::byte *arena)
+      : communicator(communicator), arena(arena), tensors(device.makeOperatorRuntime()),
+        issued(device.makeEvent()), gathered(device.makeEvent()), reduced(device.makeEvent()),
+        compute(device.makeComputeStream()), gather(device.makeStream("fsdp-gather")),
+        reduce(device.makeStream("fsdp-reduce")) {
+    communicator.useStream(rt::kGatherLane, *gather);
+    communicator.useStream(rt::kReduceLane, *reduce);
+  }
 
-  CollectiveStreams(rt::Communicator &communicator, std::byte *arena)
-      : communicator(communicator), arena(arena), compute(device.makeComputeStream()),
-        gather(device.makeStream("fsdp-gather")), reduce(device.makeStream("fsdp-reduce")),
-        gathered(device.makeEvent()), reduced(device.makeEvent()) {}
-
-  /// Issues a gather. `deferred`: the caller waits at once, no worker is woken.
+  /// Starts a gather. `deferred`: the caller waits at once, no worker is woken.
   void startGather(size_t place, size_t bytes, bool deferred) {
     gatherPlace = place;
     gatherBytes = bytes;
-    gather->enqueue({runGather, this, 0, deferred});
-    gather->record(*gathered);
+    start(*gather, *gathered, {runGather, this, 0, deferred});
   }
   void startReduction(size_t place, size_t bytes, bool deferred) {
     reducePlace = place;
     reduceBytes = bytes;
-    reduce->enqueue({runReduction, this, 0, deferred});
-    reduce->record(*reduced);
+    start(*reduce, *reduced, {runReduction, this, 0, deferred});
   }
+  /// The compute stream waits; on a CPU that is the caller.
   rt::Status waitForGather() { return compute->wait(*gathered); }
   rt::Status waitForReduction() { return compute->wait(*reduced); }
 
-  /// All ranks begin together.
-  rt::Status meet() { return communicator.barrier(rt::kControlLane); }
+  rt::Stream &getCompute() { return *compute; }
+  bool onHost() const { return tensors->isHost(); }
+  /// Where the operands are of what the compute stream computes.
+  c10::Device getTensorDevice() const { return tensors->tensorDevice(); }
 
 private:
+  void start(rt::Stream &lane, rt::Event &done, rt::Work work) {
+    compute->record(*issued);
+    // The compute stream has no error of its own.
+    (void)lane.wait(*issued);
+    lane.enqueue(work);
+    lane.record(done);
+  }
   static rt::Status runGather(void *context, uint32_t) {
     auto &self = *static_cast<CollectiveStreams *>(context);
     size_t share = self.gatherBytes / self.communicator.size();
@@ -60,9 +69,9 @@ private:
   rt::Communicator &communicator;
   std::byte *const arena;
   size_t gatherPlace = 0, gatherBytes = 0, reducePlace = 0, reduceBytes = 0;
-  rt::CpuDevice device;
-  std::unique_ptr<rt::Stream> compute, gather, reduce;
-  std::unique_ptr<rt::Event> gathered, reduced;
+  std::unique_ptr<rt::OperatorRuntime> tensors;
+  std::unique_ptr<rt::Event> issued, gathered, reduced;
+  std::unique_ptr<rt::Stream> compute, gather, reduce; // last: workers end before what they use
 };
 
 } // namespace fsdp::profile

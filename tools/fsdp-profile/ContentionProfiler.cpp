@@ -1,51 +1,14 @@
 //===- ContentionProfiler.cpp - Collectives beside other work ---------------===//
 
-#include "CollectiveProfiler.h"
-#include "CollectiveStreams.h"
-#include "fsdp/CostModel/SizedDuration.h"
+#include "NetworkProfiler.h"
 
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/rand_like.h>
 
 using namespace fsdp;
 using namespace fsdp::profile;
-
-namespace {
-
-/// One measurement, repeated: all ranks begin together; the slowest rank's median.
-class Trial {
-public:
-  Trial(CollectiveStreams &streams, rt::Communicator &communicator, int samples)
-      : streams(streams), communicator(communicator), samples(samples) {}
-
-  template <typename Body> rt::Result<double> measureNs(Body body) {
-    using Clock = CollectiveStreams::Clock;
-    std::vector<double> durationsNs;
-    for (int sample = -1; sample < samples; ++sample) {
-      if (rt::Status status = streams.meet(); !status.ok())
-        return status;
-      Clock::time_point begin = Clock::now();
-      if (rt::Status status = body(); !status.ok())
-        return status;
-      if (sample >= 0)
-        durationsNs.push_back(
-            std::chrono::duration<double, std::nano>(Clock::now() - begin).count());
-    }
-    double median = cost::medianOf(std::move(durationsNs));
-    rt::Status status =
-        communicator.allReduce(rt::kControlLane, &median, 1, FSDP_F64, rt::ReduceOp::Max);
-    if (!status.ok())
-      return status;
-    return median;
-  }
-
-private:
-  CollectiveStreams &streams;
-  rt::Communicator &communicator;
-  int samples;
-};
-
-} // namespace
 
 /// Two lanes of durations a <= b that overlap take `together`: a time of contention * a in which
 /// both are busy, then the rest of b.
@@ -61,48 +24,53 @@ static double computeContention(double computeNs, double collectiveNs, double to
   return delay >= 1 - 1 / kStandstill ? kStandstill : 1 / (1 - std::max(delay, 0.0));
 }
 
-rt::Result<Contention> fsdp::profile::measureContention(rt::Communicator &communicator,
-                                                        std::byte *arena, size_t bytes,
-                                                        int samples) {
-  CollectiveStreams streams(communicator, arena);
-  Trial trial(streams, communicator, samples);
+rt::Result<Contention> fsdp::profile::measureContention(CollectiveStreams &streams,
+                                                        CollectiveTimer &timer, size_t bytes,
+                                                        int64_t productSize) {
+  auto medianNs = [&](const CollectiveTimer::Body &body) -> rt::Result<double> {
+    rt::Result<cost::SizedDuration> duration = timer.measure(body);
+    if (!duration.ok())
+      return duration.status();
+    return duration->medianNs;
+  };
   size_t reducePlace = (2 * bytes + 4095) / 4096 * 4096;
-  auto gather = [&] {
+  rt::Result<double> gatherNs = medianNs([&] {
     streams.startGather(0, bytes, false);
     return streams.waitForGather();
-  };
-  auto reduce = [&] {
+  });
+  rt::Result<double> reduceNs = medianNs([&] {
     streams.startReduction(reducePlace, bytes, false);
     return streams.waitForReduction();
-  };
-  auto both = [&] {
+  });
+  rt::Result<double> bothNs = medianNs([&] {
     streams.startGather(0, bytes, false);
     streams.startReduction(reducePlace, bytes, false);
     if (rt::Status status = streams.waitForGather(); !status.ok())
       return status;
     return streams.waitForReduction();
-  };
-  rt::Result<double> gatherNs = trial.measureNs(gather), reduceNs = trial.measureNs(reduce),
-                     bothNs = trial.measureNs(both);
+  });
   for (const rt::Result<double> *result : {&gatherNs, &reduceNs, &bothNs})
     if (!result->ok())
       return result->status();
 
-  constexpr int64_t kSize = 128;
-  at::Tensor a = at::rand({kSize, kSize}), b = at::rand({kSize, kSize});
+  // What GPUs multiply in training.
+  auto type = at::TensorOptions(streams.getTensorDevice())
+                  .dtype(streams.onHost() ? at::kFloat : at::kBFloat16);
+  at::Tensor a = at::rand({productSize, productSize}, type), b = at::rand_like(a),
+             product = at::empty_like(a);
   auto compute = [&](int64_t products) {
     for (int64_t i = 0; i < products; ++i)
-      at::mm(a, b);
+      at::mm_out(product, a, b);
     return rt::Status();
   };
   constexpr int64_t kProbe = 10;
-  rt::Result<double> probeNs = trial.measureNs([&] { return compute(kProbe); });
+  rt::Result<double> probeNs = medianNs([&] { return compute(kProbe); });
   if (!probeNs.ok())
     return probeNs.status();
   // Longer than the collective, even where that is slowed to a fraction of its speed.
   int64_t products = 1 + static_cast<int64_t>(3 * *gatherNs / *probeNs * kProbe);
-  rt::Result<double> computeNs = trial.measureNs([&] { return compute(products); });
-  rt::Result<double> besideNs = trial.measureNs([&] {
+  rt::Result<double> computeNs = medianNs([&] { return compute(products); });
+  rt::Result<double> besideNs = medianNs([&] {
     streams.startGather(0, bytes, false);
     (void)compute(products);
     return streams.waitForGather();

@@ -18,27 +18,27 @@ using namespace fsdp;
 using namespace fsdp::profile;
 
 /// The body's outcome, exceptions included.
-static rt::Result<std::string> runBody(const RankBody &body, rt::Communicator &communicator) {
-  rt::Result<std::string> outcome = rt::Status::error("not run");
+static rt::Result<std::string> runBody(const RankBody &body,
+                                       std::unique_ptr<rt::Communicator> communicator) {
   try {
-    outcome = body(communicator);
+    return body(std::move(communicator));
   } catch (const std::exception &exception) {
-    outcome = rt::Status::error(exception.what());
+    return rt::Status::error(exception.what());
   }
-  if (!outcome.ok())
-    communicator.abort(outcome.status().message());
-  return outcome;
+}
+
+static llvm::Error failureOf(unsigned rank, const rt::Status &status) {
+  const std::string &message = status.message();
+  return llvm::createStringError("rank " + std::to_string(rank) + ": " +
+                                 message.substr(0, message.find('\n')));
 }
 
 /// What the ranks say, in the order of ranks.
 static llvm::Expected<std::string>
 chooseOutcome(const std::vector<rt::Result<std::string>> &outcomes) {
-  for (size_t rank = 0; rank < outcomes.size(); ++rank)
-    if (!outcomes[rank].ok()) {
-      std::string message = outcomes[rank].status().message();
-      return llvm::createStringError("rank " + std::to_string(rank) + ": " +
-                                     message.substr(0, message.find('\n')));
-    }
+  for (unsigned rank = 0; rank < outcomes.size(); ++rank)
+    if (!outcomes[rank].ok())
+      return failureOf(rank, outcomes[rank].status());
   return *outcomes[0];
 }
 
@@ -49,7 +49,8 @@ static llvm::Expected<std::string> runOnThreads(unsigned ranks, const RankBody &
   std::vector<rt::Result<std::string>> outcomes(ranks, std::string());
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] { outcomes[rank] = runBody(body, *communicators[rank]); });
+    threads.emplace_back(
+        [&, rank] { outcomes[rank] = runBody(body, std::move(communicators[rank])); });
   for (std::thread &thread : threads)
     thread.join();
   return chooseOutcome(outcomes);
@@ -78,7 +79,7 @@ constexpr char kSuccess = '+', kFailure = '-';
     environment.launcher = "fsdp-profile";
     auto communicator = rt::connect("shm", environment, {});
     rt::Result<std::string> outcome =
-        communicator.ok() ? runBody(body, **communicator) : communicator.status();
+        communicator.ok() ? runBody(body, std::move(*communicator)) : communicator.status();
     text = outcome.ok() ? kSuccess + *outcome : kFailure + outcome.status().message();
   }
   for (size_t written = 0; written < text.size();) {
@@ -143,4 +144,16 @@ static llvm::Expected<std::string> runOnProcesses(unsigned ranks, const RankBody
 llvm::Expected<std::string> fsdp::profile::runOnRanks(const std::string &communicator,
                                                       unsigned ranks, const RankBody &body) {
   return communicator == "local" ? runOnThreads(ranks, body) : runOnProcesses(ranks, body);
+}
+
+llvm::Expected<std::string> fsdp::profile::runAsRank(const std::string &communicator,
+                                                     const rt::LaunchEnvironment &environment,
+                                                     const RankBody &body) {
+  auto connected = rt::connect(communicator, environment, {});
+  if (!connected.ok())
+    return failureOf(environment.rank, connected.status());
+  rt::Result<std::string> outcome = runBody(body, std::move(*connected));
+  if (!outcome.ok())
+    return failureOf(environment.rank, outcome.status());
+  return *outcome;
 }

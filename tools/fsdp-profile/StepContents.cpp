@@ -2,6 +2,7 @@
 
 #include "StepContents.h"
 
+#include "plan/DType.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -115,6 +116,11 @@ static std::optional<int64_t> findBound(Value input) {
   return bound;
 }
 
+/// Of those that an expanded value repeats, one.
+static int64_t storedElements(const rt::PlanView &plan, const fsdp_value &value) {
+  return plan.spanBytes(value) / static_cast<int64_t>(rt::elementBytes(value.dtype));
+}
+
 std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
                                                         const rt::PlanView &plan, unsigned seed) {
   constexpr int64_t kUnbounded = 128;
@@ -129,31 +135,41 @@ std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
   for (const fsdp_input &input : plan.inputs()) {
     const fsdp_value &value = plan.values()[input.value];
     std::vector<std::byte> &bytes = inputs.emplace_back(static_cast<size_t>(plan.spanBytes(value)));
-    filler.fill(bytes.data(), plan.numElements(value), value.dtype, 0, 1,
+    filler.fill(bytes.data(), storedElements(plan, value), value.dtype, 0, 1,
                 std::max<int64_t>(bounds.lookup(plan.string(input.name)), 1));
   }
   return inputs;
 }
 
-void profile::fillState(const rt::PlanView &plan, unsigned rank, std::byte *arena) {
-  Filler filler(rank);
-  for (const fsdp_group &group : plan.groups()) {
-    int64_t elementBytes = group.shard_elements ? plan.shardBytes(group) / group.shard_elements : 0;
+rt::Status profile::fillState(const rt::PlanView &plan, unsigned shard, const WriteBytes &write) {
+  Filler filler(shard);
+  std::vector<std::byte> bytes;
+  for (const fsdp_group &group : plan.groups())
     for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
       std::span<const int64_t> sizes = plan.sizes(parameter);
+      auto elementBytes = static_cast<int64_t>(rt::elementBytes(parameter.dtype));
       // Matrices keep the size of what they multiply, vectors scale by about one.
       bool isMatrix = sizes.size() > 1;
       double inputs = isMatrix ? static_cast<double>(plan.numElements(parameter) / sizes[0]) : 1;
-      for (const fsdp_piece &piece : plan.piecesOf(parameter))
-        if (piece.rank == rank)
-          filler.fill(arena + group.shard + piece.shard_offset * elementBytes, piece.count,
-                      parameter.dtype, isMatrix ? 0 : 1,
-                      isMatrix ? std::sqrt(3 / std::max(inputs, 1.0)) : 0.1, 1);
+      for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
+        if (piece.rank != shard)
+          continue;
+        bytes.resize(static_cast<size_t>(piece.count * elementBytes));
+        filler.fill(bytes.data(), piece.count, parameter.dtype, isMatrix ? 0 : 1,
+                    isMatrix ? std::sqrt(3 / std::max(inputs, 1.0)) : 0.1, 1);
+        if (rt::Status status = write(group.shard + piece.shard_offset * elementBytes, bytes);
+            !status.ok())
+          return status;
+      }
     }
-  }
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const fsdp_value &value = plan.values()[buffer.value];
-    if (plan.numElements(value) != 0)
-      filler.fill(arena + value.offset, plan.numElements(value), value.dtype, 1, 0.1, 1);
+    if (plan.numElements(value) == 0)
+      continue;
+    bytes.resize(static_cast<size_t>(plan.spanBytes(value)));
+    filler.fill(bytes.data(), storedElements(plan, value), value.dtype, 1, 0.1, 1);
+    if (rt::Status status = write(value.offset, bytes); !status.ok())
+      return status;
   }
+  return {};
 }

@@ -13,6 +13,8 @@
 #include "Status.h"
 #include "plan/PlanView.h"
 
+#include <functional>
+
 namespace fsdp::profile {
 
 /// The bytes of every input of the plan, in its order. Integers lie below the size of what they
@@ -20,8 +22,12 @@ namespace fsdp::profile {
 std::vector<std::vector<std::byte>> makeInputs(const PlannedStep &step, const rt::PlanView &plan,
                                                unsigned seed);
 
-/// Fills the shards of parameters of `rank` and the buffers, in an arena at `arena`.
-void fillState(const rt::PlanView &plan, unsigned rank, std::byte *arena);
+/// Puts bytes to a place in the arena.
+using WriteBytes = std::function<rt::Status(int64_t place, std::span<const std::byte> bytes)>;
+
+/// Makes the contents of the parameters' shards number `shard`, and of the buffers. Errors are
+/// those of `write`.
+rt::Status fillState(const rt::PlanView &plan, unsigned shard, const WriteBytes &write);
 
 } // namespace fsdp::profile
 

@@ -2,16 +2,14 @@
 
 #include "StepProfiler.h"
 
+#include "CopyProfiler.h"
+#include "RankProfiler.h"
 #include "StepContents.h"
-#include "comm/Communicator.h"
 #include "device/CpuDevice.h"
-#include "executor/Executor.h"
-#include "mlir/IR/BuiltinTypes.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <ATen/Parallel.h>
 
-#include <cstring>
 #include <map>
 #include <optional>
 #include <thread>
@@ -22,51 +20,6 @@ using namespace fsdp;
 using namespace fsdp::profile;
 
 namespace {
-
-/// The first step measures temporaries; the next ones fill caches and tables.
-constexpr int kWarmUpSteps = 3;
-constexpr double kLearningRate = 1e-4;
-
-/// What one rank has measured.
-struct RankSamples {
-  std::vector<std::vector<double>> durationsNs; // by entry, by step
-  std::vector<double> stepNs;                   // by step
-  std::vector<int64_t> temporaryBytes;          // by entry
-  int64_t scratchBytes = 0;                     // of all
-};
-
-/// Runs one rank's steps.
-class RankProfiler final : public rt::StepObserver {
-public:
-  RankProfiler(const fsdp_plan &plan, rt::Communicator &communicator, const StepOptions &options)
-      : plan(plan), communicator(communicator), options(options) {
-    samples.durationsNs.resize(plan.num_entries);
-  }
-
-  rt::Status run(const std::vector<std::vector<std::byte>> &inputs);
-  std::chrono::nanoseconds now() override {
-    if (options.clock == Clock::Wall)
-      return std::chrono::steady_clock::now().time_since_epoch();
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
-  }
-  void ran(uint32_t entry, std::chrono::nanoseconds duration) override {
-    if (measuring)
-      samples.durationsNs[entry].push_back(static_cast<double>(duration.count()));
-  }
-  const RankSamples &getSamples() const { return samples; }
-
-private:
-  rt::Status runStep(rt::Executor &executor, int64_t number,
-                     const std::vector<std::vector<std::byte>> &inputs);
-
-  const fsdp_plan &plan;
-  rt::Communicator &communicator;
-  const StepOptions &options;
-  bool measuring = false;
-  RankSamples samples;
-};
 
 /// The figures of one place of the program, or of several alike.
 struct Figures {
@@ -85,60 +38,26 @@ struct Figures {
 
 } // namespace
 
-rt::Status RankProfiler::runStep(rt::Executor &executor, int64_t number,
-                                 const std::vector<std::vector<std::byte>> &inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    std::memcpy(executor.input(static_cast<unsigned>(i)).data(), inputs[i].data(),
-                inputs[i].size());
-  return executor.step({number, kLearningRate, 0}).status();
-}
-
-rt::Status RankProfiler::run(const std::vector<std::vector<std::byte>> &inputs) {
-  at::set_num_threads(options.threads);
-  rt::Result<std::byte *> arena = communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
-  if (!arena.ok())
-    return arena.status();
-  rt::PlanView view(plan);
-  fillState(view, communicator.rank(), *arena);
-  rt::CpuDevice device;
-  rt::Result<std::unique_ptr<rt::Executor>> executor =
-      rt::Executor::create(plan, device, communicator, *arena);
-  if (!executor.ok())
-    return executor.status();
-  (*executor)->observe(this);
-  for (int step = 1; step <= kWarmUpSteps + options.samples; ++step) {
-    measuring = step > kWarmUpSteps;
-    if (rt::Status status = communicator.barrier(rt::kControlLane); !status.ok())
-      return status;
-    std::chrono::nanoseconds begin = now();
-    if (rt::Status status = runStep(**executor, step, inputs); !status.ok())
-      return status;
-    if (measuring)
-      samples.stepNs.push_back(static_cast<double>((now() - begin).count()));
-  }
-  samples.temporaryBytes = (*executor)->temporaryBytes();
-  samples.scratchBytes = (*executor)->statistics().scratchBytes;
-  return {};
-}
-
 /// Runs all ranks to their end. The failure of one is told to the others; the first of all is
 /// returned.
 static llvm::Error runRanks(std::vector<RankProfiler> &ranks,
                             std::vector<std::unique_ptr<rt::Communicator>> &communicators,
-                            const std::vector<std::vector<std::byte>> &inputs) {
+                            int threads, const std::vector<std::vector<std::byte>> &inputs) {
   std::vector<std::string> failures(ranks.size());
-  std::vector<std::thread> threads;
+  std::vector<std::thread> running;
   for (size_t rank = 0; rank < ranks.size(); ++rank)
-    threads.emplace_back([&, rank] {
+    running.emplace_back([&, rank] {
+      at::set_num_threads(threads);
+      rt::CpuDevice device;
       try {
-        failures[rank] = ranks[rank].run(inputs).message();
+        failures[rank] = ranks[rank].run(device, *communicators[rank], inputs).message();
       } catch (const std::exception &exception) {
         failures[rank] = exception.what();
       }
       if (!failures[rank].empty())
         communicators[rank]->abort(failures[rank]);
     });
-  for (std::thread &thread : threads)
+  for (std::thread &thread : running)
     thread.join();
   for (const std::string &failure : failures)
     if (!failure.empty())
@@ -241,6 +160,28 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
   profile.step.durationNs = cost::medianOf(std::move(steps));
 }
 
+/// What the ranks have measured, as one profile.
+static cost::Profile join(const PlannedStep &step, const fsdp_plan &plan,
+                          const std::vector<RankProfiler> &ranks) {
+  cost::Profile profile;
+  profile.ranks = static_cast<int64_t>(ranks.size());
+  std::vector<RankSamples> samples;
+  for (const RankProfiler &rank : ranks)
+    samples.push_back(rank.getSamples());
+  collect(step, plan, samples, profile);
+  return profile;
+}
+
+//===----------------------------------------------------------------------===//
+// CPUs
+//===----------------------------------------------------------------------===//
+
+static std::chrono::nanoseconds threadClock() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
 static llvm::Error checkMemory(const fsdp_plan &plan) {
   int64_t available = int64_t(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   int64_t needed = plan.arena_bytes * plan.world_size;
@@ -251,25 +192,64 @@ static llvm::Error checkMemory(const fsdp_plan &plan) {
                                  std::to_string(available));
 }
 
-llvm::Expected<cost::Profile> fsdp::profile::profileStep(const PlannedStep &step,
-                                                         const StepOptions &options) {
+llvm::Expected<cost::Profile> fsdp::profile::profileOnCpus(const PlannedStep &step,
+                                                           const CpuOptions &options) {
   fsdp_plan plan = step.tables.getPlan();
   if (llvm::Error error = checkMemory(plan))
     return error;
   auto communicators = rt::makeLocalCommunicators(plan.world_size, {.replicas = plan.replicas});
   if (communicators.empty())
     return llvm::createStringError("no memory for the communicators of the ranks");
+  bool wall = options.clock == Clock::Wall;
   std::vector<RankProfiler> ranks;
-  for (auto &communicator : communicators)
-    ranks.emplace_back(plan, *communicator, options);
-  if (llvm::Error error = runRanks(ranks, communicators, makeInputs(step, rt::PlanView(plan), 1)))
+  for (size_t rank = 0; rank < communicators.size(); ++rank)
+    ranks.emplace_back(plan, options.samples, wall ? &rt::EntryTimes::steadyClock : &threadClock);
+  if (llvm::Error error =
+          runRanks(ranks, communicators, options.threads, makeInputs(step, rt::PlanView(plan), 1)))
     return error;
+  cost::Profile profile = join(step, plan, ranks);
+  profile.copies = profileCopies(profile.ranks, options.samples);
+  return profile;
+}
 
-  cost::Profile profile;
-  profile.ranks = static_cast<int64_t>(ranks.size());
-  std::vector<RankSamples> samples;
-  for (const RankProfiler &rank : ranks)
-    samples.push_back(rank.getSamples());
-  collect(step, plan, samples, profile);
+//===----------------------------------------------------------------------===//
+// A device
+//===----------------------------------------------------------------------===//
+
+/// Runs rank 0 of the plan's ranks. Its memory is free again afterwards.
+static rt::Status runOnDevice(RankProfiler &rank, rt::DeviceBackend &backend, rt::Device &device,
+                              const rt::PlanView &plan,
+                              const std::vector<std::vector<std::byte>> &inputs) {
+  auto communicator = backend.makeFakeCommunicator(device, rt::fakeOptionsOf(plan));
+  if (!communicator.ok())
+    return communicator.status();
+  try {
+    return rank.run(device, **communicator, inputs);
+  } catch (const std::exception &exception) {
+    return rt::Status::error(exception.what());
+  }
+}
+
+llvm::Expected<cost::Profile>
+fsdp::profile::profileOnDevice(const PlannedStep &step, rt::DeviceBackend &backend, int samples) {
+  fsdp_plan plan = step.tables.getPlan();
+  rt::PlanView view(plan);
+  auto failed = [](const rt::Status &status) {
+    const std::string &message = status.message();
+    return llvm::createStringError(message.substr(0, message.find('\n')));
+  };
+  auto device = backend.openDevice({.ordinal = 0, .timedEvents = true});
+  if (!device.ok())
+    return failed(device.status());
+  std::vector<RankProfiler> ranks;
+  ranks.emplace_back(plan, samples, nullptr);
+  rt::Status status = runOnDevice(ranks[0], backend, **device, view, makeInputs(step, view, 1));
+  if (!status.ok())
+    return failed(status);
+  cost::Profile profile = join(step, plan, ranks);
+  auto copies = profileCopies(**device, samples);
+  if (!copies.ok())
+    return failed(copies.status());
+  profile.copies = std::move(*copies);
   return profile;
 }

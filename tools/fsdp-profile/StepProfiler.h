@@ -1,8 +1,8 @@
 //===- StepProfiler.h - How long each call of a step takes --------*- C++ -*-===//
 //
-// Runs the step as the training binary does (its executor, arena, kernels and optimizer, one thread
-// per rank of this process), step after step in program order, and takes the time of each entry. So
-// operands are as cold as in training. Collectives run at their waits, beside nothing.
+// Runs the step as the training binary does (its executor, arena, kernels and optimizer), step
+// after step in program order, and takes the time of each entry. So operands are as cold as in
+// training. Collectives run where they start, beside nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -10,6 +10,7 @@
 #define FSDP_TOOLS_PROFILE_STEPPROFILER_H
 
 #include "PlannedStep.h"
+#include "device/Backend.h"
 #include "fsdp/CostModel/Profile.h"
 
 namespace fsdp::profile {
@@ -19,17 +20,20 @@ enum class Clock : uint8_t {
   Cpu // of the thread: other programs do not count; for one thread per rank
 };
 
-struct StepOptions {
+struct CpuOptions {
   int threads = 1;  // of torch, per rank
   int samples = 20; // steps that are measured
   Clock clock = Clock::Wall;
 };
 
-/// The calls, updates and times of the step; an error names the rank's failure.
-llvm::Expected<cost::Profile> profileStep(const PlannedStep &step, const StepOptions &options);
+/// The calls, updates, copies and times of the step, all of whose ranks run at the same time, each
+/// on a thread of this process. An error names the rank's failure.
+llvm::Expected<cost::Profile> profileOnCpus(const PlannedStep &step, const CpuOptions &options);
 
-/// Copies of 4 KiB to 16 MiB that were not in a cache, as `ranks` threads do at the same time.
-std::vector<cost::SizedDuration> profileCopies(int64_t ranks, int samples);
+/// The same on the first device of `backend`, as rank 0 of the step's ranks; collectives copy what
+/// the others would send. `samples`: steps that are measured.
+llvm::Expected<cost::Profile> profileOnDevice(const PlannedStep &step, rt::DeviceBackend &backend,
+                                              int samples);
 
 } // namespace fsdp::profile
 

@@ -3,23 +3,30 @@
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
 #include "StepProfiler.h"
+#include "fsdp/CostModel/Device.h"
 #include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/FormatVariadic.h"
 
 #include <CLI/CLI.hpp>
 
 #include <csignal>
-#include <dlfcn.h>
+#include <cstdlib>
+#include <optional>
 
 using namespace fsdp;
 
 namespace {
 
 struct Options {
-  std::string input, output, device = "cpu", communicator = "shm", clock = "wall";
+  std::string input, output, device = "cpu", roofline, communicator, clock = "wall";
   bool collectives = false;
   int64_t ranks = 0;
   int threads = 1, samples = 20;
+};
+
+struct Gpu {
+  rt::DeviceBackend *backend;
+  std::string name, roofline;
 };
 
 } // namespace
@@ -35,26 +42,69 @@ static std::string milliseconds(double durationNs) {
   return llvm::formatv("{0:f3} ms", durationNs / 1e6);
 }
 
+/// Opens the library of --device cuda and says which GPU it is.
+static llvm::Expected<Gpu> openGpu(const Options &options) {
+  auto refused = [](const rt::Status &status) { return llvm::createStringError(status.message()); };
+  rt::Result<rt::DeviceBackend *> backend = rt::loadDeviceBackend("cuda");
+  if (!backend.ok())
+    return refused(backend.status());
+  rt::Result<std::string> name = (*backend)->nameDevice(0);
+  if (!name.ok())
+    return refused(name.status());
+  if (!options.roofline.empty())
+    return Gpu{*backend, *name, options.roofline};
+  if (const cost::Device *device = cost::findProduct(*name))
+    return Gpu{*backend, *name, device->name.str()};
+  return llvm::createStringError("--device cuda: no roofline is known for '" + *name +
+                                 "'; name the nearest one with --roofline");
+}
+
+static llvm::Expected<cost::Profile> measureOnCpus(const profile::PlannedStep &step,
+                                                   const Options &options) {
+  bool wall = options.clock == "wall";
+  auto profile = profile::profileOnCpus(
+      step, {options.threads, options.samples, wall ? profile::Clock::Wall : profile::Clock::Cpu});
+  if (!profile)
+    return profile.takeError();
+  profile->device = "cpu";
+  profile->description = profile::describeHost() + ", " + std::to_string(options.threads) +
+                         (options.threads == 1 ? " thread" : " threads") + " per rank" +
+                         (wall ? "" : ", CPU time");
+  return profile;
+}
+
+static llvm::Expected<cost::Profile> measureOnGpu(const profile::PlannedStep &step, const Gpu &gpu,
+                                                  const Options &options) {
+  auto profile = profile::profileOnDevice(step, *gpu.backend, options.samples);
+  if (!profile)
+    return profile.takeError();
+  profile->device = gpu.roofline;
+  profile->description =
+      gpu.name + ", rank 0 of " + std::to_string(step.tables.getPlan().world_size);
+  return profile;
+}
+
 static int profileStep(const Options &options) {
-  profile::Clock clock = options.clock == "cpu" ? profile::Clock::Cpu : profile::Clock::Wall;
-  if (clock == profile::Clock::Cpu && options.threads > 1)
+  if (options.clock == "cpu" && options.threads > 1)
     return fail("--clock cpu counts one thread, --threads " + std::to_string(options.threads) +
                 " are asked for");
+  std::optional<Gpu> gpu;
+  if (options.device == "cuda") {
+    llvm::Expected<Gpu> opened = openGpu(options);
+    if (!opened)
+      return fail(opened.takeError());
+    gpu = *opened;
+  }
   llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
   if (!step)
     return fail(step.takeError());
   // The file is opened before anything is measured.
   llvm::Error error = writeFile(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
     llvm::Expected<cost::Profile> profile =
-        profile::profileStep(*step, {options.threads, options.samples, clock});
+        gpu ? measureOnGpu(*step, *gpu, options) : measureOnCpus(*step, options);
     if (!profile)
       return profile.takeError();
-    profile->device = options.device;
-    profile->description = profile::describeHost() + ", " + std::to_string(options.threads) +
-                           (options.threads == 1 ? " thread" : " threads") + " per rank" +
-                           (clock == profile::Clock::Cpu ? ", CPU time" : "");
     profile->source = profile::describeVersions();
-    profile->copies = profile::profileCopies(profile->ranks, options.samples);
     cost::writeProfile(*profile, os);
     const cost::ProfiledStep &parts = profile->step;
     llvm::errs() << "fsdp-profile: step " << milliseconds(parts.durationNs) << " on "
@@ -68,14 +118,55 @@ static int profileStep(const Options &options) {
   return error ? fail(std::move(error)) : 0;
 }
 
+/// Who the ranks are, from the flags and what a launcher says.
+static llvm::Expected<profile::CollectiveOptions> decideRanks(const Options &options) {
+  auto get = [](const char *name) -> const char * { return std::getenv(name); };
+  auto environment = rt::readLaunchEnvironment(get);
+  if (!environment.ok())
+    return llvm::createStringError(environment.status().message());
+  bool isGpu = options.device == "cuda";
+  const std::string &wanted = options.communicator;
+  if (isGpu && !wanted.empty())
+    return llvm::createStringError("--communicator " + wanted +
+                                   " is for --device cpu; GPUs are connected by NCCL");
+  profile::CollectiveOptions collectives;
+  collectives.device = options.device;
+  collectives.samples = options.samples;
+  if (!*environment || (*environment)->worldSize == 1) {
+    if (wanted == "gloo")
+      return llvm::createStringError(
+          "--communicator gloo needs a launcher: torchrun, mpirun, srun");
+    if (options.ranks < 2)
+      return llvm::createStringError("--collectives needs --ranks, at least 2");
+    collectives.ranks = static_cast<unsigned>(options.ranks);
+    collectives.communicator = isGpu ? "local" : wanted.empty() ? "shm" : wanted;
+    return collectives;
+  }
+  collectives.launch = **environment;
+  collectives.ranks = collectives.launch->worldSize;
+  std::string started =
+      collectives.launch->launcher + " started " + std::to_string(collectives.ranks) + " processes";
+  if (options.ranks != 0 && options.ranks != collectives.ranks)
+    return llvm::createStringError("--ranks " + std::to_string(options.ranks) + ", but " + started);
+  if (wanted == "local")
+    return llvm::createStringError("--communicator local connects threads of one process, but " +
+                                   started);
+  collectives.oneHost = rt::shareHost(*collectives.launch, get);
+  collectives.communicator = !wanted.empty() ? wanted : collectives.oneHost ? "shm" : "gloo";
+  return collectives;
+}
+
 static int profileCollectives(const Options &options) {
-  if (options.ranks < 2)
-    return fail("--collectives needs --ranks, at least 2");
-  profile::CollectiveOptions collectives{static_cast<unsigned>(options.ranks), options.communicator,
-                                         options.samples};
+  llvm::Expected<profile::CollectiveOptions> collectives = decideRanks(options);
+  if (!collectives)
+    return fail(collectives.takeError());
+  if (collectives->launch && collectives->launch->rank != 0) {
+    llvm::Expected<std::string> network = profile::profileCollectives(*collectives);
+    return network ? 0 : fail(network.takeError());
+  }
   // The file is opened before anything is measured.
   llvm::Error error = writeFile(options.output, [&](llvm::raw_ostream &os) -> llvm::Error {
-    llvm::Expected<std::string> network = profile::profileCollectives(collectives);
+    llvm::Expected<std::string> network = profile::profileCollectives(*collectives);
     if (!network)
       return network.takeError();
     os << *network;
@@ -84,11 +175,20 @@ static int profileCollectives(const Options &options) {
   return error ? fail(std::move(error)) : 0;
 }
 
-/// Why CUDA devices cannot be measured here.
-static std::string refuseCuda() {
-  if (!dlopen("libcuda.so.1", RTLD_LAZY))
-    return "--device cuda: no CUDA driver on this machine";
-  return "--device cuda: operators are measured on CPUs only";
+/// Flags that say something of a GPU, or of CPUs, while the other one is measured.
+static llvm::Error checkDeviceFlags(const CLI::App &app, const Options &options) {
+  if (options.device == "cuda") {
+    for (const char *flag : {"--threads", "--clock"})
+      if (app.count(flag))
+        return llvm::createStringError(std::string(flag) +
+                                       " is for --device cpu, but --device cuda is asked for");
+  }
+  if (options.roofline.empty())
+    return llvm::Error::success();
+  if (options.device == "cpu" || options.roofline == "cpu")
+    return llvm::createStringError("--roofline " + options.roofline + " --device " +
+                                   options.device + ": it is for GPUs");
+  return cost::lookupDevice(options.roofline).takeError();
 }
 
 int main(int argc, char **argv) {
@@ -105,15 +205,20 @@ int main(int argc, char **argv) {
       app.add_flag("--collectives", options.collectives, "Measure collectives instead of a step")
           ->excludes(input);
   app.add_option("--ranks", options.ranks,
-                 "Ranks that run at the same time on this machine (default: those of the step; 1 "
-                 "for a captured step)")
+                 "Ranks of the step (default: its own; 1 for a captured step), or of the "
+                 "collectives (default: those that a launcher has started)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--communicator", options.communicator,
-                 "shm: processes of this host (default); local: threads of this process")
-      ->check(CLI::IsMember({"shm", "local"}))
+                 "Between CPUs. shm: processes of this host (default); local: threads of this "
+                 "process; gloo: processes of several hosts, which a launcher starts")
+      ->check(CLI::IsMember({"shm", "local", "gloo"}))
       ->needs(collectives);
-  app.add_option("--device", options.device, "Device that runs the step: cpu")
+  app.add_option("--device", options.device,
+                 "cpu, or cuda: a step runs on the first GPU, collectives between one per rank")
       ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--roofline", options.roofline,
+                 "Device whose roofline completes the profile (default: that of the GPU's name)")
       ->excludes(collectives);
   app.add_option("--threads", options.threads, "Threads of torch, per rank")
       ->check(CLI::Range(1, 1024))
@@ -132,7 +237,7 @@ int main(int argc, char **argv) {
     return profileCollectives(options);
   if (options.input.empty())
     return fail("a step, or --collectives, is needed");
-  if (options.device == "cuda")
-    return fail(refuseCuda());
+  if (llvm::Error error = checkDeviceFlags(app, options))
+    return fail(std::move(error));
   return profileStep(options);
 }

@@ -33,6 +33,10 @@ struct Device {
 /// The device of this name; the error lists the names there are.
 llvm::Expected<const Device *> lookupDevice(llvm::StringRef name);
 
+/// The device whose name is a word of what a driver calls it, as in "NVIDIA H100 80GB HBM3"; null
+/// if there is none.
+const Device *findProduct(llvm::StringRef product);
+
 } // namespace fsdp::cost
 
 #endif // FSDP_COSTMODEL_DEVICE_H

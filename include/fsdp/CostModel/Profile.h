@@ -58,12 +58,12 @@ struct ProfiledUpdate {
 struct ProfiledStep {
   double durationNs = 0;
   double callsNs = 0, updatesNs = 0, copiesNs = 0;
-  double collectivesNs = 0; // at their waits, beside nothing
+  double collectivesNs = 0; // where they start, beside nothing
   int64_t scratchBytes = 0; // the executor's area for temporaries, beside the arena
 };
 
 struct Profile {
-  std::string device;      // as on the command line: "cpu"
+  std::string device;      // as on the command line: "cpu", "h100"
   std::string description; // "AMD EPYC, 2 cores, 1 thread per rank"
   std::string source;      // the program and its versions
   int64_t ranks = 1;       // that ran at the same time on this host

@@ -102,12 +102,29 @@ TEST_F(CudaDeviceTest, TimedEvents) {
   EXPECT_THAT(calls.take(), ElementsAre("cudaEventCreateWithFlags 2", "cudaEventDestroy e1"));
   auto timed = CudaDevice::open(calls, {.timedEvents = true});
   calls.take();
+  auto stream = (*timed)->makeStream("a");
   auto begin = (*timed)->makeEvent(), end = (*timed)->makeEvent();
+  stream->record(*begin);
+  ASSERT_TRUE(stream->delay(std::chrono::microseconds(1498)).ok());
+  stream->record(*end);
   auto milliseconds = end->millisecondsSince(*begin);
   ASSERT_TRUE(milliseconds.ok());
-  EXPECT_EQ(*milliseconds, 1.5);
-  EXPECT_THAT(calls.take(), ElementsAre("cudaEventCreateWithFlags 0", "cudaEventCreateWithFlags 0",
-                                        "cudaEventElapsedTime e2 e3"));
+  EXPECT_EQ(*milliseconds, 1.5f);
+  EXPECT_THAT(calls.take(),
+              ElementsAre("cudaStreamCreateWithPriority 1 -5", "cudaEventCreateWithFlags 0",
+                          "cudaEventCreateWithFlags 0", "cudaEventRecord e2 s1", "delay 1498000 s1",
+                          "cudaEventRecord e3 s1", "cudaEventElapsedTime e2 e3"));
+  calls.fail("delay", cudaErrorLaunchFailure);
+  EXPECT_EQ(stream->delay(std::chrono::microseconds(1)).message(),
+            "the kernel delay: cuda error 719");
+}
+
+TEST_F(CudaDeviceTest, Name) {
+  EXPECT_EQ(*CudaDevice::nameOf(calls, 1), "NVIDIA H100 80GB HBM3");
+  EXPECT_THAT(calls.take(), ElementsAre("cudaGetDeviceProperties 1"));
+  calls.fail("cudaGetDeviceProperties", cudaErrorInvalidDevice);
+  EXPECT_EQ(CudaDevice::nameOf(calls, 7).status().message(),
+            "cudaGetDeviceProperties of CUDA device 7: cuda error 101");
 }
 
 // Work runs at once, on the calling thread.

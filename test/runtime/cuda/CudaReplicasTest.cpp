@@ -2,6 +2,7 @@
 
 #include "../executor/PlanBuilder.h"
 #include "NcclRanks.h"
+#include "comm/FakeCommunicator.h"
 #include "comm/WatchedCommunicator.h"
 #include "executor/Executor.h"
 
@@ -128,4 +129,13 @@ TEST(CudaReplicas, Step) {
   std::vector<std::string> rest(averaged + 1, calls.end());
   EXPECT_THAT(rest, testing::IsSupersetOf({"cudaStreamWaitEvent s2 " + eventOf(*reduced),
                                            "cudaStreamWaitEvent s2 " + eventOf(*averaged)}));
+}
+
+// One process can stand in for all of them.
+TEST(CudaReplicas, FakeOptions) {
+  Replicated replicated;
+  FakeOptions fake = fakeOptionsOf(PlanView(replicated.plan()));
+  EXPECT_EQ(fake.ranks, 4u);
+  EXPECT_EQ(fake.replicas, 2u);
+  EXPECT_EQ(fake.largestBlockBytes, 256u);
 }

@@ -41,16 +41,19 @@ void RecordingCalls::hang(const std::string &collective, unsigned nth) {
 void RecordingCalls::run(const std::string &collective, cudaStream_t stream,
                          const std::function<void(Communicator &)> &exchanges) {
   capture.run(stream, [=, this] {
+    std::unique_lock lock(mutex);
     if (collective == hanging && --hangsIn == 0)
-      hung = stream;
-    if (!hung && exchange)
+      hung.insert(stream);
+    bool runs = hung.empty() && exchange;
+    lock.unlock();
+    if (runs)
       exchanges(*exchange);
   });
 }
 
 void RecordingCalls::awaitAbort() {
   std::unique_lock lock(mutex);
-  abortCalled.wait(lock, [&] { return !hung || aborted; });
+  abortCalled.wait(lock, [&] { return hung.empty() || aborted; });
 }
 
 void RecordingCalls::setAsyncState(unsigned polls, ncclResult_t result) {
@@ -105,6 +108,10 @@ cudaError_t RecordingCalls::getDeviceCount(int *count) {
   *count = deviceCount;
   return cuda(call("cudaGetDeviceCount"));
 }
+cudaError_t RecordingCalls::getDeviceName(int device, std::string *name) {
+  *name = deviceName;
+  return cuda(call("cudaGetDeviceProperties", int64_t(device)));
+}
 cudaError_t RecordingCalls::setDevice(int device) {
   return cuda(call("cudaSetDevice", int64_t(device)));
 }
@@ -156,6 +163,8 @@ cudaError_t RecordingCalls::streamWaitEvent(cudaStream_t stream, cudaEvent_t eve
   int result = call("cudaStreamWaitEvent", stream, event);
   if (result == 0)
     capture.wait(stream, event);
+  if (std::lock_guard lock(mutex); hung.contains(event))
+    hung.insert(stream);
   return cuda(result);
 }
 cudaError_t RecordingCalls::eventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
@@ -171,6 +180,12 @@ cudaError_t RecordingCalls::eventRecord(cudaEvent_t event, cudaStream_t stream) 
   int result = call("cudaEventRecord", event, stream);
   if (result == 0)
     capture.record(event, stream);
+  std::lock_guard lock(mutex);
+  recordedNs[event] = nowNs;
+  if (hung.contains(stream))
+    hung.insert(event);
+  else
+    hung.erase(event);
   return cuda(result);
 }
 cudaError_t RecordingCalls::eventSynchronize(cudaEvent_t event) {
@@ -180,15 +195,17 @@ cudaError_t RecordingCalls::eventSynchronize(cudaEvent_t event) {
 }
 cudaError_t RecordingCalls::eventElapsedTime(float *milliseconds, cudaEvent_t begin,
                                              cudaEvent_t end) {
-  *milliseconds = 1.5;
-  return cuda(call("cudaEventElapsedTime", begin, end));
+  int result = call("cudaEventElapsedTime", begin, end);
+  std::lock_guard lock(mutex);
+  *milliseconds = static_cast<float>(recordedNs[end] - recordedNs[begin]) / 1e6f;
+  return cuda(result);
 }
 cudaError_t RecordingCalls::streamWriteValue32(cudaStream_t stream, uint32_t *word,
                                                uint32_t value) {
   int result = call("cuStreamWriteValue32", stream, word, int64_t(value));
   if (result == 0)
     capture.run(stream, [=, this] {
-      if (stream != hung)
+      if (std::lock_guard lock(mutex); !hung.contains(stream))
         std::atomic_ref(*word).store(value);
     });
   return cuda(result);
@@ -243,6 +260,12 @@ cudaError_t RecordingCalls::launchStartTimer(unsigned timer, cudaStream_t stream
 cudaError_t RecordingCalls::launchAwaitTimer(unsigned timer, uint64_t nanoseconds,
                                              cudaStream_t stream) {
   return cuda(call("awaitTimer", int64_t(timer), int64_t(nanoseconds), stream));
+}
+cudaError_t RecordingCalls::launchDelay(uint64_t nanoseconds, cudaStream_t stream) {
+  int result = call("delay", int64_t(nanoseconds), stream);
+  std::lock_guard lock(mutex);
+  nowNs += static_cast<int64_t>(nanoseconds);
+  return cuda(result);
 }
 
 std::string RecordingCalls::text(float number) {

@@ -10,6 +10,8 @@
 // captured (SimulatedCapture.h), whenever the graph is launched; torch's operators too. Collectives
 // happen if there is a communicator to exchange through.
 //
+// Time is counted: each call takes a microsecond of all streams, a delay what it says.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_TEST_RUNTIME_CUDA_RECORDINGCALLS_H
@@ -26,6 +28,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,11 +46,14 @@ public:
   /// What ncclCommGetAsyncError tells, from now on: `polls` times ncclInProgress, then `result`.
   void setAsyncState(unsigned polls, ncclResult_t result);
   /// Makes a collective hang when it is run for the `nth` time (from 1), also as part of a graph:
-  /// its stream marks no further progress, and who waits for a stream or event waits for an abort.
+  /// its stream and those that wait for it mark no further progress, and who waits for a stream or
+  /// event waits for an abort.
   void hang(const std::string &collective, unsigned nth);
   /// Whether NCCL gives windows; without, registering succeeds and gives none.
   bool supportsWindows = true;
   int deviceCount = 4;
+  int64_t callNs = 1000; // what a call takes
+  std::string deviceName = "NVIDIA H100 80GB HBM3";
   /// Between the ranks of a test; its gather lane carries all that NCCL's communicators do. Null:
   /// collectives do nothing.
   Communicator *exchange = nullptr;
@@ -55,6 +61,7 @@ public:
   std::function<void(const std::string &)> onCall;
 
   cudaError_t getDeviceCount(int *count) override;
+  cudaError_t getDeviceName(int device, std::string *name) override;
   cudaError_t setDevice(int device) override;
   cudaError_t deviceGetStreamPriorityRange(int *least, int *greatest) override;
   std::string describe(cudaError_t error) override;
@@ -84,6 +91,7 @@ public:
   cudaError_t graphExecDestroy(cudaGraphExec_t exec) override;
   cudaError_t launchStartTimer(unsigned timer, cudaStream_t stream) override;
   cudaError_t launchAwaitTimer(unsigned timer, uint64_t nanoseconds, cudaStream_t stream) override;
+  cudaError_t launchDelay(uint64_t nanoseconds, cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
                            cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override;
@@ -160,6 +168,8 @@ private:
 
   std::mutex mutex;
   std::vector<std::string> lines;
+  int64_t nowNs = 0;
+  std::map<const void *, int64_t> recordedNs;              // by event
   std::map<std::string, std::map<unsigned, int>> failures; // by function, by calls to go
   std::map<char, unsigned> made;
   std::map<const void *, std::string> handles;
@@ -173,7 +183,7 @@ private:
   bool aborted = false;
   std::string hanging; // the collective, as long as it is to come
   unsigned hangsIn = 0;
-  cudaStream_t hung = nullptr;
+  std::set<const void *> hung; // streams, and events that were recorded on them
   SimulatedCapture capture;
   std::optional<TorchCapture> operators; // while the torch stream captures
   std::optional<RandomDraw> draw;
@@ -187,6 +197,7 @@ int RecordingCalls::call(const std::string &function, const Arguments &...argume
   std::string line = function;
   ((line += " " + text(arguments)), ...);
   lines.push_back(line);
+  nowNs += callNs;
   std::map<unsigned, int> left;
   int result = 0;
   for (auto [calls, error] : failures[function])

@@ -8,7 +8,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 using namespace fsdp::test;
@@ -115,6 +117,72 @@ TEST(RanksTest, GatherReduceUpdate) {
     w.add_(gradient.div_(2), -0.1);
   }
   EXPECT_TRUE(at::equal(final, w));
+}
+
+namespace {
+/// The entries that a tracer is told of, on one stream or on others.
+class TracedEntries final : public EntryTracer {
+public:
+  void begins(uint32_t entry, Stream &stream) override {
+    std::lock_guard lock(mutex);
+    moments.push_back({entry, true, &stream});
+  }
+  void ends(uint32_t entry, Stream &stream) override {
+    std::lock_guard lock(mutex);
+    moments.push_back({entry, false, &stream});
+  }
+
+  struct Moment {
+    uint32_t entry;
+    bool begins;
+    Stream *stream;
+  };
+  std::vector<Moment> moments;
+
+private:
+  std::mutex mutex;
+};
+} // namespace
+
+// A step whose entries overlap nothing is traced entry by entry, in the plan's order, all of it as
+// the compute stream's; as planned, collectives are their own streams'. It computes the same.
+TEST(RanksTest, TracesAloneAndAsPlanned) {
+  ShardedStep sharded;
+  const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+  at::manual_seed(1);
+  at::Tensor initial = at::randn({16, 8}), inputs = at::randn({2, 4, 8});
+  at::Tensor results[] = {at::empty({16, 8}), at::empty({16, 8}), at::empty({16, 8})};
+  for (int mode = 0; mode < 3; ++mode)
+    onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
+      at::Tensor shard = tensorAt(arena, plan.groups[0].shard, {8, 8});
+      shard.copy_(initial.narrow(0, rank * 8, 8));
+      tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank]);
+      TracedEntries traced;
+      if (mode != 2)
+        executor.trace(&traced, mode == 0 ? Overlap::None : Overlap::AsPlanned);
+      for (int64_t step = 1; step <= 3; ++step) {
+        traced.moments.clear();
+        ASSERT_TRUE(executor.step({.step = step, .learningRate = 0.1, .seed = 5}).ok());
+      }
+      results[mode].narrow(0, rank * 8, 8).copy_(shard);
+      std::set<Stream *> streams;
+      std::set<uint32_t> collectives;
+      for (size_t i = 0; i < traced.moments.size(); ++i) {
+        auto [entry, begins, stream] = traced.moments[i];
+        streams.insert(stream);
+        if (plan.entries[entry].stream != FSDP_COMPUTE)
+          collectives.insert(entry);
+        if (mode != 0)
+          continue;
+        EXPECT_EQ(begins, i % 2 == 0);
+        EXPECT_TRUE(i == 0 || (begins ? traced.moments[i - 1].entry < entry
+                                      : traced.moments[i - 1].entry == entry));
+      }
+      EXPECT_EQ(streams.size(), mode == 0 ? 1u : mode == 1 ? 3u : 0u);
+      EXPECT_EQ(collectives.size(), mode == 2 ? 0u : 2u);
+    });
+  EXPECT_TRUE(at::equal(results[0], results[2]));
+  EXPECT_TRUE(at::equal(results[1], results[2]));
 }
 
 // A group that is gathered and reduced in bf16: a step computes with the rounded fp32 shards, which

@@ -8,8 +8,11 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
+#include <numeric>
 
 using namespace fsdp::test;
 using namespace fsdp::rt;
@@ -234,6 +237,29 @@ TEST_F(RowChainTest, ExecutorKeepsItsBits) {
     EXPECT_EQ(rank.executor().statistics().replacedOperators,
               kernels == OperatorKernels::Torch ? 0 : 7);
   }
+}
+
+// A chain is traced as its first entry, of whose time each of its entries has a share.
+TEST_F(RowChainTest, ExecutorTellsShares) {
+  NormPlan norm;
+  fsdp_plan &plan = norm.builder.finish(norm.loss);
+  SingleRank rank(plan);
+  rank.step(1);
+  std::map<uint32_t, std::vector<double>> chains;
+  std::vector<EntryShare> shares = rank.executor().shares();
+  ASSERT_EQ(shares.size(), plan.num_entries);
+  for (auto [entry, share] : shares)
+    chains[entry].push_back(share);
+  size_t chained = 0;
+  for (const auto &[first, parts] : chains) {
+    EXPECT_EQ(shares[first].entry, first);
+    EXPECT_NEAR(std::accumulate(parts.begin(), parts.end(), 0.0), 1, 1e-12);
+    if (parts.size() > 1) {
+      chained += parts.size();
+      EXPECT_GT(*std::ranges::min_element(parts), 0);
+    }
+  }
+  EXPECT_EQ(chained, 7u);
 }
 
 // A result is read by the calls that have it or a view of it, or for ever if a collective, an

@@ -1,0 +1,96 @@
+//===- RankProfiler.cpp - One rank's measured steps -------------------------===//
+
+#include "RankProfiler.h"
+
+#include "AheadTimes.h"
+#include "StepContents.h"
+
+#include <cstring>
+
+using namespace fsdp;
+using namespace fsdp::profile;
+
+/// The first step measures temporaries; the next ones fill caches and tables, or become a graph.
+static constexpr int kWarmUpSteps = 3;
+static constexpr double kLearningRate = 1e-4;
+
+rt::Status RankProfiler::fill(rt::Device &device, unsigned rank, std::byte *arena) const {
+  std::unique_ptr<rt::Stream> stream = device.makeStream("fsdp-fill");
+  return fillState(plan, plan.shardOf(rank), [&](int64_t place, std::span<const std::byte> bytes) {
+    stream->copy(arena + place, bytes.data(), bytes.size());
+    return stream->synchronize();
+  });
+}
+
+rt::Status RankProfiler::runStep(rt::Executor &executor, rt::Communicator &communicator,
+                                 const Inputs &inputs, bool counts) {
+  if (rt::Status status = communicator.barrier(rt::kControlLane); !status.ok())
+    return status;
+  auto now = clock ? clock : &rt::EntryTimes::steadyClock;
+  std::chrono::nanoseconds begin = now();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    std::memcpy(executor.input(static_cast<unsigned>(i)).data(), inputs[i].data(),
+                inputs[i].size());
+  if (auto results = executor.step({++steps, kLearningRate, 0}); !results.ok())
+    return results.status();
+  if (counts)
+    measured.stepNs.push_back(static_cast<double>((now() - begin).count()));
+  return {};
+}
+
+void RankProfiler::noteDurations(const rt::EntryTimes &times,
+                                 const std::vector<rt::EntryShare> &shares) {
+  for (size_t i = 0; i < shares.size(); ++i) {
+    auto [entry, share] = shares[i];
+    if (times.hasRun(entry))
+      measured.durationsNs[i].push_back(share * times.durationNs(entry));
+  }
+}
+
+rt::Status RankProfiler::runTracedSteps(rt::Executor &executor, rt::Device &device,
+                                        rt::Communicator &communicator, const Inputs &inputs) {
+  size_t entries = plan.entries().size();
+  rt::EntryTimes times = clock ? rt::EntryTimes(entries, clock) : rt::EntryTimes(entries, device);
+  AheadTimes ahead(times);
+  executor.trace(clock ? static_cast<rt::EntryTracer *>(&times) : &ahead, rt::Overlap::None);
+  for (int step = 1; step <= kWarmUpSteps + samples; ++step) {
+    bool counts = step > kWarmUpSteps;
+    ahead.beginRound();
+    if (rt::Status status = runStep(executor, communicator, inputs, counts && clock); !status.ok())
+      return status;
+    if (step == kWarmUpSteps)
+      ahead.delayChunks();
+    if (!counts)
+      continue;
+    if (rt::Status status = times.read(); !status.ok())
+      return status;
+    noteDurations(times, executor.shares());
+  }
+  executor.trace(nullptr);
+  return {};
+}
+
+rt::Status RankProfiler::run(rt::Device &device, rt::Communicator &communicator,
+                             const Inputs &inputs) {
+  measured.durationsNs.resize(plan.entries().size());
+  rt::Result<std::byte *> arena =
+      communicator.makeArena(static_cast<size_t>(plan.tables().arena_bytes));
+  if (!arena.ok())
+    return arena.status();
+  if (rt::Status status = fill(device, communicator.rank(), *arena); !status.ok())
+    return status;
+  rt::Result<std::unique_ptr<rt::Executor>> created =
+      rt::Executor::create(plan.tables(), device, communicator, *arena);
+  if (!created.ok())
+    return created.status();
+  rt::Executor &executor = **created;
+  if (rt::Status status = runTracedSteps(executor, device, communicator, inputs); !status.ok())
+    return status;
+  for (int step = 1; !clock && step <= kWarmUpSteps + samples; ++step)
+    if (rt::Status status = runStep(executor, communicator, inputs, step > kWarmUpSteps);
+        !status.ok())
+      return status;
+  measured.temporaryBytes = executor.temporaryBytes();
+  measured.scratchBytes = executor.statistics().scratchBytes;
+  return {};
+}
