@@ -94,7 +94,7 @@ private:
 } // namespace
 
 static const char *const kAbortKey = "gloo/aborted";
-static constexpr std::chrono::milliseconds kReasonPatience{100}, kHealthPatience{1},
+static constexpr std::chrono::milliseconds kReasonPatience{500}, kHealthPatience{1},
     kHealthInterval{1000};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {

@@ -117,8 +117,12 @@ Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progres
     // It may have got there just before it went.
     if (!left)
       left = region.rank(peer).left.load(std::memory_order_acquire) != 0;
-    if (!counter.reached(round))
-      return fail(operation, nameOf(peer) + (left ? " has left the run" : " died"));
+    if (counter.reached(round))
+      continue;
+    // What it gave up for came before it went.
+    if (isAborted())
+      return abortedStatus(describe(operation));
+    return fail(operation, nameOf(peer) + (left ? " has left the run" : " died"));
   }
   return {};
 }
@@ -158,7 +162,7 @@ Status MemoryCommunicator::health() {
     // Who is gone without having left has died.
     if (peer != myRank && !isAlive(peer) &&
         region.rank(peer).left.load(std::memory_order_acquire) == 0)
-      return Status::error(nameOf(peer) + " died");
+      return isAborted() ? abortedStatus("the run") : Status::error(nameOf(peer) + " died");
   return {};
 }
 
