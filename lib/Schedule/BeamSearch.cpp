@@ -295,4 +295,5 @@ void fsdp::schedule::searchBeam(const SearchSpace &space, const LowerBound &boun
       evaluator.consider(std::move(*found), "beam search");
     }
   }
+  evaluator.evaluate(decisionsOf(problem, evaluator.best().plan));
 }

@@ -31,7 +31,7 @@ void mergeNeighbours(const SearchSpace &space, Evaluator &evaluator);
 void searchLocally(const SearchSpace &space, bool merge, uint64_t seed, Evaluator &evaluator);
 
 /// Launches the gathers of the best plan anew, in other buckets, with what it keeps, or with other
-/// uses kept.
+/// uses kept. Evaluates the decisions of the best plan then, for what goes on from decisions.
 void searchBeam(const SearchSpace &space, const LowerBound &bound,
                 std::optional<int64_t> maxBucketBytes, Evaluator &evaluator);
 

@@ -293,6 +293,18 @@ TEST(BeamSearch, ImprovesSteps) {
   EXPECT_GT(numBetter, numSearched / 2);
 }
 
+// A local search goes on from what was found.
+TEST(BeamSearch, LeavesDecisions) {
+  Problem problem = makeRoundTrip(6, 250);
+  OptimizeOptions options{.simulationBudget = 20'000, .targetRatio = 1};
+  Evaluator evaluator(problem, options);
+  evaluator.consider(gatherAtUses(problem), "given");
+  const double before = evaluator.best().makespanNs;
+  searchBeam(SearchSpace(problem), {}, std::nullopt, evaluator);
+  EXPECT_LT(evaluator.best().makespanNs, before);
+  EXPECT_DOUBLE_EQ(evaluator.bestDecisions().makespanNs, evaluator.best().makespanNs);
+}
+
 // What it does counts.
 TEST(BeamSearch, SpendsItsBudget) {
   Problem problem = makeRoundTrip(6, 250);

@@ -233,6 +233,29 @@ TEST(ListSchedule, PutsReductionsOffUntilTheirGate) {
   EXPECT_EQ(schedule(problem, decisions).reductions[0].launch, 1u);
 }
 
+// What is kept, merged, and launched later than it could be, on both lanes or on one.
+TEST(ListSchedule, FindsThePlanOfItsDecisionsAgain) {
+  Problem problem = makeProblem(8);
+  for (uint32_t operation : {0, 3, 4})
+    addUse(problem, operation, 40);
+  problem.uses.push_back({0, 6, 6});
+  problem.uses.push_back({1, 7, 7});
+  problem.reductions = {{0, 1, 7, 30, 5}, {1, 2, 7, 30, 5}, {2, 4, 7, 30, 5}};
+  for (bool shareLane : {false, true}) {
+    Decisions decisions;
+    decisions.kept = {0, 0, 0, 1, 0};
+    decisions.gathers = {{{0}, 0}, {{1, 2}, 2}, {{4}, 6}};
+    decisions.reductions = {{0, 1}, {2}};
+    decisions.reductionGates = {4, 4, 6};
+    decisions.shareLane = shareLane;
+    const Plan plan = schedule(problem, decisions);
+    EXPECT_EQ(launchesOf(plan), (std::vector<uint32_t>{0, 2, 6}));
+    EXPECT_EQ(plan.reductions[0].launch, 4u);
+    EXPECT_EQ(plan.reductions[1].launch, 6u);
+    EXPECT_EQ(schedule(problem, decisionsOf(problem, plan)), plan);
+  }
+}
+
 TEST(ListSchedule, RefusesWhatFitsNoSchedule) {
   // Kept between its two uses, the copy does not fit beside operation 1.
   Problem problem = makeProblem(3);

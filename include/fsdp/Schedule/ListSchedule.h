@@ -39,6 +39,10 @@ struct Decisions {
   bool operator==(const Decisions &) const = default;
 };
 
+/// Those by which a list schedule launches everything where the plan does, unless it lacks the memory
+/// or the lane there.
+Decisions decisionsOf(const Problem &problem, const Plan &plan);
+
 struct ListScheduleResult {
   /// None: what is kept or merged does not fit, or a bucket waits for members while computation
   /// waits for its memory; or decisions that do not name each use and each reduction once.
