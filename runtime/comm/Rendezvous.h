@@ -35,8 +35,8 @@ bool shareHost(const LaunchEnvironment &environment, const GetEnvironment &get);
 inline constexpr std::chrono::milliseconds kRendezvousGrace{1000};
 
 /// A communicator between processes; `backend` is "shm" or "gloo". An error names the ranks that
-/// were waited for in vain, and where. The process must ignore SIGPIPE: gloo writes to the sockets of
-/// peers that may have died.
+/// were waited for in vain, and where. The process must ignore SIGPIPE: gloo writes to the sockets
+/// of peers that may have died.
 Result<std::unique_ptr<Communicator>> connect(const std::string &backend,
                                               const LaunchEnvironment &environment,
                                               CommunicatorOptions options);

@@ -39,8 +39,8 @@ struct Decisions {
   bool operator==(const Decisions &) const = default;
 };
 
-/// Those by which a list schedule launches everything where the plan does, unless it lacks the memory
-/// or the lane there.
+/// Those by which a list schedule launches everything where the plan does, unless it lacks the
+/// memory or the lane there.
 Decisions decisionsOf(const Problem &problem, const Plan &plan);
 
 struct ListScheduleResult {

@@ -14,8 +14,8 @@ inline constexpr double kCapturedGoal = 1.002, kGoal = 1.05;
 
 struct MeasureOptions {
   schedule::OptimizeOptions optimize; // with no certificate
-  /// Where that misses the instance's goal: how many more plans, by other seeds, simulations of each,
-  /// and nodes of a branch and bound up to the goal; 0: none.
+  /// Where that misses the instance's goal: how many more plans, by other seeds, simulations of
+  /// each, and nodes of a branch and bound up to the goal; 0: none.
   int64_t thoroughPlans = 0, thoroughBudget = 200'000, nodes = 0;
 };
 

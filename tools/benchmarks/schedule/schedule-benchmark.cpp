@@ -101,8 +101,7 @@ int main(int argc, char **argv) {
                  "Of several seeds, at most, where the first plan misses its goal: 1.002 of the "
                  "bound for captured problems without replicas, else 1.05; 0: none")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--thorough-budget", options.measure.thoroughBudget,
-                 "Simulations of each of them")
+  app.add_option("--thorough-budget", options.measure.thoroughBudget, "Simulations of each of them")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--nodes", options.measure.nodes,
