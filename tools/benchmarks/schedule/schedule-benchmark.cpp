@@ -97,11 +97,13 @@ int main(int argc, char **argv) {
   app.add_option("--partial-plans", options.measure.optimize.exactLimit,
                  "Of the exact search on small instances; 0: none")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--thorough-plans", options.measure.thoroughPlans,
-                 "Of several seeds, at most, where the first plan misses its goal: 1.002 of the "
-                 "bound for captured problems without replicas, else 1.05; 0: none")
-      ->check(CLI::NonNegativeNumber);
+  auto *thoroughPlans =
+      app.add_option("--thorough-plans", options.measure.thoroughPlans,
+                     "Of several seeds, at most, where the first plan misses its goal: 1.002 of "
+                     "the bound for captured problems without replicas, else 1.05; 0: none")
+          ->check(CLI::NonNegativeNumber);
   app.add_option("--thorough-budget", options.measure.thoroughBudget, "Simulations of each of them")
+      ->needs(thoroughPlans)
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--nodes", options.measure.nodes,
