@@ -110,7 +110,7 @@ void Optimizer::search() {
     return;
   limit(1);
   searchBeam(space, bound, options.maxBucketBytes, evaluator);
-  // A beam often ends early: nothing that it looks at beats the best plan.
+  // From the beam's plan, with what it leaves: often it ends early, as nothing beats the best plan.
   searchLocally(space, options.merge, options.seed + 1, evaluator);
 }
 

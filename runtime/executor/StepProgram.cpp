@@ -327,14 +327,15 @@ Status StepProgram::runTraced(EntryTracer &tracer, Overlap overlap) {
     for (const Instruction &instruction : instructions) {
       // Collectives and copies of state have streams of their own.
       bool starts = view.entries()[instruction.entry].stream != FSDP_COMPUTE;
-      if (!starts || alone)
+      bool isTold = !starts || alone;
+      if (isTold)
         tracer.begins(instruction.entry, compute);
       Status status = execute(instruction, alone);
       if (status.ok() && starts && alone)
         status = awaitStarted(instruction);
       if (!status.ok())
         return status;
-      if (!starts || alone)
+      if (isTold)
         tracer.ends(instruction.entry, compute);
     }
     return {};

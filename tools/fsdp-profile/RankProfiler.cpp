@@ -70,6 +70,15 @@ rt::Status RankProfiler::runTracedSteps(rt::Executor &executor, rt::Device &devi
   return {};
 }
 
+rt::Status RankProfiler::runWholeSteps(rt::Executor &executor, rt::Communicator &communicator,
+                                       const Inputs &inputs) {
+  for (int step = 1; step <= kWarmUpSteps + samples; ++step)
+    if (rt::Status status = runStep(executor, communicator, inputs, step > kWarmUpSteps);
+        !status.ok())
+      return status;
+  return {};
+}
+
 rt::Status RankProfiler::run(rt::Device &device, rt::Communicator &communicator,
                              const Inputs &inputs) {
   measured.durationsNs.resize(plan.entries().size());
@@ -86,9 +95,8 @@ rt::Status RankProfiler::run(rt::Device &device, rt::Communicator &communicator,
   rt::Executor &executor = **created;
   if (rt::Status status = runTracedSteps(executor, device, communicator, inputs); !status.ok())
     return status;
-  for (int step = 1; !clock && step <= kWarmUpSteps + samples; ++step)
-    if (rt::Status status = runStep(executor, communicator, inputs, step > kWarmUpSteps);
-        !status.ok())
+  if (!clock)
+    if (rt::Status status = runWholeSteps(executor, communicator, inputs); !status.ok())
       return status;
   measured.temporaryBytes = executor.temporaryBytes();
   measured.scratchBytes = executor.statistics().scratchBytes;

@@ -8,7 +8,6 @@
 #include "executor/Executor.h"
 #include "plan/PlanView.h"
 
-#include <optional>
 #include <vector>
 
 namespace fsdp::profile {
@@ -44,6 +43,8 @@ private:
                      bool counts);
   rt::Status runTracedSteps(rt::Executor &executor, rt::Device &device,
                             rt::Communicator &communicator, const Inputs &inputs);
+  rt::Status runWholeSteps(rt::Executor &executor, rt::Communicator &communicator,
+                           const Inputs &inputs);
   void noteDurations(const rt::EntryTimes &times, const std::vector<rt::EntryShare> &shares);
 
   const rt::PlanView plan;

@@ -2,7 +2,8 @@
 //
 // Algorithm `auto`: starts from the list schedule and from every policy's decisions, stops when the
 // bound is met, else solves the linear program, rounds it, descends over keeps, buckets, gates and
-// lane order, and refines by simulated annealing. On small problems an exact search follows.
+// lane order, and refines by simulated annealing; where the budget is large, also by a beam search
+// over launches. On small problems an exact search follows.
 // Deterministic for a seed and a budget, which counts simulations, never seconds.
 //
 //===----------------------------------------------------------------------===//

@@ -50,15 +50,6 @@ std::map<uint32_t, std::vector<std::string>> traceStep(const fsdp_plan &plan, Ov
   return traced.byEntry;
 }
 
-/// Those of the first entry of a kind.
-std::vector<std::string> callsOf(fsdp_entry_kind kind, const fsdp_plan &plan,
-                                 const std::map<uint32_t, std::vector<std::string>> &byEntry) {
-  for (const auto &[entry, calls] : byEntry)
-    if (plan.entries[entry].kind == kind)
-      return calls;
-  return {"not traced"};
-}
-
 /// The streams that wait for events, in order.
 std::vector<std::string> waitingStreams(const std::vector<std::string> &calls) {
   std::vector<std::string> streams;
@@ -68,32 +59,53 @@ std::vector<std::string> waitingStreams(const std::vector<std::string> &calls) {
   return streams;
 }
 
+/// A training step whose second run was traced.
+class TracedStep {
+public:
+  explicit TracedStep(Overlap overlap) : plan(step.finish()), byEntry(traceStep(plan, overlap)) {}
+
+  /// The calls of the first entry of a kind.
+  std::vector<std::string> callsOf(fsdp_entry_kind kind) const {
+    for (const auto &[entry, calls] : byEntry)
+      if (plan.entries[entry].kind == kind)
+        return calls;
+    return {"not traced"};
+  }
+  /// The stream that waits at the plan's waits.
+  std::string computeStream() const {
+    std::vector<std::string> streams = waitingStreams(callsOf(FSDP_WAIT));
+    EXPECT_EQ(streams.size(), 1u);
+    return streams.empty() ? "none" : streams[0];
+  }
+
+private:
+  TrainingStep step;
+  const fsdp_plan &plan;
+  const std::map<uint32_t, std::vector<std::string>> byEntry;
+};
+
 } // namespace
 
 // A lane waits for compute, and compute for the lane right behind that: for each handle of what is
 // one launch.
 TEST(CudaTrace, CollectivesOverlapNothing) {
-  TrainingStep step;
-  const fsdp_plan &plan = step.finish();
-  auto byEntry = traceStep(plan, Overlap::None);
+  TracedStep step(Overlap::None);
   // The plan's wait is still issued, for what has ended.
-  std::vector<std::string> compute = waitingStreams(callsOf(FSDP_WAIT, plan, byEntry));
-  ASSERT_EQ(compute.size(), 1u);
-  std::vector<std::string> gather = callsOf(FSDP_ALL_GATHER_START, plan, byEntry);
-  EXPECT_THAT(waitingStreams(gather), ElementsAre(Ne(compute[0]), compute[0], compute[0]));
-  EXPECT_THAT(gather.back(), StartsWith("cudaStreamWaitEvent " + compute[0]));
-  std::vector<std::string> reduction = callsOf(FSDP_REDUCE_SCATTER_START, plan, byEntry);
-  EXPECT_THAT(waitingStreams(reduction), ElementsAre(Ne(compute[0]), compute[0]));
-  EXPECT_THAT(reduction.back(), StartsWith("cudaStreamWaitEvent " + compute[0]));
+  const std::string compute = step.computeStream();
+  std::vector<std::string> gather = step.callsOf(FSDP_ALL_GATHER_START);
+  EXPECT_THAT(waitingStreams(gather), ElementsAre(Ne(compute), compute, compute));
+  EXPECT_THAT(gather.back(), StartsWith("cudaStreamWaitEvent " + compute));
+  std::vector<std::string> reduction = step.callsOf(FSDP_REDUCE_SCATTER_START);
+  EXPECT_THAT(waitingStreams(reduction), ElementsAre(Ne(compute), compute));
+  EXPECT_THAT(reduction.back(), StartsWith("cudaStreamWaitEvent " + compute));
 }
 
 // What the plan says stays as it is: compute waits where the plan's waits are.
 TEST(CudaTrace, CollectivesOverlapAsPlanned) {
-  TrainingStep step;
-  const fsdp_plan &plan = step.finish();
-  auto byEntry = traceStep(plan, Overlap::AsPlanned);
-  std::vector<std::string> compute = waitingStreams(callsOf(FSDP_WAIT, plan, byEntry));
-  ASSERT_EQ(compute.size(), 1u);
-  for (auto kind : {FSDP_ALL_GATHER_START, FSDP_REDUCE_SCATTER_START})
-    EXPECT_THAT(waitingStreams(callsOf(kind, plan, byEntry)), Not(Contains(compute[0])));
+  TracedStep step(Overlap::AsPlanned);
+  for (auto kind : {FSDP_ALL_GATHER_START, FSDP_REDUCE_SCATTER_START}) {
+    std::vector<std::string> calls = step.callsOf(kind);
+    EXPECT_THAT(calls, Not(Contains("not traced")));
+    EXPECT_THAT(waitingStreams(calls), Not(Contains(step.computeStream())));
+  }
 }

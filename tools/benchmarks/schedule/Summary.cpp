@@ -29,7 +29,6 @@ struct Figures {
 
 } // namespace
 
-static bool isCaptured(const Measurement &it) { return it.isCaptured(); }
 static bool isLanguageModel(const Measurement &it) {
   return it.isCaptured() && !it.hasReplicas() && it.family != "vit";
 }
@@ -74,7 +73,7 @@ static bool printGoals(const std::vector<Measurement> &measurements) {
   auto all = [](const Measurement &) { return true; };
   Figures every = figuresOf(measurements, all);
   Figures languageModels = figuresOf(measurements, isLanguageModel);
-  size_t numCaptured = figuresOf(measurements, isCaptured).count;
+  size_t numCaptured = figuresOf(measurements, &Measurement::isCaptured).count;
   size_t lost = 0, invalid = 0, gaps = 0, close = 0;
   double closed = 0;
   for (const Measurement &it : measurements) {
@@ -137,7 +136,7 @@ bool fsdp::benchmark::printSummary(const std::vector<Measurement> &measurements)
       families.push_back(it.family);
   for (const std::string &family : families)
     printRow(family, found, [&](const Measurement &it) { return it.family == family; });
-  printRow("captured", found, isCaptured);
+  printRow("captured", found, &Measurement::isCaptured);
   printRow("all", found, [](const Measurement &) { return true; });
 
   std::sort(found.begin(), found.end(),
