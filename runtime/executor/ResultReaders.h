@@ -9,22 +9,19 @@
 
 namespace fsdp::rt {
 
-/// Which entry of a plan is the last one that reads what a call writes, directly or through views.
+/// Which entry of a plan is the last one that reads what a call writes. Bytes tell, not values: a
+/// copy into the layout of a group reads the gradient's bytes as a value of its own.
 class ResultReaders {
 public:
   /// Takes O(n log n) for n entries.
   explicit ResultReaders(const PlanView &view);
 
   static constexpr size_t kEver = ~size_t(0);
-  /// The last entry that reads `value`, a result of a call; 0 if none does; kEver if something else
-  /// than a call or a copy does: a collective, an update, the next step, the host.
+  /// The last entry that reads a byte of `value`, a result of a call, before it is overwritten (for
+  /// what a start reads: the wait for it); 0 if none does; kEver if the host or the next step does.
   size_t lastReader(uint32_t value) const { return last[value]; }
 
 private:
-  void findReadingCalls();
-  void findOtherReaders();
-
-  const PlanView &view;
   std::vector<size_t> last; // by value, of those that are results of calls
 };
 

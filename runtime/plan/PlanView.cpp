@@ -3,6 +3,10 @@
 #include "plan/PlanView.h"
 #include "plan/DType.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 using namespace fsdp::rt;
 
 int64_t PlanView::product(std::span<const int64_t> sizes) {
@@ -32,6 +36,25 @@ bool PlanView::isContiguous(const fsdp_value &value) const {
     if (valueSizes[i] != 1 && valueStrides[i] != expected)
       return false;
     expected *= valueSizes[i];
+  }
+  return true;
+}
+
+bool PlanView::isDense(const fsdp_value &value) const {
+  std::span<const int64_t> valueSizes = sizes(value), valueStrides = strides(value);
+  std::vector<std::pair<int64_t, int64_t>> dimensions; // strides and sizes
+  for (size_t i = 0; i < valueSizes.size(); ++i) {
+    if (valueSizes[i] == 0)
+      return true;
+    if (valueSizes[i] != 1)
+      dimensions.emplace_back(valueStrides[i], valueSizes[i]);
+  }
+  std::sort(dimensions.begin(), dimensions.end());
+  int64_t expected = 1;
+  for (auto [stride, size] : dimensions) {
+    if (stride != expected)
+      return false;
+    expected *= size;
   }
   return true;
 }

@@ -71,6 +71,8 @@ public:
   int64_t spanBytes(const fsdp_value &value) const;
   /// True if the elements lie one after another in row-major order.
   bool isContiguous(const fsdp_value &value) const;
+  /// True if the elements fill the span, each place once, in any order of the dimensions.
+  bool isDense(const fsdp_value &value) const;
   /// A value without storage that yet has elements: torch's undefined tensor.
   bool isUndefined(const fsdp_value &value) const {
     return value.offset < 0 && numElements(value) > 0;

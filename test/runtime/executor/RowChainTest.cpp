@@ -2,7 +2,6 @@
 
 #include "executor/RowChain.h"
 #include "ExecutorFixture.h"
-#include "executor/ResultReaders.h"
 #include "executor/RowChoice.h"
 
 #include <ATen/Functions.h>
@@ -260,35 +259,4 @@ TEST_F(RowChainTest, ExecutorTellsShares) {
     }
   }
   EXPECT_EQ(chained, 7u);
-}
-
-// A result is read by the calls that have it or a view of it, or for ever if a collective, an
-// update or the host reads its bytes; what overwrites them ends that.
-TEST_F(RowChainTest, ResultReaders) {
-  PlanBuilder builder;
-  uint32_t group = builder.addGroup("", "w", {4, 8});
-  uint32_t x = builder.addValue(FSDP_F32, {4, 8});
-  builder.addInput("x", x);
-  int64_t gradients = builder.allocate(4 * 8 * 4);
-  uint32_t early = builder.addValue(FSDP_F32, {4, 8}, gradients);
-  uint32_t halves = builder.addStrided(FSDP_F32, {4, 4}, {8, 1}, gradients);
-  uint32_t shortLived = builder.addValue(FSDP_F32, {4, 4});
-  uint32_t gradient = builder.addValue(FSDP_F32, {4, 8}, gradients);
-  uint32_t unused = builder.addValue(FSDP_F32, {4, 8});
-  uint32_t loss = builder.addValue(FSDP_F32, {});
-  builder.call("neg", "", {value(x)}, {early}); // 0
-  builder.view("narrow", "", {value(early), integer(1), integer(0), integer(4)}, {halves});
-  builder.call("neg", "", {value(halves)}, {shortLived});       // 2
-  builder.call("neg", "", {value(x)}, {gradient});              // 3
-  builder.call("neg", "", {value(gradient)}, {unused});         // 4
-  builder.call("sum", "", {value(shortLived), none()}, {loss}); // 5
-  builder.update(group, gradients);
-  fsdp_plan &plan = builder.finish(loss);
-  PlanView view(plan);
-  ResultReaders readers(view);
-  EXPECT_EQ(readers.lastReader(early), 2u);
-  EXPECT_EQ(readers.lastReader(shortLived), 5u);
-  EXPECT_EQ(readers.lastReader(gradient), ResultReaders::kEver);
-  EXPECT_EQ(readers.lastReader(unused), 0u);
-  EXPECT_EQ(readers.lastReader(loss), ResultReaders::kEver);
 }

@@ -1,0 +1,135 @@
+//===- EntryBytes.cpp - Which bytes an entry reads and writes --------------===//
+
+#include "plan/EntryBytes.h"
+#include "plan/DType.h"
+
+using namespace fsdp::rt;
+
+namespace {
+/// Collects ranges of a plan.
+struct Ranges {
+  const PlanView &view;
+  std::vector<ByteRange> &list;
+
+  void add(int64_t begin, int64_t bytes) {
+    if (begin >= 0 && bytes > 0)
+      list.push_back({begin, bytes});
+  }
+  /// All between a value's first and last element, also what it leaves out there.
+  void addSpan(uint32_t value) {
+    const fsdp_value &place = view.values()[value];
+    add(place.offset, view.spanBytes(place));
+  }
+  void addStates(const fsdp_group &group) {
+    for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
+      add(group.state[state], view.shardBytes(group));
+  }
+  void addGradient(const fsdp_entry &update) {
+    const fsdp_group &group = view.groups()[update.target];
+    add(update.source,
+        group.shard_elements * static_cast<int64_t>(elementBytes(group.reduce_dtype)));
+  }
+};
+} // namespace
+
+static void addArguments(Ranges reads, const fsdp_entry &call) {
+  for (const fsdp_argument &argument : reads.view.arguments(call)) {
+    if (argument.kind == FSDP_ARG_VALUE)
+      reads.addSpan(argument.index);
+    if (argument.kind == FSDP_ARG_VALUE_LIST)
+      for (int64_t value : reads.view.integers(argument.index, argument.count))
+        if (value >= 0)
+          reads.addSpan(static_cast<uint32_t>(value));
+  }
+}
+
+EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
+  EntryBytes result;
+  Ranges reads{view, result.reads}, overwrites{view, result.overwrites};
+  auto overwriteValue = [&](uint32_t value) {
+    if (view.isDense(view.values()[value]))
+      overwrites.addSpan(value);
+  };
+  const auto elementSize = static_cast<int64_t>(elementBytes(entry.dtype));
+  switch (static_cast<fsdp_entry_kind>(entry.kind)) {
+  case FSDP_CALL:
+    addArguments(reads, entry);
+    for (int64_t value : view.results(entry))
+      if (value >= 0)
+        overwriteValue(static_cast<uint32_t>(value));
+    return result;
+  case FSDP_VIEW:
+  case FSDP_WAIT:
+  case FSDP_RELEASE:
+    return result;
+  case FSDP_ALL_GATHER_START:
+    result.untilWait = true;
+    reads.add(entry.source, entry.bytes);
+    overwrites.add(entry.destination, view.numShards() * entry.bytes);
+    return result;
+  case FSDP_REDUCE_SCATTER_START:
+    result.untilWait = true;
+    reads.add(entry.source, view.numShards() * entry.count * elementSize);
+    overwrites.add(entry.destination, entry.count * elementSize);
+    return result;
+  case FSDP_ALL_REDUCE_START:
+  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+    result.untilWait = true;
+    reads.add(entry.destination, entry.count * elementSize);
+    return result;
+  case FSDP_COPY:
+    reads.addSpan(entry.source_value);
+    overwriteValue(entry.destination_value);
+    return result;
+  case FSDP_ZERO:
+    overwrites.add(entry.destination, entry.bytes);
+    return result;
+  case FSDP_UPDATE: {
+    const fsdp_group &group = view.groups()[entry.target];
+    reads.addGradient(entry);
+    reads.add(group.shard, view.shardBytes(group));
+    reads.addStates(group);
+    overwrites.add(group.gather_shard,
+                   view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0);
+    return result;
+  }
+  case FSDP_FETCH_STATE_START:
+    result.untilWait = true;
+    overwrites.addStates(view.groups()[entry.target]);
+    return result;
+  case FSDP_STORE_STATE_START:
+    result.untilWait = true;
+    reads.addStates(view.groups()[entry.target]);
+    return result;
+  case FSDP_SQUARE_SUM:
+    for (const fsdp_entry &update : view.entries())
+      if (update.kind == FSDP_UPDATE)
+        reads.addGradient(update);
+    overwrites.add(entry.destination, sizeof(double));
+    return result;
+  case FSDP_CLIP_FACTOR:
+    reads.add(entry.source, sizeof(double));
+    return result;
+  }
+  reads.add(0, view.tables().arena_bytes); // a kind that this does not know
+  return result;
+}
+
+std::vector<ByteRange> fsdp::rt::bytesAfterStep(const PlanView &view) {
+  std::vector<ByteRange> result;
+  Ranges ranges{view, result};
+  for (const fsdp_group &group : view.groups()) {
+    ranges.add(group.shard, view.shardBytes(group));
+    ranges.add(group.gather_shard, view.gatherShardBytes(group));
+    if (!view.isStateOnHost(group))
+      ranges.addStates(group);
+  }
+  for (const fsdp_input &input : view.inputs())
+    ranges.addSpan(input.value);
+  for (const fsdp_buffer &buffer : view.buffers())
+    ranges.addSpan(buffer.value);
+  for (const fsdp_constant &constant : view.constants())
+    ranges.addSpan(constant.value);
+  ranges.addSpan(view.tables().loss_value);
+  return result;
+}

@@ -1,0 +1,36 @@
+//===- EntryBytes.h - Which bytes an entry reads and writes ------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_ENTRYBYTES_H
+#define FSDP_RUNTIME_ENTRYBYTES_H
+
+#include "plan/PlanView.h"
+
+#include <vector>
+
+namespace fsdp::rt {
+
+/// Bytes of the arena: [begin, begin + bytes).
+struct ByteRange {
+  int64_t begin = 0, bytes = 0;
+};
+
+/// What an entry does to the arena, by bytes: values may share them with others, be these views or
+/// not. This is the one place that knows it for every kind of entry.
+struct EntryBytes {
+  /// All that may be read.
+  std::vector<ByteRange> reads;
+  /// The entry is a start: it reads until the wait for its handle.
+  bool untilWait = false;
+  /// What is written whole: what was there before is lost. Entries may write more than that.
+  std::vector<ByteRange> overwrites;
+
+  static EntryBytes of(const PlanView &view, const fsdp_entry &entry);
+};
+
+/// What must be in the arena when a step has ended: the host or the next step reads it. Inputs are
+/// among it, although they are written anew before each step.
+std::vector<ByteRange> bytesAfterStep(const PlanView &view);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_ENTRYBYTES_H
