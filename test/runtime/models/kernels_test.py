@@ -1,0 +1,133 @@
+"""Default kernels beside torch's, in whole training runs: equal losses and weights, bit for bit.
+
+Usage: kernels_test.py TOOLS [--models N] [--first NUMBER] [unittest's arguments]
+
+TOOLS is the folder of fsdpc. N random models (6 in ctest) are trained in both layouts; NUMBER is the
+first one's. A failure names the model's number and keeps its folder.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+from torch import nn
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../tools/python"))
+import random_models
+import safetensors_io
+from random_models import BATCH, LENGTH, WIDTH
+
+RANKS, STEPS, LIMIT_S = 2, 4, 300
+OPTIONS = None
+
+
+class NormTwice(nn.Module):
+    """One LayerNorm at two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x, t):
+        return ((self.norm(self.second(self.norm(self.first(x)))) - t) ** 2).mean()
+
+
+class BlockTwice(nn.Module):
+    """A whole block at two places."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = nn.Sequential(random_models.Norm(), random_models.Gated())
+
+    def forward(self, x, t):
+        x = x + self.block(x)
+        return ((x + self.block(x) - t) ** 2).mean()
+
+
+class GateTwice(nn.Module):
+    """A weight of the size of activations: its gradient is a sum of two products."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate, self.out = random_models.Gate(), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, t):
+        return ((self.out(self.gate(torch.relu(self.gate(x)))) - t) ** 2).mean()
+
+
+class Kernels(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-kernels-"))
+
+    def tearDown(self):
+        if self._outcome.success:
+            shutil.rmtree(self.folder)
+
+    def run_tool(self, *command):
+        keep = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI_", "SLURM_")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(keep + ("OMP_",))}
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S, env=environment
+        )
+        self.assertEqual(done.returncode, 0, f"$ {' '.join(map(str, command))}\n{done.stderr}")
+
+    def train(self, binary, data, kernels):
+        """Losses of all steps and ranks, and the weights afterwards."""
+        log = binary.with_suffix(f".{kernels}.jsonl")
+        save = binary.with_suffix(f".{kernels}.safetensors")
+        self.run_tool(binary, "--ranks", RANKS, "--kernels", kernels, "--data", data, "--steps",
+                      STEPS, "--log", log, "--save", save, "--quiet")  # fmt: skip
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        return [line["loss_hex"] for line in lines], safetensors_io.load(save)
+
+    def check(self, model, input_flags, samples):
+        model_file, data = self.folder / "model.pt", self.folder / "data.safetensors"
+        # Before the trace, which would run the model's code again on other numbers.
+        safetensors_io.save(data, samples)
+        example = tuple(tensor[:BATCH] for tensor in samples.values())
+        torch.jit.trace(model, example, check_trace=False).save(str(model_file))
+        for layout in ("flat", "per-param"):
+            with self.subTest(layout=layout, folder=str(self.folder)):
+                binary = self.folder / layout
+                self.run_tool(OPTIONS.tools / "fsdpc", model_file, *input_flags, "--optimizer",
+                              "adamw", "--lr", "1e-2", "--mesh", f"dp={RANKS}", "--layout", layout,
+                              "-o", binary)  # fmt: skip
+                losses, weights = self.train(binary, data, "fastest")
+                torchs_losses, torchs_weights = self.train(binary, data, "torch")
+                self.assertEqual(losses, torchs_losses)
+                self.assertEqual(set(weights), set(torchs_weights))
+                for name, tensor in torchs_weights.items():
+                    bits = lambda values: values.contiguous().view(-1).view(torch.uint8)
+                    same = torch.equal(bits(weights[name]), bits(tensor))
+                    self.assertTrue(same, f"{name} differs")
+
+    def test_modules_used_twice(self):
+        shape = f"f32[{BATCH},{LENGTH},{WIDTH}]"
+        for kind in (NormTwice, BlockTwice, GateTwice):
+            with self.subTest(kind.__name__):
+                torch.manual_seed(1)
+                samples = {name: torch.randn(16, LENGTH, WIDTH) for name in ("x", "t")}
+                self.check(kind(), ["--input", f"x:{shape}", "--input", f"t:{shape}"], samples)
+
+    def test_random_models(self):
+        for number in range(OPTIONS.first, OPTIONS.first + OPTIONS.models):
+            model = random_models.RandomModel(number)
+            with self.subTest(number=number, model=model.describe()):
+                self.check(model, model.input_flags(), model.samples(16))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("--models", type=int, default=6)
+    parser.add_argument("--first", type=int, default=1)
+    OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=sys.argv[:1] + rest)
