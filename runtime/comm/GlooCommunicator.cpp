@@ -34,12 +34,9 @@ public:
 
 /// Closing a connection wakes the peer that waits on it, but not a thread of this rank that does.
 /// So a lane is closed while it is idle: at once, or by its thread when that returns from a
-/// collective, which it does because some peer has closed, or at the deadline.
-struct GlooLane {
-  std::mutex mutex;
-  bool busy = false; // guarded by `mutex`, as what follows
-  bool closed = false;
-};
+/// collective, which it does because some peer has closed, or at the deadline. Whoever takes a lane
+/// from Idle to Closed closes its connections; nobody waits for another thread's lane.
+enum class GlooLane { Idle, Busy, Closed };
 
 class GlooCommunicator final : public Communicator {
 public:
@@ -72,6 +69,7 @@ private:
   std::string failureReason();
   /// Marks the lane idle, and closes it if the communicator has failed. Returns the reason.
   std::string leaveLane(unsigned lane);
+  /// Closes the lane unless it is busy or closed.
   void close(unsigned lane);
   /// Fails all lanes with `reason`, unless that has happened before.
   void fail(const std::string &reason);
@@ -84,18 +82,19 @@ private:
   const unsigned myRank, numRanks, numReplicas;
   std::unique_ptr<Store> store;
   c10::intrusive_ptr<GlooGroup> groups[kNumLanes]; // null: a lane that the mesh does not have
-  GlooLane lanes[kNumLanes];
+  std::atomic<GlooLane> lanes[kNumLanes] = {};
   MappedMemory arena;
-  std::mutex failureMutex;
-  std::string failure;                                           // guarded by `failureMutex`
-  std::atomic<std::chrono::steady_clock::time_point> lastLook{}; // of health() into the store
+  std::mutex failureMutex; // held for an assignment only
+  std::string failure;     // guarded by `failureMutex`
 };
 
 } // namespace
 
 static const char *const kAbortKey = "gloo/aborted";
-static constexpr std::chrono::milliseconds kReasonPatience{500}, kHealthPatience{1},
-    kHealthInterval{1000};
+// The store may be as dead as the peer: together these are a fraction of a second.
+static constexpr std::chrono::milliseconds kReasonPatience{250}, kTellPatience{100};
+// All ranks ask one store: seldom is enough.
+static constexpr std::chrono::milliseconds kHealthInterval{1000};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   if (arena.begin())
@@ -126,12 +125,11 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
   std::string name = describeCollective(what) + " on the " + laneName(lane);
   if (!groups[lane])
     return Status::error(name + ": the mesh has one replica");
-  {
-    std::lock_guard<std::mutex> lock(lanes[lane].mutex);
-    if (std::string reason = failureReason(); !reason.empty())
-      return Status::error(name + ": " + reason);
-    lanes[lane].busy = true;
-  }
+  GlooLane idle = GlooLane::Idle;
+  if (!lanes[lane].compare_exchange_strong(idle, GlooLane::Busy))
+    return Status::error(name + ": " + failureReason());
+  if (!failureReason().empty())
+    return Status::error(name + ": " + leaveLane(lane));
   std::string error;
   try {
     start(*groups[lane])->wait();
@@ -157,8 +155,8 @@ std::string GlooCommunicator::failureReason() {
 }
 
 std::string GlooCommunicator::leaveLane(unsigned lane) {
-  std::lock_guard<std::mutex> lock(lanes[lane].mutex);
-  lanes[lane].busy = false;
+  lanes[lane] = GlooLane::Idle;
+  // Who failed while the lane was busy has left it open.
   std::string reason = failureReason();
   if (!reason.empty())
     close(lane);
@@ -166,7 +164,8 @@ std::string GlooCommunicator::leaveLane(unsigned lane) {
 }
 
 void GlooCommunicator::close(unsigned lane) {
-  if (std::exchange(lanes[lane].closed, true) || !groups[lane])
+  GlooLane idle = GlooLane::Idle;
+  if (!lanes[lane].compare_exchange_strong(idle, GlooLane::Closed) || !groups[lane])
     return;
   try {
     groups[lane]->closeConnections();
@@ -177,12 +176,8 @@ void GlooCommunicator::close(unsigned lane) {
 
 Status GlooCommunicator::health() {
   std::string reason = failureReason();
-  // All ranks ask one store: seldom is enough.
-  auto now = std::chrono::steady_clock::now();
-  if (reason.empty() && now - lastLook.load() >= kHealthInterval) {
-    lastLook = now;
-    reason = store->getIfSet(kAbortKey, kHealthPatience);
-  }
+  if (reason.empty())
+    reason = store->lastSeen(kAbortKey, kHealthInterval);
   return reason.empty() ? Status() : Status::error(reason);
 }
 
@@ -190,7 +185,7 @@ void GlooCommunicator::abort(const std::string &reason) {
   std::string text = "aborted by rank " + std::to_string(myRank) + ": " + reason;
   // Without a store the peers still see the connections end.
   if (failureReason().empty())
-    (void)store->set(kAbortKey, text).ok();
+    store->trySet(kAbortKey, text, kTellPatience);
   fail(text);
 }
 
@@ -200,11 +195,8 @@ void GlooCommunicator::fail(const std::string &reason) {
     if (failure.empty())
       failure = reason;
   }
-  for (unsigned lane = 0; lane < kNumLanes; ++lane) {
-    std::lock_guard<std::mutex> lock(lanes[lane].mutex);
-    if (!lanes[lane].busy)
-      close(lane);
-  }
+  for (unsigned lane = 0; lane < kNumLanes; ++lane)
+    close(lane);
 }
 
 Status GlooCommunicator::allGather(unsigned lane, const void *input, void *output, size_t bytes) {

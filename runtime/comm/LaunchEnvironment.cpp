@@ -135,6 +135,7 @@ fsdp::rt::readLaunchEnvironment(const GetEnvironment &get) {
   }
   LaunchEnvironment result;
   result.launcher = launcher->name;
+  result.rankVariable = launcher->rank;
   if (Status status = readRanks(get, *launcher, result); !status.ok())
     return status;
 

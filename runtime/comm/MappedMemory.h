@@ -24,6 +24,8 @@ public:
 
   int get() const { return number; }
   bool valid() const { return number >= 0; }
+  /// The number, whose owner is the caller from now on.
+  int release() { return std::exchange(number, -1); }
 
 private:
   int number = -1;

@@ -2,12 +2,14 @@
 
 #include "comm/ProcessWatch.h"
 
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <poll.h>
 #include <string>
 #include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace fsdp::rt;
@@ -43,4 +45,12 @@ bool ProcessWatch::isAlive() const {
   // Readable once the process has ended.
   pollfd query{handle.get(), POLLIN, 0};
   return poll(&query, 1, 0) != 1;
+}
+
+void ProcessWatch::awaitEnd() const {
+  constexpr std::chrono::milliseconds kInterval{100};
+  pollfd query{handle.get(), POLLIN, 0};
+  while (isAlive())
+    if (!handle.valid() || poll(&query, 1, -1) < 0)
+      std::this_thread::sleep_for(kInterval);
 }

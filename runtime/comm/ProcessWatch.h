@@ -17,6 +17,8 @@ public:
   explicit ProcessWatch(int pid);
 
   bool isAlive() const;
+  /// Returns when the process has ended.
+  void awaitEnd() const;
 
 private:
   int pid;

@@ -15,11 +15,12 @@ namespace fsdp::rt {
 /// srun (SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID).
 struct LaunchEnvironment {
   unsigned rank = 0, worldSize = 1, localRank = 0;
-  std::string masterAddress; // MASTER_ADDR; "" if unset
-  uint16_t masterPort = 0;   // MASTER_PORT; 0 if unset
-  bool agentStore = false;   // torchrun serves the store itself: every rank is a client
-  std::string runId;         // distinguishes runs and restarts that share a store
-  std::string launcher;      // "torchrun", "environment", "mpirun", "srun", for messages
+  std::string masterAddress;     // MASTER_ADDR; "" if unset
+  uint16_t masterPort = 0;       // MASTER_PORT; 0 if unset
+  bool agentStore = false;       // torchrun serves the store itself: every rank is a client
+  std::string runId;             // distinguishes runs and restarts that share a store
+  std::string launcher;          // "torchrun", "environment", "mpirun", "srun"
+  std::string rankVariable = {}; // from which the rank was read
 };
 
 using GetEnvironment = std::function<const char *(const char *)>;

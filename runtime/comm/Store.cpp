@@ -1,7 +1,9 @@
 //===- Store.cpp - The key-value store where ranks meet -------------------===//
 
 #include "comm/Store.h"
+#include "comm/BoundedCalls.h"
 #include "comm/Exceptions.h"
+#include "comm/ServerSocket.h"
 
 #include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -10,6 +12,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <thread>
 
 using namespace fsdp::rt;
 
@@ -23,13 +27,36 @@ static void quietTorchLog() {
 }
 
 using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+/// The value of `key`, or "" if it is not set. Throws what c10d throws.
+static std::string valueIfSet(c10d::Store &store, const std::string &key) {
+  if (!store.check({key}))
+    return "";
+  std::vector<uint8_t> value = store.get(key);
+  return std::string(value.begin(), value.end());
+}
 
 struct Store::Implementation {
   unsigned rank = 0, worldSize = 0;
   std::string place;
-  std::chrono::milliseconds timeout{};
+  milliseconds timeout{};
   Clock::time_point deadline; // of meet()
+  // Calls that hang keep it: after them nothing is left to be done with it.
   c10::intrusive_ptr<c10d::Store> store;
+  std::mutex lookMutex;          // never held while anybody waits
+  std::future<std::string> look; // of lastSeen(), guarded by `lookMutex`, as what follows
+  Clock::time_point lookBegin{};
+  std::string seen;
+  BoundedCalls calls; // last: it ends before what it uses
+
+  /// What `call` makes of the store. Throws what c10d throws, also if that takes too long.
+  template <typename Call> auto ask(Call call, milliseconds patience) {
+    auto answer = calls.ask([store = store, call] { return call(*store); }, patience);
+    if (!answer)
+      throw std::runtime_error("no answer " + within(patience));
+    return *std::move(answer);
+  }
 };
 
 Store::Store(std::unique_ptr<Implementation> implementation)
@@ -55,11 +82,22 @@ Result<std::unique_ptr<Store>> Store::connect(const LaunchEnvironment &environme
   quietTorchLog();
   Clock::time_point deadline = Clock::now() + timeout;
   c10d::TCPStoreOptions options;
+  FileDescriptor socket;
   options.port = environment.masterPort;
   options.isServer = !environment.agentStore && environment.rank == 0;
   options.waitWorkers = false;
   options.timeout = timeout;
+  if (options.isServer) {
+    Result<FileDescriptor> bound =
+        bindWhereNamed(environment.masterAddress, environment.masterPort);
+    if (!bound.ok())
+      return Status::error("rank 0 cannot serve the rendezvous at " + place(environment) + ": " +
+                           bound.status().message());
+    socket = std::move(*bound);
+  }
   try {
+    if (socket.valid())
+      options.masterListenFd = socket.release();
     auto server = c10::make_intrusive<c10d::TCPStore>(environment.masterAddress, options);
     auto implementation = std::make_unique<Implementation>();
     implementation->rank = environment.rank;
@@ -101,19 +139,30 @@ Status Store::meet() {
     keys.push_back(keyOf(rank));
   std::string error;
   try {
-    auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(implementation->deadline - Clock::now());
     // c10d takes a timeout of 0 for none.
-    implementation->store->wait(keys, std::max(left, std::chrono::milliseconds(1)));
+    auto left = std::max(std::chrono::ceil<milliseconds>(implementation->deadline - Clock::now()),
+                         milliseconds(1));
+    implementation->ask(
+        [keys, left](c10d::Store &store) {
+          store.wait(keys, left);
+          return true;
+        },
+        left + kRendezvousGrace / 2);
     return {};
   } catch (const std::exception &exception) {
     error = firstLine(exception);
   }
   std::vector<unsigned> missing;
   try {
-    for (unsigned rank = 0; rank < implementation->worldSize; ++rank)
-      if (!implementation->store->check({keys[rank]}))
-        missing.push_back(rank);
+    missing = implementation->ask(
+        [keys](c10d::Store &store) {
+          std::vector<unsigned> ranks;
+          for (unsigned rank = 0; rank < keys.size(); ++rank)
+            if (!store.check({keys[rank]}))
+              ranks.push_back(rank);
+          return ranks;
+        },
+        kRendezvousGrace / 2);
   } catch (const std::exception &) {
     return Status::error("rank 0 left the rendezvous of " +
                          std::to_string(implementation->worldSize) + " ranks at " +
@@ -128,29 +177,79 @@ Status Store::meet() {
 
 Status Store::set(const std::string &key, const std::string &value) {
   try {
-    implementation->store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+    implementation->ask(
+        [key, value](c10d::Store &store) {
+          store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
+          return true;
+        },
+        implementation->timeout);
     return {};
   } catch (const std::exception &exception) {
     return Status::error("the rendezvous is lost: " + firstLine(exception));
   }
 }
 
+void Store::trySet(const std::string &key, const std::string &value, milliseconds patience) {
+  try {
+    implementation->ask(
+        [key, value](c10d::Store &store) {
+          store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
+          return true;
+        },
+        patience);
+  } catch (const std::exception &) {
+    // Nobody can be told.
+  }
+}
+
 Result<std::string> Store::get(const std::string &key) {
   try {
-    std::vector<uint8_t> value = implementation->store->get(key);
-    return std::string(value.begin(), value.end());
+    return implementation->ask(
+        [key](c10d::Store &store) {
+          std::vector<uint8_t> value = store.get(key);
+          return std::string(value.begin(), value.end());
+        },
+        implementation->timeout + kRendezvousGrace / 2);
   } catch (const std::exception &exception) {
     return Status::error("the rendezvous has no '" + key + "': " + firstLine(exception));
   }
 }
 
-std::string Store::getIfSet(const std::string &key, std::chrono::milliseconds patience) {
+std::string Store::getIfSet(const std::string &key, milliseconds patience) {
+  // c10d's own wait would keep other threads' requests waiting.
+  constexpr milliseconds kPause{10};
+  Clock::time_point end = Clock::now() + patience;
   try {
-    // check() would wait without bound for the answer of a server that hangs.
-    implementation->store->wait({key}, patience);
-    std::vector<uint8_t> value = implementation->store->get(key);
-    return std::string(value.begin(), value.end());
+    for (;;) {
+      auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
+      std::string value =
+          implementation->ask([key](c10d::Store &store) { return valueIfSet(store, key); }, left);
+      if (!value.empty() || Clock::now() + kPause >= end)
+        return value;
+      std::this_thread::sleep_for(kPause);
+    }
   } catch (const std::exception &) {
     return "";
   }
+}
+
+std::string Store::lastSeen(const std::string &key, milliseconds interval) {
+  std::lock_guard lock(implementation->lookMutex);
+  Clock::time_point now = Clock::now();
+  std::future<std::string> &look = implementation->look;
+  if (look.valid()) {
+    if (look.wait_for(milliseconds(0)) != std::future_status::ready)
+      return "";
+    try {
+      implementation->seen = look.get();
+    } catch (const std::exception &) {
+      // A store that is gone holds nothing.
+    }
+  }
+  if (implementation->seen.empty() && now - implementation->lookBegin >= interval) {
+    implementation->lookBegin = now;
+    look = implementation->calls.start(
+        [store = implementation->store, key] { return valueIfSet(*store, key); });
+  }
+  return implementation->seen;
 }
