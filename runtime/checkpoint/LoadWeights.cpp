@@ -91,34 +91,57 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const SafetensorsFile &file)
   return {};
 }
 
-/// Enqueues the copies; `file` has passed checkWeights.
-static Status enqueueWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                             const SafetensorsFile &file) {
-  for (const fsdp_group &group : plan.groups()) {
-    auto elementSize = static_cast<int64_t>(elementBytes(group.dtype));
-    for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
-      auto found = findParameter(plan, parameter, file);
-      for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
-        if (piece.rank != plan.shardOf(rank))
-          continue;
-        auto bytes = static_cast<size_t>(piece.count * elementSize);
-        auto source = [&](const StoredTensor *stored) {
-          return stored->bytes.data() + piece.first * elementSize;
-        };
-        stream.copy(arena + group.shard + piece.shard_offset * elementSize, source((*found)[0]),
-                    bytes);
-        for (const StoredTensor *other : std::span(*found).subspan(1))
-          if (std::memcmp(source((*found)[0]), source(other), bytes) != 0)
-            return Status::error("'" + file.path() + "' holds different values for '" +
-                                 plan.string(parameter.name) +
-                                 "' and another name of the same parameter");
-      }
-    }
+namespace {
+/// Brings parts of a weights file to the arena.
+class WeightsCopier {
+public:
+  WeightsCopier(const SafetensorsFile &file, Stream &stream) : file(file), stream(stream) {}
+
+  Status copy(std::span<const std::byte> part, std::byte *to) {
+    if (Status status = read(part, own); !status.ok())
+      return status;
+    stream.copy(to, own.data(), own.size());
+    return stream.synchronize();
   }
-  for (const fsdp_buffer &buffer : plan.buffers()) {
-    const StoredTensor *stored = *findBuffer(plan, buffer, file);
-    stream.copy(arena + plan.values()[buffer.value].offset, stored->bytes.data(),
-                stored->bytes.size());
+  /// True if `part` holds what was copied last.
+  Result<bool> isSame(std::span<const std::byte> part) {
+    if (Status status = read(part, other); !status.ok())
+      return status;
+    return own == other;
+  }
+
+private:
+  Status read(std::span<const std::byte> part, std::vector<std::byte> &bytes) {
+    bytes.resize(part.size());
+    return file.read(part, bytes.data());
+  }
+
+  const SafetensorsFile &file;
+  Stream &stream;
+  std::vector<std::byte> own, other;
+};
+} // namespace
+
+static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
+                        const fsdp_piece &piece, const SafetensorsFile &file, WeightsCopier &copier,
+                        std::byte *shard) {
+  auto elementSize = static_cast<int64_t>(elementBytes(parameter.dtype));
+  auto found = findParameter(plan, parameter, file);
+  auto partOf = [&](const StoredTensor *stored) {
+    return stored->bytes.subspan(static_cast<size_t>(piece.first * elementSize),
+                                 static_cast<size_t>(piece.count * elementSize));
+  };
+  if (Status status = copier.copy(partOf((*found)[0]), shard + piece.shard_offset * elementSize);
+      !status.ok())
+    return status;
+  for (const StoredTensor *other : std::span(*found).subspan(1)) {
+    Result<bool> same = copier.isSame(partOf(other));
+    if (!same.ok())
+      return same.status();
+    if (!*same)
+      return Status::error("'" + file.path() + "' holds different values for '" +
+                           plan.string(parameter.name) +
+                           "' and another name of the same parameter");
   }
   return {};
 }
@@ -127,8 +150,18 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
                              const SafetensorsFile &file) {
   if (Status status = checkWeights(plan, file); !status.ok())
     return status;
-  Status enqueued = enqueueWeights(plan, rank, stream, arena, file);
-  // In any case: the stream reads the file.
-  Status copied = stream.synchronize();
-  return enqueued.ok() ? copied : enqueued;
+  WeightsCopier copier(file, stream);
+  for (const fsdp_group &group : plan.groups())
+    for (const fsdp_parameter &parameter : plan.parametersOf(group))
+      for (const fsdp_piece &piece : plan.piecesOf(parameter))
+        if (piece.rank == plan.shardOf(rank))
+          if (Status status = loadPiece(plan, parameter, piece, file, copier, arena + group.shard);
+              !status.ok())
+            return status;
+  for (const fsdp_buffer &buffer : plan.buffers())
+    if (Status status = copier.copy((*findBuffer(plan, buffer, file))->bytes,
+                                    arena + plan.values()[buffer.value].offset);
+        !status.ok())
+      return status;
+  return {};
 }

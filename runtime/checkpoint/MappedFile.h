@@ -11,11 +11,13 @@
 
 namespace fsdp::rt {
 
-/// A regular file mapped read-only and unmapped at the end. Move-only. A file that another process
-/// shortens while it is mapped cannot be read safely; replacing it by rename is harmless.
+/// A regular file mapped read-only and unmapped at the end. Move-only. Replacing it by rename is
+/// harmless. Another process may shorten it at any time, after which touching what was cut off
+/// kills the process (SIGBUS): what is read later than right after open() goes through read().
 class MappedFile {
 public:
-  /// Errors name the path and the reason. An empty file is valid and has no bytes.
+  /// Errors name the path and the reason. An empty file is valid and has no bytes. What is no
+  /// regular file is refused without waiting for anybody, a FIFO's writer for one.
   static Result<MappedFile> open(const std::string &path);
 
   MappedFile() = default;
@@ -24,8 +26,13 @@ public:
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return {data, sizeBytes}; }
+  /// Copies `part` of bytes() to `to`. An error names the file, and both lengths if it has become
+  /// shorter.
+  Status read(std::span<const std::byte> part, std::byte *to) const;
 
 private:
+  std::string path;
+  int descriptor = -1;
   const std::byte *data = nullptr;
   size_t sizeBytes = 0;
 };

@@ -26,7 +26,7 @@ struct StoredTensor {
   std::string dtypeName;           // as the file says: "F32"
   std::optional<fsdp_dtype> dtype; // absent for types that plans do not have, such as "F8_E4M3"
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes; // in the file; not aligned
+  std::span<const std::byte> bytes; // in the file; not aligned; see MappedFile
 };
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
@@ -50,6 +50,8 @@ public:
   /// The tensor of that name, or null.
   const StoredTensor *find(std::string_view name) const;
   const std::string &path() const { return filePath; }
+  /// Copies `part` of a tensor's bytes to `to`.
+  Status read(std::span<const std::byte> part, std::byte *to) const { return file.read(part, to); }
 
 private:
   MappedFile file;

@@ -29,6 +29,26 @@ Result<std::vector<InputShape>> fsdp::rt::planInputs(const PlanView &plan) {
   return inputs;
 }
 
+Status fsdp::rt::checkIndices(std::span<const IndexUse> uses, const std::vector<InputShape> &shapes,
+                              std::span<const std::span<std::byte>> inputs, BatchReader &reader,
+                              int64_t step, const std::string &path) {
+  for (const IndexUse &use : uses) {
+    std::optional<BadIndex> bad = findBadIndex(use, inputs[use.input]);
+    if (!bad)
+      continue;
+    const InputShape &shape = shapes[use.input];
+    int64_t sampleElements = 1;
+    for (size_t i = 1; i < shape.sizes.size(); ++i)
+      sampleElements *= shape.sizes[i];
+    int64_t sample = reader.sample(step, bad->element / sampleElements);
+    return Status::error(
+        "'" + path + "': element " + std::to_string(bad->element % sampleElements) + " of sample " +
+        std::to_string(sample) + " of input '" + shape.name + "' is " + std::to_string(bad->value) +
+        ", expected 0 to " + std::to_string(use.count - 1) + " by " + use.user);
+  }
+  return {};
+}
+
 Result<std::unique_ptr<BatchReader>> fsdp::rt::openData(const DataOptions &options,
                                                         const std::vector<InputShape> &inputs) {
   auto reader = options.tokenType ? openTokens(options, inputs) : openTensors(options, inputs);

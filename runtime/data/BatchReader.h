@@ -12,6 +12,7 @@
 #define FSDP_RUNTIME_BATCHREADER_H
 
 #include "Status.h"
+#include "data/IndexUses.h"
 #include "plan/PlanView.h"
 
 #include <cstddef>
@@ -51,10 +52,18 @@ public:
   virtual int64_t samples() const = 0;
   /// Tokens per sample; 0 if the file does not hold tokens.
   virtual int64_t tokensPerSample() const = 0;
-  /// Fills the inputs of `step` (from 0), in the plan's order. Allocates nothing. Fails only for a
-  /// token that the input's type cannot hold.
+  /// The sample of the file that is row `index` of the batch of `step`.
+  virtual int64_t sample(int64_t step, int64_t index) = 0;
+  /// Fills the inputs of `step` (from 0), in the plan's order. Allocates nothing. Fails for a token
+  /// that the input's type cannot hold, and if the file has become shorter.
   virtual Status fill(int64_t step, std::span<const std::span<std::byte>> inputs) = 0;
 };
+
+/// Fails if a batch that was read has an index that is out of range: it says which, of which sample
+/// and input, in `path`, and for whom. `inputs` as for fill(), of `shapes`.
+Status checkIndices(std::span<const IndexUse> uses, const std::vector<InputShape> &shapes,
+                    std::span<const std::span<std::byte>> inputs, BatchReader &reader, int64_t step,
+                    const std::string &path);
 
 /// Opens the file and checks it against the inputs: names, dtypes, shapes, and at least one batch
 /// for every rank. Errors name the file, the input and both values.

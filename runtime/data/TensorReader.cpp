@@ -5,7 +5,6 @@
 #include "data/SampleOrder.h"
 
 #include <algorithm>
-#include <cstring>
 
 using namespace fsdp::rt;
 
@@ -30,14 +29,17 @@ public:
 
   int64_t samples() const override { return numSamples; }
   int64_t tokensPerSample() const override { return 0; }
+  int64_t sample(int64_t step, int64_t index) override { return order.sample(step, index); }
 
   Status fill(int64_t step, std::span<const std::span<std::byte>> inputs) override {
     for (int64_t i = 0; i < batch; ++i) {
       auto sample = static_cast<size_t>(order.sample(step, i));
       for (size_t input = 0; input < columns.size(); ++input) {
         const auto &[bytes, sampleBytes] = columns[input];
-        std::memcpy(inputs[input].data() + static_cast<size_t>(i) * sampleBytes,
-                    bytes.data() + sample * sampleBytes, sampleBytes);
+        if (Status status = file.read(bytes.subspan(sample * sampleBytes, sampleBytes),
+                                      inputs[input].data() + static_cast<size_t>(i) * sampleBytes);
+            !status.ok())
+          return status;
       }
     }
     if (readAhead)

@@ -68,6 +68,7 @@ public:
       columns.push_back({input.dtype == FSDP_I64 ? converterTo<int64_t>(*options.tokenType)
                                                  : converterTo<int32_t>(*options.tokenType),
                          window * static_cast<int64_t>(elementBytes(input.dtype))});
+    tokens.resize(static_cast<size_t>((window + static_cast<int64_t>(inputs.size()) - 1) * width));
     readAhead = this->file.bytes().size() > kReadWholeBytes;
     if (!readAhead)
       willNeed(this->file.bytes());
@@ -75,18 +76,24 @@ public:
 
   int64_t samples() const override { return numSamples; }
   int64_t tokensPerSample() const override { return window; }
+  int64_t sample(int64_t step, int64_t index) override { return order.sample(step, index); }
 
   Status fill(int64_t step, std::span<const std::span<std::byte>> inputs) override {
     for (int64_t i = 0; i < batch; ++i) {
       int64_t begin = order.sample(step, i) * window;
+      if (Status status =
+              file.read(file.bytes().subspan(static_cast<size_t>(begin * width), tokens.size()),
+                        tokens.data());
+          !status.ok())
+        return status;
       for (size_t input = 0; input < columns.size(); ++input) {
         // The second input is the first one's next tokens.
-        int64_t first = begin + static_cast<int64_t>(input);
+        auto first = static_cast<int64_t>(input);
         const auto &[convert, rowBytes] = columns[input];
-        int64_t bad = convert(file.bytes().data() + first * width,
-                              inputs[input].data() + i * rowBytes, window);
+        int64_t bad =
+            convert(tokens.data() + first * width, inputs[input].data() + i * rowBytes, window);
         if (bad >= 0)
-          return Status::error("'" + path + "': token " + std::to_string(first + bad) +
+          return Status::error("'" + path + "': token " + std::to_string(begin + first + bad) +
                                " does not fit the 32 bits of its input");
       }
     }
@@ -108,7 +115,8 @@ private:
   std::string path;
   int64_t width; // bytes of a token in the file
   int64_t numSamples, batch, window;
-  std::vector<Column> columns; // by input
+  std::vector<Column> columns;   // by input
+  std::vector<std::byte> tokens; // of a sample, as the file has them
   SampleOrder order;
   bool readAhead = false;
 };

@@ -33,6 +33,7 @@ private:
   Status checkClipping();
   Status checkLearningRate();
   Status setThreads(const char *environmentThreads);
+  Status checkRanks();
   bool given(const char *flag) { return app.get_option(flag)->count() != 0; }
   /// "--flag value" as typed, for messages.
   std::string typed(const char *flag) { return flag + (" " + app[flag]->as<std::string>()); }

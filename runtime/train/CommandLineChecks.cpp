@@ -3,27 +3,72 @@
 #include "plan/ValidateClipping.h"
 #include "train/CommandLine.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <thread>
+#include <unistd.h>
 
 using namespace fsdp::rt;
 
+// More only wait for each other; far more take the machine with them.
+static constexpr uint64_t kThreadsPerCore = 8, kThreadsOfAllRanksPerCore = 256;
+
+/// An error if `count` threads, which `what` asks for, are more than `perCore` for each core.
+static Status checkThreads(const std::string &what, uint64_t count, uint64_t perCore) {
+  // 0: unknown. Cores to which the process is bound.
+  uint64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  if (count <= perCore * cores)
+    return {};
+  return Status::error(what + ": " + std::to_string(count) + " threads, expected at most " +
+                       std::to_string(perCore * cores) + " on " + std::to_string(cores) +
+                       (cores == 1 ? " core" : " cores"));
+}
+
 Status CommandLine::setThreads(const char *environmentThreads) {
+  std::string source;
   if (given("--threads")) {
+    source = typed("--threads");
     if (options.threads == 0)
-      return Status::error("--threads 0: at least 1 thread is needed");
-    return {};
+      return Status::error(source + ": at least 1 thread is needed");
+  } else if (environmentThreads && *environmentThreads) {
+    source = "OMP_NUM_THREADS is '" + std::string(environmentThreads) + "'";
+    // OpenMP allows a list, one number per nesting level.
+    const char *end = environmentThreads + std::strcspn(environmentThreads, ",");
+    auto [stop, error] = std::from_chars(environmentThreads, end, options.threads);
+    if (error != std::errc() || stop != end || options.threads == 0)
+      return Status::error(source + ", expected a positive number");
   }
-  if (!environmentThreads || !*environmentThreads)
+  if (Status status = checkThreads(source, options.threads, kThreadsPerCore); !status.ok())
+    return status;
+  return checkRanks();
+}
+
+/// Ranks that are threads share this machine.
+Status CommandLine::checkRanks() {
+  // Another number than the plan's is refused at launch.
+  if (!options.ranks || *options.ranks != plan.tables().world_size)
     return {};
-  // OpenMP allows a list, one number per nesting level.
-  const char *end = environmentThreads + std::strcspn(environmentThreads, ",");
-  auto [stop, error] = std::from_chars(environmentThreads, end, options.threads);
-  if (error != std::errc() || stop != end || options.threads == 0)
-    return Status::error("OMP_NUM_THREADS is '" + std::string(environmentThreads) +
-                         "', expected a positive number");
-  return {};
+  const std::string flag = typed("--ranks");
+  if (Status status =
+          checkThreads(flag + " with " + std::to_string(options.threads) +
+                           (options.threads == 1 ? " thread each" : " threads each"),
+                       uint64_t(*options.ranks) * options.threads, kThreadsOfAllRanksPerCore);
+      !status.ok())
+    return status;
+  if (options.device != "cpu")
+    return {};
+  const double bytes = double(*options.ranks) * static_cast<double>(plan.tables().arena_bytes);
+  const double memory =
+      double(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (bytes <= memory)
+    return {};
+  char text[96];
+  std::snprintf(text, sizeof(text), " arenas take %.4g GB, this machine has %.4g GB of memory",
+                bytes / 1e9, memory / 1e9);
+  return Status::error(flag + ": " + std::to_string(*options.ranks) + text);
 }
 
 Status CommandLine::checkDevice() {

@@ -51,7 +51,8 @@ void CommandLine::addLaunchFlags() {
       ->type_name("local|shm|gloo|nccl|fake")
       ->group("Launch");
   app.add_option("--threads", options.threads,
-                 "Threads of each rank inside one operator. Default: OMP_NUM_THREADS, else 1")
+                 "Threads of each rank inside one operator, at most 8 for each core. Default: "
+                 "OMP_NUM_THREADS, else 1")
       ->check(wholeNumber(kMaximumThreads))
       ->type_name("N")
       ->group("Launch");

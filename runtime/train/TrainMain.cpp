@@ -1,5 +1,6 @@
 //===- TrainMain.cpp - main of a training binary --------------------------===//
 
+#include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
 #include "plan/PlanView.h"
 #include "train/Launch.h"
@@ -120,6 +121,10 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
   Result<Launch> launch = decideLaunch(options, *environment, get, plan);
   if (!launch.ok())
     return refuse(launch.status());
+
+  if (*environment)
+    if (Status status = followLauncher(**environment); !status.ok())
+      return fail(status.message());
 
   // Missing on one host, it is that host's to say.
   Result<DeviceBackend *> backend = loadDeviceBackend(options.device);

@@ -68,6 +68,8 @@ private:
   bool isFirst;
 
   std::unique_ptr<BatchReader> reader;
+  std::vector<InputShape> shapes; // of the inputs
+  std::vector<IndexUse> indexUses;
   std::optional<SafetensorsFile> weights;
   StepLog log;
   RunFigures figures;
@@ -134,21 +136,23 @@ Status RankRun::checkOutputs() {
 }
 
 Status RankRun::openFiles() {
-  Result<std::vector<InputShape>> shapes = planInputs(plan);
-  if (!shapes.ok())
-    return shapes.status();
+  Result<std::vector<InputShape>> checked = planInputs(plan);
+  if (!checked.ok())
+    return checked.status();
+  shapes = std::move(*checked);
+  indexUses = findIndexUses(plan);
   DataOptions data{options.data, options.dataType, std::nullopt, communicator.rank(),
                    communicator.size()};
   if (options.shuffle)
     data.shuffleSeed = options.seed;
-  Result<std::unique_ptr<BatchReader>> opened = openData(data, *shapes);
+  Result<std::unique_ptr<BatchReader>> opened = openData(data, shapes);
   if (!opened.ok())
     return opened.status();
   reader = std::move(*opened);
 
   figures.samplesInData = reader->samples();
   figures.tokensPerSample = reader->tokensPerSample();
-  figures.samplesPerStep = (*shapes)[0].sizes[0] * communicator.size();
+  figures.samplesPerStep = shapes[0].sizes[0] * communicator.size();
   figures.steps = options.steps.value_or(figures.samplesInData / figures.samplesPerStep);
   if (options.warmupSteps >= figures.steps && options.warmupSteps != 0)
     return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
@@ -241,6 +245,9 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
   for (unsigned i = 0; i < inputs.size(); ++i)
     inputs[i] = executor->input(i);
   if (Status status = reader->fill(step - 1, inputs); !status.ok())
+    return status;
+  if (Status status = checkIndices(indexUses, shapes, inputs, *reader, step - 1, options.data);
+      !status.ok())
     return status;
   if (trace)
     executor->trace(step == tracedStep ? &*trace : nullptr);

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <sys/stat.h>
+
 using namespace fsdp::rt;
 using namespace fsdp::test;
 
@@ -99,6 +102,29 @@ TEST(TokenReader, RefusesPartialTokensAndShortFiles) {
       << message(empty);
 }
 
+// A file that becomes shorter under the reader is an error with both lengths.
+TEST(TokenReader, SaysThatTheFileWasShortened) {
+  Folder folder;
+  auto reader = openCounting<uint8_t>(folder, TokenType::U8, 20, kTokenInputs);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  std::vector<int64_t> tokens(6), targets(6);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens), bytesOf(targets)};
+  std::filesystem::resize_file(folder.path("tokens.bin"), 8);
+  EXPECT_TRUE((*reader)->fill(0, inputs).ok());
+  EXPECT_EQ((*reader)->fill(1, inputs).message(),
+            "'" + folder.path("tokens.bin") +
+                "' was shortened while it was read: it had 20 bytes when it was opened, now it "
+                "has 8");
+}
+
+// Nobody may ever write to a FIFO.
+TEST(TokenReader, RefusesAFifo) {
+  Folder folder;
+  ASSERT_EQ(mkfifo(folder.path("fifo").c_str(), 0600), 0);
+  auto reader = openData({folder.path("fifo"), TokenType::U8, {}, 0, 1}, kTokenInputs);
+  EXPECT_EQ(message(reader), "cannot read '" + folder.path("fifo") + "': not a regular file");
+}
+
 TEST(TokenReader, RefusesInputsThatAreNotTokens) {
   Folder folder;
   std::string file = folder.write("t.bin", "0123456789");
@@ -165,4 +191,17 @@ TEST(TensorReader, RefusesWhatDoesNotMatchWithBothValues) {
   refused(tensorFile(), {kTensorInputs[0]}, {"holds 'y'"});
   refused(tensorFile(), {{"x", FSDP_F32, {5, 2}}, {"y", FSDP_I64, {5}}},
           {"has 4 samples", "needs 5"});
+}
+
+TEST(TensorReader, SaysThatTheFileWasShortened) {
+  Folder folder;
+  auto reader = openTensorFile(folder, tensorFile(), kTensorInputs);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  std::vector<float> x(4);
+  std::vector<int64_t> y(2);
+  std::vector<std::span<std::byte>> inputs{bytesOf(x), bytesOf(y)};
+  std::filesystem::resize_file(folder.path("data.safetensors"), 100);
+  std::string text = (*reader)->fill(1, inputs).message();
+  EXPECT_NE(text.find("data.safetensors' was shortened while it was read"), std::string::npos)
+      << text;
 }

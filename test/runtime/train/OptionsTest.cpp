@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <thread>
 
 using namespace fsdp::rt;
 using namespace fsdp::test;
@@ -170,6 +172,36 @@ TEST(TrainOptions, RefusesValuesOutOfRange) {
   expectRefused({"--data", "d.safetensors", "--warmup-steps", "-2"}, {"--warmup-steps", "-2"});
   expectRefused({"--data", "d.safetensors", "--threads", "0"}, {"--threads 0"});
   expectRefused({"--data", "d.safetensors"}, {"OMP_NUM_THREADS", "'two'"}, "two");
+}
+
+// More threads than the cores can bear are refused by the name of whoever asks for them.
+TEST(TrainOptions, LimitsThreadsByCores) {
+  unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  std::string most = std::to_string(8 * cores), more = std::to_string(8 * cores + 1);
+  EXPECT_TRUE(parse({"--data", "d.safetensors", "--threads", most.c_str()}).ok());
+  expectRefused({"--data", "d.safetensors", "--threads", more.c_str()},
+                {"--threads " + more, "at most " + most, " core"});
+  expectRefused({"--data", "d.safetensors"}, {"OMP_NUM_THREADS", more, "at most " + most},
+                more.c_str());
+  fsdp_plan many = tinyPlan(2).tables();
+  many.world_size = 256 * cores + 1;
+  std::string ranks = std::to_string(many.world_size);
+  const char *flags[] = {"train", "--data", "d.safetensors", "--ranks", ranks.c_str()};
+  std::string text = parseTrainOptions(5, flags, PlanView(many), nullptr).status().message();
+  EXPECT_NE(text.find("--ranks " + ranks + " with 1 thread each: " + ranks +
+                      " threads, expected at most " + std::to_string(256 * cores)),
+            std::string::npos)
+      << text;
+}
+
+// Ranks that are threads share the memory of this machine.
+TEST(TrainOptions, LimitsRanksByMemory) {
+  fsdp_plan large = tinyPlan(2).tables();
+  large.arena_bytes = int64_t(1) << 50;
+  const char *flags[] = {"train", "--data", "d.safetensors", "--ranks", "2"};
+  std::string text = parseTrainOptions(5, flags, PlanView(large), nullptr).status().message();
+  EXPECT_NE(text.find("--ranks 2: 2 arenas take 2.252e+06 GB, this machine has"), std::string::npos)
+      << text;
 }
 
 TEST(TrainOptions, RefusesCombinationsThatContradict) {

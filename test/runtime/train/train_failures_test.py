@@ -8,12 +8,13 @@ import json
 import os
 import select
 import signal
+import sys
 import time
 import unittest
 
 import torch
 
-from tiny_run import LIMIT_S, TinyRunTest, free_port, safetensors_io
+from tiny_run import LIMIT_S, TinyRunTest, free_port, launcher_free_environment, safetensors_io
 
 
 class TrainFailuresTest(TinyRunTest):
@@ -84,22 +85,28 @@ class TrainFailuresTest(TinyRunTest):
 
     # Peers and signals --------------------------------------------------------------------------
 
-    def start_endless(self, ranks, as_threads=False, **flags):
-        """Starts a long run and returns once its log shows a step: (processes, log reader)."""
-        fifo = self.path("fifo")
-        if not os.path.exists(fifo):
-            os.mkfifo(fifo)
-        flags = self.flags(steps=10**9, log=fifo, **flags)
-        if as_threads:
-            processes = [self.start([self.binary(ranks), "--ranks", str(ranks)] + flags)]
-        else:
-            processes = self.start_ranks(ranks, lambda rank: flags)
+    def endless_flags(self, **flags):
+        fifo = self.path(f"fifo{len(self.processes)}")  # of a run: it holds what nobody has read
+        os.mkfifo(fifo)
+        return fifo, self.flags(steps=10**9, log=fifo, **flags)
+
+    def open_log(self, fifo):
+        """Opens it for reading once it shows a step."""
         # Non-blocking, so that a binary that fails before it opens its log hangs no test.
         reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, reader)
         self.assertTrue(select.select([reader], [], [], LIMIT_S)[0], "no step within the limit")
         os.set_blocking(reader, True)
-        return processes, reader
+        return reader
+
+    def start_endless(self, ranks, as_threads=False, **flags):
+        """Starts a long run and returns once its log shows a step: (processes, log reader)."""
+        fifo, flags = self.endless_flags(**flags)
+        if as_threads:
+            processes = [self.start([self.binary(ranks), "--ranks", str(ranks)] + flags)]
+        else:
+            processes = self.start_ranks(ranks, lambda rank: flags)
+        return processes, self.open_log(fifo)
 
     def drain(self, reader):
         """Reads the rest of the log, so that its writer is never blocked; its last lines."""
@@ -163,17 +170,90 @@ class TrainFailuresTest(TinyRunTest):
                     self.assert_one_error(self.finish(processes[1 - victim]))
 
     def test_a_stalled_peer_ends_the_others_after_the_timeout(self):
-        prefix = self.path("dump")
-        processes, reader = self.start_endless(2, timeout=1, failure_dump=prefix)
-        processes[1].send_signal(signal.SIGSTOP)
-        self.drain(reader)
-        self.assert_one_error(self.finish(processes[0]))
-        with open(prefix + ".rank0.txt") as file:
-            lines = file.read().splitlines()
-        starts = ["", "step ", "compute: issued ", "gather lane: issued ", "reduce lane: issued "]
-        for line, start in zip(lines, starts, strict=True):
-            self.assertTrue(line.startswith(start), lines)
-        self.assertIn("within 1000 ms", lines[0])
+        """Also if the peer is rank 0, which serves the store of all."""
+        for communicator in ("shm", "gloo"):
+            for victim in (0, 1):
+                with self.subTest(communicator=communicator, victim=victim):
+                    prefix = self.path(f"dump-{communicator}-{victim}")
+                    processes, reader = self.start_endless(
+                        2, communicator=communicator, timeout=1, failure_dump=prefix
+                    )
+                    processes[victim].send_signal(signal.SIGSTOP)
+                    if victim != 0:  # who writes the log
+                        self.drain(reader)
+                    self.assert_one_error(self.finish(processes[1 - victim]))
+                    with open(f"{prefix}.rank{1 - victim}.txt") as file:
+                        lines = file.read().splitlines()
+                    starts = "", "step ", "compute: issued ", "gather lane: ", "reduce lane: "
+                    for line, start in zip(lines, starts, strict=True):
+                        self.assertTrue(line.startswith(start), lines)
+                    words = "within 1000 ms" if communicator == "shm" else "1000ms"
+                    self.assertIn(words, lines[0])
+                    processes[victim].kill()
+
+    # Launchers ----------------------------------------------------------------------------------
+
+    AGENT = "import subprocess, sys; subprocess.run(sys.argv[2:], env=eval(sys.argv[1]))"
+
+    def test_ranks_end_with_torchruns_agent(self):
+        """The agent is killed; so are its ranks, also behind a wrapper."""
+        for wrapper in ([], ["sh", "-c", '"$@"; exit $?', "wrapper"]):
+            with self.subTest(wrapper=wrapper):
+                environment = launcher_free_environment() | {
+                    "TORCHELASTIC_RUN_ID": "run", "RANK": "0", "WORLD_SIZE": "1",
+                }  # fmt: skip
+                fifo, flags = self.endless_flags()
+                agent = self.start(
+                    [sys.executable, "-c", self.AGENT, repr(environment), *wrapper,
+                     self.binary(1), *flags]
+                )  # fmt: skip
+                reader = self.open_log(fifo)
+                agent.kill()
+                self.drain(reader)  # to its end: the writer's end
+
+    def test_a_rank_outlives_the_shell_that_started_it(self):
+        """A plain environment has no launcher."""
+        fifo, flags = self.endless_flags()
+        place = {"RANK": "0", "WORLD_SIZE": "1"}
+        shell = self.start(
+            ["sh", "-c", '"$@" > /dev/null 2>&1 & echo $!', "shell", self.binary(1), *flags], **place
+        )
+        _, out, _ = self.finish(shell)
+        self.addCleanup(lambda: os.kill(int(out), signal.SIGKILL))
+        reader = self.open_log(fifo)
+        for _ in range(100):
+            self.assertTrue(os.read(reader, 4096))
+
+    def test_the_store_listens_where_it_is_named(self):
+        processes, _ = self.start_endless(2, communicator="gloo")
+        with open(f"/proc/{processes[0].pid}/environ", "rb") as file:
+            variables = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if entry)
+        port = int(variables[b"MASTER_PORT"])
+        listening = []
+        for table in ("tcp", "tcp6"):
+            with open(f"/proc/net/{table}") as file:
+                fields = [line.split() for line in list(file)[1:]]
+            listening += [row[1] for row in fields if row[3] == "0A"]
+        places = [place for place in listening if int(place.split(":")[1], 16) == port]
+        self.assertEqual(places, [f"0100007F:{port:04X}"])
+
+    # Data ---------------------------------------------------------------------------------------
+
+    def test_a_fifo_is_no_data(self):
+        os.mkfifo(self.path("fifo.safetensors"))
+        result = self.run_alone(2, data=self.path("fifo.safetensors"))
+        self.assert_one_error(result, "fifo.safetensors", "not a regular file")
+
+    def test_data_that_is_shortened_ends_all_ranks(self):
+        for communicator in ("shm", "gloo"):
+            with self.subTest(communicator=communicator):
+                data = self.path("short.safetensors")
+                safetensors_io.save(data, self.data)
+                processes, reader = self.start_endless(2, communicator=communicator, data=data)
+                os.truncate(data, 0)
+                self.drain(reader)
+                self.assert_one_error(self.finish(processes[0]), "'" + data, "was shortened")
+                self.assertEqual(self.finish(processes[1])[0], 1)
 
     def test_a_good_run_leaves_no_dump(self):
         code, _, err = self.run_alone(2, steps=1, failure_dump=self.path("dump"))

@@ -1,0 +1,164 @@
+//===- IndexUses.cpp - Inputs that number rows of a table ------------------===//
+
+#include "data/IndexUses.h"
+#include "plan/DType.h"
+
+#include <cstring>
+#include <map>
+#include <string_view>
+
+using namespace fsdp::rt;
+
+namespace {
+/// An operator with indices, by its arguments.
+struct IndexedOperator {
+  const char *name;
+  size_t table, indices;
+  /// Which dimension of the table: -1: that of classes, the second one or the only one; -2: what
+  /// argument 1 says.
+  int dimension;
+  int exempt; // the argument that is an index to ignore; -1: none
+};
+constexpr IndexedOperator kOperators[] = {
+    {"aten::embedding", 0, 1, 0, -1},
+    {"aten::nll_loss_forward", 0, 1, -1, 4},
+    {"aten::nll_loss2d_forward", 0, 1, -1, 4},
+    {"aten::index_select", 0, 2, -2, -1},
+    {"aten::gather", 0, 2, -2, -1},
+};
+// Copies with the same elements in the same order where results are contiguous.
+constexpr std::string_view kCopies[] = {"aten::_to_copy", "aten::clone"};
+
+bool isIndex(uint32_t dtype) { return dtype == FSDP_I64 || dtype == FSDP_I32; }
+
+class UseFinder {
+public:
+  explicit UseFinder(const PlanView &plan) : plan(plan) {
+    for (uint32_t input = 0; input < plan.inputs().size(); ++input) {
+      uint32_t value = plan.inputs()[input].value;
+      if (isIndex(plan.values()[value].dtype))
+        bases[value] = {input, plan.values()[value].offset};
+    }
+    for (const fsdp_entry &entry : plan.entries()) {
+      if (entry.kind == FSDP_VIEW)
+        follow(entry, /*isCopy=*/false);
+      if (entry.kind != FSDP_CALL)
+        continue;
+      std::string_view callee = plan.string(entry.callee);
+      for (std::string_view copy : kCopies)
+        if (callee == copy)
+          follow(entry, /*isCopy=*/true);
+      for (const IndexedOperator &op : kOperators)
+        if (callee == op.name)
+          add(entry, op);
+    }
+  }
+
+  std::vector<IndexUse> uses;
+
+private:
+  /// Of what input a value has the elements, and where its memory's first one is.
+  struct Base {
+    uint32_t input;
+    int64_t offset;
+  };
+
+  const Base *baseOf(const fsdp_entry &entry, size_t argument) const {
+    std::span<const fsdp_argument> arguments = plan.arguments(entry);
+    if (argument >= arguments.size() || arguments[argument].kind != FSDP_ARG_VALUE)
+      return nullptr;
+    auto found = bases.find(arguments[argument].index);
+    return found == bases.end() ? nullptr : &found->second;
+  }
+
+  void follow(const fsdp_entry &entry, bool isCopy) {
+    const Base *base = baseOf(entry, 0);
+    if (!base)
+      return;
+    const fsdp_value &from = plan.values()[plan.arguments(entry)[0].index];
+    for (int64_t result : plan.results(entry)) {
+      if (result < 0)
+        continue;
+      const fsdp_value &to = plan.values()[result];
+      if (!isCopy)
+        bases[static_cast<uint32_t>(result)] = *base;
+      else if (isIndex(to.dtype) && plan.isContiguous(from) && plan.isContiguous(to) &&
+               plan.numElements(from) == plan.numElements(inputOf(*base)))
+        bases[static_cast<uint32_t>(result)] = {base->input, to.offset};
+    }
+  }
+
+  const fsdp_value &inputOf(const Base &base) const {
+    return plan.values()[plan.inputs()[base.input].value];
+  }
+
+  void add(const fsdp_entry &entry, const IndexedOperator &op) {
+    std::span<const fsdp_argument> arguments = plan.arguments(entry);
+    const Base *base = baseOf(entry, op.indices);
+    if (!base || arguments[op.table].kind != FSDP_ARG_VALUE)
+      return;
+    std::span<const int64_t> table = plan.sizes(plan.values()[arguments[op.table].index]);
+    auto dimensions = static_cast<int64_t>(table.size());
+    int64_t dimension = op.dimension;
+    if (dimension == -1)
+      dimension = dimensions > 1 ? 1 : 0;
+    if (dimension == -2)
+      dimension =
+          arguments[1].payload.integer + (arguments[1].payload.integer < 0 ? dimensions : 0);
+    if (dimension < 0 || dimension >= dimensions)
+      return;
+    const fsdp_value &indices = plan.values()[arguments[op.indices].index];
+    std::span<const int64_t> sizes = plan.sizes(indices), strides = plan.strides(indices);
+    IndexUse use{base->input,
+                 inputOf(*base).dtype,
+                 (indices.offset - base->offset) /
+                     static_cast<int64_t>(elementBytes(indices.dtype)),
+                 {sizes.begin(), sizes.end()},
+                 {strides.begin(), strides.end()},
+                 table[static_cast<size_t>(dimension)],
+                 std::nullopt,
+                 plan.describeEntry(entry)};
+    if (op.exempt >= 0 && static_cast<size_t>(op.exempt) < arguments.size() &&
+        arguments[op.exempt].kind == FSDP_ARG_INT)
+      use.exempt = arguments[op.exempt].payload.integer;
+    uses.push_back(std::move(use));
+  }
+
+  const PlanView &plan;
+  std::map<uint32_t, Base> bases; // by value
+};
+} // namespace
+
+std::vector<IndexUse> fsdp::rt::findIndexUses(const PlanView &plan) {
+  return std::move(UseFinder(plan).uses);
+}
+
+template <typename Index>
+static std::optional<BadIndex> findBad(const IndexUse &use, std::span<const std::byte> input) {
+  const size_t dimensions = use.sizes.size();
+  std::vector<int64_t> place(dimensions, 0);
+  for (int64_t size : use.sizes)
+    if (size == 0)
+      return std::nullopt;
+  for (int64_t element = use.firstElement;;) {
+    Index index;
+    std::memcpy(&index, input.data() + static_cast<size_t>(element) * sizeof(Index), sizeof(Index));
+    if ((index < 0 || index >= use.count) && use.exempt != index)
+      return BadIndex{index, element};
+    size_t i = dimensions;
+    for (; i-- > 0;) { // to the next element, in row-major order
+      element += use.strides[i];
+      if (++place[i] < use.sizes[i])
+        break;
+      element -= use.sizes[i] * use.strides[i];
+      place[i] = 0;
+    }
+    if (i == ~size_t(0))
+      return std::nullopt;
+  }
+}
+
+std::optional<BadIndex> fsdp::rt::findBadIndex(const IndexUse &use,
+                                               std::span<const std::byte> input) {
+  return use.dtype == FSDP_I64 ? findBad<int64_t>(use, input) : findBad<int32_t>(use, input);
+}
