@@ -69,19 +69,42 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   for (int64_t &begin : writer.begins)
     begin += static_cast<int64_t>(text.size());
 
-  std::string pattern = path + ".XXXXXX";
-  writer.descriptor = ::mkostemp(pattern.data(), O_CLOEXEC);
-  if (writer.descriptor < 0)
+  if (!writer.openTemporary())
     return writer.failed("making a temporary file beside it");
-  writer.temporary = pattern;
-  // mkostemp makes private files; give this one the mode of any other new file.
-  mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(writer.descriptor, 0666 & ~mask) != 0 ||
-      ::ftruncate(writer.descriptor, static_cast<int64_t>(text.size()) + position) != 0 ||
+  if (::ftruncate(writer.descriptor, static_cast<int64_t>(text.size()) + position) != 0 ||
       !writeAll(writer.descriptor, text.data(), text.size(), 0))
     return writer.failed("writing the header");
   return writer;
+}
+
+/// Until commit() the file has no name, where the file system has such files: a process that is
+/// killed leaves nothing behind.
+bool SafetensorsWriter::openTemporary() {
+  descriptor = ::open(folderOf(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+  if (descriptor >= 0)
+    return true;
+  std::string pattern = path + ".XXXXXX";
+  descriptor = ::mkostemp(pattern.data(), O_CLOEXEC);
+  if (descriptor < 0)
+    return false;
+  temporary = pattern;
+  // mkostemp makes private files; give this one the mode of any other new file.
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  return ::fchmod(descriptor, 0666 & ~mask) == 0;
+}
+
+/// Gives the file a name beside the path, to be renamed.
+bool SafetensorsWriter::nameTemporary() {
+  const std::string file = "/proc/self/fd/" + std::to_string(descriptor);
+  for (unsigned attempt = 0; temporary.empty(); ++attempt) {
+    std::string name = path + "." + std::to_string(::getpid()) + "-" + std::to_string(attempt);
+    if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
+      temporary = name;
+    else if (errno != EEXIST)
+      return false;
+  }
+  return true;
 }
 
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter &&other) noexcept
@@ -108,6 +131,8 @@ Status SafetensorsWriter::flush() {
 Status SafetensorsWriter::commit() {
   if (::fsync(descriptor) != 0)
     return failed("syncing");
+  if (!nameTemporary())
+    return failed("naming the temporary file");
   if (::close(std::exchange(descriptor, -1)) != 0)
     return failed("closing");
   if (std::rename(temporary.c_str(), path.c_str()) != 0)

@@ -20,9 +20,9 @@ struct TensorToStore {
 };
 
 /// Writes a safetensors file piece by piece. Until `commit` the bytes lie in a temporary file in
-/// the same folder; `commit` makes them durable (fsync) and puts them in place by rename, so that
-/// at any moment `path` is either what it was before or the complete new file. Move-only. Without
-/// `commit` the temporary file is removed.
+/// the same folder, without a name where the file system can; `commit` makes them durable (fsync)
+/// and puts them in place by rename, so that at any moment `path` is either what it was before or
+/// the complete new file. Move-only. Without `commit` the temporary file is removed.
 class SafetensorsWriter {
 public:
   /// The header is laid out for `tensors`, in their order. Errors name the path.
@@ -41,6 +41,8 @@ public:
 private:
   SafetensorsWriter() = default;
   Status failed(const std::string &what) const;
+  bool openTemporary();
+  bool nameTemporary();
 
   std::string path, temporary;
   int descriptor = -1;

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <random>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace fsdp::rt;
 using namespace fsdp::test;
@@ -176,7 +178,10 @@ TEST(SafetensorsWriter, LeavesTheOldFileUntilItCommits) {
   {
     auto writer = startWriting(path);
     EXPECT_EQ(readFile(path), "old");
-    EXPECT_EQ(folder.numFiles(), 2u);
+    // File systems without unnamed files have a temporary one, which a kill would leave behind.
+    int unnamed = open(folder.path("").c_str(), O_TMPFILE | O_RDWR, 0600);
+    EXPECT_EQ(folder.numFiles(), unnamed >= 0 ? 1u : 2u);
+    close(unnamed);
   }
   // Given up: the old file stands and nothing else is left.
   EXPECT_EQ(readFile(path), "old");

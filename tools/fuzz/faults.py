@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+"""Kills, stops and signals ranks, agents and store hosts of training runs, and looks how they end.
+
+    tools/fuzz/faults.py TOOLS                    # every kind of fault once
+    tools/fuzz/faults.py TOOLS --rounds 4         # at other moments, more than 500 faults
+    tools/fuzz/faults.py TOOLS --only gloo-rank0  # those whose name holds the text
+
+TOOLS is the folder of fsdpc. A fault is LAUNCHER-COMMUNICATOR-VICTIM-SIGNAL-MOMENT: torchrun, plain
+(variables of the environment) or mpirun, where there is one; shm or gloo; rank0 (which serves the store
+unless torchrun's agent does), rank1, or the launcher itself; KILL, STOP or TERM; while the run starts,
+in its steps, or while weights are saved. The moment within these is random, by --seed.
+
+After every fault all ranks must have ended within the run's own deadline and --slack seconds, those that
+were stopped after they were continued; no process, temporary file or shared memory may be left, what was
+saved must be whole, and no rank may have ended by a signal of its own making. A stopped launcher harms
+nobody: then the run must still end when it is told to. The exit status is 1 if a fault did not end so.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import contextlib
+import dataclasses
+import itertools
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+
+RANKS = 2
+#: Seconds: --timeout, --connect-timeout of the runs, and what connecting may take beyond it.
+TIMEOUT, CONNECT_TIMEOUT, CONNECT_GRACE = 2.0, 5.0, 1.0
+#: Seconds after which what a case waits for will never come.
+LIMIT = 120
+POLL = 0.005
+MARK = "FSDP_FAULT_CASE"
+CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
+CRASH_TEXT = re.compile(r"SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL|terminate called|[Ss]tack trace")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    launcher: str
+    communicator: str
+    victim: str
+    signal: str
+    moment: str
+
+    def __str__(self):
+        return "-".join(dataclasses.astuple(self))
+
+
+def all_faults(launchers):
+    for launcher in launchers:
+        victims = ["rank0", "rank1"] + (["launcher"] if launcher != "plain" else [])
+        for rest in itertools.product(("shm", "gloo"), victims, ("KILL", "STOP", "TERM"),
+                                      ("start", "steps", "save")):  # fmt: skip
+            yield Fault(launcher, *rest)
+
+
+def make_binary(tools, folder):
+    """A binary whose weights take a while to save."""
+    import torch
+    from torch import nn
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(512, 512) for _ in range(8)])
+
+        def forward(self, x, t):
+            for layer in self.layers:
+                x = torch.relu(layer(x))
+            return ((x - t) ** 2).mean()
+
+    sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
+    import safetensors_io
+
+    torch.manual_seed(1)
+    torch.jit.script(Model()).save(str(folder / "model.pt"))
+    samples = {name: torch.randn(16, 512) for name in ("x", "t")}
+    safetensors_io.save(folder / "data.safetensors", samples)
+    subprocess.run([tools / "fsdpc", folder / "model.pt", "--input", "x:f32[2,512]", "--input",
+                    "t:f32[2,512]", "--optimizer", "sgd", "--lr", "1e-3", "--mesh", f"dp={RANKS}",
+                    "-o", folder / "train"], check=True, stderr=subprocess.DEVNULL)  # fmt: skip
+    return folder / "train"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def read_bytes(path):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(path).read_bytes()
+    return b""
+
+
+def is_running(pid):
+    """False for a process that has ended, also if nobody has asked for its status yet."""
+    fields = read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return bool(fields) and fields[0] not in (b"Z", b"X")
+
+
+def is_whole(path):
+    """True if there is no such file or it is a complete safetensors file."""
+    data = read_bytes(path)
+    if not path.exists():
+        return True
+    if len(data) < 8:
+        return False
+    header = struct.unpack("<Q", data[:8])[0]
+    ends = [int(end) for end in re.findall(rb'"data_offsets":\[\d+,(\d+)\]', data[8 : 8 + header])]
+    return bool(ends) and len(data) == 8 + header + max(ends)
+
+
+class Run:
+    """The processes of a run, found by a variable of their environment."""
+
+    def __init__(self, fault, binary, folder, steps):
+        self.fault, self.folder, self.binary = fault, folder, os.path.realpath(binary)
+        self.mark = uuid.uuid4().hex
+        self.log, self.save = folder / "log.jsonl", folder / "saved.safetensors"
+        self.output = open(folder / "output.txt", "w+")
+        self.temporary = folder / "launcher"  # what launchers leave is not ours
+        self.temporary.mkdir()
+        arguments = [binary, "--data", binary.parent / "data.safetensors", "--init",
+                     binary.parent / "train.safetensors", "--communicator", fault.communicator,
+                     "--timeout", TIMEOUT, "--connect-timeout", CONNECT_TIMEOUT, "--steps", steps,
+                     "--log", self.log, "--save", self.save, "--quiet"]  # fmt: skip
+        self.starters = self.start([str(argument) for argument in arguments])
+
+    def start(self, command):
+        names = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI", "SLURM_")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(names)}
+        environment |= {MARK: self.mark, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        popen = lambda command, **more: subprocess.Popen(
+            command, env=environment | more, stdout=self.output, stderr=self.output,
+            stdin=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        if self.fault.launcher == "torchrun":
+            return [popen([sys.executable, "-m", "torch.distributed.run", "--standalone",
+                           "--no-python", "--nproc-per-node", str(RANKS), "--", *command])]  # fmt: skip
+        if self.fault.launcher == "mpirun":
+            return [popen(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS),
+                           *command], **place)]  # fmt: skip
+        return [
+            popen(command, RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_RANK=str(rank), **place)
+            for rank in range(RANKS)
+        ]
+
+    def processes(self):
+        """The numbers of all that run, with their environments."""
+        found = {}
+        for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            if self.mark.encode() in (text := read_bytes(f"/proc/{pid}/environ")):
+                if is_running(pid):
+                    found[pid] = dict(v.split(b"=", 1) for v in text.split(b"\0") if b"=" in v)
+        return found
+
+    def ranks(self):
+        """The numbers of the ranks that run, by rank."""
+        ranks = {}
+        for pid, environment in self.processes().items():
+            with contextlib.suppress(OSError):
+                if os.path.realpath(os.readlink(f"/proc/{pid}/exe")) == self.binary:
+                    rank = environment.get(b"OMPI_COMM_WORLD_RANK", environment.get(b"RANK"))
+                    ranks[int(rank)] = pid
+        return ranks
+
+    def steps(self):
+        return read_bytes(self.log).count(b"\n")
+
+    def end(self):
+        """Kills all that is left; returns who that was."""
+        left = {pid: read_bytes(f"/proc/{pid}/cmdline")[:60] for pid in self.processes()}
+        for pid in left:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        for starter in self.starters:
+            starter.wait(LIMIT)
+        self.output.close()
+        return left
+
+
+def await_until(condition, limit=LIMIT):
+    """Seconds until the condition holds; None if it does not within the limit."""
+    begin = time.monotonic()
+    while not condition():
+        if time.monotonic() - begin > limit:
+            return None
+        time.sleep(POLL)
+    return time.monotonic() - begin
+
+
+class Case:
+    """One fault: what was wrong with its end, and how long that took."""
+
+    def __init__(self, fault, binary, parent, seed, slack):
+        self.fault, self.slack = fault, slack
+        self.random = random.Random(f"{seed} {fault}")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{fault}-", dir=parent))
+        self.problems, self.late = [], 0.0
+        steps = 5 if fault.moment == "save" else 10**9
+        self.run = Run(fault, binary, self.folder, steps)
+        try:
+            self.strike(steps)
+        finally:
+            self.look_at_the_rest()
+
+    def bound(self):
+        starting = CONNECT_TIMEOUT + CONNECT_GRACE if self.fault.moment == "start" else 0
+        return starting + TIMEOUT + self.slack
+
+    def demand_end(self, pids, what):
+        """All of `pids` must end within the bound."""
+        took = await_until(lambda: not any(map(is_running, pids)))
+        if took is None:
+            return self.problems.append(f"{what}: hangs after {LIMIT} s")
+        self.late = max(self.late, took - self.bound() + self.slack)
+        if took > self.bound():
+            self.problems.append(f"{what}: took {took:.2f} s, bound {self.bound():.2f} s")
+
+    def signal(self, pid, name):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, getattr(signal, "SIG" + name))
+
+    def await_moment(self, steps):
+        run = self.run
+        reached = {
+            "start": lambda: len(run.ranks()) == RANKS,
+            "steps": lambda: run.steps() >= 3,
+            "save": lambda: run.steps() >= steps,
+        }[self.fault.moment]
+        over = lambda: all(starter.poll() is not None for starter in run.starters)
+        if await_until(lambda: reached() or over()) is None:
+            self.problems.append("the run does not come to the moment")
+        within = {"start": 0.8, "steps": 0.1, "save": 0.1}[self.fault.moment]
+        time.sleep(self.random.uniform(0, within))
+
+    def strike(self, steps):
+        run, fault = self.run, self.fault
+        self.await_moment(steps)
+        ranks = run.ranks()
+        is_launcher = fault.victim == "launcher"
+        victim = run.starters[0].pid if is_launcher else ranks.get(int(fault.victim[-1]))
+        if victim is None or not ranks:
+            return  # it was over
+        self.signal(victim, fault.signal)
+        if fault.signal == "STOP":
+            self.after_stop(victim, ranks, is_launcher)
+        else:
+            self.demand_end(ranks.values(), "ranks")
+
+    def after_stop(self, victim, ranks, is_launcher):
+        run = self.run
+        if not is_launcher:
+            others = [pid for pid in ranks.values() if pid != victim]
+            self.demand_end(others, "the other ranks")
+            self.signal(victim, "CONT")
+            return self.demand_end([victim], "the stopped rank, continued,")
+        # Without its store a run cannot begin; one that has begun goes on.
+        if self.fault.moment == "start":
+            running = lambda: any(map(is_running, ranks.values()))
+            if await_until(lambda: run.steps() >= 3 or not running(), self.bound()) is None:
+                self.problems.append("the run neither begins nor ends while its launcher is stopped")
+        elif self.fault.moment == "steps":
+            seen = run.steps()
+            if await_until(lambda: run.steps() > seen + 3) is None:
+                self.problems.append("the run does not go on while its launcher is stopped")
+        self.signal(victim, "CONT")
+        for pid in ranks.values():
+            self.signal(pid, "TERM")
+        self.demand_end(ranks.values(), "ranks, told to end,")
+
+    def look_at_the_rest(self):
+        run = self.run
+        # Launchers take their own time, and are killed where they hang.
+        if await_until(lambda: not run.processes(), 40) is None:
+            for starter in run.starters:
+                if self.fault.launcher != "plain":
+                    starter.kill()
+            await_until(lambda: not run.processes(), self.slack)
+        if left := run.end():
+            self.problems.append(f"orphans: {left}")
+        for starter in run.starters:
+            if -starter.returncode in CRASHES:
+                self.problems.append(f"{starter.args[0]} ended by signal {-starter.returncode}")
+        text = (self.folder / "output.txt").read_text()
+        # mpirun 4 itself aborts now and then when it is told to end.
+        if self.fault.launcher != "mpirun" and CRASH_TEXT.search(text):
+            self.problems.append("a crash in output.txt")
+        if not is_whole(run.save):
+            self.problems.append(f"{run.save} is not whole")
+        known = {"log.jsonl", "saved.safetensors", "output.txt", "launcher"}
+        if temporary := set(os.listdir(self.folder)) - known:
+            self.problems.append(f"left behind: {temporary}")
+        if not self.problems:
+            shutil.rmtree(self.folder)
+
+
+def campaign(options, folder):
+    binary = make_binary(options.tools, folder)
+    launchers = ["torchrun", "plain"] + (["mpirun"] if shutil.which("mpirun") else [])
+    faults = [f for f in all_faults(launchers) if not options.only or re.search(options.only, str(f))]
+    plan = [(fault, turn) for turn in range(options.rounds) for fault in faults]
+    random.Random(options.seed).shuffle(plan)
+    memory = set(os.listdir("/dev/shm"))
+    failed, figures = [], collections.defaultdict(list)
+    lock, begin = threading.Lock(), time.monotonic()
+
+    def strike(item):
+        fault, turn = item
+        if options.minutes and time.monotonic() - begin > 60 * options.minutes:
+            return
+        case = Case(fault, binary, folder, f"{options.seed} {turn}", options.slack)
+        with lock:
+            figures[fault.launcher].append(case.late)
+            if case.problems:
+                failed.append(fault)
+                print(f"{fault}: {'; '.join(case.problems)} ({case.folder})", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for done in [pool.submit(strike, item) for item in plan]:
+            done.result()
+    for launcher, late in sorted(figures.items()):
+        print(f"{launcher}: {len(late)} faults, at most {max(late):+.2f} s beside the deadline")
+    left = set(os.listdir("/dev/shm")) - memory
+    if left:
+        print(f"shared memory left behind: {left}")
+    count = sum(map(len, figures.values()))
+    print(f"{count} of {len(plan)} faults struck, {len(failed)} did not end as they must, "
+          f"{time.monotonic() - begin:.0f} s")  # fmt: skip
+    return 1 if failed or left or not count else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("tools", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=1, help="of all faults. Default: 1")
+    parser.add_argument("--only", help="a regular expression of faults' names")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--slack", type=float, default=1.0, help="seconds beyond deadlines")
+    parser.add_argument("--jobs", type=int, default=2, help="faults at a time")
+    parser.add_argument("--minutes", type=float, help="no new faults after this time")
+    options = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-faults-"))
+    status = campaign(options, folder)
+    if status == 0:
+        shutil.rmtree(folder)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
