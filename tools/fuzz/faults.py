@@ -178,7 +178,8 @@ class Run:
             with contextlib.suppress(OSError):
                 if os.path.realpath(os.readlink(f"/proc/{pid}/exe")) == self.binary:
                     rank = environment.get(b"OMPI_COMM_WORLD_RANK", environment.get(b"RANK"))
-                    ranks[int(rank)] = pid
+                    if rank is not None:  # else it was read before the process became this program
+                        ranks[int(rank)] = pid
         return ranks
 
     def steps(self):
