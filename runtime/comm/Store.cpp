@@ -50,6 +50,14 @@ struct Store::Implementation {
   std::string seen;
   BoundedCalls calls; // last: it ends before what it uses
 
+  /// True if a look of lastSeen() has had no answer for so long that nobody need wait for another.
+  bool hangs() {
+    constexpr milliseconds kPatience{300};
+    std::lock_guard lock(lookMutex);
+    return look.valid() && look.wait_for(milliseconds(0)) != std::future_status::ready &&
+           Clock::now() - lookBegin > kPatience;
+  }
+
   /// What `call` makes of the store. Throws what c10d throws, also if that takes too long.
   template <typename Call> auto ask(Call call, milliseconds patience) {
     auto answer = calls.ask([store = store, call] { return call(*store); }, patience);
@@ -190,6 +198,8 @@ Status Store::set(const std::string &key, const std::string &value) {
 }
 
 void Store::trySet(const std::string &key, const std::string &value, milliseconds patience) {
+  if (implementation->hangs())
+    return;
   try {
     implementation->ask(
         [key, value](c10d::Store &store) {
@@ -218,6 +228,8 @@ Result<std::string> Store::get(const std::string &key) {
 std::string Store::getIfSet(const std::string &key, milliseconds patience) {
   // c10d's own wait would keep other threads' requests waiting.
   constexpr milliseconds kPause{10};
+  if (implementation->hangs())
+    return "";
   Clock::time_point end = Clock::now() + patience;
   try {
     for (;;) {

@@ -13,7 +13,8 @@ namespace fsdp::rt {
 
 /// A c10d TCPStore, whose errors are values. Keys are those of one run: a prefix tells runs and
 /// restarts apart that share a store. Thread-safe. c10d waits for the server's answers without
-/// bound; here all calls but connect() and those on native() are bounded, also if the server hangs.
+/// bound; here all calls but connect() and those on native() are bounded, also if the server hangs
+/// (and short once lastSeen() has found that it does).
 class Store {
 public:
   /// Connects to the launcher's store or, without one, to that of rank 0, which serves it as long

@@ -95,7 +95,7 @@ TEST_P(Processes, StalledPeer) {
   Ranks ranks = GetParam();
   Gate gate;
   CommunicatorOptions options;
-  options.deadline = milliseconds(300);
+  options.deadline = milliseconds(1000);
   RankProcesses processes(
       ranks,
       [&](Communicator &communicator) {
@@ -107,7 +107,7 @@ TEST_P(Processes, StalledPeer) {
         EXPECT_THAT(status.message(), HasSubstr("barrier on the reduce lane: "));
         if (ranks.backend == "shm") {
           EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
-          EXPECT_THAT(status.message(), HasSubstr("did not take part within 300 ms"));
+          EXPECT_THAT(status.message(), HasSubstr("did not take part within 1000 ms"));
         }
         if (communicator.rank() == 1) {
           EXPECT_THAT(status.message(), HasSubstr("aborted by rank"));
