@@ -13,7 +13,8 @@ in its steps, or while weights are saved. The moment within these is random, by 
 After every fault all ranks must have ended within the run's own deadline and --slack seconds, those that
 were stopped after they were continued; no process, temporary file or shared memory may be left, what was
 saved must be whole, and no rank may have ended by a signal of its own making. A stopped launcher harms
-nobody: then the run must still end when it is told to. The exit status is 1 if a fault did not end so.
+nobody: then the run must still end when it is told to. What was only late is struck again, alone, up to
+three times. The exit status is 1 if a fault did not end so.
 """
 
 import argparse
@@ -214,7 +215,7 @@ class Case:
         self.fault, self.slack = fault, slack
         self.random = random.Random(f"{seed} {fault}")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{fault}-", dir=parent))
-        self.problems, self.late = [], 0.0
+        self.problems, self.delays, self.late = [], [], 0.0
         steps = 5 if fault.moment == "save" else 10**9
         self.run = Run(fault, binary, self.folder, steps)
         try:
@@ -233,7 +234,7 @@ class Case:
             return self.problems.append(f"{what}: hangs after {LIMIT} s")
         self.late = max(self.late, took - self.bound() + self.slack)
         if took > self.bound():
-            self.problems.append(f"{what}: took {took:.2f} s, bound {self.bound():.2f} s")
+            self.delays.append(f"{what}: took {took:.2f} s, bound {self.bound():.2f} s")
 
     def signal(self, pid, name):
         with contextlib.suppress(ProcessLookupError):
@@ -309,8 +310,14 @@ class Case:
         known = {"log.jsonl", "saved.safetensors", "output.txt", "launcher"}
         if temporary := set(os.listdir(self.folder)) - known:
             self.problems.append(f"left behind: {temporary}")
-        if not self.problems:
+        if not self.problems and not self.delays:
             shutil.rmtree(self.folder)
+
+
+def pressure():
+    """How busy the machine is with processes that have to wait for a core."""
+    found = re.search(rb"avg10=([0-9.]+)", read_bytes("/proc/pressure/cpu"))
+    return f"CPU pressure {found[1].decode()} %" if found else "CPU pressure unknown"
 
 
 def campaign(options, folder):
@@ -320,32 +327,44 @@ def campaign(options, folder):
     plan = [(fault, turn) for turn in range(options.rounds) for fault in faults]
     random.Random(options.seed).shuffle(plan)
     memory = set(os.listdir("/dev/shm"))
-    failed, figures = [], collections.defaultdict(list)
+    failed, late, figures = [], [], collections.defaultdict(list)
     lock, begin = threading.Lock(), time.monotonic()
+    is_over = lambda: options.minutes and time.monotonic() - begin > 60 * options.minutes
 
-    def strike(item):
-        fault, turn = item
-        if options.minutes and time.monotonic() - begin > 60 * options.minutes:
+    def strike(fault, turn, again=False):
+        if is_over() and not again:
             return
         case = Case(fault, binary, folder, f"{options.seed} {turn}", options.slack)
         with lock:
-            figures[fault.launcher].append(case.late)
+            if not again:
+                figures[fault.launcher].append(case.late)
             if case.problems:
                 failed.append(fault)
-                print(f"{fault}: {'; '.join(case.problems)} ({case.folder})", flush=True)
+            elif case.delays:
+                late.append((fault, turn))
+            if case.problems or case.delays:
+                text = "; ".join(case.problems + case.delays)
+                print(f"{fault}: {text}, {pressure()} ({case.folder})", flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for done in [pool.submit(strike, item) for item in plan]:
+        for done in [pool.submit(strike, *item) for item in plan]:
             done.result()
+    # A machine that is busy with others delays a process by more than the slack: those that were
+    # late, and nothing else, are struck again, alone.
+    first_late = len(late)
+    for _ in range(3):
+        again, late[:] = late[:], []
+        for item in again:
+            strike(*item, again=True)
     for launcher, late in sorted(figures.items()):
         print(f"{launcher}: {len(late)} faults, at most {max(late):+.2f} s beside the deadline")
     left = set(os.listdir("/dev/shm")) - memory
     if left:
         print(f"shared memory left behind: {left}")
     count = sum(map(len, figures.values()))
-    print(f"{count} of {len(plan)} faults struck, {len(failed)} did not end as they must, "
-          f"{time.monotonic() - begin:.0f} s")  # fmt: skip
-    return 1 if failed or left or not count else 0
+    print(f"{count} of {len(plan)} faults struck, {len(failed)} did not end as they must; "
+          f"{first_late} ended late, {len(late)} also alone; {time.monotonic() - begin:.0f} s")  # fmt: skip
+    return 1 if failed or late or left or not count else 0
 
 
 def main():
