@@ -4,6 +4,7 @@
 
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/ScheduleSearch.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -114,6 +115,8 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   if (std::optional<std::string> why =
           explainUnusedOffload(o.offloadOptimizer, o.schedule, o.memoryCap != "0"))
     return emitError("offload-optimizer " + *why);
+  if (!o.report.empty() && o.upTo == ModulePhase::Sharded)
+    return emitError("report is of scheduled modules, but up-to is sharded");
   bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),
                     o.device.hasValue(),        o.profile.hasValue(),      o.network.hasValue(),
                     o.computeJitter.hasValue(), o.networkJitter.hasValue()};
@@ -128,11 +131,40 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   return success();
 }
 
+/// The first option that stands twice in the text of a pipeline; the last one would win silently.
+static std::optional<StringRef> findRepeated(StringRef text) {
+  llvm::StringSet<> seen;
+  while (!(text = text.ltrim()).empty()) {
+    // A value may be quoted or in braces.
+    size_t end = 0;
+    int depth = 0;
+    for (char quote = 0; end < text.size(); ++end) {
+      char c = text[end];
+      if (quote) {
+        quote = c == quote ? 0 : quote;
+        continue;
+      }
+      if (c == '"' || c == '\'')
+        quote = c;
+      depth += (c == '{') - (c == '}');
+      if (c == ' ' && depth == 0)
+        break;
+    }
+    StringRef name = text.take_front(end).split('=').first;
+    if (!seen.insert(name).second)
+      return name;
+    text = text.drop_front(end);
+  }
+  return std::nullopt;
+}
+
 void fsdp::registerFsdpPipelines() {
   registerPassPipeline(
       "fsdp-pipeline", "From a captured to a planned step, each phase verified",
       [](OpPassManager &manager, StringRef text,
          function_ref<LogicalResult(const Twine &)> emitError) {
+        if (std::optional<StringRef> repeated = findRepeated(text))
+          return emitError("fsdp-pipeline: " + *repeated + " is given twice");
         PipelineOptions options;
         if (failed(options.parseFromString(text)) || failed(checkOptions(options, emitError)))
           return failure();

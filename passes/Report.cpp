@@ -46,11 +46,7 @@ struct ReportPass : public fsdp::impl::ReportBase<ReportPass> {
     llvm::raw_string_ostream os(report);
     if (failed(writeReport(module, **costs, options, os)))
       return signalPassFailure();
-    llvm::Error error = writeFile(file, [&](raw_ostream &out) {
-      out << report;
-      return llvm::Error::success();
-    });
-    if (error) {
+    if (llvm::Error error = printFile(file, [&](raw_ostream &out) { out << report; })) {
       module.emitError("the report: ") << llvm::toString(std::move(error));
       signalPassFailure();
     }

@@ -363,6 +363,8 @@ std::optional<int64_t> ScheduleSearch::getArenaCapBytes(ModuleOp module) const {
 }
 
 FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlags &flags) {
+  if (flags.budget < 0)
+    return module.emitError("budget is ") << flags.budget << ", expected 0 or more";
   FailureOr<int64_t> capBytes = parseSizeOption(module, "memory-cap", flags.memoryCap);
   FailureOr<int64_t> bucketBytes = parseSizeOption(module, "max-bucket-size", flags.maxBucketSize);
   if (failed(capBytes) || failed(bucketBytes))

@@ -169,9 +169,19 @@ template <> struct MappingTraits<OptimizerOverrides> {
     io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
     if (optimizer.betas && optimizer.betas->size() != 2)
       io.setError("optimizer has " + Twine(optimizer.betas->size()) + " betas, expected 2");
-    if (optimizer.clipGradNorm)
-      if (std::optional<std::string> problem = checkClipGradNorm(*optimizer.clipGradNorm))
-        io.setError("clip_grad_norm " + *problem);
+    auto check = [&](StringRef name, std::optional<double> value,
+                     std::optional<std::string> (*checkOne)(double)) {
+      if (value)
+        if (std::optional<std::string> problem = checkOne(*value))
+          io.setError(name + " " + *problem);
+    };
+    check("lr", optimizer.lr, checkHyperParameter);
+    check("weight_decay", optimizer.weightDecay, checkHyperParameter);
+    check("momentum", optimizer.momentum, checkHyperParameter);
+    for (double beta : optimizer.betas.value_or(std::vector<double>()))
+      check("betas", beta, checkBeta);
+    check("eps", optimizer.eps, checkHyperParameter);
+    check("clip_grad_norm", optimizer.clipGradNorm, checkClipGradNorm);
   }
 };
 

@@ -40,10 +40,11 @@ std::optional<std::string> fsdp::checkMesh(const MeshSpec &mesh) {
             " axes, expected one, as in dp=4, or two, as in replicate=2,shard=4")
         .str();
   for (const MeshSpec::Axis &axis : mesh.axes)
-    if (axis.size < 1)
-      return ("axis '" + axis.name + "' has " + llvm::Twine(axis.size) +
-              " ranks, expected at least 1")
-          .str();
+    if (std::optional<std::string> wrong = checkAxisSize(axis.size))
+      return "axis '" + axis.name + "' " + *wrong;
+  if (std::optional<std::string> wrong =
+          checkRanks(llvm::map_to_vector(mesh.axes, [](const auto &axis) { return axis.size; })))
+    return "it " + *wrong;
   const MeshSpec::Axis &first = mesh.axes.front(), &last = mesh.axes.back();
   if (mesh.axes.size() == 1)
     return std::nullopt;

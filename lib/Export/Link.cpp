@@ -9,6 +9,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
 
 using namespace llvm;
 
@@ -44,18 +45,25 @@ Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,
   if (std::error_code code = sys::fs::createTemporaryFile("fsdp-step", "o", path))
     return createStringError("cannot make a temporary file for the object: " + code.message());
   FileRemover objectRemover(path);
+  sys::RemoveFileOnSignal(path);
+  SmallString<128> linked;
+  if (std::error_code code = sys::fs::createTemporaryFile("fsdp-linked", "", linked))
+    return createStringError("cannot make a temporary file for the binary: " + code.message());
+  FileRemover linkedRemover(linked);
+  sys::RemoveFileOnSignal(linked);
   if (Error error = writeObject(object, std::string(path)))
     return error;
 
   // libtorch's own needs (libcudart, ...) are found through its run-time paths.
+  std::string searchPath = options.searchPath.value_or(options.runtimeDir + ":" + kTorchLibraryDir);
+  searchPath = "$ORIGIN:$ORIGIN/lib" + (searchPath.empty() ? "" : ":" + searchPath);
   std::vector<std::string> arguments = {*program,
                                         std::string(path),
                                         "-o",
-                                        output,
+                                        std::string(linked),
                                         "-L" + options.runtimeDir,
                                         "-lfsdp_runtime",
-                                        "-Wl,-rpath," + options.runtimeDir,
-                                        std::string("-Wl,-rpath,") + kTorchLibraryDir,
+                                        "-Wl,-rpath," + searchPath,
                                         "-Wl,--allow-shlib-undefined",
                                         "-Wl,-z,relro,-z,now"};
   arguments.push_back(options.shared ? "-shared" : "-pie");
@@ -66,12 +74,22 @@ Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,
   if (std::error_code code = sys::fs::createTemporaryFile("fsdp-link", "txt", messages))
     return createStringError(code, "cannot make a temporary file for the linker's messages");
   FileRemover messagesRemover(messages);
+  sys::RemoveFileOnSignal(messages);
   std::string problem;
   std::optional<StringRef> redirects[] = {StringRef(""), messages.str(), messages.str()};
   SmallVector<StringRef> views(arguments.begin(), arguments.end());
   int code = sys::ExecuteAndWait(*program, views, std::nullopt, redirects, 0, 0, &problem);
-  if (code == 0)
-    return Error::success();
+  if (code == 0) {
+    ErrorOr<std::unique_ptr<MemoryBuffer>> binary = MemoryBuffer::getFile(linked);
+    if (!binary)
+      return createStringError("cannot read '" + linked + "', which '" + *program +
+                               "' has written: " + binary.getError().message());
+    auto copy = [&](raw_ostream &os) {
+      os << (*binary)->getBuffer();
+      return Error::success();
+    };
+    return writeFile(output, copy, OutputFile::Mode::Executable);
+  }
   if (auto text = MemoryBuffer::getFile(messages))
     problem += (*text)->getBuffer().rtrim();
   return createStringError("'" + *program + "' failed with exit code " + Twine(code) + ": " +

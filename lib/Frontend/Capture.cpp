@@ -6,6 +6,7 @@
 #include "Model.h"
 #include "Overrides.h"
 #include "StepBuilder.h"
+#include "TorchErrors.h"
 #include "Weights.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -29,22 +30,19 @@ static void checkOptimizer(const OptimizerSpec &spec) {
   refuse("momentum", !isSgd && spec.momentum);
   refuse("betas", isSgd && (spec.beta1 || spec.beta2));
   refuse("eps", isSgd && spec.eps);
-  auto check = [&](const char *name, std::optional<double> value, double limit) {
-    if (value && !(*value >= 0 && *value < limit))
-      throw CaptureError("optimizer '" + kind + "': " + name + " is " + std::to_string(*value) +
-                         ", expected at least 0" +
-                         (std::isinf(limit) ? "" : " and less than " + std::to_string(limit)));
+  auto check = [&](const char *name, std::optional<double> value,
+                   std::optional<std::string> (*checkOne)(double)) {
+    if (value)
+      if (std::optional<std::string> problem = checkOne(*value))
+        throw CaptureError("optimizer '" + kind + "': " + name + " " + *problem);
   };
-  double infinity = std::numeric_limits<double>::infinity();
-  check("lr", spec.lr, infinity);
-  check("weight-decay", spec.weightDecay, infinity);
-  check("momentum", spec.momentum, infinity);
-  check("eps", spec.eps, infinity);
-  check("the first of betas", spec.beta1, 1);
-  check("the second of betas", spec.beta2, 1);
-  if (spec.clipGradNorm)
-    if (std::optional<std::string> problem = checkClipGradNorm(*spec.clipGradNorm))
-      throw CaptureError("clip-grad-norm " + *problem);
+  check("lr", spec.lr, checkHyperParameter);
+  check("weight-decay", spec.weightDecay, checkHyperParameter);
+  check("momentum", spec.momentum, checkHyperParameter);
+  check("eps", spec.eps, checkHyperParameter);
+  check("the first of betas", spec.beta1, checkBeta);
+  check("the second of betas", spec.beta2, checkBeta);
+  check("clip-grad-norm", spec.clipGradNorm, checkClipGradNorm);
 }
 
 static void loadModel(const CaptureOptions &options, bool needsValues, Model &model) {
@@ -117,17 +115,8 @@ static StepOutputs recordStep(Model &model) {
   return outputs;
 }
 
-/// The last line of an error that crossed TorchScript's interpreter, where the reason is.
-static std::string getReason(const std::exception &exception) {
-  std::string text = exception.what();
-  if (auto *error = dynamic_cast<const c10::Error *>(&exception))
-    text = error->what_without_backtrace();
-  text = llvm::StringRef(text).rtrim().str();
-  return text.substr(text.rfind('\n') + 1);
-}
-
 llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &options,
-                                                         const std::string &weightsPath,
+                                                         OutputFile *weights,
                                                          mlir::MLIRContext &context) {
   context.loadDialect<mlir::func::FuncDialect, aten::AtenDialect, FsdpDialect>();
   auto fail = [&](const llvm::Twine &reason) {
@@ -142,13 +131,13 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     MetaKernels metaKernels(options.target);
     Overrides overrides(options.target);
     Model model(recorder);
-    loadModel(options, !weightsPath.empty(), model);
+    loadModel(options, weights != nullptr, model);
     bool hasParameter = llvm::any_of(model.tensors, [](auto &t) { return t.isParameter; });
     if (!hasParameter)
       throw CaptureError("the model has no parameters");
     CapturedStep step;
     StepOutputs outputs = recordStep(model);
-    bool writesWeights = !weightsPath.empty() && model.hasWeights;
+    bool writesWeights = weights && model.hasWeights;
     step.module = buildStep(model, outputs, options.optimizer,
                             writesWeights ? LiteralPlace::Weights : LiteralPlace::Inline, context);
     if (mlir::failed(mlir::verify(*step.module)))
@@ -156,7 +145,7 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     step.hasWeights = model.hasWeights;
     if (writesWeights) {
       model.checkValues();
-      writeWeights(model.tensors, weightsPath);
+      writeWeights(model.tensors, *weights);
     }
     return step;
   } catch (const std::exception &exception) {

@@ -8,6 +8,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "Model.h"
+#include "StoredTensors.h"
+#include "TorchErrors.h"
 
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -18,6 +20,8 @@
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
+
+#include <set>
 
 using namespace fsdp::frontend;
 namespace jit = torch::jit;
@@ -207,13 +211,16 @@ private:
           hasConstants |= record.rfind("constants/", 0) == 0;
           model.hasWeights |= record.rfind("data/", 0) == 0 && reader.getRecordSize(record) > 0;
         }
+        refuseCodeAtLoad(reader);
+        checkStoredTensors(reader);
       }
       if (needsValues || hasConstants)
         return jit::load(options.model);
       return jit::load(options.model, c10::Device(at::kMeta));
+    } catch (const CaptureError &) {
+      throw;
     } catch (const std::exception &exception) {
-      std::string text = exception.what();
-      throw CaptureError("not a readable TorchScript file: " + text.substr(0, text.find(". ")));
+      throw CaptureError("not a readable TorchScript file: " + getReason(exception));
     }
   }
 
@@ -292,10 +299,25 @@ private:
     }
   }
 
+  /// Calls that reach files, devices or other processes would do so during the capture.
+  static void refuseOutside(jit::Node *node) {
+    std::string name = node->kind().toQualString();
+    std::string domain = name.substr(0, name.find("::"));
+    static const std::set<std::string> domains = {"c10d", "_c10d_functional",
+                                                  "_c10d_functional_autograd", "cuda", "symm_mem"};
+    static const std::set<std::string> names = {"aten::save", "aten::from_file", "prim::rpc_async",
+                                                "prim::rpc_sync", "prim::rpc_remote"};
+    if (domains.count(domain) || names.count(name))
+      throw CaptureError("operator '" + name +
+                         "' is refused: it reaches files, devices or processes, and a step "
+                         "computes with tensors alone");
+  }
+
   /// Literals in the code are real CPU tensors; the program is to see functional ones.
   void wrapConstants(jit::Block *block) {
     for (auto it = block->nodes().begin(); it != block->nodes().end();) {
       jit::Node *node = *it++;
+      refuseOutside(node);
       for (jit::Block *inner : node->blocks())
         wrapConstants(inner);
       if (node->kind() == c10::aten::tensor || node->kind() == c10::aten::as_tensor) {

@@ -4,11 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-
 using namespace fsdp::frontend;
 
 static const char *getSafetensorsName(at::ScalarType dtype) {
@@ -38,8 +33,7 @@ static const char *getSafetensorsName(at::ScalarType dtype) {
   }
 }
 
-void fsdp::frontend::writeWeights(const std::vector<ModelTensor> &tensors,
-                                  const std::string &path) {
+void fsdp::frontend::writeWeights(const std::vector<ModelTensor> &tensors, OutputFile &file) {
   nlohmann::ordered_json header;
   size_t begin = 0;
   for (const ModelTensor &tensor : tensors) {
@@ -51,20 +45,15 @@ void fsdp::frontend::writeWeights(const std::vector<ModelTensor> &tensors,
   }
   std::string text = tensors.empty() ? "{}" : header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::string partial = path + ".partial";
-  std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+  auto write = [&](const void *data, size_t bytes) {
+    if (std::optional<std::string> problem = file.write(data, bytes))
+      throw CaptureError("cannot write weights to '" + file.getPath() + "': " + *problem);
+  };
   uint64_t size = text.size();
-  file.write(reinterpret_cast<const char *>(&size), sizeof(size));
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  write(&size, sizeof(size));
+  write(text.data(), text.size());
   for (const ModelTensor &tensor : tensors) {
     at::Tensor data = tensor.data.contiguous();
-    file.write(static_cast<const char *>(data.const_data_ptr()),
-               static_cast<std::streamsize>(data.nbytes()));
-  }
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    int code = errno;
-    std::remove(partial.c_str());
-    throw CaptureError("cannot write weights to '" + path + "': " + std::strerror(code));
+    write(data.const_data_ptr(), data.nbytes());
   }
 }

@@ -8,8 +8,8 @@
 namespace fsdp::frontend {
 
 /// Writes parameters and buffers by qualified name; a shared parameter once, under its first name.
-/// Throws CaptureError. The file appears whole or not at all.
-void writeWeights(const std::vector<ModelTensor> &tensors, const std::string &path);
+/// Throws CaptureError. The caller commits the file.
+void writeWeights(const std::vector<ModelTensor> &tensors, OutputFile &file);
 
 } // namespace fsdp::frontend
 

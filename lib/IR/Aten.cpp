@@ -150,10 +150,28 @@ static unsigned countOperandMarks(ArrayAttr args) {
 // CallOp
 //===----------------------------------------------------------------------===//
 
+/// torch refuses negative sizes and strides, when it runs.
+static LogicalResult checkStrides(CallOp call) {
+  StringRef name = call.getBaseName();
+  if (!name.ends_with("as_strided") && !name.ends_with("empty_strided"))
+    return success();
+  for (Attribute argument : call.getArgs())
+    if (auto numbers = dyn_cast<DenseI64ArrayAttr>(argument))
+      for (int64_t number : numbers.asArrayRef())
+        if (number < 0)
+          return call.emitOpError("'") << call.getCallee() << "' has a size or stride of " << number
+                                       << ", expected at least 0";
+  return success();
+}
+
 LogicalResult CallOp::verify() {
   if (!getCallee().contains('.'))
     return emitOpError("callee must name an overload, as in 'mm.default', got '")
            << getCallee() << "'";
+  if (std::optional<std::string> problem = checkOperator(getCallee()))
+    return emitOpError() << *problem;
+  if (failed(checkStrides(*this)))
+    return failure();
   unsigned marks = countOperandMarks(getArgs());
   if (marks != getOperands().size())
     return emitOpError("has ") << getOperands().size() << " operands but its arguments name "

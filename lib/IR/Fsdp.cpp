@@ -10,9 +10,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/Format.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace fsdp;
@@ -30,16 +27,6 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
-std::optional<std::string> fsdp::checkClipGradNorm(double norm) {
-  auto inFp32 = static_cast<float>(norm);
-  if (inFp32 > 0 && std::isfinite(inFp32))
-    return std::nullopt;
-  std::string problem;
-  llvm::raw_string_ostream(problem)
-      << "is " << llvm::format("%g", norm) << ", expected a finite number above 0 (in fp32)";
-  return problem;
-}
-
 LogicalResult OptimizerOp::verify() {
   bool isSgd = getKind() == OptimizerKind::SGD;
   auto check = [&](StringRef name, bool present, bool expected) -> LogicalResult {
@@ -54,11 +41,26 @@ LogicalResult OptimizerOp::verify() {
     return failure();
   if (getBetas() && getBetas()->size() != 2)
     return emitOpError("has ") << getBetas()->size() << " betas, expected 2";
-  if (getClipGradNorm())
-    if (std::optional<std::string> problem =
-            checkClipGradNorm(getClipGradNorm()->convertToDouble()))
-      return emitOpError("'clip_grad_norm' ") << *problem;
-  return success();
+  auto checkValue = [&](StringRef name, std::optional<double> value,
+                        std::optional<std::string> (*check)(double)) -> LogicalResult {
+    if (value)
+      if (std::optional<std::string> problem = check(*value))
+        return emitOpError("'") << name << "' " << *problem;
+    return success();
+  };
+  auto get = [](std::optional<APFloat> value) {
+    return value ? std::optional(value->convertToDouble()) : std::nullopt;
+  };
+  ArrayRef<double> betas = getBetas().value_or(ArrayRef<double>());
+  for (double beta : betas)
+    if (failed(checkValue("betas", beta, checkBeta)))
+      return failure();
+  return success(
+      succeeded(checkValue("lr", get(getLr()), checkHyperParameter)) &&
+      succeeded(checkValue("weight_decay", get(getWeightDecay()), checkHyperParameter)) &&
+      succeeded(checkValue("momentum", get(getMomentum()), checkHyperParameter)) &&
+      succeeded(checkValue("eps", get(getEps()), checkHyperParameter)) &&
+      succeeded(checkValue("clip_grad_norm", get(getClipGradNorm()), checkClipGradNorm)));
 }
 
 static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI64ArrayAttr &sizes) {
@@ -95,11 +97,13 @@ LogicalResult MeshOp::verify() {
   llvm::StringSet<> seen;
   for (auto [axis, size] : llvm::zip_equal(getAxes(), getSizes())) {
     StringRef name = cast<StringAttr>(axis).getValue();
-    if (size < 1)
-      return emitOpError("axis '") << name << "' has size " << size << ", expected at least 1";
+    if (std::optional<std::string> problem = checkAxisSize(size))
+      return emitOpError("axis '") << name << "' " << *problem;
     if (!seen.insert(name).second)
       return emitOpError("has two axes '") << name << "'";
   }
+  if (std::optional<std::string> problem = checkRanks(getSizes()))
+    return emitOpError() << *problem;
   return success();
 }
 

@@ -5,13 +5,9 @@
 #include "plan/DType.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 using namespace fsdp::rt;
 
@@ -31,15 +27,12 @@ static bool writeAll(int descriptor, const void *data, size_t bytes, int64_t pos
   return true;
 }
 
-static std::string folderOf(const std::string &path) {
-  size_t slash = path.rfind('/');
-  if (slash == std::string::npos)
-    return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
+Status SafetensorsWriter::failed(const std::string &problem) const {
+  return Status::error("cannot write '" + path + "': " + problem);
 }
 
-Status SafetensorsWriter::failed(const std::string &what) const {
-  return Status::error("cannot write '" + path + "': " + what + ": " + std::strerror(errno));
+static std::string because(const char *what) {
+  return std::string(what) + ": " + std::strerror(errno);
 }
 
 Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
@@ -69,79 +62,31 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   for (int64_t &begin : writer.begins)
     begin += static_cast<int64_t>(text.size());
 
-  if (!writer.openTemporary())
-    return writer.failed("making a temporary file beside it");
-  if (::ftruncate(writer.descriptor, static_cast<int64_t>(text.size()) + position) != 0 ||
-      !writeAll(writer.descriptor, text.data(), text.size(), 0))
-    return writer.failed("writing the header");
+  std::string problem;
+  writer.file = OutputFile::open(path, problem);
+  if (!writer.file)
+    return writer.failed(problem);
+  if (writer.file->isDirect())
+    return writer.failed("it is a device or a pipe, which cannot hold weights");
+  int descriptor = writer.file->getDescriptor();
+  if (::ftruncate(descriptor, static_cast<int64_t>(text.size()) + position) != 0 ||
+      !writeAll(descriptor, text.data(), text.size(), 0))
+    return writer.failed(because("writing the header"));
   return writer;
 }
 
-/// Until commit() the file has no name, where the file system has such files: a process that is
-/// killed leaves nothing behind.
-bool SafetensorsWriter::openTemporary() {
-  descriptor = ::open(folderOf(path).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-  if (descriptor >= 0)
-    return true;
-  std::string pattern = path + ".XXXXXX";
-  descriptor = ::mkostemp(pattern.data(), O_CLOEXEC);
-  if (descriptor < 0)
-    return false;
-  temporary = pattern;
-  // mkostemp makes private files; give this one the mode of any other new file.
-  mode_t mask = ::umask(0);
-  ::umask(mask);
-  return ::fchmod(descriptor, 0666 & ~mask) == 0;
-}
-
-/// Gives the file a name beside the path, to be renamed.
-bool SafetensorsWriter::nameTemporary() {
-  const std::string file = "/proc/self/fd/" + std::to_string(descriptor);
-  for (unsigned attempt = 0; temporary.empty(); ++attempt) {
-    std::string name = path + "." + std::to_string(::getpid()) + "-" + std::to_string(attempt);
-    if (::linkat(AT_FDCWD, file.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
-      temporary = name;
-    else if (errno != EEXIST)
-      return false;
-  }
-  return true;
-}
-
-SafetensorsWriter::SafetensorsWriter(SafetensorsWriter &&other) noexcept
-    : path(std::move(other.path)), temporary(std::exchange(other.temporary, {})),
-      descriptor(std::exchange(other.descriptor, -1)), begins(std::move(other.begins)) {}
-
-SafetensorsWriter::~SafetensorsWriter() {
-  if (descriptor >= 0)
-    ::close(descriptor);
-  if (!temporary.empty())
-    ::unlink(temporary.c_str());
-}
-
 Status SafetensorsWriter::write(size_t index, int64_t offset, const void *data, size_t bytes) {
-  if (!writeAll(descriptor, data, bytes, begins[index] + offset))
-    return failed("writing a tensor");
+  if (!writeAll(file->getDescriptor(), data, bytes, begins[index] + offset))
+    return failed(because("writing a tensor"));
   return {};
 }
 
 Status SafetensorsWriter::flush() {
-  return ::fdatasync(descriptor) == 0 ? Status() : failed("syncing");
+  return ::fdatasync(file->getDescriptor()) == 0 ? Status() : failed(because("syncing"));
 }
 
 Status SafetensorsWriter::commit() {
-  if (::fsync(descriptor) != 0)
-    return failed("syncing");
-  if (!nameTemporary())
-    return failed("naming the temporary file");
-  if (::close(std::exchange(descriptor, -1)) != 0)
-    return failed("closing");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
-    return failed("renaming");
-  temporary.clear();
-  // The rename itself is durable once the folder is.
-  int folder = ::open(folderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  bool synced = folder >= 0 && (::fsync(folder) == 0 || errno == EINVAL);
-  if (folder >= 0)
-    ::close(folder);
-  return synced ? Status() : failed("syncing its folder");
+  std::optional<std::string> problem = file->commit();
+  file.reset();
+  return problem ? failed(*problem) : Status();
 }

@@ -1,5 +1,6 @@
 //===- CommandLineChecks.cpp - Which flags go together --------------------===//
 
+#include "fsdp/Files/SameFile.h"
 #include "plan/ValidateClipping.h"
 #include "train/CommandLine.h"
 
@@ -128,12 +129,14 @@ Status CommandLine::checkPaths() {
   for (const char *flag : {"--init", "--save"})
     if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors"))
       return Status::error(typed(flag) + ": the name must end with .safetensors");
-  for (const char *output : {"--save", "--log"})
-    for (const char *other : {"--data", "--init", "--log"})
-      if (std::strcmp(output, other) != 0 && given(output) && given(other) &&
-          app[output]->as<std::string>() == app[other]->as<std::string>() &&
-          !(std::strcmp(output, "--save") == 0 && std::strcmp(other, "--init") == 0))
-        return Status::error(typed(output) + " would overwrite " + typed(other));
+  // Weights may be saved where they were loaded from: they appear when all of them are written.
+  NamedPath data{"--data", options.data}, init{"--init", options.init},
+      save{"--save", options.save}, log{"--log", options.log}, trace{"--trace", options.trace};
+  for (const auto &[inputs, outputs] :
+       {std::pair<std::vector<NamedPath>, std::vector<NamedPath>>{{data, init}, {log, trace}},
+        {{data}, {save, log, trace}}})
+    if (std::optional<std::string> clash = findClash(inputs, outputs))
+      return Status::error(*clash);
   return {};
 }
 

@@ -1,16 +1,16 @@
 //===- StepTrace.cpp - What a step did when -------------------------------===//
 
 #include "train/StepTrace.h"
+#include "fsdp/Files/OutputFile.h"
 #include "plan/CollectiveOrder.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 using namespace fsdp::rt;
 using Json = nlohmann::ordered_json;
@@ -242,11 +242,18 @@ Status StepTrace::write(int64_t step, std::ostream &os) {
 }
 
 Status fsdp::rt::writeTraceFile(StepTrace &trace, int64_t step, const std::string &path) {
-  std::ofstream file(path);
-  if (Status status = trace.write(step, file); !status.ok())
+  std::ostringstream text;
+  if (Status status = trace.write(step, text); !status.ok())
     return Status::error("--trace " + path + ": " + status.message());
-  file.close();
-  if (!file)
-    return Status::error("--trace " + path + ": cannot be written: " + std::strerror(errno));
+  std::string problem;
+  std::optional<OutputFile> file = OutputFile::open(path, problem);
+  std::optional<std::string> wrong = problem;
+  if (file) {
+    wrong = file->write(text.view().data(), text.view().size());
+    if (!wrong)
+      wrong = file->commit();
+  }
+  if (wrong)
+    return Status::error("--trace " + path + ": cannot be written: " + *wrong);
   return {};
 }

@@ -7,6 +7,7 @@
 #include "comm/WatchedCommunicator.h"
 #include "data/BatchReader.h"
 #include "executor/Executor.h"
+#include "fsdp/Files/OutputFile.h"
 #include "train/Console.h"
 #include "train/StepTrace.h"
 #include "train/StopSignals.h"
@@ -18,7 +19,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <unistd.h>
 
 using namespace fsdp::rt;
@@ -264,7 +264,10 @@ void RankRun::writeDump(const std::string &message, const std::string &dump) {
     return;
   std::string path = options.failureDump + ".rank" + std::to_string(communicator.rank()) + ".txt";
   // The run has failed already: nobody is left to be told that this does too.
-  std::ofstream(path) << message << "\n" << dump;
+  std::string problem, text = message + "\n" + dump;
+  if (std::optional<fsdp::OutputFile> file = fsdp::OutputFile::open(path, problem))
+    if (!file->write(text.data(), text.size()))
+      (void)file->commit();
 }
 
 Outcome RankRun::train() {

@@ -268,10 +268,10 @@ TEST(Capture, ModelsOnMeta) {
   };
   for (auto [with, without, model] : {std::tuple("gpt2.script.pt", "gpt2_meta.pt", "gpt2"),
                                       std::tuple("llama_bf16.pt2", "llama_meta.pt2", "llama")}) {
-    auto step = captureStep(makeOptions(without, getInputs(model)), "", context);
+    auto step = captureStep(makeOptions(without, getInputs(model)), nullptr, context);
     ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
     EXPECT_FALSE(step->hasWeights);
-    auto real = captureStep(makeOptions(with, getInputs(model)), "", context);
+    auto real = captureStep(makeOptions(with, getInputs(model)), nullptr, context);
     ASSERT_TRUE(static_cast<bool>(real)) << llvm::toString(real.takeError());
     EXPECT_TRUE(real->hasWeights);
     EXPECT_EQ(print(*step->module), print(*real->module));
@@ -302,7 +302,7 @@ TEST(Capture, NormStatistics) {
   for (Target target : {Target::Cpu, Target::Cuda}) {
     CaptureOptions options = makeOptions("gpt2_bf16_meta.pt", getInputs("gpt2"));
     options.target = target;
-    auto step = captureStep(options, "", context);
+    auto step = captureStep(options, nullptr, context);
     ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
     int numNorms = 0;
     (*step->module)->walk([&](aten::CallOp call) {

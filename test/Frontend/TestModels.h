@@ -36,11 +36,19 @@ inline std::vector<std::string> getInputs(const std::string &model) {
 inline mlir::OwningOpRef<mlir::ModuleOp> capture(const CaptureOptions &options,
                                                  mlir::MLIRContext &context,
                                                  const std::string &weights = "") {
-  llvm::Expected<CapturedStep> step = captureStep(options, weights, context);
+  std::optional<OutputFile> file;
+  std::string problem;
+  if (!weights.empty()) {
+    file = OutputFile::open(weights, problem);
+    EXPECT_TRUE(file) << problem;
+  }
+  llvm::Expected<CapturedStep> step = captureStep(options, file ? &*file : nullptr, context);
   if (!step) {
     ADD_FAILURE() << llvm::toString(step.takeError());
     return {};
   }
+  if (file && step->hasWeights)
+    EXPECT_EQ(file->commit(), std::nullopt);
   return std::move(step->module);
 }
 

@@ -66,3 +66,39 @@ func.func @negative(%a: tensor<2xf32, #aten.strides<[-1]>>) {
 func.func @before(%a: tensor<2xf32, #aten.strides<[1], offset = -4>>) {
   return
 }
+
+// -----
+
+// Only what torch has can run.
+func.func @unknown(%a: tensor<f32>) {
+  // expected-error@below {{'relux.default' is no operator of torch's aten, which training binaries have}}
+  %r = aten.call "relux.default"(%a) fwd in "" : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// Libraries of other operators are not there when a binary runs.
+func.func @other(%a: tensor<f32>) {
+  // expected-error@below {{'vision::roi_align.default' is no operator of torch's aten}}
+  %r = aten.call "vision::roi_align.default"(%a) fwd in "" : (tensor<f32>) -> tensor<f32>
+  return
+}
+
+// -----
+
+// Text does not touch files.
+func.func @file() {
+  // expected-error@below {{'from_file.default' is refused: it reaches files, devices or processes}}
+  %r = aten.call "from_file.default"("/tmp/file", true, 4, f32, none, none, none) fwd in "" : () -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// Strides among the arguments are as those of types.
+func.func @negative_argument(%a: tensor<2xf32>) {
+  // expected-error@below {{'as_strided.default' has a size or stride of -1, expected at least 0}}
+  %r = aten.call "as_strided.default"(%a, [2], [-1], none) fwd in "" : (tensor<2xf32>) -> tensor<2xf32>
+  return
+}

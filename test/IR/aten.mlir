@@ -14,8 +14,8 @@ func.func @arguments(%a: tensor<2x3xf32>, %b: tensor<2x3xf32>) {
   %index = aten.call "index.Tensor"(%a, [none, %b]) fwd in "l" : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
   // CHECK-NEXT: aten.call "mul.Scalar"(%{{.+}}, 2.500000e+00) fwd in "l"
   %mul = aten.call "mul.Scalar"(%a, 2.5) fwd in "l" : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  // CHECK-NEXT: aten.call "upsample.vec"(%{{.+}}, none, [2.000000e+00, 2.000000e+00], [true, false], "tanh") fwd in "l"
-  %up = aten.call "upsample.vec"(%a, none, [2.0, 2.0], [true, false], "tanh") fwd in "l" : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  // CHECK-NEXT: aten.call "upsample_linear1d.vec"(%{{.+}}, none, [2.000000e+00, 2.000000e+00], [true, false], "tanh") fwd in "l"
+  %up = aten.call "upsample_linear1d.vec"(%a, none, [2.0, 2.0], [true, false], "tanh") fwd in "l" : (tensor<2x3xf32>) -> tensor<2x3xf32>
   // CHECK-NEXT: aten.call "_to_copy.default"(%{{.+}}, bf16, #aten.strided, #aten.device, none, false, #aten.memory_format<channels_last>) fwd in "l"
   %copy = aten.call "_to_copy.default"(%a, bf16, #aten.strided, #aten.device, none, false, #aten.memory_format<channels_last>) fwd in "l" : (tensor<2x3xf32>) -> tensor<2x3xbf16>
   return

@@ -22,8 +22,35 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9] eps = 1.0e-8
 
 // -----
 
+// Values are those that torch.optim takes.
+// expected-error@below {{'lr' is nan, expected a finite number, 0 or more}}
+fsdp.optimizer sgd lr = 0x7FF8000000000000 weight_decay = 0.0 momentum = 0.9
+
+// -----
+
+// expected-error@below {{'eps' is -1, expected a finite number, 0 or more}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = -1.0
+
+// -----
+
+// expected-error@below {{'betas' is 1, expected at least 0 and less than 1}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 1.0] eps = 1.0e-8
+
+// -----
+
+// A mesh of more ranks than tables can hold.
+// expected-error@below {{axis 'dp' has 9223372036854775807 ranks, expected at least 1 and at most 16777216}}
+fsdp.mesh @mesh <dp = 9223372036854775807>
+
+// -----
+
+// expected-error@below {{has more than 16777216 ranks}}
+fsdp.mesh @mesh <replicate = 16777216, shard = 2>
+
+// -----
+
 // A mesh has ranks on every axis.
-// expected-error@below {{axis 'dp' has size 0, expected at least 1}}
+// expected-error@below {{axis 'dp' has 0 ranks, expected at least 1 and at most 16777216}}
 fsdp.mesh @mesh <dp = 0>
 
 // -----

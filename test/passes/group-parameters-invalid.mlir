@@ -100,7 +100,7 @@ mesh: {replicate: 4, shard: 1}
 //--- number.yaml
 mesh: {dp: four}
 
-# RANKS: {{.*}}ranks.yaml:1:{{.*}}: error: mesh: axis 'dp' has 0 ranks, expected at least 1
+# RANKS: {{.*}}ranks.yaml:1:{{.*}}: error: mesh: axis 'dp' has 0 ranks, expected at least 1 and at most 16777216
 //--- ranks.yaml
 mesh: {dp: 0}
 

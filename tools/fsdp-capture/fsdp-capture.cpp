@@ -1,5 +1,7 @@
 //===- fsdp-capture.cpp - A PyTorch model's training step as MLIR ---------===//
 
+#include "../Version.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
 
@@ -18,6 +20,7 @@ int main(int argc, char **argv) {
   CLI::App app("Captures one training step of a PyTorch model (forward, loss, backward, update) as "
                "MLIR.",
                "fsdp-capture");
+  app.set_version_flag("--version", getVersion("fsdp-capture"));
   frontend::CaptureFlags flags;
   flags.addTo(app);
   std::string weights, output = "-";
@@ -33,8 +36,19 @@ int main(int argc, char **argv) {
   llvm::Expected<frontend::CaptureOptions> options = flags.getOptions();
   if (!options)
     return fail(options.takeError());
+  if (std::optional<std::string> clash =
+          findClash({{"MODEL", flags.getModel()}}, {{"-o", output}, {"--weights", weights}}))
+    return fail(llvm::createStringError(*clash));
+  std::optional<OutputFile> weightsFile;
+  if (!weights.empty()) {
+    std::string problem;
+    weightsFile = OutputFile::open(weights, problem);
+    if (!weightsFile)
+      return fail(llvm::createStringError("--weights: cannot write '" + weights + "': " + problem));
+  }
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::Expected<frontend::CapturedStep> step = frontend::captureStep(*options, weights, context);
+  llvm::Expected<frontend::CapturedStep> step =
+      frontend::captureStep(*options, weightsFile ? &*weightsFile : nullptr, context);
   if (!step)
     return fail(step.takeError());
   if (!weights.empty() && !step->hasWeights)
@@ -42,5 +56,8 @@ int main(int argc, char **argv) {
               << "' is not written\n";
   if (llvm::Error error = frontend::writeModule(*step->module, output))
     return fail(std::move(error));
+  if (weightsFile && step->hasWeights)
+    if (std::optional<std::string> problem = weightsFile->commit())
+      return fail(llvm::createStringError("cannot write '" + weights + "': " + *problem));
   return 0;
 }

@@ -1,9 +1,11 @@
 //===- fsdp-compile.cpp - From a scheduled or planned module to a binary ---===//
 
-#include "fsdp/Config/ShardingConfig.h"
+#include "../SizeFlag.h"
+#include "../Version.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/Fsdp.h"
 #include "fsdp/IR/OutputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -47,6 +49,10 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
            << "', expected 'scheduled' or 'planned'; fsdp-opt --fsdp-pipeline schedules a captured "
               "module";
+  else if (options.memoryCap != "0")
+    return module.emitError("--memory-cap ")
+           << options.memoryCap
+           << " is for scheduled modules: this one is planned, its arena is laid out";
   if (!options.noVerify)
     manager.addPass(fsdp::createVerifyPlanned());
   return manager.run(module);
@@ -88,20 +94,17 @@ static int run(const Options &options) {
     fsdp::setExpectedDurations(*tables, **costs);
   }
   fsdp_plan plan = tables->getPlan();
-  auto printText = [&](llvm::raw_ostream &os) {
-    fsdp::printPlan(plan, os);
-    return llvm::Error::success();
-  };
-  llvm::Error failure =
-      options.emit == "plan"
-          ? fsdp::writeFile(options.output.empty() ? "-" : options.output, printText)
-          : compile(plan, options);
+  llvm::Error failure = options.emit == "plan"
+                            ? fsdp::printFile(options.output.empty() ? "-" : options.output,
+                                              [&](auto &os) { fsdp::printPlan(plan, os); })
+                            : compile(plan, options);
   return failure ? fail(llvm::toString(std::move(failure))) : 0;
 }
 
 int main(int argc, char **argv) {
   CLI::App app("Compiles a scheduled or planned training step to a native training binary.",
                "fsdp-compile");
+  app.set_version_flag("--version", fsdp::getVersion("fsdp-compile"));
   Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
   app.add_option("INPUT", options.input,
@@ -117,12 +120,8 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"binary", "plan"}))
       ->excludes(shared)
       ->excludes(object);
-  app.add_option("--memory-cap", options.memoryCap,
-                 "Refuse a larger arena: 80000000, 70GiB (scheduled modules; 0: no cap)")
-      ->check([](const std::string &text) {
-        llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "memory-cap");
-        return bytes ? std::string() : llvm::toString(bytes.takeError());
-      });
+  fsdp::addSizeFlag(app, "--memory-cap", options.memoryCap,
+                    "Refuse a larger arena: 80000000, 70GiB, 80GB (scheduled modules; 0: no cap)");
   app.add_option("--device", options.costs.device,
                  "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "
                  "--profile or --network, the run's watchdog allows for what each of them takes");
@@ -134,9 +133,18 @@ int main(int argc, char **argv) {
                  "C++ compiler driver that links (default: the one that built this tool)");
   app.add_option("--runtime-dir", options.link.runtimeDir, "Folder of libfsdp_runtime.so")
       ->capture_default_str();
+  app.add_option("--rpath", options.link.searchPath,
+                 "Where the binary looks for libraries behind its own folder and the folder lib "
+                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir and torch's "
+                 "folder)");
   CLI11_PARSE(app, argc, argv);
   options.predicts = app.count("--device") || app.count("--profile") || app.count("--network");
   if (options.emit == "binary" && options.output.empty())
     return fail("-o is needed: where to write the binary");
+  if (std::optional<std::string> clash = fsdp::findClash({{"INPUT", options.input},
+                                                          {"--profile", options.costs.profile},
+                                                          {"--network", options.costs.network}},
+                                                         {{"-o", options.output}}))
+    return fail(*clash);
   return run(options);
 }

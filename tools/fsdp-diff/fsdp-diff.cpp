@@ -1,9 +1,11 @@
 //===- fsdp-diff.cpp - Two schedules side by side -------------------------===//
 
 #include "../CostFlags.h"
+#include "../Version.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/ScheduleDiff.h"
+#include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -62,9 +64,13 @@ static int run(const Options &options) {
   }
   auto [leftName, rightName] = getNames(options);
   const ExplainedModule &left = modules[0], &right = modules[1];
-  bool differ =
-      printDiff({leftName, left.problem, left.plan, left.view},
-                {rightName, right.problem, right.plan, right.view}, options.all, llvm::outs());
+  bool differ = false;
+  llvm::Error error = printFile("-", [&, leftName = leftName, rightName = rightName](auto &os) {
+    differ = printDiff({leftName, left.problem, left.plan, left.view},
+                       {rightName, right.problem, right.plan, right.view}, options.all, os);
+  });
+  if (error)
+    return fail(std::move(error));
   return differ ? Different : Equal;
 }
 
@@ -73,6 +79,7 @@ int main(int argc, char **argv) {
                "release and reduction that is not in the same place. Exit status: 0 equal, 1 "
                "different, 2 error.",
                "fsdp-diff");
+  app.set_version_flag("--version", getVersion("fsdp-diff"));
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
   app.add_option("RIGHT", options.right, "Scheduled or planned module")->required();

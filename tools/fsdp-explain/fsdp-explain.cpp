@@ -1,10 +1,13 @@
 //===- fsdp-explain.cpp - Why a schedule is as it is ----------------------===//
 
 #include "../CostFlags.h"
+#include "../SizeFlag.h"
+#include "../Version.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Page.h"
 #include "fsdp/Explain/Trace.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -37,8 +40,12 @@ static std::string listGroups(const schedule::Problem &problem) {
 }
 
 static int run(const Options &options) {
-  if (options.trace == "-" && options.html == "-")
-    return fail("--trace and --html cannot both go to standard output");
+  if (std::optional<std::string> clash =
+          findClash({{"INPUT", options.input},
+                     {"--profile", options.costs.profile},
+                     {"--network", options.costs.network}},
+                    {{"--trace", options.trace}, {"--html", options.html}}))
+    return fail(*clash);
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
     return fail(costs.takeError());
@@ -59,38 +66,36 @@ static int run(const Options &options) {
     return fail("--group: there is no group '" + options.group + "', only " + listGroups(problem));
 
   if (!options.trace.empty())
-    if (llvm::Error error = fsdp::writeFile(options.trace, [&](llvm::raw_ostream &os) {
-          writeTrace(module->view, os);
-          return llvm::Error::success();
-        }))
+    if (llvm::Error error =
+            printFile(options.trace, [&](llvm::raw_ostream &os) { writeTrace(module->view, os); }))
       return fail(std::move(error));
   if (!options.html.empty())
-    if (llvm::Error error = fsdp::writeFile(options.html, [&](llvm::raw_ostream &os) {
-          writePage(module->getPlan(), os);
-          return llvm::Error::success();
-        }))
+    if (llvm::Error error = printFile(
+            options.html, [&](llvm::raw_ostream &os) { writePage(module->getPlan(), os); }))
       return fail(std::move(error));
   if (options.trace == "-" || options.html == "-")
     return 0;
-  if (options.group.empty()) {
-    printStep(module->getPlan(), llvm::outs());
-    llvm::outs() << '\n';
-  }
-  printGroups(module->getPlan(), options.group, llvm::outs());
-  return 0;
+  llvm::Error error = printFile("-", [&](llvm::raw_ostream &os) {
+    if (options.group.empty()) {
+      printStep(module->getPlan(), os);
+      os << '\n';
+    }
+    printGroups(module->getPlan(), options.group, os);
+  });
+  return error ? fail(std::move(error)) : 0;
 }
 
 int main(int argc, char **argv) {
   CLI::App app("Simulates a scheduled training step and says why it is as it is: what is gathered, "
                "kept and reduced when, what holds it back, and what it costs.",
                "fsdp-explain");
+  app.set_version_flag("--version", getVersion("fsdp-explain"));
   Options options;
   app.add_option("INPUT", options.input,
                  "Scheduled or planned module, text or bytecode; - is standard input");
   addCostFlags(app, options.costs);
-  app.add_option("--memory-cap", options.memoryCapBytes,
-                 "Memory to measure headroom against: 80000000, 70GiB (the device's)")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+  addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
+              "Memory to measure headroom against: 80000000, 70GiB, 80GB (the device's)");
   app.add_option("--group", options.group, "Print this group only");
   app.add_option("--trace", options.trace,
                  "Write a trace for ui.perfetto.dev here (JSON); - is standard output");

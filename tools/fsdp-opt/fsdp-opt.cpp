@@ -1,14 +1,19 @@
 //===- fsdp-opt.cpp - Run passes on captured training steps ---------------===//
 
+#include "../LlvmOptions.h"
 #include "../ResponseFiles.h"
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/OutputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Passes.h"
 #include "passes/Pipelines.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 /// LLVM's shared library brings some thousand options of its code generators: --help is about ours.
 static void hideOptionsOfLlvm() {
@@ -26,6 +31,31 @@ static void printNoModulesBehindErrors() {
     static_cast<llvm::cl::opt<bool> *>(it->second)->setInitialValue(false);
 }
 
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "fsdp-opt: error: " << message << '\n';
+  return 1;
+}
+
+/// The output may be the input: it is put in place when all of it is written.
+static int run(const std::string &input, const std::string &output,
+               const mlir::MlirOptMainConfig &config, mlir::DialectRegistry &registry) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &message);
+  if (!file)
+    return fail(message);
+  bool failed = false;
+  llvm::Error error = fsdp::writeFile(output, [&](llvm::raw_ostream &os) -> llvm::Error {
+    failed = mlir::failed(mlir::MlirOptMain(os, std::move(file), registry, config));
+    return failed ? llvm::make_error<llvm::StringError>("", llvm::inconvertibleErrorCode())
+                  : llvm::Error::success();
+  });
+  if (failed) { // with diagnostics
+    llvm::consumeError(std::move(error));
+    return 1;
+  }
+  return error ? fail(llvm::toString(std::move(error))) : 0;
+}
+
 int main(int argc, char **argv) {
   hideOptionsOfLlvm();
   printNoModulesBehindErrors();
@@ -37,7 +67,12 @@ int main(int argc, char **argv) {
   fsdp::ExpandedArguments arguments(argc, argv);
   if (!arguments)
     return 1;
-  return mlir::asMainReturnCode(mlir::MlirOptMain(arguments.getCount(), arguments.get(),
-                                                  "fsdp-opt: FSDP passes on captured steps\n",
-                                                  registry));
+  fsdp::setVersion("fsdp-opt");
+  auto [input, output] = mlir::registerAndParseCLIOptions(
+      arguments.getCount(), arguments.get(), "fsdp-opt: FSDP passes on captured steps\n", registry);
+  mlir::MlirOptMainConfig config = mlir::MlirOptMainConfig::createFromCLOptions();
+  if (config.shouldShowDialects() || config.shouldListPasses())
+    return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, input, output, registry));
+  llvm::InitLLVM init(argc, argv);
+  return run(input, output, config, registry);
 }

@@ -1,9 +1,12 @@
 //===- fsdp-plan.cpp - What if: a step on meshes that are not at hand -----===//
 
 #include "../CostFlags.h"
+#include "../SizeFlag.h"
+#include "../Version.h"
 #include "Reports.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
@@ -59,7 +62,7 @@ static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
                  "behind replicate=R,");
   options.axis = axis.str();
   auto parse = [](llvm::StringRef text, int64_t &value) {
-    return text.getAsInteger(10, value) || value < 2 || value > (int64_t(1) << 24);
+    return text.getAsInteger(10, value) || value < 2 || value > kMaxRanks;
   };
   auto [first, last] = ranks.split("..");
   if (ranks.contains("..")) {
@@ -68,14 +71,18 @@ static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
       return wrong("is no range of ranks; expected two numbers of at least 2, the smaller first");
     for (int64_t count = low; count <= high; count *= 2)
       options.ranks.push_back(count);
-    return llvm::Error::success();
+  } else {
+    for (llvm::StringRef text : llvm::split(ranks, ',')) {
+      int64_t count;
+      if (parse(text, count))
+        return wrong("has '" + text + "' ranks; expected a number from 2 to " +
+                     llvm::Twine(kMaxRanks));
+      options.ranks.push_back(count);
+    }
   }
-  for (llvm::StringRef text : llvm::split(ranks, ',')) {
-    int64_t count;
-    if (parse(text, count))
-      return wrong("has '" + text + "' ranks; expected a number from 2 to 16777216");
-    options.ranks.push_back(count);
-  }
+  for (int64_t count : options.ranks)
+    if (std::optional<std::string> problem = checkRanks({options.replicas, count}))
+      return wrong(*problem);
   return llvm::Error::success();
 }
 
@@ -108,8 +115,14 @@ static int run(Options &options) {
   for (const std::string &name : options.recompute)
     options.sweep.recompute.emplace_back(name, kPolicies.at(name));
   options.sweep.offload = kOffloads.at(options.offload);
-  if (llvm::count(llvm::ArrayRef{options.json, options.csv, options.html}, "-") > 1)
-    return fail("only one of --json, --csv and --html can go to standard output");
+  std::vector<NamedPath> read = {{"--config", options.sweep.config},
+                                 {"--profile", options.costs.profile},
+                                 {"--network", options.costs.network}};
+  for (const std::string &path : options.inputs)
+    read.push_back({"INPUT", path});
+  if (std::optional<std::string> clash = findClash(
+          read, {{"--json", options.json}, {"--csv", options.csv}, {"--html", options.html}}))
+    return fail(*clash);
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
     return fail(costs.takeError());
@@ -137,14 +150,12 @@ static int run(Options &options) {
   for (auto &[path, write] : outputs) {
     isPrinted &= path != "-";
     if (!path.empty())
-      if (llvm::Error error = writeFile(path, [&write = write](llvm::raw_ostream &os) {
-            write(os);
-            return llvm::Error::success();
-          }))
+      if (llvm::Error error = printFile(path, write))
         return fail(std::move(error));
   }
   if (isPrinted)
-    printTable(points, llvm::outs());
+    if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &os) { printTable(points, os); }))
+      return fail(std::move(error));
   return 0;
 }
 
@@ -153,6 +164,7 @@ int main(int argc, char **argv) {
                "the best schedule for each, without a device. Shapes are fixed at capture: for "
                "other microbatches give several captured modules.",
                "fsdp-plan");
+  app.set_version_flag("--version", getVersion("fsdp-plan"));
   Options options;
   app.add_option("INPUT", options.inputs, "Captured modules, text or bytecode; - is standard input")
       ->required();
@@ -178,8 +190,8 @@ int main(int argc, char **argv) {
   app.add_option("--budget", options.sweep.simulationBudget,
                  "Simulations that each search may take")
       ->check(CLI::PositiveNumber);
-  app.add_option("--max-bucket-size", options.maxBucketSize,
-                 "The most bytes that one launch of several collectives may move: 1GiB (no limit)");
+  addSizeFlag(app, "--max-bucket-size", options.maxBucketSize,
+              "The most bytes that one launch of several collectives may move: 1GiB (no limit)");
   app.add_option("--json", options.json, "Write all points here (JSON); - is standard output");
   app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output");
   app.add_option("--html", options.html, "Write a page with plots here; - is standard output");

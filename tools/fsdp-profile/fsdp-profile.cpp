@@ -1,9 +1,11 @@
 //===- fsdp-profile.cpp - Measures what a step's operations cost -----------===//
 
+#include "../Version.h"
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
 #include "StepProfiler.h"
 #include "fsdp/CostModel/Device.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -196,6 +198,7 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Measures what the operations of a step, or collectives, cost on this machine.",
                "fsdp-profile");
+  app.set_version_flag("--version", getVersion("fsdp-profile"));
   Options options;
   auto *input = app.add_option("STEP", options.input,
                                "Step of any phase, text or bytecode; - is standard input");
@@ -239,5 +242,8 @@ int main(int argc, char **argv) {
     return fail("a step, or --collectives, is needed");
   if (llvm::Error error = checkDeviceFlags(app, options))
     return fail(std::move(error));
+  if (std::optional<std::string> clash =
+          findClash({{"STEP", options.input}}, {{"-o", options.output}}))
+    return fail(*clash);
   return profileStep(options);
 }

@@ -6,11 +6,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "../CostFlags.h"
+#include "../SizeFlag.h"
+#include "../Version.h"
 #include "Progress.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
 #include "fsdp/IR/Fsdp.h"
@@ -127,13 +130,14 @@ static int compile(ModuleOp module, const Options &options, fsdp::Stage &stage) 
   return 0;
 }
 
-/// Moves the weights, written beside their place while the compilation could still fail.
-static int finishWeights(const std::string &partial, const Options &options, fsdp::Stage &stage) {
+/// Puts the weights in place, which were written while the compilation could still fail.
+static int finishWeights(fsdp::OutputFile &file, const Options &options, fsdp::Stage &stage) {
   stage.begin("weights");
-  if (std::error_code code = llvm::sys::fs::rename(partial, options.weights))
-    return stage.fail("cannot write '" + options.weights + "': " + code.message());
-  if (!options.saveTemps.empty()) {
-    std::string kept = inTemps(options, "weights.safetensors");
+  bool isRegular = !file.isDirect();
+  if (std::optional<std::string> problem = file.commit())
+    return stage.fail("cannot write '" + options.weights + "': " + *problem);
+  std::string kept = inTemps(options, "weights.safetensors");
+  if (!options.saveTemps.empty() && isRegular && !fsdp::nameOneFile(kept, options.weights)) {
     llvm::sys::fs::remove(kept);
     if (llvm::sys::fs::create_hard_link(options.weights, kept))
       if (std::error_code code = llvm::sys::fs::copy_file(options.weights, kept))
@@ -141,6 +145,22 @@ static int finishWeights(const std::string &partial, const Options &options, fsd
   }
   stage.end("'" + options.weights + "': the initial parameters and buffers");
   return 0;
+}
+
+/// Why these files cannot be together, if they cannot. The kept weights are left out: they are a
+/// link to the weights, or these themselves.
+static std::optional<std::string> findFileClash(const Options &options) {
+  std::vector<fsdp::NamedPath> outputs = {
+      {"-o", options.output}, {"--weights", options.weights}, {"--fsdp-report", options.report}};
+  if (!options.saveTemps.empty())
+    for (const char *file :
+         {"captured.mlir", "sharded.mlir", "scheduled.mlir", "planned.mlir", "step.o"})
+      outputs.push_back({"--save-temps", inTemps(options, file)});
+  return fsdp::findClash({{"MODEL", options.capture.getModel()},
+                          {"--config", options.config},
+                          {"--profile", options.costs.profile},
+                          {"--network", options.costs.network}},
+                         outputs);
 }
 
 /// A param_dtype of the config file holds for the capture, too, unless the flag says another one. A
@@ -165,22 +185,25 @@ static int run(Options &options) {
   llvm::Expected<fsdp::frontend::CaptureOptions> capture = options.capture.getOptions();
   if (!capture)
     return stage.fail(capture.takeError());
+  if (options.weights.empty())
+    options.weights = options.output + ".safetensors";
+  if (std::optional<std::string> clash = findFileClash(options))
+    return stage.fail(*clash);
   if (!options.saveTemps.empty())
     if (std::error_code code = llvm::sys::fs::create_directories(options.saveTemps))
       return stage.fail("cannot make the folder '" + options.saveTemps + "': " + code.message());
-  if (options.weights.empty())
-    options.weights = options.output + ".safetensors";
-  std::string partial = options.weights + ".partial";
+  std::string problem;
+  std::optional<fsdp::OutputFile> weights = fsdp::OutputFile::open(options.weights, problem);
+  if (!weights)
+    return stage.fail("cannot write '" + options.weights + "': " + problem);
 
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler(fsdp::printDiagnostic);
   llvm::Expected<fsdp::frontend::CapturedStep> step =
-      fsdp::frontend::captureStep(*capture, partial, context);
-  if (!step) {
-    llvm::sys::fs::remove(partial);
+      fsdp::frontend::captureStep(*capture, &*weights, context);
+  if (!step)
     return stage.fail(step.takeError());
-  }
   unsigned calls = 0;
   step->module->walk([&](fsdp::aten::CallOp) { ++calls; });
   stage.end(llvm::Twine(calls) + " aten calls" +
@@ -196,8 +219,7 @@ static int run(Options &options) {
   if (code == 0)
     code = compile(*step->module, options, stage);
   if (code == 0 && step->hasWeights)
-    code = finishWeights(partial, options, stage);
-  llvm::sys::fs::remove(partial);
+    code = finishWeights(*weights, options, stage);
   return code;
 }
 
@@ -219,16 +241,11 @@ static void checkSearchFlags(const CLI::App &app, const Options &options) {
   }
 }
 
-/// What is wrong with a size, if anything is.
-static std::string isSize(const std::string &text) {
-  llvm::Expected<int64_t> bytes = fsdp::parseSizeBytes(text, "the size");
-  return bytes ? std::string() : llvm::toString(bytes.takeError());
-}
-
 int main(int argc, char **argv) {
   CLI::App app("Compiles a PyTorch model to a native training binary: captures one training step, "
                "shards and schedules it as FSDP2 does, plans its memory, links it.",
                "fsdpc");
+  app.set_version_flag("--version", fsdp::getVersion("fsdpc"));
   Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
   options.capture.addTo(app);
@@ -272,15 +289,14 @@ int main(int argc, char **argv) {
          "fits the memory cap; asap: as soon as memory allows; the bits are the same")
       ->check(CLI::IsMember({"fsdp2", "asap", "auto"}))
       ->capture_default_str();
-  app.add_option(
-         "--memory-cap", options.memoryCap,
-         "bytes that the step may need on a rank: 80000000, 70GiB; what needs more is refused")
-      ->check(isSize);
+  fsdp::addSizeFlag(
+      app, "--memory-cap", options.memoryCap,
+      "bytes that the step may need on a rank: 80000000, 70GiB; what needs more is refused");
   fsdp::addCostFlags(app, options.costs);
   app.add_flag("!--no-buckets", options.buckets, "never issue several collectives in one launch");
-  app.add_option("--max-bucket-size", options.maxBucketSize,
-                 "the most bytes that one launch of several collectives may move: 1GiB (no limit)")
-      ->check(isSize);
+  fsdp::addSizeFlag(
+      app, "--max-bucket-size", options.maxBucketSize,
+      "the most bytes that one launch of several collectives may move: 1GiB (no limit)");
   app.add_option("--seed", options.seed, "seed of the search")->capture_default_str();
   app.add_option("--budget", options.budget, "simulations that the search may take")
       ->check(CLI::NonNegativeNumber)
@@ -295,6 +311,10 @@ int main(int argc, char **argv) {
                  "C++ compiler driver that links (the one that built this tool)");
   app.add_option("--runtime-dir", options.link.runtimeDir, "folder of libfsdp_runtime.so")
       ->capture_default_str();
+  app.add_option("--rpath", options.link.searchPath,
+                 "where the binary looks for libraries behind its own folder and the folder lib "
+                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir and torch's "
+                 "folder)");
   app.add_flag("--quiet", options.quiet, "no progress lines");
   app.add_option("-o,--output", options.output, "the training binary")->required();
   try {

@@ -7,6 +7,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace fsdp {
@@ -31,9 +32,13 @@ struct LinkOptions {
   std::string linker;     // a C++ compiler driver; empty: the one that built this compiler
   std::string runtimeDir; // folder that holds libfsdp_runtime.so
   bool shared = false;    // a shared library instead of an executable
+  /// Folders, between colons, in which the binary looks for libraries behind its own folder and the
+  /// folder lib beside it; none: runtimeDir and the folder of the torch of this build.
+  std::optional<std::string> searchPath = {};
 };
 
-/// Links an object of `emitObject` with the runtime into `output`. The error holds the linker's words.
+/// Links an object of `emitObject` with the runtime into `output`. The error holds the linker's
+/// words.
 llvm::Error linkObject(llvm::ArrayRef<char> object, const std::string &output,
                        const LinkOptions &options);
 

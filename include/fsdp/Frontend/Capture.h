@@ -3,6 +3,7 @@
 #ifndef FSDP_FRONTEND_CAPTURE_H
 #define FSDP_FRONTEND_CAPTURE_H
 
+#include "fsdp/Files/OutputFile.h"
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -52,11 +53,11 @@ struct CapturedStep {
   bool hasWeights = false;                  // false: the model was saved on meta
 };
 
-/// Captures one training step (forward, loss, backward, update). If `weightsPath` is not empty and
-/// the model has weights, writes parameters and buffers there as safetensors, by qualified name.
-/// Errors are one line that names the operator, module, input or file, and the reason.
-llvm::Expected<CapturedStep> captureStep(const CaptureOptions &options,
-                                         const std::string &weightsPath,
+/// Captures one training step (forward, loss, backward, update). If there is a file for
+/// weights and the model has some, writes parameters and buffers to it as safetensors, by qualified
+/// name; the caller commits it. Errors are one line that names the operator, module, input or file,
+/// and the reason.
+llvm::Expected<CapturedStep> captureStep(const CaptureOptions &options, OutputFile *weights,
                                          mlir::MLIRContext &context);
 
 } // namespace fsdp::frontend

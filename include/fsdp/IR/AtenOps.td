@@ -13,8 +13,10 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "Call one aten operator by its schema name";
   let description = [{
-    `callee` is the operator's name and overload, as the dispatcher spells it without `aten::`
-    (another namespace is written out: `"ns::op.overload"`). The argument list follows the schema's:
+    `callee` is the operator's name and overload, as the dispatcher spells it without `aten::`.
+    Operators of other namespaces, those that torch 2.11 does not have, and those that touch files,
+    devices or processes (`from_file`, `record_stream`, ...) are refused. The argument list follows
+    the schema's:
 
     | argument of the schema | written as |
     |---|---|

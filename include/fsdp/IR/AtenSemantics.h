@@ -5,6 +5,9 @@
 
 #include "llvm/ADT/StringRef.h"
 
+#include <optional>
+#include <string>
+
 namespace fsdp::aten {
 
 /// What the compiler knows about one operator, all overloads alike.
@@ -24,6 +27,11 @@ struct Semantics {
 /// table does not list is neither a view nor random. The capture checks every operator that it
 /// records against what torch really does, so that the table cannot drift.
 Semantics lookupSemantics(llvm::StringRef baseName);
+
+/// Why a step may not call this operator (`mm.default`), for people: torch's aten has none of that
+/// name, or it touches files, devices or processes. Operators of other namespaces are refused:
+/// training binaries do not load the libraries that bring them.
+std::optional<std::string> checkOperator(llvm::StringRef callee);
 
 } // namespace fsdp::aten
 

@@ -4,6 +4,7 @@
 #define FSDP_IR_FSDP_H
 
 #include "fsdp/IR/Aten.h"
+#include "fsdp/IR/Limits.h"
 #include "mlir/IR/SymbolTable.h"
 
 namespace fsdp {
@@ -17,10 +18,6 @@ struct CommunicatorResource : mlir::SideEffects::Resource::Base<CommunicatorReso
 struct ParameterStorageResource : mlir::SideEffects::Resource::Base<ParameterStorageResource> {
   llvm::StringRef getName() final { return "fsdp.storage"; }
 };
-
-/// What is wrong with a norm to clip gradients to, for people: "is -1, expected ...". The clip
-/// factor is computed in fp32, so the norm must be above 0 and finite there.
-std::optional<std::string> checkClipGradNorm(double norm);
 
 } // namespace fsdp
 

@@ -218,9 +218,13 @@ TEST(TrainOptions, RefusesCombinationsThatContradict) {
   expectRefused({"--data", "d.safetensors", "--init", "w.bin"}, {"--init w.bin"});
   expectRefused({"--data", "d.safetensors", "--save", "w.bin"}, {"--save w.bin"});
   expectRefused({"--data", "d.safetensors", "--save", "d.safetensors"},
-                {"--save d.safetensors", "--data d.safetensors"});
+                {"--save 'd.safetensors' is the file that --data reads"});
   expectRefused({"--data", "d.safetensors", "--save", "s.safetensors", "--log", "s.safetensors"},
-                {"--save s.safetensors", "--log s.safetensors"});
+                {"--save and --log both write 's.safetensors'"});
+  expectRefused({"--data", "d.safetensors", "--log", "l.json", "--trace", "./l.json"},
+                {"--log and --trace both write './l.json'"});
+  expectRefused({"--data", "d.safetensors", "--trace", "d.safetensors"},
+                {"--trace 'd.safetensors' is the file that --data reads"});
   expectRefused({"--describe", "--steps", "3"}, {"--describe", "--steps"});
 }
 

@@ -1,0 +1,37 @@
+//===- Limits.h - Values that meshes and optimizers may have -----*- C++ -*-===//
+//
+// One place for flags, the YAML file and the text of modules. Each check returns what is wrong, for
+// people, to be put behind the value's name: "is -1, expected ...".
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_IR_LIMITS_H
+#define FSDP_IR_LIMITS_H
+
+#include "llvm/ADT/ArrayRef.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace fsdp {
+
+/// The most ranks of a mesh, as many as fsdp-plan predicts; tables of a plan grow with them.
+inline constexpr int64_t kMaxRanks = int64_t(1) << 24;
+
+/// The size of one axis: from 1 to kMaxRanks.
+std::optional<std::string> checkAxisSize(int64_t size);
+/// All axes together, whose sizes passed checkAxisSize.
+std::optional<std::string> checkRanks(llvm::ArrayRef<int64_t> sizes);
+
+/// Learning rate, weight decay, momentum, eps: finite and not negative.
+std::optional<std::string> checkHyperParameter(double value);
+/// A beta of adam and adamw: at least 0 and below 1.
+std::optional<std::string> checkBeta(double value);
+/// A norm to clip gradients to. The clip factor is computed in fp32, so the norm must be above 0
+/// and finite there.
+std::optional<std::string> checkClipGradNorm(double norm);
+
+} // namespace fsdp
+
+#endif // FSDP_IR_LIMITS_H

@@ -1,0 +1,76 @@
+//===- TorchErrors.cpp - torch's errors in one line -----------------------===//
+//
+// An error that crossed TorchScript's interpreter reads
+//
+//     The following operation failed in the TorchScript interpreter.
+//     Traceback of TorchScript, serialized code (most recent call last):
+//       File "code/...", line 3, in forward
+//         return torch.mm(x, y)
+//                ~~~~~~~~ <--- HERE
+//     RuntimeError: the reason
+//
+// one of its parser begins with the reason and ends with the marked line, and one of its kernels
+// begins with the reason, which frames may follow.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TorchErrors.h"
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <c10/util/Exception.h>
+#include <nlohmann/json.hpp>
+
+using llvm::StringRef;
+
+static constexpr StringRef kMark = "<--- HERE";
+
+/// Lines that say where, not what.
+static bool isReason(StringRef line) {
+  StringRef text = line.trim();
+  bool isFrame = text.starts_with("File \"") || text.starts_with("frame #") ||
+                 text.starts_with("Traceback ") || text.contains(kMark) ||
+                 text.starts_with("The following operation failed") ||
+                 text.starts_with("Exception raised from");
+  return !text.empty() && !isFrame && text.find_first_not_of("~^ .") != StringRef::npos;
+}
+
+/// `condition INTERNAL ASSERT FAILED at "file":line, please report a bug to PyTorch. reason`.
+static std::string explainInternal(StringRef line) {
+  auto [condition, rest] = line.split("INTERNAL ASSERT FAILED");
+  StringRef reason = rest.split("please report a bug to PyTorch.").second.trim();
+  return ("torch cannot take this: " + (reason.empty() ? condition.trim() : reason)).str();
+}
+
+static std::string pickLine(StringRef text) {
+  llvm::SmallVector<StringRef> lines(llvm::split(text, '\n'));
+  // Behind the last mark, if there is anything.
+  auto begin = lines.begin();
+  for (auto it = lines.begin(); it != lines.end(); ++it)
+    if (it->contains(kMark) && llvm::any_of(llvm::make_range(it + 1, lines.end()), isReason))
+      begin = it + 1;
+  auto found = std::find_if(begin, lines.end(), isReason);
+  if (found == lines.end())
+    return "torch gives no reason";
+  StringRef reason = found->trim();
+  for (StringRef prefix : {"RuntimeError:", "torch.jit.Error:", "ValueError:"})
+    if (reason.consume_front(prefix))
+      reason = reason.ltrim();
+  // "...: " before an indented list that follows.
+  return reason.contains("INTERNAL ASSERT FAILED") ? explainInternal(reason)
+                                                   : reason.rtrim(": ").str();
+}
+
+std::string fsdp::frontend::getReason(const std::exception &exception) {
+  if (dynamic_cast<const std::bad_alloc *>(&exception))
+    return "out of memory";
+  if (auto *error = dynamic_cast<const nlohmann::json::exception *>(&exception)) {
+    StringRef what = error->what();
+    return ("the file's JSON is not as torch.export writes it: " + what.split("] ").second).str();
+  }
+  if (auto *error = dynamic_cast<const c10::Error *>(&exception))
+    return pickLine(error->what_without_backtrace());
+  return pickLine(exception.what());
+}

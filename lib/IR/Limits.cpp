@@ -1,0 +1,53 @@
+//===- Limits.cpp - Values that meshes and optimizers may have ------------===//
+
+#include "fsdp/IR/Limits.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace fsdp;
+
+static std::string describe(double value, llvm::StringRef expected) {
+  std::string problem;
+  llvm::raw_string_ostream(problem)
+      << "is " << llvm::format("%g", value) << ", expected " << expected;
+  return problem;
+}
+
+std::optional<std::string> fsdp::checkAxisSize(int64_t size) {
+  if (size >= 1 && size <= kMaxRanks)
+    return std::nullopt;
+  return "has " + std::to_string(size) + " ranks, expected at least 1 and at most " +
+         std::to_string(kMaxRanks);
+}
+
+std::optional<std::string> fsdp::checkRanks(llvm::ArrayRef<int64_t> sizes) {
+  int64_t ranks = 1;
+  for (int64_t size : sizes) {
+    if (size > kMaxRanks / ranks)
+      return "has more than " + std::to_string(kMaxRanks) + " ranks";
+    ranks *= size;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> fsdp::checkHyperParameter(double value) {
+  if (std::isfinite(value) && value >= 0)
+    return std::nullopt;
+  return describe(value, "a finite number, 0 or more");
+}
+
+std::optional<std::string> fsdp::checkBeta(double value) {
+  if (value >= 0 && value < 1)
+    return std::nullopt;
+  return describe(value, "at least 0 and less than 1");
+}
+
+std::optional<std::string> fsdp::checkClipGradNorm(double norm) {
+  auto inFp32 = static_cast<float>(norm);
+  if (inFp32 > 0 && std::isfinite(inFp32))
+    return std::nullopt;
+  return describe(norm, "a finite number above 0 (in fp32)");
+}
