@@ -47,8 +47,9 @@ inline mlir::OwningOpRef<mlir::ModuleOp> capture(const CaptureOptions &options,
     ADD_FAILURE() << llvm::toString(step.takeError());
     return {};
   }
-  if (file && step->hasWeights)
+  if (file && step->hasWeights) {
     EXPECT_EQ(file->commit(), std::nullopt);
+  }
   return std::move(step->module);
 }
 
