@@ -40,10 +40,18 @@ struct StepResults {
 };
 
 /// Figures of the last step, for reports and tests.
+/// Results of one call that are copied into the strides of the plan, per step.
+struct RelaidResults {
+  int64_t results = 0;
+  int64_t bytes = 0;
+};
+
 struct ExecutorStatistics {
   int64_t plannedAllocations = 0;  // served at their planned address
   int64_t fallbackAllocations = 0; // served by the ordinary allocator during an operator
   std::map<std::string, int64_t> fallbacksByOperator;
+  /// By operator and module: results whose strides are not the plan's.
+  std::map<std::string, RelaidResults> relaid;
   int64_t copiedBytes = 0;  // results that did not land at their address, and FSDP_COPY entries
   int64_t scratchBytes = 0; // memory beside the arena for temporaries inside operators
   int64_t replacedOperators = 0; // calls of a step that kernels of the runtime compute

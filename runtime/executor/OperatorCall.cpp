@@ -4,6 +4,7 @@
 
 #include <ATen/core/List.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <optional>
@@ -74,11 +75,10 @@ at::Tensor OperatorCall::resultOf(const CallContext &context, const PlannedResul
   return returned.isTensor() ? returned.toTensor() : at::Tensor();
 }
 
-/// True if the layouts address the same elements: strides matter where there is more than one.
-static bool sameLayout(const at::Tensor &tensor, std::span<const int64_t> sizes,
-                       std::span<const int64_t> strides) {
-  if (!tensor.sizes().equals(at::IntArrayRef(sizes.data(), sizes.size())))
-    return false;
+/// True if tensors of these sizes address the same elements: strides matter where there is more
+/// than one.
+static bool sameStrides(const at::Tensor &tensor, std::span<const int64_t> sizes,
+                        std::span<const int64_t> strides) {
   if (tensor.numel() == 0)
     return true;
   for (size_t i = 0; i < sizes.size(); ++i)
@@ -87,23 +87,43 @@ static bool sameLayout(const at::Tensor &tensor, std::span<const int64_t> sizes,
   return true;
 }
 
-Status OperatorCall::check(const CallContext &context, const PlannedResult &result,
-                           const at::Tensor &actual) const {
+Status OperatorCall::mismatch(const CallContext &context, const PlannedResult &result,
+                              const at::Tensor &actual) const {
   const PlanView &view = context.view;
-  const fsdp_value &value = view.values()[result.value];
   std::string where =
       view.describeEntry(*entry) + ": result " + std::to_string(result.slot) + " is ";
-  std::string expected = ", the plan says " + view.describeValue(value);
+  std::string expected = ", the plan says " + view.describeValue(view.values()[result.value]);
   if (!actual.defined())
     return Status::error(where + "undefined" + expected);
-  if (static_cast<uint32_t>(actual.scalar_type()) == value.dtype &&
-      sameLayout(actual, view.sizes(value), view.strides(value)))
-    return Status();
   return Status::error(where +
                        describeTensor(static_cast<uint32_t>(actual.scalar_type()),
                                       {actual.sizes().data(), actual.sizes().size()},
                                       {actual.strides().data(), actual.strides().size()}) +
                        expected);
+}
+
+Status OperatorCall::check(const CallContext &context, const PlannedResult &result,
+                           const at::Tensor &actual) const {
+  const fsdp_value &value = context.view.values()[result.value];
+  std::span<const int64_t> sizes = context.view.sizes(value);
+  if (actual.defined() && static_cast<uint32_t>(actual.scalar_type()) == value.dtype &&
+      actual.sizes().equals(at::IntArrayRef(sizes.data(), sizes.size())))
+    return Status();
+  return mismatch(context, result, actual);
+}
+
+bool OperatorCall::hasPlannedStrides(const CallContext &context, const PlannedResult &result,
+                                     const at::Tensor &actual) const {
+  const fsdp_value &value = context.view.values()[result.value];
+  return sameStrides(actual, context.view.sizes(value), context.view.strides(value));
+}
+
+at::Tensor OperatorCall::placeOf(const CallContext &context, const PlannedResult &result,
+                                 const at::TensorOptions &options) {
+  const fsdp_value &value = context.view.values()[result.value];
+  std::span<const int64_t> sizes = context.view.sizes(value), strides = context.view.strides(value);
+  return at::from_blob(result.address, at::IntArrayRef(sizes.data(), sizes.size()),
+                       at::IntArrayRef(strides.data(), strides.size()), options);
 }
 
 Status OperatorCall::checkView(CallContext &context) const {
@@ -117,6 +137,8 @@ Status OperatorCall::checkView(CallContext &context) const {
     at::Tensor actual = resultOf(context, result);
     if (Status status = check(context, result, actual); !status.ok())
       return status;
+    if (!hasPlannedStrides(context, result, actual))
+      return mismatch(context, result, actual);
     if (result.elements != 0 && actual.const_data_ptr() != result.address)
       return Status::error(
           context.view.describeEntry(*entry) + ": the view begins " +
@@ -157,11 +179,12 @@ Status OperatorCall::measure(CallContext &context) {
     invoke(context);
     recorder.stopServing();
     places.resize(recorder.recorded().size());
-    for (const PlannedResult &result : results) {
+    for (PlannedResult &result : results) {
       at::Tensor actual = resultOf(context, result);
       if (Status status = check(context, result, actual); !status.ok())
         return status;
-      if (result.elements == 0)
+      result.isRelaid = !hasPlannedStrides(context, result, actual);
+      if (result.elements == 0 || result.isRelaid)
         continue;
       const auto *data = static_cast<const std::byte *>(actual.const_data_ptr());
       const auto *storage = static_cast<const std::byte *>(actual.storage().data());
@@ -253,6 +276,8 @@ void OperatorCall::placeTemporaries(std::byte *scratch) {
 }
 
 bool OperatorCall::isPlaced(const CallContext &context, const PlannedResult &result) const {
+  if (result.isRelaid)
+    return false;
   const c10::IValue &returned = context.stack[result.slot];
   if (!returned.isTensor())
     return false;
@@ -295,21 +320,35 @@ Status OperatorCall::moveToPlace(CallContext &context) {
                            std::to_string(result.slot) + " has " +
                            std::to_string(actual.defined() ? actual.numel() : 0) +
                            " elements, the plan says " + std::to_string(result.elements));
-    if (result.elements != 0 && actual.const_data_ptr() != result.address)
+    if (result.elements != 0 && (result.isRelaid || actual.const_data_ptr() != result.address))
       misplaced.emplace_back(&result, std::move(actual));
   }
-  // A result may lie in the place of another one: take all away before any is put.
-  if (misplaced.size() > 1)
-    for (auto &[result, tensor] : misplaced) {
+  // A result may lie in the place of another one: take all away before any is put. One with other
+  // strides may lie in its own place.
+  bool takesAway = misplaced.size() > 1;
+  for (auto &[result, tensor] : misplaced) {
+    if (result->isRelaid) {
+      if (takesAway || tensor.const_data_ptr() == result->address)
+        tensor = tensor.clone();
+    } else if (takesAway) {
       at::Tensor taken =
           at::empty({static_cast<int64_t>(result->spanBytes)}, tensor.options().dtype(at::kByte));
       context.compute.copy(taken.data_ptr(), tensor.const_data_ptr(), result->spanBytes);
       tensor = std::move(taken);
       ++context.allocations.fallbacks;
     }
+  }
   for (auto &[result, tensor] : misplaced) {
-    context.compute.copy(result->address, tensor.const_data_ptr(), result->spanBytes);
+    if (result->isRelaid)
+      placeOf(context, *result, tensor.options()).copy_(tensor);
+    else
+      context.compute.copy(result->address, tensor.const_data_ptr(), result->spanBytes);
     context.statistics.copiedBytes += static_cast<int64_t>(result->spanBytes);
+    if (result->isRelaid) {
+      RelaidResults &copies = context.statistics.relaid[context.view.describeEntry(*entry)];
+      ++copies.results;
+      copies.bytes += static_cast<int64_t>(result->spanBytes);
+    }
   }
   return Status();
 }

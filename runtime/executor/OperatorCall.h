@@ -2,7 +2,8 @@
 //
 // The arguments of a call are tensors at fixed addresses, so the argument stack is built once. In
 // the first step the call is measured: it allocates as it likes, its results are compared with the
-// plan and copied to their places, and its allocations are sorted into results and temporaries.
+// plan and copied to their places, and its allocations are sorted into results and temporaries. A
+// result with other strides than the plan's is a temporary, and copied in every step.
 // From then on results are allocated at their places and temporaries in a scratch area. A kernel of
 // the runtime that gives the same bits may take the operator's place, which needs no allocation.
 //
@@ -70,14 +71,23 @@ private:
     uint32_t value;
     int64_t elements;
     size_t spanBytes;
-    std::byte *address; // null: no elements
+    std::byte *address;    // null: no elements
+    bool isRelaid = false; // the operator gives it other strides; known once it is measured
   };
 
   void invoke(CallContext &context);
   std::vector<at::Tensor> resultsIn(std::span<const at::Tensor> tensors) const;
   at::Tensor resultOf(const CallContext &context, const PlannedResult &result) const;
+  /// Compares dtype and sizes with the plan.
   Status check(const CallContext &context, const PlannedResult &result,
                const at::Tensor &actual) const;
+  bool hasPlannedStrides(const CallContext &context, const PlannedResult &result,
+                         const at::Tensor &actual) const;
+  Status mismatch(const CallContext &context, const PlannedResult &result,
+                  const at::Tensor &actual) const;
+  /// The result's place, as a tensor of the plan's strides.
+  static at::Tensor placeOf(const CallContext &context, const PlannedResult &result,
+                            const at::TensorOptions &options);
   bool isPlaced(const CallContext &context, const PlannedResult &result) const;
   Status moveToPlace(CallContext &context);
   void noteFallbacks(CallContext &context, int64_t count) const;

@@ -247,6 +247,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
 Status StepProgram::issue(const std::function<Status()> &walk) {
   stats.copiedBytes = 0;
   stats.fallbacksByOperator.clear();
+  stats.relaid.clear();
   context.allocations.served = context.allocations.fallbacks = 0;
   auto failed = [&](const char *what) {
     return Status::error(view.describeEntry(view.entries()[current]) + ": " + what);

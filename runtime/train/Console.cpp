@@ -112,6 +112,10 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
   std::sort(fallbacks.begin(), fallbacks.end());
   for (const auto &[count, name] : fallbacks)
     std::printf("  by the ordinary allocator in %s: %s\n", name.c_str(), grouped(-count).c_str());
+  for (const auto &[call, copies] : statistics.relaid)
+    std::printf("  copied to the strides of the plan in %s: %s result%s, %s\n", call.c_str(),
+                grouped(copies.results).c_str(), plural(copies.results),
+                readableBytes(copies.bytes).c_str());
   std::fflush(stdout);
 }
 

@@ -6,12 +6,12 @@ using namespace fsdp::test;
 using fsdp::rt::Result;
 using fsdp::rt::StepResults;
 
-// A result whose strides are not the plan's is an error that names operator, module and both.
-TEST(ExecutorErrorTest, StrideMismatchIsAnError) {
+// A result whose sizes are not the plan's is an error that names operator, module and both.
+TEST(ExecutorErrorTest, SizeMismatchIsAnError) {
   PlanBuilder builder;
   uint32_t x = builder.addValue(FSDP_F32, {2, 3}), loss = builder.addValue(FSDP_F32, {});
   builder.addInput("x", x);
-  uint32_t y = builder.addStrided(FSDP_F32, {2, 3}, {1, 2});
+  uint32_t y = builder.addValue(FSDP_F32, {3, 2});
   uint32_t module = builder.addString("layers.0"), location = builder.addString("model.py:12");
   fsdp_entry &relu = builder.call("relu", "", {value(x)}, {y});
   relu.module = module;
@@ -22,7 +22,7 @@ TEST(ExecutorErrorTest, StrideMismatchIsAnError) {
   EXPECT_EQ(
       rank.executor().step({}).status().message(),
       "aten::relu in module \"layers.0\" (model.py:12): result 0 is f32[2, 3] strides [3, 1], "
-      "the plan says %2: f32[2, 3] strides [1, 2]");
+      "the plan says %2: f32[3, 2] strides [2, 1]");
   // The executor is spent.
   EXPECT_EQ(rank.executor().step({}).status().message(), "the executor has failed before");
 }

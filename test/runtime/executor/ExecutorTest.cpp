@@ -163,6 +163,33 @@ TEST(ExecutorTest, MisplacedResultsAreCopied) {
   EXPECT_EQ(rank.executor().statistics().copiedBytes, 32);
 }
 
+// A result with other strides than the plan's is copied to its place in every step, and counted by
+// operator and module; what views and reads it sees the plan's strides.
+TEST(ExecutorTest, ResultsOfOtherStridesAreRelaid) {
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {2, 3}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  uint32_t y = builder.addStrided(FSDP_F32, {2, 3}, {1, 2});
+  uint32_t module = builder.addString("layers.0");
+  builder.call("neg", "", {value(x)}, {y}).module = module;
+  uint32_t row = builder.addStrided(FSDP_F32, {3}, {2}, builder.offsetOf(y) + 4);
+  builder.view("select", "int", {value(y), integer(0), integer(1)}, {row});
+  builder.call("sum", "", {value(row), none()}, {loss});
+  SingleRank rank(builder.finish(loss));
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  for (int64_t step = 1; step <= 3; ++step) {
+    at::Tensor values = at::arange(6, at::kFloat).view({2, 3}).mul(step);
+    rank.tensor(builder.offsetOf(x), {2, 3}).copy_(values);
+    EXPECT_EQ(rank.step(step).loss, -12.0 * static_cast<double>(step));
+    EXPECT_TRUE(at::equal(rank.tensor(builder.offsetOf(y), {3, 2}), values.t().neg()));
+    const auto &relaid = rank.executor().statistics().relaid;
+    ASSERT_EQ(relaid.size(), 1u);
+    EXPECT_EQ(relaid.begin()->first, "aten::neg in module \"layers.0\"");
+    EXPECT_EQ(relaid.begin()->second.results, 1);
+    EXPECT_EQ(relaid.begin()->second.bytes, 24);
+  }
+}
+
 // A temporary whose size depends on data comes from the ordinary allocator, counted by operator.
 TEST(ExecutorTest, FallbacksAreCountedByOperator) {
   PlanBuilder builder;
