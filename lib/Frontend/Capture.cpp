@@ -115,6 +115,26 @@ static StepOutputs recordStep(Model &model) {
   return outputs;
 }
 
+/// Buffers that are not persistent are literals of the step, unless it writes them or they have no
+/// values: so they are in the binary, and in no file of weights.
+static void makeLiterals(Model &model, StepOutputs &outputs) {
+  std::vector<ModelTensor> kept;
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    ModelTensor &tensor = model.tensors[i];
+    auto write = llvm::find_if(outputs.writes, [&](auto &entry) { return entry.first == i; });
+    if (tensor.isTransient && !tensor.data.is_meta() && write == outputs.writes.end()) {
+      GraphValue &value = model.recorder.graph.values[tensor.value];
+      value.kind = ValueKind::Constant;
+      value.data = tensor.data.contiguous();
+      continue;
+    }
+    if (write != outputs.writes.end())
+      write->first = kept.size();
+    kept.push_back(std::move(tensor));
+  }
+  model.tensors = std::move(kept);
+}
+
 llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &options,
                                                          OutputFile *weights,
                                                          mlir::MLIRContext &context) {
@@ -137,13 +157,13 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
       throw CaptureError("the model has no parameters");
     CapturedStep step;
     StepOutputs outputs = recordStep(model);
-    bool writesWeights = weights && model.hasWeights;
-    step.module = buildStep(model, outputs, options.optimizer,
-                            writesWeights ? LiteralPlace::Weights : LiteralPlace::Inline, context);
+    makeLiterals(model, outputs);
+    step.module = buildStep(model, outputs, options.optimizer, context);
+    step.notes = model.notes;
     if (mlir::failed(mlir::verify(*step.module)))
       return fail("the captured step is invalid");
     step.hasWeights = model.hasWeights;
-    if (writesWeights) {
+    if (weights && model.hasWeights) {
       model.checkValues();
       writeWeights(model.tensors, *weights);
     }

@@ -39,7 +39,7 @@ enum class ValueKind { Result, Parameter, Buffer, Input, Constant };
 struct GraphValue {
   at::Tensor tensor; // keeps the address, by which values are found, from being used again
   ValueKind kind = ValueKind::Result;
-  std::string name = {}; // of a parameter, buffer or input
+  std::string name = {}; // of a parameter, buffer or input; of a constant, if it has one
   at::Tensor data = {};  // of a constant
 };
 
@@ -87,6 +87,12 @@ template <typename Visitor> void forEachTensor(const c10::IValue &value, Visitor
       forEachTensor(element, visit);
   }
 }
+
+/// `module 'layers.0' at model.py:12`, or `the root module`.
+std::string describePlace(const Place &place, bool isBackward = false);
+
+/// The first line of a torch error, without its backtrace.
+std::string summarizeError(const std::exception &exception);
 
 /// `mm.default` of aten::mm; other namespaces are written out: `ns::op.overload`.
 std::string getCalleeName(const c10::OperatorHandle &op);

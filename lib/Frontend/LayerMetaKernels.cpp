@@ -7,8 +7,13 @@
 #include "MetaKernels.h"
 
 #include <ATen/AccumulateType.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/mkldnn_rnn_layer.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 
@@ -118,6 +123,24 @@ static Tensor makeConvolution(const Tensor &x, const Tensor &weight, SymIntArray
   return at::empty(sizes, x.options());
 }
 
+static std::vector<int64_t> getNormSizes(const Tensor &v, int64_t dim) {
+  std::vector<int64_t> sizes(v.dim(), 1);
+  sizes[dim] = v.size(dim);
+  return sizes;
+}
+
+void MetaKernels::addWeightNorm() {
+  add(
+      "_weight_norm_interface", +[](const Tensor &v, const Tensor &g, int64_t dim) {
+        return Tensors2(at::empty_like(v), at::empty(getNormSizes(v, dim), g.options()));
+      });
+  add(
+      "_weight_norm_interface_backward",
+      +[](const Tensor &, const Tensor &v, const Tensor &g, const Tensor &, int64_t) {
+        return Tensors2(at::empty_like(v), at::empty_like(g));
+      });
+}
+
 void MetaKernels::addConvolution() {
   using Bias = const OptionalTensor &;
   replace(
@@ -188,4 +211,50 @@ void MetaKernels::addAttention() {
           const Tensor &, const Tensor &, const Tensor &, SymInt, SymInt, double, bool,
           const Tensor &, const Tensor &,
           Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
+}
+
+/// The same on meta.
+static Tensor makeMeta(const Tensor &tensor) {
+  if (!tensor.defined())
+    return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
+}
+
+static Tensor makeZeros(const Tensor &like) {
+  return at::zeros(like.sizes(), like.options().device(at::kCPU));
+}
+
+namespace {
+/// Operators run for real while one lives.
+struct OutsideOfCapture {
+  c10::impl::ExcludeDispatchKeyGuard keys{
+      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize})};
+  at::AutoDispatchBelowADInplaceOrView belowAutograd;
+};
+} // namespace
+
+/// How large the workspace is only oneDNN knows: the layer runs, on zeros.
+void MetaKernels::addRecurrent() {
+  replace(
+      "mkldnn_rnn_layer",
+      +[](const Tensor &x, const Tensor &w0, const Tensor &w1, const Tensor &w2, const Tensor &w3,
+          const Tensor &hx, const Tensor &cx, bool reverse, at::IntArrayRef batchSizes,
+          int64_t mode, int64_t hiddenSize, int64_t numLayers, bool hasBiases, bool bidirectional,
+          bool batchFirst, bool train) {
+        OutsideOfCapture outside;
+        auto [output, hy, cy, workspace] = at::mkldnn_rnn_layer(
+            makeZeros(x), makeZeros(w0), makeZeros(w1), makeZeros(w2), makeZeros(w3), makeZeros(hx),
+            makeZeros(cx), reverse, batchSizes, mode, hiddenSize, numLayers, hasBiases,
+            bidirectional, batchFirst, train);
+        return std::make_tuple(makeMeta(output), makeMeta(hy), makeMeta(cy), makeMeta(workspace));
+      });
+  replace(
+      "mkldnn_rnn_layer_backward",
+      +[](const Tensor &x, const Tensor &w0, const Tensor &w1, const Tensor &w2, const Tensor &w3,
+          const Tensor &hx, const Tensor &cx, const Tensor &, const Tensor &, const Tensor &,
+          const OptionalTensor &, const OptionalTensor &, const OptionalTensor &, bool, int64_t,
+          int64_t, int64_t, bool, bool, bool, at::IntArrayRef, bool, const Tensor &) {
+        auto make = [](const Tensor &like) { return at::empty(like.sizes(), like.options()); };
+        return std::make_tuple(make(x), make(w0), make(w1), make(w2), make(w3), make(hx), make(cx));
+      });
 }

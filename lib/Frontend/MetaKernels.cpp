@@ -58,6 +58,8 @@ MetaKernels::MetaKernels(Target target) {
   addNormalization();
   addConvolution();
   addAttention();
+  addRecurrent();
+  addWeightNorm();
 }
 
 void MetaKernels::addElementwise() {
@@ -168,6 +170,10 @@ void MetaKernels::addReductions() {
     }
     return at::empty(sizes, x.options());
   };
+  add(
+      "histc", +[](const Tensor &x, int64_t bins, const at::Scalar &, const at::Scalar &) {
+        return at::empty({bins}, x.options());
+      });
   using Correction = const std::optional<at::Scalar> &;
   auto one = +[](const Tensor &x, at::OptionalIntArrayRef dims, Correction, bool keep) {
     return reduce(x, dims, keep);

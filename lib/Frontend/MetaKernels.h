@@ -35,6 +35,8 @@ private:
   void addCudaNormalization();
   void addConvolution();
   void addAttention();
+  void addRecurrent();
+  void addWeightNorm();
 
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__};
 };

@@ -44,7 +44,9 @@ std::string fsdp::frontend::describe(at::ScalarType dtype, at::IntArrayRef sizes
 }
 
 at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &tensor,
-                            bool isParameter) {
+                            TensorRole role) {
+  bool isParameter = role == TensorRole::Parameter;
+  bool isTransient = role == TensorRole::TransientBuffer;
   std::string what = (isParameter ? "parameter '" : "buffer '") + tensorName + "'";
   if (tensor.layout() != at::kStrided)
     throw CaptureError(what + " is not a dense tensor");
@@ -60,14 +62,14 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
     throw CaptureError(what + " is not contiguous, which sharding needs");
 
   const void *storage = tensor.storage().unsafeGetStorageImpl();
-  Identity identity{storage, tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec()};
-  auto [same, isNew] = tensorOfIdentity.try_emplace(identity, tensors.size());
+  auto [same, isNew] = tensorOfIdentity.try_emplace(identify(tensor), tensors.size());
   if (!isNew) {
     ModelTensor &first = tensors[same->second];
     if (first.isParameter != isParameter)
       throw CaptureError(what + " shares its memory with '" + first.name +
                          "', of which only one is a parameter");
     first.aliases.push_back(tensorName);
+    first.isTransient &= isTransient;
     return first.wrapper;
   }
   auto [other, isAlone] = tensorOfStorage.try_emplace(storage, tensors.size());
@@ -77,6 +79,7 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   ModelTensor entry{.name = tensorName,
                     .aliases = {},
                     .isParameter = isParameter,
+                    .isTransient = isTransient,
                     .data = tensor.detach(),
                     .wrapper = {},
                     .value = static_cast<int>(recorder.graph.values.size())};
@@ -84,6 +87,16 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
                                 tensorName, isParameter);
   tensors.push_back(std::move(entry));
   return tensors.back().wrapper;
+}
+
+Model::Identity Model::identify(const at::Tensor &tensor) {
+  return {tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec(),
+          tensor.strides().vec()};
+}
+
+at::Tensor Model::findTensor(const at::Tensor &tensor) const {
+  auto found = tensorOfIdentity.find(identify(tensor));
+  return found == tensorOfIdentity.end() ? at::Tensor() : tensors[found->second].wrapper;
 }
 
 at::Tensor Model::addInput(const InputSpec &spec) {

@@ -12,14 +12,18 @@
 
 namespace fsdp::frontend {
 
+/// What a tensor of a model is. A transient buffer (`persistent=False`) is no part of a state_dict.
+enum class TensorRole { Parameter, Buffer, TransientBuffer };
+
 /// A parameter or buffer.
 struct ModelTensor {
   std::string name;                 // the first of its qualified names
   std::vector<std::string> aliases; // the others
   bool isParameter = false;
-  at::Tensor data;    // as loaded; on meta if the model was saved so
-  at::Tensor wrapper; // what the program sees
-  int value = -1;     // in the graph, at the beginning of the step
+  bool isTransient = false; // a buffer that is no part of the model's state_dict
+  at::Tensor data;          // as loaded; on meta if the model was saved so
+  at::Tensor wrapper;       // what the program sees
+  int value = -1;           // in the graph, at the beginning of the step
 };
 
 /// A model whose tensors are known to the recorder.
@@ -29,7 +33,11 @@ public:
 
   /// Adds a parameter or buffer under a qualified name; returns what the program is to see in its
   /// place. Names of the same memory are one tensor.
-  at::Tensor addTensor(const std::string &name, const at::Tensor &tensor, bool isParameter);
+  at::Tensor addTensor(const std::string &name, const at::Tensor &tensor, TensorRole role);
+
+  /// What the program is to see in the place of a parameter or buffer that has been added;
+  /// undefined for other tensors.
+  at::Tensor findTensor(const at::Tensor &tensor) const;
 
   /// Adds an input; inputs are added in the order of the forward's arguments.
   at::Tensor addInput(const InputSpec &spec);
@@ -48,12 +56,14 @@ public:
   std::vector<int> inputs;                  // values, in order
   bool hasWeights = false;                  // false: it was saved on meta
   std::optional<at::ScalarType> paramDtype; // of CaptureOptions
+  std::vector<std::string> notes;           // of CapturedStep
   /// Runs the forward; returns the loss.
   std::function<at::Tensor()> forward;
 
 private:
   /// Storage, offset, sizes, strides.
   using Identity = std::tuple<const void *, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+  static Identity identify(const at::Tensor &tensor);
   std::map<Identity, size_t> tensorOfIdentity;
   std::map<const void *, size_t> tensorOfStorage;
   std::map<const void *, at::Tensor> castOf; // by what was cast

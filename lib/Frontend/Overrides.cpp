@@ -74,6 +74,8 @@ static Tensor attentionForCuda(const Tensor &q, const Tensor &k, const Tensor &v
 }
 
 Overrides::Overrides(Target target) {
+  if (target == Target::Cpu)
+    addRecurrentLayers();
   library.impl("dropout", &dropout);
   library.impl("batch_norm", &batchNorm);
   library.impl("scaled_dot_product_attention",

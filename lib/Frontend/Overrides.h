@@ -9,14 +9,16 @@ namespace fsdp::frontend {
 
 enum class Target;
 
-/// While one lives, dropout, attention and batch norm on meta tensors keep the fused form that the
-/// target's eager kernels have: torch would decompose them on meta, or lose a mutation. Other
+/// While one lives, dropout, attention, batch norm and recurrent layers on meta tensors keep the
+/// form that they have on the target: torch would decompose them on meta, or lose a mutation. Other
 /// devices are not touched.
 class Overrides {
 public:
   explicit Overrides(Target target);
 
 private:
+  void addRecurrentLayers();
+
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__,
                          __LINE__};
 };

@@ -103,13 +103,22 @@ at::Tensor Recorder::wrap(const at::Tensor &tensor, ValueKind kind, std::string 
   return wrapper;
 }
 
-at::Tensor Recorder::wrapConstant(const at::Tensor &data) {
+at::Tensor Recorder::wrapConstant(const at::Tensor &data, std::string name) {
   // A scalar stays real: programs read sizes and factors back from such constants.
   at::Tensor tensor =
       data.dim() == 0 ? data.detach()
                       : at::empty(data.sizes(), at::TensorOptions(data.dtype()).device(at::kMeta));
-  graph.add({.tensor = tensor, .kind = ValueKind::Constant, .data = data.contiguous()});
+  graph.add({.tensor = tensor,
+             .kind = ValueKind::Constant,
+             .name = std::move(name),
+             .data = data.detach().contiguous()});
   return functional::to_functional_tensor(tensor);
+}
+
+at::Tensor Recorder::wrapNumber(const at::Tensor &number) {
+  at::Tensor wrapped = number.detach().clone();
+  wrapped.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return wrapped;
 }
 
 void Recorder::refuse(const at::Tensor &tensor, std::string name) {
@@ -117,14 +126,17 @@ void Recorder::refuse(const at::Tensor &tensor, std::string name) {
 }
 
 int Recorder::getValue(const at::Tensor &tensor, const std::string &what) {
-  int id = -1;
+  at::Tensor held = tensor;
   if (functional::isFunctionalTensor(tensor)) {
     functional::sync(tensor);
-    id = graph.find(functional::from_functional_tensor(tensor));
+    held = functional::from_functional_tensor(tensor);
+    if (int id = graph.find(held); id >= 0)
+      return id;
   }
-  if (id < 0)
-    throw CaptureError(what + " depends on a tensor of unknown origin");
-  return id;
+  auto dropped = unknown.find(held.unsafeGetTensorImpl());
+  throw CaptureError(
+      what + " depends on a tensor of unknown origin" +
+      (dropped == unknown.end() ? "" : ", which " + dropped->second.second + " reads"));
 }
 
 //===----------------------------------------------------------------------===//
@@ -150,20 +162,16 @@ void Recorder::trackSequence() {
   lastSequence = next;
 }
 
-void Recorder::fail(const c10::OperatorHandle &op, const std::string &reason) {
-  int place = 0;
+int Recorder::getCurrentPlace() const {
   if (!inBackward)
-    place = getPlace();
-  else if (auto node = torch::autograd::get_current_node())
-    place = findPlace(node->sequence_nr());
-  const Place &where = graph.places[place];
+    return getPlace();
+  auto node = torch::autograd::get_current_node();
+  return node ? findPlace(node->sequence_nr()) : 0;
+}
+
+void Recorder::fail(const c10::OperatorHandle &op, const std::string &reason) {
   std::string text = "operator '" + getCalleeName(op) + "' in " +
-                     (where.module.empty() ? "the root module" : "module '" + where.module + "'");
-  if (inBackward)
-    text += " (backward)";
-  if (!where.file.empty())
-    text += " at " + where.file + ":" + std::to_string(where.line);
-  text += ": " + reason;
+                     describePlace(graph.places[getCurrentPlace()], inBackward) + ": " + reason;
   if (!error)
     error = text;
   throw CaptureError(text);
@@ -173,8 +181,16 @@ void Recorder::fail(const c10::OperatorHandle &op, const std::string &reason) {
 // Recording
 //===----------------------------------------------------------------------===//
 
-/// The first line of a torch error, without its backtrace.
-static std::string summarize(const std::exception &exception) {
+std::string fsdp::frontend::describePlace(const Place &place, bool isBackward) {
+  std::string text = place.module.empty() ? "the root module" : "module '" + place.module + "'";
+  if (isBackward)
+    text += " (backward)";
+  if (!place.file.empty())
+    text += " at " + place.file + ":" + std::to_string(place.line);
+  return text;
+}
+
+std::string fsdp::frontend::summarizeError(const std::exception &exception) {
   std::string text = exception.what();
   if (auto *error = dynamic_cast<const c10::Error *>(&exception))
     text = error->what_without_backtrace();
@@ -184,8 +200,10 @@ static std::string summarize(const std::exception &exception) {
 }
 
 /// True if all operands are known, false if the call is to be dropped: functionalization runs some
-/// operators on clones to learn shapes, whose results nobody uses.
-bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IValue> &arguments) {
+/// operators on clones to learn shapes, whose results nobody uses. `origin` is then the first call
+/// that read something unknown.
+bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IValue> &arguments,
+                             std::string &origin) {
   bool isKnown = true;
   for (const IValue &argument : arguments)
     forEachTensor(argument, [&](const at::Tensor &tensor) {
@@ -197,6 +215,12 @@ bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IV
                      "' is no parameter or buffer; register its tensors as buffers");
       if (tensor.is_meta()) {
         isKnown = false;
+        auto dropped = unknown.find(tensor.unsafeGetTensorImpl());
+        if (dropped != unknown.end())
+          origin = dropped->second.second;
+        else if (origin.empty())
+          origin = "operator '" + getCalleeName(op) + "' in " +
+                   describePlace(graph.places[getCurrentPlace()], inBackward);
       } else if (tensor.dim() == 0 && !tensor.requires_grad()) {
         // A number that a formula of torch wrapped.
         graph.add({.tensor = tensor, .kind = ValueKind::Constant, .data = tensor});
@@ -272,7 +296,8 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
     });
   if (hasMeta && op.hasTag(at::Tag::data_dependent_output))
     fail(op, "reads a value that is known at run time only (.item(), or a tensor as a condition)");
-  bool isKnown = checkOperands(op, node.arguments);
+  std::string origin;
+  bool isKnown = checkOperands(op, node.arguments, origin);
   if (isKnown && schema.is_mutable() && hasMeta)
     fail(op, "writes in place and has no functional form");
 
@@ -295,21 +320,24 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
   } catch (const std::exception &exception) {
     fail(op, op.hasTag(at::Tag::dynamic_output_shape)
                  ? "the shape of its result depends on data"
-                 : "cannot be captured: " + summarize(exception));
+                 : "cannot be captured: " + summarizeError(exception));
   }
-  if (!isKnown)
-    return;
   node.results.assign(stack.end() - schema.returns().size(), stack.end());
+  if (!isKnown) {
+    for (const IValue &result : node.results)
+      forEachTensor(result, [&](const at::Tensor &tensor) {
+        if (graph.find(tensor) < 0)
+          unknown.try_emplace(tensor.unsafeGetTensorImpl(), tensor, origin);
+      });
+    return;
+  }
   node.isBackward = inBackward;
   checkResults(node);
   checkAliasing(node);
   for (const IValue &result : node.results)
     forEachTensor(result, [&](const at::Tensor &tensor) { graph.add({.tensor = tensor}); });
-  if (!inBackward) {
+  if (!inBackward)
     trackSequence();
-    node.place = getPlace();
-  } else if (auto current = torch::autograd::get_current_node()) {
-    node.place = findPlace(current->sequence_nr());
-  }
+  node.place = getCurrentPlace();
   graph.nodes.push_back(std::move(node));
 }

@@ -48,8 +48,11 @@ public:
   /// dtype of `tensor` and is contiguous.
   at::Tensor wrap(const at::Tensor &tensor, ValueKind kind, std::string name, bool requiresGrad);
 
-  /// A functional tensor that stands for the literal `data`.
-  at::Tensor wrapConstant(const at::Tensor &data);
+  /// A functional tensor that stands for the literal `data`; `name` is empty if it has none.
+  at::Tensor wrapConstant(const at::Tensor &data, std::string name = {});
+
+  /// A Python number in a tensor's place, as in `1e-4 * x`: it decides no dtype.
+  static at::Tensor wrapNumber(const at::Tensor &number);
 
   /// Operators may not use this tensor, which the program holds as `name`: it is no parameter,
   /// buffer or literal, so that nothing would give it its value at run time. It must outlive the
@@ -76,7 +79,9 @@ private:
   int findPlace(uint64_t nextSequence) const;
   void trackSequence();
   [[noreturn]] void fail(const c10::OperatorHandle &op, const std::string &reason);
-  bool checkOperands(const c10::OperatorHandle &op, const std::vector<c10::IValue> &arguments);
+  bool checkOperands(const c10::OperatorHandle &op, const std::vector<c10::IValue> &arguments,
+                     std::string &origin);
+  int getCurrentPlace() const;
   void checkResults(const GraphNode &node);
   void checkAliasing(const GraphNode &node);
 
@@ -87,6 +92,8 @@ private:
   std::unordered_map<uint64_t, int> nodeOfSequence;
   uint64_t lastSequence = 0;
   std::unordered_map<const at::TensorImpl *, std::string> refused;
+  /// What dropped calls have made, which keeps its address, and the call that began it.
+  std::unordered_map<const at::TensorImpl *, std::pair<at::Tensor, std::string>> unknown;
 };
 
 /// True for the dtypes of captured tensors.

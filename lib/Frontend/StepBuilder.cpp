@@ -13,9 +13,6 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::frontend;
 
-/// Literals of more elements are large.
-static constexpr int64_t largestLiteral = 1024;
-
 namespace {
 
 class StepBuilder {
@@ -24,15 +21,13 @@ public:
       : model(model), graph(model.recorder.graph), outputs(outputs), context(context),
         builder(UnknownLoc::get(&context), &context), values(graph.values.size()) {}
 
-  OwningOpRef<ModuleOp> run(const OptimizerSpec &optimizer, LiteralPlace literals) {
+  OwningOpRef<ModuleOp> run(const OptimizerSpec &optimizer) {
     OwningOpRef<ModuleOp> module = ModuleOp::create(builder.getLoc(), model.name);
     module->removeSymNameAttr();
     (*module)->setAttr(FsdpDialect::getPhaseAttrName(),
                        ModulePhaseAttr::get(&context, ModulePhase::Captured));
     (*module)->setAttr(FsdpDialect::getModelAttrName(), builder.getStringAttr(model.name));
     findNeeded();
-    if (literals == LiteralPlace::Weights)
-      moveLargeLiterals();
     builder.setInsertionPointToStart(module->getBody());
     declareTensors();
     declareOptimizer(optimizer);
@@ -42,7 +37,6 @@ public:
 
 private:
   void findNeeded();
-  void moveLargeLiterals();
   void declareTensors();
   void declareOptimizer(const OptimizerSpec &spec);
   void buildFunction();
@@ -64,8 +58,6 @@ private:
   std::vector<mlir::Value> values; // by value of the graph
   std::vector<bool> isNeeded;      // by node
   llvm::DenseMap<Attribute, mlir::Value> literals;
-  SmallVector<int> largeLiterals;
-  llvm::DenseMap<int, std::string> nameOfLiteral; // of those that are buffers
   llvm::DenseMap<int, SmallVector<StringRef, 1>> parametersOfGradient;
   std::vector<Location> locations; // by place
   int64_t nextRandom = 0;
@@ -73,7 +65,8 @@ private:
 
 } // namespace
 
-/// Marks the nodes that the step's outputs depend on, from the last to the first.
+/// Marks the nodes that the outputs of the step depend on, from the last to the first. An input
+/// that none of them depends on is noted.
 void StepBuilder::findNeeded() {
   std::vector<bool> isValueNeeded(graph.values.size());
   isValueNeeded[outputs.loss] = true;
@@ -96,31 +89,10 @@ void StepBuilder::findNeeded() {
           isValueNeeded[id] = true;
       });
   }
-  for (size_t id = 0; id < graph.values.size(); ++id)
-    if (isValueNeeded[id] && graph.values[id].kind == ValueKind::Constant &&
-        graph.values[id].data.numel() > largestLiteral)
-      largeLiterals.push_back(static_cast<int>(id));
-}
-
-/// Makes buffers of large literals, under names that the model does not use.
-void StepBuilder::moveLargeLiterals() {
-  llvm::StringSet<> names;
-  for (const ModelTensor &tensor : model.tensors)
-    names.insert(tensor.name);
-  int number = 0;
-  for (int id : largeLiterals) {
-    std::string name;
-    do
-      name = "literal" + std::to_string(number++);
-    while (!names.insert(name).second);
-    nameOfLiteral[id] = name;
-    model.tensors.push_back({.name = name,
-                             .aliases = {},
-                             .isParameter = false,
-                             .data = graph.values[id].data,
-                             .wrapper = {},
-                             .value = id});
-  }
+  for (int input : model.inputs)
+    if (!isValueNeeded[input])
+      model.notes.push_back("input '" + graph.values[input].name +
+                            "' is not used: the loss does not depend on it");
 }
 
 void StepBuilder::declareTensors() {
@@ -216,21 +188,26 @@ mlir::Value StepBuilder::getOperand(int id) {
   if (values[id])
     return values[id];
   const GraphValue &value = graph.values[id];
-  if (value.kind == ValueKind::Constant && !nameOfLiteral.contains(id)) {
+  if (value.kind == ValueKind::Constant) {
     auto type =
         RankedTensorType::get(value.data.sizes(), convertDtype(value.data.scalar_type(), context));
     ArrayRef<char> bytes(static_cast<const char *>(value.data.const_data_ptr()),
                          value.data.nbytes());
     ElementsAttr literal = DenseElementsAttr::getFromRawBuffer(type, bytes);
+    // Equal literals are one, under the first one's name.
     mlir::Value &constant = literals[literal];
-    if (!constant)
+    if (!constant) {
+      Location location = builder.getLoc();
+      if (!value.name.empty())
+        builder.setLoc(NameLoc::get(builder.getStringAttr(value.name), location));
       constant = aten::ConstantOp::create(builder, type, literal, IntegerAttr());
+      builder.setLoc(location);
+    }
     return values[id] = constant;
   }
   assert(value.kind != ValueKind::Result && value.kind != ValueKind::Input &&
          "used before it is made");
-  StringRef name = value.kind == ValueKind::Constant ? nameOfLiteral[id] : value.name;
-  return values[id] = ReadOp::create(builder, getType(value.tensor), getSymbol(name));
+  return values[id] = ReadOp::create(builder, getType(value.tensor), getSymbol(value.name));
 }
 
 void StepBuilder::buildCall(const GraphNode &node) {
@@ -283,6 +260,6 @@ void StepBuilder::buildCall(const GraphNode &node) {
 
 OwningOpRef<ModuleOp> fsdp::frontend::buildStep(Model &model, const StepOutputs &outputs,
                                                 const OptimizerSpec &optimizer,
-                                                LiteralPlace literals, MLIRContext &context) {
-  return StepBuilder(model, outputs, context).run(optimizer, literals);
+                                                MLIRContext &context) {
+  return StepBuilder(model, outputs, context).run(optimizer);
 }

@@ -14,15 +14,9 @@ struct StepOutputs {
   std::vector<std::pair<size_t, int>> writes; // (index of a buffer in Model::tensors, new value)
 };
 
-/// Where the values of large literals go.
-enum class LiteralPlace {
-  Inline, // into the IR, as those of small ones
-  Weights // into the weights file: they become buffers, which are appended to Model::tensors
-};
-
 /// The module that holds the step; calls that nothing needs are left out. Throws CaptureError.
 mlir::OwningOpRef<mlir::ModuleOp> buildStep(Model &model, const StepOutputs &outputs,
-                                            const OptimizerSpec &optimizer, LiteralPlace literals,
+                                            const OptimizerSpec &optimizer,
                                             mlir::MLIRContext &context);
 
 /// One argument of a call as an attribute; tensors are appended to `operands`, as values of the

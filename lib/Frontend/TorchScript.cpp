@@ -154,6 +154,13 @@ private:
   std::unordered_map<jit::Node *, NodePlace> placeOfNode;
 };
 
+/// Where a module holds a parameter; the prefix is that of the module's names.
+struct ModuleSlot {
+  jit::ObjectPtr part;
+  size_t index;
+  std::string prefix;
+};
+
 /// A scripted or traced model.
 class ScriptModel {
 public:
@@ -167,6 +174,8 @@ public:
     if (!function)
       throw CaptureError("method '" + options.method + "' is not TorchScript code");
     wrapModule(module, "");
+    for (const ModuleSlot &slot : lists)
+      wrapList(slot);
     makeInputs(function->getSchema());
     graph = function->graph()->copy();
     Inliner inliner(*graph, model.recorder.graph.places);
@@ -232,12 +241,29 @@ private:
       if (value.isModule())
         wrapModule(value.toModule(), name + ".");
       else if (value.isTensor() && value.toTensor().defined()) {
-        part._ivalue()->setSlot(i, model.addTensor(name, value.toTensor(), type->is_parameter(i)));
+        part._ivalue()->setSlot(
+            i, model.addTensor(name, value.toTensor(),
+                               type->is_parameter(i) ? TensorRole::Parameter : TensorRole::Buffer));
         if (type->is_parameter(i))
           parameters.push_back({part._ivalue(), i, prefix});
+      } else if (value.isTensorList()) {
+        lists.push_back({part._ivalue(), i, name});
       } else
         refuseTensors(value, name);
     }
+  }
+
+  /// A list of the module's own parameters, as recurrent layers have, is seen by the program;
+  /// another tensor in it has no name.
+  void wrapList(const ModuleSlot &slot) {
+    c10::List<at::Tensor> wrapped;
+    for (const at::Tensor &tensor : slot.part->getSlot(slot.index).toTensorVector()) {
+      at::Tensor known = model.findTensor(tensor);
+      if (!known.defined())
+        refuseTensors(tensor, slot.prefix);
+      wrapped.push_back(known.defined() ? known : tensor);
+    }
+    slot.part->setSlot(slot.index, wrapped);
   }
 
   /// Each cast belongs to the module of its parameter, in the backward, too.
@@ -245,11 +271,17 @@ private:
     if (!model.paramDtype)
       return;
     std::vector<Place> &places = model.recorder.graph.places;
-    for (const ParameterSlot &slot : parameters) {
+    for (const ModuleSlot &slot : parameters) {
       castPlace = static_cast<int>(places.size());
       places.push_back({.module = slot.prefix.substr(0, slot.prefix.rfind('.')), .file = {}});
       slot.part->setSlot(slot.index,
                          model.castForForward(slot.part->getSlot(slot.index).toTensor()));
+    }
+    for (const ModuleSlot &slot : lists) {
+      c10::List<at::Tensor> cast;
+      for (const at::Tensor &tensor : slot.part->getSlot(slot.index).toTensorVector())
+        cast.push_back(tensor.requires_grad() ? model.castForForward(tensor) : tensor);
+      slot.part->setSlot(slot.index, cast);
     }
     castPlace.reset();
   }
@@ -324,9 +356,50 @@ private:
         replaceTensorLiteral(node);
       } else if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value)) {
         if (node->kindOf(c10::attr::value) == jit::AttributeKind::t)
-          node->t_(c10::attr::value, model.recorder.wrapConstant(node->t(c10::attr::value)));
+          node->t_(c10::attr::value, wrapConstant(node));
+      } else if (node->kind() == c10::prim::ListConstruct) {
+        useKnownType(node->output());
+      } else if (node->kind() == c10::prim::Enter) {
+        refuseAutocast(node);
       }
     }
+  }
+
+  /// A trace writes the number of `1e-4 * x` as a constant like any other; but no tensor of a
+  /// program is a double without dimensions, or such a long that stands alone.
+  at::Tensor wrapConstant(jit::Node *node) {
+    const at::Tensor &value = node->t(c10::attr::value);
+    bool isNumber = value.dim() == 0 &&
+                    (value.scalar_type() == at::kDouble || value.scalar_type() == at::kLong);
+    for (const jit::Use &use : node->output()->uses())
+      isNumber &= use.user->kind() != c10::prim::ListConstruct;
+    if (isNumber)
+      return Recorder::wrapNumber(value);
+    const std::string &module = getPlaceOf(node).module;
+    return model.recorder.wrapConstant(value, (module.empty() ? "" : module + ".") + "constant" +
+                                                  std::to_string(numConstants++));
+  }
+
+  const Place &getPlaceOf(jit::Node *node) const {
+    return model.recorder.graph.places[node->sourceRange().start()];
+  }
+
+  /// torch knows lists of optional tensors (as in x[i]) by the address of their type, of which a
+  /// loaded file has copies.
+  static void useKnownType(jit::Value *list) {
+    static const c10::TypePtr known = c10::getTypePtr<std::optional<at::Tensor>>();
+    auto type = list->type()->cast<c10::ListType>();
+    if (type && *type->getElementType() == *known)
+      list->setType(c10::ListType::create(known));
+  }
+
+  /// TorchScript casts when its executor optimizes a graph, by lists of its own.
+  void refuseAutocast(jit::Node *enter) {
+    auto type = enter->input(0)->type()->cast<c10::ClassType>();
+    if (type && type->name() && type->name()->name() == "autocast")
+      throw CaptureError("torch.autocast in " + describePlace(getPlaceOf(enter)) +
+                         " of a scripted model is not captured: export the model with "
+                         "torch.export, or trace it");
   }
 
   /// torch.tensor(...) writes through data pointers: it runs outside of the recording, and its
@@ -353,17 +426,11 @@ private:
     node->destroy();
   }
 
-  /// Where a module holds a parameter; the prefix is that of the module's names.
-  struct ParameterSlot {
-    jit::ObjectPtr part;
-    size_t index;
-    std::string prefix;
-  };
-
   const CaptureOptions &options;
   Model &model;
-  std::vector<ParameterSlot> parameters;
-  std::optional<int> castPlace; // while parameters are cast
+  std::vector<ModuleSlot> parameters, lists; // of lists, the prefix is the whole name
+  std::optional<int> castPlace;              // while parameters are cast
+  int numConstants = 0;
   jit::Module module;
   std::shared_ptr<jit::Graph> graph;
   std::shared_ptr<jit::Source> source;

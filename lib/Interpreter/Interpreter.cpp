@@ -10,6 +10,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 
 using namespace mlir;
@@ -67,6 +68,7 @@ private:
 
   template <typename Name>
   static void check(RankedTensorType type, const at::Tensor &tensor, const Name &op);
+  at::Tensor relay(RankedTensorType type, const at::Tensor &tensor, StringRef callee);
   void runConstant(aten::ConstantOp constant);
   void runCall(aten::CallOp call);
   void checkAliasing(aten::CallOp call, ArrayRef<at::Tensor> operands, const at::Tensor &tensor);
@@ -99,6 +101,16 @@ void Interpreter::check(RankedTensorType type, const at::Tensor &tensor, const N
   list({tensor.strides().data(), tensor.strides().size()});
   os << ", offset " << tensor.storage_offset() << ", but its type is " << type;
   throw std::runtime_error(text);
+}
+
+/// As the runtime does: what has other strides than the plan is copied.
+at::Tensor Interpreter::relay(RankedTensorType type, const at::Tensor &tensor, StringRef callee) {
+  TensorLayout layout = getTensorLayout(type);
+  if (tensor.numel() == 0 || tensor.sizes() != at::IntArrayRef(type.getShape()) ||
+      tensor.strides() == at::IntArrayRef(layout.strides))
+    return tensor;
+  result.relaid.push_back(callee.str());
+  return at::empty_strided(tensor.sizes(), layout.strides, tensor.options()).copy_(tensor);
 }
 
 void Interpreter::runConstant(aten::ConstantOp constant) {
@@ -156,13 +168,16 @@ void Interpreter::runCall(aten::CallOp call) {
     throw std::runtime_error("'" + call.getCallee().str() + "' yields " +
                              std::to_string(results.size()) + " values, but has " +
                              std::to_string(call.getNumResults()) + " results");
-  for (auto [value, tensor] : llvm::zip_equal(call.getResults(), results)) {
+  for (auto [value, given] : llvm::zip_equal(call.getResults(), results)) {
+    at::Tensor tensor = given;
     auto type = dyn_cast<RankedTensorType>(value.getType());
     if (static_cast<bool>(type) != tensor.defined())
       throw std::runtime_error("'" + call.getCallee().str() + "' yields " +
                                (type ? "no tensor" : "a tensor") + " against its type");
     if (!type)
       continue;
+    if (!call.isView())
+      tensor = relay(type, tensor, call.getCallee());
     check(type, tensor, call.getCallee());
     checkAliasing(call, operands, tensor);
     values[value] = tensor;

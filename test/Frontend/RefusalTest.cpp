@@ -98,6 +98,19 @@ TEST(Refusal, InputsOfScripts) {
                  {"in module 'layers.0.up'", "Long", "Float"});
 }
 
+// A path that data choose is named with its module.
+TEST(Refusal, ControlFlowOfExportedPrograms) {
+  expectContains(getError("Conditional.pt2", {}),
+                 {"operator 'torch.ops.higher_order.cond' in the root module",
+                  "small_models.py:", "control flow in the graph is not captured"});
+}
+
+// TorchScript would cast when it runs.
+TEST(Refusal, AutocastOfScripts) {
+  expectContains(getError("Autocast.pt", {"x:f32[4]"}),
+                 {"torch.autocast in the root module", "torch.export"});
+}
+
 // Inputs of .pt2 are compared with the file's.
 TEST(Refusal, InputsOfExportedPrograms) {
   EXPECT_EQ(getError("mlp.pt2", {"x:f32[4,32]"}),

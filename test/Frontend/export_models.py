@@ -22,6 +22,10 @@ CONFIGS = {
 }
 
 
+def export_small(module: torch.nn.Module, x: torch.Tensor, path: pathlib.Path) -> None:
+    torch.export.save(torch.export.export(module, (x,), strict=False), str(path))
+
+
 def main() -> None:
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,6 +42,11 @@ def main() -> None:
         torch.jit.script(kind()).save(str(folder / f"{kind.__name__}.pt"))
     table = torch.jit.trace(small_models.Table(), (torch.randn(2048),), check_trace=False)
     table.save(str(folder / "Table.pt"))
+    x = torch.randn(4, 4)
+    export_small(small_models.Regions(), x, folder / "Regions.pt2")
+    export_small(small_models.Conditional(), x[0], folder / "Conditional.pt2")
+    for kind in (small_models.Numbers, small_models.Indexed):
+        torch.jit.trace(kind(), (x[0],), check_trace=False).save(str(folder / f"{kind.__name__}.pt"))
     whole = (folder / "mlp.script.pt").read_bytes()
     (folder / "truncated.pt").write_bytes(whole[: len(whole) // 2])
     (folder / "garbage.pt").write_bytes(b"this is no archive" * 100)

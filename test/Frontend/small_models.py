@@ -219,8 +219,73 @@ class Table(nn.Module):
         return (self.literal0 * x * TABLE).sum()
 
 
+class Regions(nn.Module):
+    """Exported, it holds graphs in higher-order operators: no_grad, autocast and what it excludes,
+    a compiled region that is called twice; and constants, a transient buffer, an -inf."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("scale", torch.linspace(0.5, 1.0, 4), persistent=False)
+        self.register_buffer("seen", torch.zeros(4), persistent=False)
+        self.offsets = torch.arange(4.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            factor = (x * self.scale).cos()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x) @ x.t()
+            with torch.autocast("cpu", enabled=False):
+                z = y.float().exp()
+            y = self.linear(x) + self.linear(x)
+        again = torch.compiler.nested_compile_region(lambda a: self.linear(a).relu())
+        self.seen.add_(x.detach().mean(0))
+        mask = torch.full((4, 4), float("-inf")).triu(1)
+        probabilities = (mask + again(again(x * factor)) + self.offsets).softmax(-1)
+        return (probabilities * z).sum() + y.float().sum() + torch.tensor(2.0) * 1e-4
+
+
+class Conditional(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(
+            x.sum() > 0, lambda a: (self.w * a).sum(), lambda a: (self.w - a).sum(), (x,)
+        )
+
+
+class Autocast(Weighted):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = torch.outer(self.w, x) @ x
+        return y.float().sum()
+
+
+class UnusedInput(Weighted):
+    """`mask` is for nothing."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return (self.w * x).sum()
+
+
+class Numbers(Weighted):
+    """Traced, the numbers are constants; eager, they decide no dtype."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = (self.w * x).sum()
+        return 1e-4 * total + total / 3 - 2 * total
+
+
+INDEX = torch.tensor([0, 2, 2])
+
+
+class Indexed(Weighted):
+    """Traced, the index is a constant of the file."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (self.w[INDEX] * x[torch.tensor([1, 1, 0])]).sum()
+
+
 REFUSED = [
     Item, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient, Detached,
-    Unused, Frozen, WritesParameter, NotContiguous, NotTensor,
+    Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
-WORKING = [Literals, Two, Random, Extra, Masked]
+WORKING = [Literals, Two, Random, Extra, Masked, UnusedInput]

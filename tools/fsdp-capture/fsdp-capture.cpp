@@ -51,6 +51,8 @@ int main(int argc, char **argv) {
       frontend::captureStep(*options, weightsFile ? &*weightsFile : nullptr, context);
   if (!step)
     return fail(step.takeError());
+  for (const std::string &note : step->notes)
+    std::cerr << "fsdp-capture: note: " << note << "\n";
   if (!weights.empty() && !step->hasWeights)
     std::cerr << "fsdp-capture: note: the model was saved on meta and has no values; '" << weights
               << "' is not written\n";

@@ -26,6 +26,8 @@ void Stage::end(const llvm::Twine &outcome) {
   llvm::errs() << llvm::format("fsdpc: %-8s %7.3f s  ", name.c_str(), seconds) << outcome << '\n';
 }
 
+void Stage::note(const llvm::Twine &text) { llvm::errs() << "fsdpc: note: " << text << '\n'; }
+
 int Stage::fail(const llvm::Twine &reason) {
   llvm::errs() << "fsdpc: error: stage '" << name << "' failed: " << reason << '\n';
   return 1;

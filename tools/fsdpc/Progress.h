@@ -20,6 +20,8 @@ public:
   void begin(llvm::StringRef stageName);
   /// A progress line with the time since begin(), unless quiet.
   void end(const llvm::Twine &outcome);
+  /// A line on what a user may not expect, quiet or not.
+  void note(const llvm::Twine &text);
   /// Prints the error; yields the exit code.
   int fail(const llvm::Twine &reason);
   int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }

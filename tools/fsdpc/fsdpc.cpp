@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "../CostFlags.h"
+#include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "Progress.h"
@@ -204,6 +205,8 @@ static int run(Options &options) {
       fsdp::frontend::captureStep(*capture, &*weights, context);
   if (!step)
     return stage.fail(step.takeError());
+  for (const std::string &note : step->notes)
+    stage.note(note);
   unsigned calls = 0;
   step->module->walk([&](fsdp::aten::CallOp) { ++calls; });
   stage.end(llvm::Twine(calls) + " aten calls" +
@@ -242,6 +245,7 @@ static void checkSearchFlags(const CLI::App &app, const Options &options) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdpc");
   CLI::App app("Compiles a PyTorch model to a native training binary: captures one training step, "
                "shards and schedules it as FSDP2 does, plans its memory, links it.",
                "fsdpc");

@@ -51,6 +51,7 @@ struct CaptureOptions {
 struct CapturedStep {
   mlir::OwningOpRef<mlir::ModuleOp> module; // phase captured
   bool hasWeights = false;                  // false: the model was saved on meta
+  std::vector<std::string> notes;           // what a user may not expect, a sentence each
 };
 
 /// Captures one training step (forward, loss, backward, update). If there is a file for

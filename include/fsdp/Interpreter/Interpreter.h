@@ -15,6 +15,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 namespace fsdp::interpreter {
 
@@ -24,12 +25,14 @@ struct StepValues {
   at::Tensor loss;
   NamedTensors gradients; // by parameter
   NamedTensors buffers;   // the new values of those that are written
+  /// Operators that gave a result other strides than its type has; it was copied to these.
+  std::vector<std::string> relaid;
 };
 
 /// Evaluates `@step` of a captured module. `state` holds parameters and buffers by symbol name,
 /// `inputs` the batch by input name; none of them is changed. Random operators draw from torch's
 /// default generator, in program order. An error names the operator whose result has other sizes,
-/// strides, dtype or aliasing than the IR says.
+/// dtype or aliasing than the IR says, or the view with other strides.
 llvm::Expected<StepValues> interpretStep(mlir::ModuleOp module, const NamedTensors &state,
                                          const NamedTensors &inputs);
 

@@ -1,0 +1,56 @@
+//===- Autocast.h - The casts of torch.autocast on meta tensors --*- C++ -*-===//
+
+#ifndef FSDP_LIB_FRONTEND_AUTOCAST_H
+#define FSDP_LIB_FRONTEND_AUTOCAST_H
+
+#include <ATen/core/Tensor.h>
+#include <torch/library.h>
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace fsdp::frontend {
+
+enum class Target;
+
+/// torch's autocast looks at the device of tensors, and does nothing on meta. While one of these
+/// lives, a Region casts as torch does for the target: the same operators, under autograd, and
+/// casts of fp32 parameters are kept until the outermost region ends. At most one lives at a time.
+class Autocast {
+public:
+  explicit Autocast(Target target);
+  ~Autocast();
+  Autocast(const Autocast &) = delete;
+  Autocast &operator=(const Autocast &) = delete;
+
+  /// `with torch.autocast(device, dtype, enabled)`; a device other than the target's has no effect.
+  class Region {
+  public:
+    Region(Autocast &autocast, const std::string &device, std::optional<at::ScalarType> dtype,
+           bool enabled);
+    ~Region();
+
+  private:
+    Autocast *autocast = nullptr; // null: no effect
+    bool wasEnabled = false;
+    at::ScalarType previous = at::kFloat;
+  };
+
+  /// What an operator of the lower precision gets for `tensor`; of others, for `dtype` fp32.
+  at::Tensor cast(const at::Tensor &tensor, at::ScalarType dtype);
+  at::ScalarType getDtype() const { return dtype; }
+
+private:
+  bool isForCpu;
+  torch::Library kernels;
+  torch::Library fallback;
+  at::ScalarType dtype;
+  int depth = 0;
+  /// By what was cast, which is kept so that its address stays its own.
+  std::map<const at::TensorImpl *, std::pair<at::Tensor, at::Tensor>> casts;
+};
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_AUTOCAST_H

@@ -1,0 +1,193 @@
+//===- ExportedGraph.cpp - Runs the graphs of a .pt2 file -----------------===//
+
+#include "ExportedGraph.h"
+
+#include "ExportedArguments.h"
+
+#include <c10/core/GradMode.h>
+
+#include <set>
+
+using namespace fsdp::frontend;
+using c10::IValue;
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// Sets the file and line of the last frame outside of torch's own modules and of code that torch
+/// has generated, else of the last one.
+static void findUserLine(const std::string &trace, Place &place) {
+  for (size_t file = trace.find("File \""); file != std::string::npos;
+       file = trace.find("File \"", file + 1)) {
+    size_t begin = file + 6, end = trace.find('"', begin), line = trace.find("line ", end);
+    if (end == std::string::npos || line == std::string::npos)
+      return;
+    std::string name = trace.substr(begin, end - begin);
+    bool isGenerated = name[0] == '<';
+    if (isGenerated || (!place.file.empty() && name.find("/torch/") != std::string::npos))
+      continue;
+    place.file = name;
+    place.line = static_cast<unsigned>(std::strtoul(trace.c_str() + line + 5, nullptr, 10));
+    place.column = 1;
+  }
+}
+
+static std::string getMetadata(const schema::Node &node, const char *key) {
+  auto found = node.get_metadata().find(key);
+  return found == node.get_metadata().end() ? std::string() : found->second;
+}
+
+/// `nn_module_stack` is `key,path,type;…`, outermost first; `stack_trace` a Python traceback.
+int ExportedGraph::addPlace(const schema::Node &node) {
+  Place added;
+  std::string modules = getMetadata(node, "nn_module_stack");
+  std::string last = modules.substr(modules.rfind(';') + 1);
+  size_t first = last.find(',');
+  if (first != std::string::npos)
+    added.module = last.substr(first + 1, last.find(',', first + 1) - first - 1);
+  // A module's second call is written `path@1`.
+  added.module = added.module.substr(0, added.module.find('@'));
+  findUserLine(getMetadata(node, "stack_trace"), added);
+  std::vector<Place> &places = recorder.graph.places;
+  places.push_back(std::move(added));
+  return static_cast<int>(places.size()) - 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Calls
+//===----------------------------------------------------------------------===//
+
+std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const Values &values) {
+  const std::string &target = node.get_target(), prefix = "torch.ops.";
+  size_t space = prefix.size(), name = target.find('.', space), overload = target.rfind('.');
+  if (target.rfind(prefix, 0) != 0 || name == std::string::npos || overload <= name)
+    throw CaptureError("only calls of torch.ops are supported");
+  std::string qualified =
+      target.substr(space, name - space) + "::" + target.substr(name + 1, overload - name - 1);
+  std::string overloadName = target.substr(overload + 1);
+  auto op = c10::Dispatcher::singleton().findSchema(
+      {qualified, overloadName == "default" ? "" : overloadName});
+  if (!op)
+    throw CaptureError("it is unknown to this version of torch");
+  torch::jit::Stack stack;
+  for (const c10::Argument &formal : op->schema().arguments()) {
+    const schema::Argument *given = nullptr;
+    for (const schema::NamedArgument &input : node.get_inputs())
+      if (input.get_name() == formal.name())
+        given = &input.get_arg();
+    if (given)
+      stack.push_back(convertExportedArgument(*given, formal.real_type(), values));
+    else
+      stack.push_back(formal.default_value().value_or(IValue()));
+  }
+  op->callBoxed(&stack);
+  return stack;
+}
+
+std::vector<IValue> ExportedGraph::enter(const schema::Node &node, size_t position,
+                                         const Values &values) {
+  const std::vector<schema::NamedArgument> &arguments = node.get_inputs();
+  if (arguments.size() <= position ||
+      arguments[position].get_arg().tag() != schema::Argument::Tag::AS_GRAPH)
+    throw CaptureError("argument " + std::to_string(position) + " is no graph");
+  const schema::Graph &graph = *arguments[position].get_arg().get_as_graph().get_graph();
+  Values inputs;
+  size_t next = position + 1;
+  for (const schema::Argument &input : graph.get_inputs()) {
+    // What stands between the graph and its tensors is for other readers: an identifier, say.
+    while (next < arguments.size() &&
+           arguments[next].get_arg().tag() != schema::Argument::Tag::AS_TENSOR &&
+           arguments[next].get_arg().tag() != input.tag())
+      ++next;
+    if (next >= arguments.size())
+      throw CaptureError("its graph has " + std::to_string(graph.get_inputs().size()) +
+                         " inputs, which the call does not give");
+    if (input.tag() == schema::Argument::Tag::AS_TENSOR)
+      inputs[input.get_as_tensor().get_name()] =
+          convertExportedArgument(arguments[next].get_arg(), c10::TensorType::get(), values);
+    ++next;
+  }
+  return run(graph, std::move(inputs));
+}
+
+/// Operators that hold graphs. Those of a training step's forward are entered; a choice that data
+/// makes, or a loop, is no part of a fixed step.
+std::vector<IValue> ExportedGraph::callHigherOrder(const schema::Node &node, const Values &values) {
+  const std::string &target = node.get_target();
+  std::string name = target.substr(target.rfind('.') + 1);
+  const std::vector<schema::NamedArgument> &arguments = node.get_inputs();
+  if (name == "wrap_with_set_grad_enabled") {
+    c10::AutoGradMode mode(arguments.at(0).get_arg().get_as_bool());
+    return enter(node, 1, values);
+  }
+  if (name == "wrap_with_autocast") {
+    const schema::Argument &dtype = arguments.at(1).get_arg();
+    Autocast::Region region(autocast, arguments.at(0).get_arg().get_as_string(),
+                            dtype.tag() == schema::Argument::Tag::AS_SCALAR_TYPE
+                                ? std::optional(convertDtype(dtype.get_as_scalar_type()))
+                                : std::nullopt,
+                            arguments.at(2).get_arg().get_as_bool());
+    return enter(node, 4, values);
+  }
+  if (name == "tag_activation_checkpoint" || name == "wrap_activation_checkpoint" ||
+      name == "wrap" || name == "invoke_subgraph")
+    return enter(node, 0, values);
+  static const std::set<std::string> dependsOnData{"cond", "map",        "map_impl",
+                                                   "scan", "while_loop", "associative_scan"};
+  throw CaptureError(dependsOnData.count(name)
+                         ? "control flow in the graph is not captured; a training step has one path"
+                         : "this higher-order operator is not supported");
+}
+
+void ExportedGraph::call(const schema::Node &node, Values &values) {
+  const std::string &target = node.get_target();
+  // Assertions about dtypes and devices of the export, which hold here by construction.
+  if (target.find("_assert") != std::string::npos)
+    return;
+  place = addPlace(node);
+  int own = place;
+  std::vector<IValue> results;
+  try {
+    bool isHigherOrder = target.find(".higher_order.") != std::string::npos;
+    results = isHigherOrder ? callHigherOrder(node, values) : callOperator(node, values);
+  } catch (const std::exception &exception) {
+    // The innermost call has named itself.
+    if (!recorder.error)
+      recorder.error = "operator '" + target + "' in " + describePlace(recorder.graph.places[own]) +
+                       ": " + summarizeError(exception);
+    throw;
+  }
+  size_t next = 0;
+  for (const schema::Argument &output : node.get_outputs()) {
+    if (output.tag() == schema::Argument::Tag::AS_TENSOR) {
+      values[output.get_as_tensor().get_name()] = results.at(next++);
+    } else if (output.tag() == schema::Argument::Tag::AS_TENSORS) {
+      // An operator returns one list, a graph its elements.
+      bool isList = results.at(next).isTensorList();
+      std::vector<at::Tensor> list;
+      if (isList)
+        list = results.at(next++).toTensorVector();
+      for (size_t i = 0; i < output.get_as_tensors().size(); ++i)
+        values[output.get_as_tensors()[i].get_name()] =
+            isList ? IValue(list.at(i)) : results.at(next++);
+    } else {
+      ++next;
+    }
+  }
+}
+
+std::vector<IValue> ExportedGraph::run(const schema::Graph &graph, Values values) {
+  for (const schema::Node &node : graph.get_nodes())
+    call(node, values);
+  place = 0;
+  std::vector<IValue> outputs;
+  for (const schema::Argument &output : graph.get_outputs()) {
+    if (output.tag() == schema::Argument::Tag::AS_TENSORS)
+      for (const schema::TensorArgument &tensor : output.get_as_tensors())
+        outputs.push_back(values.at(tensor.get_name()));
+    else
+      outputs.push_back(convertExportedArgument(output, c10::TensorType::get(), values));
+  }
+  return outputs;
+}

@@ -1,0 +1,57 @@
+//===- ExportedGraph.h - Runs the graphs of a .pt2 file ----------*- C++ -*-===//
+//
+// A graph of torch.export is a list of operator calls from before autograd, with module paths and
+// stack traces. It is interpreted node by node under the recorder. Higher-order operators hold
+// graphs of their own, which are entered.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_FRONTEND_EXPORTEDGRAPH_H
+#define FSDP_LIB_FRONTEND_EXPORTEDGRAPH_H
+
+#include "Autocast.h"
+#include "Recorder.h"
+#include "fsdp/Frontend/Capture.h"
+
+#include <torch/csrc/utils/generated_serialization_types.h>
+
+#include <unordered_map>
+
+namespace fsdp::frontend {
+
+/// torch's own schema of .pt2 files.
+namespace schema = torch::_export;
+
+at::ScalarType convertDtype(schema::ScalarType dtype);
+/// Static sizes; throws CaptureError for others.
+std::vector<int64_t> convertSizes(const std::vector<schema::SymInt> &sizes);
+int64_t convertSize(const schema::SymInt &size);
+
+class ExportedGraph {
+public:
+  using Values = std::unordered_map<std::string, c10::IValue>;
+
+  ExportedGraph(Recorder &recorder, Target target) : recorder(recorder), autocast(target) {}
+
+  /// Runs the nodes; `values` holds the graph's inputs by name. Returns the graph's outputs.
+  std::vector<c10::IValue> run(const schema::Graph &graph, Values values);
+
+  /// The place of the node that runs.
+  int getPlace() const { return place; }
+
+private:
+  void call(const schema::Node &node, Values &values);
+  std::vector<c10::IValue> callOperator(const schema::Node &node, const Values &values);
+  std::vector<c10::IValue> callHigherOrder(const schema::Node &node, const Values &values);
+  /// Runs the graph that is argument `position`, on the arguments behind it.
+  std::vector<c10::IValue> enter(const schema::Node &node, size_t position, const Values &values);
+  int addPlace(const schema::Node &node);
+
+  Recorder &recorder;
+  Autocast autocast;
+  int place = 0;
+};
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_LIB_FRONTEND_EXPORTEDGRAPH_H
