@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""tools/python/fsdpc: exported modules are captured, and what cannot be exported is refused."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools" / "python"))
+import fsdpc  # noqa: E402
+import safetensors_io  # noqa: E402
+
+
+class Tied(nn.Module):
+    """A table that is also the head, a transient buffer, a persistent one."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(16, 8)
+        self.head = nn.Linear(8, 16, bias=False)
+        self.head.weight = self.table.weight
+        self.register_buffer("scale", torch.linspace(0.5, 1.0, 8), persistent=False)
+        self.register_buffer("shift", torch.ones(8))
+
+    def forward(self, tokens, labels=None):
+        logits = self.head(self.table(tokens) * self.scale + self.shift)
+        return {"logits": logits} if labels is None else {
+            "loss": F.cross_entropy(logits.flatten(0, 1), labels.flatten()), "logits": logits
+        }  # fmt: skip
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * 3
+
+
+class WithFunction(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return Doubled.apply(self.linear(x)).sum()
+
+
+class Package(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.path = self.folder / "model.pt2"
+
+    def capture(self):
+        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
+        process = subprocess.run([tool, self.path], capture_output=True, text=True)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        return process.stdout
+
+    def tokens(self):
+        return torch.randint(0, 16, (2, 4))
+
+    def test_labels(self):
+        """The loss is the output's; a tensor given twice is two inputs; ties and roles are kept."""
+        model, tokens = Tied(), self.tokens()
+        before = dict(model.__dict__)
+        written = fsdpc.export(model, {"tokens": tokens, "labels": tokens}, self.path)
+        self.assertEqual(model.__dict__.keys(), before.keys())
+        self.assertEqual(written, [self.path, self.folder / "model.safetensors"])
+        step = self.capture()
+        self.assertIn('fsdp.param @table.weight : tensor<16x8xf32> aliases ["head.weight"]', step)
+        for name in ("tokens", "labels"):
+            self.assertIn(f'fsdp.input "{name}" : tensor<2x4xi64>', step)
+        self.assertIn("fsdp.buffer @shift", step)
+        self.assertNotIn("@scale", step)
+        saved = safetensors_io.load(written[1])
+        self.assertEqual(saved.keys(), {"table.weight", "shift"})
+        self.assertTrue(torch.equal(saved["table.weight"], model.table.weight))
+
+    def test_loss_function(self):
+        """What forward does not take is the loss's alone."""
+        model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        batch = {"input": torch.randn(2, 4), "target": torch.tensor([0, 2])}
+        fsdpc.export(model, batch, self.path, lambda out, batch: F.cross_entropy(out, batch["target"]))
+        step = self.capture()
+        self.assertIn('fsdp.input "target" : tensor<2xi64>', step)
+        self.assertIn("fsdp.param @2.weight", step.replace('"', ""))
+        with self.assertRaisesRegex(fsdpc.ExportError, "forward takes no target"):
+            fsdpc.export(model, batch, self.path)
+        with self.assertRaisesRegex(fsdpc.ExportError, r"returns \[2, 3\], no scalar loss"):
+            fsdpc.export(model, (batch["input"],), self.path)
+
+    def test_meta(self):
+        """Parameters without values, buffers with: the same step, no weights file."""
+        batch = {"tokens": self.tokens(), "labels": self.tokens()}
+        fsdpc.export(Tied(), batch, self.path)
+        real = self.capture()
+        with fsdpc.meta_parameters():
+            model = Tied()
+        self.assertTrue(model.table.weight.is_meta)
+        self.assertFalse(model.scale.is_meta)
+        self.assertEqual(fsdpc.export(model, batch, self.path), [self.path])
+        self.assertEqual(self.capture(), real)
+        with torch.device("meta"):
+            model = Tied()
+        with self.assertRaisesRegex(fsdpc.ExportError, "'scale' .* has no values"):
+            fsdpc.export(model, batch, self.path)
+
+    def test_shards(self):
+        model = nn.Sequential(*(nn.Linear(16, 16) for _ in range(4)))
+        written = fsdpc.export(model, (torch.randn(2, 16),), self.path,
+                               lambda out, batch: out.sum(), shard_bytes=2500)  # fmt: skip
+        names = [path.name for path in written[1:]]
+        self.assertEqual(names[0], "model-00001-of-00002.safetensors")
+        self.assertEqual(names[-1], "model.safetensors.index.json")
+        tensors = {}
+        for path in written[1:-1]:
+            tensors |= safetensors_io.load(path)
+        self.assertEqual(tensors.keys(), model.state_dict().keys())
+
+    def test_autograd_function(self):
+        with self.assertRaisesRegex(fsdpc.ExportError, "Doubled' has a backward of its own"):
+            fsdpc.export(WithFunction(), (torch.randn(2, 4),), self.path)
+        self.assertFalse(self.path.exists())
+        # The patch is gone.
+        self.assertEqual(Doubled.apply(torch.ones(1)).item(), 2)
+
+    def test_compile(self):
+        """A binary that finds its weights, and trains."""
+        model = Tied()
+        fsdpc.export(model, {"tokens": self.tokens(), "labels": self.tokens()}, self.path)
+        binary = self.folder / "train"
+        printed = fsdpc.compile(self.path, binary, mesh={"dp": 2}, optimizer="sgd", lr=0.5)
+        self.assertIn("capture", printed)
+        data = {name: torch.randint(0, 16, (8, 4)) for name in ("tokens", "labels")}
+        safetensors_io.save(self.folder / "data.safetensors", data)
+        save = self.folder / "end.safetensors"
+        subprocess.run([binary, "--ranks", "2", "--data", self.folder / "data.safetensors",
+                        "--steps", "2", "--save", save], check=True, capture_output=True)  # fmt: skip
+        # A strict load: every name of the state_dict but the alias, none beside.
+        saved = safetensors_io.load(save)
+        saved.setdefault("head.weight", saved["table.weight"])
+        model.load_state_dict(saved, strict=True)
+        with self.assertRaisesRegex(fsdpc.ToolError, "no-such-flag"):
+            fsdpc.compile(self.path, binary, no_such_flag=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,62 @@
+"""Runs fsdpc's command line tools."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+
+class ToolError(RuntimeError):
+    """A tool failed; the text is what it printed."""
+
+
+def find_tool(name):
+    """FSDPC_BIN's, the checkout's release build's, or that of PATH."""
+    folders = [os.environ.get("FSDPC_BIN")]
+    folders += [pathlib.Path(__file__).resolve().parents[3] / "build" / "release" / "bin"]
+    for folder in filter(None, folders):
+        tool = pathlib.Path(folder) / name
+        if tool.is_file():
+            return str(tool)
+    found = shutil.which(name)
+    if not found:
+        raise ToolError(
+            f"'{name}' is not built or not found: build the checkout, or set FSDPC_BIN to its bin/"
+        )
+    return found
+
+
+def flags(options):
+    """Keywords as flags: lr=1e-3 is --lr 0.001, True is a flag alone, False and None are none."""
+    line = []
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            line.append(flag)
+        elif isinstance(value, dict):
+            line += [flag, ",".join(f"{key}={part}" for key, part in value.items())]
+        elif name == "betas":
+            line += [flag, ",".join(map(str, value))]
+        elif isinstance(value, (list, tuple)):
+            for part in value:
+                line += [flag, str(part)]
+        else:
+            line += [flag, str(value)]
+    return line
+
+
+def compile(model, output, **options):
+    """Runs fsdpc: `model` is a file of fsdpc.export or torch, `output` the training binary; other
+    keywords are the command's flags. Weights beside the model (fsdpc.export's) are linked to where
+    the binary looks for them. Returns what the command printed; raises ToolError."""
+    command = [find_tool("fsdpc"), str(model), *flags(options), "-o", str(output)]
+    process = subprocess.run(command, capture_output=True, text=True)
+    if process.returncode != 0:
+        raise ToolError(f"$ {' '.join(command)}\n{process.stderr.strip()}")
+    beside = pathlib.Path(model).with_suffix(".safetensors")
+    wanted = pathlib.Path(options.get("weights") or f"{output}.safetensors")
+    if beside.is_file() and not wanted.exists():
+        wanted.symlink_to(os.path.relpath(beside, wanted.parent))
+    return process.stderr
