@@ -28,7 +28,7 @@ private:
   struct Use {
     AllGatherStartOp start;
     AllGatherWaitOp wait;
-    ReleaseOp release;
+    ReshardOp reshard;
   };
   /// An operation that is none of the problem: before the events of its position, or behind them,
   /// if it needs a gather that is waited for there.
@@ -43,7 +43,7 @@ private:
   void shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf);
   void placeOthers();
   void listEvents();
-  void listReleases();
+  void listReshards();
   void listReductions();
   void launchAcross(const schedule::ReductionBucket &bucket);
   void listWaitsAcross();
@@ -68,12 +68,8 @@ private:
 void Applier::collectUses() {
   for (auto [use, start] : llvm::zip_equal(uses, problem.gathers)) {
     use.start = start;
-    for (Operation *user : use.start.getHandle().getUsers()) {
-      if (auto wait = dyn_cast<AllGatherWaitOp>(user))
-        use.wait = wait;
-      else if (auto release = dyn_cast<ReleaseOp>(user))
-        use.release = release;
-    }
+    use.wait = use.start.getWait();
+    use.reshard = use.start.getReshard();
   }
 }
 
@@ -119,12 +115,12 @@ void Applier::keepCopies() {
     Use &before = uses[previous[i]], &use = uses[i];
     use.wait->replaceAllUsesWith(before.wait->getResults());
     use.wait->erase();
-    before.release->erase();
-    use.release.getHandleMutable().assign(before.start.getHandle());
+    before.reshard->erase();
+    use.reshard.getHandleMutable().assign(before.start.getHandle());
     use.start->erase();
     use.start = before.start;
     use.wait = before.wait;
-    before.release = {};
+    before.reshard = {};
     keepers.insert(use.wait);
   }
   if (keepers.empty())
@@ -140,13 +136,18 @@ void Applier::keepCopies() {
 // Places
 //===----------------------------------------------------------------------===//
 
+/// Starts, waits and reshards, but of a tensor's reduction, which stays behind what makes it.
 static bool isEvent(Operation &op) {
-  return isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-             ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, FetchStateStartOp,
-             FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp>(op);
+  if (isa<ReshardOp>(op))
+    return true;
+  Value handle = getStartedHandle(op) ? getStartedHandle(op) : getAwaitedHandle(op);
+  if (!handle)
+    return false;
+  auto collective = dyn_cast<CollectiveOpInterface>(handle.getDefiningOp());
+  return !collective || collective.getCollectiveGroup();
 }
 
-/// Views, reads, inputs and constants stay behind the call that they follow.
+/// Views, reads and constants stay behind the call that they follow.
 void Applier::placeOthers() {
   DenseMap<Operation *, uint32_t> indexOf;
   for (auto [index, op] : llvm::enumerate(problem.operations))
@@ -164,7 +165,7 @@ void Applier::placeOthers() {
       position = found->second + 1;
       continue;
     }
-    Other other{isa<InputOp>(op) ? 0 : position, false, &op};
+    Other other{isa<InputOp, ShardOp>(op) ? 0 : position, false, &op};
     auto call = dyn_cast<aten::CallOp>(op);
     Operation *source =
         call && !call.getOperands().empty() ? call.getOperand(0).getDefiningOp() : nullptr;
@@ -184,19 +185,17 @@ void Applier::placeOthers() {
       others, {}, [](const Other &other) { return std::pair(other.position, other.isBehind); });
 }
 
-void Applier::listReleases() {
+void Applier::listReshards() {
   for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
-    if (use.release)
-      events[planned.last + 1].push_back(use.release);
+    if (use.reshard)
+      events[planned.last + 1].push_back(use.reshard);
 }
 
 void Applier::listReductions() {
   auto waitFor = [&](const schedule::ReductionBucket &bucket) {
     for (uint32_t index : bucket.reductions) {
       ReduceScatterStartOp start = problem.reductions[index];
-      for (Operation *user : start.getHandle().getUsers())
-        if (isa<ReduceScatterWaitOp>(user))
-          events[bucket.wait].push_back(user);
+      events[bucket.wait].push_back(start.getWait());
     }
   };
   for (const schedule::ReductionBucket &bucket : plan.reductions)
@@ -217,18 +216,11 @@ void Applier::listReductions() {
   }
 }
 
-static AllReduceStartOp getAcross(ReduceScatterStartOp start) {
-  for (Operation *user : start.getHandle().getUsers())
-    if (auto across = dyn_cast<AllReduceStartOp>(user))
-      return across;
-  return {};
-}
-
 /// What goes on over the replicas is launched behind the bucket, as one launch too.
 void Applier::launchAcross(const schedule::ReductionBucket &bucket) {
   bool isFirst = true;
   for (uint32_t index : bucket.reductions)
-    if (AllReduceStartOp across = getAcross(problem.reductions[index])) {
+    if (AllReduceStartOp across = ReduceScatterStartOp(problem.reductions[index]).getAcross()) {
       across.setStream(Stream::Replicate);
       across.setCoalesced(!isFirst);
       isFirst = false;
@@ -239,9 +231,8 @@ void Applier::launchAcross(const schedule::ReductionBucket &bucket) {
 /// Behind all else before the update that needs the shard: nothing is won by waiting earlier.
 void Applier::listWaitsAcross() {
   for (auto [start, planned] : llvm::zip_equal(problem.reductions, problem.problem.reductions))
-    if (AllReduceStartOp across = getAcross(start))
-      for (Operation *user : across.getHandle().getUsers())
-        events[planned.update].push_back(user);
+    if (AllReduceStartOp across = ReduceScatterStartOp(start).getAcross())
+      events[planned.update].push_back(across.getWait());
 }
 
 void Applier::listStateCopies() {
@@ -258,7 +249,7 @@ void Applier::listStateCopies() {
 void Applier::listEvents() {
   events.resize(problem.operations.size() + 1);
   listStateCopies();
-  listReleases();
+  listReshards();
   listReductions();
   for (const schedule::GatherBucket &bucket : plan.gathers) {
     bool isFirst = true;
@@ -297,8 +288,9 @@ void Applier::arrange() {
 }
 
 void Applier::run() {
-  for (auto sum : body.getOps<SquareSumAllReduceStartOp>())
-    sum.setStream(Stream::Reduce);
+  for (auto reduction : body.getOps<AllReduceStartOp>())
+    if (!isa<ShardType>(reduction.getPayload()))
+      reduction.setStream(Stream::Reduce);
   collectUses();
   keepCopies();
   placeOthers();

@@ -23,9 +23,8 @@ struct AssignStreamsPass : public fsdp::impl::AssignStreamsBase<AssignStreamsPas
         else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op))
           reduction.setStream(Stream::Reduce);
         else if (auto across = dyn_cast<AllReduceStartOp>(op))
-          across.setStream(Stream::Replicate);
-        else if (auto sum = dyn_cast<SquareSumAllReduceStartOp>(op))
-          sum.setStream(Stream::Reduce);
+          across.setStream(isa<ShardType>(across.getPayload()) ? Stream::Replicate
+                                                               : Stream::Reduce);
       });
   }
 };

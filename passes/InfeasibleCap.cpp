@@ -37,7 +37,7 @@ static std::string nameModule(aten::CallOp call) {
 }
 
 static std::string nameItem(const LiveRange &range) {
-  std::string category = getName(range.category).str();
+  std::string category = stringifyBufferCategory(range.category).str();
   switch (range.category) {
   case BufferCategory::Shard:
   case BufferCategory::OptimizerState:

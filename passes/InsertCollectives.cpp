@@ -1,4 +1,4 @@
-//===- InsertCollectives.cpp - Gather, release and reduce each group ------===//
+//===- InsertCollectives.cpp - Gather, reshard and reduce each group ------===//
 //
 // One walk over the step with the hooks of all groups beside it. Linear: nothing here asks for the
 // order of operations, whose cache every insertion would invalidate.
@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/GroupHooks.h"
+#include "fsdp/Analysis/Provenance.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -24,6 +25,7 @@ namespace {
 
 /// Where a group stands while the step is walked.
 struct GroupState {
+  Value shard;             // what is gathered
   AllGatherStartOp gather; // null while resharded
   AllGatherWaitOp wait;
   bool reshardAfterForward = false;
@@ -40,16 +42,19 @@ public:
   LogicalResult run();
 
   struct Counts {
-    unsigned allGathers = 0, releases = 0, reduceScatters = 0, allReduces = 0, viewsRecomputed = 0;
+    unsigned allGathers = 0, reshards = 0, reduceScatters = 0, allReduces = 0, viewsRecomputed = 0;
   } counts;
 
 private:
   LogicalResult prepare();
+  Value declareShard(GroupOp group);
   LogicalResult runHook(const Hook &hook, Operation *before);
   void gather(unsigned group, Phase phase);
-  void release(unsigned group, Phase phase);
+  void reshard(unsigned group, Phase phase);
+  /// This rank's shard of the group's gradients, averaged over all ranks.
+  Value reduceGradients(GroupOp group, ValueRange gradients);
   LogicalResult reduce(unsigned group);
-  void update(GroupOp group, Value clip);
+  void update(GroupOp group, Value gradient, Value clip);
   void clipAndUpdate();
   LogicalResult visit(Operation *op);
   LogicalResult remapOperands(Operation *op);
@@ -60,10 +65,10 @@ private:
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
-  bool isSharded = false;       // over more than one rank
-  bool isReplicated = false;    // more than once
-  Value number, rate;           // of the update
-  SmallVector<GroupOp> reduced; // in order
+  bool isSharded = false;                         // over more than one rank
+  bool isReplicated = false;                      // more than once
+  Value number, rate;                             // of the update
+  SmallVector<std::pair<GroupOp, Value>> reduced; // in order, with the shard's gradient
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
   DenseMap<Operation *, Value> viewBase; // what the capture made the view of
@@ -98,6 +103,13 @@ LogicalResult Inserter::prepare() {
   SmallVector<InputOp> inputs(body.getOps<InputOp>());
   for (InputOp input : llvm::reverse(inputs))
     input->moveBefore(&body, body.begin());
+  builder.setInsertionPointToStart(&body);
+  if (!inputs.empty())
+    builder.setInsertionPointAfter(inputs.back());
+  if (isSharded)
+    for (auto [group, state] : llvm::zip_equal(step.groups, states))
+      if (!group.getParams().empty())
+        state.shard = declareShard(group);
   for (UpdateOp update : body.getOps<UpdateOp>()) {
     number = update.getStep();
     rate = update.getLr();
@@ -107,6 +119,15 @@ LogicalResult Inserter::prepare() {
   return success();
 }
 
+/// The shard in the dtype that is gathered.
+Value Inserter::declareShard(GroupOp group) {
+  auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  Type own = cast<RankedTensorType>(step.getParams(group).front().getType()).getElementType();
+  Type dtype = group.getGatherDtype() ? Type(*group.getGatherDtype()) : own;
+  return ShardOp::create(builder, group.getLoc(), ShardType::get(builder.getContext(), name, dtype),
+                         name);
+}
+
 //===----------------------------------------------------------------------===//
 // Hooks
 //===----------------------------------------------------------------------===//
@@ -114,77 +135,90 @@ LogicalResult Inserter::prepare() {
 void Inserter::gather(unsigned index, Phase phase) {
   GroupState &state = states[index];
   GroupOp group = step.groups[index];
-  auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
   SmallVector<Type> types = llvm::map_to_vector(step.getParams(group), [&](ParamOp param) -> Type {
     auto type = cast<RankedTensorType>(param.getType());
     return group.getGatherDtype() ? type.clone(*group.getGatherDtype()) : type;
   });
   Location loc = group.getLoc();
-  state.gather = AllGatherStartOp::create(builder, loc, handleType, name, phase, Stream::Compute,
-                                          /*coalesced=*/nullptr, /*offset=*/nullptr);
+  state.gather = AllGatherStartOp::create(builder, loc, handleType, state.shard,
+                                          builder.getArrayAttr(group.getAxisAttr()), phase,
+                                          Stream::Compute, /*coalesced=*/nullptr,
+                                          /*offset=*/nullptr);
   state.wait =
       AllGatherWaitOp::create(builder, loc, types, state.gather.getHandle(), /*offsets=*/nullptr);
   state.current.clear();
   ++counts.allGathers;
 }
 
-void Inserter::release(unsigned index, Phase phase) {
+void Inserter::reshard(unsigned index, Phase phase) {
   GroupState &state = states[index];
-  ReleaseOp::create(builder, step.groups[index].getLoc(), state.gather.getHandle(), phase);
+  ReshardOp::create(builder, step.groups[index].getLoc(), state.gather.getHandle(), phase);
   state.gather = {};
-  ++counts.releases;
+  ++counts.reshards;
+}
+
+Value Inserter::reduceGradients(GroupOp group, ValueRange gradients) {
+  auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  Location loc = group.getLoc();
+  Type dtype = cast<RankedTensorType>(gradients.front().getType()).getElementType();
+  auto type = ShardType::get(builder.getContext(), name, dtype);
+  if (!isSharded)
+    return PackOp::create(builder, loc, type, name, gradients, /*offset=*/nullptr);
+  auto start = ReduceScatterStartOp::create(
+      builder, loc, handleType, name, gradients, builder.getArrayAttr(group.getAxisAttr()),
+      ReduceOp::Average, Phase::Backward, Stream::Compute, /*coalesced=*/nullptr,
+      /*offsets=*/nullptr);
+  Value shard = ReduceScatterWaitOp::create(builder, loc, type, start.getHandle());
+  ++counts.reduceScatters;
+  if (!isReplicated)
+    return shard;
+  // On the handle: the compute stream need not wait in between.
+  auto across = AllReduceStartOp::create(builder, loc, handleType, start.getHandle(),
+                                         builder.getArrayAttr(group.getReplicateAxisAttr()),
+                                         ReduceOp::Average, Phase::Backward, Stream::Compute,
+                                         /*coalesced=*/nullptr);
+  ++counts.allReduces;
+  return AllReduceWaitOp::create(builder, loc, type, across.getHandle());
 }
 
 LogicalResult Inserter::reduce(unsigned index) {
   GroupState &state = states[index];
   GroupOp group = step.groups[index];
-  auto groupName = FlatSymbolRefAttr::get(group.getSymNameAttr());
-  Location loc = group.getLoc();
   for (auto [name, gradient] :
        llvm::zip_equal(group.getParams().getAsRange<FlatSymbolRefAttr>(), state.gradients))
     if (!gradient) {
       ParamOp param = step.paramByName.lookup(name.getAttr());
       return param.emitError("parameter @") << param.getSymName() << " has no gradient";
     }
-  if (isSharded) {
-    auto start = ReduceScatterStartOp::create(builder, loc, handleType, groupName, state.gradients,
-                                              Phase::Backward, Stream::Compute,
-                                              /*coalesced=*/nullptr, /*offsets=*/nullptr);
-    ReduceScatterWaitOp::create(builder, loc, start.getHandle());
-    ++counts.reduceScatters;
-    if (isReplicated) {
-      auto across = AllReduceStartOp::create(builder, loc, handleType, groupName, start.getHandle(),
-                                             Phase::Backward, Stream::Compute,
-                                             /*coalesced=*/nullptr);
-      AllReduceWaitOp::create(builder, loc, across.getHandle());
-      ++counts.allReduces;
-    }
-  }
-  reduced.push_back(group);
+  Value gradient = reduceGradients(group, state.gradients);
+  reduced.push_back({group, gradient});
   if (!step.optimizer || !step.optimizer.getClipGradNorm())
-    update(group, /*clip=*/{});
+    update(group, gradient, /*clip=*/{});
   return success();
 }
 
-void Inserter::update(GroupOp group, Value clip) {
-  UpdateOp::create(builder, group.getLoc(), FlatSymbolRefAttr::get(group.getSymNameAttr()), number,
-                   rate, clip, /*offset=*/nullptr);
+void Inserter::update(GroupOp group, Value gradient, Value clip) {
+  UpdateOp::create(builder, group.getLoc(), FlatSymbolRefAttr::get(group.getSymNameAttr()),
+                   gradient, number, rate, clip, /*state=*/Value());
 }
 
 /// The updates wait for the norm of all gradients.
 void Inserter::clipAndUpdate() {
   Location loc = step.optimizer.getLoc();
   auto type = RankedTensorType::get({}, builder.getF64Type());
-  Value squares = SquareSumOp::create(builder, loc, type, /*offset=*/nullptr);
+  auto gradients = llvm::map_to_vector(reduced, [](auto &entry) { return entry.second; });
+  Value squares = SquareSumOp::create(builder, loc, type, gradients, /*offset=*/nullptr);
   if (isSharded) {
-    auto start =
-        SquareSumAllReduceStartOp::create(builder, loc, handleType, squares, Stream::Compute);
-    squares = SquareSumAllReduceWaitOp::create(builder, loc, type, start.getHandle());
+    GroupOp first = step.groups.front();
+    auto start = AllReduceStartOp::create(builder, loc, handleType, squares,
+                                          builder.getArrayAttr(first.getAxisAttr()), ReduceOp::Sum,
+                                          Phase::Backward, Stream::Compute, /*coalesced=*/nullptr);
+    squares = AllReduceWaitOp::create(builder, loc, type, start.getHandle());
     ++counts.allReduces;
   }
   Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), squares);
-  for (GroupOp group : reduced)
-    update(group, clip);
+  for (auto [group, gradient] : reduced)
+    update(group, gradient, clip);
 }
 
 LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
@@ -200,11 +234,11 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
     return success();
   case HookKind::PostForward:
     if (state.gather && state.reshardAfterForward)
-      release(hook.group, Phase::Forward);
+      reshard(hook.group, Phase::Forward);
     return success();
   case HookKind::PostBackward:
     if (state.gather)
-      release(hook.group, Phase::Backward);
+      reshard(hook.group, Phase::Backward);
     return hook.isLast ? reduce(hook.group) : success();
   }
   llvm_unreachable("all kinds of hooks are handled");
@@ -277,8 +311,7 @@ LogicalResult Inserter::visit(Operation *op) {
     if (gradient)
       return grad.emitError("parameter ") << grad.getParamAttr() << " has two gradients";
     gradient = grad.getValue();
-    if (isSharded)
-      replaced.push_back(op);
+    replaced.push_back(op);
     return success();
   }
   if (isa<UpdateOp>(op)) {
@@ -317,7 +350,7 @@ LogicalResult Inserter::run() {
     if (failed(visit(op)))
       return failure();
   }
-  // The step's results are made before the groups of the end are released.
+  // The step's results are made before the groups of the end are resharded.
   if (isSharded && failed(remapOperands(terminator)))
     return failure();
   for (; hook != hooks.end(); ++hook)
@@ -348,13 +381,15 @@ struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCo
     FailureOr<SmallVector<Hook>> hooks = findHooks(*step);
     if (failed(hooks))
       return signalPassFailure();
+    module->setAttr(FsdpDialect::getProvenanceAttrName(),
+                    StringAttr::get(&getContext(), computeProvenance(*step)));
     Inserter inserter(*step, *hooks);
     if (failed(inserter.run()))
       return signalPassFailure();
     remark::analysis(module.getLoc(),
                      remark::RemarkOpts::name("collectives").category(getArgument()))
         << remark::metric("AllGathers", inserter.counts.allGathers)
-        << remark::metric("Releases", inserter.counts.releases)
+        << remark::metric("Reshards", inserter.counts.reshards)
         << remark::metric("ReduceScatters", inserter.counts.reduceScatters)
         << remark::metric("AllReduces", inserter.counts.allReduces)
         << remark::metric("ViewsRecomputed", inserter.counts.viewsRecomputed);

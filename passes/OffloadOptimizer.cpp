@@ -20,9 +20,11 @@ static void insertCopies(UpdateOp update) {
   auto handle = HandleType::get(update.getContext());
   auto fetch = FetchStateStartOp::create(builder, loc, handle, update.getTargetAttr(),
                                          /*offsets=*/DenseI64ArrayAttr());
-  FetchStateWaitOp::create(builder, loc, fetch.getHandle());
+  auto state = StateType::get(update.getContext(), update.getTargetAttr());
+  auto wait = FetchStateWaitOp::create(builder, loc, state, fetch.getHandle());
+  update.getStateMutable().assign(wait.getState());
   builder.setInsertionPointAfter(update);
-  auto store = StoreStateStartOp::create(builder, loc, handle, update.getTargetAttr());
+  auto store = StoreStateStartOp::create(builder, loc, handle, wait.getState());
   StoreStateWaitOp::create(builder, loc, store.getHandle());
 }
 

@@ -68,26 +68,18 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, const plan::
           start.setOffset(toOffset(ranges.lookup(start).front()));
         })
         .Case([&](AllGatherWaitOp wait) {
-          auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
-          if (!groups.lookup(start.getGroupAttr()).isFlat())
+          if (!groups.lookup(wait.getStart().getGroupAttr()).isFlat())
             wait.setOffsets(llvm::map_to_vector(wait.getResults(), [&](Value value) {
               return std::max<int64_t>(valueOffset(value), 0);
             }));
         })
         .Case([&](ReduceScatterStartOp start) {
           ArrayRef<size_t> both = ranges.lookup(start);
-          int64_t reduced = toOffset(both.back());
-          start.setOffsets(ArrayRef<int64_t>{toOffset(both.front()), reduced});
-          if (UpdateOp update = ranges.getUpdate(start.getGroupAttr()))
-            update.setOffset(reduced);
+          start.setOffsets(ArrayRef<int64_t>{toOffset(both.front()), toOffset(both.back())});
         })
+        .Case([&](PackOp pack) { pack.setOffset(toOffset(ranges.lookup(pack).front())); })
         .Case([&](FetchStateStartOp fetch) {
           fetch.setOffsets(llvm::map_to_vector(ranges.lookup(fetch), toOffset));
-        })
-        .Case([&](UpdateOp update) {
-          // On one rank the update reads the gradients themselves.
-          if (ArrayRef<size_t> gradients = ranges.lookup(update); !gradients.empty())
-            update.setOffset(toOffset(gradients.front()));
         });
   module->setAttr(FsdpDialect::getArenaAttrName(), builder.getI64IntegerAttr(arena.arenaBytes));
   module->setAttr(FsdpDialect::getPeakAttrName(), builder.getI64IntegerAttr(arena.peakLiveBytes));

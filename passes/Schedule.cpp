@@ -77,15 +77,13 @@ private:
 LogicalResult Scheduler::collect() {
   unsigned position = 0;
   DenseMap<Value, Gather> open;
-  DenseMap<Value, unsigned> openReductions;
-  DenseMap<StringAttr, unsigned> reductionByGroup;
   for (Operation &op : step.getBody()) {
     if (isa<CallOp>(op)) {
       ++position;
     } else if (auto start = dyn_cast<AllGatherStartOp>(op)) {
       open[start.getHandle()] = {start, {}, position};
       unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
-      // Kept into the backward, unless a release of the forward follows.
+      // Kept into the backward, unless a reshard of the forward follows.
       groups[group].isGathered |= start.getPhase() == Phase::Forward;
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
       Gather &gather = open[wait.getHandle()];
@@ -93,26 +91,17 @@ LogicalResult Scheduler::collect() {
       unsigned group = step.groupByName.lookup(gather.start.getGroupAttr().getAttr());
       if (gather.start.getPhase() == Phase::Backward)
         groups[group].gathers.push_back(gather);
-    } else if (auto release = dyn_cast<ReleaseOp>(op)) {
-      auto start = release.getHandle().getDefiningOp<AllGatherStartOp>();
+    } else if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      AllGatherStartOp start = reshard.getStart();
       unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
-      if (release.getPhase() == Phase::Forward)
+      if (reshard.getPhase() == Phase::Forward)
         groups[group].isGathered = false;
     } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
-      openReductions[start.getHandle()] = reductions.size();
-      reductionByGroup[start.getGroupAttr().getAttr()] = reductions.size();
-      reductions.push_back({start, {}, {}, {}});
-    } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(op)) {
-      reductions[openReductions.lookup(wait.getHandle())].wait = wait;
-    } else if (auto wait = dyn_cast<AllReduceWaitOp>(op)) {
-      auto across = wait.getHandle().getDefiningOp<AllReduceStartOp>();
-      reductions[openReductions.lookup(across.getReduction())].acrossWait = wait;
+      AllReduceStartOp across = start.getAcross();
+      reductions.push_back({start, start.getWait(), across ? across.getWait() : AllReduceWaitOp(),
+                            start.getUpdate()});
     } else if (auto sum = dyn_cast<SquareSumOp>(op)) {
       squareSum = sum;
-    } else if (auto update = dyn_cast<UpdateOp>(op)) {
-      auto it = reductionByGroup.find(update.getTargetAttr().getAttr());
-      if (it != reductionByGroup.end())
-        reductions[it->second].update = update;
     }
   }
   for (Reduction &reduction : reductions)

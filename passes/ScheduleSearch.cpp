@@ -82,8 +82,7 @@ LogicalResult Search::check() {
            << stringifyPrefetch(prefetch.getValue())
            << "', an order of its own; leave it out where the schedule is searched for";
   FailureOr<Step> step = Step::collect(module);
-  return success(succeeded(step) && succeeded(checkGroups(*step)) &&
-                 succeeded(checkCollectives(*step)) && succeeded(checkStateCopies(*step)));
+  return success(succeeded(step) && succeeded(checkSharded(*step)));
 }
 
 /// None where nothing fits.

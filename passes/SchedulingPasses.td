@@ -40,7 +40,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     Decides, with the durations of a cost model:
 
     - which copies of a group that says `reshard_after_forward auto` are kept for its next use: the
-      release and the second gather go, and so do views that were made again;
+      reshard and the second gather go, and so do views that were made again;
     - before which operation each gather and each reduction starts, and where a reduction is waited
       for. Each start's memory is free from there to its wait, whatever the timing;
     - buckets: starts in a row that are issued as one launch (`coalesced`);
@@ -66,15 +66,15 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     both.
 
     ```mlir
-    %u = fsdp.all_gather.start @a fwd on compute
+    %u = fsdp.all_gather.start %a over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
     %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
     %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
-    fsdp.release %u fwd
-    %v = fsdp.all_gather.start @b fwd on compute
+    fsdp.reshard %u fwd
+    %v = fsdp.all_gather.start %b over ["dp"] fwd on compute : !fsdp.shard<@b, f32>
     %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
     // becomes, where memory allows to gather @b early and to keep @a
-    %u = fsdp.all_gather.start @a fwd on gather
-    %v = fsdp.all_gather.start @b fwd on gather coalesced
+    %u = fsdp.all_gather.start %a over ["dp"] fwd on gather : !fsdp.shard<@a, f32>
+    %v = fsdp.all_gather.start %b over ["dp"] fwd on gather coalesced : !fsdp.shard<@b, f32>
     %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
     %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
     %z = fsdp.all_gather.wait %v : tensor<4x4xf32>

@@ -211,26 +211,29 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
 }
 
 def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
-  let summary = "Gather, release and reduce each group where FSDP2's hooks would";
+  let summary = "Gather, reshard and reduce each group where FSDP2's hooks would";
   let description = [{
     Input: a captured module with groups. Output: a sharded module.
 
-    - A group is gathered before the first operation of its modules' forward and, if it is to be
-      resharded (or `auto`: a schedule may undo it), released after the last; then it is gathered
-      again before the first operation of their backward.
-    - After the last operation of their backward it is released, and its gradients are
+    - A group is gathered before the first operation of its modules' forward. If it says so (or
+      `auto`: a schedule may undo it) it is resharded after the last and gathered again before the
+      first operation of their backward.
+    - After the last operation of their backward it is resharded, and its gradients are
       reduce-scattered, on meshes of several replicas all-reduced over them, and its shards updated.
       If no input of the modules needs a gradient, this happens at the end of the step
       instead, after the root group's turn.
     - `fsdp.read` of a parameter becomes the result of the gather; views of a parameter that were
-      made before it was released are made again from the next gather.
+      made before it was resharded are made again from the next gather.
 
     An optimizer that clips (`clip_grad_norm`) updates at the end of the step, behind the reductions
     of all groups and the norm of all gradients.
 
     Every start is directly followed by its wait and all run on the compute stream: correct, and
-    nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and each
-    group is updated where its reduction would have been.
+    nothing overlaps. On a mesh of one rank there are no collectives: parameters are read, and the
+    gradients of a group are packed where its reduction would have been.
+
+    The digest of what the captured step computes is written into the module (`fsdp.provenance`), for
+    the verifiers of later phases to compare.
 
     Why: which collectives exist, and what they mean for the data flow, is decided here; when they
     run is decided by `fsdp-schedule`.
@@ -242,14 +245,15 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
     fsdp.grad @l.w, %g : tensor<4x4xf32>
     fsdp.update @l.w step %step lr %lr
     // becomes (with reshard_after_forward false)
-    %u = fsdp.all_gather.start @l fwd on compute
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
     %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
     %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
-    fsdp.release %u bwd
-    %r = fsdp.reduce_scatter.start @l(%g) bwd on compute : tensor<4x4xf32>
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u bwd
+    %r = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : tensor<4x4xf32>
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     ```
   }];
 }
@@ -272,13 +276,13 @@ def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
     Where no recomputation makes a step fit, the link to the host is the last resort.
 
     ```mlir
-    fsdp.update @l step %step lr %lr
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     // becomes
-    %f = fsdp.fetch_state.start @l
-    fsdp.fetch_state.wait %f
-    fsdp.update @l step %step lr %lr
-    %s = fsdp.store_state.start @l
-    fsdp.store_state.wait %s
+    %h = fsdp.fetch_state.start @l
+    %x = fsdp.fetch_state.wait %h : !fsdp.state<@l>
+    fsdp.update @l with %d step %step lr %lr state %x : !fsdp.shard<@l, f32>, !fsdp.state<@l>
+    %t = fsdp.store_state.start %x : !fsdp.state<@l>
+    fsdp.store_state.wait %t
     ```
   }];
   let options = offloadOptions;

@@ -3,6 +3,7 @@
 #include "passes/Unshard.h"
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Analysis/StepStorage.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -17,7 +18,7 @@ public:
 
 private:
   void replace(AllGatherWaitOp wait);
-  void replace(ReduceScatterStartOp start);
+  void replace(BufferUseOpInterface reduction);
   void replace(UpdateOp update);
   GroupOp lookup(FlatSymbolRefAttr group) {
     return step.groups[step.groupByName.lookup(group.getAttr())];
@@ -31,7 +32,7 @@ private:
 } // namespace
 
 void Unsharder::replace(AllGatherWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
+  AllGatherStartOp start = wait.getStart();
   builder.setInsertionPoint(wait);
   for (auto [value, param] :
        llvm::zip_equal(wait.getResults(), step.getParams(lookup(start.getGroupAttr())))) {
@@ -43,18 +44,20 @@ void Unsharder::replace(AllGatherWaitOp wait) {
   }
 }
 
-void Unsharder::replace(ReduceScatterStartOp start) {
-  builder.setInsertionPoint(start);
-  for (auto [gradient, name] :
-       llvm::zip_equal(start.getGrads(), lookup(start.getGroupAttr()).getParams()))
-    GradOp::create(builder, start.getLoc(), cast<FlatSymbolRefAttr>(name), gradient);
+/// A reduce-scatter, or an fsdp.pack.
+void Unsharder::replace(BufferUseOpInterface reduction) {
+  builder.setInsertionPoint(reduction);
+  auto group = reduction->getAttrOfType<FlatSymbolRefAttr>("group");
+  for (auto [gradient, name] : llvm::zip_equal(reduction.getPacked(), lookup(group).getParams()))
+    GradOp::create(builder, reduction.getLoc(), cast<FlatSymbolRefAttr>(name), gradient);
 }
 
 void Unsharder::replace(UpdateOp update) {
   builder.setInsertionPoint(update);
   for (Attribute name : lookup(update.getTargetAttr()).getParams())
-    UpdateOp::create(builder, update.getLoc(), cast<FlatSymbolRefAttr>(name), update.getStep(),
-                     update.getLr(), /*clip=*/nullptr, /*offset=*/nullptr);
+    UpdateOp::create(builder, update.getLoc(), cast<FlatSymbolRefAttr>(name),
+                     /*gradient=*/Value(), update.getStep(), update.getLr(), /*clip=*/Value(),
+                     /*state=*/Value());
 }
 
 void Unsharder::run() {
@@ -62,20 +65,19 @@ void Unsharder::run() {
   for (Operation &op : llvm::make_early_inc_range(step.getBody())) {
     if (auto wait = dyn_cast<AllGatherWaitOp>(op))
       replace(wait);
-    else if (auto start = dyn_cast<ReduceScatterStartOp>(op))
-      replace(start);
+    else if (auto uses = dyn_cast<BufferUseOpInterface>(op); uses && !uses.getPacked().empty())
+      replace(uses);
     else if (auto update = dyn_cast<UpdateOp>(op);
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
-    else if (!isa<AllGatherStartOp, ReleaseOp, ReduceScatterWaitOp, AllReduceStartOp,
-                  AllReduceWaitOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp,
-                  StoreStateWaitOp, SquareSumOp, SquareSumAllReduceStartOp,
-                  SquareSumAllReduceWaitOp, ClipFactorOp>(op))
+    else if (!getStartedHandle(op) && !getAwaitedHandle(op) &&
+             !isa<ShardOp, ReshardOp, SquareSumOp, ClipFactorOp>(op))
       continue;
     replaced.push_back(&op);
   }
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
+  step.module->removeAttr(FsdpDialect::getProvenanceAttrName());
   setPhase(step.module, ModulePhase::Captured);
 }
 

@@ -25,12 +25,12 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     Proves of a sharded module:
 
     - S1: there is one mesh, and every parameter is in exactly one group.
-    - S2: every gather has one wait and one release, in this order; no group is gathered while it
+    - S2: every start has one wait; every gather has one wait and one reshard, in this order; no group is gathered while it
       is gathered, nor after its update.
-    - S3: no full parameter, nor a view of one, is used after its release.
-    - S4: each group's gradients are reduced exactly once (on one rank: each parameter has one
-      gradient), and on meshes of several replicas once over these; each reduction is waited for
-      once, and each group is updated once, after that.
+    - S3: no full parameter, nor a view of one, is used after its reshard.
+    - S4: each group's gradients are reduced (on one rank: packed) exactly once, and on meshes of
+      several replicas once over these; each group is updated once, with the value that comes of
+      that.
     - S5: with several ranks no parameter is read and no gradient left without a collective; with one
       rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,
@@ -38,8 +38,12 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
     - S7: on one rank, where nothing is gathered or reduced, parameters and gradients have the dtype
       that parameters are declared with.
     - S8: if the optimizer clips, all updates take a clip factor, which comes from the sum of the
-      squares of all gradients, over all ranks of the shards; that is summed once, behind the waits
-      for all reductions (on one rank behind all gradients). Else none takes one.
+      squares of the gradients that they take, each once, added up over all ranks of the shards. Else
+      none takes one.
+    - S9: the step computes what was captured: loss, gradients and buffers, followed down to
+      parameters, inputs and constants, have the digest that `fsdp-insert-collectives` wrote into the
+      module (`fsdp.provenance`), and no operator mutates an argument. A module without that
+      attribute is not compared.
   }];
 }
 
@@ -55,7 +59,7 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
       deadlock.
     - D3: what another stream produces is used only after the wait for it: parameters through their
       gather's wait, shards of gradients by an update after their reduction's wait; and no group is
-      released while its gather is in flight.
+      resharded while its gather is in flight.
     - D4: a coalesced start directly follows a start of its kind on its stream.
   }];
 }
@@ -63,14 +67,15 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
 def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
   let summary = "Check that no two live buffers of a planned module overlap";
   let description = [{
-    Proves of a planned module, from its offsets alone and without the planner's help:
+    Proves of a planned module all that `fsdp-verify-scheduled` proves and, from its offsets alone and
+    without the planner's help:
 
     - P1: every buffer has an offset, a multiple of 64 bytes, and lies within the arena.
     - P2: no two buffers that are live at the same time overlap; live ranges follow the memory model
       of streams (see the fsdp dialect): what a collective touches is live until its wait.
     - P3: every view lies within its storage.
     - P4: a buffer or shard that is read keeps its value until the last use of what was read: no
-      write or update comes before.
+      write or update comes before, neither before the use nor before the read.
     - P5: optimizer state on the host has places of its own in the host's arena.
   }];
 }

@@ -1,6 +1,7 @@
 //===- VerifyCaptured.cpp - One step of single-device training ------------===//
 
 #include "fsdp/Analysis/ShardingChecks.h"
+#include "fsdp/Analysis/StepStorage.h"
 #include "passes/Passes.h"
 
 namespace fsdp {
@@ -56,41 +57,38 @@ LogicalResult Checker::takeOnce(DenseMap<KeyT, Operation *> &known, KeyT key, Op
 LogicalResult Checker::checkSignature() {
   func::FuncOp function = step.function;
   if (function.getSymName() != "step")
-    return function.emitError("the step's function is named @")
+    return function.emitError("C1: the step's function is named @")
            << function.getSymName() << ", expected @step";
   if (function.getNumArguments() != 0)
-    return function.emitError("the step has ")
+    return function.emitError("C1: the step has ")
            << function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
   ArrayRef<Type> results = function.getResultTypes();
   auto loss = results.size() == 1 ? dyn_cast<RankedTensorType>(results[0]) : RankedTensorType();
   if (!loss || loss.getRank() != 0 || !isa<FloatType>(loss.getElementType()))
-    return function.emitError("the step returns ")
+    return function.emitError("C1: the step returns ")
            << TypeRange(results) << ", expected one floating-point scalar, the loss";
   return success();
 }
 
 /// C2, C3, C5 and C6.
 LogicalResult Checker::visit(CallOp call) {
-  StringRef base = call.getBaseName();
-  StringRef overload = call.getCallee().split('.').second;
-  bool isInPlace = base.ends_with("_") && !base.ends_with("__");
-  if (isInPlace || overload == "out" || overload.ends_with("_out"))
-    return call.emitError("'") << call.getCallee() << "' in module '" << call.getModule()
-                               << "' mutates an argument; a captured step is functional";
+  if (failed(checkFunctional(call, "C3")))
+    return failure();
   if (call.getOffsets())
-    return call.emitError("has arena offsets, which memory planning writes");
+    return call.emitError("C2: has arena offsets, which memory planning writes");
   if (call.getPhase() == Phase::Forward)
     for (Value operand : call.getOperands())
       if (auto source = operand.getDefiningOp<CallOp>();
           source && source.getPhase() == Phase::Backward) {
-        InFlightDiagnostic diag = call.emitError("'")
+        InFlightDiagnostic diag = call.emitError("C6: '")
                                   << call.getCallee() << "' of the forward, in module '"
                                   << call.getModule() << "', uses a value of the backward";
         diag.attachNote(source.getLoc()) << "which is made here";
         return diag;
       }
   if (std::optional<int64_t> rng = call.getRng())
-    return takeOnce(draws, *rng, call, "two draws of random numbers have position " + Twine(*rng));
+    return takeOnce(draws, *rng, call,
+                    "C5: two draws of random numbers have position " + Twine(*rng));
   return success();
 }
 
@@ -103,19 +101,19 @@ LogicalResult Checker::visit(InputOp input) {
   else if (name == "lr")
     scalar = Float64Type::get(input.getContext());
   if (scalar ? type != scalar : !isa<RankedTensorType>(type)) {
-    InFlightDiagnostic diag = input.emitError("input \"") << name << "\" has type " << type;
+    InFlightDiagnostic diag = input.emitError("C5: input \"") << name << "\" has type " << type;
     if (scalar)
       diag << ", expected " << scalar;
     else
       diag << ", expected a tensor";
     return diag;
   }
-  return takeOnce(inputs, input.getNameAttr(), input, "two inputs are named \"" + name + "\"");
+  return takeOnce(inputs, input.getNameAttr(), input, "C5: two inputs are named \"" + name + "\"");
 }
 
 LogicalResult Checker::visit(GradOp grad) {
   return takeOnce(gradients, grad.getParamAttr().getAttr(), grad,
-                  "parameter @" + grad.getParam() + " has two gradients");
+                  "C4: parameter @" + grad.getParam() + " has two gradients");
 }
 
 LogicalResult Checker::visit(UpdateOp update) {
@@ -123,31 +121,33 @@ LogicalResult Checker::visit(UpdateOp update) {
     auto input = value.getDefiningOp<InputOp>();
     if (input && input.getName() == name)
       return success();
-    return update.emitError("takes its ")
+    return update.emitError("C5: takes its ")
            << name << " from elsewhere than input \"" << name << "\"";
   };
   if (!step.paramByName.contains(update.getTargetAttr().getAttr()))
-    return update.emitError("updates group @")
+    return update.emitError("C4: updates group @")
            << update.getTarget() << "; a captured step updates parameters";
+  if (update.getGradient())
+    return update.emitError("C2: takes a gradient; a captured step says it by 'fsdp.grad'");
   if (update.getClip())
-    return update.emitError("of a captured step has a clip factor; it clips by its optimizer's "
+    return update.emitError("C2: of a captured step has a clip factor; it clips by its optimizer's "
                             "'clip_grad_norm'");
   if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
     return failure();
   return takeOnce(updates, update.getTargetAttr().getAttr(), update,
-                  "parameter @" + update.getTarget() + " is updated twice");
+                  "C4: parameter @" + update.getTarget() + " is updated twice");
 }
 
 /// C4.
 LogicalResult Checker::checkEnd() {
   for (ParamOp param : step.params) {
     if (!gradients.contains(param.getSymNameAttr()))
-      return param.emitError("parameter @") << param.getSymName() << " has no gradient";
+      return param.emitError("C4: parameter @") << param.getSymName() << " has no gradient";
     if (!updates.contains(param.getSymNameAttr()))
-      return param.emitError("parameter @") << param.getSymName() << " is never updated";
+      return param.emitError("C4: parameter @") << param.getSymName() << " is never updated";
   }
   if (!step.params.empty() && !step.optimizer)
-    return step.module.emitError("the module has parameters but no optimizer");
+    return step.module.emitError("C4: the module has parameters but no optimizer");
   return success();
 }
 
@@ -156,12 +156,10 @@ LogicalResult Checker::run() {
     return failure();
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
-    if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
-            AllReduceStartOp, AllReduceWaitOp>(op))
-      result = op.emitError("a captured step has no collectives");
-    else if (isa<SquareSumOp, SquareSumAllReduceStartOp, SquareSumAllReduceWaitOp, ClipFactorOp>(
-                 op))
-      result = op.emitError("a captured step clips by its optimizer's 'clip_grad_norm'");
+    if (getStartedHandle(op) || getAwaitedHandle(op) || isa<ShardOp, PackOp, ReshardOp>(op))
+      result = op.emitError("C2: a captured step has no shards and no collectives");
+    else if (isa<SquareSumOp, ClipFactorOp>(op))
+      result = op.emitError("C2: a captured step clips by its optimizer's 'clip_grad_norm'");
     else if (auto call = dyn_cast<CallOp>(op))
       result = visit(call);
     else if (auto input = dyn_cast<InputOp>(op))
@@ -172,7 +170,7 @@ LogicalResult Checker::run() {
       result = visit(update);
     else if (auto write = dyn_cast<WriteOp>(op))
       result = takeOnce(writes, write.getBufferAttr().getAttr(), write,
-                        "buffer @" + write.getBuffer() + " is written twice");
+                        "C5: buffer @" + write.getBuffer() + " is written twice");
     if (failed(result))
       return failure();
   }
@@ -187,7 +185,7 @@ struct VerifyCapturedPass : public fsdp::impl::VerifyCapturedBase<VerifyCaptured
     if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
       return signalPassFailure();
     FailureOr<Step> step = Step::collect(module);
-    if (failed(step) || (!step->groups.empty() && failed(checkGroups(*step))) ||
+    if (failed(step) || (!step->groups.empty() && failed(checkGroups(*step, "C7"))) ||
         failed(Checker(*step).run()))
       return signalPassFailure();
   }

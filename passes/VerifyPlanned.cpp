@@ -7,11 +7,10 @@
 
 #include "passes/Passes.h"
 
-#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/HostPlaces.h"
 #include "fsdp/Analysis/Overwrites.h"
-#include "fsdp/Analysis/StateCopies.h"
+#include "fsdp/Analysis/ScheduleChecks.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
@@ -52,20 +51,13 @@ private:
   /// Occupies the buffer's bytes, or says at its owner what is wrong with its place.
   LogicalResult place(Placed placed, bool isAligned = true);
   LogicalResult enterDeclarations();
-  LogicalResult enter(Operation &op, int64_t position);
+  LogicalResult enter(Operation &op);
+  /// What the operation makes, and the gradients that it packs.
+  LogicalResult enterMade(Operation &op);
   LogicalResult enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last);
-  template <typename StartT>
-  LogicalResult enterBucket(StartT start, LogicalResult (Checker::*enterStart)(StartT));
-  LogicalResult enterGather(AllGatherStartOp start);
-  LogicalResult enterReduction(ReduceScatterStartOp start);
-  /// The bytes of a gradient that is copied to its place.
-  LogicalResult enterGradient(const GradientSink &sink, unsigned param, Value gradient,
-                              Operation *owner);
+  LogicalResult enterPacked(BufferUseOpInterface op);
   LogicalResult enterPadding(const GradientSink &sink, Operation *owner);
-
-  LogicalResult enterUpdate(UpdateOp update, int64_t position);
-  LogicalResult enterState(FetchStateStartOp fetch);
-  LogicalResult enterSquareSum(SquareSumOp sum);
+  LogicalResult enterState(FetchStateStartOp fetch, int64_t index);
 
   ModuleOp module;
   func::FuncOp step;
@@ -92,7 +84,7 @@ static std::string getBytesText(const Placed &placed) {
 LogicalResult Checker::place(Placed placed, bool isAligned) {
   if (placed.bytes == 0)
     return success();
-  if (placed.begin < 0 || placed.begin + placed.bytes > arenaBytes)
+  if (placed.begin < 0 || placed.bytes > arenaBytes - placed.begin)
     return placed.owner->emitOpError("P1: ")
            << placed.name << " at " << getBytesText(placed) << " does not lie within the arena of "
            << arenaBytes << " bytes";
@@ -176,55 +168,43 @@ LogicalResult Checker::enterStorage(int64_t index, std::optional<int64_t> offset
   return place({*offset, item.bytes, last, item.owner, describe(item)});
 }
 
-LogicalResult Checker::enterGather(AllGatherStartOp start) {
-  if (!start.getOffset() || !uses.getWait(start))
-    return missingOffset(start);
-  const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  int64_t last = *uses.getWait(start);
-  if (group.isFlat()) {
-    last = uses.getRelease(start);
-    for (Operation *user : start.getHandle().getUsers())
-      if (auto wait = dyn_cast<AllGatherWaitOp>(user))
-        for (Value param : wait.getResults())
-          if (int64_t index = storage.lookup(param); index != StepStorage::kNone)
-            last = std::max(last, uses.getLast(index));
-  }
-  return place({static_cast<int64_t>(*start.getOffset()), group.gathered.wholeBytes, last, start,
-                "the gathered group @" + start.getGroup().str()});
+/// Where the module says that the buffer of a result lies.
+static std::optional<int64_t> getOffset(OpResult result) {
+  auto pick = [&](std::optional<ArrayRef<int64_t>> offsets, size_t index,
+                  size_t expected) -> std::optional<int64_t> {
+    return offsets && offsets->size() == expected ? std::optional((*offsets)[index]) : std::nullopt;
+  };
+  Operation *op = result.getOwner();
+  return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
+      .Case<aten::CallOp, AllGatherWaitOp>([&](auto op) {
+        return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
+      })
+      .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })
+      .Case<AllGatherStartOp, SquareSumOp>([](auto op) -> std::optional<int64_t> {
+        return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
+      })
+      .Default([](Operation *) { return std::nullopt; });
 }
 
-LogicalResult Checker::enterReduction(ReduceScatterStartOp start) {
-  std::optional<GradientSink> sink = uses.getSink(start);
+/// The gradients in one buffer, and the padding between them.
+LogicalResult Checker::enterPacked(BufferUseOpInterface op) {
+  std::optional<GradientSink> sink = uses.getSink(op);
   if (!sink)
-    return missingOffset(start);
+    return missingOffset(op);
   const GroupInfo &group = *sink->group;
-  UpdateOp update = uses.getUpdate(start.getGroupAttr());
-  int64_t last = update ? std::max(uses.getPosition(update), sink->end) : uses.getEnd();
-  for (Operation *user : start.getHandle().getUsers())
-    if (isa<AllReduceStartOp>(user))
-      last = std::max(last, uses.getWait(user).value_or(uses.getEnd()));
-  std::string name = "gradients of @" + start.getGroup().str();
-  if (failed(place({(*start.getOffsets())[1], group.gradients.shardBytes, last, start,
-                    "the reduced " + name})))
-    return failure();
+  std::string name = "the gradients of @" + group.getName().getValue().str();
   if (!group.isFlat())
-    return place({sink->base, group.gradients.wholeBytes, sink->end, start, "the " + name});
-  for (auto [param, gradient] : llvm::enumerate(start.getGrads()))
-    if (failed(enterGradient(*sink, param, gradient, start)))
+    return place({sink->base, group.gradients.wholeBytes, sink->end, op, name});
+  for (auto [param, gradient] : llvm::enumerate(op.getPacked())) {
+    if (uses.isPlaced(*sink, param, gradient))
+      continue; // live since it was made
+    int64_t begin = sink->base + group.getParamBegin(param, group.gradients);
+    ParamOp declaration = group.params[param];
+    if (failed(place({begin, group.getParamElements(param) * group.gradients.elementBytes,
+                      sink->end, op, "the gradient of @" + declaration.getSymName().str()})))
       return failure();
-  return enterPadding(*sink, start);
-}
-
-LogicalResult Checker::enterGradient(const GradientSink &sink, unsigned param, Value gradient,
-                                     Operation *owner) {
-  const GroupInfo &group = *sink.group;
-  int64_t begin = sink.base + group.getParamBegin(param, group.gradients);
-  if (uses.isPlaced(sink, param, gradient))
-    return success(); // live since it was made
-  ParamOp op = group.params[param];
-  return place({begin, group.getParamElements(param) * group.gradients.elementBytes, sink.end,
-                owner, "the gradient of @" + op.getSymName().str()},
-               /*isAligned=*/group.isFlat());
+  }
+  return enterPadding(*sink, op);
 }
 
 LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) {
@@ -242,114 +222,54 @@ LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) 
   return success();
 }
 
-/// The starts of a bucket are one launch, that of the first.
-template <typename StartT>
-LogicalResult Checker::enterBucket(StartT start, LogicalResult (Checker::*enterStart)(StartT)) {
-  if (start.getCoalesced())
-    return success();
-  do {
-    if (failed((this->*enterStart)(start)))
-      return failure();
-    start = dyn_cast<StartT>(start->getNextNode());
-  } while (start && start.getCoalesced());
-  return success();
-}
-
-LogicalResult Checker::enter(Operation &op, int64_t position) {
-  return llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-      .Case([&](aten::CallOp call) -> LogicalResult {
-        if (call.isView())
-          return success();
-        for (auto [i, value] : llvm::enumerate(call.getResults())) {
-          int64_t index = storage.lookup(value);
-          std::optional<int64_t> offset;
-          if (call.getOffsets())
-            offset = (*call.getOffsets())[i];
-          if (failed(enterStorage(index, offset, index < 0 ? 0 : uses.getLast(index))))
-            return failure();
-        }
-        return success();
-      })
-      .Case([&](AllGatherStartOp start) { return enterBucket(start, &Checker::enterGather); })
-      .Case([&](AllGatherWaitOp wait) -> LogicalResult {
-        Operation *start = wait.getHandle().getDefiningOp();
-        for (auto [i, value] : llvm::enumerate(wait.getResults())) {
-          int64_t index = storage.lookup(value);
-          if (index == StepStorage::kNone ||
-              storage.getStorages()[index].kind == Storage::Kind::Gathered)
-            continue;
-          if (!wait.getOffsets() || wait.getOffsets()->size() != wait.getNumResults())
-            return missingOffset(wait);
-          if (failed(enterStorage(index, (*wait.getOffsets())[i],
-                                  std::max(uses.getLast(index), uses.getRelease(start)))))
-            return failure();
-        }
-        return success();
-      })
-      .Case(
-          [&](ReduceScatterStartOp start) { return enterBucket(start, &Checker::enterReduction); })
-      .Case([&](GradOp grad) {
-        std::optional<GradientSink> sink = uses.getSink(grad);
-        if (!sink)
-          return missingOffset(grad);
-        return enterGradient(*sink, groups.lookupParam(grad.getParamAttr()).second, grad.getValue(),
-                             grad);
-      })
-      .Case([&](FetchStateStartOp fetch) { return enterState(fetch); })
-      .Case([&](SquareSumOp sum) { return enterSquareSum(sum); })
-      .Case([&](UpdateOp update) { return enterUpdate(update, position); })
-      .Default([](Operation *) { return success(); });
-}
-
 /// From the fetch to where the store is waited for.
-LogicalResult Checker::enterState(FetchStateStartOp fetch) {
-  const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
-  std::optional<int64_t> stored = uses.getStoreWait(fetch.getGroupAttr());
+LogicalResult Checker::enterState(FetchStateStartOp fetch, int64_t index) {
   if (!fetch.getOffsets() || fetch.getOffsets()->size() != numStates)
     return missingOffset(fetch);
   for (auto [i, offset] : llvm::enumerate(*fetch.getOffsets()))
     if (failed(
-            place({offset, group.master.shardBytes, stored.value_or(uses.getEnd()), fetch,
+            place({offset, storage.getStorages()[index].bytes, uses.getLast(index), fetch,
                    "optimizer state " + std::to_string(i + 1) + " of @" + fetch.getGroup().str()})))
       return failure();
   return success();
 }
 
-/// On one rank the sum reads the gradients with the padding between them, before the updates do.
-LogicalResult Checker::enterSquareSum(SquareSumOp sum) {
-  int64_t index = storage.lookup(sum.getResult());
-  if (failed(enterStorage(index, sum.getOffset(), uses.getLast(index))))
-    return failure();
-  if (groups.getRanks() == 1)
-    for (const GroupInfo &group : groups.getGroups())
-      if (UpdateOp update =
-              uses.getUpdate(FlatSymbolRefAttr::get(GroupOp(group.op).getSymNameAttr()));
-          update && update.getOffset() &&
-          failed(enterPadding(
-              {&group, static_cast<int64_t>(*update.getOffset()), uses.getPosition(update)}, sum)))
+LogicalResult Checker::enterMade(Operation &op) {
+  if (auto packs = dyn_cast<BufferUseOpInterface>(op); packs && !packs.getPacked().empty())
+    if (failed(enterPacked(packs)))
+      return failure();
+  for (OpResult result : op.getResults()) {
+    int64_t index = storage.lookup(result);
+    if (index == StepStorage::kNone)
+      continue;
+    const Storage &item = storage.getStorages()[index];
+    bool isMade = item.owner == &op && !item.isDeclared && item.whole == StepStorage::kNone &&
+                  !isa<PackOp, InputOp, aten::ConstantOp>(op);
+    if (!isMade)
+      continue;
+    if (auto fetch = dyn_cast<FetchStateStartOp>(op)) {
+      if (failed(enterState(fetch, index)))
         return failure();
+    } else if (failed(enterStorage(index, getOffset(result), uses.getLast(index)))) {
+      return failure();
+    }
+  }
   return success();
 }
 
-LogicalResult Checker::enterUpdate(UpdateOp update, int64_t position) {
-  if (!groups.isGroup(update.getTargetAttr()) || !update.getOffset())
-    return missingOffset(update);
-  const GroupInfo &group = groups.lookup(update.getTargetAttr());
-  if (groups.getRanks() == 1)
-    return update.getClip()
-               ? success() // the padding is there since the gradients' squares were summed
-               : enterPadding({&group, static_cast<int64_t>(*update.getOffset()), position},
-                              update);
-  ReduceScatterStartOp reduction = uses.getReduction(update.getTargetAttr());
-  if (!reduction || !reduction.getOffsets())
-    return missingOffset(update);
-  int64_t reduced = (*reduction.getOffsets())[1];
-  if (static_cast<int64_t>(*update.getOffset()) == reduced)
+/// The starts of a bucket are one launch, that of the first.
+LogicalResult Checker::enter(Operation &op) {
+  auto start = dyn_cast<CollectiveOpInterface>(op);
+  if (!start)
+    return enterMade(op);
+  if (start.getCoalesced())
     return success();
-  InFlightDiagnostic diag = update.emitOpError("P1: reads gradients at byte ")
-                            << *update.getOffset() << ", but they are reduced to byte " << reduced;
-  diag.attachNote(reduction.getLoc()) << "reduced here";
-  return diag;
+  do {
+    if (failed(enterMade(*start)))
+      return failure();
+    start = dyn_cast<CollectiveOpInterface>(start->getNextNode());
+  } while (start && start.getCoalesced());
+  return success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -362,7 +282,7 @@ LogicalResult Checker::run() {
   int64_t position = 0;
   for (Operation &op : step.getBody().front()) {
     occupied.advance(position);
-    if (failed(enter(op, position)))
+    if (failed(enter(op)))
       return failure();
     ++position;
   }
@@ -388,8 +308,8 @@ struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPas
     if (failed(storage))
       return signalPassFailure();
     FailureOr<Step> declared = Step::collect(module);
-    if (failed(declared) || failed(checkClipping(*declared)) ||
-        failed(checkStateCopies(*declared)) || failed(checkHostPlaces(module, *groups)) ||
+    if (failed(declared) || failed(checkScheduled(*declared)) ||
+        failed(checkHostPlaces(module, *groups)) ||
         failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
         failed(checkOverwrites(*step, *groups, *storage)))
       return signalPassFailure();

@@ -1,8 +1,6 @@
 //===- VerifySharded.cpp - Parameters are used while gathered -------------===//
 
-#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/ShardingChecks.h"
-#include "fsdp/Analysis/StateCopies.h"
 #include "passes/Passes.h"
 
 namespace fsdp {
@@ -21,8 +19,7 @@ struct VerifyShardedPass : public fsdp::impl::VerifyShardedBase<VerifyShardedPas
     if (failed(expectPhase(module, getArgument(), ModulePhase::Sharded)))
       return signalPassFailure();
     FailureOr<Step> step = Step::collect(module);
-    if (failed(step) || failed(checkGroups(*step)) || failed(checkCollectives(*step)) ||
-        failed(checkClipping(*step)) || failed(checkStateCopies(*step)))
+    if (failed(step) || failed(checkSharded(*step)))
       return signalPassFailure();
   }
 };

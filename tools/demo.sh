@@ -77,7 +77,7 @@ run python tools/demo/generate.py "$out/trained.safetensors" "The function "
 stage "Done in $((SECONDS - began)) s after setup. To look inside:"
 cat <<END
   $out/captured.mlir    the step as captured
-  $out/scheduled.mlir   gathers, releases and reductions in order of issue
+  $out/scheduled.mlir   gathers, reshards and reductions in order of issue
   $out/report.json      events, collectives, counts and bytes
   $out/log.jsonl        a line per step
 END

@@ -5,19 +5,12 @@
 using namespace mlir;
 using namespace fsdp;
 
-StringRef fsdp::getName(BufferCategory category) {
-  static constexpr StringLiteral names[kNumBufferCategories] = {
-      "shard",    "optimizer state", "buffer",        "input",     "constant",
-      "gathered", "gradient",        "reduced shard", "activation"};
-  return names[static_cast<size_t>(category)];
-}
-
 std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
   auto groupName = [](Operation *op) {
     if (auto start = dyn_cast<CollectiveOpInterface>(op))
       return "@" + start.getCollectiveGroup().getValue().str();
-    if (auto update = dyn_cast<UpdateOp>(op))
-      return "@" + update.getTarget().str();
+    if (auto pack = dyn_cast<PackOp>(op))
+      return "@" + pack.getGroup().str();
     if (auto fetch = dyn_cast<FetchStateStartOp>(op))
       return "@" + fetch.getGroup().str();
     return "@" + SymbolTable::getSymbolName(op).getValue().str();

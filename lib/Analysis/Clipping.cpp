@@ -2,8 +2,6 @@
 
 #include "fsdp/Analysis/Clipping.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -11,121 +9,102 @@ namespace {
 
 class Checker {
 public:
-  explicit Checker(Step &step)
-      : step(step), isSharded(step.getRanks() > 1), isReplicated(step.getReplicas() > 1) {}
+  explicit Checker(Step &step) : step(step), isSharded(step.getRanks() > 1) {}
   LogicalResult run();
 
 private:
-  LogicalResult visit(SquareSumOp sum);
-  LogicalResult visit(SquareSumAllReduceWaitOp wait);
-  LogicalResult visit(ClipFactorOp factor);
-  LogicalResult visit(UpdateOp update);
-  /// Two of a kind.
-  LogicalResult failTwice(Operation *op, StringRef what, Operation *first);
+  LogicalResult checkSum(SquareSumOp sum);
+  LogicalResult checkFactor(ClipFactorOp factor);
+  LogicalResult checkUpdate(UpdateOp update);
+  /// Diagnoses `op`, with a note at `other` unless that is null.
+  LogicalResult fail(Operation *op, const Twine &message, Operation *other, StringRef note) {
+    InFlightDiagnostic diag = op->emitError("S8: ") << message;
+    if (other)
+      diag.attachNote(other->getLoc()) << note;
+    return diag;
+  }
 
   Step &step;
-  const bool isSharded, isReplicated;
-  DenseSet<StringAttr> reduced; // groups; on one rank, parameters with a gradient
+  const bool isSharded;
   SquareSumOp squareSum;
-  SquareSumAllReduceWaitOp wait;
 };
 
 } // namespace
 
-LogicalResult Checker::failTwice(Operation *op, StringRef what, Operation *first) {
-  InFlightDiagnostic diag = op->emitError(what);
-  diag.attachNote(first->getLoc()) << "the first one is here";
-  return diag;
-}
-
-LogicalResult Checker::visit(SquareSumOp sum) {
+/// The sum reads what the updates read, each once.
+LogicalResult Checker::checkSum(SquareSumOp sum) {
   if (squareSum)
-    return failTwice(sum, "the gradients' squares are summed twice", squareSum);
+    return fail(sum, "the gradients' squares are summed twice", squareSum, "the first sum is here");
   squareSum = sum;
-  auto fail = [&](Operation *missing, const Twine &what) -> LogicalResult {
-    InFlightDiagnostic diag = sum.emitError("the gradients' squares are summed before ") << what;
-    diag.attachNote(missing->getLoc()) << "declared here";
-    return diag;
-  };
-  for (GroupOp group : step.groups) {
-    if (isSharded && !group.getParams().empty() && !reduced.contains(group.getSymNameAttr()))
-      return fail(group, "the wait for the reduction of group @" + group.getSymName());
-    if (!isSharded)
-      for (ParamOp param : step.getParams(group))
-        if (!reduced.contains(param.getSymNameAttr()))
-          return fail(param, "parameter @" + param.getSymName() + " has its gradient");
-  }
+  DenseSet<Value> summed;
+  for (Value gradient : sum.getGradients())
+    if (!summed.insert(gradient).second)
+      return fail(sum, "the squares of one gradient are summed twice", gradient.getDefiningOp(),
+                  "the gradient is made here");
+  for (auto update : step.getBody().getOps<UpdateOp>())
+    if (update.getGradient() && !summed.erase(update.getGradient()))
+      return fail(sum, "the sum of squares lacks the gradient of group @" + update.getTarget(),
+                  update, "updated here");
+  if (!summed.empty())
+    return fail(sum, "the sum of squares has a gradient with which no group is updated",
+                (*summed.begin()).getDefiningOp(), "made here");
   return success();
 }
 
-LogicalResult Checker::visit(SquareSumAllReduceWaitOp other) {
-  if (!isSharded) {
-    InFlightDiagnostic diag =
-        other.emitError("the gradients' squares are reduced on a mesh of one rank");
-    diag.attachNote(step.mesh.getLoc()) << "the mesh is declared here";
-    return diag;
-  }
-  if (wait)
-    return failTwice(other, "the sum of the gradients' squares is waited for twice", wait);
-  wait = other;
-  return success();
-}
-
-LogicalResult Checker::visit(ClipFactorOp factor) {
+LogicalResult Checker::checkFactor(ClipFactorOp factor) {
   Operation *total = factor.getTotal().getDefiningOp();
-  if (isSharded ? isa_and_nonnull<SquareSumAllReduceWaitOp>(total)
-                : isa_and_nonnull<SquareSumOp>(total))
+  Operation *sum = total;
+  if (isSharded) {
+    auto wait = dyn_cast_or_null<AllReduceWaitOp>(total);
+    if (!wait)
+      return fail(factor,
+                  "takes the squares of this rank's gradients alone, expected the sum over " +
+                      Twine(step.getRanks()) + " ranks, from a " +
+                      AllReduceWaitOp::getOperationName(),
+                  total, "made here");
+    AllReduceStartOp start = wait.getStart();
+    Attribute shardAxis = step.mesh.getAxes()[step.mesh.getAxes().size() - 1];
+    if (start.getReduceOp() != ReduceOp::Sum || start.getAxes().size() != 1 ||
+        start.getAxes()[0] != shardAxis)
+      return fail(start,
+                  "the gradients' squares are to be added up over axis \"" +
+                      cast<StringAttr>(shardAxis).getValue() + "\"",
+                  nullptr, "");
+    sum = start.getSource().getDefiningOp();
+  }
+  if (isa_and_nonnull<SquareSumOp>(sum))
     return success();
-  InFlightDiagnostic diag = factor.emitError("takes ");
-  if (isSharded)
-    diag << "the squares of this rank's gradients alone, expected the sum over " << step.getRanks()
-         << " ranks, from a " << SquareSumAllReduceWaitOp::getOperationName();
-  else
-    diag << "what is not the result of a " << SquareSumOp::getOperationName();
-  if (total)
-    diag.attachNote(total->getLoc()) << "made here";
-  return diag;
+  return fail(factor, "takes what is not the result of a " + SquareSumOp::getOperationName(), sum,
+              "made here");
 }
 
-LogicalResult Checker::visit(UpdateOp update) {
+LogicalResult Checker::checkUpdate(UpdateOp update) {
   bool clips = step.optimizer && step.optimizer.getClipGradNorm();
   if (clips == bool(update.getClip())) {
     if (!clips || update.getClip().getDefiningOp<ClipFactorOp>())
       return success();
-    return update.emitError("of @")
-           << update.getTarget() << " takes its clip factor from elsewhere than a "
-           << ClipFactorOp::getOperationName();
+    return fail(update,
+                "the update of @" + update.getTarget() +
+                    " takes its clip factor from elsewhere than a " +
+                    ClipFactorOp::getOperationName(),
+                nullptr, "");
   }
-  InFlightDiagnostic diag = update.emitError("of @") << update.getTarget();
-  diag << (clips ? " takes no clip factor, but the optimizer clips"
-                 : " takes a clip factor, but the optimizer has no 'clip_grad_norm'");
-  if (step.optimizer)
-    diag.attachNote(step.optimizer.getLoc()) << "the optimizer is declared here";
-  return diag;
+  return fail(update,
+              "the update of @" + update.getTarget() +
+                  (clips ? " takes no clip factor, but the optimizer clips"
+                         : " takes a clip factor, but the optimizer has no 'clip_grad_norm'"),
+              step.optimizer, "the optimizer is declared here");
 }
 
 LogicalResult Checker::run() {
   for (Operation &op : step.getBody()) {
-    LogicalResult result = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-                               .Case([&](GradOp grad) {
-                                 reduced.insert(grad.getParamAttr().getAttr());
-                                 return success();
-                               })
-                               .Case([&](ReduceScatterWaitOp done) {
-                                 auto start =
-                                     done.getHandle().getDefiningOp<ReduceScatterStartOp>();
-                                 if (!isReplicated)
-                                   reduced.insert(start.getGroupAttr().getAttr());
-                                 return success();
-                               })
-                               .Case([&](AllReduceWaitOp done) {
-                                 auto start = done.getHandle().getDefiningOp<AllReduceStartOp>();
-                                 reduced.insert(start.getGroupAttr().getAttr());
-                                 return success();
-                               })
-                               .Case<SquareSumOp, SquareSumAllReduceWaitOp, ClipFactorOp, UpdateOp>(
-                                   [&](auto typed) { return visit(typed); })
-                               .Default(success());
+    LogicalResult result = success();
+    if (auto sum = dyn_cast<SquareSumOp>(op))
+      result = checkSum(sum);
+    else if (auto factor = dyn_cast<ClipFactorOp>(op))
+      result = checkFactor(factor);
+    else if (auto update = dyn_cast<UpdateOp>(op))
+      result = checkUpdate(update);
     if (failed(result))
       return failure();
   }

@@ -212,18 +212,17 @@ void HookFinder::collectCalls() {
       if (it != step.memberByParam.end())
         noteParam(read.getResult(), it->second.group);
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
-      auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
       for (Value result : wait.getResults())
-        noteParam(result, step.groupByName.lookup(start.getGroupAttr().getAttr()));
+        noteParam(result, step.groupByName.lookup(wait.getStart().getGroupAttr().getAttr()));
     } else if (auto grad = dyn_cast<GradOp>(op)) {
       auto it = step.memberByParam.find(grad.getParamAttr().getAttr());
       if (it != step.memberByParam.end())
         noteGradient(it->second.group, grad.getValue());
-    } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
-      auto it = step.groupByName.find(reduction.getGroupAttr().getAttr());
-      if (it != step.groupByName.end())
-        for (Value gradient : reduction.getGrads())
-          noteGradient(it->second, gradient);
+    } else if (auto uses = dyn_cast<BufferUseOpInterface>(op)) {
+      // Reductions, or fsdp.pack: both say their group.
+      auto name = op.getAttrOfType<FlatSymbolRefAttr>("group");
+      for (Value gradient : uses.getPacked())
+        noteGradient(step.groupByName.lookup(name.getAttr()), gradient);
     }
   }
 }

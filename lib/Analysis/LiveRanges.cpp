@@ -3,7 +3,6 @@
 #include "fsdp/Analysis/LiveRanges.h"
 
 #include "fsdp/IR/TensorLayout.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -14,14 +13,12 @@ using namespace fsdp;
 
 namespace {
 
-/// Where the gradients of a group come together: a reduction's input, or on one rank what an update
-/// reads.
+/// Where the gradients of a group are packed into one buffer (BufferUseOpInterface).
 struct GradientSink {
   const GroupInfo *group;
-  Operation *op;      // the reduction's start, or the update
+  Operation *op;
   int64_t start, end; // positions: when all gradients must be there, and when they are used up
-  SmallVector<Value> gradients;
-  SmallVector<int64_t> readAt; // by parameter: the position at which an unplaced gradient is copied
+  OperandRange gradients;
 };
 
 } // namespace
@@ -32,7 +29,7 @@ public:
           const StepStorage &storage)
       : result(result), module(module), step(step), groups(groups), storage(storage) {}
 
-  /// Positions of operations, last uses of storages, ends of collectives, gradients.
+  /// First and last uses of storages, and the gradients that are packed.
   LogicalResult collect();
   /// One range per buffer.
   void makeRanges();
@@ -47,16 +44,25 @@ private:
                        int64_t storage = StepStorage::kNone) {
     return add({bytes, 0, result.numPositions - 1, category, owner, index, storage});
   }
-  LogicalResult collectGradients();
-  LogicalResult collectStates();
+  LogicalResult collectUses();
+  /// What a start reads is in use until its wait.
+  LogicalResult extendToWaits();
+  void keepWithoutReshard();
+  void collectGradients();
+  LogicalResult checkFetched();
   void addDeclarations();
   void addGradientSink(GradientSink &sink);
   void addCollectives();
   void addStates();
   void addStorages();
   bool canPlace(const GradientSink &sink, unsigned param) const;
-  /// The position of a start, or of the first one of its bucket.
-  int64_t getLaunch(Operation *start) const { return launchOf.lookup(start); }
+  void touch(int64_t index, int64_t position) {
+    for (; index != StepStorage::kNone; index = storage.getStorages()[index].whole) {
+      if (firstUse[index] < 0)
+        firstUse[index] = position;
+      lastUse[index] = std::max(lastUse[index], position);
+    }
+  }
 
   LiveRanges &result;
   ModuleOp module;
@@ -65,112 +71,80 @@ private:
   const StepStorage &storage;
   OptimizerOp optimizer;
 
-  DenseMap<Operation *, int64_t> positionOf; // of updates and gradients
-  DenseMap<Operation *, int64_t> launchOf;   // of starts
   std::vector<int64_t> firstUse, lastUse;    // by storage; the definition is the first use
-  DenseMap<Operation *, int64_t> endOf;      // of starts: position of the wait or the release
-  /// Of reductions: position of the wait for the all-reduce that goes on with the result.
-  DenseMap<Operation *, int64_t> acrossEndOf;
+  DenseMap<Operation *, int64_t> launchOf;   // of starts: of themselves, or of their bucket
+  DenseMap<Value, int64_t> waitOf;           // by handle: position of the wait
+  SmallVector<Operation *> starts, packers;  // operations with a handle; with packed operands
+  DenseMap<Operation *, int64_t> positionOf; // of packers
   SmallVector<GradientSink> sinks;
-  /// Of groups whose optimizer state is on the host: when it is in the arena.
-  struct FetchedState {
-    FetchStateStartOp fetch;
-    int64_t first, last;
-  };
-  SmallVector<FetchedState> states;
 };
 
-LogicalResult LiveRanges::Builder::collect() {
-  auto optimizers = module.getOps<OptimizerOp>();
-  if (!llvm::hasSingleElement(optimizers))
-    return module.emitError("has ")
-           << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
-  optimizer = *optimizers.begin();
-  size_t numStorages = storage.getStorages().size();
-  firstUse.assign(numStorages, -1);
-  lastUse.assign(numStorages, -1);
+LogicalResult LiveRanges::Builder::collectUses() {
   int64_t position = 0, launch = 0;
-  DenseMap<Operation *, int64_t> waitOf, releaseOf; // by start
   for (Operation &op : step.getBody().front()) {
-    auto use = [&](Value value) {
-      if (int64_t index = storage.lookup(value); index != StepStorage::kNone) {
-        if (firstUse[index] < 0)
-          firstUse[index] = position;
-        lastUse[index] = position;
-      }
-    };
-    llvm::for_each(op.getOperands(), use);
-    llvm::for_each(op.getResults(), use);
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case<AllGatherStartOp, ReduceScatterStartOp>([&](auto start) {
-          if (!start.getCoalesced())
-            launch = position;
-          launchOf[&op] = launch;
-        })
-        .Case([&](GradOp) { positionOf[&op] = position; })
-        .Case<AllGatherWaitOp, ReduceScatterWaitOp>(
-            [&](auto wait) { waitOf[wait.getHandle().getDefiningOp()] = position; })
-        .Case([&](AllReduceWaitOp wait) {
-          auto across = wait.getHandle().getDefiningOp<AllReduceStartOp>();
-          acrossEndOf[across.getReduction().getDefiningOp()] = position;
-        })
-        .Case([&](ReleaseOp release) { releaseOf[release.getHandle().getDefiningOp()] = position; })
-        .Case([&](UpdateOp update) {
-          positionOf[&op] = position;
-          result.updateOf[update.getTargetAttr().getAttr()] = update;
-        });
+    // What the starts of a bucket make is live from the first of them on.
+    auto collective = dyn_cast<CollectiveOpInterface>(op);
+    if (collective && !collective.getCoalesced())
+      launch = position;
+    if (Value handle = getStartedHandle(op)) {
+      launchOf[&op] = collective ? launch : position;
+      touch(storage.lookup(handle), launchOf[&op]);
+      starts.push_back(&op);
+    }
+    if (Value handle = getAwaitedHandle(op))
+      waitOf[handle] = position;
+    auto uses = dyn_cast<BufferUseOpInterface>(op);
+    if (uses && !uses.getPacked().empty()) {
+      packers.push_back(&op);
+      positionOf[&op] = position;
+    }
+    storage.forEachTouched(op, [&](int64_t index) { touch(index, position); });
     ++position;
   }
   result.numPositions = position;
-  int64_t lastPosition = position - 1;
-
-  for (Operation &op : step.getBody().front()) {
-    if (!isa<AllGatherStartOp, ReduceScatterStartOp>(op))
-      continue;
-    if (!waitOf.contains(&op))
-      return op.emitOpError("is never waited for");
-    auto gather = dyn_cast<AllGatherStartOp>(op);
-    bool isFlat = gather && groups.lookup(gather.getGroupAttr()).isFlat();
-    if (!isFlat)
-      endOf[&op] = waitOf[&op];
-    else
-      endOf[&op] = releaseOf.contains(&op) ? releaseOf[&op] : lastPosition;
-  }
-  // The copies of a per-param gather live until its release.
-  for (auto [index, item] : llvm::enumerate(storage.getStorages()))
-    if (item.kind == Storage::Kind::Parameter || item.kind == Storage::Kind::Gathered) {
-      Operation *start = cast<AllGatherWaitOp>(item.owner).getHandle().getDefiningOp();
-      int64_t end = releaseOf.contains(start) ? releaseOf[start] : lastPosition;
-      lastUse[index] = std::max(lastUse[index], end);
-      if (item.kind == Storage::Kind::Gathered)
-        endOf[start] = std::max(endOf[start], lastUse[index]);
-    }
-  if (failed(collectStates()))
-    return failure();
-  return collectGradients();
+  return success();
 }
 
-LogicalResult LiveRanges::Builder::collectStates() {
-  DenseMap<StringAttr, size_t> stateOf; // by group
-  for (auto [position, op] : llvm::enumerate(step.getBody().front())) {
-    if (auto fetch = dyn_cast<FetchStateStartOp>(op)) {
-      stateOf[fetch.getGroupAttr().getAttr()] = states.size();
-      states.push_back({fetch, static_cast<int64_t>(position), -1});
-    } else if (auto wait = dyn_cast<StoreStateWaitOp>(op)) {
-      auto store = wait.getHandle().getDefiningOp<StoreStateStartOp>();
-      auto found = stateOf.find(store.getGroupAttr().getAttr());
-      if (found == stateOf.end())
-        return store.emitOpError("of ") << store.getGroupAttr() << " stores what was not fetched";
-      states[found->second].last = position;
-    }
+LogicalResult LiveRanges::Builder::extendToWaits() {
+  for (Operation *start : starts) {
+    auto wait = waitOf.find(getStartedHandle(*start));
+    if (wait == waitOf.end())
+      return start->emitOpError("is never waited for");
+    // What is packed is read when it is launched; the packed bytes are a sink.
+    for (Value operand :
+         start->getOperands().drop_front(cast<BufferUseOpInterface>(start).getPacked().size()))
+      touch(storage.lookup(operand), wait->second);
   }
-  for (FetchedState &state : states)
-    if (state.last < 0)
-      return state.fetch.emitOpError("of ") << state.fetch.getGroupAttr() << " is never stored";
+  return success();
+}
+
+/// What is never resharded stays.
+void LiveRanges::Builder::keepWithoutReshard() {
+  for (auto [index, item] : llvm::enumerate(storage.getStorages()))
+    if (auto wait = dyn_cast<AllGatherWaitOp>(item.owner); wait && !wait.getStart().getReshard())
+      touch(index, result.numPositions - 1);
+}
+
+void LiveRanges::Builder::collectGradients() {
+  for (Operation *op : packers) {
+    OperandRange gradients = cast<BufferUseOpInterface>(op).getPacked();
+    int64_t index = storage.lookup(op->getResult(0));
+    const GroupInfo *group = storage.getStorages()[index].group;
+    Value handle = getStartedHandle(*op);
+    int64_t start = handle ? launchOf.lookup(op) : positionOf.lookup(op);
+    int64_t end = handle ? waitOf.lookup(handle) : lastUse[index];
+    sinks.push_back({group, op, start, end, gradients});
+  }
+}
+
+LogicalResult LiveRanges::Builder::checkFetched() {
+  DenseSet<Attribute> fetched;
+  for (auto fetch : step.getOps<FetchStateStartOp>())
+    fetched.insert(fetch.getGroupAttr());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     if (op.isStateOnHost() && getNumOptimizerStates(optimizer) > 0 &&
-        !stateOf.contains(op.getSymNameAttr()))
+        !fetched.contains(group.getName()))
       return op.emitOpError("@") << op.getSymName()
                                  << " has its optimizer state on the host, but it is never "
                                     "fetched; run fsdp-offload-optimizer";
@@ -178,45 +152,18 @@ LogicalResult LiveRanges::Builder::collectStates() {
   return success();
 }
 
-LogicalResult LiveRanges::Builder::collectGradients() {
-  // On one rank gradients are said one by one, and the group's update reads them.
-  DenseMap<StringAttr, size_t> sinkOf;
-  for (Operation &op : step.getBody().front()) {
-    if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
-      const GroupInfo &group = groups.lookup(start.getGroupAttr());
-      int64_t at = getLaunch(start);
-      sinks.push_back({&group, &op, at, endOf[&op], llvm::to_vector(start.getGrads()),
-                       SmallVector<int64_t>(group.params.size(), at)});
-      continue;
-    }
-    auto grad = dyn_cast<GradOp>(op);
-    if (!grad)
-      continue;
-    auto [group, param] = groups.lookupParam(grad.getParamAttr());
-    if (!group || groups.getRanks() > 1)
-      return grad.emitOpError("of ") << grad.getParamAttr() << " is never reduced over the "
-                                     << groups.getRanks() << " ranks";
-    GroupOp groupOp = group->op;
-    StringAttr name = groupOp.getSymNameAttr();
-    UpdateOp update = result.updateOf.lookup(name);
-    if (!update || positionOf[update] < positionOf[grad])
-      return grad.emitOpError("of ")
-             << grad.getParamAttr() << " is followed by no update of @" << name.getValue();
-    auto [entry, isNew] = sinkOf.try_emplace(name, sinks.size());
-    if (isNew) {
-      int64_t end = positionOf[update];
-      sinks.push_back({group, update, end, end, SmallVector<Value>(group->params.size()),
-                       SmallVector<int64_t>(group->params.size(), end)});
-    }
-    sinks[entry->second].gradients[param] = grad.getValue();
-    sinks[entry->second].readAt[param] = positionOf[grad];
-  }
-  for (GradientSink &sink : sinks)
-    for (auto [param, value] : llvm::enumerate(sink.gradients))
-      if (!value) {
-        ParamOp op = sink.group->params[param];
-        return sink.op->emitOpError("lacks the gradient of parameter @") << op.getSymName();
-      }
+LogicalResult LiveRanges::Builder::collect() {
+  auto optimizers = module.getOps<OptimizerOp>();
+  if (!llvm::hasSingleElement(optimizers))
+    return module.emitError("has ")
+           << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
+  optimizer = *optimizers.begin();
+  firstUse.assign(storage.getStorages().size(), -1);
+  lastUse.assign(storage.getStorages().size(), -1);
+  if (failed(collectUses()) || failed(extendToWaits()) || failed(checkFetched()))
+    return failure();
+  keepWithoutReshard();
+  collectGradients();
   return success();
 }
 
@@ -233,7 +180,7 @@ bool LiveRanges::Builder::canPlace(const GradientSink &sink, unsigned param) con
   const Storage &item = storage.getStorages()[index];
   auto type = cast<RankedTensorType>(sink.gradients[param].getType());
   int64_t bytes = type.getNumElements() * sink.group->gradients.elementBytes;
-  return item.kind == Storage::Kind::Fresh && item.bytes == bytes && isContiguous(type) &&
+  return item.category == BufferCategory::Activation && item.bytes == bytes && isContiguous(type) &&
          getTensorLayout(type).offset == 0;
 }
 
@@ -245,9 +192,8 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
   };
   if (!group.isFlat()) {
     // Every gradient is copied, and all of the group's are live together.
-    int64_t first = *llvm::min_element(sink.readAt);
     result.rangesOf[sink.op].push_back(
-        add({group.gradients.wholeBytes, first, sink.end, BufferCategory::Gradient, sink.op}));
+        add({group.gradients.wholeBytes, sink.start, sink.end, BufferCategory::Gradient, sink.op}));
     for (unsigned param = 0; param < group.params.size(); ++param)
       noteCopy(param);
     return;
@@ -255,7 +201,7 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
   int64_t bundle = result.ranges.size();
   for (unsigned param = 0; param < group.params.size(); ++param) {
     int64_t begin = group.getParamBegin(param, group.gradients);
-    int64_t first = sink.readAt[param], last = sink.end;
+    int64_t first = sink.start, last = sink.end;
     bool placed = canPlace(sink, param);
     int64_t index = storage.lookup(sink.gradients[param]);
     if (placed) {
@@ -291,56 +237,42 @@ void LiveRanges::Builder::addDeclarations() {
         getStorageBytes(cast<RankedTensorType>(buffer.getType())), BufferCategory::Buffer, buffer));
 }
 
+/// What collectives make: gathered groups and reduced shards.
 void LiveRanges::Builder::addCollectives() {
-  for (Operation &op : step.getBody().front()) {
-    if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
-      const GroupInfo &group = groups.lookup(gather.getGroupAttr());
-      result.rangesOf[&op].push_back(add(
-          {group.gathered.wholeBytes, getLaunch(&op), endOf[&op], BufferCategory::Gathered, &op}));
-    } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
-      // The reduced shard, until the update has read it.
-      const GroupInfo &group = groups.lookup(reduction.getGroupAttr());
-      UpdateOp update = result.updateOf.lookup(reduction.getGroupAttr().getAttr());
-      int64_t end = update ? std::max({positionOf[update], endOf[&op], acrossEndOf.lookup(&op)})
-                           : result.numPositions - 1;
-      result.rangesOf[&op].push_back(add(
-          {group.gradients.shardBytes, getLaunch(&op), end, BufferCategory::ReducedShard, &op}));
-    }
+  for (Operation *op : starts) {
+    int64_t index = storage.lookup(getStartedHandle(*op));
+    if (index == StepStorage::kNone || storage.getStorages()[index].owner != op ||
+        !isa<CollectiveOpInterface>(op))
+      continue; // in place, or optimizer state
+    const Storage &item = storage.getStorages()[index];
+    size_t range = add({item.bytes, firstUse[index], lastUse[index], item.category, op});
+    result.rangesOf[op].push_back(range);
   }
 }
 
 void LiveRanges::Builder::addStates() {
-  for (FetchedState &state : states) {
-    int64_t bytes = groups.lookup(state.fetch.getGroupAttr()).master.shardBytes;
+  for (auto fetch : step.getOps<FetchStateStartOp>()) {
+    int64_t index = storage.lookup(fetch.getHandle());
     for (unsigned i = 0; i < getNumOptimizerStates(optimizer); ++i)
-      result.rangesOf[state.fetch].push_back(add(
-          {bytes, state.first, state.last, BufferCategory::OptimizerState, state.fetch, i + 1}));
+      result.rangesOf[fetch].push_back(
+          add({storage.getStorages()[index].bytes, firstUse[index], lastUse[index],
+               BufferCategory::OptimizerState, fetch, i + 1}));
   }
 }
 
+/// Tensors that operations make, constants and inputs. The other storages have their ranges, or are
+/// parts of what has one.
 void LiveRanges::Builder::addStorages() {
   for (auto [index, item] : llvm::enumerate(storage.getStorages())) {
     size_t &range = result.rangeOfStorage[index];
-    switch (item.kind) {
-    case Storage::Kind::Fresh:
-    case Storage::Kind::Parameter:
-      if (range == kNone)
-        range = add({item.bytes, firstUse[index], lastUse[index],
-                     item.kind == Storage::Kind::Fresh ? BufferCategory::Activation
-                                                       : BufferCategory::Gathered,
-                     item.owner, item.index, static_cast<int64_t>(index)});
-      break;
-    case Storage::Kind::Constant:
-      range = addPersistent(item.bytes, BufferCategory::Constant, item.owner, item.index, index);
-      break;
-    case Storage::Kind::Input:
-      range = addPersistent(item.bytes, BufferCategory::Input, item.owner, item.index, index);
-      break;
-    case Storage::Kind::Buffer:
-    case Storage::Kind::Shard:
-    case Storage::Kind::Gathered:
-      break; // parts of what has a range already
-    }
+    if (range != kNone || item.isDeclared || item.whole != StepStorage::kNone ||
+        !isa<RankedTensorType>(item.owner->getResult(item.index).getType()))
+      continue;
+    if (item.category == BufferCategory::Constant || item.category == BufferCategory::Input)
+      range = addPersistent(item.bytes, item.category, item.owner, item.index, index);
+    else
+      range = add({item.bytes, firstUse[index], lastUse[index], item.category, item.owner,
+                   item.index, static_cast<int64_t>(index)});
   }
 }
 

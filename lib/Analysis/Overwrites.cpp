@@ -2,8 +2,6 @@
 
 #include "fsdp/Analysis/Overwrites.h"
 
-#include "llvm/ADT/TypeSwitch.h"
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -16,89 +14,84 @@ public:
   LogicalResult run();
 
 private:
-  /// What was read from `symbol` is not used after `writer`, which stands at `position`.
-  LogicalResult checkReads(Operation *writer, StringAttr symbol, int64_t position);
-  LogicalResult checkWrite(WriteOp write, int64_t position);
-  LogicalResult checkUpdate(UpdateOp update, int64_t position);
+  /// What was read of `symbol` is not used after `writer`, which stands at `position`.
+  LogicalResult checkReads(Operation *writer, FlatSymbolRefAttr symbol, int64_t position);
+  LogicalResult checkWrite(WriteOp write);
 
   struct Read {
-    ReadOp op;
+    Operation *op;
     int64_t position;
     int64_t storage;
   };
 
   func::FuncOp step;
-  const GroupTable &groups;
   const StepStorage &storage;
-  std::vector<int64_t> lastUse;                    // by storage: position
-  std::vector<Operation *> lastUser;               // by storage
-  DenseMap<StringAttr, SmallVector<Read>> readsOf; // by buffer or parameter
+  std::vector<int64_t> lastUse;                   // by storage: position
+  std::vector<Operation *> lastUser;              // by storage
+  DenseMap<Attribute, SmallVector<Read>> readsOf; // by buffer or group
 };
 
 } // namespace
 
 Checker::Checker(func::FuncOp step, const GroupTable &groups, const StepStorage &storage)
-    : step(step), groups(groups), storage(storage), lastUse(storage.getStorages().size(), -1),
+    : step(step), storage(storage), lastUse(storage.getStorages().size(), -1),
       lastUser(storage.getStorages().size(), nullptr) {
-  for (auto [position, op] : llvm::enumerate(step.getBody().front())) {
-    for (Value operand : op.getOperands())
-      if (int64_t index = storage.lookup(operand); index != StepStorage::kNone) {
-        lastUse[index] = position;
-        lastUser[index] = &op;
+  for (auto [position, op] : llvm::enumerate(step.getBody().front()))
+    storage.forEachTouched(op, [&](int64_t index) {
+      const Storage &item = storage.getStorages()[index];
+      if (item.isDeclared && item.owner == &op) {
+        auto read = dyn_cast<ReadOp>(op);
+        readsOf[item.group ? item.group->getName() : read.getSourceAttr()].push_back(
+            {&op, static_cast<int64_t>(position), index});
       }
-    if (auto read = dyn_cast<ReadOp>(op))
-      if (int64_t index = storage.lookup(read.getResult()); index != StepStorage::kNone)
-        readsOf[read.getSourceAttr().getAttr()].push_back(
-            {read, static_cast<int64_t>(position), index});
-  }
+      lastUse[index] = position;
+      lastUser[index] = &op;
+    });
 }
 
-LogicalResult Checker::checkReads(Operation *writer, StringAttr symbol, int64_t position) {
-  auto reads = readsOf.find(symbol);
-  if (reads == readsOf.end())
-    return success();
-  for (const Read &read : reads->second) {
-    if (read.position > position || lastUse[read.storage] <= position)
+LogicalResult Checker::checkReads(Operation *writer, FlatSymbolRefAttr symbol, int64_t position) {
+  for (const Read &read : readsOf.lookup(symbol)) {
+    StringRef name = symbol.getValue();
+    if (auto source = dyn_cast<ReadOp>(read.op))
+      name = source.getSource();
+    if (read.position > position) {
+      InFlightDiagnostic diag = read.op->emitOpError("P4: reads @")
+                                << name << " after it is overwritten";
+      diag.attachNote(writer->getLoc()) << "overwritten here";
+      return diag;
+    }
+    if (lastUse[read.storage] <= position)
       continue;
     InFlightDiagnostic diag = writer->emitOpError("P4: overwrites @")
-                              << symbol.getValue() << " before the last use of what was read";
-    ReadOp op = read.op;
-    diag.attachNote(op.getLoc()) << "read here";
+                              << name << " before the last use of what was read";
+    diag.attachNote(read.op->getLoc()) << "read here";
     diag.attachNote(lastUser[read.storage]->getLoc()) << "last used here";
     return diag;
   }
   return success();
 }
 
-LogicalResult Checker::checkWrite(WriteOp write, int64_t position) {
-  // Elements that change places within the buffer would overwrite each other.
+/// Elements that change places within the buffer would overwrite each other.
+LogicalResult Checker::checkWrite(WriteOp write) {
   int64_t index = storage.lookup(write.getValue());
-  if (index != StepStorage::kNone) {
-    auto read = dyn_cast<ReadOp>(storage.getStorages()[index].owner);
-    if (read && read.getSource() == write.getBuffer() && read.getResult() != write.getValue()) {
-      InFlightDiagnostic diag = write.emitOpError("P4: overwrites @")
-                                << write.getBuffer() << " with a view of itself";
-      diag.attachNote(read.getLoc()) << "read here";
-      return diag;
-    }
-  }
-  return checkReads(write, write.getBufferAttr().getAttr(), position);
-}
-
-LogicalResult Checker::checkUpdate(UpdateOp update, int64_t position) {
-  for (ParamOp param : groups.lookup(update.getTargetAttr()).params)
-    if (failed(checkReads(update, param.getSymNameAttr(), position)))
-      return failure();
-  return success();
+  if (index == StepStorage::kNone)
+    return success();
+  auto read = dyn_cast<ReadOp>(storage.getStorages()[index].owner);
+  if (!read || read.getSource() != write.getBuffer() || read.getResult() == write.getValue())
+    return success();
+  InFlightDiagnostic diag = write.emitOpError("P4: overwrites @")
+                            << write.getBuffer() << " with a view of itself";
+  diag.attachNote(read.getLoc()) << "read here";
+  return diag;
 }
 
 LogicalResult Checker::run() {
   for (auto [position, op] : llvm::enumerate(step.getBody().front())) {
-    LogicalResult result = llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-                               .Case([&](UpdateOp update) { return checkUpdate(update, position); })
-                               .Case([&](WriteOp write) { return checkWrite(write, position); })
-                               .Default([](Operation *) { return success(); });
-    if (failed(result))
+    auto uses = dyn_cast<BufferUseOpInterface>(op);
+    FlatSymbolRefAttr symbol = uses ? uses.getOverwritten() : FlatSymbolRefAttr();
+    auto write = dyn_cast<WriteOp>(op);
+    if ((write && failed(checkWrite(write))) ||
+        (symbol && failed(checkReads(&op, symbol, position))))
       return failure();
   }
   return success();

@@ -82,10 +82,7 @@ void ShardedStep::collect() {
     // A view counts for the call before it.
     bool isCall = isOperation(op) && !isa<UpdateOp>(op);
     uint32_t numCalls = calls.size(), at = isCall || numCalls == 0 ? numCalls : numCalls - 1;
-    auto use = [&](Value value) {
-      int64_t index = memory.storage.lookup(value);
-      if (index == StepStorage::kNone)
-        return;
+    auto use = [&](int64_t index) {
       if (!isSeen[index])
         firstCall[index] = at;
       isSeen[index] = true;
@@ -95,18 +92,17 @@ void ShardedStep::collect() {
       starts.push_back({start, numCalls});
       continue;
     }
-    llvm::for_each(op.getOperands(), use);
-    llvm::for_each(op.getResults(), use);
+    memory.storage.forEachTouched(op, use);
     if (isCall) {
       if (isa<SquareSumOp>(op))
         squareSum = numCalls;
       calls.push_back(&op);
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
-      auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
+      AllGatherStartOp start = wait.getStart();
       useOf[start] = uses.size();
       uses.push_back({start, indexOf(start.getGroupAttr()), numCalls, UINT32_MAX});
-    } else if (auto release = dyn_cast<ReleaseOp>(op)) {
-      uses[useOf.lookup(release.getHandle().getDefiningOp())].last = at;
+    } else if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      uses[useOf.lookup(reshard.getStart())].last = at;
     }
   }
   uint32_t lastIndex = calls.empty() ? 0 : calls.size() - 1;
@@ -144,7 +140,7 @@ void ShardedStep::placeUpdates(UpdatePlacement placement) {
     released[use.group] = std::max(released[use.group], use.last + 1);
   for (auto [index, reduction] : llvm::enumerate(reductions)) {
     ReduceScatterStartOp start = reduction.start;
-    UpdateOp update = memory.ranges.getUpdate(start.getGroupAttr());
+    UpdateOp update = start.getUpdate();
     if (!update)
       continue;
     size_t behind = index + (memory.groups.getReplicas() > 1 ? 2 : 1);

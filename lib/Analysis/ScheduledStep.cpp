@@ -154,18 +154,12 @@ FailureOr<ScheduledStep> StepReader::build() {
   for (Operation &op : memory.getBody()) {
     read(op);
     uint32_t last = operationAt[position] = std::max<uint32_t>(getNumOperations(), 1) - 1;
-    auto touch = [&](Value value) {
-      if (int64_t index = memory.storage.lookup(value); index != StepStorage::kNone)
-        lastReader[index] = last;
-    };
-    if (!isa<ReduceScatterStartOp>(op)) {
-      llvm::for_each(op.getOperands(), touch);
-      llvm::for_each(op.getResults(), touch);
-    }
+    if (!isa<ReduceScatterStartOp>(op))
+      memory.storage.forEachTouched(op, [&](int64_t index) { lastReader[index] = last; });
     ++position;
   }
   // Every event is at an operation's position.
-  if (getNumOperations() == 0 || order > EventOrder::Release)
+  if (getNumOperations() == 0 || order > EventOrder::Reshard)
     addOperation(nullptr);
   addRanges();
   addUses();

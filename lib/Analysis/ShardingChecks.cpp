@@ -2,6 +2,10 @@
 
 #include "fsdp/Analysis/ShardingChecks.h"
 
+#include "fsdp/Analysis/Clipping.h"
+#include "fsdp/Analysis/Provenance.h"
+#include "fsdp/Analysis/StateCopies.h"
+#include "fsdp/Analysis/StepStorage.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -13,16 +17,14 @@ namespace {
 /// One gather and how far it has come.
 struct Gather {
   AllGatherStartOp start;
-  AllGatherWaitOp wait;
-  ReleaseOp release;
+  ReshardOp reshard;
 };
 
+/// What the step has done with a group so far.
 struct GroupState {
-  AllGatherStartOp gather; // null while the group is not gathered
-  ReduceScatterStartOp reduction;
-  ReduceScatterWaitOp reductionWait;
-  AllReduceStartOp across; // of replicated groups
-  AllReduceWaitOp acrossWait;
+  AllGatherStartOp gather;        // null while the group is not gathered
+  Operation *reduction = nullptr; // a reduce-scatter, or on one rank an fsdp.pack
+  AllReduceStartOp across;        // of replicated groups
   UpdateOp update;
 };
 
@@ -41,16 +43,16 @@ public:
 
 private:
   LogicalResult checkUses(Operation &op);
+  LogicalResult checkWait(Operation &op);
   LogicalResult visit(AllGatherStartOp start);
   LogicalResult visit(AllGatherWaitOp wait);
-  LogicalResult visit(ReleaseOp release);
+  LogicalResult visit(ReshardOp reshard);
   LogicalResult visit(ReduceScatterStartOp start);
-  LogicalResult visit(ReduceScatterWaitOp wait);
+  LogicalResult visit(PackOp pack);
   LogicalResult visit(AllReduceStartOp start);
-  LogicalResult visit(AllReduceWaitOp wait);
-  LogicalResult checkReduced(UpdateOp update, const GroupState &state);
+  LogicalResult checkReduced(UpdateOp update);
   LogicalResult visit(UpdateOp update);
-  LogicalResult checkDtype(Operation *op, Value value, FlatSymbolRefAttr name);
+  LogicalResult checkDtype(Operation *op, Value value, ParamOp param);
   LogicalResult visit(ReadOp read);
   LogicalResult visit(GradOp grad);
   LogicalResult checkEnd();
@@ -62,9 +64,10 @@ private:
   Step &step;
   bool isSharded, isReplicated;
   SmallVector<GroupState> groups;
-  DenseMap<Value, Gather> gathers; // by handle
+  DenseMap<Value, Gather> gathers;    // by handle
+  DenseMap<Value, Operation *> waits; // by handle
+  SmallVector<Operation *> starts;
   DenseMap<Value, FullParam> fullParams;
-  DenseMap<StringAttr, GradOp> gradients;
 };
 
 } // namespace
@@ -77,6 +80,35 @@ InFlightDiagnostic Checker::fail(Operation *op, const Twine &message, Operation 
   return diag;
 }
 
+/// What a handle stands for, for people.
+static std::string describeStart(Operation *start) {
+  auto collective = dyn_cast<CollectiveOpInterface>(start);
+  if (!collective)
+    return "the copy of optimizer state";
+  FlatSymbolRefAttr group = collective.getCollectiveGroup();
+  if (!group)
+    return "the reduction of a tensor";
+  std::string name = " of group @" + group.getValue().str();
+  if (collective.getCollectiveKind() == "all_gather")
+    return "the gather" + name;
+  return "the reduction" + name +
+         (collective.getCollectiveKind() == "all_reduce" ? " over the replicas" : "");
+}
+
+/// Every start has one wait.
+LogicalResult Checker::checkWait(Operation &op) {
+  if (getStartedHandle(op))
+    starts.push_back(&op);
+  Value handle = getAwaitedHandle(op);
+  if (!handle)
+    return success();
+  auto [known, isNew] = waits.try_emplace(handle, &op);
+  if (isNew)
+    return success();
+  return fail(&op, "S2: " + describeStart(handle.getDefiningOp()) + " is waited for twice",
+              known->second, "waited for here");
+}
+
 //===----------------------------------------------------------------------===//
 // Gathers
 //===----------------------------------------------------------------------===//
@@ -85,12 +117,17 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
   GroupState &state = getState(start.getGroupAttr());
   std::string name = ("group @" + start.getGroup()).str();
   if (!isSharded)
-    return fail(start, name + " is gathered on a mesh of one rank", step.mesh,
+    return fail(start, "S5: " + name + " is gathered on a mesh of one rank", step.mesh,
                 "the mesh is declared here");
   if (state.gather)
-    return fail(start, name + " is gathered while it is gathered", state.gather, "gathered here");
+    return fail(start, "S2: " + name + " is gathered while it is gathered", state.gather,
+                "gathered here");
   if (state.update)
-    return fail(start, name + " is gathered after its update", state.update, "updated here");
+    return fail(start, "S2: " + name + " is gathered after its update", state.update,
+                "updated here");
+  if (!start.getShard().getDefiningOp<ShardOp>())
+    return fail(start, "S2: " + name + " is gathered from what is not its shard of parameters",
+                start.getShard().getDefiningOp(), "made here");
   state.gather = start;
   gathers[start.getHandle()].start = start;
   return success();
@@ -98,26 +135,20 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
 
 LogicalResult Checker::visit(AllGatherWaitOp wait) {
   Gather &gather = gathers[wait.getHandle()];
-  if (gather.wait)
-    return fail(wait, "a gather is waited for twice", gather.wait, "waited for here");
-  if (gather.release)
-    return fail(wait, "group @" + gather.start.getGroup() + " is waited for after its release",
-                gather.release, "released here");
-  gather.wait = wait;
   for (OpResult result : wait.getResults())
     fullParams[result] = {gather.start, result.getResultNumber()};
   return success();
 }
 
-LogicalResult Checker::visit(ReleaseOp release) {
-  Gather &gather = gathers[release.getHandle()];
+LogicalResult Checker::visit(ReshardOp reshard) {
+  Gather &gather = gathers[reshard.getHandle()];
   std::string name = ("group @" + gather.start.getGroup()).str();
-  if (gather.release)
-    return fail(release, name + " is released twice", gather.release, "released here");
-  if (!gather.wait)
-    return fail(release, name + " is released before its gather is waited for", gather.start,
-                "gathered here");
-  gather.release = release;
+  if (gather.reshard)
+    return fail(reshard, "S2: " + name + " is resharded twice", gather.reshard, "resharded here");
+  if (!waits.contains(reshard.getHandle()))
+    return fail(reshard, "S2: " + name + " is resharded before its gather is waited for",
+                gather.start, "gathered here");
+  gather.reshard = reshard;
   getState(gather.start.getGroupAttr()).gather = {};
   return success();
 }
@@ -131,14 +162,14 @@ LogicalResult Checker::checkUses(Operation &op) {
       continue;
     FullParam param = it->second;
     const Gather &gather = gathers[param.gather.getHandle()];
-    if (ReleaseOp release = gather.release) {
+    if (ReshardOp reshard = gather.reshard) {
       GroupOp group = step.groups[step.groupByName.lookup(param.gather.getGroupAttr().getAttr())];
-      InFlightDiagnostic diag = op.emitError("parameter ")
+      InFlightDiagnostic diag = op.emitError("S3: parameter ")
                                 << group.getParams()[param.position] << " of group @"
-                                << group.getSymName() << " is used after its release";
+                                << group.getSymName() << " is used after its reshard";
       if (call)
         diag << ", in module '" << call.getModule() << "'";
-      diag.attachNote(release.getLoc()) << "released here";
+      diag.attachNote(reshard.getLoc()) << "resharded here";
       diag.attachNote(param.gather.getLoc()) << "gathered here";
       return diag;
     }
@@ -157,165 +188,181 @@ LogicalResult Checker::visit(ReduceScatterStartOp start) {
   GroupState &state = getState(start.getGroupAttr());
   std::string name = ("group @" + start.getGroup()).str();
   if (!isSharded)
-    return fail(start, name + " is reduced on a mesh of one rank", step.mesh,
+    return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.mesh,
                 "the mesh is declared here");
   if (state.reduction)
-    return fail(start, "the gradients of " + name + " are reduced twice", state.reduction,
+    return fail(start, "S4: the gradients of " + name + " are reduced twice", state.reduction,
                 "reduced here");
+  if (start.getReduceOp() != ReduceOp::Average)
+    return fail(start,
+                "S4: the gradients of " + name + " are reduced by " +
+                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
+                nullptr, "");
   state.reduction = start;
   return success();
 }
 
-LogicalResult Checker::visit(ReduceScatterWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<ReduceScatterStartOp>();
-  GroupState &state = getState(start.getGroupAttr());
-  if (state.reductionWait)
-    return fail(wait, "the reduction of group @" + start.getGroup() + " is waited for twice",
-                state.reductionWait, "waited for here");
-  state.reductionWait = wait;
+LogicalResult Checker::visit(PackOp pack) {
+  GroupState &state = getState(pack.getGroupAttr());
+  if (isSharded)
+    return fail(pack,
+                "S5: the gradients of group @" + pack.getGroup() + " are not reduced over " +
+                    Twine(step.getRanks()) + " ranks",
+                step.mesh, "the mesh is declared here");
+  if (state.reduction)
+    return fail(pack, "S4: the gradients of group @" + pack.getGroup() + " are packed twice",
+                state.reduction, "packed here");
+  state.reduction = pack;
+  for (auto [gradient, param] : llvm::zip_equal(
+           pack.getGrads(),
+           step.getParams(step.groups[step.groupByName.lookup(pack.getGroupAttr().getAttr())])))
+    if (failed(checkDtype(pack, gradient, param)))
+      return failure();
   return success();
 }
 
 LogicalResult Checker::visit(AllReduceStartOp start) {
-  GroupState &state = getState(start.getGroupAttr());
-  std::string name = ("group @" + start.getGroup()).str();
+  FlatSymbolRefAttr group = CollectiveOpInterface(start).getCollectiveGroup();
+  if (!isSharded && !isReplicated)
+    return fail(start, "S5: a tensor is reduced on a mesh of one rank", step.mesh,
+                "the mesh is declared here");
+  if (!group) {
+    if (start.getSource().hasOneUse())
+      return success();
+    return fail(start, "S4: a tensor that is used elsewhere is reduced in place",
+                start.getSource().getDefiningOp(), "the tensor is made here");
+  }
+  GroupState &state = getState(group);
+  std::string name = ("group @" + group.getValue()).str();
   if (!isReplicated)
-    return fail(start, name + " is reduced over replicas on a mesh without", step.mesh,
+    return fail(start, "S5: " + name + " is reduced over replicas on a mesh without", step.mesh,
                 "the mesh is declared here");
   if (state.across)
-    return fail(start, "the gradients of " + name + " are reduced over the replicas twice",
+    return fail(start, "S4: the gradients of " + name + " are reduced over the replicas twice",
                 state.across, "reduced here");
+  if (start.getReduceOp() != ReduceOp::Average)
+    return fail(start,
+                "S4: the gradients of " + name + " are reduced over the replicas by " +
+                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
+                nullptr, "");
   state.across = start;
   return success();
 }
 
-LogicalResult Checker::visit(AllReduceWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<AllReduceStartOp>();
-  GroupState &state = getState(start.getGroupAttr());
-  if (state.acrossWait)
-    return fail(wait,
-                "the reduction of group @" + start.getGroup() +
-                    " over the replicas is waited for twice",
-                state.acrossWait, "waited for here");
-  state.acrossWait = wait;
-  return success();
-}
-
-/// The shard that an update reads is averaged over all ranks.
-LogicalResult Checker::checkReduced(UpdateOp update, const GroupState &state) {
-  GroupOp group = step.groups[step.groupByName.lookup(update.getTargetAttr().getAttr())];
-  auto check = [&](Operation *start, Operation *wait, StringRef what) -> LogicalResult {
-    if (wait)
-      return success();
-    return fail(update, "group @" + update.getTarget() + " is updated before the wait for " + what,
-                start ? start : group.getOperation(), start ? "reduced here" : "declared here");
-  };
-  if (isSharded && failed(check(state.reduction, state.reductionWait, "its reduction")))
-    return failure();
-  return isReplicated ? check(state.across, state.acrossWait, "its reduction over the replicas")
-                      : success();
+/// The gradient of an update is averaged over all ranks. That it is the gradient of the update's
+/// group its type says.
+LogicalResult Checker::checkReduced(UpdateOp update) {
+  Value gradient = update.getGradient();
+  std::string name = ("group @" + update.getTarget()).str();
+  if (!gradient)
+    return fail(update, "S4: " + name + " is updated without a gradient", nullptr, "");
+  Operation *source = gradient.getDefiningOp();
+  if (isa<AllReduceWaitOp>(source) || (isa<ReduceScatterWaitOp>(source) && !isReplicated) ||
+      (isa<PackOp>(source) && !isSharded))
+    return success();
+  return fail(update,
+              "S4: " + name +
+                  " is updated with what is not its gradient's average over all ranks (" +
+                  Twine(step.getRanks() * step.getReplicas()) + ")",
+              source, "made here");
 }
 
 LogicalResult Checker::visit(UpdateOp update) {
   auto it = step.groupByName.find(update.getTargetAttr().getAttr());
   if (it == step.groupByName.end())
     return fail(update,
-                "parameter @" + update.getTarget() + " is updated; a sharded step updates groups",
+                "S4: parameter @" + update.getTarget() +
+                    " is updated; a sharded step updates groups",
                 nullptr, "");
   GroupState &state = groups[it->second];
   std::string name = ("group @" + update.getTarget()).str();
   if (state.update)
-    return fail(update, name + " is updated twice", state.update, "updated here");
-  if (failed(checkReduced(update, state)))
+    return fail(update, "S4: " + name + " is updated twice", state.update, "updated here");
+  if (failed(checkReduced(update)))
     return failure();
   if (state.gather)
-    return fail(update, name + " is updated while it is gathered", state.gather, "gathered here");
-  if (!isSharded)
-    for (ParamOp param : step.getParams(step.groups[it->second]))
-      if (!gradients.contains(param.getSymNameAttr()))
-        return fail(update,
-                    name + " is updated before parameter @" + param.getSymName() +
-                        " has its gradient",
-                    param, "the parameter is declared here");
+    return fail(update, "S2: " + name + " is updated while it is gathered", state.gather,
+                "gathered here");
+  auto expectInput = [&](Value value, StringRef input) -> LogicalResult {
+    auto from = value.getDefiningOp<InputOp>();
+    if (from && from.getName() == input)
+      return success();
+    return fail(update,
+                "S4: " + name + " takes its " + input + " from elsewhere than input \"" + input +
+                    "\"",
+                value.getDefiningOp(), "made here");
+  };
+  if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
+    return failure();
   state.update = update;
   return success();
 }
 
 /// S7: where nothing travels, nothing is in another dtype than the parameters.
-LogicalResult Checker::checkDtype(Operation *op, Value value, FlatSymbolRefAttr name) {
-  ParamOp param = step.paramByName.lookup(name.getAttr());
+LogicalResult Checker::checkDtype(Operation *op, Value value, ParamOp param) {
   Type expected = cast<RankedTensorType>(param.getType()).getElementType();
   Type got = cast<RankedTensorType>(value.getType()).getElementType();
   if (got == expected)
     return success();
-  InFlightDiagnostic diag = op->emitError("parameter ")
-                            << name << " is " << got << " here, expected " << expected
+  InFlightDiagnostic diag = op->emitError("S7: parameter @")
+                            << param.getSymName() << " is " << got << " here, expected " << expected
                             << ": on one rank nothing is gathered or reduced";
   diag.attachNote(param.getLoc()) << "the parameter is declared here";
   return diag;
 }
 
 LogicalResult Checker::visit(ReadOp read) {
-  if (!step.paramByName.contains(read.getSourceAttr().getAttr()))
+  ParamOp param = step.paramByName.lookup(read.getSourceAttr().getAttr());
+  if (!param)
     return success();
   if (!isSharded)
-    return checkDtype(read, read.getResult(), read.getSourceAttr());
+    return checkDtype(read, read.getResult(), param);
   return fail(read,
-              "parameter @" + read.getSource() + " is read; it is sharded over " +
+              "S5: parameter @" + read.getSource() + " is read; it is sharded over " +
                   Twine(step.getRanks()) + " ranks and must be gathered",
               step.mesh, "the mesh is declared here");
 }
 
 LogicalResult Checker::visit(GradOp grad) {
-  if (isSharded)
-    return fail(grad,
-                "the gradient of parameter @" + grad.getParam() + " is not reduced over " +
-                    Twine(step.getRanks()) + " ranks",
-                step.mesh, "the mesh is declared here");
-  if (failed(checkDtype(grad, grad.getValue(), grad.getParamAttr())))
-    return failure();
-  GradOp &known = gradients[grad.getParamAttr().getAttr()];
-  if (known)
-    return fail(grad, "parameter @" + grad.getParam() + " has two gradients", known,
-                "the first one is here");
-  known = grad;
-  return success();
+  return fail(grad,
+              "S5: the gradient of parameter @" + grad.getParam() +
+                  " is said by itself; a sharded step reduces or packs those of its group",
+              nullptr, "");
 }
 
-/// A group that is still gathered has not been updated: updates expect the release.
+/// A group that is still gathered has not been updated: updates expect the reshard.
 LogicalResult Checker::checkEnd() {
   for (auto [group, state] : llvm::zip_equal(step.groups, groups)) {
     if (group.getParams().empty())
       continue;
     std::string name = ("group @" + group.getSymName()).str();
-    if (isSharded && !state.reduction)
-      return fail(group, "the gradients of " + name + " are never reduced", nullptr, "");
-    if (isSharded && !state.reductionWait)
-      return fail(state.reduction, "the reduction of " + name + " is never waited for", nullptr,
-                  "");
+    if (!state.reduction)
+      return fail(group, "S4: the gradients of " + name + " are never reduced", nullptr, "");
     if (isReplicated && !state.across)
       return fail(group,
-                  "the gradients of " + name + " are never reduced over the " +
+                  "S4: the gradients of " + name + " are never reduced over the " +
                       Twine(step.getReplicas()) + " replicas",
                   nullptr, "");
-    if (isReplicated && !state.acrossWait)
-      return fail(state.across,
-                  "the reduction of " + name + " over the replicas is never waited for", nullptr,
-                  "");
-    if (!state.update)
-      return fail(group, name + " is never updated", nullptr, "");
   }
+  for (Operation *start : starts)
+    if (!waits.contains(getStartedHandle(*start)))
+      return fail(start, "S2: " + describeStart(start) + " is never waited for", nullptr, "");
+  for (auto [group, state] : llvm::zip_equal(step.groups, groups))
+    if (!group.getParams().empty() && !state.update)
+      return fail(group, "S4: group @" + group.getSymName() + " is never updated", nullptr, "");
   return success();
 }
 
 LogicalResult Checker::run() {
   for (Operation &op : step.getBody()) {
-    if (failed(checkUses(op)))
+    auto call = dyn_cast<CallOp>(op);
+    if (failed(checkUses(op)) || failed(checkWait(op)) ||
+        (call && failed(checkFunctional(call, "S9"))))
       return failure();
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, ReadOp, GradOp>(
+            .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, PackOp,
+                  AllReduceStartOp, UpdateOp, ReadOp, GradOp>(
                 [&](auto typed) { return visit(typed); })
             .Default(success());
     if (failed(result))
@@ -328,14 +375,40 @@ LogicalResult Checker::run() {
 // Groups
 //===----------------------------------------------------------------------===//
 
-LogicalResult fsdp::checkGroups(Step &step) {
+LogicalResult fsdp::checkGroups(Step &step, StringRef label) {
   if (!step.mesh)
-    return step.module.emitError("the module has no mesh; run fsdp-group-parameters first");
+    return step.module.emitError(label)
+           << ": the module has no mesh; run fsdp-group-parameters first";
   // Two meshes, or a parameter in two groups: Step::collect has seen that.
   for (ParamOp param : step.params)
     if (!step.memberByParam.contains(param.getSymNameAttr()))
-      return param.emitError("parameter @") << param.getSymName() << " is in no group";
+      return param.emitError(label) << ": parameter @" << param.getSymName() << " is in no group";
   return success();
 }
 
-LogicalResult fsdp::checkCollectives(Step &step) { return Checker(step).run(); }
+LogicalResult fsdp::checkFunctional(CallOp call, StringRef label) {
+  StringRef base = call.getBaseName();
+  StringRef overload = call.getCallee().split('.').second;
+  bool isInPlace = base.ends_with("_") && !base.ends_with("__");
+  if (!isInPlace && overload != "out" && !overload.ends_with("_out"))
+    return success();
+  return call.emitError(label) << ": '" << call.getCallee() << "' in module '" << call.getModule()
+                               << "' mutates an argument; a step is functional";
+}
+
+/// What the step takes are fsdp.input and fsdp.shard.
+static LogicalResult checkNoArguments(Step &step) {
+  if (step.function.getNumArguments() == 0)
+    return success();
+  return step.function.emitError("S1: the step has ")
+         << step.function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
+}
+
+LogicalResult fsdp::checkSharded(Step &step) {
+  if (failed(checkNoArguments(step)) || failed(checkGroups(step, "S1")) ||
+      failed(Checker(step).run()) || failed(checkClipping(step)))
+    return failure();
+  if (failed(checkStateCopies(step)))
+    return failure();
+  return checkProvenance(step);
+}

@@ -38,7 +38,7 @@ void StepReader::visit(ReduceScatterStartOp start) {
     ++numReductionBuckets;
   }
   enter(EventOrder::Reduction);
-  reductionOf[start] = reductionOfGroup[start.getGroupAttr().getAttr()] = reductions.size();
+  reductionOf[start] = reductions.size();
   reductions.push_back(
       {start, indexOf(start.getGroupAttr()), getNumOperations(), numReductionBuckets - 1});
 }
@@ -53,7 +53,7 @@ bool StepReader::isInBucket(const Reduction &reduction) const {
 }
 
 void StepReader::visit(ReduceScatterWaitOp wait) {
-  Reduction &reduction = reductions[reductionOf.lookup(wait.getHandle().getDefiningOp())];
+  Reduction &reduction = reductions[reductionOf.lookup(wait.getStart())];
   bool isLaunchedHere = reduction.launch == getNumOperations();
   if (isLaunchedHere && isInBucket(reduction)) {
     // Its members may be waited for one by one, but are all there from the launch on.
@@ -71,22 +71,18 @@ void StepReader::visit(ReduceScatterWaitOp wait) {
     }
 }
 
-void StepReader::visit(ReleaseOp release) {
-  Gather &gather = gathers[gatherOf.lookup(release.getHandle().getDefiningOp())];
-  enter(EventOrder::Release);
+void StepReader::visit(ReshardOp reshard) {
+  Gather &gather = gathers[gatherOf.lookup(reshard.getStart())];
+  enter(EventOrder::Reshard);
   if (gather.wait == getNumOperations())
     addOperation(nullptr); // nothing runs while it is gathered
   gather.last = getNumOperations() - 1;
 }
 
-void StepReader::visit(GradOp grad) {
-  // On one rank the update reads what is copied here.
-  auto [group, param] = memory.groups.lookupParam(grad.getParamAttr());
-  GroupOp op = group->op;
-  UpdateOp update = memory.ranges.getUpdate(FlatSymbolRefAttr::get(op.getSymNameAttr()));
-  size_t part = memory.ranges.lookup(update)[param];
-  if (int64_t bytes = getCopiedBytes(part); bytes > 0)
-    addOperation(grad, bytes);
+/// On one rank the update reads what is copied here.
+void StepReader::visit(PackOp pack) {
+  if (int64_t bytes = getCopiedBytes(memory.ranges.lookup(pack)); bytes > 0)
+    addOperation(pack, bytes);
 }
 
 void StepReader::visit(FetchStateStartOp fetch) {
@@ -97,8 +93,7 @@ void StepReader::visit(FetchStateStartOp fetch) {
 
 void StepReader::visit(StoreStateWaitOp wait) {
   enter(EventOrder::StoreWait);
-  auto store = wait.getHandle().getDefiningOp<StoreStateStartOp>();
-  result.stateCopies[stateCopyOf.lookup(store.getGroupAttr().getAttr())].storeWait =
+  result.stateCopies[stateCopyOf.lookup(wait.getStart().getGroupAttr().getAttr())].storeWait =
       getNumOperations();
 }
 
@@ -106,10 +101,10 @@ void StepReader::noteReaders(aten::CallOp call) {
   for (Value operand : call.getOperands()) {
     int64_t index = memory.storage.lookup(operand);
     if (index == StepStorage::kNone ||
-        memory.storage.getStorages()[index].kind != Storage::Kind::Gathered)
+        memory.storage.getStorages()[index].whole == StepStorage::kNone)
       continue;
     auto wait = cast<AllGatherWaitOp>(memory.storage.getStorages()[index].owner);
-    Gather &gather = gathers[gatherOf.lookup(wait.getHandle().getDefiningOp())];
+    Gather &gather = gathers[gatherOf.lookup(wait.getStart())];
     if (call.getPhase() == aten::Phase::Forward)
       gather.lastForward = getNumOperations();
     else if (!gather.firstBackward)
@@ -124,18 +119,16 @@ void StepReader::read(Operation &op) {
     else if (isa<SquareSumOp>(op))
       squareSum = getNumOperations();
     else if (auto update = dyn_cast<UpdateOp>(op))
-      if (auto found = reductionOfGroup.find(update.getTargetAttr().getAttr());
-          found != reductionOfGroup.end())
-        reductions[found->second].update = getNumOperations();
+      if (ReduceScatterStartOp start = update.getReduction())
+        reductions[reductionOf.lookup(start)].update = getNumOperations();
     addOperation(&op);
     return;
   }
   llvm::TypeSwitch<Operation *>(&op)
-      .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReleaseOp, GradOp,
+      .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReshardOp, PackOp,
             FetchStateStartOp, StoreStateWaitOp>([&](auto event) { visit(event); })
       .Case([&](FetchStateWaitOp wait) {
-        auto fetch = wait.getHandle().getDefiningOp<FetchStateStartOp>();
-        result.stateCopies[stateCopyOf.lookup(fetch.getGroupAttr().getAttr())].fetchWait =
+        result.stateCopies[stateCopyOf.lookup(wait.getStart().getGroupAttr().getAttr())].fetchWait =
             getNumOperations();
       })
       .Case([&](StoreStateStartOp store) {
@@ -144,7 +137,7 @@ void StepReader::read(Operation &op) {
       })
       .Case([&](AllGatherWaitOp wait) {
         enter(EventOrder::Gather);
-        gathers[gatherOf.lookup(wait.getHandle().getDefiningOp())].wait = getNumOperations();
+        gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
       })
       .Default([&](Operation *) {
         // A view that something is kept for until here, behind events at this position.

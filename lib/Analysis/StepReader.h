@@ -16,7 +16,7 @@ namespace fsdp {
 
 /// The order of events at one position of a problem. A gather's wait may stand on either side of
 /// the next gather's start: on one lane that makes no difference.
-enum class EventOrder { None, StoreWait, Release, ReductionWait, Reduction, Gather, Fetch };
+enum class EventOrder { None, StoreWait, Reshard, ReductionWait, Reduction, Gather, Fetch };
 
 /// Walks a scheduled step and notes what its events are at, then writes problem and plan of that.
 class StepReader {
@@ -67,8 +67,8 @@ private:
   void visit(AllGatherStartOp start);
   void visit(ReduceScatterStartOp start);
   void visit(ReduceScatterWaitOp wait);
-  void visit(ReleaseOp release);
-  void visit(GradOp grad);
+  void visit(ReshardOp reshard);
+  void visit(PackOp pack);
   void visit(FetchStateStartOp fetch);
   void visit(StoreStateWaitOp wait);
   void addRanges();
@@ -88,8 +88,8 @@ private:
   EventOrder order = EventOrder::None;
   std::vector<Gather> gathers;
   std::vector<Reduction> reductions;
-  llvm::DenseMap<mlir::Operation *, size_t> gatherOf, reductionOf;        // by start
-  llvm::DenseMap<mlir::StringAttr, size_t> reductionOfGroup, stateCopyOf; // by group
+  llvm::DenseMap<mlir::Operation *, size_t> gatherOf, reductionOf; // by start
+  llvm::DenseMap<mlir::StringAttr, size_t> stateCopyOf;            // by group
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
   std::optional<uint32_t> squareSum;   // it reads all reduced gradients, before their updates
   std::vector<uint32_t> splitBucketOf; // by reduction

@@ -1,4 +1,4 @@
-//===- StepStorage.cpp - Which tensors of a step share memory -------------===//
+//===- StepStorage.cpp - Which values of a step share memory --------------===//
 
 #include "fsdp/Analysis/StepStorage.h"
 
@@ -9,140 +9,185 @@
 using namespace mlir;
 using namespace fsdp;
 
-FailureOr<StepStorage> StepStorage::build(func::FuncOp step, const GroupTable &groups) {
-  StepStorage result;
-  auto add = [&](Value value, Storage storage) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (!type)
-      return;
-    storage.bytes = getStorageBytes(type);
+class StepStorage::Builder {
+public:
+  Builder(StepStorage &result, const GroupTable &groups) : result(result), groups(groups) {}
+  LogicalResult add(Operation &op);
+
+private:
+  void add(Value value, Storage storage) {
     if (storage.bytes == 0)
       return;
     result.storageOf[value] = result.storages.size();
     result.storages.push_back(storage);
-  };
-  auto addView = [&](aten::CallOp call, Value value) -> LogicalResult {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    int64_t bytes = type ? getStorageBytes(type) : 0;
-    if (bytes == 0)
-      return success();
-    int64_t root = call.getOperands().empty() ? kNone : result.lookup(call.getOperand(0));
-    int64_t rootBytes = root == kNone ? 0 : result.storages[root].bytes;
-    if (bytes > rootBytes) {
-      InFlightDiagnostic diag = call.emitOpError("'")
-                                << call.getCallee() << "' is a view that ends at byte " << bytes
-                                << " of a storage of " << rootBytes << " bytes";
-      if (root != kNone)
-        diag.attachNote(result.storages[root].owner->getLoc()) << "the storage is made here";
-      return diag;
-    }
-    result.storageOf[value] = root;
-    return success();
-  };
-  auto addRead = [&](ReadOp read) -> LogicalResult {
-    auto [group, index] = groups.lookupParam(read.getSourceAttr());
-    if (!group) {
-      add(read.getResult(), {.kind = Storage::Kind::Buffer, .owner = read});
-      return success();
-    }
-    if (groups.getRanks() > 1)
-      return read.emitOpError("reads parameter ")
-             << read.getSourceAttr() << ", of which a rank holds a shard only; expected "
-             << AllGatherWaitOp::getOperationName() << " on " << groups.getRanks() << " ranks";
-    add(read.getResult(),
-        {.kind = Storage::Kind::Shard, .owner = read, .index = index, .group = group});
-    return success();
-  };
+  }
+  LogicalResult addAlias(Operation *op, Value value, Value source);
+  LogicalResult addRead(ReadOp read);
+  void addMade(OpResult value, BufferCategory category, Value whole);
+  const GroupInfo *findGroup(OpResult value);
 
-  for (Operation &op : step.getBody().front()) {
-    LogicalResult done =
-        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case([&](aten::CallOp call) -> LogicalResult {
-              bool isView = call.isView();
-              for (auto [i, value] : llvm::enumerate(call.getResults())) {
-                if (!isView)
-                  add(value, {.kind = Storage::Kind::Fresh,
-                              .owner = call,
-                              .index = static_cast<unsigned>(i)});
-                else if (failed(addView(call, value)))
-                  return failure();
-              }
-              return success();
-            })
-            .Case([&](aten::ConstantOp constant) {
-              add(constant.getResult(), {.kind = Storage::Kind::Constant, .owner = constant});
-              return success();
-            })
-            .Case([&](InputOp input) {
-              add(input.getResult(), {.kind = Storage::Kind::Input, .owner = input});
-              return success();
-            })
-            .Case(addRead)
-            .Case([&](SquareSumOp sum) {
-              add(sum.getResult(), {.kind = Storage::Kind::Fresh, .owner = sum});
-              return success();
-            })
-            .Case([&](SquareSumAllReduceWaitOp wait) {
-              // In place.
-              auto start = wait.getHandle().getDefiningOp<SquareSumAllReduceStartOp>();
-              result.storageOf[wait.getTotal()] = result.lookup(start.getSquares());
-              return success();
-            })
-            .Case([&](AllGatherWaitOp wait) {
-              auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
-              const GroupInfo &group = groups.lookup(start.getGroupAttr());
-              for (auto [i, value] : llvm::enumerate(wait.getResults()))
-                add(value,
-                    {.kind = group.isFlat() ? Storage::Kind::Gathered : Storage::Kind::Parameter,
-                     .owner = wait,
-                     .index = static_cast<unsigned>(i),
-                     .group = &group});
-              return success();
-            })
-            .Case<WriteOp, GradOp, UpdateOp, AllGatherStartOp, ReleaseOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, SquareSumAllReduceStartOp,
-                  ClipFactorOp, func::ReturnOp>([](Operation *) { return success(); })
-            .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
-    if (failed(done))
+  StepStorage &result;
+  const GroupTable &groups;
+};
+
+/// The group whose shard, parameters, gradients or state the operation makes; null if it is none.
+const GroupInfo *StepStorage::Builder::findGroup(OpResult value) {
+  Operation *op = value.getOwner();
+  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
+    return &groups.lookup(collective.getCollectiveGroup());
+  if (auto wait = dyn_cast<AllGatherWaitOp>(op))
+    return &groups.lookup(wait.getStart().getGroupAttr());
+  if (auto shard = dyn_cast<ShardType>(value.getType()))
+    return &groups.lookup(shard);
+  if (auto fetch = dyn_cast<FetchStateStartOp>(op))
+    return &groups.lookup(fetch.getGroupAttr());
+  return nullptr;
+}
+
+/// The bytes of what an operation makes of a group that is no tensor.
+static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
+  switch (category) {
+  case BufferCategory::Gathered:
+    return group.gathered.wholeBytes;
+  case BufferCategory::Gradient:
+    return group.gradients.wholeBytes;
+  case BufferCategory::ReducedShard:
+    return group.gradients.shardBytes;
+  default:
+    return group.master.shardBytes; // each optimizer state
+  }
+}
+
+/// With `whole` the value is a part of that: of a flat gather. In the per-param layout the parts
+/// are copied out.
+void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Value whole) {
+  Storage storage{.category = category,
+                  .owner = value.getOwner(),
+                  .index = value.getResultNumber(),
+                  .group = findGroup(value)};
+  if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+    storage.bytes = getStorageBytes(type);
+  else
+    storage.bytes = getGroupBytes(*storage.group, category);
+  if (whole && storage.group->isFlat())
+    storage.whole = result.lookup(whole);
+  add(value, storage);
+}
+
+LogicalResult StepStorage::Builder::addAlias(Operation *op, Value value, Value source) {
+  int64_t root = result.lookup(source);
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  int64_t bytes = type ? getStorageBytes(type) : 0;
+  if (isa<NoneType>(value.getType()) || (type && bytes == 0))
+    return success();
+  int64_t rootBytes = root == kNone ? 0 : result.storages[root].bytes;
+  if (bytes > rootBytes) {
+    InFlightDiagnostic diag = op->emitOpError();
+    if (auto call = dyn_cast<aten::CallOp>(op))
+      diag << "'" << call.getCallee() << "' ";
+    diag << "is a view that ends at byte " << bytes << " of a storage of " << rootBytes << " bytes";
+    if (root != kNone)
+      diag.attachNote(result.storages[root].owner->getLoc()) << "the storage is made here";
+    return diag;
+  }
+  if (root != kNone)
+    result.storageOf[value] = root;
+  return success();
+}
+
+LogicalResult StepStorage::Builder::addRead(ReadOp read) {
+  auto type = cast<RankedTensorType>(read.getResult().getType());
+  auto [group, index] = groups.lookupParam(read.getSourceAttr());
+  if (group && groups.getRanks() > 1)
+    return read.emitOpError("reads parameter ")
+           << read.getSourceAttr() << ", of which a rank holds a shard only; expected "
+           << AllGatherWaitOp::getOperationName() << " on " << groups.getRanks() << " ranks";
+  add(read.getResult(), {.category = group ? BufferCategory::Shard : BufferCategory::Buffer,
+                         .owner = read,
+                         .index = index,
+                         .bytes = getStorageBytes(type),
+                         .group = group,
+                         .isDeclared = true});
+  return success();
+}
+
+LogicalResult StepStorage::Builder::add(Operation &op) {
+  if (op.hasTrait<OpTrait::IsTerminator>())
+    return success();
+  auto uses = dyn_cast<BufferUseOpInterface>(op);
+  if (!uses)
+    return op.emitOpError("is not part of a step");
+  if (auto read = dyn_cast<ReadOp>(op))
+    return addRead(read);
+  if (auto shard = dyn_cast<ShardOp>(op)) {
+    const GroupInfo &group = groups.lookup(shard.getResult().getType());
+    bool isCopy = shard.getResult().getType().getElementType() != group.master.elementType;
+    add(shard.getResult(), {.category = BufferCategory::Shard,
+                            .owner = shard,
+                            .bytes = (isCopy ? group.gathered : group.master).shardBytes,
+                            .group = &group,
+                            .isDeclared = true});
+    return success();
+  }
+  for (OpResult value : op.getResults()) {
+    Value alias = uses.getAlias(value);
+    if (std::optional<BufferCategory> category = uses.getMadeCategory(value))
+      addMade(value, *category, alias);
+    else if (alias && failed(addAlias(&op, value, alias)))
       return failure();
   }
+  return success();
+}
+
+FailureOr<StepStorage> StepStorage::build(func::FuncOp step, const GroupTable &groups) {
+  StepStorage result;
+  Builder builder(result, groups);
+  for (Operation &op : step.getBody().front())
+    if (failed(builder.add(op)))
+      return failure();
   return result;
+}
+
+void StepStorage::forEachTouched(Operation &op, llvm::function_ref<void(int64_t)> visit) const {
+  auto touch = [&](Value value) {
+    for (int64_t index = lookup(value); index != kNone; index = storages[index].whole)
+      visit(index);
+  };
+  if (auto reshard = dyn_cast<ReshardOp>(op)) {
+    if (AllGatherWaitOp wait = reshard.getStart().getWait())
+      llvm::for_each(wait.getResults(), touch);
+    return;
+  }
+  llvm::for_each(op.getOperands(), touch);
+  llvm::for_each(op.getResults(), touch);
 }
 
 std::string fsdp::describe(const Storage &storage) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  switch (storage.kind) {
-  case Storage::Kind::Fresh: {
-    auto call = dyn_cast<aten::CallOp>(storage.owner);
-    if (!call) {
-      os << "the sum of the gradients' squares";
-      break;
-    }
-    os << "result #" << storage.index << " of '" << call.getCallee() << "' in \""
-       << call.getModule() << '"';
-    break;
-  }
-  case Storage::Kind::Constant:
-    os << "a constant";
-    break;
-  case Storage::Kind::Input:
-    os << "input \"" << cast<InputOp>(storage.owner).getName() << '"';
-    break;
-  case Storage::Kind::Buffer:
-    os << "buffer @" << cast<ReadOp>(storage.owner).getSource();
-    break;
-  case Storage::Kind::Shard:
-    os << "parameter @" << cast<ReadOp>(storage.owner).getSource();
-    break;
-  case Storage::Kind::Gathered:
-  case Storage::Kind::Parameter: {
-    ParamOp param = storage.group->params[storage.index];
-    os << "gathered parameter @" << param.getSymName();
-    break;
-  }
-  }
+  std::string group;
+  if (storage.group)
+    group = "@" + storage.group->getName().getValue().str();
+  llvm::TypeSwitch<Operation *>(storage.owner)
+      .Case([&](aten::CallOp call) {
+        os << "result #" << storage.index << " of '" << call.getCallee() << "' in \""
+           << call.getModule() << '"';
+      })
+      .Case([&](InputOp input) { os << "input \"" << input.getName() << '"'; })
+      .Case([&](ReadOp read) {
+        os << (storage.group ? "parameter @" : "buffer @") << read.getSource();
+      })
+      .Case([&](AllGatherWaitOp) {
+        ParamOp param = storage.group->params[storage.index];
+        os << "gathered parameter @" << param.getSymName();
+      })
+      .Case([&](AllGatherStartOp) { os << "the gathered group " << group; })
+      .Case([&](ReduceScatterStartOp) { os << "the reduced gradients of " << group; })
+      .Case([&](SquareSumOp) { os << "the sum of the gradients' squares"; })
+      .Case([&](aten::ConstantOp) { os << "a constant"; })
+      .Default([&](Operation *) {
+        os << "the " << stringifyBufferCategory(storage.category) << " of " << group;
+      });
   return text;
 }
 

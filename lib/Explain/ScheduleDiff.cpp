@@ -14,7 +14,7 @@ using namespace fsdp::schedule;
 using Align = TextTable::Align;
 
 std::string_view fsdp::explain::getName(EventKind kind) {
-  static constexpr std::string_view names[] = {"release", "reduce", "wait for reduce",
+  static constexpr std::string_view names[] = {"reshard", "reduce", "wait for reduce",
                                                "update",  "gather", "fetch state"};
   return names[static_cast<unsigned>(kind)];
 }
@@ -26,7 +26,7 @@ static void addReleases(const Problem &problem, const Plan &plan, const Schedule
     if (next[i] >= 0 && plan.kept[next[i]])
       continue;
     ScheduleEvent event;
-    event.kind = EventKind::Release;
+    event.kind = EventKind::Reshard;
     event.groups = {problem.groups[problem.uses[i].group].name};
     event.part = view.labels.operations[problem.uses[i].last].part;
     event.position = problem.uses[i].last + 1;
@@ -76,11 +76,11 @@ std::vector<ScheduleEvent> fsdp::explain::getEvents(const Problem &problem, cons
                       copy.launch,
                       0,
                       copy.fetch.startNs});
-  // At one position: releases, reductions and their waits, gathers, fetches; a bucket's order is
+  // At one position: reshards, reductions and their waits, gathers, fetches; a bucket's order is
   // its lane's.
   std::stable_sort(events.begin(), events.end(), [](const auto &a, const auto &b) {
     auto rank = [](EventKind kind) {
-      return kind == EventKind::Release      ? 0
+      return kind == EventKind::Reshard      ? 0
              : kind == EventKind::Gather     ? 2
              : kind == EventKind::FetchState ? 3
              : kind == EventKind::Update     ? 4

@@ -9,17 +9,6 @@ LogicalResult Lowering::lower(SquareSumOp sum) {
   FailureOr<int64_t> offset = getOffset(sum, sum.getOffset());
   if (failed(offset) || failed(define(sum.getResult(), *offset)))
     return failure();
-  if (groups.getRanks() == 1)
-    for (const GroupInfo &group : groups.getGroups()) {
-      GroupOp op = group.op;
-      UpdateOp update = updateOf.lookup(op.getSymNameAttr());
-      if (!update)
-        continue;
-      FailureOr<int64_t> gradients = getOffset(update, update.getOffset());
-      if (failed(gradients))
-        return failure();
-      zeroPadding(group, *gradients);
-    }
   fsdp_entry &entry = builder.addEntry(FSDP_SQUARE_SUM, FSDP_BACKWARD);
   entry.dtype = FSDP_F64;
   entry.destination = *offset;
@@ -29,23 +18,18 @@ LogicalResult Lowering::lower(SquareSumOp sum) {
   return success();
 }
 
-LogicalResult Lowering::lower(SquareSumAllReduceStartOp start) {
+/// Plans know one: of the square sum, over the axis of the shards.
+LogicalResult Lowering::lowerTensorReduction(AllReduceStartOp start) {
+  if (!start.getSource().getDefiningOp<SquareSumOp>() || start.getReduceOp() != ReduceOp::Sum)
+    return start.emitOpError("of a tensor that is no fsdp.square_sum has no form in plans");
   fsdp_entry &entry = builder.addEntry(FSDP_SQUARE_SUM_ALL_REDUCE_START, FSDP_BACKWARD);
   entry.stream = getPlanStream(start.getStream());
   entry.dtype = FSDP_F64;
   entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
-  entry.source = entry.destination = baseOf.lookup(start.getSquares());
+  entry.source = entry.destination = baseOf.lookup(start.getSource());
   entry.bytes = sizeof(double);
   entry.count = 1;
   entry.location = builder.addLocation(start.getLoc());
-  return success();
-}
-
-LogicalResult Lowering::lower(SquareSumAllReduceWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<SquareSumAllReduceStartOp>();
-  addWait(wait, wait.getHandle(), FSDP_BACKWARD);
-  valueOf[wait.getTotal()] = valueOf.lookup(start.getSquares());
-  baseOf[wait.getTotal()] = baseOf.lookup(start.getSquares());
   return success();
 }
 

@@ -36,7 +36,7 @@ LogicalResult Lowering::lower(FetchStateStartOp fetch) {
 }
 
 LogicalResult Lowering::lower(FetchStateWaitOp wait) {
-  addWait(wait, wait.getHandle(), FSDP_BACKWARD);
+  addWait(wait, FSDP_BACKWARD);
   return success();
 }
 
@@ -47,6 +47,6 @@ LogicalResult Lowering::lower(StoreStateStartOp store) {
 }
 
 LogicalResult Lowering::lower(StoreStateWaitOp wait) {
-  addWait(wait, wait.getHandle(), FSDP_BACKWARD);
+  addWait(wait, FSDP_BACKWARD);
   return success();
 }

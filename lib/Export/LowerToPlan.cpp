@@ -86,14 +86,13 @@ LogicalResult Lowering::lower(ReadOp read) {
 // Collectives, gradients and updates
 //===----------------------------------------------------------------------===//
 
-template <typename StartT>
-fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, StartT start, const GroupInfo &group,
-                               const GroupForm &form) {
+fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start,
+                               const GroupInfo &group, const GroupForm &form) {
   fsdp_entry &entry = builder.addEntry(kind, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
   entry.dtype = *getPlanDType(form.elementType);
   entry.target = group.index;
-  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
+  entry.handle = handleOf[start->getResult(0)] = builder.tables.header.num_handles++;
   entry.bytes = form.shardBytes;
   entry.count = group.layout.shardElements;
   entry.coalesced = start.getCoalesced();
@@ -101,29 +100,37 @@ fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, StartT start, const GroupIn
   return entry;
 }
 
+void Lowering::addWait(Operation *wait, fsdp_phase phase) {
+  fsdp_entry &entry = builder.addEntry(FSDP_WAIT, phase);
+  entry.handle = handleOf.lookup(wait->getOperand(0));
+  entry.location = builder.addLocation(wait->getLoc());
+}
+
+LogicalResult Lowering::lower(ShardOp shard) {
+  const GroupInfo &info = groups.lookup(shard.getResult().getType());
+  const fsdp_group &group = builder.tables.groups[info.index];
+  bool isCopy = shard.getResult().getType().getElementType() != info.master.elementType;
+  baseOf[shard.getResult()] = isCopy ? group.gather_shard : group.shard;
+  return success();
+}
+
 LogicalResult Lowering::lower(AllGatherStartOp start) {
   FailureOr<int64_t> offset = getOffset(start, start.getOffset());
   if (failed(offset))
     return failure();
-  const GroupInfo &group = groups.lookup(start.getGroupAttr());
+  const GroupInfo &group = groups.lookup(start.getShard().getType());
   fsdp_entry &entry = addStart(FSDP_ALL_GATHER_START, start, group, group.gathered);
-  entry.source = builder.tables.groups[group.index].gather_shard;
-  entry.destination = *offset;
+  entry.source = baseOf.lookup(start.getShard());
+  entry.destination = baseOf[start.getHandle()] = *offset;
   return success();
 }
 
-void Lowering::addWait(Operation *wait, Value handle, fsdp_phase phase) {
-  fsdp_entry &entry = builder.addEntry(FSDP_WAIT, phase);
-  entry.handle = handleOf.lookup(handle);
-  entry.location = builder.addLocation(wait->getLoc());
-}
-
 LogicalResult Lowering::lower(AllGatherWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<AllGatherStartOp>();
-  const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  int64_t gathered = *start.getOffset();
+  AllGatherStartOp start = wait.getStart();
+  const GroupInfo &group = groups.lookup(start.getShard().getType());
+  int64_t gathered = baseOf.lookup(wait.getHandle());
   fsdp_phase phase = getPlanPhase(start.getPhase());
-  addWait(wait, wait.getHandle(), phase);
+  addWait(wait, phase);
   if (!group.isFlat() && (!wait.getOffsets() || wait.getOffsets()->size() != group.params.size()))
     return wait.emitOpError("needs one offset per parameter in the per-param layout");
   for (auto [i, value] : llvm::enumerate(wait.getResults())) {
@@ -141,22 +148,26 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
   return success();
 }
 
-LogicalResult Lowering::lower(ReleaseOp release) {
-  auto start = release.getHandle().getDefiningOp<AllGatherStartOp>();
-  fsdp_entry &entry = builder.addEntry(FSDP_RELEASE, getPlanPhase(release.getPhase()));
-  entry.target = groups.lookup(start.getGroupAttr()).index;
-  entry.location = builder.addLocation(release.getLoc());
+LogicalResult Lowering::lower(ReshardOp reshard) {
+  fsdp_entry &entry = builder.addEntry(FSDP_RELEASE, getPlanPhase(reshard.getPhase()));
+  entry.target = groups.lookup(reshard.getStart().getGroupAttr()).index;
+  entry.location = builder.addLocation(reshard.getLoc());
   return success();
 }
 
-LogicalResult Lowering::prepareInput(ReduceScatterStartOp start) {
-  if (!start.getOffsets() || start.getOffsets()->size() != 2)
-    return start.emitOpError("needs the offsets of its input and its output");
-  const GroupInfo &group = groups.lookup(start.getGroupAttr());
-  int64_t input = (*start.getOffsets())[0];
-  for (auto [i, gradient] : llvm::enumerate(start.getGrads()))
-    placeGradient(group, i, gradient, input, start.getLoc());
-  zeroPadding(group, input);
+void Lowering::packGradients(const GroupInfo &group, ValueRange gradients, int64_t base,
+                             Location location) {
+  for (auto [i, gradient] : llvm::enumerate(gradients))
+    placeGradient(group, i, gradient, base, location);
+  zeroPadding(group, base);
+}
+
+LogicalResult Lowering::lower(PackOp pack) {
+  FailureOr<int64_t> base = getOffset(pack, pack.getOffset());
+  if (failed(base))
+    return failure();
+  packGradients(groups.lookup(pack.getGroupAttr()), pack.getGrads(), *base, pack.getLoc());
+  baseOf[pack.getResult()] = *base;
   return success();
 }
 
@@ -165,54 +176,44 @@ LogicalResult Lowering::lower(ReduceScatterStartOp start) {
   if (!start.getCoalesced()) {
     ReduceScatterStartOp member = start;
     do {
-      if (failed(prepareInput(member)))
-        return failure();
+      if (!member.getOffsets() || member.getOffsets()->size() != 2)
+        return member.emitOpError("needs the offsets of its input and its output");
+      packGradients(groups.lookup(member.getGroupAttr()), member.getGrads(),
+                    (*member.getOffsets())[0], member.getLoc());
       member = dyn_cast<ReduceScatterStartOp>(member->getNextNode());
     } while (member && member.getCoalesced());
   }
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
   fsdp_entry &entry = addStart(FSDP_REDUCE_SCATTER_START, start, group, group.gradients);
   entry.source = (*start.getOffsets())[0];
-  entry.destination = (*start.getOffsets())[1];
+  entry.destination = baseOf[start.getHandle()] = (*start.getOffsets())[1];
   return success();
 }
 
 LogicalResult Lowering::lower(ReduceScatterWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<ReduceScatterStartOp>();
-  addWait(wait, wait.getHandle(), getPlanPhase(start.getPhase()));
+  addWait(wait, getPlanPhase(wait.getStart().getPhase()));
+  baseOf[wait.getResult()] = baseOf.lookup(wait.getHandle());
   return success();
 }
 
 LogicalResult Lowering::lower(AllReduceStartOp start) {
-  auto reduction = start.getReduction().getDefiningOp<ReduceScatterStartOp>();
-  const GroupInfo &group = groups.lookup(start.getGroupAttr());
+  int64_t base = baseOf[start.getHandle()] = baseOf.lookup(start.getSource());
+  auto shard = dyn_cast<ShardType>(start.getPayload());
+  if (!shard)
+    return lowerTensorReduction(start);
+  const GroupInfo &group = groups.lookup(shard);
   fsdp_entry &entry = addStart(FSDP_ALL_REDUCE_START, start, group, group.gradients);
-  entry.after = handleOf.lookup(start.getReduction());
-  entry.source = entry.destination = (*reduction.getOffsets())[1];
+  entry.after = handleOf.lookup(start.getPredecessor());
+  entry.source = entry.destination = base;
   return success();
 }
 
 LogicalResult Lowering::lower(AllReduceWaitOp wait) {
-  auto start = wait.getHandle().getDefiningOp<AllReduceStartOp>();
-  addWait(wait, wait.getHandle(), getPlanPhase(start.getPhase()));
-  return success();
-}
-
-LogicalResult Lowering::lower(GradOp grad) {
-  auto [group, param] = groups.lookupParam(grad.getParamAttr());
-  if (!group || groups.getRanks() > 1)
-    return grad.emitOpError("of ")
-           << grad.getParamAttr() << " is never reduced over the " << groups.getRanks() << " ranks";
-  // The group's gradients lie where its update reads them.
-  GroupOp op = group->op;
-  UpdateOp update = updateOf.lookup(op.getSymNameAttr());
-  if (!update)
-    return grad.emitOpError("of ")
-           << grad.getParamAttr() << " has no update of its group @" << op.getSymName();
-  FailureOr<int64_t> base = getOffset(update, update.getOffset());
-  if (failed(base))
-    return failure();
-  placeGradient(*group, param, grad.getValue(), *base, grad.getLoc());
+  AllReduceStartOp start = wait.getStart();
+  addWait(wait, getPlanPhase(start.getPhase()));
+  baseOf[wait.getResult()] = baseOf.lookup(wait.getHandle());
+  if (isa<RankedTensorType>(wait.getResult().getType()))
+    valueOf[wait.getResult()] = valueOf.lookup(start.getSource());
   return success();
 }
 
@@ -226,18 +227,13 @@ LogicalResult Lowering::lower(WriteOp write) {
 }
 
 LogicalResult Lowering::lower(UpdateOp update) {
-  FailureOr<int64_t> offset = getOffset(update, update.getOffset());
-  if (failed(offset))
-    return failure();
   if (!groups.isGroup(update.getTargetAttr()))
     return update.emitOpError("updates ") << update.getTargetAttr() << ", expected a group";
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
-  if (groups.getRanks() == 1 && !update.getClip())
-    zeroPadding(group, *offset);
   fsdp_entry &entry = builder.addEntry(FSDP_UPDATE, FSDP_BACKWARD);
   entry.dtype = *getPlanDType(group.gradients.elementType);
   entry.target = group.index;
-  entry.source = *offset;
+  entry.source = baseOf.lookup(update.getGradient());
   entry.bytes = group.gradients.shardBytes;
   entry.count = group.layout.shardElements;
   entry.location = builder.addLocation(update.getLoc());
@@ -256,16 +252,13 @@ LogicalResult Lowering::lower(func::ReturnOp ret) {
 FailureOr<PlanTables> Lowering::run() {
   if (failed(lowerHeader()))
     return failure();
-  for (auto update : step.getOps<UpdateOp>())
-    updateOf[update.getTargetAttr().getAttr()] = update;
   for (Operation &op : step.getBody().front()) {
     LogicalResult lowered =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, AllGatherStartOp,
-                  AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp, ReduceScatterWaitOp,
-                  AllReduceStartOp, AllReduceWaitOp, GradOp, WriteOp, UpdateOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, SquareSumOp,
-                  SquareSumAllReduceStartOp, SquareSumAllReduceWaitOp, ClipFactorOp,
+            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, AllGatherStartOp,
+                  AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp, PackOp,
+                  AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp,
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, SquareSumOp, ClipFactorOp,
                   func::ReturnOp>([&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))

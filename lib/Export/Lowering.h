@@ -41,15 +41,16 @@ private:
   llvm::LogicalResult lower(aten::ConstantOp constant);
   llvm::LogicalResult lower(ReadOp read);
   llvm::LogicalResult lower(aten::CallOp call);
+  llvm::LogicalResult lower(ShardOp shard);
   llvm::LogicalResult lower(AllGatherStartOp start);
   llvm::LogicalResult lower(AllGatherWaitOp wait);
-  llvm::LogicalResult lower(ReleaseOp release);
-  llvm::LogicalResult prepareInput(ReduceScatterStartOp start);
+  llvm::LogicalResult lower(ReshardOp reshard);
   llvm::LogicalResult lower(ReduceScatterStartOp start);
   llvm::LogicalResult lower(ReduceScatterWaitOp wait);
   llvm::LogicalResult lower(AllReduceStartOp start);
+  llvm::LogicalResult lowerTensorReduction(AllReduceStartOp start);
   llvm::LogicalResult lower(AllReduceWaitOp wait);
-  llvm::LogicalResult lower(GradOp grad);
+  llvm::LogicalResult lower(PackOp pack);
   llvm::LogicalResult lower(WriteOp write);
   llvm::LogicalResult lower(UpdateOp update);
   llvm::LogicalResult lower(FetchStateStartOp fetch);
@@ -57,8 +58,6 @@ private:
   llvm::LogicalResult lower(StoreStateStartOp store);
   llvm::LogicalResult lower(StoreStateWaitOp wait);
   llvm::LogicalResult lower(SquareSumOp sum);
-  llvm::LogicalResult lower(SquareSumAllReduceStartOp start);
-  llvm::LogicalResult lower(SquareSumAllReduceWaitOp wait);
   llvm::LogicalResult lower(ClipFactorOp factor);
   llvm::LogicalResult lower(mlir::func::ReturnOp ret);
 
@@ -76,10 +75,13 @@ private:
   void addZero(int64_t begin, int64_t end);
   /// The entry of a collective on the shard of `group`, in one of its forms; source and destination
   /// are the caller's.
-  template <typename StartT>
-  fsdp_entry &addStart(fsdp_entry_kind kind, StartT start, const GroupInfo &group,
+  fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start, const GroupInfo &group,
                        const GroupForm &form);
-  void addWait(mlir::Operation *wait, mlir::Value handle, fsdp_phase phase);
+  /// Waits for a start of this phase.
+  void addWait(mlir::Operation *wait, fsdp_phase phase);
+  /// Packs gradients into the group's buffer at `base`.
+  void packGradients(const GroupInfo &group, mlir::ValueRange gradients, int64_t base,
+                     mlir::Location location);
   /// A copy of the optimizer's state of a group between host and device.
   void addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, mlir::FlatSymbolRefAttr group,
                     mlir::Value handle);
@@ -99,10 +101,10 @@ private:
   mlir::AsmState names;
   PlanBuilder builder;
   llvm::DenseMap<mlir::Value, uint32_t> valueOf;
-  llvm::DenseMap<mlir::Value, int64_t> baseOf; // arena offset of the storage
+  /// Arena offset of the storage: of tensors, shards, and of what a handle's start makes.
+  llvm::DenseMap<mlir::Value, int64_t> baseOf;
   llvm::DenseMap<mlir::Value, uint32_t> handleOf;
   llvm::DenseMap<mlir::StringAttr, uint32_t> bufferValue;
-  llvm::DenseMap<mlir::StringAttr, UpdateOp> updateOf; // by group
 };
 
 } // namespace fsdp

@@ -211,7 +211,8 @@ void PredictionWriter::writeMemory() {
     writeList("time_ns", times);
     out.attributeObject("bytes", [&] {
       for (size_t category = 0; category < columns.size(); ++category)
-        writeList(getName(static_cast<BufferCategory>(category)), columns[category]);
+        writeList(stringifyBufferCategory(static_cast<BufferCategory>(category)),
+                  columns[category]);
     });
   });
 }

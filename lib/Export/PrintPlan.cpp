@@ -251,7 +251,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "wait for handle " << entry.handle;
     break;
   case FSDP_RELEASE:
-    os << "release @" << group();
+    os << "reshard @" << group();
     break;
   case FSDP_COPY:
     os << "copy ";

@@ -122,34 +122,27 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     GroupOp op = table->lookup(group).op;
     events.push_back({event, op.getModuleName(), phase});
   };
-  auto addCollective = [&](CollectiveOpInterface start, Phase phase, int64_t elements) {
-    const GroupInfo &group = table->lookup(start.getCollectiveGroup());
-    GroupOp op = group.op;
-    bool isAcross = isa<AllReduceStartOp>(start);
-    collectives.push_back({start.getCollectiveKind(),
-                           isAcross ? *op.getReplicateAxis() : op.getAxis(), &group, phase,
-                           elements});
+  auto addCollective = [&](CollectiveOpInterface start) {
+    StringRef kind = start.getCollectiveKind();
+    StringRef axis = cast<StringAttr>(start.getAxes()[0]).getValue();
+    if (FlatSymbolRefAttr name = start.getCollectiveGroup()) {
+      const GroupInfo &group = table->lookup(name);
+      int64_t elements =
+          kind == "reduce_scatter" ? group.layout.gatheredElements() : group.layout.shardElements;
+      collectives.push_back({kind, axis, &group, start.getPhase(), elements});
+      if (kind != "all_reduce")
+        addEvent(kind == "all_gather" ? "unshard" : "post_backward", name, start.getPhase());
+    } else {
+      collectives.push_back({kind, axis, nullptr, start.getPhase(),
+                             cast<RankedTensorType>(start.getPayload()).getNumElements()});
+    }
   };
   for (auto step : module.getOps<func::FuncOp>())
     for (Operation &op : step.getOps()) {
-      if (auto gather = dyn_cast<AllGatherStartOp>(op)) {
-        const GroupInfo &group = table->lookup(gather.getGroupAttr());
-        addEvent("unshard", gather.getGroupAttr(), gather.getPhase());
-        addCollective(gather, gather.getPhase(), group.layout.shardElements);
-      } else if (auto release = dyn_cast<ReleaseOp>(op)) {
-        auto start = release.getHandle().getDefiningOp<AllGatherStartOp>();
-        addEvent("reshard", start.getGroupAttr(), release.getPhase());
-      } else if (auto reduction = dyn_cast<ReduceScatterStartOp>(op)) {
-        const GroupInfo &group = table->lookup(reduction.getGroupAttr());
-        addEvent("post_backward", reduction.getGroupAttr(), reduction.getPhase());
-        addCollective(reduction, reduction.getPhase(), group.layout.gatheredElements());
-      } else if (auto across = dyn_cast<AllReduceStartOp>(op)) {
-        const GroupInfo &group = table->lookup(across.getGroupAttr());
-        addCollective(across, across.getPhase(), group.layout.shardElements);
-      } else if (isa<SquareSumAllReduceStartOp>(op)) {
-        GroupOp first = table->getGroups().front().op;
-        collectives.push_back({"all_reduce", first.getAxis(), nullptr, Phase::Backward, 1});
-      }
+      if (auto start = dyn_cast<CollectiveOpInterface>(op))
+        addCollective(start);
+      else if (auto reshard = dyn_cast<ReshardOp>(op))
+        addEvent("reshard", reshard.getStart().getGroupAttr(), reshard.getPhase());
     }
 
   // Steps in the per-param layout are not simulated.

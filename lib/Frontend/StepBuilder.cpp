@@ -168,8 +168,8 @@ void StepBuilder::buildFunction() {
     WriteOp::create(builder, getSymbol(model.tensors[buffer].name), getOperand(value));
   for (const ModelTensor &tensor : model.tensors)
     if (tensor.isParameter)
-      UpdateOp::create(builder, getSymbol(tensor.name), step, lr, /*clip=*/mlir::Value(),
-                       IntegerAttr());
+      UpdateOp::create(builder, getSymbol(tensor.name), /*gradient=*/mlir::Value(), step, lr,
+                       /*clip=*/mlir::Value(), /*state=*/mlir::Value());
   func::ReturnOp::create(builder, getOperand(outputs.loss));
 }
 

@@ -7,6 +7,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -238,6 +239,21 @@ LogicalResult UpdateOp::verifySymbolUses(SymbolTableCollection &symbols) {
   return success();
 }
 
+LogicalResult UpdateOp::verify() {
+  auto check = [&](Value value, FlatSymbolRefAttr group, StringRef what) -> LogicalResult {
+    if (!value || group == getTargetAttr())
+      return success();
+    InFlightDiagnostic diag = emitOpError("of ")
+                              << getTargetAttr() << " takes the " << what << " of " << group;
+    diag.attachNote(value.getLoc()) << "made here";
+    return diag;
+  };
+  if (getGradient() && failed(check(getGradient(), getGradient().getType().getGroup(), "gradient")))
+    return failure();
+  return getState() ? check(getState(), getState().getType().getGroup(), "optimizer state")
+                    : success();
+}
+
 //===----------------------------------------------------------------------===//
 // Dialect
 //===----------------------------------------------------------------------===//
@@ -270,6 +286,17 @@ void FsdpDialect::initialize() {
       >();
 }
 
+/// MLIR verifies attributes before what lies inside, which the verifiers of phases take as sound.
+LogicalResult FsdpDialect::verifyPhaseOf(Operation *module) {
+  {
+    ScopedDiagnosticHandler quiet(getContext(), [](Diagnostic &) { return success(); });
+    for (Operation &op : module->getRegion(0).getOps())
+      if (failed(mlir::verify(&op)))
+        return success(); // MLIR diagnoses that itself
+  }
+  return phaseVerifier(cast<ModuleOp>(module));
+}
+
 LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   auto expect = [&](bool ok, StringRef what) -> LogicalResult {
@@ -277,15 +304,18 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
       return success();
     return op->emitError("attribute '") << name << "' must be " << what << " on the module";
   };
-  if (name == getPhaseAttrName())
-    return expect(isa<ModulePhaseAttr>(attribute.getValue()), "a #fsdp.module_phase");
+  if (name == getPhaseAttrName()) {
+    if (failed(expect(isa<ModulePhaseAttr>(attribute.getValue()), "a #fsdp.module_phase")))
+      return failure();
+    return phaseVerifier ? verifyPhaseOf(op) : success();
+  }
   if (name == getArenaAttrName() || name == getPeakAttrName() || name == getHostArenaAttrName())
     return expect(isa<IntegerAttr>(attribute.getValue()), "an integer (bytes)");
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
   if (name == getRecomputeAttrName())
     return expect(isa<RecomputeAttr>(attribute.getValue()), "a #fsdp.recompute");
-  if (name == getModelAttrName())
+  if (name == getModelAttrName() || name == getProvenanceAttrName())
     return expect(isa<StringAttr>(attribute.getValue()), "a string");
   return op->emitError("unknown attribute '") << name << "'";
 }

@@ -1,12 +1,13 @@
-//===- FsdpCollectives.cpp - What starts and is waited for ----------------===//
+//===- FsdpCollectives.cpp - Shards, collectives and their waits ----------===//
 
 #include "SymbolChecks.h"
+#include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
 using namespace fsdp;
 
 //===----------------------------------------------------------------------===//
-// Collectives
+// What operations check
 //===----------------------------------------------------------------------===//
 
 /// Checks one value per parameter of the group, of the parameter's type, or with `dtype` for its
@@ -47,19 +48,114 @@ template <typename StartT> static LogicalResult checkHandle(Operation *op, Value
   return diag;
 }
 
-LogicalResult AllGatherStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+/// Checks that a wait yields `expected`.
+static LogicalResult checkYields(Operation *op, Type got, Type expected, Operation *start) {
+  if (got == expected)
+    return success();
+  InFlightDiagnostic diag = op->emitOpError("yields ") << got << ", expected " << expected;
+  diag.attachNote(start->getLoc()) << "started here";
+  return diag;
 }
+
+/// The dtypes of a group: what is kept of it, and in what its gradients are reduced.
+static Type getParamDtype(GroupOp group, SymbolTableCollection &symbols) {
+  if (group.getParams().empty())
+    return {};
+  auto name = cast<FlatSymbolRefAttr>(group.getParams()[0]);
+  auto param = dyn_cast_or_null<ParamOp>(symbols.lookupNearestSymbolFrom(group, name));
+  return param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
+}
+
+/// Checks that the group of `type` is declared and has a shard of this dtype: that of `said`, or
+/// its parameters' own.
+static FailureOr<GroupOp> checkShard(Operation *op, ShardType type, SymbolTableCollection &symbols,
+                                     TypeAttr (GroupOp::*said)(), bool isOwnAllowed = false) {
+  FailureOr<GroupOp> group = resolve<GroupOp>(op, type.getGroup(), symbols, "group");
+  if (failed(group))
+    return failure();
+  Type own = getParamDtype(*group, symbols);
+  TypeAttr dtype = (*group.*said)();
+  Type expected = dtype ? dtype.getValue() : own;
+  if (!own || type.getElementType() == expected || (isOwnAllowed && type.getElementType() == own))
+    return group;
+  InFlightDiagnostic diag = op->emitOpError("has a shard of ")
+                            << type.getElementType() << " of group " << type.getGroup()
+                            << ", expected " << expected;
+  diag.attachNote(group->getLoc()) << "declared here";
+  return diag;
+}
+
+/// Checks the axes of a collective of `group`.
+static LogicalResult checkAxes(Operation *op, ArrayAttr axes, StringAttr expected, GroupOp group,
+                               StringRef what) {
+  if (axes.size() == 1 && axes[0] == expected)
+    return success();
+  InFlightDiagnostic diag = op->emitOpError("is over ")
+                            << axes << ", but group @" << group.getSymName() << " is " << what;
+  if (expected)
+    diag << " over axis " << expected;
+  diag.attachNote(group.getLoc()) << "declared here";
+  return diag;
+}
+
+template <typename OpT> static OpT findUser(Value value) {
+  for (Operation *user : value.getUsers())
+    if (auto found = dyn_cast<OpT>(user))
+      return found;
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Shards
+//===----------------------------------------------------------------------===//
+
+LogicalResult ShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getResult().getType().getGroup() != getGroupAttr())
+    return emitOpError("of ") << getGroupAttr() << " yields " << getResult().getType();
+  return checkShard(*this, getResult().getType(), symbols, &GroupOp::getGatherDtypeAttr,
+                    /*isOwnAllowed=*/true);
+}
+void ShardOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "s"); }
+
+LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (getResult().getType().getGroup() != getGroupAttr())
+    return emitOpError("of ") << getGroupAttr() << " yields " << getResult().getType();
+  FailureOr<GroupOp> group =
+      checkShard(*this, getResult().getType(), symbols, &GroupOp::getReduceDtypeAttr);
+  if (failed(group))
+    return failure();
+  return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
+                         symbols);
+}
+void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "d"); }
+
+//===----------------------------------------------------------------------===//
+// Gathers
+//===----------------------------------------------------------------------===//
+
 StringRef AllGatherStartOp::getCollectiveKind() { return "all_gather"; }
+Type AllGatherStartOp::getPayload() { return getShard().getType(); }
 void AllGatherStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "u"); }
+AllGatherWaitOp AllGatherStartOp::getWait() { return findUser<AllGatherWaitOp>(getHandle()); }
+ReshardOp AllGatherStartOp::getReshard() { return findUser<ReshardOp>(getHandle()); }
+
+LogicalResult AllGatherStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<GroupOp> group =
+      checkShard(*this, getShard().getType(), symbols, &GroupOp::getGatherDtypeAttr);
+  if (failed(group))
+    return failure();
+  return checkAxes(*this, getAxes(), group->getAxisAttr(), *group, "sharded");
+}
 
 LogicalResult AllGatherWaitOp::verify() {
   return checkHandle<AllGatherStartOp>(*this, getHandle());
 }
+AllGatherStartOp AllGatherWaitOp::getStart() {
+  return cast<AllGatherStartOp>(getHandle().getDefiningOp());
+}
 
 LogicalResult AllGatherWaitOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto start = getHandle().getDefiningOp<AllGatherStartOp>();
-  FailureOr<GroupOp> group = resolve<GroupOp>(*this, start.getGroupAttr(), symbols, "group");
+  FailureOr<GroupOp> group = resolve<GroupOp>(*this, getStart().getGroupAttr(), symbols, "group");
   if (failed(group))
     return failure();
   return checkGroupTypes(*this, *group, getResultTypes(), group->getGatherDtypeAttr(), symbols);
@@ -70,45 +166,131 @@ void AllGatherWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
     setName(getResult(0), "w");
 }
 
-LogicalResult ReleaseOp::verify() { return checkHandle<AllGatherStartOp>(*this, getHandle()); }
-
-LogicalResult ReduceScatterStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<GroupOp> group = resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
-  if (failed(group))
-    return failure();
-  return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
-                         symbols);
+LogicalResult ReshardOp::verify() { return checkHandle<AllGatherStartOp>(*this, getHandle()); }
+AllGatherStartOp ReshardOp::getStart() {
+  return cast<AllGatherStartOp>(getHandle().getDefiningOp());
 }
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
 StringRef ReduceScatterStartOp::getCollectiveKind() { return "reduce_scatter"; }
 void ReduceScatterStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getHandle(), "r");
 }
 
+Type ReduceScatterStartOp::getPayload() {
+  Type element = getGrads().empty()
+                     ? Type(Float32Type::get(getContext()))
+                     : cast<RankedTensorType>(getGrads().front().getType()).getElementType();
+  return ShardType::get(getContext(), getGroupAttr(), element);
+}
+
+ReduceScatterWaitOp ReduceScatterStartOp::getWait() {
+  return findUser<ReduceScatterWaitOp>(getHandle());
+}
+AllReduceStartOp ReduceScatterStartOp::getAcross() {
+  return findUser<AllReduceStartOp>(getHandle());
+}
+
+Value ReduceScatterStartOp::getReduced() {
+  if (AllReduceStartOp across = getAcross()) {
+    AllReduceWaitOp wait = across.getWait();
+    return wait ? wait.getResult() : Value();
+  }
+  ReduceScatterWaitOp wait = getWait();
+  return wait ? wait.getResult() : Value();
+}
+
+ReduceScatterStartOp UpdateOp::getReduction() {
+  Operation *source = getGradient() ? getGradient().getDefiningOp() : nullptr;
+  if (auto across = dyn_cast_or_null<AllReduceWaitOp>(source))
+    source = across.getStart().getSource().getDefiningOp();
+  if (auto wait = dyn_cast_or_null<ReduceScatterWaitOp>(source))
+    return wait.getStart();
+  return dyn_cast_or_null<ReduceScatterStartOp>(source);
+}
+
+UpdateOp ReduceScatterStartOp::getUpdate() {
+  Value reduced = getReduced();
+  return reduced ? findUser<UpdateOp>(reduced) : UpdateOp();
+}
+
+LogicalResult ReduceScatterStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<GroupOp> group = resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+  if (failed(group) || failed(checkAxes(*this, getAxes(), group->getAxisAttr(), *group, "sharded")))
+    return failure();
+  return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
+                         symbols);
+}
+
 LogicalResult ReduceScatterWaitOp::verify() {
-  return checkHandle<ReduceScatterStartOp>(*this, getHandle());
+  if (failed(checkHandle<ReduceScatterStartOp>(*this, getHandle())))
+    return failure();
+  return checkYields(*this, getResult().getType(), getStart().getPayload(), getStart());
+}
+ReduceScatterStartOp ReduceScatterWaitOp::getStart() {
+  return cast<ReduceScatterStartOp>(getHandle().getDefiningOp());
+}
+void ReduceScatterWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), "d");
 }
 
 LogicalResult AllReduceStartOp::verify() {
-  if (failed(checkHandle<ReduceScatterStartOp>(*this, getReduction())))
-    return failure();
-  auto reduction = getReduction().getDefiningOp<ReduceScatterStartOp>();
-  if (reduction.getGroupAttr() == getGroupAttr())
-    return success();
-  InFlightDiagnostic diag = emitOpError("of ")
-                            << getGroupAttr() << " goes on with the reduction of "
-                            << reduction.getGroupAttr();
-  diag.attachNote(reduction.getLoc()) << "reduced here";
-  return diag;
+  if (isa<HandleType>(getSource().getType()))
+    return checkHandle<ReduceScatterStartOp>(*this, getSource());
+  return success();
 }
 
 LogicalResult AllReduceStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
+  auto shard = dyn_cast<ShardType>(getPayload());
+  if (!shard) {
+    // Of a tensor: some axes of the mesh, each once.
+    auto module = (*this)->getParentOfType<ModuleOp>();
+    for (auto mesh : module.getOps<MeshOp>()) {
+      llvm::SmallDenseSet<Attribute> seen;
+      for (Attribute axis : getAxes())
+        if (!llvm::is_contained(mesh.getAxes(), axis) || !seen.insert(axis).second) {
+          InFlightDiagnostic diag = emitOpError("is over ")
+                                    << getAxes() << ", expected axes of the mesh, each once";
+          diag.attachNote(mesh.getLoc()) << "declared here";
+          return diag;
+        }
+    }
+    return getAxes().empty() ? emitOpError("is over no axis") : success();
+  }
+  FailureOr<GroupOp> group = resolve<GroupOp>(*this, shard.getGroup(), symbols, "group");
+  if (failed(group))
+    return failure();
+  return checkAxes(*this, getAxes(), group->getReplicateAxisAttr(), *group,
+                   group->getReplicateAxis() ? "replicated" : "not replicated");
 }
+
 StringRef AllReduceStartOp::getCollectiveKind() { return "all_reduce"; }
-void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getHandle(), "a"); }
+void AllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getHandle(), isa<RankedTensorType>(getPayload()) ? "n" : "a");
+}
+Type AllReduceStartOp::getPayload() {
+  if (auto reduction = getSource().getDefiningOp<ReduceScatterStartOp>())
+    return reduction.getPayload();
+  return getSource().getType();
+}
+Value AllReduceStartOp::getPredecessor() {
+  return isa<HandleType>(getSource().getType()) ? getSource() : Value();
+}
+AllReduceWaitOp AllReduceStartOp::getWait() { return findUser<AllReduceWaitOp>(getHandle()); }
 
 LogicalResult AllReduceWaitOp::verify() {
-  return checkHandle<AllReduceStartOp>(*this, getHandle());
+  if (failed(checkHandle<AllReduceStartOp>(*this, getHandle())))
+    return failure();
+  return checkYields(*this, getResult().getType(), getStart().getPayload(), getStart());
+}
+AllReduceStartOp AllReduceWaitOp::getStart() {
+  return cast<AllReduceStartOp>(getHandle().getDefiningOp());
+}
+void AllReduceWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
+  setName(getResult(), isa<RankedTensorType>(getResult().getType()) ? "total" : "f");
 }
 
 //===----------------------------------------------------------------------===//
@@ -118,23 +300,6 @@ LogicalResult AllReduceWaitOp::verify() {
 void SquareSumOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
   setName(getResult(), "squares");
 }
-
-LogicalResult SquareSumAllReduceStartOp::verify() {
-  if (getSquares().getDefiningOp<SquareSumOp>())
-    return success();
-  return emitOpError("adds up what is not the result of a ") << SquareSumOp::getOperationName();
-}
-void SquareSumAllReduceStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "n");
-}
-
-LogicalResult SquareSumAllReduceWaitOp::verify() {
-  return checkHandle<SquareSumAllReduceStartOp>(*this, getHandle());
-}
-void SquareSumAllReduceWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getTotal(), "total");
-}
-
 void ClipFactorOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFactor(), "clip"); }
 
 //===----------------------------------------------------------------------===//
@@ -145,18 +310,27 @@ LogicalResult FetchStateStartOp::verifySymbolUses(SymbolTableCollection &symbols
   return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
 }
 void FetchStateStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "f");
+  setName(getHandle(), "h");
 }
 LogicalResult FetchStateWaitOp::verify() {
-  return checkHandle<FetchStateStartOp>(*this, getHandle());
+  if (failed(checkHandle<FetchStateStartOp>(*this, getHandle())))
+    return failure();
+  FetchStateStartOp start = getStart();
+  return checkYields(*this, getState().getType(),
+                     StateType::get(getContext(), start.getGroupAttr()), start);
 }
+FetchStateStartOp FetchStateWaitOp::getStart() {
+  return cast<FetchStateStartOp>(getHandle().getDefiningOp());
+}
+void FetchStateWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getState(), "x"); }
 
-LogicalResult StoreStateStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
-}
 void StoreStateStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "s");
+  setName(getHandle(), "t");
 }
+StoreStateWaitOp StoreStateStartOp::getWait() { return findUser<StoreStateWaitOp>(getHandle()); }
 LogicalResult StoreStateWaitOp::verify() {
   return checkHandle<StoreStateStartOp>(*this, getHandle());
+}
+StoreStateStartOp StoreStateWaitOp::getStart() {
+  return cast<StoreStateStartOp>(getHandle().getDefiningOp());
 }

@@ -209,7 +209,7 @@ TEST_P(ScheduleProblemTest, LeastPeak) {
   EXPECT_EQ(getPlannedPeak(*sharded), leastBytes);
 }
 
-/// Modules that somebody edited: collectives, releases and updates moved to other places, as far as
+/// Modules that somebody edited: collectives, reshards and updates moved to other places, as far as
 /// the verifiers allow.
 TEST_P(ScheduleProblemTest, EditsByHand) {
   std::mt19937 random(7);
@@ -225,7 +225,7 @@ TEST_P(ScheduleProblemTest, EditsByHand) {
       std::vector<size_t> movable;
       for (auto step : module->getOps<func::FuncOp>())
         for (Operation &op : step.getOps()) {
-          if (isa<AllGatherStartOp, AllGatherWaitOp, ReleaseOp, ReduceScatterStartOp,
+          if (isa<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
                   ReduceScatterWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
                   StoreStateStartOp, StoreStateWaitOp>(op))
             movable.push_back(all.size());

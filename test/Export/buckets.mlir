@@ -20,23 +20,25 @@ module attributes {fsdp.model = "buckets", fsdp.phase = #fsdp.module_phase<sched
   fsdp.group @k [@v] of ["k"] over @mesh "dp" flat reshard_after_forward false
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> tensor<f32> {
+    %sk = fsdp.shard @k : !fsdp.shard<@k, f32>
+    %sl = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : tensor<5x3xf32>
-    %uk = fsdp.all_gather.start @k fwd on gather
-    %ul = fsdp.all_gather.start @l fwd on gather coalesced
+    %uk = fsdp.all_gather.start %sk over ["dp"] fwd on gather : !fsdp.shard<@k, f32>
+    %ul = fsdp.all_gather.start %sl over ["dp"] fwd on gather coalesced : !fsdp.shard<@l, f32>
     %v = fsdp.all_gather.wait %uk : tensor<3x5xf32>
     %w = fsdp.all_gather.wait %ul : tensor<3x5xf32>
     %s = aten.call "sum.default"(%x, none) fwd in "" : (tensor<5x3xf32>) -> tensor<f32>
     %g = aten.call "t.default"(%x) bwd in "" : (tensor<5x3xf32>) -> tensor<3x5xf32, #aten.strides<[1, 3]>>
-    fsdp.release %uk bwd
-    fsdp.release %ul bwd
-    %rk = fsdp.reduce_scatter.start @k(%g) bwd on gather : tensor<3x5xf32, #aten.strides<[1, 3]>>
-    %rl = fsdp.reduce_scatter.start @l(%g) bwd on gather coalesced : tensor<3x5xf32, #aten.strides<[1, 3]>>
-    fsdp.reduce_scatter.wait %rk
-    fsdp.update @k step %step lr %lr
-    fsdp.reduce_scatter.wait %rl
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %uk bwd
+    fsdp.reshard %ul bwd
+    %rk = fsdp.reduce_scatter.start @k(%g) over ["dp"] avg bwd on gather : tensor<3x5xf32, #aten.strides<[1, 3]>>
+    %rl = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on gather coalesced : tensor<3x5xf32, #aten.strides<[1, 3]>>
+    %dk = fsdp.reduce_scatter.wait %rk : !fsdp.shard<@k, f32>
+    fsdp.update @k with %dk step %step lr %lr : !fsdp.shard<@k, f32>
+    %dl = fsdp.reduce_scatter.wait %rl : !fsdp.shard<@l, f32>
+    fsdp.update @l with %dl step %step lr %lr : !fsdp.shard<@l, f32>
     return %s : tensor<f32>
   }
 }

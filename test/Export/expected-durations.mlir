@@ -13,18 +13,19 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.param @a : tensor<32xf32>
   fsdp.group @g [@a] of [""] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> tensor<f32> {
+    %shard = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     // CHECK: all_gather.start @g on gather, {{.*}}, expected 11900 ns
-    %u = fsdp.all_gather.start @g fwd on gather
+    %u = fsdp.all_gather.start %shard over ["dp"] fwd on gather : !fsdp.shard<@g, f32>
     %w = fsdp.all_gather.wait %u : tensor<32xf32>
     %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<32xf32>) -> tensor<f32>
     %g = aten.call "neg.default"(%w) bwd in "" : (tensor<32xf32>) -> tensor<32xf32>
-    fsdp.release %u bwd
+    fsdp.reshard %u bwd
     // CHECK: reduce_scatter.start @g on reduce, {{.*}}, expected 11900 ns
-    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce : tensor<32xf32>
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @g step %step lr %lr
+    %r = fsdp.reduce_scatter.start @g(%g) over ["dp"] avg bwd on reduce : tensor<32xf32>
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %s : tensor<f32>
   }
 }

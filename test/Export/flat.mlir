@@ -19,11 +19,12 @@ module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<schedule
   fsdp.param @c : tensor<4x8xf32>
   fsdp.group @g [@a, @b, @c] of [""] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> tensor<f32> {
+    %shard = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : tensor<8x4xf32>
     // CHECK: fwd all_gather.start @g on gather, handle 0: 128 bytes per rank from [[SHARD]] to [[GATHERED:[0-9]+]]
-    %u = fsdp.all_gather.start @g fwd on gather
+    %u = fsdp.all_gather.start %shard over ["dp"] fwd on gather : !fsdp.shard<@g, f32>
     // CHECK-NEXT: fwd wait for handle 0
     %w:3 = fsdp.all_gather.wait %u : tensor<16xf32>, tensor<5xf32>, tensor<4x8xf32>
     // CHECK-NEXT: fwd call %sum f32[] at {{[0-9]+}} = aten::sum(%x, none) in "l" loc {{.*}}flat.mlir:[[@LINE+1]]
@@ -34,16 +35,16 @@ module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<schedule
     %gb = aten.call "neg.default"(%w#1) bwd in "" : (tensor<5xf32>) -> tensor<5xf32>
     // CHECK-NEXT: bwd view %t f32[4, 8] strides [1, 4] at [[X]] = aten::t(%x)
     %gc = aten.call "t.default"(%x) bwd in "" : (tensor<8x4xf32>) -> tensor<4x8xf32, #aten.strides<[1, 4]>>
-    // CHECK-NEXT: bwd release @g
-    fsdp.release %u bwd
+    // CHECK-NEXT: bwd reshard @g
+    fsdp.reshard %u bwd
     // CHECK-NEXT: bwd copy %t f32[4, 8] strides [1, 4] at [[X]] to c f32[4, 8] at
     // CHECK-NEXT: bwd zero 44 bytes at
     // CHECK-NEXT: bwd reduce_scatter.start @g on reduce, handle 1: 32 f32 per rank from [[BASE]] to [[REDUCED:[0-9]+]]
-    %r = fsdp.reduce_scatter.start @g(%ga, %gb, %gc) bwd on reduce : tensor<16xf32>, tensor<5xf32>, tensor<4x8xf32, #aten.strides<[1, 4]>>
+    %r = fsdp.reduce_scatter.start @g(%ga, %gb, %gc) over ["dp"] avg bwd on reduce : tensor<16xf32>, tensor<5xf32>, tensor<4x8xf32, #aten.strides<[1, 4]>>
     // CHECK-NEXT: bwd wait for handle 1
-    fsdp.reduce_scatter.wait %r
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
     // CHECK-NEXT: bwd update @g with 32 f32 at [[REDUCED]]
-    fsdp.update @g step %step lr %lr
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     // CHECK-NEXT: loss %sum f32[] at
     return %s : tensor<f32>
   }

@@ -22,6 +22,7 @@ module {
 }
 //--- overlap.mlir
 module attributes {fsdp.arena_bytes = 256 : i64, fsdp.peak_live_bytes = 256 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" at 128 : tensor<16xf32>
@@ -31,6 +32,7 @@ module attributes {fsdp.arena_bytes = 256 : i64, fsdp.peak_live_bytes = 256 : i6
 }
 //--- missing.mlir
 module attributes {fsdp.arena_bytes = 256 : i64, fsdp.peak_live_bytes = 256 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" at 128 : tensor<16xf32>

@@ -22,17 +22,18 @@ module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<schedule
   fsdp.param @b : tensor<5xf32>
   fsdp.group @g [@a, @b] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16
   func.func @step() -> tensor<f32> {
+    %shard = fsdp.shard @g : !fsdp.shard<@g, bf16>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %u = fsdp.all_gather.start @g fwd on gather
+    %u = fsdp.all_gather.start %shard over ["dp"] fwd on gather : !fsdp.shard<@g, bf16>
     %w:2 = fsdp.all_gather.wait %u : tensor<5x4xbf16>, tensor<5xbf16>
     %s = aten.call "sum.default"(%w#0, f32) fwd in "l" : (tensor<5x4xbf16>) -> tensor<f32>
     %ga = aten.call "neg.default"(%w#0) bwd in "" : (tensor<5x4xbf16>) -> tensor<5x4xbf16>
     %gb = aten.call "neg.default"(%w#1) bwd in "" : (tensor<5xbf16>) -> tensor<5xbf16>
-    fsdp.release %u bwd
-    %r = fsdp.reduce_scatter.start @g(%ga, %gb) bwd on reduce : tensor<5x4xbf16>, tensor<5xbf16>
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @g step %step lr %lr
+    fsdp.reshard %u bwd
+    %r = fsdp.reduce_scatter.start @g(%ga, %gb) over ["dp"] avg bwd on reduce : tensor<5x4xbf16>, tensor<5xbf16>
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, bf16>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, bf16>
     return %s : tensor<f32>
   }
 }

@@ -21,7 +21,7 @@
 // RUN: fsdp-compile %S/../IR/scheduled.mlir -o %t.exe
 // RUN: %t.exe --describe | FileCheck %s --check-prefix=DESCRIBE
 // DESCRIBE: tiny
-// DESCRIBE: dp = 2
+// DESCRIBE: replicate = 2, shard = 2
 // RUN: fsdp-compile %S/../IR/scheduled.mlir --shared -o %t.so
 // RUN: llvm-nm -D %t.so | FileCheck %s --check-prefix=SHARED
 // SHARED-NOT: main

@@ -1,7 +1,7 @@
 // RUN: fsdp-compile %s --emit=plan | FileCheck %s
 
 // On one rank a parameter is read where its shard lies. A gradient that no operation can write to its
-// place is copied where the gradient is named. A buffer's new value is copied into the buffer.
+// place is copied where the gradients are packed. A buffer's new value is copied into the buffer.
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer adam lr = 0.001 weight_decay = 0.0 betas = [0.9, 0.99] eps = 1.0e-8
@@ -33,10 +33,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     // CHECK-NEXT: call %neg f32[16] at [[BASE:[0-9]+]]
     %ga = aten.call "neg.default"(%a) bwd in "" : (tensor<16xf32>) -> tensor<16xf32>
     // CHECK-NEXT: copy %x f32[16] at [[X]] to b f32[16] at
-    fsdp.grad @a, %ga : tensor<16xf32>
-    fsdp.grad @b, %x : tensor<16xf32>
+    %d = fsdp.pack @g(%ga, %x) : (tensor<16xf32>, tensor<16xf32>) -> !fsdp.shard<@g, f32>
     // CHECK-NEXT: update @g with 32 f32 at [[BASE]]
-    fsdp.update @g step %step lr %lr
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %s : tensor<f32>
   }
 }

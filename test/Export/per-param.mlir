@@ -13,10 +13,11 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.param @odd : tensor<5x3xf32>
   fsdp.group @g [@even, @odd] of [""] over @mesh "dp" per_param reshard_after_forward false
   func.func @step() -> tensor<f32> {
+    %shard = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     // CHECK: all_gather.start @g on gather, handle 0: 68 bytes per rank
-    %u = fsdp.all_gather.start @g fwd on gather
+    %u = fsdp.all_gather.start %shard over ["dp"] fwd on gather : !fsdp.shard<@g, f32>
     // CHECK-NEXT: wait for handle 0
     // CHECK-NEXT: fwd copy even f32[2, 2, 4] strides [17, 4, 1] at {{[0-9]+}} to even f32[2, 2, 4] at
     // CHECK-NEXT: fwd copy odd f32[1, 3, 3] at {{[0-9]+}} to odd f32[1, 3, 3] at
@@ -30,10 +31,10 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     // CHECK-NEXT: bwd copy odd
     // CHECK-NEXT: bwd zero 12 bytes at
     // CHECK-NEXT: bwd reduce_scatter.start @g on reduce, handle 1: 17 f32 per rank
-    %r = fsdp.reduce_scatter.start @g(%g0, %g1) bwd on reduce : tensor<4x4xf32, #aten.strides<[1, 4]>>, tensor<5x3xf32>
-    fsdp.release %u bwd
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @g step %step lr %lr
+    %r = fsdp.reduce_scatter.start @g(%g0, %g1) over ["dp"] avg bwd on reduce : tensor<4x4xf32, #aten.strides<[1, 4]>>, tensor<5x3xf32>
+    fsdp.reshard %u bwd
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %s : tensor<f32>
   }
 }

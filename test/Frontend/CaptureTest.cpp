@@ -291,7 +291,8 @@ TEST(Capture, RegionsOfExportedPrograms) {
 // An input that the loss does not depend on is noted.
 TEST(Capture, UnusedInputs) {
   mlir::MLIRContext context;
-  auto step = captureStep(makeOptions("UnusedInput.pt", {"x:f32[4]", "mask:f32[4]"}), "", context);
+  auto step =
+      captureStep(makeOptions("UnusedInput.pt", {"x:f32[4]", "mask:f32[4]"}), nullptr, context);
   ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
   EXPECT_EQ(step->notes,
             std::vector<std::string>{"input 'mask' is not used: the loss does not depend on it"});

@@ -56,7 +56,7 @@ static llvm::Error evaluate(const files::path &folder) {
     for (const auto &[name, tensor] : inputs)
       options.inputs.push_back({name, getDtypeName(tensor.scalar_type()), tensor.sizes().vec()});
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  llvm::Expected<frontend::CapturedStep> step = frontend::captureStep(options, "", context);
+  llvm::Expected<frontend::CapturedStep> step = frontend::captureStep(options, nullptr, context);
   if (!step)
     return step.takeError();
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);

@@ -149,10 +149,10 @@ func.func @step(%step: i64, %lr: f64) {
 
 // -----
 
-// A gather names a group.
+// A shard names a group.
 func.func @step() {
   // expected-error@below {{names group @l, which is not declared}}
-  %u = fsdp.all_gather.start @l fwd on gather
+  %s = fsdp.shard @l : !fsdp.shard<@l, f32>
   return
 }
 
@@ -164,7 +164,8 @@ fsdp.param @a : tensor<4xf32>
 // expected-note@below {{declared here}}
 fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
 func.func @step() {
-  %u = fsdp.all_gather.start @l fwd on gather
+  %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+  %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
   // expected-error@below {{has 2 values for group @l, expected 1}}
   %w:2 = fsdp.all_gather.wait %u : tensor<4xf32>, tensor<4xf32>
   return
@@ -178,7 +179,8 @@ fsdp.mesh @mesh <dp = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
 func.func @step() {
-  %u = fsdp.all_gather.start @l fwd on gather
+  %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+  %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
   // expected-error@below {{has type 'tensor<3xf32>' for parameter @a, expected 'tensor<4xf32>'}}
   %w = fsdp.all_gather.wait %u : tensor<3xf32>
   return
@@ -192,7 +194,7 @@ fsdp.param @a : tensor<4xf32>
 fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
 func.func @step(%g: tensor<4xf32>) {
   // expected-note@below {{but it comes from fsdp.reduce_scatter.start}}
-  %r = fsdp.reduce_scatter.start @l(%g) bwd on reduce : tensor<4xf32>
+  %r = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on reduce : tensor<4xf32>
   // expected-error@below {{takes the handle of a fsdp.all_gather.start}}
   %w = fsdp.all_gather.wait %r : tensor<4xf32>
   return
@@ -207,36 +209,39 @@ fsdp.param @a : tensor<4xf32>
 fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
 func.func @step(%g: tensor<4xf32>) {
   // expected-error@below {{has 2 values for group @l, expected 1}}
-  %r = fsdp.reduce_scatter.start @l(%g, %g) bwd on reduce : tensor<4xf32>, tensor<4xf32>
+  %r = fsdp.reduce_scatter.start @l(%g, %g) over ["dp"] avg bwd on reduce : tensor<4xf32>, tensor<4xf32>
   return
 }
 
 // -----
 
-// An all-reduce goes on with a reduction, that of its group.
+// An all-reduce yields the shard of the group that it reduces.
 fsdp.mesh @mesh <replicate = 2, shard = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.param @b : tensor<4xf32>
 fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
 fsdp.group @l [@b] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
 func.func @step(%g: tensor<4xf32>) {
-  // expected-note@below {{reduced here}}
-  %r = fsdp.reduce_scatter.start @k(%g) bwd on reduce : tensor<4xf32>
-  // expected-error@below {{of @l goes on with the reduction of @k}}
-  %x = fsdp.all_reduce.start @l after %r bwd on replicate
+  %r = fsdp.reduce_scatter.start @k(%g) over ["shard"] avg bwd on reduce : tensor<4xf32>
+  // expected-note@below {{started here}}
+  %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
+  // expected-error@below {{yields '!fsdp.shard<@l, f32>', expected '!fsdp.shard<@k, f32>'}}
+  %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
   return
 }
 
 // -----
 
+// An all-reduce of a handle goes on with a reduction.
 fsdp.mesh @mesh <replicate = 2, shard = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
 func.func @step() {
+  %s = fsdp.shard @k : !fsdp.shard<@k, f32>
   // expected-note@below {{but it comes from fsdp.all_gather.start}}
-  %u = fsdp.all_gather.start @k fwd on gather
+  %u = fsdp.all_gather.start %s over ["shard"] fwd on gather : !fsdp.shard<@k, f32>
   // expected-error@below {{takes the handle of a fsdp.reduce_scatter.start}}
-  %x = fsdp.all_reduce.start @k after %u bwd on replicate
+  %x = fsdp.all_reduce.start %u over ["replicate"] avg bwd on replicate : !fsdp.handle
   return
 }
 
@@ -248,9 +253,9 @@ fsdp.param @a : tensor<4xf32>
 fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
 func.func @step(%g: tensor<4xf32>) {
   // expected-note@below {{but it comes from fsdp.reduce_scatter.start}}
-  %r = fsdp.reduce_scatter.start @k(%g) bwd on reduce : tensor<4xf32>
+  %r = fsdp.reduce_scatter.start @k(%g) over ["shard"] avg bwd on reduce : tensor<4xf32>
   // expected-error@below {{takes the handle of a fsdp.all_reduce.start}}
-  fsdp.all_reduce.wait %r
+  %f = fsdp.all_reduce.wait %r : !fsdp.shard<@k, f32>
   return
 }
 

@@ -15,16 +15,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    %ra = fsdp.reduce_scatter.start @a(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %ra
-    %rb = fsdp.reduce_scatter.start @b(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %rb
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on compute : tensor<f64>
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %ra = fsdp.reduce_scatter.start @a(%x) over ["dp"] avg bwd on compute : !m
+    %da = fsdp.reduce_scatter.wait %ra : !fsdp.shard<@a, f32>
+    %rb = fsdp.reduce_scatter.start @b(%x) over ["dp"] avg bwd on compute : !m
+    %db = fsdp.reduce_scatter.wait %rb : !fsdp.shard<@b, f32>
+    %squares = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
@@ -47,17 +47,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    %ra = fsdp.reduce_scatter.start @a(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %ra
-    %rb = fsdp.reduce_scatter.start @b(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %rb
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on compute : tensor<f64>
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %ra = fsdp.reduce_scatter.start @a(%x) over ["dp"] avg bwd on compute : !m
+    %da = fsdp.reduce_scatter.wait %ra : !fsdp.shard<@a, f32>
+    %rb = fsdp.reduce_scatter.start @b(%x) over ["dp"] avg bwd on compute : !m
+    %db = fsdp.reduce_scatter.wait %rb : !fsdp.shard<@b, f32>
+    %squares = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    // expected-error@below {{of @a takes no clip factor, but the optimizer clips}}
-    fsdp.update @a step %step lr %lr
-    fsdp.update @b step %step lr %lr clip %clip
+    // expected-error@below {{S8: the update of @a takes no clip factor, but the optimizer clips}}
+    fsdp.update @a with %da step %step lr %lr : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
@@ -80,17 +80,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    %ra = fsdp.reduce_scatter.start @a(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %ra
-    %rb = fsdp.reduce_scatter.start @b(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %rb
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on compute : tensor<f64>
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %ra = fsdp.reduce_scatter.start @a(%x) over ["dp"] avg bwd on compute : !m
+    %da = fsdp.reduce_scatter.wait %ra : !fsdp.shard<@a, f32>
+    %rb = fsdp.reduce_scatter.start @b(%x) over ["dp"] avg bwd on compute : !m
+    %db = fsdp.reduce_scatter.wait %rb : !fsdp.shard<@b, f32>
+    %squares = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    // expected-error@below {{of @a takes a clip factor, but the optimizer has no 'clip_grad_norm'}}
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    // expected-error@below {{S8: the update of @a takes a clip factor, but the optimizer has no 'clip_grad_norm'}}
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
@@ -106,24 +106,24 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @a [@v] of ["a"] over @mesh "dp" flat reshard_after_forward true
-  // expected-note@below {{declared here}}
   fsdp.group @b [@w] of ["b"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    %ra = fsdp.reduce_scatter.start @a(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %ra
-    // expected-error@below {{the gradients' squares are summed before the wait for the reduction of group @b}}
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on compute : tensor<f64>
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %ra = fsdp.reduce_scatter.start @a(%x) over ["dp"] avg bwd on compute : !m
+    %da = fsdp.reduce_scatter.wait %ra : !fsdp.shard<@a, f32>
+    // expected-error@below {{S8: the sum of squares lacks the gradient of group @b}}
+    %squares = fsdp.square_sum(%da) : (!fsdp.shard<@a, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    %rb = fsdp.reduce_scatter.start @b(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %rb
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    %rb = fsdp.reduce_scatter.start @b(%x) over ["dp"] avg bwd on compute : !m
+    %db = fsdp.reduce_scatter.wait %rb : !fsdp.shard<@b, f32>
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    // expected-note@below {{updated here}}
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
@@ -145,16 +145,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    %ra = fsdp.reduce_scatter.start @a(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %ra
-    %rb = fsdp.reduce_scatter.start @b(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %rb
+    %ra = fsdp.reduce_scatter.start @a(%x) over ["dp"] avg bwd on compute : !m
+    %da = fsdp.reduce_scatter.wait %ra : !fsdp.shard<@a, f32>
+    %rb = fsdp.reduce_scatter.start @b(%x) over ["dp"] avg bwd on compute : !m
+    %db = fsdp.reduce_scatter.wait %rb : !fsdp.shard<@b, f32>
     // expected-note@below {{made here}}
-    %squares = fsdp.square_sum : tensor<f64>
-    // expected-error@below {{takes the squares of this rank's gradients alone, expected the sum over 2 ranks, from a fsdp.square_sum_all_reduce.wait}}
+    %squares = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    // expected-error@below {{S8: takes the squares of this rank's gradients alone, expected the sum over 2 ranks, from a fsdp.all_reduce.wait}}
     %clip = fsdp.clip_factor %squares : tensor<f64>
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
@@ -176,26 +176,26 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    %ra = fsdp.reduce_scatter.start @a(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %ra
-    %rb = fsdp.reduce_scatter.start @b(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %rb
-    // expected-note@below {{the first one is here}}
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on compute : tensor<f64>
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %ra = fsdp.reduce_scatter.start @a(%x) over ["dp"] avg bwd on compute : !m
+    %da = fsdp.reduce_scatter.wait %ra : !fsdp.shard<@a, f32>
+    %rb = fsdp.reduce_scatter.start @b(%x) over ["dp"] avg bwd on compute : !m
+    %db = fsdp.reduce_scatter.wait %rb : !fsdp.shard<@b, f32>
+    // expected-note@below {{the first sum is here}}
+    %squares = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    // expected-error@below {{the gradients' squares are summed twice}}
-    %more = fsdp.square_sum : tensor<f64>
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    // expected-error@below {{S8: the gradients' squares are summed twice}}
+    %more = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S8: on one rank there is nothing to add up.
+// S5: on one rank there is nothing to add up.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -211,27 +211,26 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    fsdp.grad @v, %x : !m
-    fsdp.grad @w, %x : !m
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on compute : tensor<f64>
-    // expected-error@below {{the gradients' squares are reduced on a mesh of one rank}}
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %da = fsdp.pack @a(%x) : (!m) -> !fsdp.shard<@a, f32>
+    %db = fsdp.pack @b(%x) : (!m) -> !fsdp.shard<@b, f32>
+    %squares = fsdp.square_sum(%da, %db) : (!fsdp.shard<@a, f32>, !fsdp.shard<@b, f32>) -> tensor<f64>
+    // expected-error@below {{S5: a tensor is reduced on a mesh of one rank}}
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S8: on one rank all gradients are there.
+// S8: on one rank, too, the norm is that of a sum of squares.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @v : !m
-  // expected-note@below {{declared here}}
   fsdp.param @w : !m
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
   fsdp.mesh @mesh <dp = 1>
@@ -242,13 +241,43 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
-    fsdp.grad @v, %x : !m
-    // expected-error@below {{the gradients' squares are summed before parameter @w has its gradient}}
-    %squares = fsdp.square_sum : tensor<f64>
+    %da = fsdp.pack @a(%x) : (!m) -> !fsdp.shard<@a, f32>
+    %db = fsdp.pack @b(%x) : (!m) -> !fsdp.shard<@b, f32>
+    // expected-note@below {{made here}}
+    %total = fsdp.input "total" : tensor<f64>
+    // expected-error@below {{S8: takes what is not the result of a fsdp.square_sum}}
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: on one rank, too, it is that of all gradients.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @v : !m
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @a [@v] of ["a"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @b [@w] of ["b"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "" : (!m) -> !s
+    %da = fsdp.pack @a(%x) : (!m) -> !fsdp.shard<@a, f32>
+    // expected-error@below {{S8: the sum of squares lacks the gradient of group @b}}
+    %squares = fsdp.square_sum(%da) : (!fsdp.shard<@a, f32>) -> tensor<f64>
     %clip = fsdp.clip_factor %squares : tensor<f64>
-    fsdp.grad @w, %x : !m
-    fsdp.update @a step %step lr %lr clip %clip
-    fsdp.update @b step %step lr %lr clip %clip
+    fsdp.update @a with %da step %step lr %lr clip %clip : !fsdp.shard<@a, f32>
+    %db = fsdp.pack @b(%x) : (!m) -> !fsdp.shard<@b, f32>
+    // expected-note@below {{updated here}}
+    fsdp.update @b with %db step %step lr %lr clip %clip : !fsdp.shard<@b, f32>
     return %loss : !s
   }
 }

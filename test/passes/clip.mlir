@@ -16,32 +16,36 @@
 
 // An optimizer that clips: the updates stand behind the reductions of all groups and the norm of all
 // gradients, which the ranks add up.
-// SHARDED: fsdp.reduce_scatter.wait
+// SHARDED: %[[D1:.+]] = fsdp.reduce_scatter.wait
 // SHARDED-NOT: fsdp.update
-// SHARDED: fsdp.reduce_scatter.start @root
-// SHARDED-NEXT: fsdp.reduce_scatter.wait
-// SHARDED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum : tensor<f64>
-// SHARDED-NEXT: %[[N:.+]] = fsdp.square_sum_all_reduce.start %[[SQUARES]] on compute : tensor<f64>
-// SHARDED-NEXT: %[[TOTAL:.+]] = fsdp.square_sum_all_reduce.wait %[[N]] : tensor<f64>
+// SHARDED: %[[D0:.+]] = fsdp.reduce_scatter.wait
+// SHARDED-NOT: fsdp.update
+// SHARDED: %[[R:.+]] = fsdp.reduce_scatter.start @root
+// SHARDED-NEXT: %[[D:.+]] = fsdp.reduce_scatter.wait %[[R]]
+// SHARDED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum(%[[D1]], %[[D0]], %[[D]]) : {{.*}} -> tensor<f64>
+// SHARDED-NEXT: %[[N:.+]] = fsdp.all_reduce.start %[[SQUARES]] over ["dp"] sum bwd on compute : tensor<f64>
+// SHARDED-NEXT: %[[TOTAL:.+]] = fsdp.all_reduce.wait %[[N]] : tensor<f64>
 // SHARDED-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[TOTAL]] : tensor<f64>
-// SHARDED-NEXT: fsdp.update @layers.1 step %{{.+}} lr %{{.+}} clip %[[CLIP]]
-// SHARDED-NEXT: fsdp.update @layers.0 {{.*}} clip %[[CLIP]]
-// SHARDED-NEXT: fsdp.update @root {{.*}} clip %[[CLIP]]
+// SHARDED-NEXT: fsdp.update @layers.1 with %[[D1]] step %{{.+}} lr %{{.+}} clip %[[CLIP]]
+// SHARDED-NEXT: fsdp.update @layers.0 with %[[D0]] {{.*}} clip %[[CLIP]]
+// SHARDED-NEXT: fsdp.update @root with %[[D]] {{.*}} clip %[[CLIP]]
 // SHARDED-NEXT: return
 
 // In FSDP2's order each reduction is waited for before the next, the last one before the norm. All
 // reduced gradients have places of their own until their updates.
-// PLANNED: fsdp.reduce_scatter.start @layers.1({{.*}}) bwd on reduce at [{{.+}}, [[#G1:]]]
-// PLANNED: fsdp.reduce_scatter.start @layers.0({{.*}}) bwd on reduce at [{{.+}}, [[#G0:]]]
-// PLANNED: %[[R:.+]] = fsdp.reduce_scatter.start @root({{.*}}) bwd on reduce at [{{.+}}, [[#G:]]]
-// PLANNED-NEXT: fsdp.reduce_scatter.wait %[[R]]
-// PLANNED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum at {{[0-9]+}} : tensor<f64>
-// PLANNED-NEXT: fsdp.square_sum_all_reduce.start %[[SQUARES]] on reduce
-// PLANNED-NEXT: fsdp.square_sum_all_reduce.wait
+// PLANNED: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1({{.*}}) over ["dp"] avg bwd on reduce at [{{[0-9]+, [0-9]+}}]
+// PLANNED: %[[D1:.+]] = fsdp.reduce_scatter.wait %[[R1]]
+// PLANNED: %[[R0:.+]] = fsdp.reduce_scatter.start @layers.0({{.*}}) over ["dp"] avg bwd on reduce at [{{[0-9]+, [0-9]+}}]
+// PLANNED: %[[D0:.+]] = fsdp.reduce_scatter.wait %[[R0]]
+// PLANNED: %[[R:.+]] = fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on reduce at [{{[0-9]+, [0-9]+}}]
+// PLANNED-NEXT: %[[D:.+]] = fsdp.reduce_scatter.wait %[[R]]
+// PLANNED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum(%[[D1]], %[[D0]], %[[D]]) at {{[0-9]+}} : {{.*}} -> tensor<f64>
+// PLANNED-NEXT: fsdp.all_reduce.start %[[SQUARES]] over ["dp"] sum bwd on reduce
+// PLANNED-NEXT: fsdp.all_reduce.wait
 // PLANNED-NEXT: fsdp.clip_factor
-// PLANNED-NEXT: fsdp.update @layers.1 {{.*}} at [[#G1]]
-// PLANNED-NEXT: fsdp.update @layers.0 {{.*}} at [[#G0]]
-// PLANNED-NEXT: fsdp.update @root {{.*}} at [[#G]]
+// PLANNED-NEXT: fsdp.update @layers.1 with %[[D1]]
+// PLANNED-NEXT: fsdp.update @layers.0 with %[[D0]]
+// PLANNED-NEXT: fsdp.update @root with %[[D]]
 
 // The report lists the collective.
 // REPORT: "kind": "all_reduce",
@@ -55,36 +59,46 @@
 // REPORT-NEXT: "backward": 1
 
 // PLAN: optimizer sgd {{.*}} clip_grad_norm 5.000000e-01
+// PLAN: bwd reduce_scatter.start @layers.1 {{.*}} to [[#G1:]]
+// PLAN: bwd reduce_scatter.start @layers.0 {{.*}} to [[#G0:]]
+// PLAN: bwd reduce_scatter.start @root {{.*}} to [[#G:]]
 // PLAN: bwd square_sum to [[#PLACE:]]
 // PLAN-NEXT: bwd square_sum_all_reduce.start on reduce, handle [[#N:]]: 1 f64 at [[#PLACE]]
 // PLAN-NEXT: bwd wait for handle [[#N]]
 // PLAN-NEXT: bwd clip_factor of [[#PLACE]]
-// PLAN-NEXT: bwd update @layers.1
+// PLAN-NEXT: bwd update @layers.1 with 16 f32 at [[#G1]]
+// PLAN-NEXT: bwd update @layers.0 with 16 f32 at [[#G0]]
+// PLAN-NEXT: bwd update @root with 16 f32 at [[#G]]
 // EXPECTED: square_sum_all_reduce.start {{.*}}, expected {{[0-9]+}} ns
 
 // A search keeps the order.
 // SEARCHED-COUNT-3: fsdp.reduce_scatter.wait
 // SEARCHED-NOT: fsdp.update
-// SEARCHED: fsdp.square_sum at
-// SEARCHED-NEXT: fsdp.square_sum_all_reduce.start {{.*}} on reduce
-// SEARCHED-NEXT: fsdp.square_sum_all_reduce.wait
+// SEARCHED: fsdp.square_sum({{.*}}) at
+// SEARCHED-NEXT: fsdp.all_reduce.start {{.*}} over ["dp"] sum bwd on reduce
+// SEARCHED-NEXT: fsdp.all_reduce.wait
 // SEARCHED-NEXT: fsdp.clip_factor
 // SEARCHED-COUNT-3: fsdp.update
 
 // State on the host is fetched for updates that clip, too.
-// HOST: fsdp.square_sum at
-// HOST: fsdp.update @layers.1 {{.*}} clip
-// HOST: fsdp.store_state.start @layers.1
+// HOST: fsdp.square_sum({{.*}}) at
+// HOST: fsdp.update @layers.1 {{.*}} clip %{{.+}} state %[[X:[^ ]+]] :
+// HOST: fsdp.store_state.start %[[X]]
 
 // On replicas the averages over all ranks are waited for.
-// REPLICAS-COUNT-3: fsdp.all_reduce.wait
-// REPLICAS-NEXT: fsdp.square_sum : tensor<f64>
+// REPLICAS: %[[F1:.+]] = fsdp.all_reduce.wait
+// REPLICAS: %[[F0:.+]] = fsdp.all_reduce.wait
+// REPLICAS: %[[F:.+]] = fsdp.all_reduce.wait
+// REPLICAS-NEXT: fsdp.square_sum(%[[F1]], %[[F0]], %[[F]]) :
 
 // On one rank nothing is reduced, and the padding between gradients is zero before they are squared.
 // ONE-NOT: all_reduce
-// ONE: %[[SQUARES:.+]] = fsdp.square_sum at {{[0-9]+}}
+// ONE: %[[D1:.+]] = fsdp.pack @layers.1(
+// ONE: %[[D0:.+]] = fsdp.pack @layers.0(
+// ONE: %[[D:.+]] = fsdp.pack @root(
+// ONE: %[[SQUARES:.+]] = fsdp.square_sum(%[[D1]], %[[D0]], %[[D]]) at {{[0-9]+}}
 // ONE-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[SQUARES]]
-// ONE-NEXT: fsdp.update @layers.1 {{.*}} clip %[[CLIP]]
+// ONE-NEXT: fsdp.update @layers.1 with %[[D1]] {{.*}} clip %[[CLIP]]
 // ONEPLAN-COUNT-3: bwd zero 28 bytes
 // ONEPLAN-NEXT: bwd square_sum to
 // ONEPLAN-NEXT: bwd clip_factor of

@@ -1,39 +1,41 @@
 // RUN: fsdp-opt %s --split-input-file --fsdp-insert-collectives --fsdp-verify-sharded | FileCheck %s
 // RUN: fsdp-opt %s --split-input-file --fsdp-insert-collectives --remarks-filter-analyse=fsdp-insert-collectives --remark-policy=all 2>&1 -o /dev/null | FileCheck %s --check-prefix=REMARK
 
-// A group is gathered before the first operation of its modules and released after the last one;
+// A group is gathered before the first operation of its modules and resharded after the last one;
 // if it is resharded, it is gathered again for the backward, and the view that the capture borrowed
-// from the forward is made again. The root is kept (none); reductions follow releases.
+// from the forward is made again. The root is kept (none); reductions follow reshards.
 // CHECK-LABEL: fsdp.model = "resharded"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<sharded>
 // CHECK: %[[STEP:.+]] = fsdp.input "step"
 // CHECK: %[[LR:.+]] = fsdp.input "lr"
-// CHECK: %[[ROOT:.+]] = fsdp.all_gather.start @root fwd on compute
+// CHECK: %[[S_L:.+]] = fsdp.shard @l :
+// CHECK: %[[S_ROOT:.+]] = fsdp.shard @root :
+// CHECK: %[[ROOT:.+]] = fsdp.all_gather.start %[[S_ROOT]] over ["dp"] fwd on compute
 // CHECK-NEXT: %[[E:.+]] = fsdp.all_gather.wait %[[ROOT]]
 // CHECK-NEXT: %[[H:.+]] = aten.call "mm.default"(%{{.+}}, %[[E]]) fwd in "e"
-// CHECK-NEXT: %[[FWD:.+]] = fsdp.all_gather.start @l fwd on compute
+// CHECK-NEXT: %[[FWD:.+]] = fsdp.all_gather.start %[[S_L]] over ["dp"] fwd on compute
 // CHECK-NEXT: %[[W:.+]] = fsdp.all_gather.wait %[[FWD]]
 // CHECK-NEXT: %[[T:.+]] = aten.call "t.default"(%[[W]]) fwd in "l"
 // CHECK-NEXT: %[[Y:.+]] = aten.call "mm.default"(%[[H]], %[[T]]) fwd in "l"
-// CHECK-NEXT: fsdp.release %[[FWD]] fwd
+// CHECK-NEXT: fsdp.reshard %[[FWD]] fwd
 // CHECK-NEXT: aten.call "sum.default"(%[[Y]]
 // CHECK-NEXT: aten.call "ones_like.default"
-// CHECK-NEXT: %[[BWD:.+]] = fsdp.all_gather.start @l bwd on compute
+// CHECK-NEXT: %[[BWD:.+]] = fsdp.all_gather.start %[[S_L]] over ["dp"] bwd on compute
 // CHECK-NEXT: %[[W2:.+]] = fsdp.all_gather.wait %[[BWD]]
 // CHECK-NEXT: %[[DW:.+]] = aten.call "outer.default"(%[[H]], %{{.+}}) bwd in "l"
 // CHECK-NEXT: %[[T2:.+]] = aten.call "t.default"(%[[W2]]) bwd in "l"
 // CHECK-NEXT: %[[DH:.+]] = aten.call "mm.default"(%{{.+}}, %[[T2]]) bwd in "l"
-// CHECK-NEXT: fsdp.release %[[BWD]] bwd
-// CHECK-NEXT: %[[R:.+]] = fsdp.reduce_scatter.start @l(%[[DW]]) bwd on compute
-// CHECK-NEXT: fsdp.reduce_scatter.wait %[[R]]
-// CHECK-NEXT: fsdp.update @l step %[[STEP]] lr %[[LR]]
+// CHECK-NEXT: fsdp.reshard %[[BWD]] bwd
+// CHECK-NEXT: %[[R:.+]] = fsdp.reduce_scatter.start @l(%[[DW]]) over ["dp"] avg bwd on compute
+// CHECK-NEXT: %[[D:.+]] = fsdp.reduce_scatter.wait %[[R]]
+// CHECK-NEXT: fsdp.update @l with %[[D]] step %[[STEP]] lr %[[LR]]
 // CHECK-NEXT: %[[DE:.+]] = aten.call "outer.default"(%{{.+}}, %[[DH]]) bwd in "e"
-// CHECK-NEXT: fsdp.release %[[ROOT]] bwd
+// CHECK-NEXT: fsdp.reshard %[[ROOT]] bwd
 // CHECK-NEXT: %[[R2:.+]] = fsdp.reduce_scatter.start @root(%[[DE]])
-// CHECK-NEXT: fsdp.reduce_scatter.wait %[[R2]]
-// CHECK-NEXT: fsdp.update @root step %[[STEP]] lr %[[LR]]
+// CHECK-NEXT: %[[D2:.+]] = fsdp.reduce_scatter.wait %[[R2]]
+// CHECK-NEXT: fsdp.update @root with %[[D2]] step %[[STEP]] lr %[[LR]]
 // CHECK-NEXT: return
-// REMARK: AllGathers=3, AllReduces=0, ReduceScatters=2, Releases=3, ViewsRecomputed=1
+// REMARK: AllGathers=3, AllReduces=0, ReduceScatters=2, Reshards=3, ViewsRecomputed=1
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "resharded", fsdp.phase = #fsdp.module_phase<captured>} {
@@ -69,12 +71,13 @@ module attributes {fsdp.model = "resharded", fsdp.phase = #fsdp.module_phase<cap
 
 // A group that is not resharded is gathered once; the backward uses the forward's view.
 // CHECK-LABEL: fsdp.model = "kept"
-// CHECK: %[[U:.+]] = fsdp.all_gather.start @l fwd
+// CHECK: %[[S:.+]] = fsdp.shard @l :
+// CHECK: %[[U:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
 // CHECK: %[[T:.+]] = aten.call "t.default"
 // CHECK: aten.call "mm.default"(%{{.+}}, %[[T]]) bwd in "l"
-// CHECK-NEXT: fsdp.release %[[U]] bwd
+// CHECK-NEXT: fsdp.reshard %[[U]] bwd
 // CHECK-NOT: all_gather
-// REMARK: AllGathers=1, AllReduces=0, ReduceScatters=1, Releases=1, ViewsRecomputed=0
+// REMARK: AllGathers=1, AllReduces=0, ReduceScatters=1, Reshards=1, ViewsRecomputed=0
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<captured>} {
@@ -100,10 +103,11 @@ module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<captured
 
 // reshard_after_forward true holds for the root as well.
 // CHECK-LABEL: fsdp.model = "resharded_root"
-// CHECK: %[[U:.+]] = fsdp.all_gather.start @root fwd
-// CHECK: fsdp.release %[[U]] fwd
-// CHECK: %[[U2:.+]] = fsdp.all_gather.start @root bwd
-// CHECK: fsdp.release %[[U2]] bwd
+// CHECK: %[[S:.+]] = fsdp.shard @root :
+// CHECK: %[[U:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
+// CHECK: fsdp.reshard %[[U]] fwd
+// CHECK: %[[U2:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] bwd
+// CHECK: fsdp.reshard %[[U2]] bwd
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "resharded_root", fsdp.phase = #fsdp.module_phase<captured>} {
@@ -125,19 +129,19 @@ module attributes {fsdp.model = "resharded_root", fsdp.phase = #fsdp.module_phas
 
 // -----
 
-// On one rank there are no collectives: parameters are read, gradients stay, and each group is
-// updated at its post-backward.
+// On one rank there are no collectives: parameters are read, gradients are packed, and each group is
+// updated with them at its post-backward.
 // CHECK-LABEL: fsdp.model = "one_rank"
 // CHECK-NOT: all_gather
 // CHECK-NOT: reduce_scatter
 // CHECK: %[[W:.+]] = fsdp.read @l.w
 // CHECK: aten.call "mm.default"(%{{.+}}, %[[W]]) fwd in "l"
 // CHECK: %[[DW:.+]] = aten.call "outer.default"{{.*}} bwd in "l"
-// CHECK-NEXT: fsdp.grad @l.w, %[[DW]]
-// CHECK-NEXT: fsdp.update @l step
+// CHECK-NEXT: %[[D:.+]] = fsdp.pack @l(%[[DW]])
+// CHECK-NEXT: fsdp.update @l with %[[D]] step
 // CHECK-NEXT: %[[DE:.+]] = aten.call "outer.default"{{.*}} bwd in "e"
-// CHECK-NEXT: fsdp.grad @e.w, %[[DE]]
-// CHECK-NEXT: fsdp.update @root step
+// CHECK-NEXT: %[[D2:.+]] = fsdp.pack @root(%[[DE]])
+// CHECK-NEXT: fsdp.update @root with %[[D2]] step
 // CHECK-NEXT: return
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -173,11 +177,11 @@ module attributes {fsdp.model = "one_rank", fsdp.phase = #fsdp.module_phase<capt
 // root's.
 // CHECK-LABEL: fsdp.model = "no_input_gradient"
 // CHECK: aten.call "mul.Tensor"({{.*}}) bwd in "l"
-// CHECK-NEXT: fsdp.release %{{.+}} bwd
+// CHECK-NEXT: fsdp.reshard %{{.+}} bwd
 // CHECK-NEXT: %[[ROOT:.+]] = fsdp.reduce_scatter.start @root
-// CHECK-NEXT: fsdp.reduce_scatter.wait %[[ROOT]]
-// CHECK-NEXT: fsdp.update @root
-// CHECK-NEXT: fsdp.release %{{.+}} bwd
+// CHECK-NEXT: %[[D:.+]] = fsdp.reduce_scatter.wait %[[ROOT]]
+// CHECK-NEXT: fsdp.update @root with %[[D]]
+// CHECK-NEXT: fsdp.reshard %{{.+}} bwd
 // CHECK-NEXT: fsdp.reduce_scatter.start @l(
 // CHECK: return
 !m = tensor<4x4xf32>
@@ -244,16 +248,17 @@ module attributes {fsdp.model = "detached", fsdp.phase = #fsdp.module_phase<capt
 
 // -----
 
-// A group of several modules is gathered when the first of them begins, and released when all have
+// A group of several modules is gathered when the first of them begins, and resharded when all have
 // run.
 // CHECK-LABEL: fsdp.model = "together"
-// CHECK: %[[U:.+]] = fsdp.all_gather.start @"norm, head" fwd
+// CHECK: %[[S:.+]] = fsdp.shard @"norm, head" :
+// CHECK: %[[U:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
 // CHECK-NEXT: fsdp.all_gather.wait %[[U]]
 // CHECK-NEXT: aten.call "mul.Tensor"({{.*}}) fwd in "norm"
 // CHECK-NEXT: aten.call "relu.default"({{.*}}) fwd in ""
 // CHECK-NEXT: aten.call "mm.default"({{.*}}) fwd in "head"
-// CHECK-NEXT: fsdp.release %[[U]] fwd
-// CHECK: fsdp.all_gather.start @"norm, head" bwd
+// CHECK-NEXT: fsdp.reshard %[[U]] fwd
+// CHECK: fsdp.all_gather.start %[[S]] over ["dp"] bwd
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "together", fsdp.phase = #fsdp.module_phase<captured>} {
@@ -288,15 +293,16 @@ module attributes {fsdp.model = "together", fsdp.phase = #fsdp.module_phase<capt
 // A module that runs twice is gathered for each run; its gradients are reduced once, when both of
 // its backwards are done.
 // CHECK-LABEL: fsdp.model = "twice"
-// CHECK: %[[A:.+]] = fsdp.all_gather.start @l fwd
-// CHECK: fsdp.release %[[A]] fwd
-// CHECK: %[[B:.+]] = fsdp.all_gather.start @l fwd
-// CHECK: fsdp.release %[[B]] fwd
-// CHECK: %[[C:.+]] = fsdp.all_gather.start @l bwd
-// CHECK: fsdp.release %[[C]] bwd
+// CHECK: %[[S:.+]] = fsdp.shard @l :
+// CHECK: %[[A:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
+// CHECK: fsdp.reshard %[[A]] fwd
+// CHECK: %[[B:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
+// CHECK: fsdp.reshard %[[B]] fwd
+// CHECK: %[[C:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] bwd
+// CHECK: fsdp.reshard %[[C]] bwd
 // CHECK-NOT: reduce_scatter
-// CHECK: %[[D:.+]] = fsdp.all_gather.start @l bwd
-// CHECK: fsdp.release %[[D]] bwd
+// CHECK: %[[D:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] bwd
+// CHECK: fsdp.reshard %[[D]] bwd
 // CHECK-NEXT: fsdp.reduce_scatter.start @l(
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -334,15 +340,17 @@ module attributes {fsdp.model = "twice", fsdp.phase = #fsdp.module_phase<capture
 
 // -----
 
-// Of nested groups the outer one is gathered first and released last. If they return the same tensor,
+// Of nested groups the outer one is gathered first and resharded last. If they return the same tensor,
 // its gradient reaches the inner one first.
 // CHECK-LABEL: fsdp.model = "nested"
-// CHECK: %[[OUTER:.+]] = fsdp.all_gather.start @b fwd
-// CHECK: %[[INNER:.+]] = fsdp.all_gather.start @b.l fwd
-// CHECK: fsdp.release %[[INNER]] fwd
-// CHECK-NEXT: fsdp.release %[[OUTER]] fwd
-// CHECK: %[[INNER2:.+]] = fsdp.all_gather.start @b.l bwd
-// CHECK: %[[OUTER2:.+]] = fsdp.all_gather.start @b bwd
+// CHECK: %[[S_B_L:.+]] = fsdp.shard @b.l :
+// CHECK: %[[S_B:.+]] = fsdp.shard @b :
+// CHECK: %[[OUTER:.+]] = fsdp.all_gather.start %[[S_B]] over ["dp"] fwd
+// CHECK: %[[INNER:.+]] = fsdp.all_gather.start %[[S_B_L]] over ["dp"] fwd
+// CHECK: fsdp.reshard %[[INNER]] fwd
+// CHECK-NEXT: fsdp.reshard %[[OUTER]] fwd
+// CHECK: %[[INNER2:.+]] = fsdp.all_gather.start %[[S_B_L]] over ["dp"] bwd
+// CHECK: %[[OUTER2:.+]] = fsdp.all_gather.start %[[S_B]] over ["dp"] bwd
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "nested", fsdp.phase = #fsdp.module_phase<captured>} {
@@ -377,10 +385,12 @@ module attributes {fsdp.model = "nested", fsdp.phase = #fsdp.module_phase<captur
 // The root returns what its last block returns, the loss: the block's backward begins first, once the
 // seed is made.
 // CHECK-LABEL: fsdp.model = "loss_in_block"
+// CHECK: %[[S_LOSS:.+]] = fsdp.shard @loss :
+// CHECK: %[[S_ROOT:.+]] = fsdp.shard @root :
 // CHECK: aten.call "ones_like.default"
-// CHECK-NEXT: fsdp.all_gather.start @loss bwd
+// CHECK-NEXT: fsdp.all_gather.start %[[S_LOSS]] over ["dp"] bwd
 // CHECK-NEXT: fsdp.all_gather.wait
-// CHECK-NEXT: fsdp.all_gather.start @root bwd
+// CHECK-NEXT: fsdp.all_gather.start %[[S_ROOT]] over ["dp"] bwd
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "loss_in_block", fsdp.phase = #fsdp.module_phase<captured>} {

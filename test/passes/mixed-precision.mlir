@@ -14,12 +14,16 @@
 // CHECK: %[[G:.+]] = aten.call "_to_copy.default"(%{{.+}}, f32,
 // CHECK: fsdp.grad @l.w, %[[G]] : tensor<4x4xf32>
 // REMARK: CastsRemoved=2, GroupsNarrowed=1
-// The backward computes with its second gather.
+// The shard that is gathered is a copy in bf16, the one of the gradients is f32. The backward computes
+// with its second gather.
 // SHARDED-LABEL: module @casts
+// SHARDED: fsdp.shard @l : {{.*}}<@l, bf16>
+// SHARDED-NEXT: fsdp.shard @root : {{.*}}<@root, f32>
 // SHARDED: fsdp.all_gather.wait {{.*}} : tensor<4x4xbf16>
 // SHARDED: %[[AGAIN:.+]] = fsdp.all_gather.wait {{.*}} : tensor<4x4xbf16>
 // SHARDED-NEXT: aten.call "mm.default"(%{{.+}}, %[[AGAIN]]) bwd
-// SHARDED: fsdp.reduce_scatter.start @l({{.*}}) bwd on compute : tensor<4x4xf32>
+// SHARDED: fsdp.reduce_scatter.start @l({{.*}}) over ["dp"] avg bwd on compute : tensor<4x4xf32>
+// SHARDED-NEXT: fsdp.reduce_scatter.wait {{.*}}<@l, f32>
 !m = tensor<4x4xf32>
 !h = tensor<4x4xbf16>
 !t = tensor<4x4xbf16, #aten.strides<[1, 4]>>
@@ -68,7 +72,8 @@ module @casts {
 // REMARK: CastsRemoved=1, GroupsNarrowed=0
 // SHARDED-LABEL: module @reduced
 // SHARDED: fsdp.all_gather.wait {{.*}} : tensor<4xf32>, tensor<4xf32>
-// SHARDED: fsdp.reduce_scatter.start @root({{.*}}) bwd on compute : tensor<4xbf16>, tensor<4xbf16>
+// SHARDED: fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on compute : tensor<4xbf16>, tensor<4xbf16>
+// SHARDED-NEXT: fsdp.reduce_scatter.wait {{.*}}<@root, bf16>
 !v = tensor<4xf32>
 !h = tensor<4xbf16>
 module @reduced {

@@ -17,8 +17,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %w = fsdp.read @w : tensor<4xf32>
     %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
     %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
-    fsdp.grad @w, %g : tensor<4xf32>
-    fsdp.update @g step %step lr %lr
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %s : tensor<f32>
   }
 }

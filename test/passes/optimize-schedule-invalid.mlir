@@ -22,15 +22,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward auto
   func.func @step() -> !s {
+    %s = fsdp.shard @a : !fsdp.shard<@a, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !h
-    %u0 = fsdp.all_gather.start @a fwd on compute
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %y0 = aten.call "mm.default"(%x, %w0) fwd in "a" : (!h, !m) -> !h
-    fsdp.release %u0 fwd
+    fsdp.reshard %u0 fwd
     %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!h) -> !s
-    %v0 = fsdp.all_gather.start @a bwd on compute
+    %v0 = fsdp.all_gather.start %s over ["dp"] bwd on compute : !fsdp.shard<@a, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
     // expected-note@+7 {{live there, the largest 6 of 6:}}
     // expected-note@+6 {{131072 bytes: activation of module 'a'}}
@@ -41,10 +42,10 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     // expected-note@+1 {{64 bytes: activation of the root module}}
     %d = aten.call "mul.Tensor"(%y0, %x) bwd in "a" : (!h, !h) -> !h
     %g = aten.call "embedding_dense_backward.default"(%d, 64) bwd in "a" : (!h) -> !m
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @a(%g) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @a step %step lr %lr
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @a(%g) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@a, f32>
+    fsdp.update @a with %d0 step %step lr %lr : !fsdp.shard<@a, f32>
     return %loss : !s
   }
 }
@@ -67,14 +68,15 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.recompute = #f
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true recompute none
   func.func @step() -> !s {
+    %s = fsdp.shard @a : !fsdp.shard<@a, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !h
-    %u0 = fsdp.all_gather.start @a fwd on compute
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %h = aten.call "mul.Tensor"(%x, %x) fwd in "a" : (!h, !h) -> !h
     %y = aten.call "mm.default"(%h, %w0) fwd in "a" : (!h, !m) -> !h
-    fsdp.release %u0 fwd
+    fsdp.reshard %u0 fwd
     // expected-note@+6 {{live there, the largest 5 of 5:}}
     // expected-note@+5 {{131072 bytes: activation of module 'a'}}
     // expected-note@+4 {{65536 bytes: activation of the root module}}
@@ -84,13 +86,13 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.recompute = #f
     %r = aten.call "relu.default"(%y) fwd in "" : (!h) -> !h
     %q = aten.call "tanh.default"(%r) fwd in "" : (!h) -> !h
     %loss = aten.call "sum.default"(%q, none) fwd in "" : (!h) -> !s
-    %v0 = fsdp.all_gather.start @a bwd on compute
+    %v0 = fsdp.all_gather.start %s over ["dp"] bwd on compute : !fsdp.shard<@a, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
     %g = aten.call "embedding_dense_backward.default"(%h, 64) bwd in "a" : (!h) -> !m
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @a(%g) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @a step %step lr %lr
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @a(%g) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@a, f32>
+    fsdp.update @a with %d0 step %step lr %lr : !fsdp.shard<@a, f32>
     return %loss : !s
   }
 }
@@ -105,16 +107,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   // expected-error@+1 {{@g has the per-param layout; schedules are simulated and searched for in the flat layout only}}
   fsdp.group @g [@w] of [""] over @mesh "dp" per_param reshard_after_forward auto
   func.func @step() -> tensor<f32> {
+    %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %u = fsdp.all_gather.start @g fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@g, f32>
     %w = fsdp.all_gather.wait %u : tensor<4xf32>
     %loss = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
     %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
-    fsdp.release %u bwd
-    %r = fsdp.reduce_scatter.start @g(%g) bwd on compute : tensor<4xf32>
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @g step %step lr %lr
+    fsdp.reshard %u bwd
+    %r = fsdp.reduce_scatter.start @g(%g) over ["dp"] avg bwd on compute : tensor<4xf32>
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
   }
 }
@@ -129,17 +132,18 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward auto
   func.func @step() -> tensor<f32> {
+    %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     // expected-note@+1 {{gathered here}}
-    %u = fsdp.all_gather.start @g fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@g, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "" : (!m) -> tensor<f32>
     %g = aten.call "neg.default"(%w) bwd in "" : (!m) -> !m
-    %r = fsdp.reduce_scatter.start @g(%g) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
+    %r = fsdp.reduce_scatter.start @g(%g) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
     // expected-error@+1 {{group @g is updated while it is gathered}}
-    fsdp.update @g step %step lr %lr
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
   }
 }

@@ -1,14 +1,16 @@
 // RUN: fsdp-opt %s --split-input-file --fsdp-optimize-schedule --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,BUCKETS
 // RUN: fsdp-opt %s --split-input-file --fsdp-optimize-schedule=buckets=false --fsdp-verify-scheduled | FileCheck %s --check-prefixes=CHECK,SINGLE
 
-// A copy that a group may keep and that fits is kept: the release, the second gather and the view
+// A copy that a group may keep and that fits is kept: the reshard, the second gather and the view
 // that was made again from it are gone. Where memory is there, gathers start at once, as one launch if
 // that is allowed.
 // CHECK-LABEL: fsdp.model = "kept"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
-// CHECK: %[[UA:.+]] = fsdp.all_gather.start @a fwd on gather
-// BUCKETS-NEXT: %[[UB:.+]] = fsdp.all_gather.start @b fwd on gather coalesced
-// SINGLE-NEXT: %[[UB:.+]] = fsdp.all_gather.start @b fwd on gather{{$}}
+// CHECK: %[[S_A:.+]] = fsdp.shard @a :
+// CHECK: %[[S_B:.+]] = fsdp.shard @b :
+// CHECK: %[[UA:.+]] = fsdp.all_gather.start %[[S_A]] over ["dp"] fwd on gather
+// BUCKETS-NEXT: %[[UB:.+]] = fsdp.all_gather.start %[[S_B]] over ["dp"] fwd on gather coalesced
+// SINGLE-NEXT: %[[UB:.+]] = fsdp.all_gather.start %[[S_B]] over ["dp"] fwd on gather :
 // CHECK-NEXT: %[[WA:.+]] = fsdp.all_gather.wait %[[UA]]
 // CHECK-NEXT: %[[VA:.+]] = aten.call "t.default"(%[[WA]]) fwd in "a"
 // CHECK-NEXT: %[[Y:.+]] = aten.call "mm.default"(%{{.+}}, %[[VA]]) fwd in "a"
@@ -16,7 +18,7 @@
 // CHECK-NOT: fsdp.all_gather
 // CHECK: aten.call "mm.default"(%[[WB]], {{.*}}) bwd in "b"
 // CHECK-NOT: fsdp.all_gather
-// CHECK: fsdp.release %[[UB]] bwd
+// CHECK: fsdp.reshard %[[UB]] bwd
 // CHECK-NOT: "t.default"
 // CHECK: aten.call "mm.default"(%[[VA]], {{.*}}) bwd in "a"
 !m = tensor<64x64xf32>
@@ -30,35 +32,37 @@ module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<sharded>
   fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward auto
   fsdp.group @b [@b.w] of ["b"] over @mesh "dp" flat reshard_after_forward auto
   func.func @step() -> !s {
+    %sa = fsdp.shard @a : !fsdp.shard<@a, f32>
+    %sb = fsdp.shard @b : !fsdp.shard<@b, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u0 = fsdp.all_gather.start @a fwd on compute
+    %u0 = fsdp.all_gather.start %sa over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %t0 = aten.call "t.default"(%w0) fwd in "a" : (!m) -> !t
     %y0 = aten.call "mm.default"(%x, %t0) fwd in "a" : (!m, !t) -> !m
-    fsdp.release %u0 fwd
-    %u1 = fsdp.all_gather.start @b fwd on compute
+    fsdp.reshard %u0 fwd
+    %u1 = fsdp.all_gather.start %sb over ["dp"] fwd on compute : !fsdp.shard<@b, f32>
     %w1 = fsdp.all_gather.wait %u1 : !m
     %y1 = aten.call "mm.default"(%y0, %w1) fwd in "b" : (!m, !m) -> !m
-    fsdp.release %u1 fwd
+    fsdp.reshard %u1 fwd
     %loss = aten.call "sum.default"(%y1, none) fwd in "" : (!m) -> !s
-    %v1 = fsdp.all_gather.start @b bwd on compute
+    %v1 = fsdp.all_gather.start %sb over ["dp"] bwd on compute : !fsdp.shard<@b, f32>
     %z1 = fsdp.all_gather.wait %v1 : !m
-    %d1 = aten.call "mm.default"(%z1, %y0) bwd in "b" : (!m, !m) -> !m
-    %g1 = aten.call "mm.default"(%d1, %d1) bwd in "b" : (!m, !m) -> !m
-    fsdp.release %v1 bwd
-    %r1 = fsdp.reduce_scatter.start @b(%g1) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r1
-    fsdp.update @b step %step lr %lr
-    %v0 = fsdp.all_gather.start @a bwd on compute
+    %dy1 = aten.call "mm.default"(%z1, %y0) bwd in "b" : (!m, !m) -> !m
+    %g1 = aten.call "mm.default"(%dy1, %dy1) bwd in "b" : (!m, !m) -> !m
+    fsdp.reshard %v1 bwd
+    %r1 = fsdp.reduce_scatter.start @b(%g1) over ["dp"] avg bwd on compute : !m
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@b, f32>
+    fsdp.update @b with %d1 step %step lr %lr : !fsdp.shard<@b, f32>
+    %v0 = fsdp.all_gather.start %sa over ["dp"] bwd on compute : !fsdp.shard<@a, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
     %tz0 = aten.call "t.default"(%z0) bwd in "a" : (!m) -> !t
-    %d0 = aten.call "mm.default"(%tz0, %d1) bwd in "a" : (!t, !m) -> !m
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @a(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @a step %step lr %lr
+    %g0 = aten.call "mm.default"(%tz0, %dy1) bwd in "a" : (!t, !m) -> !m
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @a(%g0) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@a, f32>
+    fsdp.update @a with %d0 step %step lr %lr : !fsdp.shard<@a, f32>
     return %loss : !s
   }
 }
@@ -68,8 +72,9 @@ module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<sharded>
 // Groups that say what they want get it: @a is gathered again, @b is not. A gradient that is transposed,
 // or read after its reduction's start, is copied before.
 // CHECK-LABEL: fsdp.model = "said"
-// CHECK: fsdp.all_gather.start @a fwd
-// CHECK: fsdp.release %{{.+}} fwd
+// CHECK: %[[S:.+]] = fsdp.shard @a :
+// CHECK: fsdp.all_gather.start %[[S]] over ["dp"] fwd
+// CHECK: fsdp.reshard %{{.+}} fwd
 // CHECK: %[[D1:.+]] = aten.call "mm.default"({{.*}}) bwd in "b"
 // CHECK-DAG: %[[B:.+]] = aten.call "clone.default"(%[[D1]], #aten.memory_format<contiguous>) bwd in "b"
 // CHECK-DAG: fsdp.reduce_scatter.start @b(%[[B]])
@@ -87,30 +92,32 @@ module attributes {fsdp.model = "said", fsdp.phase = #fsdp.module_phase<sharded>
   fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true
   fsdp.group @b [@b.w] of ["b"] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> !s {
+    %sa = fsdp.shard @a : !fsdp.shard<@a, f32>
+    %sb = fsdp.shard @b : !fsdp.shard<@b, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u0 = fsdp.all_gather.start @a fwd on compute
+    %u0 = fsdp.all_gather.start %sa over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %y0 = aten.call "mm.default"(%x, %w0) fwd in "a" : (!m, !m) -> !m
-    fsdp.release %u0 fwd
-    %u1 = fsdp.all_gather.start @b fwd on compute
+    fsdp.reshard %u0 fwd
+    %u1 = fsdp.all_gather.start %sb over ["dp"] fwd on compute : !fsdp.shard<@b, f32>
     %w1 = fsdp.all_gather.wait %u1 : !m
     %y1 = aten.call "mm.default"(%y0, %w1) fwd in "b" : (!m, !m) -> !m
     %loss = aten.call "sum.default"(%y1, none) fwd in "" : (!m) -> !s
-    %d1 = aten.call "mm.default"(%w1, %y0) bwd in "b" : (!m, !m) -> !m
-    fsdp.release %u1 bwd
-    %r1 = fsdp.reduce_scatter.start @b(%d1) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r1
-    fsdp.update @b step %step lr %lr
-    %v0 = fsdp.all_gather.start @a bwd on compute
+    %g1 = aten.call "mm.default"(%w1, %y0) bwd in "b" : (!m, !m) -> !m
+    fsdp.reshard %u1 bwd
+    %r1 = fsdp.reduce_scatter.start @b(%g1) over ["dp"] avg bwd on compute : !m
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@b, f32>
+    fsdp.update @b with %d1 step %step lr %lr : !fsdp.shard<@b, f32>
+    %v0 = fsdp.all_gather.start %sa over ["dp"] bwd on compute : !fsdp.shard<@a, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
-    %d0 = aten.call "mm.default"(%z0, %d1) bwd in "a" : (!m, !m) -> !m
-    %g0 = aten.call "t.default"(%d0) bwd in "a" : (!m) -> !t
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @a(%g0) bwd on compute : !t
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @a step %step lr %lr
+    %t0 = aten.call "mm.default"(%z0, %g1) bwd in "a" : (!m, !m) -> !m
+    %g0 = aten.call "t.default"(%t0) bwd in "a" : (!m) -> !t
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @a(%g0) over ["dp"] avg bwd on compute : !t
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@a, f32>
+    fsdp.update @a with %d0 step %step lr %lr : !fsdp.shard<@a, f32>
     return %loss : !s
   }
 }
@@ -121,8 +128,8 @@ module attributes {fsdp.model = "said", fsdp.phase = #fsdp.module_phase<sharded>
 // is.
 // CHECK-LABEL: fsdp.model = "one_rank"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
-// CHECK: fsdp.grad @w
-// CHECK-NEXT: fsdp.update @g
+// CHECK: %[[D:.+]] = fsdp.pack @g(
+// CHECK-NEXT: fsdp.update @g with %[[D]]
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "one_rank", fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -136,8 +143,8 @@ module attributes {fsdp.model = "one_rank", fsdp.phase = #fsdp.module_phase<shar
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "" : (!m) -> !s
     %g = aten.call "neg.default"(%w) bwd in "" : (!m) -> !m
-    fsdp.grad @w, %g : !m
-    fsdp.update @g step %step lr %lr
+    %d = fsdp.pack @g(%g) : (!m) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : !s
   }
 }

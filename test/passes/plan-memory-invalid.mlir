@@ -8,17 +8,18 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.param @w : tensor<16xf32>
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> tensor<f32> {
+    %shard = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : tensor<16xf32>
-    %u = fsdp.all_gather.start @g fwd on gather
+    %u = fsdp.all_gather.start %shard over ["dp"] fwd on gather : !fsdp.shard<@g, f32>
     %w = fsdp.all_gather.wait %u : tensor<16xf32>
     %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<16xf32>) -> tensor<f32>
-    fsdp.release %u fwd
+    fsdp.reshard %u fwd
     %g = aten.call "neg.default"(%x) bwd in "" : (tensor<16xf32>) -> tensor<16xf32>
-    %r = fsdp.reduce_scatter.start @g(%g) bwd on reduce : tensor<16xf32>
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @g step %step lr %lr
+    %r = fsdp.reduce_scatter.start @g(%g) over ["dp"] avg bwd on reduce : tensor<16xf32>
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %s : tensor<f32>
   }
 }
@@ -59,7 +60,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : tensor<16xf32>
     %s = aten.call "sum.default"(%x, none) fwd in "" : (tensor<16xf32>) -> tensor<f32>
-    // expected-error @below {{of @w is followed by no update of @g}}
+    // expected-error @below {{'fsdp.grad' op is not part of a step}}
     fsdp.grad @w, %x : tensor<16xf32>
     return %s : tensor<f32>
   }
@@ -78,7 +79,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %x = fsdp.input "x" : tensor<16xf32>
     %s = aten.call "sum.default"(%x, none) fwd in "" : (tensor<16xf32>) -> tensor<f32>
     // expected-error @below {{is never waited for}}
-    %r = fsdp.reduce_scatter.start @g(%x) bwd on reduce : tensor<16xf32>
+    %r = fsdp.reduce_scatter.start @g(%x) over ["dp"] avg bwd on reduce : tensor<16xf32>
     return %s : tensor<f32>
   }
 }

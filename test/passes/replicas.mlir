@@ -23,28 +23,28 @@
 // Each reduce-scatter is followed by an all-reduce over the replicas that goes on with it.
 // SHARDED: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1(
 // SHARDED-NEXT: fsdp.reduce_scatter.wait %[[R1]]
-// SHARDED-NEXT: %[[A1:.+]] = fsdp.all_reduce.start @layers.1 after %[[R1]] bwd on compute
-// SHARDED-NEXT: fsdp.all_reduce.wait %[[A1]]
-// SHARDED-NEXT: fsdp.update @layers.1
+// SHARDED-NEXT: %[[A1:.+]] = fsdp.all_reduce.start %[[R1]] over ["replicate"] avg bwd on compute
+// SHARDED-NEXT: %[[F1:.+]] = fsdp.all_reduce.wait %[[A1]]
+// SHARDED-NEXT: fsdp.update @layers.1 with %[[F1]]
 // SHARDED-COUNT-2: fsdp.all_reduce.start
 
 // It is issued with the reduce-scatter, on a stream of its own. The wait for the reduce-scatter, which
 // frees the gradients, stands before the next reduction, that for the all-reduce one later.
-// SCHEDULED: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1({{.*}}) bwd on reduce
-// SCHEDULED-NEXT: %[[A1:.+]] = fsdp.all_reduce.start @layers.1 after %[[R1]] bwd on replicate
+// SCHEDULED: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1({{.*}}) over ["shard"] avg bwd on reduce
+// SCHEDULED-NEXT: %[[A1:.+]] = fsdp.all_reduce.start %[[R1]] over ["replicate"] avg bwd on replicate
 // SCHEDULED: fsdp.reduce_scatter.wait %[[R1]]
-// SCHEDULED-NEXT: %[[R0:.+]] = fsdp.reduce_scatter.start @layers.0({{.*}}) bwd on reduce
-// SCHEDULED-NEXT: %[[A0:.+]] = fsdp.all_reduce.start @layers.0 after %[[R0]] bwd on replicate
-// SCHEDULED: fsdp.all_reduce.wait %[[A1]]
-// SCHEDULED-NEXT: fsdp.update @layers.1
+// SCHEDULED-NEXT: %[[R0:.+]] = fsdp.reduce_scatter.start @layers.0({{.*}}) over ["shard"] avg bwd on reduce
+// SCHEDULED-NEXT: %[[A0:.+]] = fsdp.all_reduce.start %[[R0]] over ["replicate"] avg bwd on replicate
+// SCHEDULED: %[[F1:.+]] = fsdp.all_reduce.wait %[[A1]]
+// SCHEDULED-NEXT: fsdp.update @layers.1 with %[[F1]]
 // SCHEDULED-NEXT: fsdp.reduce_scatter.wait %[[R0]]
 // SCHEDULED-NEXT: %[[R:.+]] = fsdp.reduce_scatter.start @root
-// SCHEDULED-NEXT: %[[A:.+]] = fsdp.all_reduce.start @root after %[[R]] bwd on replicate
-// SCHEDULED: fsdp.all_reduce.wait %[[A0]]
-// SCHEDULED-NEXT: fsdp.update @layers.0
+// SCHEDULED-NEXT: %[[A:.+]] = fsdp.all_reduce.start %[[R]] over ["replicate"] avg bwd on replicate
+// SCHEDULED: %[[F0:.+]] = fsdp.all_reduce.wait %[[A0]]
+// SCHEDULED-NEXT: fsdp.update @layers.0 with %[[F0]]
 // SCHEDULED-NEXT: fsdp.reduce_scatter.wait %[[R]]
-// SCHEDULED-NEXT: fsdp.all_reduce.wait %[[A]]
-// SCHEDULED-NEXT: fsdp.update @root
+// SCHEDULED-NEXT: %[[F:.+]] = fsdp.all_reduce.wait %[[A]]
+// SCHEDULED-NEXT: fsdp.update @root with %[[F]]
 
 // Its elements are those of a shard, its axis is that of the replicas.
 // REPORT: "mesh": {
@@ -79,11 +79,11 @@
 
 // A schedule that is searched for launches them behind the reductions, in the same buckets, and waits
 // for each before the update that needs it.
-// AUTO: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1({{.*}}) bwd on {{reduce|gather}}
-// AUTO: %[[A1:.+]] = fsdp.all_reduce.start @layers.1 after %[[R1]] bwd on replicate
+// AUTO: %[[R1:.+]] = fsdp.reduce_scatter.start @layers.1({{.*}}) over ["shard"] avg bwd on {{reduce|gather}}
+// AUTO: %[[A1:.+]] = fsdp.all_reduce.start %[[R1]] over ["replicate"] avg bwd on replicate
 // AUTO: fsdp.reduce_scatter.wait %[[R1]]
-// AUTO: fsdp.all_reduce.wait %[[A1]]
-// AUTO-NEXT: fsdp.update @layers.1
+// AUTO: %[[F1:.+]] = fsdp.all_reduce.wait %[[A1]]
+// AUTO-NEXT: fsdp.update @layers.1 with %[[F1]]
 
 // One replica needs no all-reduce.
 // ONE: fsdp.mesh @mesh <replicate = 1, shard = 2>

@@ -100,15 +100,16 @@ module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<schedule
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @"norm, head" [@norm.w, @head.w] of ["norm", "head"] over @mesh "dp" per_param reshard_after_forward false
   func.func @step() -> !s {
+    %s = fsdp.shard @"norm, head" : !fsdp.shard<@"norm, head", bf16>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %u = fsdp.all_gather.start @"norm, head" fwd on gather
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@"norm, head", bf16>
     %w:2 = fsdp.all_gather.wait %u : !n, !m
     %loss = aten.call "sum.default"(%w#1, none) fwd in "head" : (!m) -> !s
-    fsdp.release %u bwd
-    %r = fsdp.reduce_scatter.start @"norm, head"(%w#0, %w#1) bwd on reduce : !n, !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @"norm, head" step %step lr %lr
+    fsdp.reshard %u bwd
+    %r = fsdp.reduce_scatter.start @"norm, head"(%w#0, %w#1) over ["dp"] avg bwd on reduce : !n, !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@"norm, head", bf16>
+    fsdp.update @"norm, head" with %d step %step lr %lr : !fsdp.shard<@"norm, head", bf16>
     return %loss : !s
   }
 }

@@ -18,13 +18,14 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> !s {
-    %u0 = fsdp.all_gather.start @l fwd on compute
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %loss = aten.call "sum.default"(%w0, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u0 bwd
+    fsdp.reshard %u0 bwd
     // expected-error@below {{the reduction of group @l has no update after it}}
-    %r0 = fsdp.reduce_scatter.start @l(%w0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
+    %r0 = fsdp.reduce_scatter.start @l(%w0) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }

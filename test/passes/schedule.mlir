@@ -6,29 +6,31 @@
 // wait. Each reduction's wait and update stand before the next reduction's start.
 // CHECK-LABEL: fsdp.model = "chain"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
+// CHECK: %[[S_B0:.+]] = fsdp.shard @b0 :
+// CHECK: %[[S_B1:.+]] = fsdp.shard @b1 :
 // CHECK: aten.call "sum.default"
-// FSDP2-NEXT: %[[U1:.+]] = fsdp.all_gather.start @b1 bwd
+// FSDP2-NEXT: %[[U1:.+]] = fsdp.all_gather.start %[[S_B1]] over ["dp"] bwd
 // FSDP2-NEXT: fsdp.all_gather.wait %[[U1]]
-// FSDP2-NEXT: %[[U0:.+]] = fsdp.all_gather.start @b0 bwd
+// FSDP2-NEXT: %[[U0:.+]] = fsdp.all_gather.start %[[S_B0]] over ["dp"] bwd
 // FSDP2-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "b1"
-// FSDP2-NEXT: fsdp.release %[[U1]] bwd
+// FSDP2-NEXT: fsdp.reshard %[[U1]] bwd
 // FSDP2-NEXT: %[[R1:.+]] = fsdp.reduce_scatter.start @b1
 // FSDP2-NEXT: fsdp.all_gather.wait %[[U0]]
-// NONE-NEXT: %[[U1:.+]] = fsdp.all_gather.start @b1 bwd
+// NONE-NEXT: %[[U1:.+]] = fsdp.all_gather.start %[[S_B1]] over ["dp"] bwd
 // NONE-NEXT: fsdp.all_gather.wait %[[U1]]
 // NONE-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "b1"
-// NONE-NEXT: fsdp.release %[[U1]] bwd
+// NONE-NEXT: fsdp.reshard %[[U1]] bwd
 // NONE-NEXT: %[[R1:.+]] = fsdp.reduce_scatter.start @b1
-// NONE-NEXT: %[[U0:.+]] = fsdp.all_gather.start @b0 bwd
+// NONE-NEXT: %[[U0:.+]] = fsdp.all_gather.start %[[S_B0]] over ["dp"] bwd
 // NONE-NEXT: fsdp.all_gather.wait %[[U0]]
 // CHECK-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "b0"
-// CHECK-NEXT: fsdp.release %[[U0]] bwd
-// CHECK-NEXT: fsdp.reduce_scatter.wait %[[R1]]
-// CHECK-NEXT: fsdp.update @b1
+// CHECK-NEXT: fsdp.reshard %[[U0]] bwd
+// CHECK-NEXT: %[[D1:.+]] = fsdp.reduce_scatter.wait %[[R1]]
+// CHECK-NEXT: fsdp.update @b1 with %[[D1]]
 // CHECK-NEXT: %[[R0:.+]] = fsdp.reduce_scatter.start @b0
 // CHECK-NEXT: aten.call "mul.Tensor"{{.*}} bwd in "e"
-// CHECK-NEXT: fsdp.reduce_scatter.wait %[[R0]]
-// CHECK-NEXT: fsdp.update @b0
+// CHECK-NEXT: %[[D0:.+]] = fsdp.reduce_scatter.wait %[[R0]]
+// CHECK-NEXT: fsdp.update @b0 with %[[D0]]
 // CHECK-NEXT: return
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -40,33 +42,35 @@ module attributes {fsdp.model = "chain", fsdp.phase = #fsdp.module_phase<sharded
   fsdp.group @b0 [@b0.w] of ["b0"] over @mesh "dp" flat reshard_after_forward true
   fsdp.group @b1 [@b1.w] of ["b1"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s0 = fsdp.shard @b0 : !fsdp.shard<@b0, f32>
+    %s1 = fsdp.shard @b1 : !fsdp.shard<@b1, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u0 = fsdp.all_gather.start @b0 fwd on compute
+    %u0 = fsdp.all_gather.start %s0 over ["dp"] fwd on compute : !fsdp.shard<@b0, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %y0 = aten.call "mm.default"(%x, %w0) fwd in "b0" : (!m, !m) -> !m
-    fsdp.release %u0 fwd
-    %u1 = fsdp.all_gather.start @b1 fwd on compute
+    fsdp.reshard %u0 fwd
+    %u1 = fsdp.all_gather.start %s1 over ["dp"] fwd on compute : !fsdp.shard<@b1, f32>
     %w1 = fsdp.all_gather.wait %u1 : !m
     %y1 = aten.call "mm.default"(%y0, %w1) fwd in "b1" : (!m, !m) -> !m
-    fsdp.release %u1 fwd
+    fsdp.reshard %u1 fwd
     %loss = aten.call "sum.default"(%y1, none) fwd in "" : (!m) -> !s
-    %v1 = fsdp.all_gather.start @b1 bwd on compute
+    %v1 = fsdp.all_gather.start %s1 over ["dp"] bwd on compute : !fsdp.shard<@b1, f32>
     %z1 = fsdp.all_gather.wait %v1 : !m
-    %d1 = aten.call "mul.Tensor"(%z1, %y0) bwd in "b1" : (!m, !m) -> !m
-    fsdp.release %v1 bwd
-    %r1 = fsdp.reduce_scatter.start @b1(%d1) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r1
-    fsdp.update @b1 step %step lr %lr
-    %v0 = fsdp.all_gather.start @b0 bwd on compute
+    %g1 = aten.call "mul.Tensor"(%z1, %y0) bwd in "b1" : (!m, !m) -> !m
+    fsdp.reshard %v1 bwd
+    %r1 = fsdp.reduce_scatter.start @b1(%g1) over ["dp"] avg bwd on compute : !m
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@b1, f32>
+    fsdp.update @b1 with %d1 step %step lr %lr : !fsdp.shard<@b1, f32>
+    %v0 = fsdp.all_gather.start %s0 over ["dp"] bwd on compute : !fsdp.shard<@b0, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
-    %d0 = aten.call "mul.Tensor"(%z0, %d1) bwd in "b0" : (!m, !m) -> !m
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @b0(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @b0 step %step lr %lr
-    %d = aten.call "mul.Tensor"(%d0, %x) bwd in "e" : (!m, !m) -> !m
+    %g0 = aten.call "mul.Tensor"(%z0, %g1) bwd in "b0" : (!m, !m) -> !m
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @b0(%g0) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@b0, f32>
+    fsdp.update @b0 with %d0 step %step lr %lr : !fsdp.shard<@b0, f32>
+    %d = aten.call "mul.Tensor"(%g0, %x) bwd in "e" : (!m, !m) -> !m
     return %loss : !s
   }
 }
@@ -75,13 +79,14 @@ module attributes {fsdp.model = "chain", fsdp.phase = #fsdp.module_phase<sharded
 
 // A kept root prefetches the last block when the backward begins.
 // CHECK-LABEL: fsdp.model = "kept_root"
+// CHECK: %[[S:.+]] = fsdp.shard @l :
 // CHECK: aten.call "sum.default"
 // CHECK-NEXT: aten.call "ones_like.default"
-// FSDP2-NEXT: %[[U:.+]] = fsdp.all_gather.start @l bwd
+// FSDP2-NEXT: %[[U:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] bwd
 // FSDP2-NEXT: aten.call "expand.default"
 // FSDP2-NEXT: fsdp.all_gather.wait %[[U]]
 // NONE-NEXT: aten.call "expand.default"
-// NONE-NEXT: %[[U:.+]] = fsdp.all_gather.start @l bwd
+// NONE-NEXT: %[[U:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] bwd
 // NONE-NEXT: fsdp.all_gather.wait %[[U]]
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -93,29 +98,31 @@ module attributes {fsdp.model = "kept_root", fsdp.phase = #fsdp.module_phase<sha
   fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   fsdp.group @root [@e.w] of [""] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> !s {
+    %s_root = fsdp.shard @root : !fsdp.shard<@root, f32>
+    %sl = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %u = fsdp.all_gather.start @root fwd on compute
+    %u = fsdp.all_gather.start %s_root over ["dp"] fwd on compute : !fsdp.shard<@root, f32>
     %w = fsdp.all_gather.wait %u : !m
     %x = aten.call "relu.default"(%w) fwd in "e" : (!m) -> !m
-    %u0 = fsdp.all_gather.start @l fwd on compute
+    %u0 = fsdp.all_gather.start %sl over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %y0 = aten.call "mm.default"(%x, %w0) fwd in "l" : (!m, !m) -> !m
-    fsdp.release %u0 fwd
+    fsdp.reshard %u0 fwd
     %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!m) -> !s
     %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
     %ge = aten.call "expand.default"(%g, [], false) bwd in "" : (!s) -> !s
-    %v0 = fsdp.all_gather.start @l bwd on compute
+    %v0 = fsdp.all_gather.start %sl over ["dp"] bwd on compute : !fsdp.shard<@l, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
-    %d0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @l step %step lr %lr
-    fsdp.release %u bwd
-    %r = fsdp.reduce_scatter.start @root(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @root step %step lr %lr
+    %g0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
+    fsdp.reshard %u bwd
+    %r = fsdp.reduce_scatter.start @root(%g0) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@root, f32>
+    fsdp.update @root with %d step %step lr %lr : !fsdp.shard<@root, f32>
     return %loss : !s
   }
 }
@@ -124,7 +131,8 @@ module attributes {fsdp.model = "kept_root", fsdp.phase = #fsdp.module_phase<sha
 
 // Gathers that the forward keeps are not prefetched: nothing moves but the reductions' waits.
 // CHECK-LABEL: fsdp.model = "kept"
-// CHECK: fsdp.all_gather.start @l fwd
+// CHECK: %[[S:.+]] = fsdp.shard @l :
+// CHECK: fsdp.all_gather.start %[[S]] over ["dp"] fwd
 // CHECK-NOT: fsdp.all_gather.start
 // CHECK: fsdp.reduce_scatter.start @l(
 !m = tensor<4x4xf32>
@@ -135,16 +143,17 @@ module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<sharded>
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %u0 = fsdp.all_gather.start @l fwd on compute
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %loss = aten.call "sum.default"(%w0, none) fwd in "l" : (!m) -> !s
-    %d0 = aten.call "mul.Tensor"(%w0, %loss) bwd in "l" : (!m, !s) -> !m
-    fsdp.release %u0 bwd
-    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @l step %step lr %lr
+    %g0 = aten.call "mul.Tensor"(%w0, %loss) bwd in "l" : (!m, !s) -> !m
+    fsdp.reshard %u0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -153,8 +162,9 @@ module attributes {fsdp.model = "kept", fsdp.phase = #fsdp.module_phase<sharded>
 
 // The module's own choice is taken where the pass is told nothing.
 // CHECK-LABEL: fsdp.model = "no_prefetch"
+// CHECK: %[[S:.+]] = fsdp.shard @l :
 // CHECK: aten.call "ones_like.default"
-// CHECK-NEXT: fsdp.all_gather.start @l bwd
+// CHECK-NEXT: fsdp.all_gather.start %[[S]] over ["dp"] bwd
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.model = "no_prefetch", fsdp.phase = #fsdp.module_phase<sharded>, fsdp.prefetch = #fsdp.prefetch<none>} {
@@ -165,27 +175,29 @@ module attributes {fsdp.model = "no_prefetch", fsdp.phase = #fsdp.module_phase<s
   fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   fsdp.group @root [@e.w] of [""] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> !s {
+    %s_root = fsdp.shard @root : !fsdp.shard<@root, f32>
+    %sl = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %u = fsdp.all_gather.start @root fwd on compute
+    %u = fsdp.all_gather.start %s_root over ["dp"] fwd on compute : !fsdp.shard<@root, f32>
     %w = fsdp.all_gather.wait %u : !m
-    %u0 = fsdp.all_gather.start @l fwd on compute
+    %u0 = fsdp.all_gather.start %sl over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w0 = fsdp.all_gather.wait %u0 : !m
     %y0 = aten.call "mm.default"(%w, %w0) fwd in "l" : (!m, !m) -> !m
-    fsdp.release %u0 fwd
+    fsdp.reshard %u0 fwd
     %loss = aten.call "sum.default"(%y0, none) fwd in "" : (!m) -> !s
     %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
-    %v0 = fsdp.all_gather.start @l bwd on compute
+    %v0 = fsdp.all_gather.start %sl over ["dp"] bwd on compute : !fsdp.shard<@l, f32>
     %z0 = fsdp.all_gather.wait %v0 : !m
-    %d0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
-    fsdp.release %v0 bwd
-    %r0 = fsdp.reduce_scatter.start @l(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r0
-    fsdp.update @l step %step lr %lr
-    fsdp.release %u bwd
-    %r = fsdp.reduce_scatter.start @root(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @root step %step lr %lr
+    %g0 = aten.call "mul.Tensor"(%z0, %g) bwd in "l" : (!m, !s) -> !m
+    fsdp.reshard %v0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on compute : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
+    fsdp.reshard %u bwd
+    %r = fsdp.reduce_scatter.start @root(%g0) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@root, f32>
+    fsdp.update @root with %d step %step lr %lr : !fsdp.shard<@root, f32>
     return %loss : !s
   }
 }
@@ -195,9 +207,10 @@ module attributes {fsdp.model = "no_prefetch", fsdp.phase = #fsdp.module_phase<s
 // A kept module that runs twice is resharded after the backward of its last run, and gathered again
 // for the other: this gather is prefetched only when the group is resharded.
 // CHECK-LABEL: fsdp.model = "kept_twice"
+// CHECK: %[[S:.+]] = fsdp.shard @a :
 // CHECK: aten.call "mul.Tensor"({{.*}}) bwd in "a"
-// CHECK-NEXT: fsdp.release %{{.+}} bwd
-// FSDP2-NEXT: fsdp.all_gather.start @a bwd
+// CHECK-NEXT: fsdp.reshard %{{.+}} bwd
+// FSDP2-NEXT: fsdp.all_gather.start %[[S]] over ["dp"] bwd
 // NONE-NEXT: aten.call "mul.Tensor"({{.*}}) bwd in "b"
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -209,31 +222,33 @@ module attributes {fsdp.model = "kept_twice", fsdp.phase = #fsdp.module_phase<sh
   fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward false
   fsdp.group @b [@b.w] of ["b"] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> !s {
+    %sa = fsdp.shard @a : !fsdp.shard<@a, f32>
+    %sb = fsdp.shard @b : !fsdp.shard<@b, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @a fwd on compute
+    %u = fsdp.all_gather.start %sa over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
     %w = fsdp.all_gather.wait %u : !m
     %y0 = aten.call "mm.default"(%x, %w) fwd in "a" : (!m, !m) -> !m
-    %ub = fsdp.all_gather.start @b fwd on compute
+    %ub = fsdp.all_gather.start %sb over ["dp"] fwd on compute : !fsdp.shard<@b, f32>
     %wb = fsdp.all_gather.wait %ub : !m
     %y1 = aten.call "mm.default"(%y0, %wb) fwd in "b" : (!m, !m) -> !m
     %y2 = aten.call "mm.default"(%y1, %w) fwd in "a" : (!m, !m) -> !m
     %loss = aten.call "sum.default"(%y2, none) fwd in "" : (!m) -> !s
     %d2 = aten.call "mul.Tensor"(%w, %y1) bwd in "a" : (!m, !m) -> !m
-    fsdp.release %u bwd
-    %d1 = aten.call "mul.Tensor"(%wb, %d2) bwd in "b" : (!m, !m) -> !m
-    fsdp.release %ub bwd
-    %r1 = fsdp.reduce_scatter.start @b(%d1) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r1
-    fsdp.update @b step %step lr %lr
-    %u2 = fsdp.all_gather.start @a bwd on compute
+    fsdp.reshard %u bwd
+    %g1 = aten.call "mul.Tensor"(%wb, %d2) bwd in "b" : (!m, !m) -> !m
+    fsdp.reshard %ub bwd
+    %r1 = fsdp.reduce_scatter.start @b(%g1) over ["dp"] avg bwd on compute : !m
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@b, f32>
+    fsdp.update @b with %d1 step %step lr %lr : !fsdp.shard<@b, f32>
+    %u2 = fsdp.all_gather.start %sa over ["dp"] bwd on compute : !fsdp.shard<@a, f32>
     %w2 = fsdp.all_gather.wait %u2 : !m
-    %d0 = aten.call "mul.Tensor"(%w2, %d1) bwd in "a" : (!m, !m) -> !m
-    fsdp.release %u2 bwd
-    %r = fsdp.reduce_scatter.start @a(%d0) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @a step %step lr %lr
+    %d0 = aten.call "mul.Tensor"(%w2, %g1) bwd in "a" : (!m, !m) -> !m
+    fsdp.reshard %u2 bwd
+    %r = fsdp.reduce_scatter.start @a(%d0) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@a, f32>
+    fsdp.update @a with %d step %step lr %lr : !fsdp.shard<@a, f32>
     return %loss : !s
   }
 }

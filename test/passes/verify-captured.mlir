@@ -39,7 +39,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<planned>} {
 
 // C1: the function's name.
 module {
-  // expected-error@below {{the step's function is named @train, expected @step}}
+  // expected-error@below {{C1: the step's function is named @train, expected @step}}
   func.func @train() -> tensor<f32> {
     %loss = fsdp.input "x" : tensor<f32>
     return %loss : tensor<f32>
@@ -50,7 +50,7 @@ module {
 
 // C1: inputs are operations.
 module {
-  // expected-error@below {{the step has 1 arguments; inputs are 'fsdp.input'}}
+  // expected-error@below {{C1: the step has 1 arguments; inputs are 'fsdp.input'}}
   func.func @step(%x: tensor<f32>) -> tensor<f32> {
     return %x : tensor<f32>
   }
@@ -60,7 +60,7 @@ module {
 
 // C1: the loss is one number.
 module {
-  // expected-error@below {{the step returns 'tensor<2xf32>', expected one floating-point scalar, the loss}}
+  // expected-error@below {{C1: the step returns 'tensor<2xf32>', expected one floating-point scalar, the loss}}
   func.func @step() -> tensor<2xf32> {
     %x = fsdp.input "x" : tensor<2xf32>
     return %x : tensor<2xf32>
@@ -82,15 +82,30 @@ module {
 
 // -----
 
-// C2: collectives belong to the sharded phase.
+// C2: shards belong to the sharded phase.
+module {
+  fsdp.param @w : tensor<f32>
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @root [@w] of [""] over @mesh "dp" flat reshard_after_forward none
+  func.func @step() -> tensor<f32> {
+    // expected-error@below {{C2: a captured step has no shards and no collectives}}
+    %s = fsdp.shard @root : !fsdp.shard<@root, f32>
+    %x = fsdp.input "x" : tensor<f32>
+    return %x : tensor<f32>
+  }
+}
+
+// -----
+
+// C2: so do collectives.
 module {
   fsdp.param @w : tensor<f32>
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @root [@w] of [""] over @mesh "dp" flat reshard_after_forward none
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{a captured step has no collectives}}
-    %u = fsdp.all_gather.start @root fwd on compute
+    // expected-error@below {{C2: a captured step has no shards and no collectives}}
+    %r = fsdp.reduce_scatter.start @root(%x) over ["dp"] avg bwd on compute : tensor<f32>
     return %x : tensor<f32>
   }
 }
@@ -101,7 +116,7 @@ module {
 module {
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{has arena offsets, which memory planning writes}}
+    // expected-error@below {{C2: has arena offsets, which memory planning writes}}
     %y = aten.call "relu.default"(%x) fwd in "" at [0] : (tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>
   }
@@ -113,7 +128,7 @@ module {
 module {
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{'add_.Tensor' in module 'l' mutates an argument; a captured step is functional}}
+    // expected-error@below {{C3: 'add_.Tensor' in module 'l' mutates an argument; a step is functional}}
     %y = aten.call "add_.Tensor"(%x, %x, 1) fwd in "l" : (tensor<f32>, tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>
   }
@@ -125,7 +140,7 @@ module {
 module {
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{'add.out' in module '' mutates an argument}}
+    // expected-error@below {{C3: 'add.out' in module '' mutates an argument}}
     %y = aten.call "add.out"(%x, %x, 1, %x) fwd in "" : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
     return %y : tensor<f32>
   }
@@ -135,7 +150,7 @@ module {
 
 // C4: every parameter has a gradient.
 module {
-  // expected-error@below {{parameter @w has no gradient}}
+  // expected-error@below {{C4: parameter @w has no gradient}}
   fsdp.param @w : tensor<f32>
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
@@ -147,7 +162,7 @@ module {
 
 // C4: every parameter is updated.
 module {
-  // expected-error@below {{parameter @w is never updated}}
+  // expected-error@below {{C4: parameter @w is never updated}}
   fsdp.param @w : tensor<f32>
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
@@ -165,7 +180,7 @@ module {
     %x = fsdp.input "x" : tensor<f32>
     // expected-note@below {{the first one is here}}
     fsdp.grad @w, %x : tensor<f32>
-    // expected-error@below {{parameter @w has two gradients}}
+    // expected-error@below {{C4: parameter @w has two gradients}}
     fsdp.grad @w, %x : tensor<f32>
     return %x : tensor<f32>
   }
@@ -183,7 +198,7 @@ module {
     fsdp.grad @w, %x : tensor<f32>
     // expected-note@below {{the first one is here}}
     fsdp.update @w step %step lr %lr
-    // expected-error@below {{parameter @w is updated twice}}
+    // expected-error@below {{C4: parameter @w is updated twice}}
     fsdp.update @w step %step lr %lr
     return %x : tensor<f32>
   }
@@ -200,7 +215,7 @@ module {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{updates group @root; a captured step updates parameters}}
+    // expected-error@below {{C4: updates group @root; a captured step updates parameters}}
     fsdp.update @root step %step lr %lr
     return %x : tensor<f32>
   }
@@ -209,7 +224,7 @@ module {
 // -----
 
 // C4: there is an optimizer.
-// expected-error@below {{the module has parameters but no optimizer}}
+// expected-error@below {{C4: the module has parameters but no optimizer}}
 module {
   fsdp.param @w : tensor<f32>
   func.func @step() -> tensor<f32> {
@@ -232,7 +247,7 @@ module {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : tensor<f32>
     fsdp.grad @w, %x : tensor<f32>
-    // expected-error@below {{takes its step from elsewhere than input "step"}}
+    // expected-error@below {{C5: takes its step from elsewhere than input "step"}}
     fsdp.update @w step %number lr %lr
     return %x : tensor<f32>
   }
@@ -243,7 +258,7 @@ module {
 // C5: the step's number is an i64.
 module {
   func.func @step() -> tensor<f32> {
-    // expected-error@below {{input "step" has type 'f64', expected 'i64'}}
+    // expected-error@below {{C5: input "step" has type 'f64', expected 'i64'}}
     %step = fsdp.input "step" : f64
     %x = fsdp.input "x" : tensor<f32>
     return %x : tensor<f32>
@@ -255,7 +270,7 @@ module {
 // C5: other inputs are tensors.
 module {
   func.func @step() -> tensor<f32> {
-    // expected-error@below {{input "rate" has type 'f64', expected a tensor}}
+    // expected-error@below {{C5: input "rate" has type 'f64', expected a tensor}}
     %rate = fsdp.input "rate" : f64
     %x = fsdp.input "x" : tensor<f32>
     return %x : tensor<f32>
@@ -269,7 +284,7 @@ module {
   func.func @step() -> tensor<f32> {
     // expected-note@below {{the first one is here}}
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{two inputs are named "x"}}
+    // expected-error@below {{C5: two inputs are named "x"}}
     %y = fsdp.input "x" : tensor<f32>
     return %x : tensor<f32>
   }
@@ -283,7 +298,7 @@ module {
     %x = fsdp.input "x" : tensor<f32>
     // expected-note@below {{the first one is here}}
     %a = aten.call "bernoulli.default"(%x, none) fwd in "" rng 3 : (tensor<f32>) -> tensor<f32>
-    // expected-error@below {{two draws of random numbers have position 3}}
+    // expected-error@below {{C5: two draws of random numbers have position 3}}
     %b = aten.call "bernoulli.default"(%x, none) fwd in "" rng 3 : (tensor<f32>) -> tensor<f32>
     return %a : tensor<f32>
   }
@@ -297,7 +312,7 @@ module {
     %x = fsdp.input "x" : tensor<f32>
     // expected-note@below {{which is made here}}
     %a = aten.call "relu.default"(%x) bwd in "l" : (tensor<f32>) -> tensor<f32>
-    // expected-error@below {{'relu.default' of the forward, in module 'm', uses a value of the backward}}
+    // expected-error@below {{C6: 'relu.default' of the forward, in module 'm', uses a value of the backward}}
     %b = aten.call "relu.default"(%a) fwd in "m" : (tensor<f32>) -> tensor<f32>
     return %b : tensor<f32>
   }
@@ -308,7 +323,7 @@ module {
 // C7: groups hold every parameter.
 module {
   fsdp.param @w : tensor<f32>
-  // expected-error@below {{parameter @v is in no group}}
+  // expected-error@below {{C7: parameter @v is in no group}}
   fsdp.param @v : tensor<f32>
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @root [@w] of [""] over @mesh "dp" flat reshard_after_forward none
@@ -320,14 +335,14 @@ module {
 
 // -----
 
-// A buffer has one new value.
+// C5: a buffer has one new value.
 module {
   fsdp.buffer @b : tensor<f32>
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
     // expected-note@below {{the first one is here}}
     fsdp.write @b, %x : tensor<f32>
-    // expected-error@below {{buffer @b is written twice}}
+    // expected-error@below {{C5: buffer @b is written twice}}
     fsdp.write @b, %x : tensor<f32>
     return %x : tensor<f32>
   }

@@ -9,16 +9,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on gather
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -34,20 +35,21 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on gather
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-note@below {{released here}}
-    fsdp.release %u fwd
-    // expected-error@below {{parameter @w of group @l is used after its release}}
+    // expected-note@below {{resharded here}}
+    fsdp.reshard %u fwd
+    // expected-error@below {{S3: parameter @w of group @l is used after its reshard}}
     %y = aten.call "relu.default"(%w) bwd in "m" : (!m) -> !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -63,18 +65,19 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on gather
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{a scheduled step is one block: 'test.if' has a region, whose operations ranks could run differently}}
+    // expected-error@below {{D1: a scheduled step is one block: 'test.if' has a region, whose operations ranks could run differently}}
     "test.if"() ({}) : () -> ()
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -90,17 +93,18 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{'fsdp.all_gather.start' of group @l is on stream reduce, expected gather; run fsdp-assign-streams}}
-    %u = fsdp.all_gather.start @l fwd on reduce
+    // expected-error@below {{D2: 'fsdp.all_gather.start' of group @l is on stream reduce, expected gather; run fsdp-assign-streams}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on reduce : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -116,24 +120,25 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on gather
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    // expected-error@below {{'fsdp.reduce_scatter.start' of group @l is on stream compute, expected reduce; run fsdp-assign-streams}}
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    // expected-error@below {{D2: 'fsdp.reduce_scatter.start' of group @l is on stream compute, expected reduce; run fsdp-assign-streams}}
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// D3: an update comes after the wait for its reduction.
+// D3: an update takes what the wait for its reduction yields.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -142,25 +147,25 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on gather
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    // expected-note@below {{reduced here}}
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    // expected-error@below {{group @l is updated before the wait for its reduction}}
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    // expected-error@below {{S4: group @l is updated without a gradient}}
     fsdp.update @l step %step lr %lr
-    fsdp.reduce_scatter.wait %r
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// D3: a release comes after the wait for its gather.
+// D3: a reshard comes after the wait for its gather.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -169,18 +174,19 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
     // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on gather
-    // expected-error@below {{group @l is released before its gather is waited for}}
-    fsdp.release %u fwd
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: group @l is resharded before its gather is waited for}}
+    fsdp.reshard %u fwd
     %w = fsdp.all_gather.wait %u : !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -198,22 +204,24 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.group @k [@v] of ["k"] over @mesh "dp" flat reshard_after_forward true
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %sk = fsdp.shard @k : !fsdp.shard<@k, f32>
+    %sl = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %uk = fsdp.all_gather.start @k fwd on gather
-    %ul = fsdp.all_gather.start @l fwd on gather coalesced
+    %uk = fsdp.all_gather.start %sk over ["dp"] fwd on gather : !fsdp.shard<@k, f32>
+    %ul = fsdp.all_gather.start %sl over ["dp"] fwd on gather coalesced : !fsdp.shard<@l, f32>
     %v = fsdp.all_gather.wait %uk : !m
     %w = fsdp.all_gather.wait %ul : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %uk fwd
-    fsdp.release %ul fwd
-    %rk = fsdp.reduce_scatter.start @k(%x) bwd on gather : !m
-    %rl = fsdp.reduce_scatter.start @l(%x) bwd on gather coalesced : !m
-    fsdp.reduce_scatter.wait %rk
-    fsdp.reduce_scatter.wait %rl
-    fsdp.update @k step %step lr %lr
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %uk fwd
+    fsdp.reshard %ul fwd
+    %rk = fsdp.reduce_scatter.start @k(%x) over ["dp"] avg bwd on gather : !m
+    %rl = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on gather coalesced : !m
+    %dk = fsdp.reduce_scatter.wait %rk : !fsdp.shard<@k, f32>
+    %dl = fsdp.reduce_scatter.wait %rl : !fsdp.shard<@l, f32>
+    fsdp.update @k with %dk step %step lr %lr : !fsdp.shard<@k, f32>
+    fsdp.update @l with %dl step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -235,13 +243,13 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
-    %rk = fsdp.reduce_scatter.start @k(%x) bwd on gather : !m
-    // expected-error@below {{'fsdp.reduce_scatter.start' of group @l is on stream reduce, expected gather}}
-    %rl = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %rk
-    fsdp.reduce_scatter.wait %rl
-    fsdp.update @k step %step lr %lr
-    fsdp.update @l step %step lr %lr
+    %rk = fsdp.reduce_scatter.start @k(%x) over ["dp"] avg bwd on gather : !m
+    // expected-error@below {{D2: 'fsdp.reduce_scatter.start' of group @l is on stream reduce, expected gather}}
+    %rl = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %dk = fsdp.reduce_scatter.wait %rk : !fsdp.shard<@k, f32>
+    %dl = fsdp.reduce_scatter.wait %rl : !fsdp.shard<@l, f32>
+    fsdp.update @k with %dk step %step lr %lr : !fsdp.shard<@k, f32>
+    fsdp.update @l with %dl step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -257,19 +265,20 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     // expected-note@below {{'aten.call' is before it}}
     %y = aten.call "relu.default"(%x) fwd in "" : (!m) -> !m
-    // expected-error@below {{'fsdp.all_gather.start' of group @l is coalesced, but no 'fsdp.all_gather.start' on stream gather is directly before it}}
-    %u = fsdp.all_gather.start @l fwd on gather coalesced
+    // expected-error@below {{D4: 'fsdp.all_gather.start' of group @l is coalesced, but no 'fsdp.all_gather.start' on stream gather is directly before it}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather coalesced : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -289,12 +298,12 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
-    fsdp.reduce_scatter.wait %r
-    // expected-error@below {{'fsdp.all_reduce.start' of group @l is on stream reduce, expected replicate; run fsdp-assign-streams}}
-    %a = fsdp.all_reduce.start @l after %r bwd on reduce
-    fsdp.all_reduce.wait %a
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{D2: 'fsdp.all_reduce.start' of group @l is on stream reduce, expected replicate; run fsdp-assign-streams}}
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on reduce : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    fsdp.update @l with %f step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -314,13 +323,68 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on reduce : !m
+    %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
     // expected-note@below {{'fsdp.reduce_scatter.wait' is before it}}
-    fsdp.reduce_scatter.wait %r
-    // expected-error@below {{'fsdp.all_reduce.start' of group @l is coalesced, but no 'fsdp.all_reduce.start' on stream replicate is directly before it}}
-    %a = fsdp.all_reduce.start @l after %r bwd on replicate coalesced
-    fsdp.all_reduce.wait %a
-    fsdp.update @l step %step lr %lr
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{D4: 'fsdp.all_reduce.start' of group @l is coalesced, but no 'fsdp.all_reduce.start' on stream replicate is directly before it}}
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate coalesced : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    fsdp.update @l with %f step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// D2: the sum of the gradients' squares shares the reductions' communicator.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{D2: 'fsdp.all_reduce.start' is on stream replicate, expected reduce; run fsdp-assign-streams}}
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on replicate : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// D4: a launch has starts of one kind.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    // expected-note@below {{'fsdp.all_gather.start' is before it}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
+    // expected-error@below {{D4: 'fsdp.reduce_scatter.start' of group @l is coalesced, but no 'fsdp.reduce_scatter.start' on stream gather is directly before it}}
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on gather coalesced : !m
+    %w = fsdp.all_gather.wait %u : !m
+    fsdp.reshard %u fwd
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }

@@ -9,26 +9,27 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
+    fsdp.reshard %u fwd
     // expected-note@below {{reduced here}}
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
-    // expected-error@below {{the gradients of group @l are reduced twice}}
-    %r2 = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: the gradients of group @l are reduced twice}}
+    %r2 = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     return %loss : !s
   }
 }
 
 // -----
 
-// S4: a reduction is waited for.
+// S4: an update takes what the wait for the reduction yields.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -37,16 +38,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    // expected-note@below {{reduced here}}
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    // expected-error@below {{group @l is updated before the wait for its reduction}}
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    // expected-error@below {{S4: group @l is updated without a gradient}}
     fsdp.update @l step %step lr %lr
     return %loss : !s
   }
@@ -54,7 +55,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S4: a reduction is waited for once.
+// S2: a reduction is waited for once.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -63,19 +64,20 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     // expected-note@below {{waited for here}}
-    fsdp.reduce_scatter.wait %r
-    // expected-error@below {{the reduction of group @l is waited for twice}}
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: the reduction of group @l is waited for twice}}
+    %d2 = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d2 step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -89,18 +91,19 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : !m
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   fsdp.mesh @mesh <dp = 2>
-  // expected-error@below {{group @l is never updated}}
+  // expected-error@below {{S4: group @l is never updated}}
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -116,19 +119,20 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     // expected-note@below {{updated here}}
-    fsdp.update @l step %step lr %lr
-    // expected-error@below {{group @l is updated twice}}
-    fsdp.update @l step %step lr %lr
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l is updated twice}}
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -144,16 +148,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    // expected-error@below {{parameter @w is updated; a sharded step updates groups}}
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: parameter @w is updated; a sharded step updates groups}}
     fsdp.update @w step %step lr %lr
     return %loss : !s
   }
@@ -161,7 +166,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S4: a reduction without a wait and without an update.
+// S2: a reduction is waited for.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -170,15 +175,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    // expected-error@below {{the reduction of group @l is never waited for}}
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
+    fsdp.reshard %u fwd
+    // expected-error@below {{S2: the reduction of group @l is never waited for}}
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     return %loss : !s
   }
 }
@@ -195,18 +201,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    // expected-error@below {{the gradient of parameter @w is not reduced over 2 ranks}}
-    fsdp.grad @w, %x : !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    // expected-error@below {{S5: the gradients of group @l are not reduced over 2 ranks}}
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -220,13 +225,133 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : !m
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   fsdp.mesh @mesh <dp = 2>
-  // expected-error@below {{the gradients of group @l are never reduced}}
+  // expected-error@below {{S4: the gradients of group @l are never reduced}}
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: gradients are averaged, not added up.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    // expected-error@below {{S4: the gradients of group @l are reduced by sum, expected avg}}
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] sum bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: a group is updated with its gradient, not with its parameters.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    // expected-note@below {{made here}}
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (2)}}
+    fsdp.update @l with %s step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: an update takes its learning rate from the input of that name.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %step = fsdp.input "step" : i64
+    // expected-note@below {{made here}}
+    %lr = fsdp.input "rate" : f64
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l takes its lr from elsewhere than input "lr"}}
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: so does its step.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    // expected-note@below {{made here}}
+    %step = fsdp.input "steps" : i64
+    %lr = fsdp.input "lr" : f64
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l takes its step from elsewhere than input "step"}}
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S5: no gradient is said outside its group.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    // expected-error@below {{S5: the gradient of parameter @w is said by itself; a sharded step reduces or packs those of its group}}
+    fsdp.grad @w, %x : !m
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }

@@ -14,8 +14,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %x = fsdp.input "x" : !m
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.grad @w, %x : !m
-    fsdp.update @l step %step lr %lr
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -32,16 +32,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 1>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{group @l is gathered on a mesh of one rank}}
-    %u = fsdp.all_gather.start @l fwd on compute
+    // expected-error@below {{S5: group @l is gathered on a mesh of one rank}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    fsdp.grad @w, %x : !m
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -63,18 +64,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %x = fsdp.input "x" : !m
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.grad @w, %x : !m
-    // expected-error@below {{group @l is reduced on a mesh of one rank}}
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    // expected-error@below {{S5: group @l is reduced on a mesh of one rank}}
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S4: on one rank a parameter has one gradient.
+// S4: on one rank the gradients of a group are packed once.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -88,10 +88,32 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %x = fsdp.input "x" : !m
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-note@below {{the first one is here}}
-    fsdp.grad @w, %x : !m
-    // expected-error@below {{parameter @w has two gradients}}
-    fsdp.grad @w, %x : !m
+    // expected-note@below {{packed here}}
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: the gradients of group @l are packed twice}}
+    %d2 = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: on one rank a group is updated with its gradients.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %w = fsdp.read @w : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
+    // expected-error@below {{S4: group @l is updated without a gradient}}
     fsdp.update @l step %step lr %lr
     return %loss : !s
   }
@@ -99,7 +121,32 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S4: on one rank a group is updated when its gradients are there.
+// S4: on one rank, too, a group is updated with its gradient.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %w = fsdp.read @w : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
+    // expected-note@below {{made here}}
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l is updated with what is not its gradient's average over all ranks (1)}}
+    fsdp.update @l with %s step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S7: on one rank a parameter is read as it is declared.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -112,11 +159,35 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
+    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': on one rank nothing is gathered or reduced}}
+    %w = fsdp.read @w : tensor<4x4xbf16>
+    %loss = aten.call "sum.default"(%w, f32) fwd in "l" : (tensor<4x4xbf16>) -> !s
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S7: its gradient has its dtype.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  // expected-note@below {{the parameter is declared here}}
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true reduce_dtype bf16
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : tensor<4x4xbf16>
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{group @l is updated before parameter @w has its gradient}}
-    fsdp.update @l step %step lr %lr
-    fsdp.grad @w, %x : !m
+    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': on one rank nothing is gathered or reduced}}
+    %d = fsdp.pack @l(%x) : (tensor<4x4xbf16>) -> !fsdp.shard<@l, bf16>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, bf16>
     return %loss : !s
   }
 }

@@ -9,71 +9,17 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
-    return %loss : !s
-  }
-}
-
-// -----
-
-// S1: every parameter is in a group.
-!m = tensor<4x4xf32>
-!s = tensor<f32>
-module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
-  // expected-error@below {{parameter @v is in no group}}
-  fsdp.param @v : !m
-  fsdp.param @w : !m
-  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
-  fsdp.mesh @mesh <dp = 2>
-  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
-  func.func @step() -> !s {
-    %step = fsdp.input "step" : i64
-    %lr = fsdp.input "lr" : f64
-    %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
-    %w = fsdp.all_gather.wait %u : !m
-    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
-    return %loss : !s
-  }
-}
-
-// -----
-
-// S1: all groups are over the mesh; a module has one.
-!m = tensor<4x4xf32>
-!s = tensor<f32>
-module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
-  fsdp.param @w : !m
-  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
-  // expected-note@below {{the first one is here}}
-  fsdp.mesh @mesh <dp = 2>
-  // expected-error@below {{a module has one mesh}}
-  fsdp.mesh @other <dp = 2>
-  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
-  func.func @step() -> !s {
-    %step = fsdp.input "step" : i64
-    %lr = fsdp.input "lr" : f64
-    %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
-    %w = fsdp.all_gather.wait %u : !m
-    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -89,19 +35,20 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{group @l is gathered while it is gathered}}
-    %u2 = fsdp.all_gather.start @l bwd on compute
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    // expected-error@below {{S2: group @l is gathered while it is gathered}}
+    %u2 = fsdp.all_gather.start %s over ["dp"] bwd on compute : !fsdp.shard<@l, f32>
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -117,19 +64,20 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     // expected-note@below {{updated here}}
-    fsdp.update @l step %step lr %lr
-    // expected-error@below {{group @l is gathered after its update}}
-    %u2 = fsdp.all_gather.start @l bwd on compute
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: group @l is gathered after its update}}
+    %u2 = fsdp.all_gather.start %s over ["dp"] bwd on compute : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -145,26 +93,27 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     // expected-note@below {{waited for here}}
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{a gather is waited for twice}}
+    // expected-error@below {{S2: the gather of group @l is waited for twice}}
     %w2 = fsdp.all_gather.wait %u : !m
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S2: the wait comes before the release.
+// S2: the wait comes before the reshard.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -173,25 +122,26 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
     // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on compute
-    // expected-error@below {{group @l is released before its gather is waited for}}
-    fsdp.release %u fwd
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: group @l is resharded before its gather is waited for}}
+    fsdp.reshard %u fwd
     %w = fsdp.all_gather.wait %u : !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S2: a gather is released once.
+// S2: a gather is resharded once.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -200,26 +150,27 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-note@below {{released here}}
-    fsdp.release %u fwd
-    // expected-error@below {{group @l is released twice}}
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    // expected-note@below {{resharded here}}
+    fsdp.reshard %u fwd
+    // expected-error@below {{S2: group @l is resharded twice}}
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S2: every gather is released; an update before that would change what is gathered.
+// S2: every gather is resharded; an update before that would change what is gathered.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -228,54 +179,56 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
-    %step = fsdp.input "step" : i64
-    %lr = fsdp.input "lr" : f64
-    %x = fsdp.input "x" : !m
-    // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on compute
-    %w = fsdp.all_gather.wait %u : !m
-    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    // expected-error@below {{group @l is updated while it is gathered}}
-    fsdp.update @l step %step lr %lr
-    fsdp.release %u fwd
-    return %loss : !s
-  }
-}
-
-// -----
-
-// S3: no use after the release.
-!m = tensor<4x4xf32>
-!s = tensor<f32>
-module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
-  fsdp.param @w : !m
-  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
-  fsdp.mesh @mesh <dp = 2>
-  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
-  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-note@below {{released here}}
-    fsdp.release %u fwd
-    // expected-error@below {{parameter @w of group @l is used after its release, in module 'm'}}
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: group @l is updated while it is gathered}}
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    fsdp.reshard %u fwd
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S3: no use after the reshard.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    // expected-note@below {{gathered here}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
+    %w = fsdp.all_gather.wait %u : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
+    // expected-note@below {{resharded here}}
+    fsdp.reshard %u fwd
+    // expected-error@below {{S3: parameter @w of group @l is used after its reshard, in module 'm'}}
     %y = aten.call "relu.default"(%w) bwd in "m" : (!m) -> !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
 
 // -----
 
-// S3: a view of a released parameter is no better.
+// S3: a view of a resharded parameter is no better.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -284,22 +237,23 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
     // expected-note@below {{gathered here}}
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %t = aten.call "t.default"(%w) fwd in "l" : (!m) -> !m
     %v = aten.call "view.default"(%t, [16]) fwd in "l" : (!m) -> tensor<16xf32>
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-note@below {{released here}}
-    fsdp.release %u fwd
-    // expected-error@below {{parameter @w of group @l is used after its release, in module 'm'}}
+    // expected-note@below {{resharded here}}
+    fsdp.reshard %u fwd
+    // expected-error@below {{S3: parameter @w of group @l is used after its reshard, in module 'm'}}
     %y = aten.call "relu.default"(%v) bwd in "m" : (tensor<16xf32>) -> !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -315,18 +269,19 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %v = aten.call "relu.default"(%w) fwd in "l" : (!m) -> !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
+    fsdp.reshard %u fwd
     %y = aten.call "relu.default"(%v) bwd in "m" : (!m) -> !m
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -343,18 +298,70 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{parameter @w is read; it is sharded over 2 ranks and must be gathered}}
+    // expected-error@below {{S5: parameter @w is read; it is sharded over 2 ranks and must be gathered}}
     %full = fsdp.read @w : !m
-    %u = fsdp.all_gather.start @l fwd on compute
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    fsdp.release %u fwd
-    %r = fsdp.reduce_scatter.start @l(%x) bwd on compute : !m
-    fsdp.reduce_scatter.wait %r
-    fsdp.update @l step %step lr %lr
+    fsdp.reshard %u fwd
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S2: a gather is waited for.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: the gather of group @l is never waited for}}
+    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S2: what is gathered is the group's shard of parameters, not that of gradients.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    // expected-note@below {{made here}}
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S2: group @l is gathered from what is not its shard of parameters}}
+    %u = fsdp.all_gather.start %d over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
+    %w = fsdp.all_gather.wait %u : !m
+    fsdp.reshard %u fwd
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }

@@ -1,5 +1,6 @@
 //===- fsdp-capture.cpp - A PyTorch model's training step as MLIR ---------===//
 
+#include "../FatalErrors.h"
 #include "../Version.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/Frontend/Capture.h"
@@ -17,6 +18,7 @@ static int fail(llvm::Error error) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-capture");
   CLI::App app("Captures one training step of a PyTorch model (forward, loss, backward, update) as "
                "MLIR.",
                "fsdp-capture");

@@ -1,5 +1,6 @@
 //===- fsdp-compile.cpp - From a scheduled or planned module to a binary ---===//
 
+#include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "fsdp/Export/EmitObject.h"
@@ -13,6 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "passes/Passes.h"
+#include "passes/VerifyPhase.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -42,18 +44,22 @@ static int fail(const llvm::Twine &message) {
 static LogicalResult planModule(ModuleOp module, const Options &options) {
   auto phase = module->getAttrOfType<fsdp::ModulePhaseAttr>(fsdp::FsdpDialect::getPhaseAttrName());
   PassManager manager(module.getContext());
-  if (phase && phase.getValue() == fsdp::ModulePhase::Scheduled)
+  bool isScheduled = phase && phase.getValue() == fsdp::ModulePhase::Scheduled;
+  if (isScheduled) {
     manager.addPass(fsdp::createPlanMemory({options.memoryCap}));
-  else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned)
+  } else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned) {
     return module.emitError("the module is '")
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
            << "', expected 'scheduled' or 'planned'; fsdp-opt --fsdp-pipeline schedules a captured "
               "module";
-  else if (options.memoryCap != "0")
+  } else if (options.memoryCap != "0") {
     return module.emitError("--memory-cap ")
            << options.memoryCap
            << " is for scheduled modules: this one is planned, its arena is laid out";
-  if (!options.noVerify)
+  }
+  if (!options.noVerify && failed(fsdp::verifyPhase(module)))
+    return failure();
+  if (isScheduled && !options.noVerify)
     manager.addPass(fsdp::createVerifyPlanned());
   return manager.run(module);
 }
@@ -102,6 +108,7 @@ static int run(const Options &options) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-compile");
   CLI::App app("Compiles a scheduled or planned training step to a native training binary.",
                "fsdp-compile");
   app.set_version_flag("--version", fsdp::getVersion("fsdp-compile"));
@@ -128,7 +135,8 @@ int main(int argc, char **argv) {
   app.add_option("--profile", options.costs.profile, "Durations that fsdp-profile has measured")
       ->check(CLI::ExistingFile);
   app.add_option("--network", options.costs.network, "A preset or a JSON file (the device's)");
-  app.add_flag("--no-verify", options.noVerify, "Do not prove the planned module free of overlaps");
+  app.add_flag("--no-verify", options.noVerify,
+               "Do not prove that the module is a sound step (fsdp-verify-scheduled, -planned)");
   app.add_option("--linker", options.link.linker,
                  "C++ compiler driver that links (default: the one that built this tool)");
   app.add_option("--runtime-dir", options.link.runtimeDir, "Folder of libfsdp_runtime.so")

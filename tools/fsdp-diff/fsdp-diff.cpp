@@ -1,11 +1,13 @@
 //===- fsdp-diff.cpp - Two schedules side by side -------------------------===//
 
 #include "../CostFlags.h"
+#include "../FatalErrors.h"
 #include "../Version.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/ScheduleDiff.h"
 #include "fsdp/IR/OutputFile.h"
+#include "passes/VerifyPhase.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -57,6 +59,8 @@ static int run(const Options &options) {
     llvm::Expected<std::unique_ptr<ModuleFile>> file = ModuleFile::read(path);
     if (!file)
       return fail(file.takeError());
+    if (failed(verifyPhase((*file)->get())))
+      return Failed;
     mlir::FailureOr<ExplainedModule> module = explainModule((*file)->get(), **costs, explain);
     if (failed(module))
       return Failed;
@@ -75,8 +79,9 @@ static int run(const Options &options) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-diff");
   CLI::App app("Compares two scheduled training steps: times, peaks, bytes, and each gather, "
-               "release and reduction that is not in the same place. Exit status: 0 equal, 1 "
+               "reshard and reduction that is not in the same place. Exit status: 0 equal, 1 "
                "different, 2 error.",
                "fsdp-diff");
   app.set_version_flag("--version", getVersion("fsdp-diff"));

@@ -1,6 +1,7 @@
 //===- fsdp-explain.cpp - Why a schedule is as it is ----------------------===//
 
 #include "../CostFlags.h"
+#include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "fsdp/Explain/ExplainModule.h"
@@ -10,6 +11,8 @@
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include "passes/VerifyPhase.h"
 
 #include <CLI/CLI.hpp>
 
@@ -52,6 +55,8 @@ static int run(const Options &options) {
   llvm::Expected<std::unique_ptr<ModuleFile>> file = ModuleFile::read(options.input);
   if (!file)
     return fail(file.takeError());
+  if (failed(verifyPhase((*file)->get())))
+    return 1;
   ExplainOptions explain;
   int64_t capBytes =
       options.memoryCapBytes > 0 ? options.memoryCapBytes : (*costs)->getMemoryBytes();
@@ -86,6 +91,7 @@ static int run(const Options &options) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-explain");
   CLI::App app("Simulates a scheduled training step and says why it is as it is: what is gathered, "
                "kept and reduced when, what holds it back, and what it costs.",
                "fsdp-explain");

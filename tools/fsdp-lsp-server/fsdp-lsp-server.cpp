@@ -5,10 +5,14 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
+#include "passes/VerifyPhase.h"
 
 int main(int argc, char **argv) {
   fsdp::setVersion("fsdp-lsp-server");
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
+  registry.addExtension(+[](mlir::MLIRContext *, fsdp::FsdpDialect *dialect) {
+    dialect->setPhaseVerifier(fsdp::verifyPhase);
+  });
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

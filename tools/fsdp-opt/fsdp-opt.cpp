@@ -1,5 +1,6 @@
 //===- fsdp-opt.cpp - Run passes on captured training steps ---------------===//
 
+#include "../FatalErrors.h"
 #include "../LlvmOptions.h"
 #include "../ResponseFiles.h"
 #include "fsdp/IR/Fsdp.h"
@@ -57,6 +58,7 @@ static int run(const std::string &input, const std::string &output,
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-opt");
   hideOptionsOfLlvm();
   printNoModulesBehindErrors();
   mlir::DialectRegistry registry;

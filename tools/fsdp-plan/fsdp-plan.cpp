@@ -1,6 +1,7 @@
 //===- fsdp-plan.cpp - What if: a step on meshes that are not at hand -----===//
 
 #include "../CostFlags.h"
+#include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "Reports.h"
@@ -8,6 +9,7 @@
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
+#include "passes/VerifyPhase.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Path.h"
 
@@ -132,6 +134,8 @@ static int run(Options &options) {
     llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
     if (!file)
       return fail(file.takeError());
+    if (failed(verifyPhase((*file)->get())))
+      return 1;
     mlir::FailureOr<std::vector<SweepPoint>> found =
         sweep((*file)->get(), getModelName(options, path), **costs, options.sweep);
     if (failed(found))
@@ -160,6 +164,7 @@ static int run(Options &options) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-plan");
   CLI::App app("Predicts a captured training step on meshes of many sizes under many memory caps: "
                "the best schedule for each, without a device. Shapes are fixed at capture: for "
                "other microbatches give several captured modules.",

@@ -1,5 +1,6 @@
 //===- fsdp-profile.cpp - Measures what a step's operations cost -----------===//
 
+#include "../FatalErrors.h"
 #include "../Version.h"
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
@@ -194,6 +195,7 @@ static llvm::Error checkDeviceFlags(const CLI::App &app, const Options &options)
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-profile");
   // A rank that dies closes its pipes and sockets: an error to report, not a reason to die.
   std::signal(SIGPIPE, SIG_IGN);
   CLI::App app("Measures what the operations of a step, or collectives, cost on this machine.",

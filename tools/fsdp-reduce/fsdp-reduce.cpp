@@ -1,5 +1,6 @@
 //===- fsdp-reduce.cpp - Make a failing step small -------------------------===//
 
+#include "../FatalErrors.h"
 #include "../LlvmOptions.h"
 #include "../ResponseFiles.h"
 #include "fsdp/Files/SameFile.h"
@@ -55,6 +56,7 @@ static int fail(const llvm::Twine &message) {
 }
 
 int main(int argc, char **argv) {
+  fsdp::endOnFatalErrors("fsdp-reduce");
   fsdp::setVersion("fsdp-reduce");
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();

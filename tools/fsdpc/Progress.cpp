@@ -47,7 +47,7 @@ static std::string describe(ModuleOp module) {
   unsigned groups = 0, collectives = 0;
   module.walk([&](Operation *op) {
     groups += isa<GroupOp>(op);
-    collectives += isa<CollectiveOpInterface, SquareSumAllReduceStartOp>(op);
+    collectives += isa<CollectiveOpInterface>(op);
   });
   os << groups << " groups, " << collectives << " collectives per step";
   return text;

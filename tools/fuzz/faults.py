@@ -356,8 +356,8 @@ def campaign(options, folder):
         again, late[:] = late[:], []
         for item in again:
             strike(*item, again=True)
-    for launcher, late in sorted(figures.items()):
-        print(f"{launcher}: {len(late)} faults, at most {max(late):+.2f} s beside the deadline")
+    for launcher, delays in sorted(figures.items()):
+        print(f"{launcher}: {len(delays)} faults, at most {max(delays):+.2f} s beside the deadline")
     left = set(os.listdir("/dev/shm")) - memory
     if left:
         print(f"shared memory left behind: {left}")

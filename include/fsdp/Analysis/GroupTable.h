@@ -29,6 +29,10 @@ struct GroupInfo {
   plan::GroupLayout layout;
 
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
+  mlir::FlatSymbolRefAttr getName() const {
+    GroupOp group = op; // accessors of operations are not const
+    return mlir::FlatSymbolRefAttr::get(group.getSymNameAttr());
+  }
   /// True if the shard has a copy in another dtype, which is gathered in its place.
   bool hasGatherCopy() const { return gathered.elementType != master.elementType; }
   mlir::RankedTensorType getParamType(unsigned param) const {
@@ -61,6 +65,9 @@ public:
   const GroupInfo &lookup(mlir::FlatSymbolRefAttr group) const {
     return groups[groupOf.lookup(group.getAttr())];
   }
+  /// The group of a shard, of what a collective moves, or of fetched optimizer state.
+  const GroupInfo &lookup(ShardType shard) const { return lookup(shard.getGroup()); }
+  const GroupInfo &lookup(StateType state) const { return lookup(state.getGroup()); }
   /// The group of a parameter and its index there; null if the symbol is no parameter of a group.
   std::pair<const GroupInfo *, unsigned> lookupParam(mlir::FlatSymbolRefAttr param) const;
   bool isGroup(mlir::FlatSymbolRefAttr symbol) const { return groupOf.contains(symbol.getAttr()); }

@@ -8,30 +8,15 @@
 
 namespace fsdp {
 
-/// What a buffer is for.
-enum class BufferCategory : uint8_t {
-  Shard,          // this rank's parameters, and their copy in the dtype that is gathered
-  OptimizerState, // of the shard
-  Buffer,         // of the model
-  Input,
-  Constant,
-  Gathered,     // full parameters
-  Gradient,     // full gradients, where their group's reduction (or update, on one rank) reads them
-  ReducedShard, // averaged gradients of the shard
-  Activation    // every other result
-};
-inline constexpr unsigned kNumBufferCategories = 9;
-
-/// "shard", "optimizer state", ..., for people and reports.
-llvm::StringRef getName(BufferCategory category);
+inline constexpr unsigned kNumBufferCategories = getMaxEnumValForBufferCategory() + 1;
 
 /// A buffer of the step. Positions count the operations of the step's block from 0.
 struct LiveRange {
   int64_t bytes;       // aligned as the arena is
   int64_t first, last; // positions at which it is live, both included
   BufferCategory category;
-  /// Whose it is: the declaration of a group or buffer, the start of a collective or of a fetch,
-  /// the update (on one rank), or the operation that yields the tensor.
+  /// Whose it is: the declaration of a group or buffer, the start of a collective or of a fetch, or
+  /// the operation that yields the value.
   mlir::Operation *owner;
   /// Which result of `owner`, optimizer state, or parameter of its group; of a shard not 0 if it is
   /// the copy that is gathered.
@@ -51,8 +36,8 @@ class LiveRanges {
 public:
   static constexpr size_t kNone = ~size_t(0);
 
-  /// Errors where there is not one optimizer, a collective is never waited for, a gradient is never
-  /// reduced or updated with, a parameter lacks its gradient, or state on the host is never stored.
+  /// Errors where there is not one optimizer, a collective is never waited for, or state on the
+  /// host is never fetched.
   static llvm::FailureOr<LiveRanges> build(mlir::ModuleOp module, mlir::func::FuncOp step,
                                            const GroupTable &groups, const StepStorage &storage);
 
@@ -65,14 +50,10 @@ public:
   /// The ranges of a group (shard, then optimizer states, unless they are on the host, then the
   /// copy that is gathered, if there is one), of a buffer, of a fetch's start (the optimizer
   /// states), of a gather's start, of a reduction's start (its gradients, then the reduced shard),
-  /// of an update (its gradients, on one rank only).
+  /// of an fsdp.pack (its gradients).
   llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
     auto found = rangesOf.find(op);
     return found == rangesOf.end() ? llvm::ArrayRef<size_t>() : found->second;
-  }
-  /// The update of a group; null if it has none.
-  UpdateOp getUpdate(mlir::FlatSymbolRefAttr group) const {
-    return updateOf.lookup(group.getAttr());
   }
 
   /// Gradients that their operations write where the reduction reads them, and those that are
@@ -85,7 +66,6 @@ private:
   std::vector<LiveRange> ranges;
   std::vector<size_t> rangeOfStorage;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<size_t>> rangesOf;
-  llvm::DenseMap<mlir::StringAttr, UpdateOp> updateOf;
   int64_t numPositions = 0;
 };
 

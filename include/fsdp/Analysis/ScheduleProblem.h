@@ -54,7 +54,7 @@ std::vector<StateCopyEvent> getEvents(llvm::ArrayRef<ScheduledStateCopy> copies)
 struct ScheduleProblem {
   schedule::Problem problem;
   /// By operation: an aten.call, fsdp.write or fsdp.update; where gradients are copied, the
-  /// reduction's start or the fsdp.grad. Null: a pause of no duration between events in an order
+  /// reduction's start or the fsdp.pack. Null: a pause of no duration between events in an order
   /// that the problem's order at one position does not allow.
   std::vector<mlir::Operation *> operations;
   /// The operation of this index, or the one behind it if it is a pause.

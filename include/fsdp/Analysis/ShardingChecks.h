@@ -13,11 +13,14 @@
 
 namespace fsdp {
 
-/// S1: there is a mesh, and every parameter is in exactly one group.
-mlir::LogicalResult checkGroups(Step &step);
+/// There is a mesh, and every parameter is in exactly one group: S1, or C7 of a captured module.
+mlir::LogicalResult checkGroups(Step &step, llvm::StringRef label);
 
-/// S2 to S5, in one walk over the step: gathers, uses of parameters, reductions and updates.
-mlir::LogicalResult checkCollectives(Step &step);
+/// The operator mutates no argument: C3 of a captured module, S9 of later phases.
+mlir::LogicalResult checkFunctional(aten::CallOp call, llvm::StringRef label);
+
+/// S1 to S9: all that must hold of a sharded step, and of what becomes of it.
+mlir::LogicalResult checkSharded(Step &step);
 
 } // namespace fsdp
 

@@ -8,7 +8,7 @@
 
 namespace fsdp::explain {
 
-enum class EventKind : uint8_t { Release, Reduce, WaitForReduction, Update, Gather, FetchState };
+enum class EventKind : uint8_t { Reshard, Reduce, WaitForReduction, Update, Gather, FetchState };
 inline constexpr unsigned kNumEventKinds = 6;
 std::string_view getName(EventKind kind);
 
@@ -20,7 +20,7 @@ struct ScheduleEvent {
   unsigned occurrence = 0;           // of equal events before it
   uint32_t position = 0;             // of the problem
   uint32_t place = 0;                // how many operations that do not move precede it
-  double timeNs = 0; // when the collective begins, or ends for waits; the release's time
+  double timeNs = 0; // when the collective begins, or ends for waits; the reshard's time
 
   /// Equal in two schedules that do the same thing, wherever it stands.
   bool isSameAs(const ScheduleEvent &other) const {

@@ -30,7 +30,7 @@ namespace fsdp {
 ///        "memory": {"time_ns": [...], "bytes": {"shard": [...], ...}},
 ///        "costs": "roofline of ..."}}
 ///
-/// `event` is unshard (a gather starts), reshard (a group is released) or post_backward (a
+/// `event` is unshard (a gather starts), reshard (a group is resharded) or post_backward (a
 /// reduction starts); on one rank there is none. `elements` and `bytes` are those of the
 /// collectives' inputs on one rank, padding included, as torch counts: the shard of an all_gather,
 /// the whole group of a reduce_scatter. A group's `elements` are those of its parameters, without

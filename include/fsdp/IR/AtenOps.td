@@ -4,13 +4,15 @@
 #define FSDP_IR_ATENOPS
 
 include "fsdp/IR/AtenBase.td"
+include "fsdp/IR/BufferUse.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Aten_Result : AnyTypeOf<[AnyStaticShapeTensor, NoneType], "tensor or none">;
 
 def Aten_CallOp : Op<Aten_Dialect, "call", [
-    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+    Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>,
+    DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface, ["getMadeCategory", "getAlias"]>]> {
   let summary = "Call one aten operator by its schema name";
   let description = [{
     `callee` is the operator's name and overload, as the dispatcher spells it without `aten::`.
@@ -82,7 +84,8 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
 
 def Aten_ConstantOp : Op<Aten_Dialect, "constant", [
     Pure, ConstantLike, AllTypesMatch<["value", "result"]>,
-    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+    DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>,
+    DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface, ["getMadeCategory"]>]> {
   let summary = "A tensor that the model holds as a literal";
   let description = [{
     ```mlir

@@ -5,6 +5,7 @@
 
 #include "fsdp/IR/Aten.h"
 #include "fsdp/IR/Limits.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/SymbolTable.h"
 
 namespace fsdp {
@@ -23,10 +24,11 @@ struct ParameterStorageResource : mlir::SideEffects::Resource::Base<ParameterSto
 
 #include "fsdp/IR/FsdpDialect.h.inc"
 #include "fsdp/IR/FsdpEnums.h.inc"
-#include "fsdp/IR/FsdpInterfaces.h.inc"
 
 #define GET_TYPEDEF_CLASSES
 #include "fsdp/IR/FsdpTypes.h.inc"
+
+#include "fsdp/IR/FsdpInterfaces.h.inc"
 
 #define GET_ATTRDEF_CLASSES
 #include "fsdp/IR/FsdpAttrs.h.inc"

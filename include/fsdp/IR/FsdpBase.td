@@ -25,6 +25,16 @@ def Fsdp_Dialect : Dialect {
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
   let extraClassDeclaration = [{
+    /// What verifies a module by its phase whenever MLIR verifies the module, once its operations
+    /// are sound. For tools that run no passes, such as a language server; null: nothing.
+    using PhaseVerifier = ::llvm::LogicalResult (*)(::mlir::ModuleOp);
+    void setPhaseVerifier(PhaseVerifier verifier) { phaseVerifier = verifier; }
+
+  private:
+    PhaseVerifier phaseVerifier = nullptr;
+    ::llvm::LogicalResult verifyPhaseOf(::mlir::Operation *module);
+
+  public:
     /// Module attribute (`#fsdp.module_phase`): how far the module has come.
     static constexpr ::llvm::StringLiteral getPhaseAttrName() { return "fsdp.phase"; }
     /// Module attribute (i64): bytes of the arena, on a planned module.
@@ -39,6 +49,8 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getRecomputeAttrName() { return "fsdp.recompute"; }
     /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
     static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
+    /// Module attribute (string): the digest of what the captured step computes (Provenance.h).
+    static constexpr ::llvm::StringLiteral getProvenanceAttrName() { return "fsdp.provenance"; }
     /// Module attribute (string): name of the model, for people.
     static constexpr ::llvm::StringLiteral getModelAttrName() { return "fsdp.model"; }
   }];
@@ -136,24 +148,79 @@ def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
   let assemblyFormat = "`<` $policy `,` `blocks` `=` $blocks `,` `for` `=` $reason `>`";
 }
 
+def Fsdp_ReduceOp : Fsdp_Enum<"ReduceOp", "how a reduction joins what the ranks bring", [
+  I32EnumCase<"Average", 0, "avg">,
+  I32EnumCase<"Sum", 1, "sum">
+]>;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
 def Fsdp_HandleType : TypeDef<Fsdp_Dialect, "Handle"> {
   let mnemonic = "handle";
-  let summary = "A collective: made by its start, waited for once";
+  let summary = "A collective or copy: made by its start, waited for once";
 }
+
+def Fsdp_ShardType : TypeDef<Fsdp_Dialect, "Shard"> {
+  let mnemonic = "shard";
+  let summary = "This rank's part of a group: of its parameters or of their gradients";
+  let description = [{
+    One buffer, laid out as the group says, of elements of `elementType`.
+
+    ```mlir
+    !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $group `,` $elementType `>`";
+}
+
+def Fsdp_StateType : TypeDef<Fsdp_Dialect, "State"> {
+  let mnemonic = "state";
+  let summary = "The optimizer state of this rank's part of a group, fetched from the host";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group);
+  let assemblyFormat = "`<` $group `>`";
+}
+
+//===----------------------------------------------------------------------===//
+// Interfaces
+//===----------------------------------------------------------------------===//
 
 def Fsdp_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
   let cppNamespace = "::fsdp";
   let description = [{
-    An operation that starts one collective on behalf of one parameter group. Schedulers, reports
-    and cost models ask this interface, never a concrete operation.
+    The start of one collective, on a shard of a group or on a tensor. Schedulers, reports, lowering
+    and verifiers ask this interface, never a concrete operation.
   }];
   let methods = [
-    InterfaceMethod<"The group of parameters that the collective serves.",
-      "::mlir::FlatSymbolRefAttr", "getCollectiveGroup", (ins), "",
-      "return $_op.getGroupAttr();">,
     InterfaceMethod<"What moves: all_gather, reduce_scatter or all_reduce.",
-      "::llvm::StringRef", "getCollectiveKind">
+      "::llvm::StringRef", "getCollectiveKind">,
+    InterfaceMethod<[{
+      What one rank brings to a gather or gets from a reduction: a shard, or a tensor.
+    }], "::mlir::Type", "getPayload">,
+    InterfaceMethod<"The axes of the mesh along which ranks meet.",
+      "::mlir::ArrayAttr", "getAxes">,
+    InterfaceMethod<"How a reduction joins what the ranks bring; none for a gather.",
+      "std::optional<::fsdp::ReduceOp>", "getReduceOp", (ins), "", "return std::nullopt;">,
+    InterfaceMethod<"The part of the step that issues it.", "::fsdp::aten::Phase", "getPhase">,
+    InterfaceMethod<"The stream on which it runs.", "::fsdp::Stream", "getStream">,
+    InterfaceMethod<"Moves it to another stream.", "void", "setStream",
+      (ins "::fsdp::Stream":$stream)>,
+    InterfaceMethod<"True if it is issued in one launch with the start before it.",
+      "bool", "getCoalesced">,
+    InterfaceMethod<"Joins it to the launch of the start before it, or not.",
+      "void", "setCoalesced", (ins "bool":$coalesced)>,
+    InterfaceMethod<"The handle of another collective on whose result it goes on; null: none.",
+      "::mlir::Value", "getPredecessor", (ins), "", "return {};">
   ];
+  let extraSharedClassDeclaration = [{
+    /// The group whose shard moves; null for a tensor.
+    ::mlir::FlatSymbolRefAttr getCollectiveGroup() {
+      auto shard = ::mlir::dyn_cast<::fsdp::ShardType>($_op.getPayload());
+      return shard ? shard.getGroup() : ::mlir::FlatSymbolRefAttr();
+    }
+  }];
 }
 
 #endif // FSDP_IR_FSDPBASE

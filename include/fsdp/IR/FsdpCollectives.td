@@ -1,28 +1,83 @@
-//===- FsdpCollectives.td - What starts and is waited for --*- tablegen -*-===//
+//===- FsdpCollectives.td - Shards and their collectives ---*- tablegen -*-===//
 //
-// Collectives, what clips by the norm of all gradients, and copies of optimizer state. Part of
-// FsdpOps.td.
+// Shards, collectives, the norm of gradients, and copies of optimizer state. Part of FsdpOps.td.
 //
 //===----------------------------------------------------------------------===//
 
 //===----------------------------------------------------------------------===//
-// What the compiler inserts
+// Shards
+//===----------------------------------------------------------------------===//
+
+def Fsdp_ShardOp : Fsdp_Op<"shard", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffers]> {
+  let summary = "What this rank keeps of a group between steps";
+  let description = [{
+    The parameters themselves, or, in the group's `gather_dtype`, the copy of them that updates
+    write beside them.
+
+    ```mlir
+    %s = fsdp.shard @layers.0 : !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = "$group attr-dict `:` qualified(type($result))";
+}
+
+def Fsdp_PackOp : Fsdp_Op<"pack", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
+  let summary = "The gradients of a group as its shard's gradient, on one rank";
+  let description = [{
+    One rank's shard is the whole group: nothing is reduced. `offset`, written by memory planning, is
+    the place of the gradients in the arena (bytes).
+
+    ```mlir
+    %d = fsdp.pack @layers.0(%g0, %g1) : (tensor<64x64xf32>, tensor<64xf32>)
+        -> !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group, Variadic<AnyStaticShapeTensor>:$grads,
+                       OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    $group `(` $grads `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` functional-type($grads, $result)
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
 //===----------------------------------------------------------------------===//
 //
 // The memory model of streams. Operations of the compute stream happen in program order. A start
 // begins after every operation that precedes it in the program (it waits for the compute stream's
-// position) and after the starts that precede it on its own stream; an all-reduce also after the
-// reduce-scatter whose result it goes on with. Everything after a wait happens after the collective
-// that it waits for. So a buffer may be reused from the operation on that follows the end of its
-// live range in program order, where live ranges of what a collective touches reach to its wait. The
-// starts of a bucket (`coalesced`) are one launch: what each of them touches is live from the first
-// of them on.
+// position) and after the starts that precede it on its own stream; one that takes another start's
+// handle also after that. Everything after a wait happens after the collective that it waits for.
+// So a buffer may be reused from the operation on that follows the end of its live range in program
+// order, where live ranges of what a collective touches reach to its wait. The starts of a bucket
+// (`coalesced`) are one launch: what each of them touches is live from the first of them on.
 
 class Fsdp_StartOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser,
-    DeclareOpInterfaceMethods<Fsdp_CollectiveOpInterface>, Fsdp_NamesResults] # traits>;
+    Fsdp_CollectiveOpInterface, Fsdp_NamesResults] # traits> {
+  code declaration = [{
+    ::llvm::StringRef getCollectiveKind();
+    ::mlir::Type getPayload();
+  }];
+  let extraClassDeclaration = declaration;
+}
 
-def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start"> {
+/// A wait yields what its start makes, and what lies there.
+class Fsdp_WaitOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, [
+    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults]
+    # traits> {
+  let hasVerifier = 1;
+}
+
+def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
   let summary = "Start gathering the shards of a group (FSDP2: unshard)";
   let description = [{
     `offset`, written by memory planning, is the place of the gathered bytes in the arena, rank by
@@ -32,23 +87,31 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start"> {
     same stream, and completes with it.
 
     ```mlir
-    %u0 = fsdp.all_gather.start @layers.0 fwd on gather
-    %u1 = fsdp.all_gather.start @layers.1 fwd on gather coalesced
+    %u0 = fsdp.all_gather.start %s0 over ["dp"] fwd on gather : !fsdp.shard<@layers.0, f32>
+    %u1 = fsdp.all_gather.start %s1 over ["dp"] fwd on gather coalesced : !fsdp.shard<@layers.1, f32>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$group, EnumProp<Aten_Phase>:$phase,
+  let arguments = (ins Fsdp_ShardType:$shard, StrArrayAttr:$axes, EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
                        UnitAttr:$coalesced,
                        OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $group $phase `on` $stream (`coalesced` $coalesced^)?
-    (`at` custom<PlainInteger>($offset)^)? attr-dict
+    $shard `over` $axes $phase `on` $stream (`coalesced` $coalesced^)?
+    (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($shard))
+  }];
+  let extraClassDeclaration = declaration # [{
+    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getShard().getType().getGroup(); }
+    ::llvm::StringRef getGroup() { return getGroupAttr().getValue(); }
+    /// Null if there is none.
+    ::fsdp::AllGatherWaitOp getWait();
+    /// The only reshard; null if there is none.
+    ::fsdp::ReshardOp getReshard();
   }];
 }
 
-def Fsdp_AllGatherWaitOp : Fsdp_Op<"all_gather.wait", [
-    MemoryEffects<[MemWrite<Fsdp_Communicator>]>, Fsdp_SymbolUser, Fsdp_NamesResults]> {
+def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [
+    Fsdp_SymbolUser, Fsdp_UsesBuffersBy<["getMadeCategory", "getAlias"]>]> {
   let summary = "Wait for a gather; yields the group's parameters in the group's order";
   let description = [{
     `offsets`, written by memory planning in the per-param layout only, are the places of the full
@@ -57,10 +120,13 @@ def Fsdp_AllGatherWaitOp : Fsdp_Op<"all_gather.wait", [
   let arguments = (ins Fsdp_HandleType:$handle, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<AnyStaticShapeTensor>:$results);
   let assemblyFormat = "$handle (`at` $offsets^)? attr-dict `:` type($results)";
-  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::fsdp::AllGatherStartOp getStart();
+  }];
 }
 
-def Fsdp_ReleaseOp : Fsdp_Op<"release", [MemoryEffects<[MemFree<Fsdp_Storage>]>]> {
+def Fsdp_ReshardOp : Fsdp_Op<"reshard", [
+    MemoryEffects<[MemFree<Fsdp_Storage>]>, Fsdp_UsesBuffers]> {
   let summary = "End the life of gathered parameters (FSDP2: reshard)";
   let description = [{
     After it nothing may read the results of the handle's wait, or a view of them.
@@ -68,10 +134,14 @@ def Fsdp_ReleaseOp : Fsdp_Op<"release", [MemoryEffects<[MemFree<Fsdp_Storage>]>]
   let arguments = (ins Fsdp_HandleType:$handle, EnumProp<Aten_Phase>:$phase);
   let assemblyFormat = "$handle $phase attr-dict";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::fsdp::AllGatherStartOp getStart();
+  }];
 }
 
-def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start"> {
-  let summary = "Start averaging a group's gradients into their shards (FSDP2: post-backward)";
+def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
+    Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
+  let summary = "Start reducing a group's gradients into their shards (FSDP2: post-backward)";
   let description = [{
     Takes one gradient per parameter, in the group's order. `coalesced` is that of
     `fsdp.all_gather.start`.
@@ -80,64 +150,97 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start"> {
     collective's input) and of this rank's shard of the reduced ones (its output), in bytes.
 
     ```mlir
-    %r0 = fsdp.reduce_scatter.start @layers.0(%g0, %g1) bwd on reduce : tensor<64x64xf32>, tensor<64xf32>
+    %r0 = fsdp.reduce_scatter.start @layers.0(%g0, %g1) over ["dp"] avg bwd on reduce
+        : tensor<64x64xf32>, tensor<64xf32>
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@layers.0, f32>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$group,
                        Variadic<AnyStaticShapeTensor>:$grads,
+                       StrArrayAttr:$axes,
+                       EnumProp<Fsdp_ReduceOp>:$reduce_op,
                        EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
                        UnitAttr:$coalesced,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $group `(` $grads `)` $phase `on` $stream (`coalesced` $coalesced^)? (`at` $offsets^)?
-    attr-dict `:` type($grads)
+    $group `(` $grads `)` `over` $axes $reduce_op $phase `on` $stream (`coalesced` $coalesced^)?
+    (`at` $offsets^)? attr-dict `:` type($grads)
+  }];
+  let extraClassDeclaration = declaration # [{
+    ::fsdp::ReduceScatterWaitOp getWait();
+    /// The all-reduce that goes on with the result; null if there is none.
+    ::fsdp::AllReduceStartOp getAcross();
+    /// The shard's gradient when all ranks are reduced over: what the last of the two waits for
+    /// yields; null if there is no wait.
+    ::mlir::Value getReduced();
+    /// The update that reads `getReduced()`; null if there is none.
+    ::fsdp::UpdateOp getUpdate();
   }];
 }
 
-def Fsdp_ReduceScatterWaitOp : Fsdp_Op<"reduce_scatter.wait", [
-    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>]> {
-  let summary = "Wait until this rank's shard of a group's gradients is there";
+def Fsdp_ReduceScatterWaitOp : Fsdp_WaitOp<"reduce_scatter.wait", [
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Wait for a reduction; yields this rank's shard of the gradients";
   let description = [{
-    Where groups are replicated it is the average over one replica, which the all-reduce goes on
-    with: nothing reads it yet, but the memory of the gradients is free.
+    Where another collective goes on with the reduction, nothing reads the result; but the memory of
+    the full gradients is free.
   }];
   let arguments = (ins Fsdp_HandleType:$handle);
-  let assemblyFormat = "$handle attr-dict";
-  let hasVerifier = 1;
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = "$handle attr-dict `:` qualified(type($result))";
+  let extraClassDeclaration = [{
+    ::fsdp::ReduceScatterStartOp getStart();
+  }];
 }
 
-def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start"> {
-  let summary = "Start averaging reduced shards over the replicas of a group";
+def Fsdp_AllReduceSource : AnyTypeOf<[Fsdp_HandleType, AnyStaticShapeTensor],
+                                     "a handle or a tensor">;
+
+def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Start reducing a shard's gradients or a tensor over ranks that hold the same, in place";
   let description = [{
-    Takes the reduction of the group in this replica and begins, on a stream of its own, when that
-    has ended; the compute stream waits for neither. In place: the shard lies where the
-    reduce-scatter puts it. `coalesced` is that of `fsdp.all_gather.start`.
+    Of the handle of a reduce-scatter it takes the result and begins, on a stream of its own, when
+    that has ended; the compute stream waits for neither. `coalesced` is that of
+    `fsdp.all_gather.start`.
 
     ```mlir
-    %r = fsdp.reduce_scatter.start @layers.0(%g0, %g1) bwd on reduce : tensor<64x64xf32>, tensor<64xf32>
-    %a = fsdp.all_reduce.start @layers.0 after %r bwd on replicate
+    %r = fsdp.reduce_scatter.start @layers.0(%g0, %g1) over ["shard"] avg bwd on reduce
+        : tensor<64x64xf32>, tensor<64xf32>
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@layers.0, f32>
+    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on reduce : tensor<f64>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$group,
-                       Fsdp_HandleType:$reduction,
+  let arguments = (ins Fsdp_AllReduceSource:$source,
+                       StrArrayAttr:$axes,
+                       EnumProp<Fsdp_ReduceOp>:$reduce_op,
                        EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
                        UnitAttr:$coalesced);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $group `after` $reduction $phase `on` $stream (`coalesced` $coalesced^)? attr-dict
+    $source `over` $axes $reduce_op $phase `on` $stream (`coalesced` $coalesced^)? attr-dict
+    `:` type($source)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = declaration # [{
+    ::mlir::Value getPredecessor();
+    ::fsdp::AllReduceWaitOp getWait();
+  }];
 }
 
-def Fsdp_AllReduceWaitOp : Fsdp_Op<"all_reduce.wait", [
-    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>]> {
-  let summary = "Wait until this rank's shard of a group's gradients is averaged over all ranks";
+def Fsdp_AllReduceWaitOp : Fsdp_WaitOp<"all_reduce.wait", [
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Wait for an all-reduce; yields what it reduced";
   let arguments = (ins Fsdp_HandleType:$handle);
-  let assemblyFormat = "$handle attr-dict";
-  let hasVerifier = 1;
+  let results = (outs AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor]>:$result);
+  let assemblyFormat = "$handle attr-dict `:` qualified(type($result))";
+  let extraClassDeclaration = [{
+    ::fsdp::AllReduceStartOp getStart();
+  }];
 }
 
 //===----------------------------------------------------------------------===//
@@ -149,47 +252,31 @@ def Fsdp_SquareSumType : TypeConstraint<
     "tensor<f64>", "::mlir::RankedTensorType">;
 
 def Fsdp_SquareSumOp : Fsdp_Op<"square_sum", [
-    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults]> {
-  let summary = "The sum of the squares of the gradients that the step's updates read, on this rank";
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "The sum of the squares of gradients of this rank's shards";
   let description = [{
-    Stands behind the reductions of all groups and before all updates. `offset`, written by memory
-    planning, is its place in the arena (bytes).
+    `offset`, written by memory planning, is its place in the arena (bytes).
 
     ```mlir
-    %squares = fsdp.square_sum : tensor<f64>
-    %n = fsdp.square_sum_all_reduce.start %squares on reduce : tensor<f64>
-    %total = fsdp.square_sum_all_reduce.wait %n : tensor<f64>
+    %squares = fsdp.square_sum(%d0, %d1)
+        : (!fsdp.shard<@layers.0, f32>, !fsdp.shard<@layers.1, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on reduce : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
-    fsdp.update @layers.0 step %step lr %lr clip %clip
+    fsdp.update @layers.0 with %d0 step %step lr %lr clip %clip : !fsdp.shard<@layers.0, f32>
     ```
   }];
-  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins Variadic<Fsdp_ShardType>:$gradients, OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_SquareSumType:$result);
-  let assemblyFormat = "(`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)";
-}
-
-def Fsdp_SquareSumAllReduceStartOp : Fsdp_Op<"square_sum_all_reduce.start", [
-    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Communicator>]>, Fsdp_NamesResults]> {
-  let summary = "Start adding the ranks' square sums up over the axis of the shards, in place";
-  let description = [{
-    Replicas hold equal gradients: the sum is that of one of them.
+  let assemblyFormat = [{
+    `(` $gradients `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` functional-type($gradients, $result)
   }];
-  let arguments = (ins Fsdp_SquareSumType:$squares, EnumProp<Fsdp_Stream>:$stream);
-  let results = (outs Fsdp_HandleType:$handle);
-  let assemblyFormat = "$squares `on` $stream attr-dict `:` type($squares)";
-  let hasVerifier = 1;
 }
 
-def Fsdp_SquareSumAllReduceWaitOp : Fsdp_Op<"square_sum_all_reduce.wait", [
-    MemoryEffects<[MemWrite<Fsdp_Communicator>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults]> {
-  let summary = "Wait for the sum over the ranks; yields it where the rank's own was";
-  let arguments = (ins Fsdp_HandleType:$handle);
-  let results = (outs Fsdp_SquareSumType:$total);
-  let assemblyFormat = "$handle attr-dict `:` type($total)";
-  let hasVerifier = 1;
-}
-
-def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [Pure, Fsdp_NamesResults]> {
+def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
+    Pure, Fsdp_NamesResults, Fsdp_UsesBuffers]> {
   let summary = "The factor that brings the gradients' norm down to the optimizer's `clip_grad_norm`";
   let description = [{
     min(1, clip_grad_norm / (norm + 1e-6)) in fp32, of norm = sqrt(total) rounded to fp32. Of an
@@ -208,47 +295,61 @@ def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [Pure, Fsdp_NamesResults]> {
 // order on the host-to-device stream, stores on the device-to-host stream. State occupies the arena
 // from its fetch's start to its store's wait.
 
-class Fsdp_CopyStartOp<string mnemonic> : Fsdp_Op<mnemonic, [
+def Fsdp_FetchStateStartOp : Fsdp_Op<"fetch_state.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
-    Fsdp_NamesResults]> {
-  let results = (outs Fsdp_HandleType:$handle);
-}
-
-class Fsdp_CopyWaitOp<string mnemonic> : Fsdp_Op<mnemonic, [
-    MemoryEffects<[MemWrite<Fsdp_Storage>]>]> {
-  let arguments = (ins Fsdp_HandleType:$handle);
-  let assemblyFormat = "$handle attr-dict";
-  let hasVerifier = 1;
-}
-
-def Fsdp_FetchStateStartOp : Fsdp_CopyStartOp<"fetch_state.start"> {
+    Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
   let summary = "Start copying the optimizer state of a group from the host to the arena";
   let description = [{
     `offsets`, written by memory planning, are the places of the states in the arena (bytes), where
     the update reads and writes them.
 
     ```mlir
-    %f = fsdp.fetch_state.start @layers.0
-    fsdp.fetch_state.wait %f
-    fsdp.update @layers.0 step %step lr %lr
-    %s = fsdp.store_state.start @layers.0
-    fsdp.store_state.wait %s
+    %h = fsdp.fetch_state.start @layers.0
+    %x = fsdp.fetch_state.wait %h : !fsdp.state<@layers.0>
+    fsdp.update @layers.0 with %d step %step lr %lr state %x
+        : !fsdp.shard<@layers.0, f32>, !fsdp.state<@layers.0>
+    %t = fsdp.store_state.start %x : !fsdp.state<@layers.0>
+    fsdp.store_state.wait %t
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$group, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = "$group (`at` $offsets^)? attr-dict";
 }
 
-def Fsdp_FetchStateWaitOp : Fsdp_CopyWaitOp<"fetch_state.wait"> {
-  let summary = "Wait until the optimizer state of a group is in the arena";
+def Fsdp_FetchStateWaitOp : Fsdp_WaitOp<"fetch_state.wait", [
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Wait until the optimizer state of a group is in the arena; yields it";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let results = (outs Fsdp_StateType:$state);
+  let assemblyFormat = "$handle attr-dict `:` qualified(type($state))";
+  let extraClassDeclaration = [{
+    ::fsdp::FetchStateStartOp getStart();
+  }];
 }
 
-def Fsdp_StoreStateStartOp : Fsdp_CopyStartOp<"store_state.start"> {
+def Fsdp_StoreStateStartOp : Fsdp_Op<"store_state.start", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
   let summary = "Start copying the optimizer state of a group from where it was fetched to the host";
-  let arguments = (ins FlatSymbolRefAttr:$group);
-  let assemblyFormat = "$group attr-dict";
+  let arguments = (ins Fsdp_StateType:$state);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = "$state attr-dict `:` qualified(type($state))";
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getState().getType().getGroup(); }
+    ::llvm::StringRef getGroup() { return getGroupAttr().getValue(); }
+    /// Null if there is none.
+    ::fsdp::StoreStateWaitOp getWait();
+  }];
 }
 
-def Fsdp_StoreStateWaitOp : Fsdp_CopyWaitOp<"store_state.wait"> {
+def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
+    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_UsesBuffers]> {
   let summary = "Wait until the optimizer state of a group is on the host; its bytes are free";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let assemblyFormat = "$handle attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::fsdp::StoreStateStartOp getStart();
+  }];
 }

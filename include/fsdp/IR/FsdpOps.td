@@ -4,6 +4,7 @@
 #define FSDP_IR_FSDPOPS
 
 include "fsdp/IR/AtenBase.td"
+include "fsdp/IR/BufferUse.td"
 include "fsdp/IR/FsdpBase.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -16,6 +17,10 @@ class Fsdp_Op<string mnemonic, list<Trait> traits = []> : Op<Fsdp_Dialect, mnemo
 
 defvar Fsdp_SymbolUser = DeclareOpInterfaceMethods<SymbolUserOpInterface>;
 defvar Fsdp_NamesResults = DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>;
+
+/// Uses buffers, and says these things about them itself.
+class Fsdp_UsesBuffersBy<list<string> methods>
+    : DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface, methods>;
 
 //===----------------------------------------------------------------------===//
 // Declarations: what the model holds
@@ -174,7 +179,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
 def Fsdp_InputType : AnyTypeOf<[AnyStaticShapeTensor, I64, F64], "tensor, i64 or f64">;
 
-def Fsdp_InputOp : Fsdp_Op<"input", [Pure, Fsdp_NamesResults]> {
+def Fsdp_InputOp : Fsdp_Op<"input", [
+    Pure, Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
   let summary = "A value that changes from step to step: a tensor of the batch, step or lr";
   let description = [{
     Tensors are the model's inputs, in the order of the forward's arguments. The two scalars are the
@@ -193,7 +199,8 @@ def Fsdp_InputOp : Fsdp_Op<"input", [Pure, Fsdp_NamesResults]> {
 }
 
 def Fsdp_ReadOp : Fsdp_Op<"read", [
-    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults]> {
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffers]> {
   let summary = "The full value of a parameter or a buffer";
   let description = [{
     Once parameters are sharded over more than one rank, only buffers are read; parameters come from
@@ -205,35 +212,43 @@ def Fsdp_ReadOp : Fsdp_Op<"read", [
 }
 
 def Fsdp_WriteOp : Fsdp_Op<"write", [
-    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
+    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
+    Fsdp_UsesBuffersBy<["getOverwritten"]>]> {
   let summary = "The new value of a buffer, which the next step reads";
   let arguments = (ins FlatSymbolRefAttr:$buffer, AnyStaticShapeTensor:$value);
   let assemblyFormat = "$buffer `,` $value attr-dict `:` type($value)";
 }
 
 def Fsdp_GradOp : Fsdp_Op<"grad", [MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
-  let summary = "The full, not yet reduced gradient of a parameter";
+  let summary = "The full, not yet reduced gradient of a parameter, in a captured step";
   let arguments = (ins FlatSymbolRefAttr:$param, AnyStaticShapeTensor:$value);
   let assemblyFormat = "$param `,` $value attr-dict `:` type($value)";
 }
 
 def Fsdp_UpdateOp : Fsdp_Op<"update", [
-    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
+    AttrSizedOperandSegments, MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>,
+    Fsdp_SymbolUser, Fsdp_UsesBuffersBy<["getOverwritten"]>]> {
   let summary = "Update a parameter, or this rank's shard of a group, with its gradient";
   let description = [{
-    Captured, the target is a parameter; sharded, it is a group. `offset`, written by memory
-    planning, is the place (bytes) of the gradients that it reads: this rank's shard, or on one rank
-    the whole group's. Sharded, gradients are multiplied by `clip`, if it is there.
+    Captured, the target is a parameter, whose gradient `fsdp.grad` says. Sharded, it is a group, and
+    `gradient` is that of this rank's shard, averaged over all ranks. It is multiplied by `clip`, if
+    that is there. `state` is the optimizer state, where it was fetched from the host.
 
     ```mlir
-    fsdp.update @layers.0 step %step lr %lr
-    fsdp.update @layers.1 step %step lr %lr clip %clip
+    fsdp.update @layers.0 with %d step %step lr %lr : !fsdp.shard<@layers.0, f32>
+    fsdp.update @layers.1 with %f step %step lr %lr clip %clip : !fsdp.shard<@layers.1, f32>
     ```
   }];
-  let arguments = (ins FlatSymbolRefAttr:$target, I64:$step, F64:$lr, Optional<F32>:$clip,
-                       OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins FlatSymbolRefAttr:$target, Optional<Fsdp_ShardType>:$gradient, I64:$step,
+                       F64:$lr, Optional<F32>:$clip, Optional<Fsdp_StateType>:$state);
   let assemblyFormat = [{
-    $target `step` $step `lr` $lr (`clip` $clip^)? (`at` custom<PlainInteger>($offset)^)? attr-dict
+    $target (`with` $gradient^)? `step` $step `lr` $lr (`clip` $clip^)? (`state` $state^)? attr-dict
+    (`:` qualified(type($gradient))^)? (`,` qualified(type($state))^)?
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The reduce-scatter that ends in the gradient; null on one rank and in a captured step.
+    ::fsdp::ReduceScatterStartOp getReduction();
   }];
 }
 

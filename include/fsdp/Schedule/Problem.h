@@ -14,7 +14,7 @@
 // its wait, and every reduced shard from the position of its reduction's launch to its update. At
 // position i itself only `carriedBytes` of the computation are live, so that a collective on which
 // computation waits can have the memory that the next operation will need. At one position things
-// happen in this order: releases, waits of reductions that were launched before, then each
+// happen in this order: reshards, waits of reductions that were launched before, then each
 // reduction's launch and, if it stands here, its wait; then launches of gathers, then waits for
 // gathers.
 //

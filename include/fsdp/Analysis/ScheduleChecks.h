@@ -1,0 +1,16 @@
+//===- ScheduleChecks.h - What must hold of order and streams ----*- C++ -*-===//
+
+#ifndef FSDP_ANALYSIS_SCHEDULECHECKS_H
+#define FSDP_ANALYSIS_SCHEDULECHECKS_H
+
+#include "fsdp/Analysis/Step.h"
+
+namespace fsdp {
+
+/// All that must hold of a scheduled step: what must of a sharded one, and D1 to D4 of
+/// fsdp-verify-scheduled. Diagnoses the first violation.
+mlir::LogicalResult checkScheduled(Step &step);
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_SCHEDULECHECKS_H

@@ -1,0 +1,227 @@
+//===- Provenance.cpp - That a step computes what was captured ------------===//
+
+#include "fsdp/Analysis/Provenance.h"
+
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/xxhash.h"
+
+#include <array>
+#include <map>
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// 128 bits: two values of equal digest are taken as equal.
+using Digest = std::array<uint64_t, 2>;
+
+Digest hashBytes(ArrayRef<uint8_t> bytes) {
+  llvm::XXH128_hash_t hash = llvm::xxh3_128bits(bytes);
+  return {hash.low64, hash.high64};
+}
+
+/// What a digest is made of, in order.
+class Ingredients {
+public:
+  explicit Ingredients(StringRef kind) { add(kind); }
+  Ingredients &add(StringRef text) {
+    add(static_cast<uint64_t>(text.size()));
+    bytes.append(text.bytes_begin(), text.bytes_end());
+    return *this;
+  }
+  Ingredients &add(uint64_t number) {
+    auto *first = reinterpret_cast<const uint8_t *>(&number);
+    bytes.append(first, first + sizeof(number));
+    return *this;
+  }
+  Ingredients &add(const Digest &digest) { return add(digest[0]).add(digest[1]); }
+  Digest get() const { return hashBytes(bytes); }
+
+private:
+  SmallVector<uint8_t, 256> bytes;
+};
+
+class Tracer {
+public:
+  explicit Tracer(Step &step) : step(step) {}
+  Digest run();
+
+private:
+  void visit(Operation &op);
+  void visit(aten::CallOp call);
+  void visit(ReadOp read);
+  void noteGradients(FlatSymbolRefAttr group, ValueRange gradients);
+  Digest ofParam(StringRef name, Value value);
+  /// Types and attributes are few: each is printed once.
+  Digest ofType(Type type);
+  Digest ofAttribute(Attribute attribute);
+  Digest ofValue(Value value) const { return digests.lookup(value); }
+
+  Step &step;
+  DenseMap<Value, Digest> digests;
+  DenseMap<Type, Digest> types;
+  DenseMap<Attribute, Digest> attributes;
+  /// By name, so that their order does not matter.
+  std::map<std::string, Digest> gradients, buffers;
+  SmallVector<Digest> results;
+};
+
+} // namespace
+
+Digest Tracer::ofType(Type type) {
+  auto [known, isNew] = types.try_emplace(type);
+  if (isNew) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    known->second = Ingredients("type").add(text).get();
+  }
+  return known->second;
+}
+
+Digest Tracer::ofAttribute(Attribute attribute) {
+  auto [known, isNew] = attributes.try_emplace(attribute);
+  if (isNew) {
+    Ingredients ingredients("attribute");
+    auto resource = dyn_cast<DenseResourceElementsAttr>(attribute);
+    AsmResourceBlob *blob = resource ? resource.getRawHandle().getBlob() : nullptr;
+    if (blob) {
+      ArrayRef<char> data = blob->getData();
+      ingredients.add(StringRef(data.data(), data.size()));
+    } else {
+      std::string text;
+      llvm::raw_string_ostream(text) << attribute;
+      ingredients.add(text);
+    }
+    known->second = ingredients.get();
+  }
+  return known->second;
+}
+
+/// In whatever dtype it is gathered: that follows from the parameter and the dtype.
+Digest Tracer::ofParam(StringRef name, Value value) {
+  return Ingredients("parameter").add(name).add(ofType(value.getType())).get();
+}
+
+void Tracer::visit(ReadOp read) {
+  StringRef name = read.getSource();
+  if (step.paramByName.contains(read.getSourceAttr().getAttr()))
+    digests[read.getResult()] = ofParam(name, read.getResult());
+  else
+    digests[read.getResult()] =
+        Ingredients("buffer").add(name).add(ofType(read.getResult().getType())).get();
+}
+
+/// The module and the phase say where a call comes from, not what it computes.
+void Tracer::visit(aten::CallOp call) {
+  Ingredients ingredients("call");
+  ingredients.add(ofAttribute(call.getCalleeAttr())).add(ofAttribute(call.getArgsAttr()));
+  if (std::optional<uint64_t> rng = call.getRng())
+    ingredients.add(*rng);
+  for (Value operand : call.getOperands())
+    ingredients.add(ofValue(operand));
+  Digest whole = ingredients.get();
+  for (OpResult result : call.getResults())
+    digests[result] = Ingredients("result")
+                          .add(whole)
+                          .add(result.getResultNumber())
+                          .add(ofType(result.getType()))
+                          .get();
+}
+
+/// A copy that only gives a gradient a place of its own is that gradient.
+static Value skipCopies(Value gradient) {
+  for (;;) {
+    auto call = gradient.getDefiningOp<aten::CallOp>();
+    if (!call || call.getCallee() != "clone.default")
+      return gradient;
+    gradient = call.getOperand(0);
+  }
+}
+
+void Tracer::noteGradients(FlatSymbolRefAttr group, ValueRange values) {
+  auto found = step.groupByName.find(group.getAttr());
+  if (found == step.groupByName.end())
+    return;
+  for (auto [name, value] :
+       llvm::zip(step.groups[found->second].getParams().getAsRange<FlatSymbolRefAttr>(), values)) {
+    // A second reduction of the same gradient adds to the first.
+    Digest &known = gradients[name.getValue().str()];
+    known = Ingredients("gradient").add(known).add(ofValue(skipCopies(value))).get();
+  }
+}
+
+void Tracer::visit(Operation &op) {
+  llvm::TypeSwitch<Operation *>(&op)
+      .Case<aten::CallOp, ReadOp>([&](auto op) { visit(op); })
+      .Case([&](aten::ConstantOp constant) {
+        digests[constant.getResult()] = Ingredients("constant")
+                                            .add(ofAttribute(constant.getValue()))
+                                            .add(ofType(constant.getResult().getType()))
+                                            .get();
+      })
+      .Case([&](InputOp input) {
+        digests[input.getResult()] = Ingredients("input")
+                                         .add(input.getName())
+                                         .add(ofType(input.getResult().getType()))
+                                         .get();
+      })
+      .Case([&](AllGatherWaitOp wait) {
+        GroupOp group =
+            step.groups[step.groupByName.lookup(wait.getStart().getGroupAttr().getAttr())];
+        for (auto [result, name] :
+             llvm::zip(wait.getResults(), group.getParams().getAsRange<FlatSymbolRefAttr>()))
+          digests[result] = ofParam(name.getValue(), result);
+      })
+      .Case([&](GradOp grad) {
+        Digest &known = gradients[grad.getParam().str()];
+        known = Ingredients("gradient").add(known).add(ofValue(skipCopies(grad.getValue()))).get();
+      })
+      .Case<ReduceScatterStartOp, PackOp>(
+          [&](auto op) { noteGradients(op.getGroupAttr(), op.getGrads()); })
+      .Case([&](WriteOp write) {
+        Digest &known = buffers[write.getBuffer().str()];
+        known = Ingredients("write").add(known).add(ofValue(write.getValue())).get();
+      })
+      .Case([&](mlir::func::ReturnOp ret) {
+        for (Value operand : ret.getOperands())
+          results.push_back(ofValue(operand));
+      })
+      .Default([](Operation *) {});
+}
+
+Digest Tracer::run() {
+  for (Operation &op : step.getBody())
+    visit(op);
+  Ingredients ingredients("step");
+  for (auto &entries : {gradients, buffers}) {
+    ingredients.add(static_cast<uint64_t>(entries.size()));
+    for (auto &[name, digest] : entries)
+      ingredients.add(name).add(digest);
+  }
+  for (const Digest &result : results)
+    ingredients.add(result);
+  return ingredients.get();
+}
+
+std::string fsdp::computeProvenance(Step &step) {
+  Digest digest = Tracer(step).run();
+  return llvm::utohexstr(digest[1], /*LowerCase=*/true, 16) +
+         llvm::utohexstr(digest[0], /*LowerCase=*/true, 16);
+}
+
+LogicalResult fsdp::checkProvenance(Step &step) {
+  auto said = step.module->getAttrOfType<StringAttr>(FsdpDialect::getProvenanceAttrName());
+  if (!said)
+    return success();
+  std::string found = computeProvenance(step);
+  if (said.getValue() == found)
+    return success();
+  return step.module.emitError("S9: the step computes something else than what was captured: an "
+                               "operator, its operands, a gradient's parameter or what is returned "
+                               "has changed ('")
+         << FsdpDialect::getProvenanceAttrName() << "' is " << said << ", the step's is \"" << found
+         << "\")";
+}

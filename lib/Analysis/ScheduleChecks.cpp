@@ -1,0 +1,77 @@
+//===- ScheduleChecks.cpp - What must hold of order and streams -----------===//
+
+#include "fsdp/Analysis/ScheduleChecks.h"
+
+#include "fsdp/Analysis/ShardingChecks.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+/// `'fsdp.all_gather.start' of group @g`, for people.
+static std::string describe(CollectiveOpInterface start) {
+  std::string text = "'" + start->getName().getStringRef().str() + "'";
+  if (FlatSymbolRefAttr group = start.getCollectiveGroup())
+    text += " of group @" + group.getValue().str();
+  return text;
+}
+
+/// D1: with regions, ranks could issue different collectives.
+static LogicalResult checkFlat(Step &step) {
+  for (Operation &op : step.getBody())
+    if (op.getNumRegions() != 0)
+      return op.emitError("D1: a scheduled step is one block: '")
+             << op.getName() << "' has a region, whose operations ranks could run differently";
+  return success();
+}
+
+/// The stream of a collective's communicator. Reduce-scatters may share that of the gathers.
+static Stream getExpectedStream(CollectiveOpInterface start, bool sharesGathers) {
+  StringRef kind = start.getCollectiveKind();
+  if (kind == "all_gather")
+    return Stream::Gather;
+  if (kind == "reduce_scatter")
+    return sharesGathers ? Stream::Gather : Stream::Reduce;
+  return start.getCollectiveGroup() ? Stream::Replicate : Stream::Reduce;
+}
+
+/// D2: one order per communicator.
+static LogicalResult checkStreams(Step &step) {
+  std::optional<bool> sharesGathers;
+  for (auto start : step.getBody().getOps<CollectiveOpInterface>()) {
+    if (start.getCollectiveKind() == "reduce_scatter" && !sharesGathers)
+      sharesGathers = start.getStream() == Stream::Gather;
+    Stream expected = getExpectedStream(start, sharesGathers.value_or(false));
+    if (start.getStream() != expected)
+      return start.emitError("D2: ")
+             << describe(start) << " is on stream " << stringifyStream(start.getStream())
+             << ", expected " << stringifyStream(expected) << "; run fsdp-assign-streams";
+  }
+  return success();
+}
+
+/// D4: what is issued in one launch stands together.
+static LogicalResult checkBuckets(Step &step) {
+  for (auto start : step.getBody().getOps<CollectiveOpInterface>()) {
+    if (!start.getCoalesced())
+      continue;
+    auto previous = dyn_cast_or_null<CollectiveOpInterface>(start->getPrevNode());
+    if (previous && previous->getName() == start->getName() &&
+        previous.getStream() == start.getStream())
+      continue;
+    InFlightDiagnostic diag = start.emitError("D4: ")
+                              << describe(start) << " is coalesced, but no '" << start->getName()
+                              << "' on stream " << stringifyStream(start.getStream())
+                              << " is directly before it";
+    if (Operation *other = start->getPrevNode())
+      diag.attachNote(other->getLoc()) << "'" << other->getName() << "' is before it";
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult fsdp::checkScheduled(Step &step) {
+  // D3 is what checkSharded proves: in this IR values of another stream come out of waits.
+  if (failed(checkFlat(step)) || failed(checkSharded(step)) || failed(checkStreams(step)))
+    return failure();
+  return checkBuckets(step);
+}

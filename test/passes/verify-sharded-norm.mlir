@@ -1,0 +1,275 @@
+// RUN: fsdp-opt %s --split-input-file --fsdp-verify-sharded --verify-diagnostics --allow-unregistered-dialect
+
+// On several replicas the squares are added up over the ranks of one.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    %squares = fsdp.square_sum(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %f step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: not over the replicas, which have the same gradients.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    %squares = fsdp.square_sum(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: the gradients' squares are to be added up over axis "shard"}}
+    %n = fsdp.all_reduce.start %squares over ["replicate"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %f step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: the squares are added up, not averaged.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: the gradients' squares are to be added up over axis "dp"}}
+    %n = fsdp.all_reduce.start %squares over ["dp"] avg bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: no gradient counts twice.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    // expected-note@below {{the gradient is made here}}
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S8: the squares of one gradient are summed twice}}
+    %squares = fsdp.square_sum(%d, %d) : (!fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: nothing but gradients counts.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    // expected-note@below {{made here}}
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S8: the sum of squares has a gradient with which no group is updated}}
+    %squares = fsdp.square_sum(%d, %s) : (!fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: a gradient that is not averaged over the replicas does not stand for one that is.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    // expected-error@below {{S8: the sum of squares lacks the gradient of group @l}}
+    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    // expected-note@below {{updated here}}
+    fsdp.update @l with %f step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: the factor is that of the sum of squares, not of another tensor.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-note@below {{made here}}
+    %squares = fsdp.input "squares" : tensor<f64>
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    // expected-error@below {{S8: takes what is not the result of a fsdp.square_sum}}
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: updates take what is computed of the norm.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %clip = "other.factor"() : () -> f32
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S8: the update of @l takes its clip factor from elsewhere than a fsdp.clip_factor}}
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: they are added up in place, so nothing else takes this rank's alone.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-note@below {{the tensor is made here}}
+    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S4: a tensor that is used elsewhere is reduced in place}}
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %squares : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S2: the sum over the ranks is waited for.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S2: the reduction of a tensor is never waited for}}
+    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
