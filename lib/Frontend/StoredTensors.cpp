@@ -67,7 +67,11 @@ c10::IValue ArchiveReader::read() {
     position += count;
     return count;
   };
+  // torch asks this for classes, and for the types of lists and dictionaries that hold lists.
   auto resolve = [&](const c10::QualifiedName &name) {
+    c10::TypePtr container = parseContainerType(name.qualifiedName());
+    if (container->kind() != c10::TypeKind::AnyType)
+      return c10::StrongTypePtr(classes, container);
     return c10::StrongTypePtr(classes, c10::ClassType::create(name, classes));
   };
   auto loadObject = [](const c10::StrongTypePtr &type, c10::IValue state) {
