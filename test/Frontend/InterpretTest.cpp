@@ -1,12 +1,9 @@
 //===- InterpretTest.cpp - Captured steps against eager autograd, bitwise -===//
 
 #include "TestModels.h"
+#include "TestTensors.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
-#include <ATen/Context.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -50,31 +47,6 @@ struct EagerModel {
 
 } // namespace
 
-static void seed(uint64_t value) {
-  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
-  generator.set_current_seed(value);
-}
-
-static std::vector<at::Tensor> makeInputs(const CaptureOptions &options) {
-  seed(3);
-  std::vector<at::Tensor> inputs;
-  for (const InputSpec &spec : options.inputs) {
-    if (spec.dtype == "i64")
-      inputs.push_back(at::randint(0, 10, spec.sizes, at::TensorOptions(at::kLong)));
-    else
-      inputs.push_back(at::randn(spec.sizes));
-  }
-  return inputs;
-}
-
-/// Sizes, dtype and bits; -0 and 0 differ.
-static bool isBitwiseEqual(const at::Tensor &a, const at::Tensor &b) {
-  if (!a.defined() || a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type())
-    return false;
-  at::Tensor x = a.detach().contiguous(), y = b.detach().contiguous();
-  return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
-}
-
 // The interpreted capture yields eager's loss, gradients and buffers, bit by bit; under the same
 // generator state where numbers are drawn. The interpreter checks sizes, strides, dtypes and
 // aliasing of every result on the way.
@@ -89,7 +61,7 @@ TEST_P(InterpretTest, EqualsEagerBitwise) {
   for (size_t i = 0; i < inputs.size(); ++i)
     namedInputs[options.inputs[i].name] = inputs[i];
 
-  seed(7);
+  seedGenerator(7);
   llvm::Expected<StepValues> step = interpreter::interpretStep(*module, eager.state, namedInputs);
   ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
 
@@ -102,7 +74,7 @@ TEST_P(InterpretTest, EqualsEagerBitwise) {
   NamedTensors before;
   for (const auto &[name, value] : step->buffers)
     before[name] = eager.state.at(name).clone();
-  seed(7);
+  seedGenerator(7);
   at::Tensor loss = eager.module.forward({inputs.begin(), inputs.end()}).toTensor();
   auto gradients = torch::autograd::grad({loss}, parameters);
 
@@ -157,7 +129,7 @@ TEST(Interpret, DrawsFromTheDefaultGenerator) {
   std::vector<at::Tensor> inputs = makeInputs(options);
   NamedTensors named{{"tokens", inputs[0]}, {"targets", inputs[1]}};
   auto run = [&](uint64_t value) {
-    seed(value);
+    seedGenerator(value);
     return llvm::cantFail(interpreter::interpretStep(*module, eager.state, named)).loss;
   };
   EXPECT_TRUE(isBitwiseEqual(run(7), run(7)));

@@ -1,0 +1,160 @@
+//===- RanksGroups.cpp - What groups keep and update ----------------------===//
+
+#include "Arguments.h"
+#include "Meetings.h"
+#include "Operators.h"
+#include "RanksInterpreter.h"
+#include "Updates.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::interpreter;
+
+at::Tensor fsdp::interpreter::assembleParam(const GroupInfo &group, unsigned param,
+                                            ArrayRef<at::Tensor> shards) {
+  at::Tensor full = at::empty({group.getParamElements(param)}, shards.front().options());
+  for (const plan::Piece &piece : group.layout.parameters[param].pieces)
+    full.narrow(0, piece.first, piece.count)
+        .copy_(shards[piece.rank].narrow(0, piece.shardOffset, piece.count));
+  return full.view(group.getParamType(param).getShape());
+}
+
+SmallVector<at::Tensor>
+RanksInterpreter::collectShards(const GroupInfo &group, unsigned rank,
+                                llvm::function_ref<at::Tensor(unsigned)> getShard) {
+  GroupOp op = group.op;
+  return llvm::map_to_vector(interpreter::findPeers(step.mesh, op.getAxis(), rank), getShard);
+}
+
+/// In the order of `offsets` of `fsdp.group`: the shard, the states, the copy that is gathered.
+void RanksInterpreter::keepGroups(const NamedTensors &state) {
+  for (const GroupInfo &group : groups.getGroups()) {
+    GroupOp op = group.op;
+    unsigned numStates = getNumOptimizerStates(step.optimizer);
+    std::optional<ArrayRef<int64_t>> offsets = op.getOffsets();
+    size_t numOffsets = 1 + (op.isStateOnHost() ? 0 : numStates) + group.hasGatherCopy();
+    if (offsets && offsets->size() != numOffsets)
+      throw std::runtime_error("group @" + op.getSymName().str() + " has " +
+                               std::to_string(offsets->size()) + " offsets, expected " +
+                               std::to_string(numOffsets));
+    for (auto [index, rank] : llvm::enumerate(ranks)) {
+      size_t next = 0;
+      auto place = [&](Type element) {
+        return rank.memory.placeFlat(group.layout.shardElements, element,
+                                     offsets ? std::optional((*offsets)[next++]) : std::nullopt);
+      };
+      KeptShard kept;
+      kept.parameters = place(group.master.elementType).zero_();
+      unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
+      for (auto [param, pieces] : llvm::enumerate(group.layout.parameters)) {
+        at::Tensor whole =
+            findTensor(state, "parameter", ParamOp(group.params[param]).getSymName()).reshape({-1});
+        for (const plan::Piece &piece : pieces.pieces)
+          if (piece.rank == part)
+            kept.parameters.narrow(0, piece.shardOffset, piece.count)
+                .copy_(whole.narrow(0, piece.first, piece.count));
+      }
+      for (unsigned i = 0; i < numStates; ++i)
+        kept.states.push_back(op.isStateOnHost() ? at::zeros_like(kept.parameters)
+                                                 : place(group.master.elementType).zero_());
+      if (group.hasGatherCopy())
+        kept.gatherCopy = place(group.gathered.elementType).copy_(kept.parameters);
+      rank.groups.push_back(std::move(kept));
+    }
+  }
+}
+
+/// What all ranks' updates of a group are given.
+void RanksInterpreter::noteGradients(const GroupInfo &group, mlir::Value gradient,
+                                     UpdateOp update) {
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    SmallVector<at::Tensor> shards =
+        collectShards(group, index, [&](unsigned peer) { return get(peer, gradient, update); });
+    for (auto [param, op] : llvm::enumerate(group.params))
+      rank.result.gradients[ParamOp(op).getSymName().str()] = assembleParam(group, param, shards);
+  }
+}
+
+void RanksInterpreter::noteParameters() {
+  for (const GroupInfo &group : groups.getGroups())
+    for (auto [index, rank] : llvm::enumerate(ranks)) {
+      SmallVector<at::Tensor> shards = collectShards(
+          group, index, [&](unsigned peer) { return ranks[peer].groups[group.index].parameters; });
+      for (auto [param, op] : llvm::enumerate(group.params))
+        rank.result.parameters[ParamOp(op).getSymName().str()] =
+            assembleParam(group, param, shards);
+    }
+}
+
+void RanksInterpreter::visit(UpdateOp update) {
+  if (!groups.isGroup(update.getTargetAttr()) || !update.getGradient())
+    throw std::runtime_error("the update of @" + update.getTarget().str() +
+                             " is not one of a group with a gradient");
+  const GroupInfo &group = groups.lookup(update.getTargetAttr());
+  GroupOp op = group.op;
+  noteGradients(group, update.getGradient(), update);
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    KeptShard &kept = rank.groups[group.index];
+    std::optional<float> clip;
+    if (update.getClip())
+      clip = get(index, update.getClip(), update).item<float>();
+    MutableArrayRef<at::Tensor> states = kept.states;
+    if (update.getState())
+      states = rank.states[update.getState()];
+    else if (op.isStateOnHost() && !kept.states.empty())
+      throw std::runtime_error("group @" + update.getTarget().str() +
+                               " is updated without its state, which is on the host");
+    updateFlat(step.optimizer, /*step=*/1, kept.parameters,
+               get(index, update.getGradient(), update), states, clip);
+    if (kept.gatherCopy.defined())
+      kept.gatherCopy.copy_(kept.parameters);
+  }
+  updates.push_back(update.getTarget().str());
+}
+
+//===----------------------------------------------------------------------===//
+// Optimizer state on the host
+//===----------------------------------------------------------------------===//
+
+void RanksInterpreter::visit(FetchStateStartOp fetch) {
+  const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
+  Flight flight = makeFlight(fetch);
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    for (auto [i, state] : llvm::enumerate(rank.groups[group.index].states)) {
+      std::optional<int64_t> offset;
+      if (fetch.getOffsets())
+        offset = (*fetch.getOffsets())[i];
+      at::Tensor place =
+          rank.memory.placeFlat(group.layout.shardElements, group.master.elementType, offset);
+      poison(place);
+      flight.inputs[index].push_back({state, state.clone()});
+      flight.outputs[index].push_back({place, state.clone()});
+    }
+  flights[fetch.getHandle()] = std::move(flight);
+}
+
+void RanksInterpreter::visit(FetchStateWaitOp wait) {
+  Flight flight = land(wait.getHandle(), wait);
+  for (auto [rank, outputs] : llvm::zip_equal(ranks, flight.outputs))
+    for (const Flight::Output &output : outputs)
+      rank.states[wait.getState()].push_back(output.place);
+}
+
+void RanksInterpreter::visit(StoreStateStartOp store) {
+  const GroupInfo &group = groups.lookup(store.getState().getType());
+  Flight flight = makeFlight(store);
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    for (auto [host, state] :
+         llvm::zip_equal(rank.groups[group.index].states, rank.states[store.getState()])) {
+      poison(host);
+      flight.inputs[index].push_back({state, state.clone()});
+      flight.outputs[index].push_back({host, state.clone()});
+    }
+  flights[store.getHandle()] = std::move(flight);
+}
+
+void RanksInterpreter::visit(StoreStateWaitOp wait) { land(wait.getHandle(), wait); }

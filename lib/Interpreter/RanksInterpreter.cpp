@@ -1,0 +1,275 @@
+//===- RanksInterpreter.cpp - One step on all ranks of a mesh -------------===//
+
+#include "RanksInterpreter.h"
+
+#include "Operators.h"
+#include "Updates.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::interpreter;
+
+std::string fsdp::interpreter::describeUser(Operation *op) {
+  if (auto call = dyn_cast<aten::CallOp>(op))
+    return "'" + call.getCallee().str() + "' in module '" + call.getModule().str() + "'";
+  if (auto update = dyn_cast<UpdateOp>(op))
+    return "the update of group @" + update.getTarget().str();
+  return "'" + op->getName().getStringRef().str() + "'";
+}
+
+RanksInterpreter::RanksInterpreter(Step &step, const GroupTable &groups, const NamedTensors &state,
+                                   const std::vector<NamedTensors> &inputs,
+                                   const RankDrawSeed &seed)
+    : step(step), groups(groups), seed(seed),
+      isPlanned(getPhase(step.module) == ModulePhase::Planned) {
+  size_t numRanks = step.getRanks() * step.getReplicas();
+  if (inputs.size() != numRanks)
+    throw std::runtime_error("the mesh has " + std::to_string(numRanks) +
+                             " ranks, but inputs are of " + std::to_string(inputs.size()));
+  std::optional<int64_t> arenaBytes;
+  if (isPlanned) {
+    auto bytes = step.module->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName());
+    if (!bytes)
+      throw std::runtime_error("a planned module has the attribute '" +
+                               FsdpDialect::getArenaAttrName().str() + "'");
+    arenaBytes = bytes.getInt();
+  }
+  for (size_t rank = 0; rank < numRanks; ++rank)
+    ranks.emplace_back(arenaBytes);
+  keepGroups(state);
+  keepBuffers(state);
+  placeConstantsAndInputs(inputs);
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
+at::Tensor RanksInterpreter::get(unsigned rank, mlir::Value value, Operation *user) {
+  at::Tensor tensor = ranks[rank].values.lookup(value);
+  if (!tensor.defined())
+    throw std::runtime_error(describeUser(user) + " reads a value that is not there yet");
+  return tensor;
+}
+
+void RanksInterpreter::checkUses(Operation &op) {
+  auto call = dyn_cast<aten::CallOp>(op);
+  for (OpOperand &operand : op.getOpOperands()) {
+    auto found = fullParams.find(operand.get());
+    if (found == fullParams.end())
+      continue;
+    auto [gather, position] = found->second;
+    if (reshardOf.contains(gather)) {
+      ParamOp param = groups.lookup(gather.getGroupAttr()).params[position];
+      throw std::runtime_error("parameter @" + param.getSymName().str() + " of group @" +
+                               gather.getGroup().str() + " is used after its reshard by " +
+                               describeUser(&op));
+    }
+    if (call && call.isView() && operand.getOperandNumber() == 0)
+      for (mlir::Value result : call.getResults())
+        fullParams[result] = {gather, position};
+  }
+}
+
+void RanksInterpreter::keepBuffers(const NamedTensors &state) {
+  for (auto buffer : step.module.getOps<BufferOp>()) {
+    auto type = cast<RankedTensorType>(buffer.getType());
+    for (Rank &rank : ranks) {
+      at::Tensor place = rank.memory.place(type, buffer.getOffset());
+      place.copy_(findTensor(state, "buffer", buffer.getSymName()));
+      rank.buffers[buffer.getSymName().str()] = place;
+    }
+  }
+}
+
+/// They lie in the arena throughout, for the next step too.
+void RanksInterpreter::placeConstantsAndInputs(const std::vector<NamedTensors> &inputs) {
+  auto place = [&](auto op, mlir::Value value, unsigned rank, const at::Tensor &tensor) {
+    auto type = cast<RankedTensorType>(value.getType());
+    at::Tensor placed = ranks[rank].memory.place(type, op.getOffset());
+    checkTensor(type, tensor.contiguous(), op->getName().getStringRef());
+    placed.copy_(tensor);
+    ranks[rank].values[value] = placed;
+    fixed[value].push_back(placed.clone());
+  };
+  for (unsigned rank = 0; rank < ranks.size(); ++rank) {
+    for (auto constant : step.getBody().getOps<aten::ConstantOp>())
+      place(constant, constant.getResult(), rank, makeConstant(constant));
+    for (auto input : step.getBody().getOps<InputOp>())
+      if (isa<RankedTensorType>(input.getType()))
+        place(input, input.getResult(), rank, findTensor(inputs[rank], "input", input.getName()));
+  }
+}
+
+void RanksInterpreter::checkConstantsAndInputs() {
+  for (auto &[value, tensors] : fixed)
+    for (auto [rank, tensor] : llvm::zip_equal(ranks, tensors))
+      if (!haveEqualBits(rank.values.lookup(value), tensor))
+        throw std::runtime_error("the step overwrites what " + describeUser(value.getDefiningOp()) +
+                                 " yields");
+}
+
+//===----------------------------------------------------------------------===//
+// What a rank does by itself
+//===----------------------------------------------------------------------===//
+
+void RanksInterpreter::visit(ReadOp read) {
+  auto type = cast<RankedTensorType>(read.getResult().getType());
+  auto [group, param] = groups.lookupParam(read.getSourceAttr());
+  for (Rank &rank : ranks) {
+    at::Tensor tensor;
+    if (!group) {
+      tensor = rank.buffers.at(read.getSource().str());
+    } else if (ranks.size() > 1) {
+      throw std::runtime_error("parameter @" + read.getSource().str() + " is read, but is sharded");
+    } else {
+      at::Tensor &shard = rank.groups[group->index].parameters;
+      auto *first = static_cast<char *>(shard.data_ptr());
+      tensor = at::from_blob(first + group->getParamBegin(param, group->master), type.getShape(),
+                             shard.scalar_type());
+    }
+    // Before there are places, a read yields a value.
+    rank.values[read.getResult()] = isPlanned ? tensor : tensor.clone();
+    checkTensor(type, rank.values[read.getResult()], read->getName().getStringRef());
+  }
+}
+
+void RanksInterpreter::visit(aten::CallOp call) {
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    SmallVector<at::Tensor> operands, places;
+    for (mlir::Value operand : call.getOperands())
+      operands.push_back(get(index, operand, call));
+    if (call.isRandom()) {
+      if (!seed || !call.getRng())
+        throw std::runtime_error(describeUser(call) + " draws random numbers, but has no seed");
+      seedGenerator(seed(index, *call.getRng()));
+    }
+    if (isPlanned && !call.isView()) {
+      if (!call.getOffsets())
+        throw std::runtime_error(describeUser(call) + " has no arena offsets");
+      // A result on an operand's bytes shows as soon as the operand is read.
+      for (auto [value, offset] : llvm::zip_equal(call.getResults(), *call.getOffsets())) {
+        auto type = dyn_cast<RankedTensorType>(value.getType());
+        places.push_back(type ? rank.memory.place(type, offset) : at::Tensor());
+        if (type)
+          poison(places.back());
+      }
+    }
+    SmallVector<at::Tensor> results = callOperator(call, operands);
+    for (auto [i, value] : llvm::enumerate(call.getResults())) {
+      if (!results[i].defined())
+        continue;
+      if (!places.empty())
+        results[i] = places[i].copy_(results[i]);
+      rank.values[value] = results[i];
+    }
+  }
+}
+
+void RanksInterpreter::visit(WriteOp write) {
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    at::Tensor value = get(index, write.getValue(), write);
+    at::Tensor &written = rank.result.buffers[write.getBuffer().str()];
+    // Before there are places, what was read stays.
+    written = isPlanned ? rank.buffers.at(write.getBuffer().str()).copy_(value) : value;
+  }
+}
+
+void RanksInterpreter::visit(ShardOp op) {
+  const GroupInfo &group = groups.lookup(op.getResult().getType());
+  bool isCopy = op.getResult().getType().getElementType() != group.master.elementType;
+  for (Rank &rank : ranks) {
+    const KeptShard &kept = rank.groups[group.index];
+    at::Tensor shard = isCopy ? kept.gatherCopy : kept.parameters;
+    if (!shard.defined())
+      throw std::runtime_error("group @" + op.getGroup().str() + " keeps no shard of that dtype");
+    rank.values[op.getResult()] = isPlanned ? shard : shard.clone();
+  }
+}
+
+void RanksInterpreter::visit(PackOp pack) {
+  const GroupInfo &group = groups.lookup(pack.getGroupAttr());
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    rank.values[pack.getResult()] =
+        packGradients(index, group, pack.getGrads(), pack.getOffset(), pack);
+}
+
+void RanksInterpreter::visit(SquareSumOp sum) {
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    double total = 0;
+    for (mlir::Value gradient : sum.getGradients())
+      total += get(index, gradient, sum).to(at::kDouble).square().sum().item<double>();
+    at::Tensor place =
+        rank.memory.place(cast<RankedTensorType>(sum.getResult().getType()), sum.getOffset());
+    rank.values[sum.getResult()] = place.fill_(total);
+  }
+}
+
+void RanksInterpreter::visit(ClipFactorOp op) {
+  std::optional<APFloat> maxNorm = step.optimizer.getClipGradNorm();
+  if (!maxNorm)
+    throw std::runtime_error("the optimizer does not clip, but there is a clip factor");
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    float factor = computeClipFactor(get(index, op.getTotal(), op).item<double>(),
+                                     static_cast<float>(maxNorm->convertToDouble()));
+    rank.values[op.getFactor()] = at::full({}, factor, at::kFloat);
+    rank.result.clipFactor = factor;
+  }
+}
+
+void RanksInterpreter::visit(func::ReturnOp ret) {
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    rank.result.loss = get(index, ret.getOperand(0), ret).clone();
+}
+
+RanksStep RanksInterpreter::run() {
+  for (Operation &op : step.getBody()) {
+    checkUses(op);
+    TypeSwitch<Operation *>(&op)
+        .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
+        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, PackOp, SquareSumOp, ClipFactorOp,
+              AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
+              ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp,
+              FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
+            [&](auto known) { visit(known); })
+        .Default([](Operation *other) {
+          throw std::runtime_error("operation '" + other->getName().getStringRef().str() +
+                                   "' is not part of a sharded step");
+        });
+  }
+  if (!flights.empty())
+    throw std::runtime_error(describeStart(flights.begin()->second.start) + " is never waited for");
+  checkConstantsAndInputs();
+  noteParameters();
+  RanksStep result{{}, std::move(updates)};
+  for (Rank &rank : ranks) {
+    for (auto &[name, value] : rank.result.buffers)
+      value = value.clone(); // out of the arena
+    result.ranks.push_back(std::move(rank.result));
+  }
+  return result;
+}
+
+llvm::Expected<RanksStep> fsdp::interpreter::interpretRanks(ModuleOp module,
+                                                            const NamedTensors &state,
+                                                            const std::vector<NamedTensors> &inputs,
+                                                            const RankDrawSeed &seed) {
+  if (getPhase(module) == ModulePhase::Captured)
+    return llvm::createStringError("the module is captured, expected a sharded, scheduled or "
+                                   "planned one");
+  FailureOr<Step> step = Step::collect(module);
+  FailureOr<GroupTable> groups = GroupTable::build(module);
+  if (failed(step) || failed(groups) || !step->mesh || !step->optimizer)
+    return llvm::createStringError("the module is no step on a mesh");
+  try {
+    at::AutoDispatchBelowADInplaceOrView belowAutograd;
+    return RanksInterpreter(*step, *groups, state, inputs, seed).run();
+  } catch (const std::exception &exception) {
+    return llvm::createStringError(exception.what());
+  }
+}

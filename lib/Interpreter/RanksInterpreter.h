@@ -1,0 +1,134 @@
+//===- RanksInterpreter.h - One step on all ranks of a mesh ------*- C++ -*-===//
+//
+// One loop over the step; each operation is evaluated on all ranks before the next. All functions
+// throw std::runtime_error. RanksInterpreter.cpp holds the loop and what a rank does by itself,
+// RanksCollectives.cpp what ranks do together, RanksGroups.cpp what groups keep and update.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_INTERPRETER_RANKSINTERPRETER_H
+#define FSDP_LIB_INTERPRETER_RANKSINTERPRETER_H
+
+#include "RankMemory.h"
+#include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/Interpreter/Interpreter.h"
+
+namespace fsdp::interpreter {
+
+using RankDrawSeed = std::function<uint64_t(unsigned rank, int64_t position)>;
+
+/// What a rank keeps of a group between steps; flat tensors of the shard's size.
+struct KeptShard {
+  at::Tensor parameters;
+  at::Tensor gatherCopy; // in the gathers' dtype; undefined where that is the parameters'
+  llvm::SmallVector<at::Tensor, 2> states; // on the device or on the host
+};
+
+/// A collective or copy between its start and its wait.
+struct Flight {
+  struct Input {
+    at::Tensor live, atStart; // what it reads, and its value when the start was met
+  };
+  struct Output {
+    at::Tensor place, result;
+  };
+  mlir::Operation *start = nullptr;
+  std::vector<llvm::SmallVector<Input, 1>> inputs;   // by rank
+  std::vector<llvm::SmallVector<Output, 1>> outputs; // by rank
+};
+
+struct Rank {
+  explicit Rank(std::optional<int64_t> arenaBytes) : memory(arenaBytes) {}
+
+  RankMemory memory;
+  llvm::DenseMap<mlir::Value, at::Tensor> values; // tensors, shards as flat tensors, clip factors
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<at::Tensor, 2>> states; // fetched
+  std::vector<KeptShard> groups;
+  NamedTensors buffers; // as the step finds them; planned, in the arena
+  RankValues result;
+};
+
+class RanksInterpreter {
+public:
+  RanksInterpreter(Step &step, const GroupTable &groups, const NamedTensors &state,
+                   const std::vector<NamedTensors> &inputs, const RankDrawSeed &seed);
+  RanksStep run();
+
+private:
+  // What is there when the step begins.
+  void keepGroups(const NamedTensors &state);
+  void keepBuffers(const NamedTensors &state);
+  void placeConstantsAndInputs(const std::vector<NamedTensors> &inputs);
+  void checkConstantsAndInputs();
+
+  // What a rank does by itself.
+  void visit(ReadOp read);
+  void visit(aten::CallOp call);
+  void visit(WriteOp write);
+  void visit(ShardOp shard);
+  void visit(PackOp pack);
+  void visit(SquareSumOp sum);
+  void visit(ClipFactorOp factor);
+  void visit(mlir::func::ReturnOp ret);
+
+  // What ranks do together.
+  void visit(AllGatherStartOp start);
+  void visit(AllGatherWaitOp wait);
+  void visit(ReshardOp reshard);
+  void visit(ReduceScatterStartOp start);
+  void visit(ReduceScatterWaitOp wait);
+  void visit(AllReduceStartOp start);
+  void visit(AllReduceWaitOp wait);
+  Flight makeFlight(mlir::Operation *start) const;
+  /// Ends the flight of an earlier start: brings the results to their places. Throws if something
+  /// has changed the inputs or written to the places since.
+  Flight land(mlir::Value handle, mlir::Operation *wait);
+  llvm::SmallVector<unsigned> findPeers(CollectiveOpInterface start, unsigned rank) const;
+  /// The group's gradients where a collective reads them, rank's part by rank's part.
+  at::Tensor packGradients(unsigned rank, const GroupInfo &group, mlir::OperandRange gradients,
+                           std::optional<int64_t> offset, mlir::Operation *op);
+
+  // What groups keep and update.
+  void visit(UpdateOp update);
+  void visit(FetchStateStartOp fetch);
+  void visit(FetchStateWaitOp wait);
+  void visit(StoreStateStartOp store);
+  void visit(StoreStateWaitOp wait);
+  void noteGradients(const GroupInfo &group, mlir::Value gradient, UpdateOp update);
+  void noteParameters();
+  /// The shards of all ranks along the group's axis.
+  llvm::SmallVector<at::Tensor> collectShards(const GroupInfo &group, unsigned rank,
+                                              llvm::function_ref<at::Tensor(unsigned)> getShard);
+
+  /// The value of an operand, which must be there.
+  at::Tensor get(unsigned rank, mlir::Value value, mlir::Operation *user);
+  /// Throws where an operation reads a parameter, or a view of one, after its reshard; follows
+  /// views.
+  void checkUses(mlir::Operation &op);
+
+  Step &step;
+  const GroupTable &groups;
+  const RankDrawSeed &seed;
+  bool isPlanned;
+  std::vector<Rank> ranks;
+  std::vector<std::string> updates;
+  llvm::DenseMap<mlir::Value, Flight> flights; // by handle
+  /// What reductions leave to those over replicas, by the first one's handle and by rank.
+  llvm::DenseMap<mlir::Value, std::vector<Flight::Output>> passedOn;
+  /// The gather and the place in its group of each value that is a gathered parameter or a view.
+  llvm::DenseMap<mlir::Value, std::pair<AllGatherStartOp, unsigned>> fullParams;
+  llvm::DenseMap<mlir::Operation *, mlir::Operation *> reshardOf; // of a gather
+  llvm::DenseMap<mlir::Value, std::vector<at::Tensor>> fixed;     // constants and inputs, by rank
+};
+
+/// A parameter, put together from the ranks' shards.
+at::Tensor assembleParam(const GroupInfo &group, unsigned param, llvm::ArrayRef<at::Tensor> shards);
+/// "in module 'layers.0'" of a call, else the name of the operation.
+std::string describeUser(mlir::Operation *op);
+/// "the all_gather of group @layers.0".
+std::string describeStart(mlir::Operation *start);
+
+} // namespace fsdp::interpreter
+
+#endif // FSDP_LIB_INTERPRETER_RANKSINTERPRETER_H

@@ -1,0 +1,84 @@
+//===- GeneratedOracleTest.cpp - Compiled steps of drawn configurations ---===//
+//
+//   OracleTests --configurations=300 --seed=7 --gtest_filter=GeneratedOracle.*
+//
+//===----------------------------------------------------------------------===//
+
+#include "Oracle.h"
+
+#include <ATen/Parallel.h>
+
+#include <iostream>
+#include <random>
+
+using namespace fsdp;
+using namespace fsdp::frontend;
+
+static unsigned numConfigurations = 40;
+static uint64_t firstSeed = 1;
+
+/// The same configuration for the same seed, on every machine.
+static Configuration drawConfiguration(uint64_t seed) {
+  std::mt19937_64 numbers(seed);
+  auto draw = [&](auto... choices) {
+    std::common_type_t<decltype(choices)...> all[] = {choices...};
+    return all[numbers() % sizeof...(choices)];
+  };
+  using Text = const char *;
+  Configuration c;
+  c.model = draw(Text("mlp"), Text("vit"), Text("convnet"), Text("llama"), Text("llama_bf16"),
+                 Text("gpt2"), Text("gpt2_dropout"));
+  c.shards = draw(1, 2, 2, 3, 4, 5);
+  c.replicas = c.shards == 1 ? 1 : draw(1, 1, 2, 3);
+  c.schedule = draw(ScheduleChoice::Fsdp2, ScheduleChoice::Auto, ScheduleChoice::Asap);
+  bool isSearched = c.schedule != ScheduleChoice::Fsdp2;
+  c.layout = isSearched ? "flat" : draw(Text("flat"), Text("per-param"));
+  c.reshard = draw(Text(""), Text("true"), Text("false"), Text("none"));
+  c.prefetch = isSearched ? "" : draw(Text(""), Text("fsdp2"), Text("none"));
+  c.recompute = draw(RecomputePolicy::Auto, RecomputePolicy::None, RecomputePolicy::Cheap,
+                     RecomputePolicy::Selected, RecomputePolicy::Full);
+  c.reduceDtype = draw(Text(""), Text(""), Text("bfloat16"), Text("float32"));
+  c.buckets = !isSearched || draw(true, false);
+  c.optimizer.kind = draw(OptimizerKind::SGD, OptimizerKind::Adam, OptimizerKind::AdamW);
+  if (c.optimizer.kind == OptimizerKind::SGD && draw(false, true))
+    c.optimizer.momentum = 0.9;
+  c.optimizer.lr = 0.05;
+  bool hasState = c.optimizer.kind != OptimizerKind::SGD || c.optimizer.momentum;
+  c.offload = hasState && draw(false, true);
+  if (draw(false, false, true))
+    c.optimizer.clipGradNorm = 0.5;
+  return c;
+}
+
+TEST(GeneratedOracle, EveryPhaseEqualsTheCapturedStep) {
+  std::cout << "seeds " << firstSeed << " to " << firstSeed + numConfigurations - 1 << '\n';
+  for (uint64_t seed = firstSeed; seed < firstSeed + numConfigurations; ++seed) {
+    Configuration configuration = drawConfiguration(seed);
+    SCOPED_TRACE("--configurations=1 --seed=" + std::to_string(seed) + ": " +
+                 configuration.describe());
+    Oracle oracle(configuration);
+    for (ModulePhase phase : {ModulePhase::Sharded, ModulePhase::Scheduled, ModulePhase::Planned}) {
+      auto module = oracle.compile(phase);
+      if (!module)
+        break;
+      EXPECT_EQ(oracle.compare(*module), "") << stringifyModulePhase(phase).str();
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  at::set_num_threads(1); // the models are small, and threads wait for each other on a busy machine
+  for (int i = 1; i < argc; ++i) {
+    llvm::StringRef flag = argv[i];
+    bool isRead = flag.consume_front("--configurations=")
+                      ? !flag.getAsInteger(10, numConfigurations)
+                  : flag.consume_front("--seed=") ? !flag.getAsInteger(10, firstSeed)
+                                                  : false;
+    if (!isRead) {
+      std::cerr << "unknown argument '" << argv[i] << "'\n";
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}

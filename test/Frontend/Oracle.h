@@ -1,0 +1,60 @@
+//===- Oracle.h - Compiled steps against captured ones -----------*- C++ -*-===//
+
+#ifndef FSDP_TEST_FRONTEND_ORACLE_H
+#define FSDP_TEST_FRONTEND_ORACLE_H
+
+#include "TestModels.h"
+#include "TestTensors.h"
+#include "fsdp/Interpreter/Interpreter.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+namespace fsdp::frontend {
+
+/// One way to train one model.
+struct Configuration {
+  std::string model; // of getInputs()
+  unsigned replicas = 1, shards = 2;
+  std::string layout = "flat";
+  ScheduleChoice schedule = ScheduleChoice::Fsdp2;
+  std::string reshard = {}, prefetch = {}, reduceDtype = {}; // as the flags; empty: default
+  RecomputePolicy recompute = RecomputePolicy::Auto;
+  bool offload = false, buckets = true;
+  OptimizerSpec optimizer = {};
+
+  std::string describe() const;
+};
+
+void PrintTo(const Configuration &value, std::ostream *os);
+
+/// A captured step, and what it computes on each rank's batch.
+class Oracle {
+public:
+  explicit Oracle(const Configuration &configuration);
+
+  /// Null, with a failure of the test, if a pass fails.
+  mlir::OwningOpRef<mlir::ModuleOp> compile(ModulePhase upTo);
+  llvm::Expected<interpreter::RanksStep> interpret(mlir::ModuleOp module) const;
+  /// What differs from the captured steps, in words; empty if nothing does.
+  std::string compare(mlir::ModuleOp module) const;
+
+private:
+  std::string compareRank(mlir::ModuleOp module, unsigned rank,
+                          const interpreter::RankValues &values) const;
+  at::Tensor averageGradient(const std::string &parameter) const;
+  std::string compareClipFactor(std::optional<float> found) const;
+
+  Configuration configuration;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> captured;
+  interpreter::NamedTensors state;
+  std::vector<interpreter::NamedTensors> inputs; // by rank
+  std::vector<interpreter::StepValues> steps;    // by rank
+};
+
+} // namespace fsdp::frontend
+
+#endif // FSDP_TEST_FRONTEND_ORACLE_H
