@@ -308,6 +308,8 @@ def parse(arguments):
 
 
 def main(arguments=None):
+    # Entries are forked: OpenMP's threads would not be there in the child, which waits for them.
+    os.environ["OMP_NUM_THREADS"] = "1"
     options = parse(arguments)
     from modelzoo import zoo
 
