@@ -44,7 +44,7 @@ private:
                        int64_t storage = StepStorage::kNone) {
     return add({bytes, 0, result.numPositions - 1, category, owner, index, storage});
   }
-  LogicalResult collectUses();
+  void collectUses();
   /// What a start reads is in use until its wait.
   LogicalResult extendToWaits();
   void keepWithoutReshard();
@@ -79,7 +79,7 @@ private:
   SmallVector<GradientSink> sinks;
 };
 
-LogicalResult LiveRanges::Builder::collectUses() {
+void LiveRanges::Builder::collectUses() {
   int64_t position = 0, launch = 0;
   for (Operation &op : step.getBody().front()) {
     // What the starts of a bucket make is live from the first of them on.
@@ -102,7 +102,6 @@ LogicalResult LiveRanges::Builder::collectUses() {
     ++position;
   }
   result.numPositions = position;
-  return success();
 }
 
 LogicalResult LiveRanges::Builder::extendToWaits() {
@@ -160,7 +159,8 @@ LogicalResult LiveRanges::Builder::collect() {
   optimizer = *optimizers.begin();
   firstUse.assign(storage.getStorages().size(), -1);
   lastUse.assign(storage.getStorages().size(), -1);
-  if (failed(collectUses()) || failed(extendToWaits()) || failed(checkFetched()))
+  collectUses();
+  if (failed(extendToWaits()) || failed(checkFetched()))
     return failure();
   keepWithoutReshard();
   collectGradients();
