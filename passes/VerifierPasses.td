@@ -7,13 +7,20 @@
 def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
   let summary = "Check that a module is one step of single-device training";
   let description = [{
-    Proves of a captured module:
+    Proves of a captured module, as the verifiers of later phases do of theirs:
+
+    - M1: the module has one function, of one block, and at most one optimizer and one mesh.
+    - M2: no parameter is in two groups.
+
+    And of a captured module alone:
 
     - C1: it has one function `@step` without arguments whose result is one floating-point scalar.
     - C2: nothing belongs to a later phase: no collectives, no clip factor, no arena offsets.
     - C3: operators are functional: none mutates an argument.
     - C4: every parameter has exactly one gradient and one update; there is one optimizer.
-    - C5: inputs and random draws are told apart by their names and positions.
+    - C5: inputs have names of their own, and random draws positions of their own. The backward may
+      repeat a draw of the forward, at its position, where it computes the result again
+      (`fsdp-recompute`): the same operator on the same values.
     - C6: no operation of the forward uses a value of the backward.
     - C7: groups, where they are declared, hold every parameter exactly once.
   }];
@@ -24,7 +31,7 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
   let description = [{
     Proves of a sharded module:
 
-    - S1: there is one mesh, and every parameter is in exactly one group.
+    - S1: there is a mesh, every parameter is in a group, and the step has no arguments.
     - S2: every start has one wait; every gather has one wait and one reshard, in this order; no group is gathered while it
       is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its reshard.
@@ -52,15 +59,16 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
   let description = [{
     Proves of a scheduled module, beside all that `fsdp-verify-sharded` proves:
 
-    - D1: the step is one block, so that every rank issues the same collectives in the same order.
+    - D1: the step is one block of operations of the dialects `aten` and `fsdp`, so that every rank
+      issues the same collectives in the same order.
     - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
       gather stream too; reductions over replicas are on the replicate stream, and that of the
       gradients' square sum is on the reduce stream: one order per communicator on all ranks, thus no
       deadlock.
-    - D3: what another stream produces is used only after the wait for it: parameters through their
-      gather's wait, shards of gradients by an update after their reduction's wait; and no group is
-      resharded while its gather is in flight.
-    - D4: a coalesced start directly follows a start of its kind on its stream.
+    - D3: a coalesced start directly follows a start of its kind on its stream.
+
+    What another stream produces is used only after the wait for it, since it is a result of that
+    wait: S2 and S3 hold of streams, too.
   }];
 }
 

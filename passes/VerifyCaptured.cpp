@@ -25,6 +25,8 @@ public:
 private:
   LogicalResult checkSignature();
   LogicalResult visit(CallOp call);
+  LogicalResult checkDraw(CallOp call, int64_t position);
+  bool isRepetition(CallOp copy, CallOp original);
   LogicalResult visit(InputOp input);
   LogicalResult visit(GradOp grad);
   LogicalResult visit(UpdateOp update);
@@ -37,7 +39,9 @@ private:
 
   Step &step;
   DenseMap<StringAttr, Operation *> inputs, gradients, updates, writes;
-  DenseMap<int64_t, Operation *> draws;
+  DenseMap<int64_t, CallOp> draws; // by position, the first of each
+  /// Values of the backward that were found to be values of the forward, computed again.
+  DenseSet<std::pair<Value, Value>> repeated;
 };
 
 } // namespace
@@ -87,9 +91,50 @@ LogicalResult Checker::visit(CallOp call) {
         return diag;
       }
   if (std::optional<int64_t> rng = call.getRng())
-    return takeOnce(draws, *rng, call,
-                    "C5: two draws of random numbers have position " + Twine(*rng));
+    return checkDraw(call, *rng);
   return success();
+}
+
+/// True if `copy` computes what `original` does: the same operator on the same values, or on such
+/// as are computed again in the same way.
+bool Checker::isRepetition(CallOp copy, CallOp original) {
+  SmallVector<std::pair<CallOp, CallOp>> pending = {{copy, original}};
+  while (!pending.empty()) {
+    auto [again, first] = pending.pop_back_val();
+    if (again.getCalleeAttr() != first.getCalleeAttr() ||
+        again.getArgsAttr() != first.getArgsAttr() || again.getRng() != first.getRng() ||
+        again.getNumOperands() != first.getNumOperands() ||
+        again.getResultTypes() != first.getResultTypes())
+      return false;
+    for (auto [value, other] : llvm::zip_equal(again.getOperands(), first.getOperands())) {
+      if (value == other || !repeated.insert({value, other}).second)
+        continue;
+      auto result = dyn_cast<OpResult>(value), otherResult = dyn_cast<OpResult>(other);
+      auto call = value.getDefiningOp<CallOp>(), otherCall = other.getDefiningOp<CallOp>();
+      if (!call || !otherCall || result.getResultNumber() != otherResult.getResultNumber())
+        return false;
+      pending.push_back({call, otherCall});
+    }
+  }
+  return true;
+}
+
+/// A position is drawn from once. The backward may repeat a draw of the forward, to compute its
+/// result again.
+LogicalResult Checker::checkDraw(CallOp call, int64_t position) {
+  auto [known, isNew] = draws.try_emplace(position, call);
+  if (isNew)
+    return success();
+  CallOp first = known->second;
+  bool isAgain = first.getPhase() == Phase::Forward && call.getPhase() == Phase::Backward;
+  if (isAgain && isRepetition(call, first))
+    return success();
+  InFlightDiagnostic diag = call.emitError("C5: two draws of random numbers have position ")
+                            << position;
+  if (isAgain)
+    diag << ", and that of the backward does not repeat the forward's on the same values";
+  diag.attachNote(first.getLoc()) << "the first one is here";
+  return diag;
 }
 
 LogicalResult Checker::visit(InputOp input) {

@@ -301,15 +301,17 @@ struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPas
       module.emitError("P1: lacks the attribute '") << FsdpDialect::getArenaAttrName() << "'";
       return signalPassFailure();
     }
+    // First what the tables below take as sound.
+    FailureOr<Step> declared = Step::collect(module);
+    if (failed(declared) || failed(checkScheduled(*declared)))
+      return signalPassFailure();
     FailureOr<GroupTable> groups = GroupTable::build(module);
     if (failed(groups))
       return signalPassFailure();
     FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
     if (failed(storage))
       return signalPassFailure();
-    FailureOr<Step> declared = Step::collect(module);
-    if (failed(declared) || failed(checkScheduled(*declared)) ||
-        failed(checkHostPlaces(module, *groups)) ||
+    if (failed(checkHostPlaces(module, *groups)) ||
         failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
         failed(checkOverwrites(*step, *groups, *storage)))
       return signalPassFailure();

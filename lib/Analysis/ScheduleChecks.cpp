@@ -15,12 +15,18 @@ static std::string describe(CollectiveOpInterface start) {
   return text;
 }
 
-/// D1: with regions, ranks could issue different collectives.
+/// D1: with regions, ranks could issue different collectives; of an operation of another dialect
+/// nothing is known.
 static LogicalResult checkFlat(Step &step) {
-  for (Operation &op : step.getBody())
+  for (Operation &op : step.getBody()) {
     if (op.getNumRegions() != 0)
       return op.emitError("D1: a scheduled step is one block: '")
              << op.getName() << "' has a region, whose operations ranks could run differently";
+    if (!isa<func::ReturnOp>(op) &&
+        !isa_and_nonnull<aten::AtenDialect, FsdpDialect>(op.getDialect()))
+      return op.emitError("D1: '")
+             << op.getName() << "' is no operation of the dialects 'aten' and 'fsdp'";
+  }
   return success();
 }
 
@@ -49,7 +55,7 @@ static LogicalResult checkStreams(Step &step) {
   return success();
 }
 
-/// D4: what is issued in one launch stands together.
+/// D3: the collectives of one launch stand together.
 static LogicalResult checkBuckets(Step &step) {
   for (auto start : step.getBody().getOps<CollectiveOpInterface>()) {
     if (!start.getCoalesced())
@@ -58,7 +64,7 @@ static LogicalResult checkBuckets(Step &step) {
     if (previous && previous->getName() == start->getName() &&
         previous.getStream() == start.getStream())
       continue;
-    InFlightDiagnostic diag = start.emitError("D4: ")
+    InFlightDiagnostic diag = start.emitError("D3: ")
                               << describe(start) << " is coalesced, but no '" << start->getName()
                               << "' on stream " << stringifyStream(start.getStream())
                               << " is directly before it";
@@ -70,7 +76,8 @@ static LogicalResult checkBuckets(Step &step) {
 }
 
 LogicalResult fsdp::checkScheduled(Step &step) {
-  // D3 is what checkSharded proves: in this IR values of another stream come out of waits.
+  // That no stream reads what another one still writes is S2 and S3: the values of another stream
+  // are results of waits.
   if (failed(checkFlat(step)) || failed(checkSharded(step)) || failed(checkStreams(step)))
     return failure();
   return checkBuckets(step);

@@ -13,7 +13,7 @@ template <typename OpT> static LogicalResult takeOnly(OpT op, OpT &only, StringR
     only = op;
     return success();
   }
-  InFlightDiagnostic diag = op.emitError("a module has one ") << what;
+  InFlightDiagnostic diag = op.emitError("M1: a module has one ") << what;
   diag.attachNote(only.getLoc()) << "the first one is here";
   return diag;
 }
@@ -40,7 +40,7 @@ FailureOr<Step> Step::collect(ModuleOp module) {
     }
   }
   if (!step.function || !step.function.getBody().hasOneBlock()) {
-    module.emitError("expected one function of one block, the step");
+    module.emitError("M1: expected one function of one block, the step");
     return failure();
   }
   for (auto [index, group] : llvm::enumerate(step.groups))
@@ -51,7 +51,7 @@ FailureOr<Step> Step::collect(ModuleOp module) {
       if (isNew)
         continue;
       GroupOp other = step.groups[it->second.group];
-      InFlightDiagnostic diag = group.emitError("parameter ")
+      InFlightDiagnostic diag = group.emitError("M2: parameter ")
                                 << name << " is already in group @" << other.getSymName();
       diag.attachNote(other.getLoc()) << "first grouped here";
       return failure();

@@ -82,7 +82,7 @@ LogicalResult StepStorage::Builder::addAlias(Operation *op, Value value, Value s
     return success();
   int64_t rootBytes = root == kNone ? 0 : result.storages[root].bytes;
   if (bytes > rootBytes) {
-    InFlightDiagnostic diag = op->emitOpError();
+    InFlightDiagnostic diag = op->emitOpError("P3: ");
     if (auto call = dyn_cast<aten::CallOp>(op))
       diag << "'" << call.getCallee() << "' ";
     diag << "is a view that ends at byte " << bytes << " of a storage of " << rootBytes << " bytes";

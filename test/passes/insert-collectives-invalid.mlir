@@ -23,7 +23,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 // -----
 
 // A module with no step.
-// expected-error@below {{expected one function of one block, the step}}
+// expected-error@below {{M1: expected one function of one block, the step}}
 module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
 }
 
@@ -107,7 +107,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
   fsdp.mesh @mesh <dp = 2>
   // expected-note@below {{first grouped here}}
   fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
-  // expected-error@below {{parameter @a is already in group @l}}
+  // expected-error@below {{M2: parameter @a is already in group @l}}
   fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
     %x = fsdp.input "x" : !m

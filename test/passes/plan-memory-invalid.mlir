@@ -97,7 +97,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %x = fsdp.input "x" : tensor<16xf32>
     // expected-note @below {{the storage is made here}}
     %y = aten.call "neg.default"(%x) fwd in "" : (tensor<16xf32>) -> tensor<16xf32>
-    // expected-error @below {{'view.default' is a view that ends at byte 80 of a storage of 64 bytes}}
+    // expected-error @below {{P3: 'view.default' is a view that ends at byte 80 of a storage of 64 bytes}}
     %v = aten.call "view.default"(%y, [4, 5]) fwd in "" : (tensor<16xf32>) -> tensor<4x5xf32>
     %s = aten.call "sum.default"(%v, none) fwd in "" : (tensor<4x5xf32>) -> tensor<f32>
     return %s : tensor<f32>

@@ -69,11 +69,11 @@ module {
 
 // -----
 
-// C1: one function.
+// M1: one function.
 module {
   // expected-note@below {{the first one is here}}
   func.func private @other()
-  // expected-error@below {{a module has one function, the step}}
+  // expected-error@below {{M1: a module has one function, the step}}
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
     return %x : tensor<f32>
@@ -301,6 +301,50 @@ module {
     // expected-error@below {{C5: two draws of random numbers have position 3}}
     %b = aten.call "bernoulli.default"(%x, none) fwd in "" rng 3 : (tensor<f32>) -> tensor<f32>
     return %a : tensor<f32>
+  }
+}
+
+// -----
+
+// C5: the backward may repeat a draw, here after the views and values that lead to it.
+module {
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" : tensor<f32>
+    %a = aten.call "relu.default"(%x) fwd in "l" : (tensor<f32>) -> tensor<f32>
+    %d:2 = aten.call "native_dropout.default"(%a, 0.1, true) fwd in "l" rng 0 : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+    %b = aten.call "relu.default"(%x) bwd in "l" : (tensor<f32>) -> tensor<f32>
+    %e:2 = aten.call "native_dropout.default"(%b, 0.1, true) bwd in "l" rng 0 : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+    return %d#0 : tensor<f32>
+  }
+}
+
+// -----
+
+// C5: a draw of the backward on other values is another draw.
+module {
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" : tensor<f32>
+    %a = aten.call "relu.default"(%x) fwd in "l" : (tensor<f32>) -> tensor<f32>
+    // expected-note@below {{the first one is here}}
+    %d:2 = aten.call "native_dropout.default"(%a, 0.1, true) fwd in "l" rng 0 : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+    %b = aten.call "neg.default"(%x) bwd in "l" : (tensor<f32>) -> tensor<f32>
+    // expected-error@below {{C5: two draws of random numbers have position 0, and that of the backward does not repeat the forward's on the same values}}
+    %e:2 = aten.call "native_dropout.default"(%b, 0.1, true) bwd in "l" rng 0 : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+    return %d#0 : tensor<f32>
+  }
+}
+
+// -----
+
+// C5: so is one with another probability.
+module {
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" : tensor<f32>
+    // expected-note@below {{the first one is here}}
+    %d:2 = aten.call "native_dropout.default"(%x, 0.1, true) fwd in "l" rng 0 : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+    // expected-error@below {{C5: two draws of random numbers have position 0, and that of the backward does not repeat the forward's on the same values}}
+    %e:2 = aten.call "native_dropout.default"(%x, 0.5, true) bwd in "l" rng 0 : (tensor<f32>) -> (tensor<f32>, tensor<i1>)
+    return %d#0 : tensor<f32>
   }
 }
 

@@ -140,7 +140,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   func.func @step() -> tensor<f32> {
     // expected-note @below {{the storage is made here}}
     %x = fsdp.input "x" at 128 : tensor<32xf32>
-    // expected-error @below {{'view.default' is a view that ends at byte 144 of a storage of 128 bytes}}
+    // expected-error @below {{P3: 'view.default' is a view that ends at byte 144 of a storage of 128 bytes}}
     %v = aten.call "view.default"(%x, [36]) fwd in "" : (tensor<32xf32>) -> tensor<36xf32>
     %loss = aten.call "sum.default"(%v, none) fwd in "" at [256] : (tensor<36xf32>) -> tensor<f32>
     return %loss : tensor<f32>

@@ -84,6 +84,20 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
+// D1: nothing is known of operations of other dialects.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !s
+    // expected-error@below {{D1: 'test.log' is no operation of the dialects 'aten' and 'fsdp'}}
+    "test.log"(%x) : (!s) -> ()
+    return %x : !s
+  }
+}
+
+// -----
+
 // D2: gathers are on the gather stream.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -138,7 +152,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D3: an update takes what the wait for its reduction yields.
+// S4: an update takes what the wait for its reduction yields.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -165,7 +179,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D3: a reshard comes after the wait for its gather.
+// S2: a reshard comes after the wait for its gather.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -193,7 +207,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D2, D4: reductions may all share the gathers' stream, and starts in a row be one launch.
+// D2, D3: reductions may all share the gathers' stream, and starts in a row be one launch.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -256,7 +270,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D4: a coalesced start stands directly behind the start that it is launched with.
+// D3: a coalesced start stands directly behind the start that it is launched with.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -271,7 +285,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %x = fsdp.input "x" : !m
     // expected-note@below {{'aten.call' is before it}}
     %y = aten.call "relu.default"(%x) fwd in "" : (!m) -> !m
-    // expected-error@below {{D4: 'fsdp.all_gather.start' of group @l is coalesced, but no 'fsdp.all_gather.start' on stream gather is directly before it}}
+    // expected-error@below {{D3: 'fsdp.all_gather.start' of group @l is coalesced, but no 'fsdp.all_gather.start' on stream gather is directly before it}}
     %u = fsdp.all_gather.start %s over ["dp"] fwd on gather coalesced : !fsdp.shard<@l, f32>
     %w = fsdp.all_gather.wait %u : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
@@ -310,7 +324,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D4: one that is coalesced stands behind another.
+// D3: one that is coalesced stands behind another.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -326,7 +340,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
     // expected-note@below {{'fsdp.reduce_scatter.wait' is before it}}
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{D4: 'fsdp.all_reduce.start' of group @l is coalesced, but no 'fsdp.all_reduce.start' on stream replicate is directly before it}}
+    // expected-error@below {{D3: 'fsdp.all_reduce.start' of group @l is coalesced, but no 'fsdp.all_reduce.start' on stream replicate is directly before it}}
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate coalesced : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
     fsdp.update @l with %f step %step lr %lr : !fsdp.shard<@l, f32>
@@ -363,7 +377,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D4: a launch has starts of one kind.
+// D3: a launch has starts of one kind.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -379,7 +393,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     // expected-note@below {{'fsdp.all_gather.start' is before it}}
     %u = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
-    // expected-error@below {{D4: 'fsdp.reduce_scatter.start' of group @l is coalesced, but no 'fsdp.reduce_scatter.start' on stream gather is directly before it}}
+    // expected-error@below {{D3: 'fsdp.reduce_scatter.start' of group @l is coalesced, but no 'fsdp.reduce_scatter.start' on stream gather is directly before it}}
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on gather coalesced : !m
     %w = fsdp.all_gather.wait %u : !m
     fsdp.reshard %u fwd

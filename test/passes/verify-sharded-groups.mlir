@@ -54,7 +54,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S1: all groups are over the mesh; a module has one.
+// M1: all groups are over the mesh; a module has one.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -62,7 +62,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   // expected-note@below {{the first one is here}}
   fsdp.mesh @mesh <dp = 2>
-  // expected-error@below {{a module has one mesh}}
+  // expected-error@below {{M1: a module has one mesh}}
   fsdp.mesh @other <dp = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
@@ -95,14 +95,14 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S1: a parameter is in one group.
+// M2: a parameter is in one group.
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : !s
   fsdp.mesh @mesh <dp = 2>
   // expected-note@below {{first grouped here}}
   fsdp.group @k [@w] of ["k"] over @mesh "dp" flat reshard_after_forward true
-  // expected-error@below {{parameter @w is already in group @k}}
+  // expected-error@below {{M2: parameter @w is already in group @k}}
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
     %x = fsdp.input "x" : !s

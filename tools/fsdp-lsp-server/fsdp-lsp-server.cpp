@@ -11,8 +11,10 @@ int main(int argc, char **argv) {
   fsdp::setVersion("fsdp-lsp-server");
   mlir::DialectRegistry registry;
   registry.insert<mlir::func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
-  registry.addExtension(+[](mlir::MLIRContext *, fsdp::FsdpDialect *dialect) {
+  registry.addExtension(+[](mlir::MLIRContext *context, fsdp::FsdpDialect *dialect) {
     dialect->setPhaseVerifier(fsdp::verifyPhase);
+    // The editor shows the line itself.
+    context->printOpOnDiagnostic(false);
   });
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

@@ -7,7 +7,7 @@
 
 namespace fsdp {
 
-/// All that must hold of a scheduled step: what must of a sharded one, and D1 to D4 of
+/// All that must hold of a scheduled step: what must of a sharded one, and D1 to D3 of
 /// fsdp-verify-scheduled. Diagnoses the first violation.
 mlir::LogicalResult checkScheduled(Step &step);
 
