@@ -64,21 +64,6 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
 
     Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows
     both.
-
-    ```mlir
-    %u = fsdp.all_gather.start %a over ["dp"] fwd on compute : !fsdp.shard<@a, f32>
-    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
-    %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
-    fsdp.reshard %u fwd
-    %v = fsdp.all_gather.start %b over ["dp"] fwd on compute : !fsdp.shard<@b, f32>
-    %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
-    // becomes, where memory allows to gather @b early and to keep @a
-    %u = fsdp.all_gather.start %a over ["dp"] fwd on gather : !fsdp.shard<@a, f32>
-    %v = fsdp.all_gather.start %b over ["dp"] fwd on gather coalesced : !fsdp.shard<@b, f32>
-    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
-    %y = aten.call "mm.default"(%x, %w) fwd in "a" : ...
-    %z = fsdp.all_gather.wait %v : tensor<4x4xf32>
-    ```
   }];
   let options = searchOptions;
 }
@@ -136,10 +121,6 @@ def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
 
     Why: with planned addresses a step allocates nothing, its memory is known before it runs, and a
     plan that does not fit is refused here.
-
-    ```mlir
-    %mm = aten.call "mm.default"(%x, %w) fwd in "l" at [4096] : ...
-    ```
   }];
   let options = [
     Option<"memoryCap", "memory-cap", "std::string", "\"0\"",

@@ -83,17 +83,6 @@ def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
 
     Why: FSDP2's MixedPrecisionPolicy casts shards before they are gathered. Where a model casts its
     parameters itself, casting first and gathering then gives the same values.
-
-    ```mlir
-    fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
-    %w = fsdp.read @w : tensor<8x8xf32>
-    %c = aten.call "_to_copy.default"(%w, bf16, ...) fwd in "l" : (tensor<8x8xf32>) -> tensor<8x8xbf16>
-    %y = aten.call "mm.default"(%x, %c) fwd in "l" : ...
-    // becomes
-    fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true gather_dtype bf16
-    %w = fsdp.read @w : tensor<8x8xbf16>
-    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
-    ```
   }];
 }
 
@@ -134,17 +123,6 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     Why: eager training keeps what autograd saved, although a product or a normalised activation
     costs less than a hundredth of the matrix product that reads it; and where memory is short, a
     second forward of a block costs a third of its step and saves nearly all of its activations.
-
-    ```mlir
-    %h = aten.call "mul.Tensor"(%silu, %gate) fwd in "mlp" : ...
-    ...
-    %dw = aten.call "mm.default"(%g, %h) bwd in "mlp.w2" : ...
-    // becomes
-    %h = aten.call "mul.Tensor"(%silu, %gate) fwd in "mlp" : ...
-    ...
-    %h2 = aten.call "mul.Tensor"(%silu, %gate) bwd in "mlp" : ...
-    %dw = aten.call "mm.default"(%g, %h2) bwd in "mlp.w2" : ...
-    ```
   }];
   let options = [
     Option<"policy", "policy", "::fsdp::RecomputePolicy", "::fsdp::RecomputePolicy::Cheap",
@@ -237,24 +215,6 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
 
     Why: which collectives exist, and what they mean for the data flow, is decided here; when they
     run is decided by `fsdp-schedule`.
-
-    ```mlir
-    %w = fsdp.read @l.w : tensor<4x4xf32>
-    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
-    %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
-    fsdp.grad @l.w, %g : tensor<4x4xf32>
-    fsdp.update @l.w step %step lr %lr
-    // becomes (with reshard_after_forward false)
-    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
-    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@l, f32>
-    %w = fsdp.all_gather.wait %u : tensor<4x4xf32>
-    %y = aten.call "mm.default"(%x, %w) fwd in "l" : ...
-    %g = aten.call "mm.default"(%x, %y) bwd in "l" : ...
-    fsdp.reshard %u bwd
-    %r = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : tensor<4x4xf32>
-    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
-    ```
   }];
 }
 
@@ -274,16 +234,6 @@ def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
 
     Why: Adam keeps two numbers for each parameter, which are needed for a moment of each step.
     Where no recomputation makes a step fit, the link to the host is the last resort.
-
-    ```mlir
-    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
-    // becomes
-    %h = fsdp.fetch_state.start @l
-    %x = fsdp.fetch_state.wait %h : !fsdp.state<@l>
-    fsdp.update @l with %d step %step lr %lr state %x : !fsdp.shard<@l, f32>, !fsdp.state<@l>
-    %t = fsdp.store_state.start %x : !fsdp.state<@l>
-    fsdp.store_state.wait %t
-    ```
   }];
   let options = offloadOptions;
 }

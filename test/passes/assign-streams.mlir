@@ -4,6 +4,7 @@
 // CHECK: %[[S:.+]] = fsdp.shard @l :
 // CHECK: fsdp.all_gather.start %[[S]] over ["dp"] fwd on gather
 // CHECK: fsdp.reduce_scatter.start @l({{.*}}) over ["dp"] avg bwd on reduce
+// EXAMPLE: fsdp-assign-streams
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {

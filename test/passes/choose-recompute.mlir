@@ -1,6 +1,6 @@
-// RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=700000" | FileCheck %s --check-prefix=CHEAP
 // RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=340000" --remarks-filter-analyse=fsdp-choose-recompute -o %t.mlir 2>&1 | FileCheck %s --check-prefix=REMARK
 // RUN: FileCheck %s --check-prefix=ONE --input-file=%t.mlir
+// RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=700000" | FileCheck %s --check-prefix=CHEAP
 // RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=1" | FileCheck %s --check-prefix=LEAST
 // RUN: fsdp-opt %s --fsdp-choose-recompute | FileCheck %s --check-prefix=CHEAP
 // RUN: sed -e '/fsdp.group @.*l.0.w/ s/$/ recompute auto/' %s | fsdp-opt --fsdp-choose-recompute="memory-cap=340000 policy=none" | FileCheck %s --check-prefix=FREE
@@ -30,6 +30,7 @@
 
 // SIZE: error: memory-cap is 'many', expected a size as in 80000000, 70GiB or 80GB
 // DEVICE: error: {{.*}}'abacus'
+// EXAMPLE: fsdp-choose-recompute
 !m = tensor<64x64xf32>
 !h = tensor<256x64xf32>
 module {

@@ -12,6 +12,7 @@
 
 // Without a file each repeated block is a group (the outermost: not the experts inside), and the
 // rest is the root's. Options of the command line hold for all groups.
+// EXAMPLE: fsdp-group-parameters
 // BLOCKS: module attributes {{.*}}fsdp.prefetch = #fsdp.prefetch<none>
 // BLOCKS: fsdp.mesh @mesh <dp = 4>
 // BLOCKS-NEXT: fsdp.group @layers.0 [@layers.0.wq, @layers.0.experts.0.w, @layers.0.experts.1.w] of ["layers.0"] over @mesh "dp" per_param reshard_after_forward true

@@ -70,6 +70,7 @@ module attributes {fsdp.model = "resharded", fsdp.phase = #fsdp.module_phase<cap
 // -----
 
 // A group that is not resharded is gathered once; the backward uses the forward's view.
+// EXAMPLE: fsdp-insert-collectives
 // CHECK-LABEL: fsdp.model = "kept"
 // CHECK: %[[S:.+]] = fsdp.shard @l :
 // CHECK: %[[U:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd

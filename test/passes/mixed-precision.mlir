@@ -4,6 +4,7 @@
 
 // A group whose parameters are only cast to bf16 is gathered so: the casts go, in the backward, too.
 // Its gradient is what it was. The root's is no cast and stays f32.
+// EXAMPLE: fsdp-mixed-precision
 // CHECK-LABEL: module @casts
 // CHECK: fsdp.group @l [@l.w] {{.*}} reshard_after_forward true gather_dtype bf16
 // CHECK-NOT: gather_dtype

@@ -33,6 +33,7 @@
 // ORDER-NEXT: %[[SA:.+]] = fsdp.store_state.start %[[XA]]
 // ORDER-NEXT: fsdp.store_state.wait %[[SA]]
 // ORDER-NEXT: return
+// EXAMPLE: fsdp-offload-optimizer
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {

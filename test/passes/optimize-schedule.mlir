@@ -4,6 +4,7 @@
 // A copy that a group may keep and that fits is kept: the reshard, the second gather and the view
 // that was made again from it are gone. Where memory is there, gathers start at once, as one launch if
 // that is allowed.
+// EXAMPLE: fsdp-optimize-schedule
 // CHECK-LABEL: fsdp.model = "kept"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
 // CHECK: %[[S_A:.+]] = fsdp.shard @a :

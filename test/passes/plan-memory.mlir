@@ -2,6 +2,7 @@
 
 // What outlives the step (shard, optimizer state, buffer, input) has bytes of its own; those of the
 // gathered group are taken again once it is resharded; a view has no place.
+// EXAMPLE: fsdp-plan-memory
 // CHECK: module attributes {fsdp.arena_bytes = [[ARENA:[0-9]+]] : i64, fsdp.peak_live_bytes = [[ARENA]] : i64, fsdp.phase = #fsdp.module_phase<planned>}
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 2>

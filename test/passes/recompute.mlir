@@ -4,6 +4,7 @@
 
 // A product whose operands the backward uses anyway is computed again before its first use there;
 // its view is made again as well. The matrix product is not cheap and is kept.
+// EXAMPLE: fsdp-recompute
 // CHECK-LABEL: module @product
 // CHECK: %[[MM:.+]] = aten.call "mm.default"
 // CHECK: %[[ACT:.+]] = aten.call "silu.default"(%[[MM]]) fwd

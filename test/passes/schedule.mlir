@@ -4,6 +4,7 @@
 // FSDP2's implicit prefetch: when the backward of a group begins, the gather of the group before it
 // in forward order is issued, behind the group's own wait. Without prefetch a gather stays at its
 // wait. Each reduction's wait and update stand before the next reduction's start.
+// EXAMPLE: fsdp-schedule
 // CHECK-LABEL: fsdp.model = "chain"
 // CHECK-SAME: fsdp.phase = #fsdp.module_phase<scheduled>
 // CHECK: %[[S_B0:.+]] = fsdp.shard @b0 :
