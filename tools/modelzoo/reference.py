@@ -1,10 +1,14 @@
 """PyTorch's FSDP2 on two ranks: what fsdpc's losses and parameters are compared with."""
 
+import datetime
 import multiprocessing
+import multiprocessing.connection
 import os
 
 import torch
 import torch.distributed as dist
+
+from . import zoo
 
 RANKS = 2
 
@@ -20,11 +24,11 @@ def make_optimizer(kind, parameters, lr):
     return kinds[kind](parameters, lr=lr, foreach=False)
 
 
-def train(rank, make, groups, batches, kind, lr):
+def train(rank, name, groups, batches, kind, lr):
     """(losses as hex floats, final parameters by name)"""
     from torch.distributed.fsdp import fully_shard
 
-    model = make()
+    model = zoo.build_step(name)
     for module in group_modules(model, groups):
         fully_shard(module)
     fully_shard(model)
@@ -39,21 +43,22 @@ def train(rank, make, groups, batches, kind, lr):
     return losses, {name: p.full_tensor().detach() for name, p in model.named_parameters()}
 
 
-def serve(rank, pipe, make):
+def serve(rank, pipe, port):
     """Answers runs until the pipe closes."""
     torch.set_num_threads(1)
+    store = dist.TCPStore("127.0.0.1", port, RANKS, is_master=False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS,
+                            timeout=datetime.timedelta(minutes=5))  # fmt: skip
     try:
-        port, batches = pipe.recv()
-        store = dist.TCPStore("127.0.0.1", port, RANKS, is_master=False)
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=RANKS)
         while True:
-            groups, kind, lr = pipe.recv()
+            name, groups, batches, kind, lr = pipe.recv()
+            batches = [{key: torch.from_numpy(v) for key, v in b.items()} for b in batches]
             try:
-                losses, final = train(rank, make, groups, batches, kind, lr)
+                losses, final = train(rank, name, groups, batches, kind, lr)
                 # As numpy arrays: tensors would travel in shared memory, which ends with us.
                 pipe.send((losses, {name: t.numpy() for name, t in final.items()}))
             except Exception as error:
-                pipe.send(error)
+                pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
     except EOFError:
         pass
     # Tearing down gloo's threads at interpreter exit now and then aborts the process.
@@ -61,43 +66,56 @@ def serve(rank, pipe, make):
 
 
 class Reference:
-    """Two ranks that wait for runs. They are forked: to be made before torch has started threads.
+    """Two ranks, each a fresh interpreter, which are started by the first run and wait for more."""
 
-    make: function without arguments that returns the module whose forward returns the loss.
-    """
-
-    def __init__(self, make):
-        context = multiprocessing.get_context("fork")
+    def __init__(self):
         self.pipes, self.processes = [], []
+        self.answers = {}
+
+    def start(self):
+        self.store = dist.TCPStore("127.0.0.1", 0, RANKS, is_master=True, wait_for_workers=False)
+        context = multiprocessing.get_context("spawn")
         for rank in range(RANKS):
             mine, theirs = context.Pipe()
-            process = context.Process(target=serve, args=(rank, theirs, make), daemon=True)
+            process = context.Process(target=serve, args=(rank, theirs, self.store.port), daemon=True)
             process.start()
             theirs.close()
             self.pipes.append(mine)
             self.processes.append(process)
-        self.store = None
 
-    def run(self, groups, batches, kind, lr):
-        """(losses by rank and step as hex floats, final parameters by name); batches: those of rank
-        0 and 1 of each step in turn."""
-        if not self.store:
-            self.store = dist.TCPStore("127.0.0.1", 0, RANKS, is_master=True, wait_for_workers=False)
-            for pipe in self.pipes:
-                pipe.send((self.store.port, batches))
+    def run(self, name, groups, batches, kind, lr):
+        """(losses by rank and step as hex floats, final parameters by name) of an entry of the zoo;
+        batches: those of rank 0 and 1 of each step in turn, the same at each call."""
+        key = name, tuple(sorted(groups)), kind, lr
+        if key not in self.answers:
+            self.answers[key] = self.ask(name, groups, batches, kind, lr)
+        return self.answers[key]
+
+    def ask(self, name, groups, batches, kind, lr):
+        if not self.pipes:
+            self.start()
+        arrays = [{key: value.numpy() for key, value in b.items()} for b in batches]
         for pipe in self.pipes:
-            pipe.send((groups, kind, lr))
-        answers = [pipe.recv() for pipe in self.pipes]
-        for answer in answers:
-            if isinstance(answer, Exception):
-                raise answer
-        final = {name: torch.from_numpy(array) for name, array in answers[0][1].items()}
-        return [losses for losses, _ in answers], final
+            pipe.send((name, groups, arrays, kind, lr))
+        answers, waiting = {}, list(self.pipes)
+        while waiting:
+            for pipe in multiprocessing.connection.wait(waiting):
+                try:
+                    answer = pipe.recv()
+                except EOFError:
+                    answer = RuntimeError("a rank of FSDP2 ended")
+                if isinstance(answer, Exception):
+                    self.end()  # the other rank waits for what this one does not send
+                    raise answer
+                answers[pipe] = answer
+                waiting.remove(pipe)
+        by_rank = [answers[pipe] for pipe in self.pipes]
+        final = {name: torch.from_numpy(array) for name, array in by_rank[0][1].items()}
+        return [losses for losses, _ in by_rank], final
 
     def end(self):
+        for process in self.processes:
+            process.kill()
         for pipe in self.pipes:
             pipe.close()
-        for process in self.processes:
-            process.join(10)
-            if process.is_alive():
-                process.kill()
+        self.pipes, self.processes = [], []

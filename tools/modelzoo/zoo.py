@@ -6,6 +6,7 @@ Nothing is downloaded.
 """
 
 import importlib
+import importlib.util
 
 import torch
 import torch.nn as nn
@@ -15,8 +16,13 @@ BATCH, SEQ, VOCAB = 2, 16, 128
 
 
 class Entry:
+    """family: the package that the entry needs."""
+
     def __init__(self, name, family, build):
         self.name, self.family, self.build = name, family, build
+
+    def is_installed(self):
+        return importlib.util.find_spec(self.family) is not None
 
 
 ENTRIES = {}
@@ -378,3 +384,13 @@ def build(name, seed=0):
         argument = next(iter(inspect.signature(model.forward).parameters))
         batch = {argument if name == "x" else name: batch[name] for name in names}
     return model, batch, loss
+
+
+def build_step(name):
+    """The same as a module whose forward takes the batch by name and returns the loss."""
+    import fsdpc
+
+    model, batch, loss = build(name)
+    if getattr(getattr(model, "config", None), "use_cache", None):
+        model.config.use_cache = False
+    return fsdpc.as_step(model, batch, loss)
