@@ -85,7 +85,8 @@ def check(rows, page, optimizers):
             continue
         lost = [kind for kind in optimizers
                 if f"{kind} equal" in cells[6] and row.get(kind) != "equal"]  # fmt: skip
-        if lost or (cells[2] == "yes" and not is_captured(row)):
+        copies = row.get("relaid") and "copies strides" not in cells[6]
+        if lost or copies or (cells[2] == "yes" and not is_captured(row)):
             worse.append(f"{row['name']} by {row['form']}: {describe(row, optimizers)}")
     return worse
 

@@ -9,6 +9,7 @@
 
 #include "Graph.h"
 #include "fsdp/Frontend/Capture.h"
+#include "llvm/ADT/STLExtras.h"
 
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -35,7 +36,8 @@ static const char *const cudaFp32[] = {AT_FORALL_FP32(FSDP_NAME) "norm.Scalar",
 static const char *const cudaFp32Dtype[] = {AT_FORALL_FP32_SET_OPT_DTYPE(FSDP_NAME)};
 static const char *const cudaPromote[] = {AT_FORALL_PROMOTE(FSDP_NAME)};
 
-// torch has no list of these in a header.
+// torch has no list of these in a header. What else has a kernel at the CPU's autocast key runs in
+// fp32.
 static const char *const cpuLower[] = {"conv1d",
                                        "conv1d.padding",
                                        "conv2d",
@@ -60,59 +62,7 @@ static const char *const cpuLower[] = {"conv1d",
                                        "conv_transpose3d.input",
                                        "scaled_dot_product_attention",
                                        "_native_multi_head_attention"};
-static const char *const cpuFp32[] = {"avg_pool3d",
-                                      "binary_cross_entropy",
-                                      "grid_sampler",
-                                      "prod",
-                                      "prod.dim_int",
-                                      "quantile",
-                                      "quantile.scalar",
-                                      "nanquantile",
-                                      "nanquantile.scalar",
-                                      "cdist",
-                                      "grid_sampler_2d",
-                                      "grid_sampler_3d",
-                                      "trace",
-                                      "cholesky",
-                                      "cholesky_inverse",
-                                      "cholesky_solve",
-                                      "inverse",
-                                      "lu_solve",
-                                      "pinverse",
-                                      "max_pool3d",
-                                      "adaptive_avg_pool3d",
-                                      "adaptive_max_pool3d",
-                                      "reflection_pad1d",
-                                      "reflection_pad2d",
-                                      "replication_pad1d",
-                                      "replication_pad2d",
-                                      "replication_pad3d",
-                                      "mse_loss",
-                                      "cosine_embedding_loss",
-                                      "nll_loss",
-                                      "nll_loss2d",
-                                      "hinge_embedding_loss",
-                                      "poisson_nll_loss",
-                                      "smooth_l1_loss",
-                                      "cross_entropy_loss",
-                                      "l1_loss",
-                                      "huber_loss",
-                                      "margin_ranking_loss",
-                                      "soft_margin_loss",
-                                      "triplet_margin_loss",
-                                      "multi_margin_loss",
-                                      "ctc_loss.IntList",
-                                      "ctc_loss.Tensor",
-                                      "kl_div",
-                                      "multilabel_margin_loss",
-                                      "binary_cross_entropy_with_logits",
-                                      "linalg_solve",
-                                      "linalg_cholesky",
-                                      "linalg_inv",
-                                      "linalg_qr",
-                                      "linalg_svd",
-                                      "triangular_solve"};
-static const char *const cpuPromote[] = {"stack", "cat", "index_copy"};
+static const char *const cpuPromote[] = {"stack", "cat", "index_copy", "index_copy.dimname"};
 
 //===----------------------------------------------------------------------===//
 // Kernels
@@ -172,10 +122,28 @@ static void castKernel(const c10::OperatorHandle &op, torch::jit::Stack *stack) 
   op.callBoxed(stack);
 }
 
-template <Policy policy, size_t count>
-static void addKernels(torch::Library &library, const char *const (&names)[count]) {
-  for (const char *name : names)
-    library.impl(name, torch::CppFunction::makeFromBoxedFunction<&castKernel<policy>>());
+template <Policy policy, typename Names>
+static void addKernels(torch::Library &library, const Names &names) {
+  for (const auto &name : names)
+    library.impl(std::string(name).c_str(),
+                 torch::CppFunction::makeFromBoxedFunction<&castKernel<policy>>());
+}
+
+/// The operators that torch casts to fp32 on a CPU.
+static std::vector<std::string> listCpuFp32() {
+  std::vector<std::string> names;
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
+    auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op || name.name.rfind("aten::", 0) != 0 ||
+        !op->hasKernelForDispatchKey(DispatchKey::AutocastCPU))
+      continue;
+    std::string text = name.name.substr(6);
+    if (!name.overload_name.empty())
+      text += "." + name.overload_name;
+    if (!llvm::is_contained(cpuLower, text) && !llvm::is_contained(cpuPromote, text))
+      names.push_back(std::move(text));
+  }
+  return names;
 }
 
 Autocast::Autocast(Target target)
@@ -188,7 +156,7 @@ Autocast::Autocast(Target target)
   fallback.fallback(torch::CppFunction::makeFallthrough());
   if (isForCpu) {
     addKernels<Policy::Lower>(kernels, cpuLower);
-    addKernels<Policy::Fp32>(kernels, cpuFp32);
+    addKernels<Policy::Fp32>(kernels, listCpuFp32());
     addKernels<Policy::Promote>(kernels, cpuPromote);
   } else {
     addKernels<Policy::Lower>(kernels, cudaLower);

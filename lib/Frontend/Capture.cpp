@@ -89,7 +89,7 @@ static StepOutputs recordStep(Model &model) {
   Recorder::Region region(recorder);
   at::Tensor loss = model.forward();
   checkLoss(loss);
-  recorder.beginBackward();
+  recorder.beginBackward(loss);
   auto gradients = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{},
                                          /*retain_graph=*/false, /*create_graph=*/false,
                                          /*allow_unused=*/true);

@@ -30,6 +30,8 @@ struct CaptureError : std::runtime_error {
 /// Where in the model an operator was called.
 struct Place {
   std::string module; // qualified name, "" is the root
+  /// Which call of each module on the way, per component of the name; empty if all are the first.
+  std::vector<int64_t> calls = {};
   std::string file;   // empty if unknown
   unsigned line = 0, column = 0;
 };

@@ -1,19 +1,18 @@
 //===- LayerMetaKernels.cpp - Shapes of whole layers' operators -----------===//
 //
-// Normalization, convolution and pooling, attention.
+// Normalization, pooling, attention, recurrent layers.
 //
 //===----------------------------------------------------------------------===//
 
 #include "MetaKernels.h"
+#include "OutsideOfCapture.h"
 
 #include <ATen/AccumulateType.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/mkldnn_rnn_layer.h>
 #include <ATen/ops/zeros.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 
@@ -76,12 +75,19 @@ void MetaKernels::addNormalization() {
                         mask[1] && weight ? at::empty_like(*weight) : Tensor(),
                         mask[2] && bias ? at::empty_like(*bias) : Tensor());
       });
+  replace(
+      "native_group_norm", +[](const Tensor &x, Weight weight, Weight, SymInt batch, SymInt, SymInt,
+                               int64_t groups, double) {
+        auto options = weight && weight->defined() ? weight->options() : x.options();
+        Tensor mean = at::empty({batch.expect_int(), groups}, options);
+        return Tensors3(at::empty_like(x, x.suggest_memory_format()), mean, at::empty_like(mean));
+      });
   add(
       "native_group_norm_backward",
       +[](const Tensor &, const Tensor &x, const Tensor &, const Tensor &, Weight weight, SymInt,
           SymInt channels, SymInt, int64_t, std::array<bool, 3> mask) {
         Tensor like = weight && weight->defined() ? *weight : x;
-        return Tensors3(mask[0] ? at::empty_like(x, at::MemoryFormat::Contiguous) : Tensor(),
+        return Tensors3(mask[0] ? at::empty_like(x, x.suggest_memory_format()) : Tensor(),
                         mask[1] ? makeVector(channels.expect_int(), like) : Tensor(),
                         mask[2] ? makeVector(channels.expect_int(), like) : Tensor());
       });
@@ -106,23 +112,6 @@ void MetaKernels::addNormalization() {
       });
 }
 
-static Tensor makeConvolution(const Tensor &x, const Tensor &weight, SymIntArrayRef stride,
-                              SymIntArrayRef padding, SymIntArrayRef dilation, bool transposed,
-                              SymIntArrayRef outputPadding, const SymInt &groups) {
-  auto at = [](SymIntArrayRef list, int64_t i) {
-    return list[list.size() == 1 ? 0 : i].expect_int();
-  };
-  std::vector<int64_t> sizes{x.size(0),
-                             transposed ? weight.size(1) * groups.expect_int() : weight.size(0)};
-  for (int64_t i = 0; i < x.dim() - 2; ++i) {
-    int64_t kernel = at(dilation, i) * (weight.size(i + 2) - 1) + 1, size = x.size(i + 2);
-    sizes.push_back(transposed ? (size - 1) * at(stride, i) - 2 * at(padding, i) + kernel +
-                                     at(outputPadding, i)
-                               : (size + 2 * at(padding, i) - kernel) / at(stride, i) + 1);
-  }
-  return at::empty(sizes, x.options());
-}
-
 static std::vector<int64_t> getNormSizes(const Tensor &v, int64_t dim) {
   std::vector<int64_t> sizes(v.dim(), 1);
   sizes[dim] = v.size(dim);
@@ -141,31 +130,7 @@ void MetaKernels::addWeightNorm() {
       });
 }
 
-void MetaKernels::addConvolution() {
-  using Bias = const OptionalTensor &;
-  replace(
-      "convolution", +[](const Tensor &x, const Tensor &weight, Bias, SymIntArrayRef stride,
-                         SymIntArrayRef padding, SymIntArrayRef dilation, bool transposed,
-                         SymIntArrayRef outputPadding, SymInt groups) {
-        return makeConvolution(x, weight, stride, padding, dilation, transposed, outputPadding,
-                               groups);
-      });
-  replace(
-      "_convolution", +[](const Tensor &x, const Tensor &weight, Bias, SymIntArrayRef stride,
-                          SymIntArrayRef padding, SymIntArrayRef dilation, bool transposed,
-                          SymIntArrayRef outputPadding, SymInt groups, bool, bool, bool, bool) {
-        return makeConvolution(x, weight, stride, padding, dilation, transposed, outputPadding,
-                               groups);
-      });
-  replace(
-      "convolution_backward",
-      +[](const Tensor &grad, const Tensor &x, const Tensor &weight, at::OptionalSymIntArrayRef,
-          SymIntArrayRef, SymIntArrayRef, SymIntArrayRef, bool, SymIntArrayRef, SymInt,
-          std::array<bool, 3> mask) {
-        return Tensors3(mask[0] ? at::empty_like(x) : Tensor(),
-                        mask[1] ? at::empty_like(weight) : Tensor(),
-                        mask[2] ? makeVector(grad.size(1), grad) : Tensor());
-      });
+void MetaKernels::addPooling() {
   add(
       "_adaptive_avg_pool2d", +[](const Tensor &x, SymIntArrayRef size) {
         std::vector<int64_t> sizes = x.sizes().vec();
@@ -223,15 +188,6 @@ static Tensor makeMeta(const Tensor &tensor) {
 static Tensor makeZeros(const Tensor &like) {
   return at::zeros(like.sizes(), like.options().device(at::kCPU));
 }
-
-namespace {
-/// Operators run for real while one lives.
-struct OutsideOfCapture {
-  c10::impl::ExcludeDispatchKeyGuard keys{
-      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize})};
-  at::AutoDispatchBelowADInplaceOrView belowAutograd;
-};
-} // namespace
 
 /// How large the workspace is only oneDNN knows: the layer runs, on zeros.
 void MetaKernels::addRecurrent() {

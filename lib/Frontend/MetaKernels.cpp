@@ -56,7 +56,8 @@ MetaKernels::MetaKernels(Target target) {
   addReductions();
   addLosses();
   addNormalization();
-  addConvolution();
+  addConvolution(target);
+  addPooling();
   addAttention();
   addRecurrent();
   addWeightNorm();

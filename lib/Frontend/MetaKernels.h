@@ -33,7 +33,8 @@ private:
   void addLosses();
   void addNormalization();
   void addCudaNormalization();
-  void addConvolution();
+  void addConvolution(Target target);
+  void addPooling();
   void addAttention();
   void addRecurrent();
   void addWeightNorm();

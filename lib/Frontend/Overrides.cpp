@@ -12,7 +12,10 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_dropout.h>
+#include <ATen/ops/native_group_norm.h>
+#include <ATen/ops/native_group_norm_backward.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
 
@@ -35,6 +38,46 @@ static Tensor batchNorm(const Tensor &x, const OptionalTensor &weight, const Opt
   }
   return std::get<0>(
       at::native_batch_norm(x, weight, bias, mean, variance, training, momentum, eps));
+}
+
+namespace {
+/// torch's composite and its derivative ask for the device: on a CPU tensors may lie channels-last.
+struct GroupNorm : torch::autograd::Function<GroupNorm> {
+  static Tensor forward(torch::autograd::AutogradContext *context, const Tensor &x,
+                        const OptionalTensor &weight, const OptionalTensor &bias, int64_t groups,
+                        double eps) {
+    int64_t batch = x.size(0), channels = x.size(1), inner = x.numel() / (batch * channels);
+    auto [y, mean, rstd] =
+        at::native_group_norm(x, weight, bias, batch, channels, inner, groups, eps);
+    context->save_for_backward({x, weight.value_or(Tensor()), mean, rstd});
+    context->saved_data["groups"] = groups;
+    auto needs = [](const OptionalTensor &t) { return t && t->defined() && t->requires_grad(); };
+    context->saved_data["mask"] = std::vector<bool>{x.requires_grad(), needs(weight), needs(bias)};
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext *context,
+                                                 const torch::autograd::variable_list &gradients) {
+    auto saved = context->get_saved_variables();
+    const Tensor &x = saved[0];
+    int64_t batch = x.size(0), channels = x.size(1), inner = x.numel() / (batch * channels);
+    auto mask = context->saved_data["mask"].toBoolList();
+    auto [ofX, ofWeight, ofBias] = at::native_group_norm_backward(
+        gradients[0].contiguous(x.suggest_memory_format()), x, saved[2], saved[3],
+        saved[1].defined() ? OptionalTensor(saved[1]) : std::nullopt, batch, channels, inner,
+        context->saved_data["groups"].toInt(), {mask[0], mask[1], mask[2]});
+    return {ofX, ofWeight, ofBias, Tensor(), Tensor()};
+  }
+};
+} // namespace
+
+static Tensor groupNorm(const Tensor &x, int64_t groups, const OptionalTensor &weight,
+                        const OptionalTensor &bias, double eps, bool) {
+  auto contiguous = [](const OptionalTensor &tensor) {
+    return tensor && tensor->defined() ? OptionalTensor(tensor->contiguous()) : std::nullopt;
+  };
+  return GroupNorm::apply(x.contiguous(x.suggest_memory_format()), contiguous(weight),
+                          contiguous(bias), groups, eps);
 }
 
 /// As eager attention: a boolean mask becomes one to add.
@@ -74,8 +117,10 @@ static Tensor attentionForCuda(const Tensor &q, const Tensor &k, const Tensor &v
 }
 
 Overrides::Overrides(Target target) {
-  if (target == Target::Cpu)
+  if (target == Target::Cpu) {
     addRecurrentLayers();
+    library.impl("group_norm", &groupNorm);
+  }
   library.impl("dropout", &dropout);
   library.impl("batch_norm", &batchNorm);
   library.impl("scaled_dot_product_attention",

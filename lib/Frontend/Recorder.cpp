@@ -339,5 +339,8 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
   if (!inBackward)
     trackSequence();
   node.place = getCurrentPlace();
+  if (inBackward && op.operator_name().name == "aten::add" &&
+      op.operator_name().overload_name == "Tensor")
+    sums.recordAddition(static_cast<int>(graph.nodes.size()));
   graph.nodes.push_back(std::move(node));
 }

@@ -3,6 +3,7 @@
 #ifndef FSDP_LIB_FRONTEND_RECORDER_H
 #define FSDP_LIB_FRONTEND_RECORDER_H
 
+#include "GradientSums.h"
 #include "Graph.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -40,9 +41,12 @@ public:
     at::functionalization::impl::FunctionalizationReapplyViewsGuard reapplyViews{true};
   };
 
-  /// From now on operators belong to the backward: their places are those of the forward calls
-  /// whose autograd nodes run.
-  void beginBackward() { inBackward = true; }
+  /// From now on operators belong to the backward of `loss`: their places are those of the forward
+  /// calls whose autograd nodes run.
+  void beginBackward(const at::Tensor &loss) {
+    inBackward = true;
+    sums.watch(loss);
+  }
 
   /// A functional tensor that stands for a tensor of the model or the batch. It has the sizes and
   /// dtype of `tensor` and is contiguous.
@@ -64,6 +68,7 @@ public:
   int getValue(const at::Tensor &functional, const std::string &what);
 
   Graph graph;
+  GradientSums sums{[this](uint64_t sequence) { return findPlace(sequence); }};
 
   /// Tells the place of the forward's current call, as an index into graph.places.
   std::function<int()> getPlace = [] { return 0; };

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """tools/python/fsdpc: exported modules are captured, and what cannot be exported is refused."""
 
+import contextlib
+import io
 import os
 import pathlib
 import subprocess
@@ -53,6 +55,33 @@ class WithFunction(nn.Module):
 
     def forward(self, x):
         return Doubled.apply(self.linear(x)).sum()
+
+
+class Asking(nn.Module):
+    """Takes other operators where it is exported or compiled."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        hidden = self.linear(x)
+        if torch.compiler.is_exporting() or torch.compiler.is_compiling():
+            return hidden.sigmoid().sum()
+        return hidden.tanh().sum()
+
+
+class Checking(nn.Module):
+    """Looks at values in training only."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        if not torch.compiler.is_compiling() and x.sum() > 1e6:
+            raise ValueError("too large")
+        return self.linear(x).sum()
 
 
 class Package(unittest.TestCase):
@@ -128,6 +157,21 @@ class Package(unittest.TestCase):
         for path in written[1:-1]:
             tensors |= safetensors_io.load(path)
         self.assertEqual(tensors.keys(), model.state_dict().keys())
+
+    def test_path_of_training(self):
+        """A model that asks whether it is exported is exported as it trains; the patch ends."""
+        is_exporting = torch.compiler.is_exporting
+        fsdpc.export(Asking(), (torch.randn(2, 4),), self.path)
+        step = self.capture()
+        self.assertIn('aten.call "tanh.default"', step)
+        self.assertNotIn("sigmoid", step)
+        self.assertIs(torch.compiler.is_exporting, is_exporting)
+        # Where that cannot be exported, the path of exports is taken, and said.
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            fsdpc.export(Checking(), (torch.randn(2, 4),), self.path)
+        self.assertIn("the path of training cannot be exported", told.getvalue())
+        self.assertIn("addmm", self.capture())
 
     def test_autograd_function(self):
         with self.assertRaisesRegex(fsdpc.ExportError, "Doubled' has a backward of its own"):

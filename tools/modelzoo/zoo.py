@@ -122,18 +122,23 @@ DECODERS = {
 }  # fmt: skip
 
 
-def _decoder(model_name, config_name, fields):
+def _decoder(model_name, config_name, fields, experts=None):
     def build():
         transformers = importlib.import_module("transformers")
         config = getattr(transformers, config_name)(**fields)
         ids = tokens()
-        return getattr(transformers, model_name)(config), {"input_ids": ids, "labels": ids.clone()}, None
+        model = getattr(transformers, model_name)(config)
+        if experts:
+            model.set_experts_implementation(experts)
+        return model, {"input_ids": ids, "labels": ids.clone()}, None
 
     return build
 
 
 for _name, _spec in DECODERS.items():
-    entry(_name, "transformers")(_decoder(*_spec))
+    # Mixtures of experts with shapes that do not depend on data.
+    _experts = "batched_mm" if _name in ("mixtral", "qwen3-moe") else None
+    entry(_name, "transformers")(_decoder(*_spec, _experts))
 
 
 @entry("llama-mask", "transformers")
@@ -344,6 +349,20 @@ class Convolutions(nn.Module):
         return self.head(self.block(self.stem(x)).mean((2, 3)))
 
 
+class LineConvolutions(nn.Module):
+    """Convolutions over one and three dimensions, of tensors that lie channels-last: tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(32, 32, 4, padding=3, groups=32)
+        self.up = nn.ConvTranspose1d(32, 16, 2, stride=2)
+        self.volume = nn.Conv3d(16, 32, 3, padding=1)
+
+    def forward(self, x):
+        lines = self.up(self.mix(x.transpose(1, 2)).relu())
+        return self.volume(lines[:, :, :32].unflatten(2, (4, 4, 2))).flatten(2).transpose(1, 2)
+
+
 LAYERS = {
     "nn/LSTM": _tagger(lambda: nn.LSTM(32, 32, 2, batch_first=True)),
     "nn/LSTM-bidirectional": _tagger(
@@ -363,6 +382,7 @@ LAYERS = {
     "nn/PReLU-RMSNorm": _tagger(
         lambda: nn.Sequential(nn.Linear(32, 32), nn.PReLU(), nn.RMSNorm(32))
     ),
+    "nn/LineConvolutions": _tagger(LineConvolutions),
     "nn/Convolutions": _images(lambda: Convolutions(torch.contiguous_format), 16),
     "nn/Convolutions-channels-last": _images(lambda: Convolutions(torch.channels_last), 16),
 }

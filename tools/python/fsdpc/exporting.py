@@ -146,6 +146,51 @@ def _refusing_functions():
         torch.autograd.Function.apply = apply
 
 
+@contextlib.contextmanager
+def _as_in_training():
+    """The model is told that nobody compiles or exports it, and takes the path that it takes in
+    training; else it may prepare for other shapes and consumers (a mask that attends to everything,
+    say, where eager attention gets none), and other kernels run. torch itself is told the truth."""
+    asked = {name: getattr(torch.compiler, name) for name in ("is_exporting", "is_compiling")}
+
+    def hide(function):
+        def answer():
+            asking = sys._getframe(1).f_globals.get("__name__", "")
+            return asking.split(".")[0] == "torch" and function()
+
+        return answer
+
+    for name, function in asked.items():
+        setattr(torch.compiler, name, hide(function))
+    try:
+        yield
+    finally:
+        for name, function in asked.items():
+            setattr(torch.compiler, name, function)
+
+
+def _run_export(step, batch, quiet):
+    try:
+        with _as_in_training():
+            return torch.export.export(step, (), batch, strict=False)
+    except ExportError:
+        raise
+    except Exception as error:
+        first = error
+    # Some models leave out checks of values where they are exported.
+    try:
+        program = torch.export.export(step, (), batch, strict=False)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(_explain(error)) from error
+    if not quiet:
+        print("fsdpc.export: note: the path of training cannot be exported, that of exports is taken, "
+              f"whose numbers may round differently: {str(first).splitlines()[0]}",
+              file=sys.stderr)  # fmt: skip
+    return program
+
+
 #: What torch.export refuses, and the usual remedy: words of its error, advice.
 _REMEDIES = (
     ("data-dependent", "the shape or the path depends on values: write it with torch.where and "
@@ -276,13 +321,10 @@ def export(model, batch, path, loss=None, *, weights=None, shard_bytes=5 << 30, 
     step = as_step(model, batch, loss)
     has_values = not any(parameter.is_meta for parameter in model.parameters())
     facts = {"aliases": _aliases(model)}
-    with _without_cache(model), _refusing_functions(), _standing_in(model, batch) as batch:
-        try:
-            program = torch.export.export(step, (), batch, strict=False)
-        except ExportError:
-            raise
-        except Exception as error:
-            raise ExportError(_explain(error)) from error
+    with (
+        _without_cache(model), _refusing_functions(), _standing_in(model, batch) as batch
+    ):  # fmt: skip
+        program = _run_export(step, batch, quiet)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
     partial = path.with_name(path.name + ".partial.pt2")
