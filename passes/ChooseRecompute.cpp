@@ -11,7 +11,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/LeastPeak.h"
 #include "passes/Pipelines.h"
-#include "passes/ScheduleSearch.h"
+#include "passes/SearchOptions.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_CHOOSERECOMPUTE

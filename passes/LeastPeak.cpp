@@ -3,9 +3,9 @@
 #include "passes/LeastPeak.h"
 
 #include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/Transforms/PlaceGradients.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
-#include "passes/PlaceGradients.h"
 
 using namespace mlir;
 using namespace fsdp;

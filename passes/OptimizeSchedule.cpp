@@ -2,7 +2,8 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/ScheduleSearch.h"
+#include "passes/LeastPeak.h"
+#include "passes/SearchOptions.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_OPTIMIZESCHEDULE
@@ -24,7 +25,14 @@ struct OptimizeSchedulePass
     FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags());
     if (failed(search))
       return signalPassFailure();
-    FailureOr<std::optional<FoundSchedule>> found = search->run(module);
+    auto findPeak = [&](ModuleOp captured, std::optional<RecomputePolicy> policy,
+                        OffloadPolicy offload) {
+      RecomputeOptions recompute;
+      if (policy)
+        recompute.policy = *policy;
+      return findLeastPeak(captured, search->getCosts(), policy ? &recompute : nullptr, offload);
+    };
+    FailureOr<std::optional<FoundSchedule>> found = search->run(module, findPeak);
     if (failed(found))
       return signalPassFailure();
     if (*found)

@@ -3,7 +3,7 @@
 #include "passes/Pipelines.h"
 
 #include "mlir/Pass/PassRegistry.h"
-#include "passes/ScheduleSearch.h"
+#include "passes/SearchOptions.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
@@ -21,7 +21,7 @@ static SearchFlags getSearchFlags(const PipelineOptions &options) {
 
 static void addRecomputation(OpPassManager &manager, const PipelineOptions &options) {
   if (options.schedule != ScheduleChoice::Fsdp2) {
-    auto choose = getSearchFlags(options).to<ChooseRecomputeOptions>();
+    auto choose = toOptions<ChooseRecomputeOptions>(getSearchFlags(options));
     choose.policy = options.recompute;
     choose.offload = options.offloadOptimizer;
     manager.addPass(createChooseRecompute(choose));
@@ -51,7 +51,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);
   manager.addPass(createInsertCollectives());
-  // What a search may offload it has marked.
+  // A search has marked the groups that it offloads (fsdp-choose-recompute).
   OffloadPolicy offload = options.offloadOptimizer;
   if (isSearched && offload == OffloadPolicy::Auto)
     offload = OffloadPolicy::None;
@@ -61,7 +61,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
     return;
 
   if (isSearched) {
-    manager.addPass(createOptimizeSchedule(getSearchFlags(options).to<OptimizeScheduleOptions>()));
+    manager.addPass(
+        createOptimizeSchedule(toOptions<OptimizeScheduleOptions>(getSearchFlags(options))));
   } else {
     manager.addPass(createSchedule());
     manager.addPass(createAssignStreams());

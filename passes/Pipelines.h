@@ -94,7 +94,7 @@ inline constexpr llvm::StringLiteral kSearchFlags[] = {
     "max-bucket-size", "seed",    "budget",         "device",
     "profile",         "network", "compute-jitter", "network-jitter"};
 
-/// What else there is that flags may be for.
+/// Choices that decide whether a flag has an effect.
 struct FlagUses {
   ScheduleChoice schedule = ScheduleChoice::Fsdp2;
   bool hasReport = false, hasCap = false, hasBuckets = true;

@@ -2,8 +2,9 @@
 
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/Temporaries.h"
+#include "fsdp/Transforms/ScheduleSearch.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/ScheduleSearch.h"
+#include "passes/Passes.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 namespace fsdp {

@@ -4,7 +4,8 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/OutputFile.h"
-#include "passes/ScheduleSearch.h"
+#include "fsdp/Transforms/ScheduleSearch.h"
+#include "passes/Passes.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_REPORT

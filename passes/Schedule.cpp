@@ -7,8 +7,8 @@
 
 #include "fsdp/Analysis/GroupHooks.h"
 #include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/Transforms/OverlapStateCopies.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/OverlapStateCopies.h"
 #include "passes/Passes.h"
 
 namespace fsdp {

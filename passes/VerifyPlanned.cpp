@@ -10,12 +10,12 @@
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/HostPlaces.h"
 #include "fsdp/Analysis/Overwrites.h"
+#include "fsdp/Analysis/PlannedUses.h"
 #include "fsdp/Analysis/ScheduleChecks.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 #include "fsdp/Plan/OccupiedBytes.h"
-#include "passes/PlannedUses.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <optional>

@@ -8,9 +8,9 @@
 #include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/Schedule/Optimize.h"
 #include "fsdp/Schedule/Policies.h"
-#include "passes/ApplySchedule.h"
+#include "fsdp/Transforms/ApplySchedule.h"
+#include "fsdp/Transforms/PlaceGradients.h"
 #include "passes/Pipelines.h"
-#include "passes/PlaceGradients.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"

@@ -2,7 +2,7 @@
 
 #include "Oracle.h"
 
-#include "passes/ScheduleSearch.h"
+#include "fsdp/Transforms/ScheduleSearch.h"
 
 using namespace fsdp;
 using namespace fsdp::frontend;

@@ -5,8 +5,8 @@
 #include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Schedule/Simulate.h"
+#include "fsdp/Transforms/PlaceGradients.h"
 #include "mlir/Pass/PassManager.h"
-#include "passes/PlaceGradients.h"
 
 #include <algorithm>
 #include <numeric>
@@ -212,7 +212,7 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
     point.minimumPlace = minimumPlace;
     if (failed(search(mesh, costs, options, point)))
       return failure();
-    // What fits a smaller cap fits this one.
+    // A schedule that fits a smaller cap fits this one.
     if (previous && previous->fits && (!point.fits || previous->stepNs < point.stepNs)) {
       std::optional<double> fsdp2Ns = point.fsdp2Ns;
       point = *previous;

@@ -20,7 +20,7 @@
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
-#include "passes/ScheduleSearch.h"
+#include "passes/SearchOptions.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"

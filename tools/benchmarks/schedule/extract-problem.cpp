@@ -9,9 +9,9 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/Explain/ModuleFile.h"
+#include "fsdp/Transforms/PlaceGradients.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
-#include "passes/PlaceGradients.h"
 
 #include <CLI/CLI.hpp>
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_PASSES_PLANNEDUSES_H
-#define FSDP_PASSES_PLANNEDUSES_H
+#ifndef FSDP_ANALYSIS_PLANNEDUSES_H
+#define FSDP_ANALYSIS_PLANNEDUSES_H
 
 #include "fsdp/Analysis/StepStorage.h"
 
@@ -49,4 +49,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_PLANNEDUSES_H
+#endif // FSDP_ANALYSIS_PLANNEDUSES_H

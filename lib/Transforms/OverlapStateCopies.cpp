@@ -1,6 +1,6 @@
 //===- OverlapStateCopies.cpp - Copies of state beside updates ------------===//
 
-#include "passes/OverlapStateCopies.h"
+#include "fsdp/Transforms/OverlapStateCopies.h"
 
 #include "fsdp/Analysis/StateCopies.h"
 

@@ -1,7 +1,7 @@
 //===- PlaceGradients.h - Copies of gradients that cannot stay in place -*- C++ -*-===//
 
-#ifndef FSDP_PASSES_PLACEGRADIENTS_H
-#define FSDP_PASSES_PLACEGRADIENTS_H
+#ifndef FSDP_TRANSFORMS_PLACEGRADIENTS_H
+#define FSDP_TRANSFORMS_PLACEGRADIENTS_H
 
 #include "fsdp/Analysis/StepMemory.h"
 
@@ -15,4 +15,4 @@ unsigned placeGradients(const StepMemory &memory);
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_PLACEGRADIENTS_H
+#endif // FSDP_TRANSFORMS_PLACEGRADIENTS_H

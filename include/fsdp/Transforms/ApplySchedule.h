@@ -1,14 +1,14 @@
 //===- ApplySchedule.h - A plan, written into the step ----------*- C++ -*-===//
 
-#ifndef FSDP_PASSES_APPLYSCHEDULE_H
-#define FSDP_PASSES_APPLYSCHEDULE_H
+#ifndef FSDP_TRANSFORMS_APPLYSCHEDULE_H
+#define FSDP_TRANSFORMS_APPLYSCHEDULE_H
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 
 namespace fsdp {
 
 /// Turns a sharded module into the scheduled one that follows `plan`, a verified plan of `problem`,
-/// which getScheduleProblem made of the module. A kept copy loses its release and its second
+/// which getScheduleProblem made of the module. A kept copy loses its reshard and its second
 /// gather, and views that were made again from that are those of the first; members of a bucket are
 /// coalesced; operations keep the problem's order. Linear. `problem` is of no use afterwards.
 void applySchedule(mlir::ModuleOp module, mlir::Block &body, const ScheduleProblem &problem,
@@ -16,4 +16,4 @@ void applySchedule(mlir::ModuleOp module, mlir::Block &body, const ScheduleProbl
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_APPLYSCHEDULE_H
+#endif // FSDP_TRANSFORMS_APPLYSCHEDULE_H

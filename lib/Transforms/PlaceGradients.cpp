@@ -1,6 +1,6 @@
 //===- PlaceGradients.cpp - Copies of gradients that cannot stay in place -===//
 
-#include "passes/PlaceGradients.h"
+#include "fsdp/Transforms/PlaceGradients.h"
 
 #include "mlir/IR/Builders.h"
 

@@ -1,6 +1,6 @@
 //===- PlannedUses.cpp - Until when a planned step needs its buffers ------===//
 
-#include "PlannedUses.h"
+#include "fsdp/Analysis/PlannedUses.h"
 
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -23,7 +23,7 @@ void PlannedUses::findLastUses(mlir::Block &body) {
       waitOf[handle] = position;
     storage.forEachTouched(op, [&](int64_t index) { lastUse[index] = position; });
   }
-  // What is never resharded stays.
+  // A gathered copy that is never resharded stays live.
   for (auto [index, item] : llvm::enumerate(storage.getStorages()))
     if (auto wait = dyn_cast<AllGatherWaitOp>(item.owner); wait && !wait.getStart().getReshard()) {
       lastUse[index] = end;
@@ -32,7 +32,7 @@ void PlannedUses::findLastUses(mlir::Block &body) {
     }
 }
 
-/// What a start reads is in use until its wait.
+/// The buffers that a start reads are in use until its wait.
 void PlannedUses::keepUntilWaits(mlir::Block &body) {
   for (Operation &op : body) {
     Value handle = getStartedHandle(op);

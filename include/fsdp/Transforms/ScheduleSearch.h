@@ -4,28 +4,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_PASSES_SCHEDULESEARCH_H
-#define FSDP_PASSES_SCHEDULESEARCH_H
+#ifndef FSDP_TRANSFORMS_SCHEDULESEARCH_H
+#define FSDP_TRANSFORMS_SCHEDULESEARCH_H
 
 #include "fsdp/Analysis/ScheduleProblem.h"
-#include "passes/Passes.h"
+#include "fsdp/Transforms/Choices.h"
 
 namespace fsdp {
 
-/// What a user says about costs, from and to options of a pass or a pipeline with these names.
-template <typename Options> cost::CostOptions getCostOptions(const Options &options) {
-  return {options.device, options.profile, options.network, options.computeJitter,
-          options.networkJitter};
-}
-template <typename Options> void setCostOptions(const cost::CostOptions &costs, Options &options) {
-  options.device = costs.device;
-  options.profile = costs.profile;
-  options.network = costs.network;
-  options.computeJitter = costs.computeJitter;
-  options.networkJitter = costs.networkJitter;
-}
-
-/// As a user types them: options of the passes and of the pipeline.
+/// As a user types them: options of the passes (passes/SearchOptions.h) and of the pipeline.
 struct SearchFlags {
   ScheduleChoice choice = ScheduleChoice::Auto;
   std::string memoryCap = "0"; // 80000000, 70GiB; 0: no cap
@@ -34,36 +21,6 @@ struct SearchFlags {
   uint64_t seed = 0;
   int64_t budget = 3000; // simulations
   cost::CostOptions costs = {};
-
-  /// Options of a pass that derives from SearchingPass.
-  template <typename Options> Options to() const {
-    Options options;
-    options.choice = choice;
-    options.memoryCap = memoryCap;
-    options.buckets = buckets;
-    options.seed = seed;
-    options.budget = budget;
-    options.maxBucketSize = maxBucketSize;
-    setCostOptions(costs, options);
-    return options;
-  }
-};
-
-/// A pass whose options, as generated, are the flags of a search.
-template <typename Base> struct SearchingPass : Base {
-  using Base::Base;
-
-protected:
-  SearchFlags getSearchFlags() const {
-    // The options are protected members of the generated base.
-    return {this->choice,
-            this->memoryCap,
-            this->buckets,
-            this->maxBucketSize,
-            this->seed,
-            this->budget,
-            {this->device, this->profile, this->network, this->computeJitter, this->networkJitter}};
-  }
 };
 
 /// A verified plan of a sharded step, which has become the scheduled one: the problem's operations
@@ -76,6 +33,12 @@ struct FoundSchedule {
   std::optional<schedule::JitteredMakespan> jittered; // where durations are known to vary
 };
 
+/// The least peak, in bytes, of any schedule of a captured step with groups, recomputed by a policy
+/// (none: as it is) and with its optimizer state there; none where the step cannot be scheduled.
+/// The module may be changed.
+using FindLeastPeak = llvm::function_ref<std::optional<int64_t>(
+    mlir::ModuleOp captured, std::optional<RecomputePolicy> recompute, OffloadPolicy offload)>;
+
 class ScheduleSearch {
 public:
   /// Reads the files that the flags name. Errors, at the module, name flag and file.
@@ -87,9 +50,10 @@ public:
   std::optional<int64_t> getArenaCapBytes(mlir::ModuleOp module) const;
 
   /// Turns a sharded module into the scheduled one that fits the cap, its arena included. None on
-  /// one rank, where there is nothing to decide. Diagnoses an order that is given already and a cap
-  /// that nothing fits.
-  llvm::FailureOr<std::optional<FoundSchedule>> run(mlir::ModuleOp module) const;
+  /// one rank, where there is nothing to decide. Diagnoses an order that is given already, and a
+  /// cap that nothing fits, with what would make it fit if `findLeastPeak` is given.
+  llvm::FailureOr<std::optional<FoundSchedule>> run(mlir::ModuleOp module,
+                                                    FindLeastPeak findLeastPeak = {}) const;
 
 private:
   ScheduleSearch(const SearchFlags &flags, std::shared_ptr<cost::CostModel> costs, int64_t capBytes,
@@ -101,9 +65,6 @@ private:
   int64_t capBytes, maxBucketBytes;       // 0: no limit
 };
 
-/// "fsdp2", "asap" or "auto".
-llvm::StringRef nameChoice(ScheduleChoice choice);
-
 /// What `option=text` says, in bytes. The error is at the module.
 llvm::FailureOr<int64_t> parseSizeOption(mlir::ModuleOp module, llvm::StringRef option,
                                          llvm::StringRef text);
@@ -114,4 +75,4 @@ llvm::FailureOr<std::shared_ptr<cost::CostModel>> loadCosts(mlir::ModuleOp modul
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_SCHEDULESEARCH_H
+#endif // FSDP_TRANSFORMS_SCHEDULESEARCH_H

@@ -1,6 +1,6 @@
 //===- Unshard.cpp - The captured step behind a sharded one ---------------===//
 
-#include "passes/Unshard.h"
+#include "fsdp/Transforms/Unshard.h"
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Analysis/StepStorage.h"

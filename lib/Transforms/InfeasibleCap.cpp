@@ -1,9 +1,8 @@
 //===- InfeasibleCap.cpp - Why a step cannot fit, and what would help -----===//
 
-#include "passes/InfeasibleCap.h"
+#include "fsdp/Transforms/InfeasibleCap.h"
 
-#include "passes/LeastPeak.h"
-#include "passes/Unshard.h"
+#include "fsdp/Transforms/Unshard.h"
 
 #include <array>
 #include <map>
@@ -95,10 +94,11 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
 // What would help
 //===----------------------------------------------------------------------===//
 
-/// The least peak of the step with more ranks, recomputed (null: as it is), or with all optimizer
+/// The least peak of the step with more ranks, recomputed (none: as it is), or with all optimizer
 /// state on the host; none where that is no step that can be scheduled.
-static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel &costs,
-                                         const RecomputeOptions *recompute, int64_t rankFactor,
+static std::optional<int64_t> findPeakIf(ModuleOp module, FindLeastPeak findLeastPeak,
+                                         std::optional<RecomputePolicy> recompute,
+                                         int64_t rankFactor,
                                          OffloadPolicy offload = OffloadPolicy::None) {
   ScopedDiagnosticHandler quiet(module.getContext(), [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> changed = module.clone();
@@ -114,7 +114,7 @@ static std::optional<int64_t> findPeakIf(ModuleOp module, const cost::CostModel 
     for (auto group : changed->getOps<GroupOp>())
       if (group.getRecompute() == said.getPolicy())
         group.removeRecomputeAttr();
-  return findLeastPeak(*changed, costs, recompute, offload);
+  return findLeastPeak(*changed, recompute, offload);
 }
 
 static std::string describePlace(Operation *op) {
@@ -130,9 +130,37 @@ static std::string describePlace(Operation *op) {
   return "'" + text + "'";
 }
 
+/// Notes each change of the step that would lower the peak.
+static void suggestChanges(ModuleOp module, const StepMemory &memory, const CapLimits &limits,
+                           int64_t peakBytes, FindLeastPeak findLeastPeak,
+                           InFlightDiagnostic &diag) {
+  if (!findLeastPeak)
+    return;
+  auto suggest = [&](std::optional<int64_t> bytes, const Twine &change) {
+    if (bytes && *bytes < peakBytes)
+      diag.attachNote() << change << ": at least " << *bytes << " bytes"
+                        << (*bytes <= limits.capBytes ? ", which fits" : "");
+  };
+  int64_t leastBytes = peakBytes;
+  for (auto [policy, option] : {std::pair(RecomputePolicy::Cheap, "recompute=cheap"),
+                                std::pair(RecomputePolicy::Selected, "recompute=selected"),
+                                std::pair(RecomputePolicy::Full, "recompute=full")}) {
+    std::optional<int64_t> bytes = findPeakIf(module, findLeastPeak, policy, 1);
+    if (!bytes || *bytes >= leastBytes)
+      continue;
+    suggest(bytes, option);
+    leastBytes = *bytes;
+  }
+  suggest(findPeakIf(module, findLeastPeak, std::nullopt, 1, OffloadPolicy::All),
+          "offload-optimizer=all");
+  suggest(findPeakIf(module, findLeastPeak, std::nullopt, 2),
+          "with " + Twine(2 * memory.groups.getRanks()) + " ranks instead of " +
+              Twine(memory.groups.getRanks()));
+}
+
 void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
-                               const ScheduleProblem &problem, const cost::CostModel &costs,
-                               const CapLimits &limits) {
+                               const ScheduleProblem &problem, const CapLimits &limits,
+                               FindLeastPeak findLeastPeak) {
   constexpr size_t kMaxItems = 10;
   schedule::Problem::MinimumPeak peak = problem.problem.minimumPeak();
   Operation *place = problem.lookup(peak.operation);
@@ -151,29 +179,7 @@ void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,
       << live.items.size() << ':';
   for (const LiveItem &item : ArrayRef(live.items).take_front(kMaxItems))
     diag.attachNote(place->getLoc()) << "  " << item.bytes << " bytes: " << item.name;
-
-  auto suggest = [&](std::optional<int64_t> bytes, const Twine &change) {
-    if (bytes && *bytes < peak.bytes)
-      diag.attachNote() << change << ": at least " << *bytes << " bytes"
-                        << (*bytes <= limits.capBytes ? ", which fits" : "");
-  };
-  int64_t leastBytes = peak.bytes;
-  for (auto [policy, option] : {std::pair(RecomputePolicy::Cheap, "recompute=cheap"),
-                                std::pair(RecomputePolicy::Selected, "recompute=selected"),
-                                std::pair(RecomputePolicy::Full, "recompute=full")}) {
-    RecomputeOptions options;
-    options.policy = policy;
-    std::optional<int64_t> bytes = findPeakIf(module, costs, &options, 1);
-    if (!bytes || *bytes >= leastBytes)
-      continue;
-    suggest(bytes, option);
-    leastBytes = *bytes;
-  }
-  suggest(findPeakIf(module, costs, /*recompute=*/nullptr, 1, OffloadPolicy::All),
-          "offload-optimizer=all");
-  suggest(findPeakIf(module, costs, /*recompute=*/nullptr, 2),
-          "with " + Twine(2 * memory.groups.getRanks()) + " ranks instead of " +
-              Twine(memory.groups.getRanks()));
+  suggestChanges(module, memory, limits, peak.bytes, findLeastPeak, diag);
   int64_t activations = live.of(BufferCategory::Activation) + live.of(BufferCategory::Input);
   diag.attachNote() << "a smaller batch: activations and inputs hold " << activations << " of the "
                     << peak.bytes << " bytes";

@@ -1,7 +1,7 @@
 //===- RecomputePolicies.h - What each group's backward may repeat -*- C++ -*-===//
 
-#ifndef FSDP_PASSES_RECOMPUTEPOLICIES_H
-#define FSDP_PASSES_RECOMPUTEPOLICIES_H
+#ifndef FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H
+#define FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H
 
 #include "fsdp/Analysis/Step.h"
 
@@ -31,4 +31,4 @@ llvm::FailureOr<GroupPolicies> choosePolicies(Step &step, const BlockOptions &op
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_RECOMPUTEPOLICIES_H
+#endif // FSDP_TRANSFORMS_RECOMPUTEPOLICIES_H

@@ -1,9 +1,9 @@
 //===- InfeasibleCap.h - Why a step cannot fit, and what would help -*- C++ -*-===//
 
-#ifndef FSDP_PASSES_INFEASIBLECAP_H
-#define FSDP_PASSES_INFEASIBLECAP_H
+#ifndef FSDP_TRANSFORMS_INFEASIBLECAP_H
+#define FSDP_TRANSFORMS_INFEASIBLECAP_H
 
-#include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/Transforms/ScheduleSearch.h"
 
 namespace fsdp {
 
@@ -16,11 +16,12 @@ struct CapLimits {
 };
 
 /// Refuses a cap below the least peak that any plan of `problem` has: names the peak, where it
-/// occurs, a cap that is enough, what is live there, and what would lower it, each with its number.
+/// occurs, a cap that is enough, what is live there, and, if `findLeastPeak` is given, what would
+/// lower it, each with its number.
 void reportInfeasibleCap(mlir::ModuleOp module, const StepMemory &memory,
-                         const ScheduleProblem &problem, const cost::CostModel &costs,
-                         const CapLimits &limits);
+                         const ScheduleProblem &problem, const CapLimits &limits,
+                         FindLeastPeak findLeastPeak);
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_INFEASIBLECAP_H
+#endif // FSDP_TRANSFORMS_INFEASIBLECAP_H

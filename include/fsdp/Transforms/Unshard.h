@@ -1,7 +1,7 @@
 //===- Unshard.h - The captured step behind a sharded one -------*- C++ -*-===//
 
-#ifndef FSDP_PASSES_UNSHARD_H
-#define FSDP_PASSES_UNSHARD_H
+#ifndef FSDP_TRANSFORMS_UNSHARD_H
+#define FSDP_TRANSFORMS_UNSHARD_H
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -13,4 +13,4 @@ llvm::LogicalResult unshard(mlir::ModuleOp module);
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_UNSHARD_H
+#endif // FSDP_TRANSFORMS_UNSHARD_H

@@ -1,6 +1,6 @@
 //===- ScheduleSearch.cpp - The schedule that a user's flags ask for ------===//
 
-#include "passes/ScheduleSearch.h"
+#include "fsdp/Transforms/ScheduleSearch.h"
 
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/StateCopies.h"
@@ -10,15 +10,15 @@
 #include "fsdp/Schedule/LeaveRoom.h"
 #include "fsdp/Schedule/Optimize.h"
 #include "fsdp/Schedule/Policies.h"
-#include "passes/ApplySchedule.h"
-#include "passes/InfeasibleCap.h"
-#include "passes/OverlapStateCopies.h"
-#include "passes/PlaceGradients.h"
+#include "fsdp/Transforms/ApplySchedule.h"
+#include "fsdp/Transforms/InfeasibleCap.h"
+#include "fsdp/Transforms/OverlapStateCopies.h"
+#include "fsdp/Transforms/PlaceGradients.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-/// Of room: nothing is in memory that is not needed at once.
+/// This much room lets nothing be live that the present operation does not need.
 static constexpr int64_t kAllRoom = std::numeric_limits<int64_t>::max();
 
 namespace {
@@ -33,7 +33,7 @@ public:
 
   LogicalResult check();
   FailureOr<FoundSchedule> scheduleUncapped();
-  FailureOr<FoundSchedule> scheduleUnderCap(int64_t capBytes);
+  FailureOr<FoundSchedule> scheduleUnderCap(int64_t capBytes, FindLeastPeak findLeastPeak);
 
 private:
   /// A schedule of a copy of the module, and what its arena takes.
@@ -49,7 +49,8 @@ private:
   FailureOr<std::optional<PlacedSchedule>> place(int64_t capBytes, int64_t roomBytes);
   FailureOr<std::optional<PlacedSchedule>> placeUnderCap(int64_t capBytes);
   FoundSchedule take(PlacedSchedule &&placed);
-  LogicalResult refuse(int64_t capBytes, std::optional<int64_t> placedBytes);
+  LogicalResult refuse(int64_t capBytes, std::optional<int64_t> placedBytes,
+                       FindLeastPeak findLeastPeak);
 
   const SearchFlags &flags;
   const cost::CostModel &costs;
@@ -75,7 +76,7 @@ StringRef fsdp::nameChoice(ScheduleChoice choice) {
   llvm_unreachable("all choices are named");
 }
 
-/// What cannot be scheduled: an order of its own, or no sharded step.
+/// Refuses modules that have an order already, or are no sharded step.
 LogicalResult Search::check() {
   if (auto prefetch = module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName()))
     return module.emitError("prefetch is '")
@@ -87,7 +88,7 @@ LogicalResult Search::check() {
 
 /// None where nothing fits.
 std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t roomBytes) const {
-  // Where nothing is in memory that is not needed at once, there is nothing to search for.
+  // With all room taken there is one schedule, and nothing to search for.
   if (flags.choice == ScheduleChoice::Auto && roomBytes < kAllRoom) {
     schedule::OptimizeOptions options;
     options.seed = flags.seed;
@@ -132,9 +133,10 @@ static bool clipsGradients(ModuleOp module) {
   });
 }
 
-/// By operation: for holes between buffers, and for gradients whose place in their reduction's
-/// input is not used yet: until they are there, it is a hole that only what goes before they come
-/// can fill.
+/// Bytes that the search must leave free at each operation: `holeBytes` for holes between buffers,
+/// and the places of gradients in their reduction's input. The whole input is one buffer from the
+/// first of its gradients on; the place of a later gradient is a hole until that gradient is
+/// computed, which only a buffer that dies before then can fill.
 static std::vector<int64_t> findRoom(const ScheduleProblem &step, const StepMemory &memory,
                                      int64_t holeBytes) {
   size_t numOperations = step.problem.operations.size();
@@ -294,9 +296,9 @@ FailureOr<std::optional<Search::PlacedSchedule>> Search::placeUnderCap(int64_t c
   return best;
 }
 
-/// What holds least at once is the last resort, and the same whatever the cap is, so that a cap
-/// that a refusal names is one that works.
-FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes) {
+/// If no schedule fits, the one with the least live bytes is tried last. It does not depend on the
+/// cap: the cap that a refusal names is the size of its arena, and is enough.
+FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes, FindLeastPeak findLeastPeak) {
   FailureOr<std::optional<PlacedSchedule>> placed = placeUnderCap(capBytes);
   if (failed(placed))
     return failure();
@@ -310,11 +312,12 @@ FailureOr<FoundSchedule> Search::scheduleUnderCap(int64_t capBytes) {
   std::optional<int64_t> placedBytes;
   if (*least)
     placedBytes = (*least)->arenaBytes;
-  return refuse(capBytes, placedBytes);
+  return refuse(capBytes, placedBytes, findLeastPeak);
 }
 
-/// `placedBytes`: of an arena that was found.
-LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedBytes) {
+/// `placedBytes`: the size of the smallest arena that was found, if any.
+LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedBytes,
+                             FindLeastPeak findLeastPeak) {
   if (capBytes >= leastBytes) {
     InFlightDiagnostic diag = module.emitError("no arena fits the memory cap of ")
                               << capBytes + scratchBytes << " bytes: " << leastBytes
@@ -330,11 +333,13 @@ LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedByte
   FailureOr<ScheduleProblem> step =
       getScheduleProblem(module, *memory, costs, UpdatePlacement::Interleaved, capBytes);
   if (succeeded(step))
-    reportInfeasibleCap(module, *memory, *step, costs, {capBytes, scratchBytes, placedBytes});
+    reportInfeasibleCap(module, *memory, *step, {capBytes, scratchBytes, placedBytes},
+                        findLeastPeak);
   return failure();
 }
 
-FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module) const {
+FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
+                                                            FindLeastPeak findLeastPeak) const {
   Search search(flags, *costs, maxBucketBytes, module);
   if (failed(search.check()))
     return failure();
@@ -349,7 +354,8 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module) con
   }
   placeGradients(*memory);
   FailureOr<FoundSchedule> found =
-      capBytes > 0 ? search.scheduleUnderCap(*getArenaCapBytes(module)) : search.scheduleUncapped();
+      capBytes > 0 ? search.scheduleUnderCap(*getArenaCapBytes(module), findLeastPeak)
+                   : search.scheduleUncapped();
   if (failed(found))
     return failure();
   return std::optional(std::move(*found));

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/ApplySchedule.h"
+#include "fsdp/Transforms/ApplySchedule.h"
 
 #include "fsdp/Analysis/Step.h"
 #include "llvm/ADT/SetVector.h"
@@ -216,7 +216,7 @@ void Applier::listReductions() {
   }
 }
 
-/// What goes on over the replicas is launched behind the bucket, as one launch too.
+/// The all-reduces over replicas of a bucket are launched together behind it.
 void Applier::launchAcross(const schedule::ReductionBucket &bucket) {
   bool isFirst = true;
   for (uint32_t index : bucket.reductions)

@@ -1,7 +1,7 @@
 //===- OverlapStateCopies.h - Copies of state beside updates ----*- C++ -*-===//
 
-#ifndef FSDP_PASSES_OVERLAPSTATECOPIES_H
-#define FSDP_PASSES_OVERLAPSTATECOPIES_H
+#ifndef FSDP_TRANSFORMS_OVERLAPSTATECOPIES_H
+#define FSDP_TRANSFORMS_OVERLAPSTATECOPIES_H
 
 #include "mlir/IR/Block.h"
 
@@ -13,4 +13,4 @@ void overlapStateCopies(mlir::Block &body);
 
 } // namespace fsdp
 
-#endif // FSDP_PASSES_OVERLAPSTATECOPIES_H
+#endif // FSDP_TRANSFORMS_OVERLAPSTATECOPIES_H

@@ -1,6 +1,6 @@
 //===- RecomputePolicies.cpp - What each group's backward may repeat ------===//
 
-#include "passes/RecomputePolicies.h"
+#include "fsdp/Transforms/RecomputePolicies.h"
 
 #include "fsdp/Config/ModulePattern.h"
 
@@ -45,7 +45,7 @@ FailureOr<GroupPolicies> fsdp::choosePolicies(Step &step, const BlockOptions &op
   int64_t numUnsaid = 0;
   for (auto [index, group] : llvm::enumerate(step.groups)) {
     if (std::optional<RecomputePolicy> own = group.getRecompute()) {
-      // What is left to a search is cheap where nobody searches.
+      // Without a search, `auto` means cheap.
       chosen.policyOf[index] =
           std::min(*own == RecomputePolicy::Auto ? RecomputePolicy::Cheap : *own, limit);
       continue;

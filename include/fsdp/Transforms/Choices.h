@@ -1,0 +1,29 @@
+//===- Choices.h - What a user may leave to the compiler --------*- C++ -*-===//
+
+#ifndef FSDP_TRANSFORMS_CHOICES_H
+#define FSDP_TRANSFORMS_CHOICES_H
+
+#include "llvm/ADT/StringRef.h"
+
+namespace fsdp {
+
+/// Who decides on the order of issue.
+enum class ScheduleChoice {
+  Fsdp2, // eager FSDP2, event for event
+  Asap,  // everything as soon as its memory is there, nothing kept that need not be
+  Auto   // a search for the least predicted step time
+};
+
+/// "fsdp2", "asap" or "auto".
+llvm::StringRef nameChoice(ScheduleChoice choice);
+
+/// Which groups keep the state of their optimizer in the memory of the host.
+enum class OffloadPolicy {
+  None, // those that say so
+  Auto, // all that do not say otherwise, if no schedule fits the memory cap without
+  All   // all that do not say otherwise
+};
+
+} // namespace fsdp
+
+#endif // FSDP_TRANSFORMS_CHOICES_H

@@ -1,0 +1,59 @@
+//===- SearchOptions.h - Options of passes as flags of a search -*- C++ -*-===//
+//
+// The options themselves are searchOptions and costOptions of Passes.td.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_PASSES_SEARCHOPTIONS_H
+#define FSDP_PASSES_SEARCHOPTIONS_H
+
+#include "fsdp/Transforms/ScheduleSearch.h"
+
+namespace fsdp {
+
+/// What a user says about costs, from and to options of a pass or a pipeline with these names.
+template <typename Options> cost::CostOptions getCostOptions(const Options &options) {
+  return {options.device, options.profile, options.network, options.computeJitter,
+          options.networkJitter};
+}
+template <typename Options> void setCostOptions(const cost::CostOptions &costs, Options &options) {
+  options.device = costs.device;
+  options.profile = costs.profile;
+  options.network = costs.network;
+  options.computeJitter = costs.computeJitter;
+  options.networkJitter = costs.networkJitter;
+}
+
+/// Options of a pass that derives from SearchingPass.
+template <typename Options> Options toOptions(const SearchFlags &flags) {
+  Options options;
+  options.choice = flags.choice;
+  options.memoryCap = flags.memoryCap;
+  options.buckets = flags.buckets;
+  options.seed = flags.seed;
+  options.budget = flags.budget;
+  options.maxBucketSize = flags.maxBucketSize;
+  setCostOptions(flags.costs, options);
+  return options;
+}
+
+/// A pass whose options, as generated, are the flags of a search.
+template <typename Base> struct SearchingPass : Base {
+  using Base::Base;
+
+protected:
+  SearchFlags getSearchFlags() const {
+    // The options are protected members of the generated base.
+    return {this->choice,
+            this->memoryCap,
+            this->buckets,
+            this->maxBucketSize,
+            this->seed,
+            this->budget,
+            {this->device, this->profile, this->network, this->computeJitter, this->networkJitter}};
+  }
+};
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_SEARCHOPTIONS_H
