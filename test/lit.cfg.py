@@ -33,3 +33,4 @@ llvm_config.add_tool_substitutions(
 llvm_config.add_tool_substitutions(["FileCheck", "not", "split-file"], [config.llvm_tools_dir])
 config.substitutions.append(("%python", config.fsdp_python))
 config.substitutions.append(("%source", config.fsdp_source_root))
+config.substitutions.append(("%plugins", os.path.join(config.fsdp_obj_root, "tools", "plugins")))
