@@ -26,7 +26,7 @@ inline CLI::Option *addSizeFlag(CLI::App &app, const std::string &name, int64_t 
       ->check(checkSize);
 }
 
-/// The same for who passes the text on.
+/// The same, for tools that hand the text to a pass.
 inline CLI::Option *addSizeFlag(CLI::App &app, const std::string &name, std::string &text,
                                 const std::string &help) {
   return app.add_option(name, text, help)->check(checkSize);

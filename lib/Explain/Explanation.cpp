@@ -109,7 +109,7 @@ private:
       reason.collective = i;
       const CollectiveCost &cost = isGather ? problem.gatherCost : problem.reduceCost;
       reason.latencySavedNs = static_cast<double>(collective.groups.size() - 1) * cost.latencyNs;
-      // What must come first in any case, then the launches of the same kind before it.
+      // First the reductions that must precede it, then earlier launches of its own kind.
       auto [ready, held] = isGather ? readyOf(plan.gathers[collective.bucket])
                                     : readyOf(plan.reductions[collective.bucket]);
       uint32_t limit = ready;
@@ -189,7 +189,8 @@ private:
       reason.tightest = {tight, roomAt(collective.kind, tight)};
       return HeldBy::Memory;
     }
-    // Reached one operation earlier, the lane would still have been busy.
+    // The lane would still have been busy if the collective had been launched one operation
+    // earlier.
     if (isBusyAt(collective.launch < 2 ? 0 : view.operations[collective.launch - 2].endNs)) {
       reason.other = before;
       return HeldBy::LaneBefore;

@@ -72,7 +72,7 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     labels.model = model.getValue().str();
   labels.operations.reserve(step.operations.size());
-  // What has no phase of its own belongs to what precedes it.
+  // An operation without a phase belongs to the phase of the one before it.
   StepPart part = StepPart::Forward;
   for (Operation *op : step.operations) {
     OperationLabel label;

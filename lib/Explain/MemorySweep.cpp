@@ -7,7 +7,7 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// What happens at a position, in the order of Problem.h.
+/// The launches and waits at a position, in the order of Problem.h.
 struct PositionEvents {
   int64_t releasedBytes = 0;         // copies whose last use is over, shards that were updated
   int64_t releasedGradientBytes = 0; // likewise
@@ -48,8 +48,8 @@ static std::vector<PositionEvents> collectEvents(const Problem &problem, const P
   return events;
 }
 
-/// What lives on between two operations, by category. Exact in sum; where both operations hold more
-/// of a category than stays, what is short-lived by nature is taken to have gone.
+/// The bytes that stay live between two operations, by category. Their sum is exact. Where both
+/// operations hold more than stays, the short-lived categories are taken to have died.
 static MemoryBytes splitCarried(const MemoryBytes &before, const MemoryBytes &after,
                                 int64_t carriedBytes) {
   MemoryBytes carried;

@@ -168,7 +168,7 @@ static void printFigures(const ScheduleSide &left, const ScheduleSide &right,
   table.print(os);
 }
 
-/// What is said of the steps as wholes: mesh, lanes. Prints what differs.
+/// Compares properties of the whole steps (mesh, lanes) and prints those that differ.
 static bool printFacts(const ScheduleSide &left, const ScheduleSide &right, llvm::raw_ostream &os) {
   auto factsOf = [](const ScheduleSide &side) {
     std::map<std::string, std::string> facts(side.view.labels.facts.begin(),

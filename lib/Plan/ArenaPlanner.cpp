@@ -26,7 +26,7 @@ namespace {
 
 /// The steps that first fit may take over all its attempts: about 0.1 s.
 constexpr int64_t kFirstFitBudget = 100'000'000;
-/// Attempts in a row that do not improve the best plan, after which to leave it at that.
+/// After this many attempts in a row without improvement the planner stops.
 constexpr int kPatience = 200;
 
 class Search {
@@ -124,13 +124,14 @@ void Search::tryLayers(std::span<const size_t> byLife, std::span<const size_t> o
   std::vector<size_t> shortLived;
   std::ranges::copy_if(order, std::back_inserter(shortLived),
                        [&](size_t i) { return getLife(i) <= longestLife; });
-  // Near in time, first fit takes few steps, so that it need not be counted.
+  // Short-lived items have few neighbours in time: first fit takes few steps, and none are counted.
   int64_t unlimited = INT64_MAX;
   if (FirstFit(problem, floor, longestLife, unlimited).run(shortLived, bases))
     keepIfBetter();
 }
 
-/// By item: the most that is live while it is. Where little else is, there is a place for it later.
+/// By item: the most bytes that are live during its life. Items of quiet times are easy to place
+/// last.
 std::vector<int64_t> Search::findPressures() const {
   Skyline live(problem.numPositions);
   for (int64_t position = 0; position < problem.numPositions; ++position)

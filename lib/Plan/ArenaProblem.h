@@ -18,7 +18,7 @@ struct Part {
   int64_t buffer;      // index in the input
 };
 
-/// What is placed as a whole: one buffer, or a bundle of them.
+/// A unit of placement: one buffer, or a bundle of buffers.
 struct Item {
   size_t firstPart, numParts;
   int64_t size;        // bytes, from the first part's beginning to the last one's end

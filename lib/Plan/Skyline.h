@@ -15,7 +15,7 @@
 
 namespace fsdp::plan {
 
-/// The height of what is placed at each position, as a segment tree.
+/// The top of the placed items at each position, as a segment tree.
 class Skyline {
 public:
   explicit Skyline(int64_t numPositions) {

@@ -1,7 +1,7 @@
 //===- BeamClock.h - Time in a partial plan --------------------*- C++ -*-===//
 //
-// Private to the beam search. What Streams.h does, for plans that are copied at every position:
-// two lanes, on each of them one bucket at work; of gathers at most one waits behind it.
+// Private to the beam search. Simulates as Streams.h does, for plans that are copied at every
+// position: of two lanes, each carries out one bucket at a time; one more of gathers may be queued.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 
 namespace fsdp::schedule {
 
-/// Times are those of lanes that are alone.
+/// Remaining times of buckets hold for a lane that runs alone.
 struct Progress {
   double nowNs = 0;
   double gatherNs = 0, queuedNs = 0;        // left of the bucket at work, and of the one behind it
@@ -34,7 +34,7 @@ public:
       durationNs = std::max(durationNs, kLeastNs);
   }
 
-  /// Gathers up to `end`. At most one bucket may be at work, and none behind it.
+  /// Launches the gathers up to `end`. At most one bucket may be running, and none queued.
   void launchGathers(Progress &progress, uint32_t end, double durationNs) const {
     durationNs = std::max(durationNs, kLeastNs);
     if (progress.gatherNs > 0) {
@@ -80,7 +80,7 @@ public:
     progress.nowNs += durationNs;
   }
 
-  /// When all is done that was launched.
+  /// The time at which all launched collectives have ended.
   double finish(Progress progress) const {
     while (isBusy(progress))
       pass(progress, nextEndNs(progress));
@@ -94,14 +94,14 @@ private:
   double slowdown(const Progress &progress) const {
     return progress.gatherNs > 0 && progress.reduceNs > 0 ? laneContention : 1;
   }
-  /// From now, of a busy lane.
+  /// Time from now until the first running bucket ends; a lane must be busy.
   double nextEndNs(const Progress &progress) const {
     const double gatherNs = progress.gatherNs > 0 ? progress.gatherNs : kNever;
     const double reduceNs = progress.reduceNs > 0 ? progress.reduceNs : kNever;
     return std::min(gatherNs, reduceNs) * slowdown(progress);
   }
 
-  /// At most until the next end.
+  /// Lets time pass, at most until the next bucket ends.
   void pass(Progress &progress, double durationNs) const {
     progress.nowNs += durationNs;
     const double workNs = durationNs / slowdown(progress);

@@ -1,7 +1,7 @@
 //===- BeamOutline.h - What is decided before a beam search ----*- C++ -*-===//
 //
-// Private to the beam search: what is kept, and the reductions, of a plan; when each gather may be
-// launched beside them; what computation and lanes have to do from each position on.
+// Private to the beam search: a plan's kept copies and its reductions, the positions at which each
+// gather may be launched beside them, and the work left for computation and lanes by position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,13 +14,13 @@
 namespace fsdp::schedule {
 
 struct BeamOutline {
-  /// From a position on.
+  /// The work that is left from a position on.
   struct Rest {
     double computeNs = 0;
-    /// How long computation stands still for reductions, each of which is alone, and computation
-    /// slow.
+    /// How long computation waits for reductions if no gather runs beside them and computation is
+    /// slowed down by them.
     double stallNs = 0;
-    /// The most, over positions, of what lanes do in all until then and what comes behind.
+    /// The largest sum, over later positions, of the lanes' work before and after that position.
     double afterGathersNs = 0, afterReductionsNs = 0;
   };
   struct Bucket {
@@ -36,20 +36,20 @@ struct BeamOutline {
   std::vector<double> reductionNs; // by bucket
   std::vector<double> reducedNs;   // of buckets before an index
   std::vector<Rest> rests;         // by position
-  /// Position until which these buckets are launched, by launch, without a choice.
+  /// Until this position the search has no choice: the buckets in `given` are launched, in order.
   uint32_t begin = 0;
   std::vector<Bucket> given;
   uint32_t end = 0; // position where the search ends
 };
 
-/// With the plan's reductions, launched as soon as they are ready if there is room, and its buckets
-/// of gathers until groups can be gathered again. With late waits, reductions are waited for at
-/// their updates. None if the reductions do not fit beside what is kept.
+/// Takes the plan's reductions, each launched as soon as it is ready and fits, and its buckets of
+/// gathers up to the first group that is gathered again. With late waits, each reduction is waited
+/// for at its update. None if the reductions do not fit beside the kept copies.
 std::optional<BeamOutline> makeOutline(const SearchSpace &space, const Plan &plan,
                                        const std::vector<uint8_t> &kept, bool lateWaits);
 
-/// The part before `begin`, without its given buckets; none if there is more in it than gathers for
-/// uses in it.
+/// The outline of the part before `begin`, without given buckets. None if that part has anything
+/// but gathers for its own uses.
 std::optional<BeamOutline> makeBeginning(const Problem &problem, const BeamOutline &outline);
 
 } // namespace fsdp::schedule

@@ -1,9 +1,9 @@
 //===- BeamSearch.h - Gathers launched position by position ----*- C++ -*-===//
 //
-// Forward over positions. At each some of the next gathers may be launched, as one bucket; gathers
-// are launched in order of use. Of partial plans that have launched as many gathers in as many
-// buckets, the best few go on (beam search: Lowerre 1976): what fewer buckets save on the lane is
-// worth more later than it costs now, or less, which shows at the end only.
+// Beam search (Lowerre 1976), forward over positions. At each position the next gathers, in order
+// of use, may be launched as one bucket. Partial plans are compared only with those that have
+// launched as many gathers in as many buckets, and the best few of them go on: whether the lane
+// time that fewer buckets save is worth their delay shows only at the end of the step.
 //
 //===----------------------------------------------------------------------===//
 

@@ -19,8 +19,8 @@ struct Merging {
     None,
     Threshold, // a bucket is full at `bytes`
     Rounding,  // the relaxation's fractions, summed up from `offset` and rounded down
-    /// Gathers: a bucket is full when computation would wait for one more member, were collectives
-    /// `slowdown` times as long.
+    /// Gathers: members are added until computation would wait for the bucket on a network on which
+    /// collectives take `slowdown` times as long.
     Hidden
   } kind = None;
   double bytes = 0, offset = 0, slowdown = 1;
@@ -30,22 +30,22 @@ struct Merging {
 struct Gating {
   enum Kind : uint8_t {
     None,
-    Latest,  // so late that all gathers one after another are just in time
-    /// Likewise, were they `multiple` times as long, in the time that reductions leave which start
-    /// when they are ready.
+    Latest, // the latest position from which all gathers, run one by one, end in time
+    /// The same for gathers that take `multiple` times as long, and only in the lane time that is
+    /// left beside reductions that start when they are ready.
     LatestBeside,
     Horizon, // `multiple` of its own duration before its use
-    /// Where a reduction is ready, at least `multiple` of its duration before its use: what slows
-    /// computation then does so at the same time.
+    /// At the position of a ready reduction, at least `multiple` of the gather's duration before
+    /// its use: gather and reduction then slow computation down at the same time.
     WithReduction
   } kind = None;
   double multiple = 0;
 };
 
-/// Reductions that are put off, so that a gather for which computation will stand still goes first.
+/// Delays reductions, so that a gather for which computation would wait runs before them.
 struct Delay {
   uint32_t numEvents = 0; // behind their readiness (SearchSpace.h)
-  /// Only those before a gather that has no room until they are ready.
+  /// Delays only reductions before a gather that does not fit into memory until they are ready.
   bool whereTight = false;
 };
 

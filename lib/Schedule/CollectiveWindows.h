@@ -1,8 +1,8 @@
 //===- CollectiveWindows.h - When each collective can happen -------*- C++ -*-===//
 //
-// What the memory cap leaves of each collective's freedom, whatever else a plan does: a gather
-// cannot be launched before an operation beside which its copy does not fit, and a reduction must
-// have ended before an operation beside which its input does not fit.
+// The positions that the memory cap allows for each collective in every plan: a gather cannot be
+// launched before an operation beside which its copy does not fit, and a reduction must have ended
+// before an operation beside which its input does not fit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,8 +32,8 @@ struct ReductionWindow {
   int64_t inputBytes = 0, outputBytes = 0;
   /// By how much the input exceeds the reduced shard, which is live under every plan.
   int64_t excessBytes = 0;
-  /// Computation from `ready` to `deadline` beside which the input does not fit while it is in
-  /// flight, so that none of the two overlaps the other.
+  /// Duration of the operations from `ready` to `deadline` beside which the input does not fit:
+  /// none of them can run while the reduction is in flight.
   double blockedNs = 0;
   /// It may wait for a later reduction, to go with it in one bucket.
   bool mergeable = false;
@@ -43,8 +43,8 @@ struct CollectiveWindows {
   std::vector<GatherWindow> gathers;       // in order of use
   std::vector<ReductionWindow> reductions; // by reduction
   bool hasReplicas = false;                // for which updates wait
-  /// What the cap leaves beside what is live under every plan, by operation. Negative where no
-  /// plan exists.
+  /// By operation: bytes between the cap and what is live under every plan. Negative where no plan
+  /// exists.
   std::vector<int64_t> slackBytes;
   /// The same at positions, beside carried bytes and what crosses the position under every plan.
   std::vector<int64_t> positionSlackBytes;

@@ -36,7 +36,7 @@ public:
   double evaluate(const Decisions &wanted);
   /// By use, where the decisions that were simulated last launch its gather.
   const std::vector<uint32_t> &lastLaunches() const { return launches; }
-  /// A plan of someone else; left out if a bucket is above the limit.
+  /// Considers a plan that another algorithm made; ignores it if a bucket is above the limit.
   void consider(Plan plan, std::string_view origin);
 
   /// Whether the bound is met or the budget is spent.
@@ -50,11 +50,11 @@ public:
   int64_t numLeft() const { return limit - simulations; }
   int64_t numSimulations() const { return simulations; }
 
-  /// Counts what took as long as so many simulations.
+  /// Charges the budget for work that took as long as `count` simulations.
   void spend(int64_t count) { simulations += count; }
 
   void setBound(double makespanNs) { boundNs = makespanNs; }
-  /// Until the next call no more than this many simulations in all, the budget permitting.
+  /// From now on, stops after `count` simulations in all, and at the budget in any case.
   void limitSimulations(int64_t count) { limit = std::min(count, options.simulationBudget); }
   void setOrigin(std::string_view name) { origin = name; }
 

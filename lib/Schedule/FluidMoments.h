@@ -7,7 +7,7 @@
 
 namespace fsdp::schedule {
 
-/// What the program knows of one moment; before anything has begun, all are 0.
+/// The program's columns for one moment. At the start of the step all of them are 0.
 struct Moment {
   Column time;
   Column gatheredBytes, gatherLatencies; // that the gathers' lane has behind it
@@ -18,8 +18,8 @@ struct Moment {
 struct FluidSegment {
   Segment segment;
   Moment before; // end of the operation before it
-  /// Gathers are launched no earlier; and reductions that must be there have ended. One moment
-  /// between `before` and `start` where gathers get their chance as reductions end; else these.
+  /// `launch`: no gather is launched earlier. `reduced`: the reductions that are due have ended.
+  /// One moment of its own where gathers wait for reductions, else `before` and `start`.
   Moment launch, reduced;
   Moment start;            // of its first operation; `before` where nothing can be waited for
   Moment after;            // end of its last operation

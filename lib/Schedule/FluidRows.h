@@ -15,13 +15,13 @@
 
 namespace fsdp::schedule {
 
-/// Whether a chain of merged collectives of this length has a row: not all have, so that rows stay
-/// few.
+/// Whether a chain of this many merged collectives has a row. Only some lengths have, to keep the
+/// number of rows small.
 inline bool isOneOf(std::span<const uint32_t> lengths, uint32_t length) {
   return std::find(lengths.begin(), lengths.end(), length) != lengths.end();
 }
 
-/// All that the rows speak of.
+/// The data that rows are made of.
 struct FluidRows {
   const Problem &problem;
   const CollectiveWindows &windows;
@@ -35,7 +35,7 @@ struct FluidRows {
   double horizon;
   LinearProgram &program;
 
-  // FluidWork.cpp: what has to be done by when, and what cannot be done before.
+  // FluidWork.cpp: work that must be done by a moment, or cannot be done before it.
   void addGatherWork();
   void addReductionWork();
   void addMergedGathers();
@@ -53,7 +53,7 @@ struct FluidRows {
   void addBegunCopies();
   void addConflicts();
 
-  // FluidReplicas.cpp: what goes on over replicas.
+  // FluidReplicas.cpp: reductions over replicas.
   void addReplicas();
 
   // FluidExclusions.cpp: bytes and time.
@@ -62,7 +62,7 @@ struct FluidRows {
   // FluidTurns.cpp: likewise.
   void addTurns();
 
-  // FluidLaunches.cpp: what has not begun, or has ended, with what.
+  // FluidLaunches.cpp: which collectives have not begun, or have ended, together with others.
   void addUnlaunched();
   void addBegun();
   void addEndedBuckets();

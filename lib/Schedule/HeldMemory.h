@@ -8,15 +8,15 @@
 
 namespace fsdp::schedule {
 
-/// Calls `atLaunch(bytes, position)` for each launch of a reduction, where input and output lie
-/// beside what is carried, and `atOperation(bytes, index)` for each operation, in the order of
-/// issue. No other moment holds more: at a position, gathers are launched last, and the operation
-/// after them holds at least as much. O(n).
+/// Calls `atLaunch(bytes, position)` for each launch of a reduction, when its input, its output and
+/// the carried bytes are live, and `atOperation(bytes, index)` for each operation, in the order of
+/// issue. These moments contain the peak: gathers are launched last at a position, and the
+/// operation after them has at least as many live bytes. O(n).
 template <typename AtLaunch, typename AtOperation>
 void walkHeldMemory(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
                     AtOperation &&atOperation) {
   size_t n = problem.operations.size();
-  // Bytes that come and go at each position before its reductions are launched.
+  // By position: bytes that become live, less those that die, before its reductions are launched.
   std::vector<int64_t> changes(n + 1);
   std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
   for (const GatherBucket &bucket : plan.gathers)

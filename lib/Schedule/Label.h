@@ -20,7 +20,7 @@ template <typename Function> void forEachMember(Set set, Function function) {
 }
 inline Set setOf(uint32_t member) { return Set(1) << member; }
 
-/// What is launched and waited for at one position.
+/// The launches and waits of a plan at one position.
 struct LabelStep {
   uint32_t waits = 0; // for reductions launched before, in the order of their lane
   struct Reduce {
@@ -40,14 +40,14 @@ struct Label {
   double nowNs = 0;
   double laneNs[2] = {0, 0}; // when each lane gets free, at least now
   Set present = 0;           // uses that have not begun, with a copy or one in flight
-  /// Of these, those whose previous use left the copy. It need not have been kept: where its memory
-  /// is needed it turns out not to have been.
+  /// Uses in `present` whose copy is that of the previous use. Whether it was kept is still open:
+  /// if its memory is needed before the use, the plan is one that did not keep it.
   Set optional = 0;
   Set ready = 0;                             // reductions that are not launched
   std::vector<InFlight> gathers, reductions; // that have not ended, in the order of their lane
   int64_t heldBytes = 0;                     // by copies and reductions
-  // At the previous position: what else would have fit beside its operation, and so beside launches
-  // of reductions; whether a gather was launched there.
+  // Of the previous position: bytes that were free beside its operation and its launches of
+  // reductions, and whether a gather was launched there.
   int64_t roomBytes = 0;
   bool gathered = false;
   double boundNs = 0; // no plan of this label takes less
@@ -59,9 +59,10 @@ struct Label {
 /// The labels of one position.
 class LabelLayer {
 public:
-  /// Unless one with the same sets is later in nothing; drops those of which it is one.
+  /// Adds the label unless another one dominates it (same sets, no time later). Drops labels that
+  /// it dominates.
   void add(Label &&label);
-  /// The labels, in the order in which they came. Leaves none.
+  /// Moves the labels out, in the order in which they were added.
   std::vector<Label> take();
   double leastBoundNs(double otherwise) const;
 

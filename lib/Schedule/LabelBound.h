@@ -16,7 +16,7 @@ public:
   explicit LabelBound(const LabelProblem &problem);
   /// The least makespan of any plan of a label at a position. O(operations).
   double operator()(const Label &label, uint32_t position);
-  /// From an operation's start to the step's end, at least.
+  /// A lower bound of the time from an operation's start to the step's end.
   double getTailNs(uint32_t operation) const { return tailsNs[operation]; }
 
 private:

@@ -24,8 +24,8 @@ int64_t LabelExpansion::outputsOf(Set reductions) const {
   return bytes;
 }
 
-/// Whether nothing is later if what a lane does first here had been launched an operation earlier:
-/// either computation is not slower beside a lane, or the lane was busy all the time.
+/// Whether the lane's first launch at this position could have been one operation earlier without
+/// any delay: computation is not slower beside a lane, or the lane was busy all the time anyway.
 bool LabelExpansion::wasTimingFree(uint32_t lane) const {
   return position > 0 && (problem.computeContention == 1 || origin->laneNs[lane] > origin->nowNs);
 }
@@ -40,7 +40,7 @@ void LabelExpansion::expand(const Label &label, uint32_t at) {
   chooseWaits(draft);
 }
 
-/// What no choice is needed for: waits that take no time among it.
+/// Applies the events of this position that leave no choice, such as waits that take no time.
 void LabelExpansion::arrive(Draft &draft) const {
   Label &label = draft.label;
   label.heldBytes -= item().freedBytes;
@@ -154,7 +154,7 @@ bool LabelExpansion::isGatherLate(const Draft &draft, Set bucket, int64_t bytes)
   return !isGated;
 }
 
-/// Whether one is left that is used before one of the same size that is launched.
+/// Whether a gather in `left` is used before an equally large one in `launched`.
 bool LabelExpansion::isOvertaken(Set launched, Set left) const {
   bool result = false;
   forEachMember(left, [&](uint32_t early) {
@@ -178,7 +178,7 @@ void LabelExpansion::chooseGathers(const Draft &draft) {
     growBucket(draft, 0, behind, 0);
 }
 
-/// Launches buckets of `bucket` and at least one of the candidates, which lie behind it.
+/// Launches each bucket that extends `bucket` by candidates, which are used after its members.
 void LabelExpansion::growBucket(const Draft &draft, Set bucket, Set candidates, int64_t bytes) {
   const Label &label = draft.label;
   int64_t roomBytes =
@@ -208,7 +208,7 @@ void LabelExpansion::launchBucket(const Draft &draft, Set bucket, int64_t bytes,
   chooseGathers(launched);
 }
 
-/// Makes room for the operation.
+/// Drops copies until the operation fits.
 void LabelExpansion::settle(const Draft &draft) {
   Draft settled = draft;
   Label &label = settled.label;
@@ -217,8 +217,8 @@ void LabelExpansion::settle(const Draft &draft) {
   dropCopies(settled, label.optional, 0, deficitBytes, &LabelExpansion::run);
 }
 
-/// As few of the candidates as it takes. From the one that is used last; where one is passed over,
-/// those of its size that are used before it stay as well.
+/// Drops as few candidates as needed, in each possible way, beginning with the one that is used
+/// last. If one is not dropped, equally large ones that are used before it are not dropped either.
 void LabelExpansion::dropCopies(const Draft &draft, Set candidates, Set dropped,
                                 int64_t deficitBytes, Then then) {
   if (deficitBytes <= 0) {

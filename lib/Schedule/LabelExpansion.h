@@ -1,14 +1,14 @@
 //===- LabelExpansion.h - All that can be done at a position ------*- C++ -*-===//
 //
-// Private to the exact search. Leaves out what some other choice makes unnecessary:
-//   - what is launched at a position, could have been launched at the one before, and would not
-//   have
-//     ended later: on each lane the order stays, and what starts earlier ends earlier;
-//   - waiting for a reduction whose memory is not needed: a later wait will do;
-//   - dropping a copy whose memory is not needed, or, of two of a size, the one that is used first;
-//   - gathers launched at one position in another order than that of their uses, or one before
-//     another of its size that is used earlier: they change places.
-// None of these adds launches behind any position, so that one may follow on another.
+// Private to the exact search. Leaves out choices for which another choice is at least as good:
+//   - to launch a collective at a position, if it could have been launched at the one before and
+//     would not have ended later;
+//   - to wait for a reduction whose memory is not needed yet;
+//   - to drop a copy whose memory is not needed, or of two equally large copies the one that is
+//     used first;
+//   - to launch the gathers of one position in another order than that of their uses, or of two
+//     equally large gathers the one that is used later.
+// Each replacement launches nothing later than before, so that replacements can be combined.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,9 +23,9 @@ namespace fsdp::schedule {
 
 class LabelExpansion {
 public:
-  /// Each new label, at the next position, goes to `visit`, which says whether to go on.
+  /// Receives each new label, at the next position; returns whether to go on.
   using Visit = std::function<bool(Label &&, const LabelStep &)>;
-  /// `startsTooLate`: whether an operation that starts then is too late.
+  /// Returns whether no plan beats the target if the operation starts at that time.
   using StartsTooLate = std::function<bool(uint32_t operation, double startNs)>;
   LabelExpansion(const LabelProblem &problem, StartsTooLate startsTooLate, Visit visit)
       : problem(problem), startsTooLate(std::move(startsTooLate)), visit(std::move(visit)) {}

@@ -1,7 +1,7 @@
 //===- LabelProblem.h - A problem as positions and sets -----------*- C++ -*-===//
 //
-// Private to the exact search: what it asks of a problem, by position. At most 64 uses and 64
-// reductions, so that a set of them is a word.
+// Private to the exact search: a problem, indexed by position. At most 64 uses and 64 reductions,
+// so that a set of them fits one word.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,8 +52,8 @@ struct LabelProblem {
   int64_t capBytes = 0;
 };
 
-/// None if it has too many members, or if a collective that starts earlier could end the step
-/// later: two lanes that slow each other down.
+/// None if the problem has too many uses or reductions, or two lanes that slow each other down:
+/// then a collective that starts earlier could make the step end later.
 std::optional<LabelProblem> makeLabelProblem(const Problem &problem);
 
 } // namespace fsdp::schedule

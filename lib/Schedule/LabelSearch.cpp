@@ -104,7 +104,7 @@ LabelSearchResult Search::run() {
       expansion.expand(labels[i], position);
       if (looked < limit)
         continue;
-      // What is left: this label, which may not be done, those behind it, and the next layer's.
+      // Left over: this label, which may be half expanded, those behind it, and the next layer.
       for (; i < labels.size(); ++i)
         result.boundNs = std::min(result.boundNs, labels[i].boundNs);
       result.boundNs = layer.leastBoundNs(result.boundNs);

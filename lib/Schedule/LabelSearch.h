@@ -1,10 +1,10 @@
 //===- LabelSearch.h - All plans of a small problem, the best of them -*- C++ -*-===//
 //
-// Forward over positions. A label stands for the plans that agree on what happened so far: the
-// time, when each lane gets free, what is gathered, what is in flight. Of two labels with the same
-// sets, the one that is later in nothing stands for both, since what starts earlier ends earlier
-// (max-plus systems are monotone: Baccelli et al. 1992). A label whose bound reaches the target is
-// dropped.
+// Forward over positions. A label stands for all plans with the same state: the time, when each
+// lane gets free, which copies exist, which collectives are in flight. A label dominates another
+// one with the same sets if none of its times is later: starting earlier, everything after it ends
+// no later (max-plus systems are monotone: Baccelli et al. 1992). Dominated labels, and those whose
+// bound reaches the target, are dropped.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +17,9 @@
 namespace fsdp::schedule {
 
 struct LabelSearchResult {
-  /// No plan takes less. If complete, that of the plan, or the target.
+  /// A lower bound of all plans. If the search is complete: the plan's time, else the target.
   double boundNs = 0;
-  /// Faster than the target; none if there is none, or the limit was reached.
+  /// A plan faster than the target. None if none exists, or the limit was reached first.
   std::optional<Plan> plan;
   int64_t labels = 0; // that were made
   bool isComplete = false;

@@ -56,7 +56,7 @@ public:
   Column addColumn(double lower, double upper, bool integer = false);
   void setCost(Column column, double cost) { columns[column.index].cost = cost; }
   void setUpper(Column column, double upper) { columns[column.index].upper = upper; }
-  /// Where the columns that are added next lie, on a line along which rows reach not far.
+  /// Gives the columns that are added next a place on a line, along which each row is short.
   void setPlace(double newPlace) { place = newPlace; }
 
   void requireAtLeast(const Expression &left, const Expression &right);
@@ -81,13 +81,13 @@ public:
   /// infinity if the tree holds no point. None if not even the root was solved.
   std::optional<double> branchAndBound(int64_t nodeLimit) const;
 
-  /// Looks at the columns between two places and the rows that speak of no others: adds the row
-  /// that their integer columns, taken whole, make of what these cost. Returns by how much
-  /// it raises the bound; 0 if there is no such row, or not within the limit. What is raised in
-  /// parts that have nothing in common adds up.
+  /// Solves the part of the program between two places (the columns there, and the rows that have
+  /// no others) with integer columns whole, and adds the row that this proves. Returns by how much
+  /// the row raises the bound; 0 if there is no such row, or none within the limit. The raises of
+  /// parts without common columns add up.
   double tighten(const Solution &solution, double begin, double end, int64_t nodeLimit);
 
-  /// Of integer columns, ascending.
+  /// The places of integer columns, ascending.
   std::vector<double> integerPlaces() const;
 
 private:
@@ -111,7 +111,7 @@ private:
   double boundOf(const std::vector<double> &rowDuals) const;
   /// A HiGHS instance with this program loaded; the caller destroys it. Null if that failed.
   void *load(bool integer) const;
-  /// Solves what is loaded; none if it did not end.
+  /// Solves the loaded program and destroys the instance. None if it did not end.
   std::optional<Solution> runAndDestroy(void *highs) const;
 
   std::vector<ColumnBounds> columns;

@@ -13,11 +13,11 @@ static void anneal(const SearchSpace &space, bool merge, EvaluatedDecisions curr
                    Draws &draws, Evaluator &evaluator) {
   std::vector<uint32_t> launches; // by use, in the plan of `current`
   const int64_t begin = evaluator.numSimulations();
-  // Where there are too few simulations to cool down again it stays cooler.
+  // With few simulations the temperature starts lower: there is no time to cool down again.
   constexpr double kMany = 12'000, kFirstTemperature = 1e-4, kShare = .15;
   double warmth = std::min(1., double(budget) / kMany);
   Annealing annealing(kFirstTemperature * warmth * current.makespanNs, kShare * warmth);
-  // Decisions that were tried before cost no simulation: not to go on for ever where there are few.
+  // Decisions that were tried before cost no simulation, so that moves need a limit of their own.
   constexpr int64_t kMovesPerSimulation = 4;
   for (int64_t moves = 0; !evaluator.isDone() && moves < kMovesPerSimulation * budget &&
                           evaluator.numSimulations() < begin + budget;
@@ -37,8 +37,8 @@ static void anneal(const SearchSpace &space, bool merge, EvaluatedDecisions curr
   }
 }
 
-/// Where there are many simulations, several runs from the same decisions: what two of them find
-/// differs by more than what one of them gains by being longer.
+/// A large budget is split over several runs from the same decisions: two runs find more than one
+/// run of twice the length.
 void fsdp::schedule::searchLocally(const SearchSpace &space, bool merge, uint64_t seed,
                                    Evaluator &evaluator) {
   constexpr int64_t kLongRun = 25'000;

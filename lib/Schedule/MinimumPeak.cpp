@@ -1,10 +1,10 @@
 //===- MinimumPeak.cpp - The memory that no plan can avoid ----------------===//
 //
-// A plan of least peak gathers each copy at its first use and launches and waits for a reduction at
-// the first position that has room for input and output beside each other. That frees memory and
-// takes none, so no later choice suffers; only when to have that room depends on the cap. Nearly
-// always it is there at once. Where it is not (little is live at the next position), the least cap
-// is found by bisection.
+// A plan of least peak gathers each copy at its first use. It launches a reduction, and waits for
+// it, at the first position where input and output fit together under the cap: that frees memory,
+// so no later choice suffers. Nearly always this is the position where the reduction is ready.
+// Where it is not (fewer bytes are live at the next position), the position depends on the cap, and
+// the least cap is found by bisection.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,10 @@ using namespace fsdp::schedule;
 
 namespace {
 
-/// Bytes that appear (or, negative, go) at each operation; their running sum is what is live.
+/// By operation: bytes that become live, less those that die. The running sum is the live bytes.
 using Changes = std::vector<int64_t>;
 
-/// What does not depend on reductions, by operation and by position.
+/// Live bytes without those of reductions, by operation and by position.
 struct Floor {
   std::vector<int64_t> operationBytes, positionBytes;
 };
@@ -69,8 +69,8 @@ std::vector<int64_t> Problem::unavoidableBytes() const {
   return bytes;
 }
 
-/// The peak if each reduction happens at its first position with room under `cap`; none if one has
-/// no room until its update, or an operation has none.
+/// The peak if each reduction runs at its first position with room under `cap`. None if a reduction
+/// has no room up to its update, or an operation does not fit.
 static std::optional<Problem::MinimumPeak> findPeak(const Problem &problem, const Floor &floor,
                                                     int64_t cap) {
   Problem::MinimumPeak peak;

@@ -27,8 +27,8 @@ private:
   void searchAll();
   void certifyLarge();
   void certify();
-  /// Latencies matter little where there are many large groups, and cost most of the program's
-  /// time.
+  /// Whether latencies are left out of the program: with many large groups they matter little, and
+  /// they cost most of its time.
   bool isLarge() const {
     constexpr size_t kManyUses = 130;
     return problem.uses.size() > kManyUses;
@@ -46,8 +46,8 @@ private:
 
 } // namespace
 
-/// No policy can then be better than the outcome: its own plan is among the candidates, and its
-/// decisions with our list scheduler.
+/// Adds each policy's plan, and its decisions under our list scheduler, to the candidates: so the
+/// outcome is at least as good as every policy.
 void Optimizer::tryPolicies() {
   for (Policy policy : {Policy::Asap, Policy::Fsdp2, Policy::XlaLatencyHiding, Policy::DeepCompile,
                         Policy::Inductor}) {
@@ -60,7 +60,7 @@ void Optimizer::tryPolicies() {
   }
 }
 
-/// A later bound is not always the stronger one; its fractions are the better start all the same.
+/// Keeps the larger bound. The fractions are those of `other`, even if its bound is smaller.
 void Optimizer::raiseBound(LowerBound &&other) {
   if (other.makespanNs < bound.makespanNs) {
     other.makespanNs = bound.makespanNs;
@@ -75,7 +75,7 @@ void Optimizer::raiseBound(LowerBound &&other) {
   evaluator.setBound(bound.makespanNs);
 }
 
-/// The program with latencies: often all that the plan lacks to be close enough.
+/// Raises the bound by the program with latencies, which is often enough to reach the target ratio.
 void Optimizer::certifyLarge() {
   constexpr int64_t kPointLimit = 60; // some 4 s for 126 layers
   if (isLarge() && evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
@@ -83,7 +83,7 @@ void Optimizer::certifyLarge() {
 }
 
 void Optimizer::search() {
-  // Shares of the budget by which each step ends at the latest.
+  // The share of the budget at which each step of the search ends at the latest.
   auto limit = [&](double share) {
     evaluator.limitSimulations(int64_t(share * double(options.simulationBudget)));
   };
@@ -110,11 +110,11 @@ void Optimizer::search() {
     return;
   limit(1);
   searchBeam(space, bound, options.maxBucketBytes, evaluator);
-  // From the beam's plan, with what it leaves: often it ends early, as nothing beats the best plan.
+  // Goes on from the beam's plan with the rest of the budget; the beam often leaves much of it.
   searchLocally(space, options.merge, options.seed + 1, evaluator);
 }
 
-/// Finds the best plan, or that there is none better, where that ends in time.
+/// Finds the best plan, or proves that there is none better, where the exact search ends in time.
 void Optimizer::searchAll() {
   constexpr size_t kMostUses = 20, kMostOperations = 500; // larger ones do not end
   double makespanNs = evaluator.best().makespanNs;
@@ -141,8 +141,8 @@ void Optimizer::certify() {
         searchBound(problem, makespanNs, options.certificateNodes, options.certificateRatio));
 }
 
-/// As much kept as fits, and everything launched as early as it can be: nothing depends less on the
-/// network.
+/// Adds plans that keep as much as fits and launch everything as early as possible: they depend
+/// least on the network.
 void Optimizer::addRobustVariants() {
   evaluator.setOrigin("robust variant");
   Decisions ungated = evaluator.bestDecisions().decisions;
@@ -156,7 +156,7 @@ void Optimizer::addRobustVariants() {
   }
 }
 
-/// The candidates with waits put off where that does not make them slower.
+/// The candidates, with waits put off in those that become no slower by it.
 std::vector<Incumbent> Optimizer::addSlack() const {
   constexpr double kRounding = 1 + 1e-9;
   std::vector<Incumbent> candidates = evaluator.candidates();

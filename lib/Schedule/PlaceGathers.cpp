@@ -40,7 +40,7 @@ double Placement::findOperationEnd() const {
       startNs = std::max(startNs, streams.hasEnded(task.ticket)
                                       ? streams.findEnd(task.acrossTicket)
                                       : streams.findEnd(task.ticket) + task.acrossNs);
-  // While a lane is busy, and only then does it matter, computation is slower.
+  // The end matters only while a lane is busy, and then computation is slower.
   return startNs + operation().durationNs * problem.computeContention;
 }
 
@@ -66,14 +66,14 @@ void Placement::launchNeededGathers() {
 bool Placement::isLaunchable(GatherTask &task) {
   if (task.earliest > position)
     return false;
-  // Room only gets less: what is refused once, is refused until the obstacle is behind us.
+  // Room only shrinks: a gather that does not fit now does not fit before the obstacle has passed.
   if (task.checkedAt != plan.gathers.size()) {
     task.earliest = tasks.room.findBehindObstacle(position, task.first, task.bytes);
     if (task.earliest > position)
       return false;
     task.checkedAt = plan.gathers.size();
   }
-  // Beside what is pending now, and so that reductions that were put off can go on.
+  // The copy must also fit beside pending reductions, and leave room for those that were put off.
   while (!fits(operation().liveBytes + held + findNeededBytes() + task.bytes))
     if (!releaseEnded())
       return false;
@@ -110,9 +110,9 @@ void Placement::launchAhead() {
   }
 }
 
-/// Computation is about to stand still until `endNs`, and a launch here would come after that. What
-/// could start in between must have been launched before the last operation: its lane was busy
-/// until now, so that nothing else would have been different.
+/// Computation is about to wait until `endNs`, and a gather launched here starts after that. A
+/// gather that could start before `endNs` is therefore launched before the last operation instead.
+/// Its lane was busy until now, so that this changes nothing else.
 void Placement::launchBehind(double endNs) {
   if (!unlaunched.isEmpty() || position == 0 || isShared)
     return;

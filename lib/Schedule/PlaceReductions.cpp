@@ -28,7 +28,7 @@ void Placement::waitForOldest() {
   pending.erase(pending.begin());
 }
 
-/// Before an update, for what it needs.
+/// Waits for the reductions over replicas that an update at this position needs.
 void Placement::waitForReplicas() {
   while (goingOn.getFirstUpdate() == position) {
     auto due = std::find_if(goingOn.begin(), goingOn.end(), [&](uint32_t index) {
@@ -39,7 +39,7 @@ void Placement::waitForReplicas() {
   }
 }
 
-/// Whether the oldest has ended so long ago that it will have on a slower network as well.
+/// Whether the oldest pending reduction would have ended by now on a slower network, too.
 bool Placement::hasLongEnded() const {
   constexpr double kMargin = 0.25; // of its duration
   const ReductionTask &task = tasks.reductions[pending.front()];
@@ -47,8 +47,8 @@ bool Placement::hasLongEnded() const {
          streams.getInterval(task.ticket).endNs + kMargin * task.durationNs <= streams.getNow();
 }
 
-/// Takes back the memory of reductions that have ended, without standing still; false if there are
-/// none.
+/// Waits for all reductions that have ended, which takes no time and frees their memory. False if
+/// there are none.
 bool Placement::releaseEnded() {
   bool isAny = false;
   while (!pending.isEmpty() && streams.hasEnded(tasks.reductions[pending.front()].ticket)) {
@@ -58,7 +58,7 @@ bool Placement::releaseEnded() {
   return isAny;
 }
 
-/// Launches the first that has room; false if none has.
+/// Launches the first ready reduction that has room. False if none has.
 bool Placement::launchFirstWithRoom() {
   auto it = std::find_if(unlaunched.begin(), unlaunched.end(),
                          [&](uint32_t index) { return hasRoom(tasks.reductions[index]); });
@@ -69,13 +69,13 @@ bool Placement::launchFirstWithRoom() {
   return true;
 }
 
-/// Whether the lane will be free before the coming operation ends.
+/// Whether the lane of reductions will be free before the next operation ends.
 bool Placement::canStart() const {
   return streams.findEndOfLane(reductionLane) <= findOperationEnd();
 }
 
-/// Whether all ready reductions may still be unlaunched at the next position: the coming operation
-/// has room for their inputs, and the next position for one launch after the other.
+/// Whether all ready reductions may be launched at the next position instead: the next operation
+/// has room for their inputs, and the next position for launching one after the other.
 bool Placement::canPutOff() const {
   if (position + 1 == problem.operations.size())
     return false;
@@ -99,7 +99,7 @@ bool Placement::isGatherFirst(const ReductionTask &task) {
     return false;
   if (decisions.priority == LanePriority::Gathers)
     return true;
-  // Would one of the next gathers be late?
+  // It does if one of the next gathers would else end after computation needs it.
   constexpr int kHorizon = 6;
   double gatherNs = 0;
   for (int i = 0; i < kHorizon && index < tasks.gathers.size(); ++index) {
@@ -116,11 +116,11 @@ bool Placement::isGatherFirst(const ReductionTask &task) {
   return false;
 }
 
-/// Launches what can start at once, and what cannot be put off.
+/// Launches ready reductions that can start at once, and those that cannot be put off.
 void Placement::launchWanted() {
   while (!unlaunched.isEmpty()) {
     const ReductionTask &task = tasks.reductions[unlaunched.front()];
-    // If the operation has no room for its output as well, launching it means to wait for it.
+    // If the operation has no room for the output too, the reduction must be waited for at once.
     bool hasRoomForAll =
         hasRoom(task) && fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
     if (!hasRoomForAll && releaseEnded())
@@ -138,7 +138,7 @@ void Placement::launchWanted() {
   }
 }
 
-/// Waits for all that an update at this position needs.
+/// Launches and waits for the reductions that an update at this position needs.
 bool Placement::updateDue() {
   while (unlaunched.getFirstUpdate() == position) {
     if (launchFirstWithRoom())

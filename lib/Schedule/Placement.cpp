@@ -31,7 +31,7 @@ bool Placement::run() {
   return true;
 }
 
-/// All of the current position, and the operation behind it.
+/// Decides the current position, and runs the operation behind it.
 bool Placement::issue() {
   launchBytes = 0;
   if (position > 0)
@@ -51,7 +51,7 @@ bool Placement::issue() {
   return true;
 }
 
-/// To the next position at which something can be done, which few are.
+/// Advances to the next position at which a launch or a wait is possible; few positions are.
 void Placement::skipQuiet() {
   uint32_t nextEvent = findNextEvent();
   skipLaunched();

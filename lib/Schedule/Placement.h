@@ -1,13 +1,13 @@
 //===- Placement.h - Positions for tasks ------------------------*- C++ -*-===//
 //
-// Walks the operations once, on simulated streams. Before each operation it waits for reductions
-// that have ended; launches those that are ready and could start before the operation ends; waits
-// for more of them if the operation, or an update, needs it; launches the gathers that the
-// operation needs; then those that could start before the operation ends and whose memory is there
-// until their use, beside the schedule of least memory (Tasks.h) and beside what is pending now.
+// Walks the operations once, on simulated streams. Before each operation it does, in this order:
+// waits for reductions that have ended; launches ready reductions that could start before the
+// operation ends; waits for more reductions if the operation or an update needs their memory;
+// launches the gathers that the operation needs; launches later gathers that could start before the
+// operation ends and fit until their use beside the schedule of least memory (Tasks.h).
 //
-// What has been launched ahead never takes the room of that schedule, so that waiting for all
-// reductions always makes room for the next operation.
+// Collectives that are launched ahead never take memory that the schedule of least memory needs.
+// So waiting for all reductions always makes room for the next operation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -65,7 +65,7 @@ private:
 
   const Operation &operation() const { return problem.operations[position]; }
   bool fits(int64_t bytes) const { return bytes <= tasks.capBytes; }
-  /// When the coming operation will end, if nothing else is launched.
+  /// The time at which the next operation ends if nothing else is launched.
   double findOperationEnd() const;
   int64_t findNeededBytes() const;
 
@@ -79,7 +79,7 @@ private:
   const bool isShared;
 
   uint32_t position = 0;
-  /// Copies, inputs of reductions until their wait, shards.
+  /// Bytes of gathered copies, of inputs of reductions until their wait, and of reduced shards.
   int64_t held = 0;
   int64_t lastBytes = 0;         // while the operation before this position ran
   int64_t launchBytes = 0;       // the most at a reduction's launch at this position

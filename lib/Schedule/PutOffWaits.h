@@ -7,10 +7,10 @@
 
 namespace fsdp::schedule {
 
-/// Puts each wait for a reduction off to the launch of the next one or its update, as far as that
-/// leaves the plan's peak where it is. A collective begins when the last rank has come to it: the
-/// ranks that came earlier go on computing instead. In the simulation, in which ranks do not
-/// differ, waiting early can cost nothing. O(n).
+/// Moves each wait for a reduction to the launch of the next reduction or to its update, whichever
+/// comes first, as long as the plan's peak stays the same. A collective begins when the last rank
+/// reaches it; with a later wait, ranks that are early go on computing. The simulation does not see
+/// this gain, since all its ranks are equally fast. O(n).
 void putOffWaits(const Problem &problem, Plan &plan);
 
 } // namespace fsdp::schedule

@@ -1,7 +1,8 @@
 //===- QuickBound.cpp - Longest path and Jackson's bound ------------------===//
 //
-// Both look only at what no plan avoids: gathers whose copy cannot stay from the previous use, and
-// all reductions. Bytes are never saved by merging; latencies are, unless nothing can be merged.
+// Both count only the collectives that every plan has: gathers whose copy cannot be kept from the
+// previous use, and all reductions. Merging saves latencies but no bytes, so a latency counts only
+// where nothing can be merged.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,14 +23,14 @@ struct Arc {
   double workNs = 0;     // that no merging saves
 };
 
-/// The longest path over operations and arcs, from both ends. At a position computation waits for
-/// reductions first, then gathers are launched.
+/// Longest paths over operations and arcs, from both ends of the step. At a position, computation
+/// waits for reductions first, then gathers are launched.
 struct Paths {
-  /// By position: least time from the step's start to the end of the operation before it, and until
-  /// the reductions are there that must be.
+  /// By position: the least time from the step's start to the end of the operation before it, and
+  /// to the end of the reductions that are due there.
   std::vector<double> headNs, launchNs;
-  /// By operation: least time to the step's end from its start, and from when the reductions are
-  /// there that must be.
+  /// By operation: the least time from its start to the step's end, and from the end of the
+  /// reductions that are due there.
   std::vector<double> tailNs, launchTailNs;
   double longestNs() const { return headNs.back(); }
 };
@@ -64,7 +65,7 @@ static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWi
   return arcs;
 }
 
-/// What a reduction and its way over replicas take together, of which only the latter is work.
+/// A reduction with its all-reduce over replicas, as one arc. Its work is that of the all-reduce.
 static std::vector<Arc> acrossArcs(const Problem &problem, const CollectiveWindows &windows) {
   std::vector<Arc> arcs;
   if (!problem.acrossCost)
@@ -131,8 +132,8 @@ static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
   return paths;
 }
 
-/// Compute speed suffers while a lane is busy; what it waits for before its first operation is
-/// idle time on top.
+/// Computation is slower while a lane is busy; the wait before its first operation is idle time in
+/// addition.
 static double contendedPathNs(const Problem &problem, const Paths &paths, double gatherNs,
                               double reduceNs, double overlap) {
   double computeNs = 0;

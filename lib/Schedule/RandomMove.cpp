@@ -66,7 +66,7 @@ bool RandomMove::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
   bool isMerge = draws.fraction() < mergeShare, changed = false;
   Pattern pattern = choosePattern(buckets.size() - 1);
   size_t stride = isMerge ? pattern.stride + 1 : pattern.stride;
-  // From behind, so that indices stay valid.
+  // From the last to the first bucket, so that indices stay valid.
   for (size_t i = pattern.begin + (pattern.end - 1 - pattern.begin) / stride * stride;;
        i -= stride) {
     auto at = buckets.begin() + ptrdiff_t(i);
@@ -145,7 +145,7 @@ bool RandomMove::moveReductionGates() {
     return false;
   constexpr size_t kFarthest = 6; // events
   size_t events = draws.fraction() < .3 ? 0 : 1 + draws.below(kFarthest);
-  // Behind the first operation there, the reduction does not slow down what that waits for.
+  // One operation later, the reduction does not slow down gathers that this operation waits for.
   uint32_t behind = draws.below(2);
   Pattern pattern = choosePattern(reductions.size());
   next.reductionGates.resize(reductions.size());
@@ -158,7 +158,7 @@ bool RandomMove::moveReductionGates() {
   return changed;
 }
 
-/// Gates a little behind where gathers are launched now, or before.
+/// Moves gates of gathers a little before or behind the present launches.
 bool RandomMove::moveLaunches() {
   if (next.gathers.empty() || launches.empty())
     return false;

@@ -7,25 +7,25 @@
 
 using namespace fsdp::schedule;
 
-/// Gaps below this are closed.
+/// A plan this close to the bound counts as optimal.
 static constexpr double kClosedGap = 1e-4;
 
-/// HiGHS takes choices for whole, and points for feasible, that miss it by up to this; the bound is
-/// lowered by as much of the makespan.
+/// HiGHS's tolerance for whole numbers and for feasibility. The bound is lowered by this share of
+/// the makespan.
 static constexpr double kTolerance = 1e-6;
 
-/// A part of the step has so many choices, and the search in it so many nodes: most need fewer.
+/// Choices in a part of the step, and nodes of the search in it; most parts need fewer nodes.
 static constexpr size_t kChoicesOfPart = 24;
 static constexpr int64_t kNodesOfPart = 1000;
 
 /// Rounds of rows from parts of the step.
 static constexpr int kMostRounds = 8;
 
-/// Trees of more choices do not end.
+/// The search over the whole step does not end with more choices than this.
 static constexpr size_t kMostChoices = 200;
 
 /// Adds rows from parts of the step, each with its choices whole, until the bound is at least
-/// `target` or hardly rises. Every other round the parts begin in the middle of the others.
+/// `target` or hardly rises. In every second round the parts are shifted by half a part.
 /// Returns the program's bound.
 static double tightenParts(LinearProgram &program, double bound, double target) {
   const std::vector<double> places = program.integerPlaces();

@@ -51,7 +51,7 @@ static int run(const Options &options) {
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
     return fail(costs.takeError());
-  // What no schedule can beat is not asked for here.
+  // The comparison needs no lower bound.
   ExplainOptions explain;
   explain.quickRatio = std::numeric_limits<double>::infinity();
   std::vector<ExplainedModule> modules;

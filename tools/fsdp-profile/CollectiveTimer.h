@@ -29,7 +29,7 @@ public:
   /// Prepares what a device needs.
   rt::Status prepare();
 
-  /// What a repetition does: it ends when the compute stream has done all of it.
+  /// One repetition. It ends when the compute stream has done all of it.
   using Body = std::function<rt::Status()>;
 
   /// Median and spread over the repetitions, the slowest rank's. `size`: of the result.

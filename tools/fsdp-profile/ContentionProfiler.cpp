@@ -53,7 +53,7 @@ rt::Result<Contention> fsdp::profile::measureContention(CollectiveStreams &strea
     if (!result->ok())
       return result->status();
 
-  // What GPUs multiply in training.
+  // GPUs multiply bf16 matrices in training.
   auto type = at::TensorOptions(streams.getTensorDevice())
                   .dtype(streams.onHost() ? at::kFloat : at::kBFloat16);
   at::Tensor a = at::rand({productSize, productSize}, type), b = at::rand_like(a),

@@ -22,7 +22,7 @@ struct NetworkOptions {
   int samples = 20;
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
 
-  /// What suits CPUs, and GPUs.
+  /// Sizes for CPUs, and for GPUs.
   static NetworkOptions ofCpus(int samples);
   static NetworkOptions ofGpus(int samples);
 };
@@ -33,7 +33,7 @@ struct NetworkOptions {
 rt::Result<cost::Network> measureNetwork(rt::Device &device, rt::Communicator &communicator,
                                          const NetworkOptions &options);
 
-/// What collectives do to computation and to each other.
+/// How much collectives slow down computation and each other.
 struct Contention {
   double lanes = 1, computation = 1;
 };

@@ -1,8 +1,8 @@
 //===- Explanation.h - Why a plan is as it is --------------------*- C++ -*-===//
 //
-// Reasons are read off the plan, its timeline and its memory, whoever made the plan: what stood in
-// the way of launching a collective one operation earlier, and what keeping a copy would have
-// cost. They say what is true of the plan, not what an algorithm thought.
+// Reasons follow from the plan, its timeline and its memory alone: why a collective could not be
+// launched one operation earlier, and what keeping a copy would have cost. So they hold for any
+// plan, also for one that was edited by hand.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ struct KeepReason {
   std::optional<Headroom> tightest;
 };
 
-/// What stands in the way of an earlier launch.
+/// Why a collective is not launched one operation earlier.
 enum class HeldBy : uint8_t {
   Start,      // nothing: it is launched at the beginning of the step
   Gradients,  // nothing: it is launched as soon as its gradients are there

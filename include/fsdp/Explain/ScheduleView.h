@@ -1,7 +1,7 @@
 //===- ScheduleView.h - A simulated step, as people look at it ---*- C++ -*-===//
 //
-// What the trace, the page and the text of a schedule have in common: who runs when on which lane,
-// and what lies in memory. Built from a problem, a plan and its timeline; it does not know the IR.
+// The common input of trace, page and text: when each operation and collective runs on which lane,
+// and which bytes are live. Built from a problem, a plan and its timeline; it does not know the IR.
 // Times are nanoseconds from the beginning of the step, sizes bytes.
 //
 //===----------------------------------------------------------------------===//
@@ -19,7 +19,7 @@
 
 namespace fsdp::explain {
 
-/// What memory is used for. `Other`: what the labels do not account for.
+/// Categories of live bytes. `Other`: bytes that the labels do not account for.
 enum class MemoryCategory : uint8_t {
   Shards,         // this rank's parameters
   OptimizerState, // likewise
@@ -52,7 +52,7 @@ struct OperationLabel {
   MemoryBytes liveBytes = {};
 };
 
-/// What a problem does not say, for people.
+/// Names and sizes of a problem's parts, for people.
 struct StepLabels {
   std::string model;
   std::vector<std::pair<std::string, std::string>> facts;           // "mesh": "dp = 8", in order
@@ -94,7 +94,7 @@ struct StateCopyView {
   int64_t sizeBytes = 0;
   uint32_t launch = 0, wait = 0; // positions of the fetch; the update follows its wait
   schedule::Interval fetch, store;
-  /// What computation waits for both, if it waits for nothing else: part of its operations' time.
+  /// How long computation waits for both copies. This time is part of its operations' durations.
   double exposedNs = 0;
 };
 
@@ -104,7 +104,7 @@ std::string joinNames(const std::vector<std::string> &names);
 /// "all_gather layers.0 + layers.1"
 std::string describe(const CollectiveView &collective);
 
-/// What lies in memory from `timeNs` to the next sample.
+/// Live bytes from `timeNs` to the next sample.
 struct MemorySample {
   double timeNs = 0;
   MemoryBytes bytes = {};
@@ -135,7 +135,7 @@ struct ScheduleView {
   bool hasReplicas() const;
 };
 
-/// What is on the host, and how long computation waits for its copies, for people; empty: nothing.
+/// Bytes on the host, and how long computation waits for their copies, for people. Empty: none.
 std::string describeHostState(const ScheduleView &view);
 
 /// The timeline is the plan's; labels have one entry per operation. Linear.

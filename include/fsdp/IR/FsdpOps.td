@@ -158,8 +158,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     `reshard_after_forward` $reshard_after_forward (`gather_dtype` $gather_dtype^)?
-    (`reduce_dtype` $reduce_dtype^)? (`recompute` $recompute^)?
-    (`optimizer_state` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
+    (`reduce_dtype` $reduce_dtype^)? (`recompute` `` $recompute^)?
+    (`optimizer_state` `` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// True if the group serves the root module.
