@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 r"""Runs the commands that pages show and compares what they show of the output.
 
-  commands_test.py PAGE... --tools BIN --source ROOT
+  commands_test.py PAGE... --tools BIN --source ROOT [--all]
 
 A command begins with `$ ` in an indented block; `\` at the end of a line continues it. What follows, up to
 the next command or the end of the block, is its output: `...` as a line stands for any lines, at the end of a
 line for any text, and `~` before a figure says that it differs between machines or runs. Spaces count as one.
 A command must succeed, unless the page shows an error; fsdp-diff's status 1 says that files differ. All commands
-run in one folder, in order.
+run in one folder, in order; those of a block behind `<!-- slow -->` with --all only.
 """
 
 import argparse
@@ -21,10 +21,12 @@ import tempfile
 LIMIT_S = 240
 
 
-def find_commands(text):
+def find_commands(text, with_slow):
     """Pairs of a command and the lines of its output, in order."""
     commands = []
-    for block in re.findall(r"(?:^(?:    .*|[ \t]*)\n)+", text, re.M):
+    for mark, block in re.findall(r"(^<!-- slow -->\n)?((?:^(?:    .*|[ \t]*)\n)+)", text, re.M):
+        if mark and not with_slow:
+            continue
         current = None
         for line in block.splitlines():
             line = line[4:].rstrip()
@@ -78,10 +80,11 @@ def main():
     parser.add_argument("pages", type=pathlib.Path, nargs="+")
     parser.add_argument("--tools", type=pathlib.Path, required=True)
     parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--all", action="store_true", help="slow commands, too")
     arguments = parser.parse_args()
     commands = []
     for page in arguments.pages:
-        found = find_commands(page.read_text())
+        found = find_commands(page.read_text(), arguments.all)
         assert found, f"{page} shows no commands"
         commands += found
     launchers = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI_", "SLURM_")

@@ -11,7 +11,8 @@ import subprocess
 import sys
 
 #: The training binaries of tests stand for all: their options are those of every model.
-TOOLS = ["fsdp-capture", "fsdp-compile", "fsdp-diff", "fsdp-explain", "fsdp-plan", "fsdp-profile", "fsdpc", "tiny_train-1-Flat"]
+TOOLS = ["fsdp-capture", "fsdp-compile", "fsdp-diff", "fsdp-explain", "fsdp-plan", "fsdp-profile", "fsdpc",
+         "tiny_train-1-Flat"]  # fmt: skip
 
 
 def main():
@@ -32,7 +33,15 @@ def main():
     problems = [f"the pipeline has '{name}', docs/configuration.md does not list it" for name in options - listed]
     problems += [f"docs/configuration.md lists '{name}', the pipeline has no such option" for name in listed - options]
 
-    # The options of the pipeline are flags of fsdpc under the same names.
+    # The pipeline takes what its search takes, and fsdpc what the pipeline takes, as the page says.
+    reference = (arguments.source / "docs/reference/passes.md").read_text()
+    search = re.search(r"(?s)### `-fsdp-optimize-schedule`.*?#### Options\n\n```\n(.*?)```", reference)[1]
+    problems += [f"fsdp-optimize-schedule has '{name}', the pipeline does not"
+                 for name in set(re.findall(r"(?m)^-([a-z-]+)", search)) - options]  # fmt: skip
+    renamed = {"buckets": "no-buckets", "report": "fsdp-report", "up-to": "save-temps", "verify": "help"}
+    mine = set(re.findall(r"--([a-z-]+)", ask("fsdpc")))
+    problems += [f"the pipeline has '{name}', fsdpc has no such flag"
+                 for name in options if renamed.get(name, name) not in mine]  # fmt: skip
     count = 0
     for tool in TOOLS:
         flags = set(re.findall(r"^ +(?:-\w,)?(--[a-z][a-z-]*)", ask(tool), re.M))
