@@ -47,8 +47,7 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
     $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fclang-abi-compat=17>)
   # libcudart and libcupti are found through libtorch_cpu's own rpath, at run time only.
   target_link_options(LibTorch::cpu INTERFACE
-    "-Wl,--no-as-needed" "-Wl,--allow-shlib-undefined"
-    "-Wl,-rpath,${LibTorch_ROOT_DIR}/lib")
+    "-Wl,--no-as-needed" "-Wl,--allow-shlib-undefined")
   find_library(LibTorch_CUDA_LIBRARY torch_cuda PATHS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
   find_library(LibTorch_C10_CUDA_LIBRARY c10_cuda PATHS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
   if(LibTorch_CUDA_LIBRARY AND LibTorch_C10_CUDA_LIBRARY)

@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-tools/setup.sh
+tools/setup.sh fsdp-capture fsdp-opt fsdp-compile fsdp_runtime
 build=build/${FSDP_PRESET:-release}
 python=$(sed -n 's/^FSDP_PYTHON:FILEPATH=//p' "$build/CMakeCache.txt")
 out=build/demo

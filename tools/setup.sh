@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a fresh Debian machine needs: packages, a Python environment with torch and HiGHS, the build.
 #
-#   tools/setup.sh
+#   tools/setup.sh [TARGET...]     # build only these; default: everything, tests too
 #
 # May be run again at any time; what is there already is kept. Environment:
 #   FSDP_PYTHON   an interpreter whose environment holds torch 2.11 and numpy; it is used instead of
@@ -83,4 +83,4 @@ fi
 say "Configure build/$preset"
 cmake --preset "$preset" "${fresh[@]}" "${highs_dir[@]}" -DFSDP_PYTHON="$python"
 say "Build"
-cmake --build --preset "$preset"
+cmake --build --preset "$preset" ${1:+--target "$@"}

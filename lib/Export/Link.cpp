@@ -22,6 +22,24 @@ std::string fsdp::getDefaultRuntimeDir(const char *argv0) {
   return std::string(path);
 }
 
+/// `folder` as seen from the folder of `file`: "$ORIGIN/../build/lib".
+static std::string getPathFromOrigin(StringRef file, StringRef folder) {
+  SmallString<256> parent(file), from, to;
+  sys::fs::make_absolute(parent);
+  sys::path::remove_filename(parent);
+  if (sys::fs::real_path(parent, from) || sys::fs::real_path(folder, to))
+    return std::string(folder);
+  auto here = sys::path::begin(from), there = sys::path::begin(to);
+  while (here != sys::path::end(from) && there != sys::path::end(to) && *here == *there)
+    ++here, ++there;
+  SmallString<256> path("$ORIGIN");
+  for (; here != sys::path::end(from); ++here)
+    sys::path::append(path, "..");
+  for (; there != sys::path::end(to); ++there)
+    sys::path::append(path, *there);
+  return std::string(path);
+}
+
 Error fsdp::writeObject(ArrayRef<char> object, const std::string &path) {
   return writeFile(path, [&](raw_ostream &os) {
     os.write(object.data(), object.size());
@@ -54,8 +72,9 @@ Error fsdp::linkObject(ArrayRef<char> object, const std::string &output,
   if (Error error = writeObject(object, std::string(path)))
     return error;
 
-  // libtorch's own needs (libcudart, ...) are found through its run-time paths.
-  std::string searchPath = options.searchPath.value_or(options.runtimeDir + ":" + kTorchLibraryDir);
+  // The runtime finds torch, and torch what it needs, through their own run-time paths.
+  std::string searchPath =
+      options.searchPath.value_or(getPathFromOrigin(output, options.runtimeDir));
   searchPath = "$ORIGIN:$ORIGIN/lib" + (searchPath.empty() ? "" : ":" + searchPath);
   std::vector<std::string> arguments = {*program,
                                         std::string(path),

@@ -3,7 +3,10 @@
 
 import os
 import pathlib
+import re
+import shutil
 import signal
+import subprocess
 import sys
 import unittest
 
@@ -44,6 +47,39 @@ class Processes(unittest.TestCase):
         )
         self.assertEqual(len(by_torchrun), 3)
         self.assertEqual(by_torchrun, by_environment)
+
+    def libraries(self, file):
+        """What the loader finds for `file`, by name."""
+        listed = subprocess.run(["ldd", file], check=True, capture_output=True, text=True).stdout
+        return dict(re.findall(r"^\s*(\S+) => (/\S+)", listed, re.MULTILINE))
+
+    def test_moved(self):
+        """A binary runs with its libraries in another folder, and takes nothing from the build."""
+        build = pathlib.Path(os.environ["FSDP_TOOLS"]).parent
+        fresh = self.workspace.folder / "fresh"
+        (fresh / "lib").mkdir(parents=True)
+        moved = fresh / "train"
+        shutil.copy(self.binary, moved)
+        runtime = build / "lib" / "libfsdp_runtime.so"
+        shutil.copy(runtime, fresh / "lib")
+        system = ("/lib/", "/lib64/", "/usr/lib/")
+        for name, path in self.libraries(runtime).items():
+            if not path.startswith(system):
+                (fresh / "lib" / name).symlink_to(path)
+        for name, path in self.libraries(moved).items():
+            self.assertTrue(path.startswith((*system, str(fresh))), f"{name} => {path}")
+        for file in (moved, fresh / "lib" / runtime.name):
+            dynamic = subprocess.run(["readelf", "-d", file], check=True, capture_output=True,
+                                     text=True).stdout  # fmt: skip
+            (folders,) = re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", dynamic)
+            for folder in folders.split(":"):
+                self.assertTrue(folder.startswith("$ORIGIN"), f"{file}: {folders}")
+        here = harness.finish(harness.start_ranks(self.binary, 2, self.arguments("here", 2)))
+        there = harness.finish(harness.start_ranks(moved, 2, self.arguments("there", 2)))
+        self.assertEqual([status for status, _ in here + there], [0] * 4, here + there)
+        logs = [harness.read_log(self.workspace.folder / f"{name}.jsonl")
+                for name in ("here", "there")]  # fmt: skip
+        self.assertEqual(*([line["loss_hex"] for line in log] for log in logs))
 
     def kill(self, communicator, victim):
         """Kills a rank once steps are running; the other must fail soon, and say why."""

@@ -143,8 +143,8 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--rpath", options.link.searchPath,
                  "Where the binary looks for libraries behind its own folder and the folder lib "
-                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir and torch's "
-                 "folder)");
+                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
+                 "the binary's folder)");
   CLI11_PARSE(app, argc, argv);
   options.predicts = app.count("--device") || app.count("--profile") || app.count("--network");
   if (options.emit == "binary" && options.output.empty())

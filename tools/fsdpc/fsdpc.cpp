@@ -317,8 +317,8 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_option("--rpath", options.link.searchPath,
                  "where the binary looks for libraries behind its own folder and the folder lib "
-                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir and torch's "
-                 "folder)");
+                 "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
+                 "the binary's folder)");
   app.add_flag("--quiet", options.quiet, "no progress lines");
   app.add_option("-o,--output", options.output, "the training binary")->required();
   try {

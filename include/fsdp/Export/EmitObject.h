@@ -33,7 +33,7 @@ struct LinkOptions {
   std::string runtimeDir; // folder that holds libfsdp_runtime.so
   bool shared = false;    // a shared library instead of an executable
   /// Folders, between colons, in which the binary looks for libraries behind its own folder and the
-  /// folder lib beside it; none: runtimeDir and the folder of the torch of this build.
+  /// folder lib beside it; none: runtimeDir, as seen from the binary's folder.
   std::optional<std::string> searchPath = {};
 };
 
