@@ -57,6 +57,25 @@ class WithFunction(nn.Module):
         return Doubled.apply(self.linear(x)).sum()
 
 
+@torch.library.custom_op("fsdpc_test::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@doubled.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+class WithOperator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(doubled(x)).sum()
+
+
 class Asking(nn.Module):
     """Takes other operators where it is exported or compiled."""
 
@@ -179,6 +198,10 @@ class Package(unittest.TestCase):
         self.assertFalse(self.path.exists())
         # The patch is gone.
         self.assertEqual(Doubled.apply(torch.ones(1)).item(), 2)
+
+    def test_python_operator(self):
+        with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test.doubled.default' is defined in"):
+            fsdpc.export(WithOperator(), (torch.randn(2, 4),), self.path)
 
     def test_compile(self):
         """A binary that finds its weights, and trains."""

@@ -1,6 +1,7 @@
 """One row of the table: an entry of the zoo exported, captured, compiled and trained beside FSDP2."""
 
 import json
+import math
 import re
 import subprocess
 import time
@@ -36,7 +37,8 @@ def save_model(form, name, folder):
     step, batch = zoo.build_step(name), zoo.build(name)[1]
     before = {key: value.clone() for key, value in step.state_dict().items()}
     traced = torch.jit.trace(step, example_kwarg_inputs=batch, check_trace=False, strict=False)
-    step.load_state_dict(before)  # tracing has run the model: statistics have moved
+    for key, value in step.state_dict().items():
+        value.copy_(before[key])  # tracing has run the model: statistics have moved
     traced.save(path)
     names = {torch.float32: "f32", torch.int64: "i64"}
     inputs = [f"{key}:{names[t.dtype]}[{','.join(map(str, t.shape))}]"
@@ -58,6 +60,9 @@ def difference(expected, actual):
 def compare(expected, losses, parameters):
     """`equal`, or where and how far the compiled step leaves FSDP2."""
     by_rank, final = expected
+    finite = [all(math.isfinite(float.fromhex(loss)) for loss in step) for step in zip(*by_rank)]
+    if not all(finite):
+        return f"FSDP2's losses are not finite from step {finite.index(False) + 1}"
     pairs = [list(zip(step, mine)) for step, mine in zip(zip(*by_rank), losses)]
     gaps = [max(abs(float.fromhex(a) - float.fromhex(b)) for a, b in step) for step in pairs]
     same = [all(float.fromhex(a) == float.fromhex(b) for a, b in step) for step in pairs]

@@ -243,12 +243,11 @@ def _images(make, size):
 
 #: name: (size of images, options)
 TORCHVISION = {
-    "resnet18": (32, {}), "resnext50_32x4d": (32, {}), "mobilenet_v2": (32, dict(dropout=0.0)),
+    "resnet18": (32, {}), "resnext50_32x4d": (32, {}), "mobilenet_v2": (64, dict(dropout=0.0)),
     "mobilenet_v3_small": (32, dict(dropout=0.0)), "efficientnet_b0":
     (32, dict(dropout=0.0, stochastic_depth_prob=0.0)), "densenet121": (32, {}),
     "squeezenet1_1": (64, dict(dropout=0.0)), "shufflenet_v2_x0_5": (32, {}),
-    "mnasnet0_5": (32, dict(dropout=0.0)), "regnet_y_400mf": (32, {}), "vgg11_bn":
-    (32, dict(dropout=0.0)), "convnext_tiny": (32, dict(stochastic_depth_prob=0.0)),
+    "mnasnet0_5": (32, dict(dropout=0.0)), "regnet_y_400mf": (32, {}), "convnext_tiny": (32, dict(stochastic_depth_prob=0.0)),
     "googlenet": (64, dict(aux_logits=False, init_weights=False, dropout=0.0)),
 }  # fmt: skip
 
@@ -268,8 +267,8 @@ for _name, (_size, _options) in TORCHVISION.items():
 TIMM = {
     "vit_tiny_patch16_224": dict(img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=4),
     "deit3_small_patch16_224": dict(img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=4),
-    "mixer_s32_224": dict(img_size=64, num_blocks=2),
-    "gmlp_ti16_224": dict(img_size=32, num_blocks=2),
+    "mixer_s16_224": dict(img_size=32),
+    "gmlp_ti16_224": dict(img_size=32),
     "eva02_tiny_patch14_224": dict(img_size=32, patch_size=8, embed_dim=64, depth=2, num_heads=4),
     "convnext_atto": dict(depths=(1, 1, 1, 1), dims=(16, 32, 48, 64)),
     "resnet10t": {}, "efficientnet_lite0": {}, "mobilenetv3_small_050": dict(drop_rate=0.0),
@@ -363,6 +362,32 @@ class LineConvolutions(nn.Module):
         return self.volume(lines[:, :, :32].unflatten(2, (4, 4, 2))).flatten(2).transpose(1, 2)
 
 
+class Reader(nn.Module):
+    """Uses its second input twice, as a decoder's block does with an encoder's output."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x, memory):
+        return x + (x * self.key(memory)).softmax(-1) * self.value(memory)
+
+
+class Readers(nn.Module):
+    """Blocks that share an input: the order of its gradients depends on which modules are groups."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(32, 32)
+        self.blocks = nn.ModuleList(Reader() for _ in range(3))
+
+    def forward(self, x):
+        memory = self.encoder(x).tanh()
+        for block in self.blocks:
+            x = block(x, memory)
+        return x + memory
+
+
 LAYERS = {
     "nn/LSTM": _tagger(lambda: nn.LSTM(32, 32, 2, batch_first=True)),
     "nn/LSTM-bidirectional": _tagger(
@@ -379,6 +404,7 @@ LAYERS = {
     "nn/Transformer": _tagger(
         lambda: EncoderDecoder(32, 4, 1, 1, 64, dropout=0.0, batch_first=True)
     ),
+    "nn/Readers": _tagger(Readers),
     "nn/PReLU-RMSNorm": _tagger(
         lambda: nn.Sequential(nn.Linear(32, 32), nn.PReLU(), nn.RMSNorm(32))
     ),

@@ -210,6 +210,19 @@ def _explain(error):
     return f"torch.export refuses the model: {first}" + (f"\n  remedy: {advice}" if advice else "")
 
 
+def _check_operators(program):
+    """The binary has no Python: an operator that is defined in Python has no kernel there."""
+    for module in program.graph_module.modules():
+        for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            if getattr(node.target, "_defined_in_python", False):
+                text = f"operator '{node.target}' is defined in Python, and the training binary has none"
+                if "grouped_mm" in str(node.target):
+                    text += (
+                        "\n  remedy: model.set_experts_implementation('batched_mm') (transformers)"
+                    )
+                raise ExportError(text)
+
+
 def _aliases(model):
     """Further names of parameters and buffers, each with the first."""
     first, aliases = {}, {}
@@ -325,6 +338,7 @@ def export(model, batch, path, loss=None, *, weights=None, shard_bytes=5 << 30, 
         _without_cache(model), _refusing_functions(), _standing_in(model, batch) as batch
     ):  # fmt: skip
         program = _run_export(step, batch, quiet)
+    _check_operators(program)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
     partial = path.with_name(path.name + ".partial.pt2")
