@@ -63,6 +63,21 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
     return error;
   if (llvm::Error error = takeOption<Prefetch>(prefetch, parsePrefetch, choices.prefetch))
     return error;
+  Accumulation &accumulation = choices.accumulation;
+  if (microbatches != 0)
+    accumulation.microbatches = microbatches;
+  if (llvm::Error error =
+          takeOption<LossReduction>(microbatchLoss, parseLossReduction, accumulation.loss))
+    return error;
+  if (llvm::Error error =
+          takeOption<GradientSync>(gradientSync, parseGradientSync, accumulation.gradientSync))
+    return error;
+  if (llvm::Error error = takeOption<bool>(reshardAfterBackward, parseReshardAfterBackward,
+                                           accumulation.reshardAfterBackward))
+    return error;
+  bool hasReplicas = choices.mesh && choices.mesh->axes.size() > 1;
+  if (std::optional<std::string> wrong = checkAccumulation(accumulation, hasReplicas))
+    return llvm::createStringError(*wrong);
   MixedPrecision &policy = choices.mixedPrecision;
   if (llvm::Error error = takeOption<PolicyDtype>(paramDtype, parsePolicyDtype, policy.paramDtype))
     return error;
@@ -101,6 +116,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
     named.names.push_back(param.getSymName().str());
+    named.isFrozen = param.getFrozen();
     if (ArrayAttr aliases = param.getAliasesAttr())
       for (auto alias : aliases.getAsRange<StringAttr>())
         named.names.push_back(alias.str());
@@ -134,22 +150,31 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   for (const ParamGroup &group : *groups) {
     bool isRoot = group.modules.front().empty();
     std::string name = isRoot ? "root" : llvm::join(group.modules, ", ");
+    if (group.isFrozenPart)
+      name += ".frozen";
     SmallVector<Attribute> members = llvm::map_to_vector(group.params, [&](unsigned index) {
       return Attribute(FlatSymbolRefAttr::get(step.params[index].getSymNameAttr()));
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
-    auto op = GroupOp::create(builder, loc, getFreeSymbol(symbols, name),
-                              builder.getArrayAttr(members), builder.getStrArrayAttr(held),
-                              meshOp.getSymName(), axisNames.back(), replicateAxis,
-                              choices.layout.value_or(Layout::Flat), group.reshardAfterForward,
-                              getTypeAttr(choices.mixedPrecision.paramDtype, &getContext()),
-                              getTypeAttr(choices.mixedPrecision.getReduceDtype(), &getContext()),
-                              /*recompute=*/nullptr, /*optimizer_state=*/nullptr,
-                              /*offsets=*/nullptr, /*host_offsets=*/nullptr);
-    if (group.recompute)
-      op.setRecompute(*group.recompute);
-    if (group.offloadOptimizer)
-      op.setOptimizerState(*group.offloadOptimizer ? StatePlace::Host : StatePlace::Device);
+    auto op =
+        GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
+                        builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(),
+                        replicateAxis, choices.layout.value_or(Layout::Flat),
+                        group.options.reshardAfterForward.value_or(Reshard::None),
+                        getTypeAttr(choices.mixedPrecision.paramDtype, &getContext()),
+                        getTypeAttr(choices.mixedPrecision.getReduceDtype(), &getContext()),
+                        /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
+                        /*reshard_after_backward=*/nullptr, /*optimizer_state=*/nullptr,
+                        /*offsets=*/nullptr, /*host_offsets=*/nullptr);
+    const GroupOptions &asked = group.options;
+    if (asked.recompute)
+      op.setRecompute(*asked.recompute);
+    if (asked.offloadOptimizer)
+      op.setOptimizerState(*asked.offloadOptimizer ? StatePlace::Host : StatePlace::Device);
+    if (asked.gradientSync)
+      op.setGradientSync(*asked.gradientSync);
+    if (asked.reshardAfterBackward)
+      op.setReshardAfterBackward(*asked.reshardAfterBackward);
     symbols.insert(op, step.function->getIterator());
   }
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
@@ -230,6 +255,11 @@ void GroupParametersPass::runOnOperation() {
     emitError(std::move(error));
     return signalPassFailure();
   }
+  if (int64_t count = choices->accumulation.microbatches.value_or(1); count > 1)
+    module->setAttr(
+        FsdpDialect::getAccumulationAttrName(),
+        AccumulationAttr::get(&getContext(), count,
+                              choices->accumulation.loss.value_or(LossReduction::Mean)));
   if (choices->prefetch)
     module->setAttr(FsdpDialect::getPrefetchAttrName(),
                     PrefetchAttr::get(&getContext(), *choices->prefetch));

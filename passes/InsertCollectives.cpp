@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/GroupHooks.h"
 #include "fsdp/Analysis/Provenance.h"
+#include "fsdp/IR/AtenBuilders.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -29,7 +30,9 @@ struct GroupState {
   AllGatherStartOp gather; // null while resharded
   AllGatherWaitOp wait;
   bool reshardAfterForward = false;
-  SmallVector<Value> gradients; // by position in the group
+  SmallVector<Value> gradients; // of the microbatch, by position in the group
+  SmallVector<Value> wholeSums; // of the microbatches so far that were not reduced
+  Value shardSum;               // of those that were
   /// What stands, since the last gather, for a parameter or a view of one that the capture made.
   DenseMap<Value, Value> current;
 };
@@ -51,9 +54,14 @@ private:
   LogicalResult runHook(const Hook &hook, Operation *before);
   void gather(unsigned group, Phase phase);
   void reshard(unsigned group, Phase phase);
-  /// This rank's shard of the group's gradients, averaged over all ranks.
-  Value reduceGradients(GroupOp group, ValueRange gradients);
-  LogicalResult reduce(unsigned group);
+  /// This rank's shard of the group's gradients, averaged over the ranks of the shard axis, and
+  /// over the replicas if there are any and `isAcross`.
+  Value reduceGradients(GroupOp group, ValueRange gradients, bool isAcross);
+  Value reduceAcross(GroupOp group, Value source, Type type);
+  /// Adds what a microbatch brought to what those before it did.
+  void addWhole(GroupState &state);
+  void addShard(GroupState &state, GroupOp group, Value shard);
+  LogicalResult reduce(unsigned group, int64_t microbatch);
   void update(GroupOp group, Value gradient, Value clip);
   void clipAndUpdate();
   LogicalResult visit(Operation *op);
@@ -65,8 +73,9 @@ private:
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
-  bool isSharded = false;                         // over more than one rank
-  bool isReplicated = false;                      // more than once
+  bool isSharded = false;    // over more than one rank
+  bool isReplicated = false; // more than once
+  int64_t lastMicrobatch = 0;
   Value number, rate;                             // of the update
   SmallVector<std::pair<GroupOp, Value>> reduced; // in order, with the shard's gradient
   /// The parameter that a captured value is or is a view of.
@@ -92,7 +101,7 @@ LogicalResult Inserter::prepare() {
     Reshard choice = group.getReshardAfterForward();
     states[index].reshardAfterForward = choice == Reshard::Always || choice == Reshard::Auto ||
                                         (choice == Reshard::None && !group.isRoot());
-    states[index].gradients.resize(group.getParams().size());
+    states[index].gradients.resize(step.getTrained(group).size());
   }
   for (ParamOp param : step.params)
     if (!step.memberByParam.contains(param.getSymNameAttr()))
@@ -100,6 +109,8 @@ LogicalResult Inserter::prepare() {
 
   // Updates move up to their groups' reductions: inputs must be above them.
   Block &body = step.getBody();
+  for (auto call : body.getOps<CallOp>())
+    lastMicrobatch = std::max(lastMicrobatch, call.getMicrobatch());
   SmallVector<InputOp> inputs(body.getOps<InputOp>());
   for (InputOp input : llvm::reverse(inputs))
     input->moveBefore(&body, body.begin());
@@ -157,7 +168,17 @@ void Inserter::reshard(unsigned index, Phase phase) {
   ++counts.reshards;
 }
 
-Value Inserter::reduceGradients(GroupOp group, ValueRange gradients) {
+Value Inserter::reduceAcross(GroupOp group, Value source, Type type) {
+  Location loc = group.getLoc();
+  auto across = AllReduceStartOp::create(builder, loc, handleType, source,
+                                         builder.getArrayAttr(group.getReplicateAxisAttr()),
+                                         ReduceOp::Average, Phase::Backward, Stream::Compute,
+                                         /*coalesced=*/nullptr);
+  ++counts.allReduces;
+  return AllReduceWaitOp::create(builder, loc, type, across.getHandle());
+}
+
+Value Inserter::reduceGradients(GroupOp group, ValueRange gradients, bool isAcross) {
   auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
   Location loc = group.getLoc();
   Type dtype = cast<RankedTensorType>(gradients.front().getType()).getElementType();
@@ -170,30 +191,79 @@ Value Inserter::reduceGradients(GroupOp group, ValueRange gradients) {
       /*offsets=*/nullptr);
   Value shard = ReduceScatterWaitOp::create(builder, loc, type, start.getHandle());
   ++counts.reduceScatters;
-  if (!isReplicated)
-    return shard;
   // On the handle: the compute stream need not wait in between.
-  auto across = AllReduceStartOp::create(builder, loc, handleType, start.getHandle(),
-                                         builder.getArrayAttr(group.getReplicateAxisAttr()),
-                                         ReduceOp::Average, Phase::Backward, Stream::Compute,
-                                         /*coalesced=*/nullptr);
-  ++counts.allReduces;
-  return AllReduceWaitOp::create(builder, loc, type, across.getHandle());
+  return isAcross ? reduceAcross(group, start.getHandle(), type) : shard;
 }
 
-LogicalResult Inserter::reduce(unsigned index) {
+/// True if nothing else sees the bytes of a gradient, so that others may be added there.
+static bool isAlone(Value gradient) {
+  auto call = gradient.getDefiningOp<CallOp>();
+  auto type = cast<RankedTensorType>(gradient.getType());
+  return call && !call.isView() && gradient.hasOneUse() && !type.getEncoding();
+}
+
+void Inserter::addWhole(GroupState &state) {
+  MLIRContext *context = builder.getContext();
+  bool isFirst = state.wholeSums.empty();
+  for (auto [index, gradient] : llvm::enumerate(state.gradients)) {
+    if (!isFirst) {
+      Value &sum = state.wholeSums[index];
+      sum = AccumulateOp::create(builder, gradient.getLoc(), sum.getType(), sum, gradient);
+      continue;
+    }
+    if (!isAlone(gradient))
+      gradient = aten::cloneContiguously(builder, gradient, Phase::Backward,
+                                         aten::ScopeAttr::get(context, ""));
+    state.wholeSums.push_back(gradient);
+  }
+}
+
+void Inserter::addShard(GroupState &state, GroupOp group, Value shard) {
+  Location loc = group.getLoc();
+  if (state.shardSum) {
+    state.shardSum =
+        AccumulateOp::create(builder, loc, state.shardSum.getType(), state.shardSum, shard);
+    return;
+  }
+  // Reduced gradients are added up in the parameters' dtype; what is still to be reduced over the
+  // replicas as it is.
+  Type own = cast<RankedTensorType>(step.getParams(group).front().getType()).getElementType();
+  auto type = cast<ShardType>(shard.getType());
+  bool isPartial = group.getGradientSync() == GradientSync::ReduceScatter;
+  if (lastMicrobatch > 0 && !isPartial && type.getElementType() != own)
+    shard = CastOp::create(builder, loc, ShardType::get(type.getContext(), type.getGroup(), own),
+                           shard, /*offset=*/nullptr);
+  state.shardSum = shard;
+}
+
+LogicalResult Inserter::reduce(unsigned index, int64_t microbatch) {
   GroupState &state = states[index];
   GroupOp group = step.groups[index];
-  for (auto [name, gradient] :
-       llvm::zip_equal(group.getParams().getAsRange<FlatSymbolRefAttr>(), state.gradients))
-    if (!gradient) {
-      ParamOp param = step.paramByName.lookup(name.getAttr());
-      return param.emitError("parameter @") << param.getSymName() << " has no gradient";
-    }
-  Value gradient = reduceGradients(group, state.gradients);
-  reduced.push_back({group, gradient});
+  for (auto [param, gradient] : llvm::zip_equal(step.getTrained(group), state.gradients))
+    if (!gradient)
+      return param.emitError("parameter @")
+             << param.getSymName() << " has no gradient, but is not frozen";
+  if (state.gradients.empty())
+    return success();
+  GradientSync sync = group.getGradientSync().value_or(GradientSync::Each);
+  bool isLast = microbatch == lastMicrobatch;
+  if (lastMicrobatch > 0 && (sync == GradientSync::Last || !isSharded)) {
+    addWhole(state);
+    state.gradients.assign(state.gradients.size(), Value());
+    if (!isLast)
+      return success();
+    state.gradients = state.wholeSums;
+  }
+  bool isPartial = sync == GradientSync::ReduceScatter && lastMicrobatch > 0;
+  addShard(state, group, reduceGradients(group, state.gradients, isReplicated && !isPartial));
+  state.gradients.assign(state.gradients.size(), Value());
+  if (!isLast)
+    return success();
+  if (isPartial)
+    state.shardSum = reduceAcross(group, state.shardSum, state.shardSum.getType());
+  reduced.push_back({group, state.shardSum});
   if (!step.optimizer || !step.optimizer.getClipGradNorm())
-    update(group, gradient, /*clip=*/{});
+    update(group, state.shardSum, /*clip=*/{});
   return success();
 }
 
@@ -237,9 +307,10 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
       reshard(hook.group, Phase::Forward);
     return success();
   case HookKind::PostBackward:
-    if (state.gather)
+    if (state.gather && (step.groups[hook.group].getReshardAfterBackward().value_or(true) ||
+                         hook.microbatch == lastMicrobatch))
       reshard(hook.group, Phase::Backward);
-    return hook.isLast ? reduce(hook.group) : success();
+    return hook.isLast ? reduce(hook.group, hook.microbatch) : success();
   }
   llvm_unreachable("all kinds of hooks are handled");
 }
@@ -307,9 +378,13 @@ LogicalResult Inserter::visit(Operation *op) {
     if (isSharded && failed(remapOperands(op)))
       return failure();
     GroupMember member = step.memberByParam.lookup(grad.getParamAttr().getAttr());
+    if (step.paramByName.lookup(grad.getParamAttr().getAttr()).getFrozen())
+      return grad.emitError("parameter ")
+             << grad.getParamAttr() << " is frozen, but has a gradient";
     Value &gradient = states[member.group].gradients[member.position];
     if (gradient)
-      return grad.emitError("parameter ") << grad.getParamAttr() << " has two gradients";
+      return grad.emitError("parameter ")
+             << grad.getParamAttr() << " has two gradients in microbatch " << grad.getMicrobatch();
     gradient = grad.getValue();
     replaced.push_back(op);
     return success();

@@ -1,6 +1,7 @@
 //===- MixedPrecision.cpp - Groups travel in the dtype of their uses ------===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/Aten.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
@@ -141,19 +142,15 @@ LogicalResult MixedPrecisionPass::chooseGatherDtype(GroupOp group, const GroupUs
   return diag;
 }
 
-static bool isIn(StringRef path, StringRef module) {
-  return path.consume_front(module) && (path.empty() || path.front() == '.');
-}
-
 /// The module in which a value of the forward is made: that of an operator or of a buffer; nullopt
 /// for literals, inputs (which the capture casts) and parameters.
-static std::optional<StringRef> getMaker(Value value, const Step &step) {
+static std::optional<StringRef> getMaker(Value value, const Step &step, ModuleTree &tree) {
   if (auto call = value.getDefiningOp<CallOp>())
     return call.getModule();
   auto read = value.getDefiningOp<ReadOp>();
   if (!read || step.paramByName.contains(read.getSourceAttr().getAttr()))
     return std::nullopt;
-  return read.getSource().contains('.') ? read.getSource().rsplit('.').first : "";
+  return tree.addHolder(read.getSource()).path;
 }
 
 /// FSDP2 casts floating-point arguments of each group's modules to param_dtype
@@ -167,11 +164,14 @@ LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
   if (policyOf.empty())
     return success();
   DenseMap<StringAttr, std::pair<StringRef, Type>> innermost; // by module of a call
+  ModuleTree tree;
   auto getPolicy = [&](StringAttr module) {
     auto [it, isNew] = innermost.try_emplace(module);
-    for (StringRef path = module.getValue(); isNew && !path.empty();
-         path = path.contains('.') ? path.rsplit('.').first : "")
-      if (auto found = policyOf.find(path); found != policyOf.end()) {
+    if (!isNew)
+      return it->second;
+    for (const Module *outer = &tree.add(module.getValue()); !outer->isRoot();
+         outer = outer->parent)
+      if (auto found = policyOf.find(outer->path); found != policyOf.end()) {
         it->second = found->second;
         break;
       }
@@ -183,8 +183,9 @@ LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
       continue;
     for (Value operand : call.getOperands()) {
       Type element = getElementType(operand);
-      std::optional<StringRef> maker = getMaker(operand, step);
-      if (!maker || !isa<FloatType>(element) || element == dtype || isIn(*maker, module))
+      std::optional<StringRef> maker = getMaker(operand, step, tree);
+      if (!maker || !isa<FloatType>(element) || element == dtype ||
+          tree.add(*maker).isIn(tree.add(module)))
         continue;
       InFlightDiagnostic diag = call.emitError("module '")
                                 << module << "' takes " << element << " from outside, for '"
@@ -253,7 +254,7 @@ void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
         builder, grad.getLoc(), TypeRange(cast<RankedTensorType>(value.getType()).clone(dtype)),
         ValueRange(value), builder.getStringAttr("_to_copy.default"),
         builder.getArrayAttr(arguments), aten::Phase::Backward,
-        source ? source.getModuleAttr() : builder.getStringAttr(""), /*rng=*/nullptr,
+        source ? source.getScopeAttr() : aten::ScopeAttr::get(&getContext(), ""), /*rng=*/nullptr,
         /*offsets=*/nullptr);
     grad.getValueMutable().assign(narrow.getResult(0));
   }

@@ -48,6 +48,8 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     if (step->optimizer)
       numStates = getNumOptimizerStates(step->optimizer);
     for (GroupOp group : step->groups) {
+      if (step->getTrained(group).empty())
+        continue; // nothing is kept of it
       if (offload == OffloadPolicy::All && !group.getOptimizerState())
         group.setOptimizerState(StatePlace::Host);
       numOffloaded += group.isStateOnHost();

@@ -47,9 +47,14 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .layout = options.layout,
                                          .prefetch = options.prefetch,
                                          .paramDtype = options.paramDtype,
-                                         .reduceDtype = options.reduceDtype}));
+                                         .reduceDtype = options.reduceDtype,
+                                         .microbatches = options.microbatches,
+                                         .microbatchLoss = options.microbatchLoss,
+                                         .gradientSync = options.gradientSync,
+                                         .reshardAfterBackward = options.reshardAfterBackward}));
   manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);
+  manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
   // A search has marked the groups that it offloads (fsdp-choose-recompute).
   OffloadPolicy offload = options.offloadOptimizer;

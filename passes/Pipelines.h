@@ -26,6 +26,16 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       llvm::cl::desc("In which parameters are gathered: float32, bfloat16, float16")};
   Option<std::string> reduceDtype{
       *this, "reduce-dtype", llvm::cl::desc("In which gradients are reduced: float32, bfloat16")};
+  Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(0),
+                               llvm::cl::desc("Forwards and backwards of a step, whose gradients "
+                                              "are added up; 0: as the YAML file says, else 1")};
+  Option<std::string> microbatchLoss{*this, "microbatch-loss", llvm::cl::desc("mean or sum")};
+  Option<std::string> gradientSync{
+      *this, "gradient-sync",
+      llvm::cl::desc("After which microbatches gradients are reduced: each, reduce_scatter, last")};
+  Option<std::string> reshardAfterBackward{
+      *this, "reshard-after-backward",
+      llvm::cl::desc("false: parameters stay gathered between microbatches")};
   Option<RecomputePolicy> recompute{
       *this, "recompute", llvm::cl::init(RecomputePolicy::Auto),
       llvm::cl::desc(

@@ -23,12 +23,12 @@ static void placeOnHost(ModuleOp module, const GroupTable &groups) {
   int64_t hostBytes = 0;
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (!op.isStateOnHost() || numStates == 0)
+    if (!op.isStateOnHost() || numStates == 0 || group.isFrozen())
       continue;
     SmallVector<int64_t> offsets;
     for (unsigned i = 0; i < numStates; ++i) {
       offsets.push_back(hostBytes);
-      hostBytes += plan::alignToArena(group.master.shardBytes);
+      hostBytes += plan::alignToArena(group.states.shardBytes);
     }
     op.setHostOffsets(offsets);
   }
@@ -64,7 +64,7 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, const plan::
           if (isa<RankedTensorType>(op.getResult().getType()))
             op.setOffset(std::max<int64_t>(valueOffset(op.getResult()), 0));
         })
-        .Case([&](SquareSumOp sum) { sum.setOffset(valueOffset(sum.getResult())); })
+        .Case<SquareSumOp, CastOp>([&](auto op) { op.setOffset(valueOffset(op.getResult())); })
         .Case([&](AllGatherStartOp start) {
           start.setOffset(toOffset(ranges.lookup(start).front()));
         })

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ModuleTree.h"
 #include "fsdp/CostModel/OperatorWork.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Transforms/RecomputePolicies.h"
@@ -85,6 +86,7 @@ private:
   SmallVector<CallOp> calls;                    // by position
   std::vector<Storage> storages;                // in program order of their producers
   DenseMap<Value, unsigned> storageOf;          // forward values only
+  std::shared_ptr<ModuleTree> tree;             // of this run
   llvm::StringMap<unsigned> groupOfPath;        // of the modules that groups name
   DenseMap<StringAttr, unsigned> groupOfModule; // found so far
   GroupPolicies policies;
@@ -99,14 +101,9 @@ unsigned RecomputePass::groupOf(StringAttr module) {
   auto [it, isNew] = groupOfModule.try_emplace(module, step.groups.size());
   if (!isNew)
     return it->second;
-  for (StringRef path = module.getValue();; path = path.rsplit('.').first) {
-    if (auto found = groupOfPath.find(path); found != groupOfPath.end())
+  for (const Module *outer = &tree->add(module.getValue()); outer; outer = outer->parent)
+    if (auto found = groupOfPath.find(outer->path); found != groupOfPath.end())
       return it->second = found->second;
-    if (!path.contains('.'))
-      break;
-  }
-  if (auto root = groupOfPath.find(""); root != groupOfPath.end())
-    it->second = root->second;
   return it->second;
 }
 
@@ -273,11 +270,11 @@ void RecomputePass::rewrite() {
     // A view of another group's module must not extend that group's backward.
     unsigned group = groupOf(producer.getModuleAttr());
     if (groupOf(call.getModuleAttr()) != group)
-      again.setModuleAttr(producer.getModuleAttr());
+      again.setScopeAttr(producer.getScopeAttr());
     // Modules of one group may lie in those of several others: a copy belongs to the module that
     // needs it, or the backward of the groups around its own would begin with that one's.
     if (group < step.groups.size() && step.groups[group].getModules().size() > 1)
-      again.setModuleAttr(calls[places.lookup(producer)].getModuleAttr());
+      again.setScopeAttr(calls[places.lookup(producer)].getScopeAttr());
   };
   // In program order, so that at one place operands come before results.
   for (Storage &storage : storages) {
@@ -311,6 +308,7 @@ void RecomputePass::report() {
 }
 
 void RecomputePass::reset() {
+  tree = std::make_shared<ModuleTree>();
   calls.clear();
   storages.clear();
   storageOf.clear();

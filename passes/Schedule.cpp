@@ -30,12 +30,13 @@ struct Gather {
   unsigned position; // number of calls before it
 };
 
-/// A reduction with what must follow it.
+/// A reduction with what the sharded step does with its result.
 struct Reduction {
   ReduceScatterStartOp start;
   ReduceScatterWaitOp wait;
-  AllReduceWaitOp acrossWait; // null without replicas
-  UpdateOp update;
+  int64_t microbatch;
+  /// Behind the wait, and behind those that wait for the replicas, too: accumulations, updates.
+  SmallVector<Operation *> afterWait, afterAcross;
 };
 
 /// `op` moves right behind `after`, or, if that is null, right before `before`.
@@ -56,35 +57,80 @@ public:
 
 private:
   struct GroupState {
-    SmallVector<Gather> gathers; // of the backward, in order
-    size_t issued = 0;           // how many of them have been started
+    SmallVector<Gather> gathers;        // of the backward, in order
+    size_t issued = 0;                  // how many of them have been started
+    SmallVector<bool> keptIntoBackward; // of each gather of the forward, in order
+    size_t forwardIssued = 0;
     bool isGathered = false;
-    SmallVector<unsigned> postForwards; // places in the order of post-forwards
+    SmallVector<unsigned> postForwards; // places in the order of the microbatch's post-forwards
   };
 
+  void collectReduction(ReduceScatterStartOp start, int64_t microbatch);
   void prefetch(unsigned target, const Hook &hook, Gather *own);
+  /// Where the microbatch behind this one begins; null behind the last.
+  Operation *getEnd(int64_t microbatch);
 
   Step &step;
   ArrayRef<Hook> hooks;
   SmallVector<GroupState> groups;
   SmallVector<Reduction> reductions;
-  SquareSumOp squareSum; // null: gradients are not clipped
+  SmallVector<Operation *> begins; // of the microbatches
+  SquareSumOp squareSum;           // null: gradients are not clipped
   SmallVector<Move> moves;
 };
 
 } // namespace
 
+/// What reads the reduced shard; null if nothing does.
+static Operation *getReader(Reduction &reduction) {
+  for (ArrayRef<Operation *> after :
+       {ArrayRef(reduction.afterWait), ArrayRef(reduction.afterAcross)})
+    for (Operation *op : after)
+      if (isa<CastOp, AccumulateOp, UpdateOp>(op))
+        return op;
+  return nullptr;
+}
+
+/// What `fsdp-insert-collectives` has put behind the reduction.
+void Scheduler::collectReduction(ReduceScatterStartOp start, int64_t microbatch) {
+  Reduction reduction{start, start.getWait(), microbatch, {}, {}};
+  bool isAcross = false;
+  for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
+    if (op == reduction.wait ||
+        (isa<AllReduceStartOp>(op) && op->getOperand(0) == start.getHandle()))
+      continue; // the latter goes on without the compute stream
+    if (isa<FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp>(op))
+      continue; // they follow the update
+    if (!isa<AllReduceStartOp, AllReduceWaitOp, CastOp, AccumulateOp, UpdateOp>(op))
+      break;
+    auto sum = dyn_cast<AccumulateOp>(op);
+    if (sum && !isa<ShardType>(sum.getType()))
+      break;
+    isAcross |= isa<AllReduceWaitOp>(op);
+    (isAcross ? reduction.afterAcross : reduction.afterWait).push_back(op);
+  }
+  reductions.push_back(std::move(reduction));
+}
+
 LogicalResult Scheduler::collect() {
   unsigned position = 0;
   DenseMap<Value, Gather> open;
   for (Operation &op : step.getBody()) {
-    if (isa<CallOp>(op)) {
+    if (auto call = dyn_cast<CallOp>(op)) {
       ++position;
+      if (static_cast<size_t>(call.getMicrobatch()) >= begins.size()) {
+        // Behind what ends the microbatch before: the gathers that it begins with are its own.
+        Operation *begin = &op;
+        while (begin->getPrevNode() && isa<AllGatherStartOp, AllGatherWaitOp>(begin->getPrevNode()))
+          begin = begin->getPrevNode();
+        begins.push_back(begin);
+      }
     } else if (auto start = dyn_cast<AllGatherStartOp>(op)) {
       open[start.getHandle()] = {start, {}, position};
-      unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
+      GroupState &group = groups[step.groupByName.lookup(start.getGroupAttr().getAttr())];
       // Kept into the backward, unless a reshard of the forward follows.
-      groups[group].isGathered |= start.getPhase() == Phase::Forward;
+      if (start.getPhase() == Phase::Forward)
+        group.keptIntoBackward.push_back(true);
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
       Gather &gather = open[wait.getHandle()];
       gather.wait = wait;
@@ -94,18 +140,17 @@ LogicalResult Scheduler::collect() {
     } else if (auto reshard = dyn_cast<ReshardOp>(op)) {
       AllGatherStartOp start = reshard.getStart();
       unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
-      if (reshard.getPhase() == Phase::Forward)
-        groups[group].isGathered = false;
+      // At most one gather of a group is open at a time.
+      if (reshard.getPhase() == Phase::Forward && start.getPhase() == Phase::Forward)
+        groups[group].keptIntoBackward.back() = false;
     } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
-      AllReduceStartOp across = start.getAcross();
-      reductions.push_back({start, start.getWait(), across ? across.getWait() : AllReduceWaitOp(),
-                            start.getUpdate()});
+      collectReduction(start, static_cast<int64_t>(begins.size()) - 1);
     } else if (auto sum = dyn_cast<SquareSumOp>(op)) {
       squareSum = sum;
     }
   }
   for (Reduction &reduction : reductions)
-    if (!reduction.wait || !reduction.update)
+    if (!reduction.wait || (!squareSum && begins.size() < 2 && !getReader(reduction)))
       return reduction.start.emitError("the reduction of group ")
              << reduction.start.getGroupAttr() << " has no " << (reduction.wait ? "update" : "wait")
              << " after it";
@@ -129,12 +174,26 @@ void Scheduler::prefetch(unsigned target, const Hook &hook, Gather *own) {
 
 void Scheduler::prefetchBackward() {
   SmallVector<unsigned> postForwards;
+  int64_t microbatch = 0;
   for (const Hook &hook : hooks) {
+    if (hook.microbatch != microbatch) {
+      // FSDP2 forgets the order at the end of each backward.
+      microbatch = hook.microbatch;
+      postForwards.clear();
+      for (GroupState &state : groups)
+        state.postForwards.clear();
+    }
     GroupState &state = groups[hook.group];
+    GroupOp group = step.groups[hook.group];
     switch (hook.kind) {
     case HookKind::PreForward:
+      if (!state.isGathered && state.forwardIssued < state.keptIntoBackward.size())
+        ++state.forwardIssued;
+      state.isGathered = true;
       break;
     case HookKind::PostForward:
+      if (state.forwardIssued > 0 && !state.keptIntoBackward[state.forwardIssued - 1])
+        state.isGathered = false;
       state.postForwards.push_back(postForwards.size());
       postForwards.push_back(hook.group);
       break;
@@ -152,26 +211,37 @@ void Scheduler::prefetchBackward() {
       break;
     }
     case HookKind::PostBackward:
-      state.isGathered = false;
+      state.isGathered = !group.getReshardAfterBackward().value_or(true) &&
+                         microbatch + 1 < static_cast<int64_t>(begins.size());
       break;
     }
   }
 }
 
+Operation *Scheduler::getEnd(int64_t microbatch) {
+  size_t next = static_cast<size_t>(microbatch) + 1;
+  return next < begins.size() ? begins[next] : nullptr;
+}
+
 /// The gradients of one reduction are in memory at a time. Replicas are waited for a reduction
-/// later: they go on while the next group is reduced. Updates that clip stay behind all reductions.
+/// later: they go on while the next group is reduced. Nothing is left for the next microbatch.
+/// Updates that clip stay behind all reductions.
 void Scheduler::deferReductions() {
   Operation *end = squareSum ? squareSum.getOperation() : step.getBody().getTerminator();
-  auto getStart = [&](size_t index) {
-    return index < reductions.size() ? reductions[index].start.getOperation() : end;
+  auto getStart = [&](size_t own, size_t index) -> Operation * {
+    int64_t microbatch = reductions[own].microbatch;
+    if (index < reductions.size() && reductions[index].microbatch == microbatch)
+      return reductions[index].start;
+    Operation *next = getEnd(microbatch);
+    return next ? next : end;
   };
   for (auto [index, reduction] : llvm::enumerate(reductions)) {
-    moves.push_back({reduction.wait, nullptr, getStart(index + 1)});
-    Operation *before = getStart(index + (reduction.acrossWait ? 2 : 1));
-    if (reduction.acrossWait)
-      moves.push_back({reduction.acrossWait, nullptr, before});
-    if (!squareSum)
-      moves.push_back({reduction.update, nullptr, before});
+    Operation *next = getStart(index, index + 1), *second = getStart(index, index + 2);
+    moves.push_back({reduction.wait, nullptr, next});
+    for (Operation *op : reduction.afterWait)
+      moves.push_back({op, nullptr, next});
+    for (Operation *op : reduction.afterAcross)
+      moves.push_back({op, nullptr, second});
   }
 }
 

@@ -56,7 +56,17 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
            "In which parameters are gathered: float32, bfloat16, float16; default as they are used">,
     Option<"reduceDtype", "reduce-dtype", "std::string", "\"\"",
            "In which gradients are reduced: float32, bfloat16; default param-dtype, or if that is "
-           "not given the parameters'">
+           "not given the parameters'">,
+    Option<"microbatches", "microbatches", "int64_t", "0",
+           "Forwards and backwards of a step, whose gradients are added up; 0: as the file says, "
+           "else 1">,
+    Option<"microbatchLoss", "microbatch-loss", "std::string", "\"\"",
+           "mean (the loss of each microbatch is divided by their number) or sum; default mean">,
+    Option<"gradientSync", "gradient-sync", "std::string", "\"\"",
+           "After which microbatches gradients are reduced: each, reduce_scatter (each over the "
+           "shards, the last over the replicas) or last; default each">,
+    Option<"reshardAfterBackward", "reshard-after-backward", "std::string", "\"\"",
+           "false: parameters stay gathered between microbatches; default true">
   ];
 }
 
@@ -186,6 +196,40 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
              clEnumValN(::fsdp::RecomputePolicy::Selected, "selected", "likewise"),
              clEnumValN(::fsdp::RecomputePolicy::Full, "full", "likewise"))}]>
   ] # offloadOptions;
+}
+
+def AccumulateGradients : Fsdp_Pass<"fsdp-accumulate-gradients"> {
+  let summary = "Make a step of several microbatches, whose gradients are added up";
+  let description = [{
+    Input: a captured module, whose attribute `fsdp.accumulation` says how many microbatches a step
+    is to have; without it nothing changes. Output: a captured module that runs forward and backward
+    as often, each on inputs of its own, one after another, and updates once. A parameter's gradient
+    is the sum of those of the microbatches, in their order.
+
+    With `loss = mean` the loss of each is divided by their number before its backward, and the step
+    returns the sum of these: the mean over all samples, as if they were one batch. `loss = sum`
+    leaves the losses as they are. Buffers go on from microbatch to microbatch; random numbers are drawn anew.
+
+    What is communicated after which microbatch is the groups' `gradient_sync`, which
+    `fsdp-insert-collectives` follows.
+
+    Remarks (`--remarks-filter-analyse=fsdp-accumulate-gradients`): `Microbatches`.
+
+    Why: a large batch whose activations do not fit, or fewer reductions for each sample.
+
+    ```mlir
+    %x = fsdp.input "x" : tensor<4xf32>
+    %y = aten.call "mul.Tensor"(%x, %w) fwd in "l" : ...
+    fsdp.grad @l.w, %g : tensor<4xf32>
+    // becomes, with fsdp.accumulation = #fsdp.accumulation<2, loss = sum>
+    %x = fsdp.input "x" : tensor<4xf32>
+    %y = aten.call "mul.Tensor"(%x, %w) fwd in "l" : ...
+    fsdp.grad @l.w, %g : tensor<4xf32>
+    %x_0 = fsdp.input "x" microbatch 1 : tensor<4xf32>
+    %y_1 = aten.call "mul.Tensor"(%x_0, %w) fwd in "l" microbatch 1 : ...
+    fsdp.grad @l.w, %g_2 microbatch 1 : tensor<4xf32>
+    ```
+  }];
 }
 
 def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {

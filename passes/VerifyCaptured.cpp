@@ -38,7 +38,10 @@ private:
                          const Twine &message);
 
   Step &step;
-  DenseMap<StringAttr, Operation *> inputs, gradients, updates, writes;
+  using InMicrobatch = std::pair<StringAttr, int64_t>;
+  DenseMap<InMicrobatch, Operation *> inputs, gradients;
+  int64_t microbatches = 1; // of which there are gradients
+  DenseMap<StringAttr, Operation *> updates, writes;
   DenseMap<int64_t, CallOp> draws; // by position, the first of each
   /// Values of the backward that were found to be values of the forward, computed again.
   DenseSet<std::pair<Value, Value>> repeated;
@@ -153,12 +156,14 @@ LogicalResult Checker::visit(InputOp input) {
       diag << ", expected a tensor";
     return diag;
   }
-  return takeOnce(inputs, input.getNameAttr(), input, "C5: two inputs are named \"" + name + "\"");
+  return takeOnce(inputs, InMicrobatch(input.getNameAttr(), input.getMicrobatch()), input,
+                  "C5: two inputs are named \"" + name + "\"");
 }
 
 LogicalResult Checker::visit(GradOp grad) {
-  return takeOnce(gradients, grad.getParamAttr().getAttr(), grad,
-                  "C4: parameter @" + grad.getParam() + " has two gradients");
+  microbatches = std::max(microbatches, grad.getMicrobatch() + 1);
+  return takeOnce(gradients, InMicrobatch(grad.getParamAttr().getAttr(), grad.getMicrobatch()),
+                  grad, "C4: parameter @" + grad.getParam() + " has two gradients");
 }
 
 LogicalResult Checker::visit(UpdateOp update) {
@@ -186,12 +191,30 @@ LogicalResult Checker::visit(UpdateOp update) {
 /// C4.
 LogicalResult Checker::checkEnd() {
   for (ParamOp param : step.params) {
-    if (!gradients.contains(param.getSymNameAttr()))
-      return param.emitError("C4: parameter @") << param.getSymName() << " has no gradient";
+    if (param.getFrozen()) {
+      Operation *other = gradients.lookup({param.getSymNameAttr(), 0});
+      if (!other)
+        other = updates.lookup(param.getSymNameAttr());
+      if (!other)
+        continue;
+      InFlightDiagnostic diag = param.emitError("C4: parameter @")
+                                << param.getSymName() << " is frozen, but has '" << other->getName()
+                                << "'";
+      diag.attachNote(other->getLoc()) << "which is here";
+      return diag;
+    }
+    for (int64_t microbatch = 0; microbatch < microbatches; ++microbatch)
+      if (!gradients.contains({param.getSymNameAttr(), microbatch})) {
+        InFlightDiagnostic diag = param.emitError("C4: parameter @")
+                                  << param.getSymName() << " has no gradient";
+        if (microbatches > 1)
+          diag << " in microbatch " << microbatch;
+        return diag;
+      }
     if (!updates.contains(param.getSymNameAttr()))
       return param.emitError("C4: parameter @") << param.getSymName() << " is never updated";
   }
-  if (!step.params.empty() && !step.optimizer)
+  if (!updates.empty() && !step.optimizer)
     return step.module.emitError("C4: the module has parameters but no optimizer");
   return success();
 }
@@ -201,7 +224,8 @@ LogicalResult Checker::run() {
     return failure();
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
-    if (getStartedHandle(op) || getAwaitedHandle(op) || isa<ShardOp, PackOp, ReshardOp>(op))
+    if (getStartedHandle(op) || getAwaitedHandle(op) ||
+        isa<ShardOp, PackOp, CastOp, AccumulateOp, ReshardOp>(op))
       result = op.emitError("C2: a captured step has no shards and no collectives");
     else if (isa<SquareSumOp, ClipFactorOp>(op))
       result = op.emitError("C2: a captured step clips by its optimizer's 'clip_grad_norm'");

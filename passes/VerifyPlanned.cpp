@@ -120,7 +120,9 @@ LogicalResult Checker::enterDeclarations() {
     numStates = getNumOptimizerStates(*optimizers.begin());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    size_t copyIndex = op.isStateOnHost() ? 1 : 1 + numStates; // behind shard and states
+    size_t copyIndex = 1; // behind shard and states
+    if (numStates > 0 && !op.isStateOnHost() && !group.isFrozen())
+      copyIndex += numStates;
     size_t expected = copyIndex + group.hasGatherCopy();
     if (!op.getOffsets() || op.getOffsets()->size() != expected)
       return op.emitOpError("P1: @")
@@ -130,7 +132,9 @@ LogicalResult Checker::enterDeclarations() {
       std::string what = i == 0           ? "the shard"
                          : i == copyIndex ? "the copy that is gathered"
                                           : "optimizer state " + std::to_string(i);
-      const GroupForm &form = i == copyIndex ? group.gathered : group.master;
+      const GroupForm &form = i == 0           ? group.master
+                              : i == copyIndex ? group.gathered
+                                               : group.states;
       if (failed(place({offset, form.shardBytes, uses.getEnd(), op,
                         what + " of @" + op.getSymName().str()})))
         return failure();
@@ -180,7 +184,7 @@ static std::optional<int64_t> getOffset(OpResult result) {
         return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
       })
       .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })
-      .Case<AllGatherStartOp, SquareSumOp>([](auto op) -> std::optional<int64_t> {
+      .Case<AllGatherStartOp, SquareSumOp, CastOp>([](auto op) -> std::optional<int64_t> {
         return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
       })
       .Default([](Operation *) { return std::nullopt; });
@@ -209,7 +213,7 @@ LogicalResult Checker::enterPacked(BufferUseOpInterface op) {
 
 LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) {
   const GroupInfo &group = *sink.group;
-  for (unsigned param = 0; param < group.params.size(); ++param) {
+  for (unsigned param = 0; param < group.gradients.numParams; ++param) {
     int64_t begin = group.getParamBegin(param, group.gradients) +
                     group.getParamElements(param) * group.gradients.elementBytes;
     ParamOp op = group.params[param];

@@ -2,9 +2,9 @@
 
 #include "fsdp/Analysis/GroupHooks.h"
 
+#include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/AtenSemantics.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 #include <algorithm>
 #include <limits>
@@ -17,9 +17,16 @@ using aten::Phase;
 
 namespace {
 
-/// Calls first, ..., last of the step, all of one phase and one module.
-struct Run {
+/// Which call of a module of a group.
+struct ModuleCall {
   unsigned slot;
+  int64_t call;
+  bool operator==(const ModuleCall &other) const = default;
+};
+
+/// Operations first, ..., last of the step, all of one phase and one call of a module.
+struct Run {
+  ModuleCall module;
   int first, last;
   /// Some tensor that comes from before the run needs a gradient.
   bool inputNeedsGrad = false;
@@ -29,15 +36,19 @@ struct Run {
 struct ForwardCall {
   int first, last;
   bool inputNeedsGrad;
+  SmallVector<ModuleCall> modules;
 };
 
-struct Span {
-  int first = -1, last = -1;
+/// The backward of a forward call, or of several that cannot be told apart.
+struct BackwardSpan {
+  int first, last;
+  int lastForward;     // where the forward ended
+  bool inputNeedsGrad; // of the first of the calls
 };
 
 /// One module of one group.
 struct Slot {
-  unsigned group;
+  unsigned group, depth;
   int lastForwardRun = -1, lastBackwardRun = -1; // index in the group's runs
 };
 
@@ -48,7 +59,7 @@ struct GroupRuns {
 /// A hook and its place among hooks at the same position, smaller first.
 struct PlacedHook {
   Hook hook;
-  std::tuple<int, int64_t, int64_t, size_t> rank;
+  std::tuple<int64_t, int, int64_t, int64_t, size_t> rank;
 };
 
 class HookFinder {
@@ -58,14 +69,17 @@ public:
 
 private:
   void collectSlots();
-  void collectCalls();
+  void beginMicrobatch(int64_t number);
+  LogicalResult collectCalls();
   void scanCall(int index);
   void noteParams(int index);
   void noteGradientFlow(int index, ArrayRef<unsigned> found);
   ArrayRef<unsigned> getSlots(StringAttr module);
-  void extendRun(unsigned slot, int index, int previous, Phase phase);
+  void extendRun(ModuleCall module, int index, int previous, Phase phase);
+  bool isCallOnce(ModuleCall module);
   SmallVector<ForwardCall> getForwardCalls(unsigned group);
-  SmallVector<Span> getBackwardSpans(unsigned group, size_t numCalls);
+  SmallVector<BackwardSpan> getBackwardSpans(unsigned group, ArrayRef<ForwardCall> forward);
+  LogicalResult endMicrobatch();
   void place(HookKind kind, unsigned group, int position, int order, int64_t first, int64_t second);
   LogicalResult placeHooks(unsigned group);
   void placeFinalHooks();
@@ -73,9 +87,12 @@ private:
 
   Step &step;
   SmallVector<Slot> slots;
-  llvm::StringMap<SmallVector<unsigned>> slotsByPath;
+  ModuleTree tree;
+  DenseMap<const Module *, SmallVector<unsigned>> slotsOf;
   DenseMap<StringAttr, SmallVector<unsigned>> slotsByModule; // with all enclosing modules
   SmallVector<CallOp> calls;
+  // Of the microbatch that is walked over:
+  int64_t microbatch = 0;
   SmallVector<GroupRuns> runs;
   /// Per group: the last call that makes one of its gradients or uses one of its parameters.
   SmallVector<int> lastNeeded;
@@ -95,12 +112,22 @@ private:
 
 void HookFinder::collectSlots() {
   for (auto [index, group] : llvm::enumerate(step.groups))
-    for (auto module : group.getModules().getAsRange<StringAttr>()) {
-      slotsByPath[module.getValue()].push_back(slots.size());
-      slots.push_back({static_cast<unsigned>(index)});
+    for (auto path : group.getModules().getAsRange<StringAttr>()) {
+      const Module &module = tree.add(path.getValue());
+      slotsOf[&module].push_back(slots.size());
+      slots.push_back({static_cast<unsigned>(index), module.depth});
     }
-  runs.resize(step.groups.size());
+  beginMicrobatch(0);
+}
+
+void HookFinder::beginMicrobatch(int64_t number) {
+  microbatch = number;
+  runs.assign(step.groups.size(), {});
   lastNeeded.assign(step.groups.size(), -1);
+  for (Slot &slot : slots)
+    slot.lastForwardRun = slot.lastBackwardRun = -1;
+  previousForward = previousBackward = -1;
+  deferred.clear();
 }
 
 /// The modules of groups that `module` is or lies in, outermost first.
@@ -108,32 +135,38 @@ ArrayRef<unsigned> HookFinder::getSlots(StringAttr module) {
   auto [it, isNew] = slotsByModule.try_emplace(module);
   if (!isNew)
     return it->second;
-  SmallVector<unsigned> &found = it->second;
-  auto append = [&](StringRef path) {
-    auto known = slotsByPath.find(path);
-    if (known != slotsByPath.end())
-      llvm::append_range(found, known->second);
-  };
-  append("");
-  StringRef path = module.getValue();
-  for (size_t dot = path.find('.'); dot != StringRef::npos; dot = path.find('.', dot + 1))
-    append(path.take_front(dot));
-  if (!path.empty())
-    append(path);
-  return found;
+  for (const Module *outer : getChain(tree.add(module.getValue())))
+    if (auto known = slotsOf.find(outer); known != slotsOf.end())
+      llvm::append_range(it->second, known->second);
+  return it->second;
 }
 
-void HookFinder::extendRun(unsigned slotIndex, int index, int previous, Phase phase) {
-  Slot &slot = slots[slotIndex];
+/// True if the forward has one run of this call. Captures number calls; only the rounds of a
+/// scripted loop have one number, and hand-written text.
+bool HookFinder::isCallOnce(ModuleCall module) {
+  return llvm::count_if(runs[slots[module.slot].group].forward,
+                        [&](const Run &run) { return run.module == module; }) == 1;
+}
+
+void HookFinder::extendRun(ModuleCall module, int index, int previous, Phase phase) {
+  Slot &slot = slots[module.slot];
   bool isForward = phase == Phase::Forward;
   SmallVector<Run> &list = isForward ? runs[slot.group].forward : runs[slot.group].backward;
   int &current = isForward ? slot.lastForwardRun : slot.lastBackwardRun;
-  if (current >= 0 && list[current].last == previous) {
+  if (current >= 0 && list[current].module == module && list[current].last == previous) {
     list[current].last = index;
     return;
   }
+  // The backward of one call may be interrupted by others'.
+  if (!isForward && isCallOnce(module))
+    for (auto [number, run] : llvm::enumerate(list))
+      if (run.module == module) {
+        run.last = index;
+        current = number;
+        return;
+      }
   current = list.size();
-  list.push_back({slotIndex, index, index});
+  list.push_back({module, index, index});
 }
 
 void HookFinder::scanCall(int index) {
@@ -146,7 +179,7 @@ void HookFinder::scanCall(int index) {
   ArrayRef<unsigned> found = getSlots(call.getModuleAttr());
   if (!isSeed)
     for (unsigned slot : found)
-      extendRun(slot, index, previous, phase);
+      extendRun({slot, call.getScope().getCall(slots[slot].depth)}, index, previous, phase);
   previous = index;
   noteParams(index);
   if (isForward)
@@ -191,29 +224,38 @@ void HookFinder::noteGradientFlow(int index, ArrayRef<unsigned> found) {
       needsGrad[result] = index;
 }
 
-void HookFinder::collectCalls() {
+LogicalResult HookFinder::collectCalls() {
   DenseMap<Operation *, int> positions;
   auto noteGradient = [&](unsigned group, Value gradient) {
     auto it = positions.find(gradient.getDefiningOp());
     if (it != positions.end())
       lastNeeded[group] = std::max(lastNeeded[group], it->second);
   };
-  auto noteParam = [&](Value param, unsigned group) {
-    needsGrad[param] = -1;
+  auto noteParam = [&](Value param, unsigned group, ParamOp op) {
+    if (!op.getFrozen())
+      needsGrad[param] = -1;
     paramGroup[param] = group;
   };
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {
+      if (call.getMicrobatch() != microbatch) {
+        if (failed(endMicrobatch()))
+          return failure();
+        beginMicrobatch(call.getMicrobatch());
+      }
       positions[call] = calls.size();
       calls.push_back(call);
       scanCall(calls.size() - 1);
     } else if (auto read = dyn_cast<ReadOp>(op)) {
       auto it = step.memberByParam.find(read.getSourceAttr().getAttr());
       if (it != step.memberByParam.end())
-        noteParam(read.getResult(), it->second.group);
+        noteParam(read.getResult(), it->second.group,
+                  step.paramByName.lookup(read.getSourceAttr().getAttr()));
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
-      for (Value result : wait.getResults())
-        noteParam(result, step.groupByName.lookup(wait.getStart().getGroupAttr().getAttr()));
+      unsigned group = step.groupByName.lookup(wait.getStart().getGroupAttr().getAttr());
+      for (auto [result, param] :
+           llvm::zip_equal(wait.getResults(), step.getParams(step.groups[group])))
+        noteParam(result, group, param);
     } else if (auto grad = dyn_cast<GradOp>(op)) {
       auto it = step.memberByParam.find(grad.getParamAttr().getAttr());
       if (it != step.memberByParam.end())
@@ -225,6 +267,7 @@ void HookFinder::collectCalls() {
         noteGradient(step.groupByName.lookup(name.getAttr()), gradient);
     }
   }
+  return endMicrobatch();
 }
 
 //===----------------------------------------------------------------------===//
@@ -238,31 +281,66 @@ SmallVector<ForwardCall> HookFinder::getForwardCalls(unsigned group) {
   ArrayRef<Run> list = runs[group].forward;
   SmallVector<unsigned> modules;
   for (const Run &run : list)
-    if (!llvm::is_contained(modules, run.slot))
-      modules.push_back(run.slot);
+    if (!llvm::is_contained(modules, run.module.slot))
+      modules.push_back(run.module.slot);
   SmallVector<unsigned> toRun;
   for (const Run &run : list) {
     if (toRun.empty()) {
-      found.push_back({run.first, run.last, run.inputNeedsGrad});
+      found.push_back({run.first, run.last, run.inputNeedsGrad, {}});
       toRun = modules;
     }
     found.back().last = std::max(found.back().last, run.last);
-    llvm::erase(toRun, run.slot);
+    found.back().modules.push_back(run.module);
+    llvm::erase(toRun, run.module.slot);
   }
   return found;
 }
 
-/// The backwards of the calls, in the order in which they run: the last call first.
-SmallVector<Span> HookFinder::getBackwardSpans(unsigned group, size_t numCalls) {
+/// The backwards of the calls in the order in which they run, those that overlap as one.
+SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
+                                                       ArrayRef<ForwardCall> forward) {
   ArrayRef<Run> list = runs[group].backward;
   if (list.empty())
     return {};
-  if (step.groups[group].getModules().size() == 1 && list.size() == numCalls)
-    return llvm::map_to_vector(list, [](const Run &run) { return Span{run.first, run.last}; });
-  Span all{list.front().first, list.front().last};
-  for (const Run &run : list)
-    all.last = std::max(all.last, run.last);
-  return {all};
+  SmallVector<BackwardSpan> spans;
+  auto add = [&](const Run &run, const ForwardCall &call) {
+    spans.push_back({run.first, run.last, call.last, call.inputNeedsGrad});
+  };
+  bool isNumbered =
+      llvm::all_of(runs[group].forward, [&](const Run &run) { return isCallOnce(run.module); });
+  bool isOneModule = step.groups[group].getModules().size() == 1;
+  if (isNumbered) {
+    for (const Run &run : list)
+      for (const ForwardCall &call : forward)
+        if (llvm::is_contained(call.modules, run.module))
+          add(run, call);
+  } else if (isOneModule && list.size() == forward.size()) {
+    for (auto [run, call] : llvm::zip_equal(list, llvm::reverse(forward)))
+      add(run, call);
+  } else {
+    for (const Run &run : list)
+      add({run.module, list.front().first, run.last}, forward.front());
+    spans.front().lastForward = forward.back().last;
+  }
+  llvm::stable_sort(spans,
+                    [](const BackwardSpan &a, const BackwardSpan &b) { return a.first < b.first; });
+  // Modules of one call run as one span, too.
+  SmallVector<BackwardSpan> merged;
+  for (const BackwardSpan &span : spans) {
+    bool isSameCall = !merged.empty() && isNumbered && !isOneModule &&
+                      merged.back().lastForward == span.lastForward;
+    if (merged.empty() || (!isSameCall && merged.back().last < span.first)) {
+      merged.push_back(span);
+      continue;
+    }
+    BackwardSpan &last = merged.back();
+    last.last = std::max(last.last, span.last);
+    // The inputs of the first call are the last to have gradients.
+    if (span.lastForward < last.lastForward)
+      last.inputNeedsGrad = span.inputNeedsGrad;
+    last.lastForward = std::max(last.lastForward, span.lastForward);
+  }
+  return merged;
 }
 
 //===----------------------------------------------------------------------===//
@@ -272,17 +350,14 @@ SmallVector<Span> HookFinder::getBackwardSpans(unsigned group, size_t numCalls) 
 /// Components of the path of the group's first module; 0 for the root.
 int64_t HookFinder::getDepth(unsigned group) {
   ArrayAttr modules = step.groups[group].getModules();
-  if (modules.empty())
-    return 0;
-  StringRef path = cast<StringAttr>(modules[0]).getValue();
-  return path.empty() ? 0 : path.count('.') + 1;
+  return modules.empty() ? 0 : tree.add(cast<StringAttr>(modules[0]).getValue()).depth;
 }
 
 void HookFinder::place(HookKind kind, unsigned group, int position, int order, int64_t first,
                        int64_t second) {
-  CallOp before = position < static_cast<int>(calls.size()) ? calls[position] : CallOp();
-  placed.push_back({{kind, group, before, static_cast<unsigned>(position)},
-                    {order, first, second, placed.size()}});
+  placed.push_back({{kind, group, /*before=*/{}, static_cast<unsigned>(position)},
+                    {microbatch, order, first, second, placed.size()}});
+  placed.back().hook.microbatch = microbatch;
 }
 
 /// At one position what ends comes first, inner modules before outer ones; then what begins, outer
@@ -291,24 +366,25 @@ void HookFinder::place(HookKind kind, unsigned group, int position, int order, i
 LogicalResult HookFinder::placeHooks(unsigned group) {
   GroupOp op = step.groups[group];
   SmallVector<ForwardCall> forward = getForwardCalls(group);
-  if (forward.empty())
+  if (forward.empty()) {
+    // What only unused modules hold is never gathered.
+    if (step.getTrained(op).empty())
+      return success();
     return op.emitError("no operation of the forward comes from the modules ")
            << op.getModules() << " of group @" << op.getSymName()
            << ", whose parameters would never be gathered";
+  }
   int64_t depth = getDepth(group);
   constexpr int ends = 0, begins = 1;
   for (const ForwardCall &call : forward) {
     place(HookKind::PreForward, group, call.first, begins, depth, 0);
     place(HookKind::PostForward, group, call.last + 1, ends, -depth, 0);
   }
-  SmallVector<Span> backward = getBackwardSpans(group, forward.size());
+  SmallVector<BackwardSpan> backward = getBackwardSpans(group, forward);
   for (auto [index, span] : llvm::enumerate(backward)) {
-    // Several calls whose backwards cannot be told apart: the first call's inputs decide.
-    const ForwardCall &call = forward[backward.size() == 1 ? 0 : forward.size() - 1 - index];
-    int lastForward = backward.size() == 1 ? forward.back().last : call.last;
-    place(HookKind::PreBackward, group, span.first, begins, -lastForward, -depth);
+    place(HookKind::PreBackward, group, span.first, begins, -span.lastForward, -depth);
     bool isLast = index + 1 == backward.size();
-    if (call.inputNeedsGrad) {
+    if (span.inputNeedsGrad) {
       int last = isLast ? std::max(span.last, lastNeeded[group]) : span.last;
       place(HookKind::PostBackward, group, last + 1, ends, -depth, 0);
       placed.back().hook.isLast = isLast;
@@ -338,16 +414,24 @@ void HookFinder::placeFinalHooks() {
   }
 }
 
-FailureOr<SmallVector<Hook>> HookFinder::find() {
-  collectSlots();
-  collectCalls();
+LogicalResult HookFinder::endMicrobatch() {
   for (unsigned group = 0; group < step.groups.size(); ++group)
     if (failed(placeHooks(group)))
       return failure();
   placeFinalHooks();
+  return success();
+}
+
+FailureOr<SmallVector<Hook>> HookFinder::find() {
+  collectSlots();
+  if (failed(collectCalls()))
+    return failure();
   llvm::sort(placed, [](const PlacedHook &a, const PlacedHook &b) {
     return std::tie(a.hook.position, a.rank) < std::tie(b.hook.position, b.rank);
   });
+  for (PlacedHook &entry : placed)
+    if (entry.hook.position < calls.size())
+      entry.hook.before = calls[entry.hook.position];
   return llvm::map_to_vector(placed, [](const PlacedHook &entry) { return entry.hook; });
 }
 

@@ -26,6 +26,13 @@ static int64_t getNarrowestBytes(const GroupInfo &info) {
       {info.master.elementBytes, info.gathered.elementBytes, info.gradients.elementBytes});
 }
 
+static void setSizes(GroupForm &form, const plan::GroupLayout &layout) {
+  form.numParams = layout.parameters.size();
+  form.shardElements = layout.shardElements;
+  form.shardBytes = layout.shardElements * form.elementBytes;
+  form.wholeBytes = layout.gatheredElements() * form.elementBytes;
+}
+
 FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
   GroupTable table;
   SymbolTable symbols(module);
@@ -33,12 +40,14 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     GroupInfo info;
     info.op = group;
     info.index = table.groups.size();
-    std::vector<std::vector<int64_t>> shapes;
+    std::vector<std::vector<int64_t>> shapes, trainedShapes;
     for (auto name : group.getParams().getAsRange<FlatSymbolRefAttr>()) {
       auto param = symbols.lookup<ParamOp>(name.getAttr());
       table.paramOf[name.getAttr()] = {info.index, static_cast<unsigned>(info.params.size())};
       info.params.push_back(param);
       shapes.push_back(cast<RankedTensorType>(param.getType()).getShape().vec());
+      if (!param.getFrozen())
+        trainedShapes.push_back(shapes.back());
     }
     if (info.params.empty())
       return group.emitOpError("@") << group.getSymName() << " has no parameters";
@@ -46,6 +55,7 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     info.master = makeForm(element);
     info.gathered = makeForm(getDtype(group.getGatherDtypeAttr(), element));
     info.gradients = makeForm(getDtype(group.getReduceDtypeAttr(), element));
+    info.states = makeForm(element);
     ArrayRef<int64_t> sizes = getAxisSizes(group, symbols);
     unsigned ranks = sizes.back();
     if (table.groups.empty()) {
@@ -59,13 +69,17 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
       diag.attachNote(first.getLoc()) << "declared here";
       return diag;
     }
-    info.layout = plan::layOutGroup(
-        group.getLayout() == Layout::Flat ? plan::Layout::Flat : plan::Layout::PerParam, shapes,
-        ranks, plan::kArenaAlignmentBytes / getNarrowestBytes(info));
-    for (GroupForm *form : {&info.master, &info.gathered, &info.gradients}) {
-      form->shardBytes = info.layout.shardElements * form->elementBytes;
-      form->wholeBytes = info.layout.gatheredElements() * form->elementBytes;
-    }
+    auto layOut = [&](ArrayRef<std::vector<int64_t>> shapes) {
+      return plan::layOutGroup(group.getLayout() == Layout::Flat ? plan::Layout::Flat
+                                                                 : plan::Layout::PerParam,
+                               shapes, ranks, plan::kArenaAlignmentBytes / getNarrowestBytes(info));
+    };
+    info.layout = layOut(shapes);
+    info.trained = layOut(trainedShapes);
+    setSizes(info.master, info.layout);
+    setSizes(info.gathered, info.layout);
+    setSizes(info.gradients, info.trained);
+    setSizes(info.states, info.trained);
     table.groupOf[group.getSymNameAttr()] = info.index;
     table.groups.push_back(std::move(info));
   }
@@ -80,6 +94,10 @@ std::pair<const GroupInfo *, unsigned> GroupTable::lookupParam(FlatSymbolRefAttr
   if (found == paramOf.end())
     return {nullptr, 0};
   return {&groups[found->second.first], found->second.second};
+}
+
+unsigned GroupInfo::getNumStates(OptimizerOp optimizer) const {
+  return isFrozen() ? 0 : getNumOptimizerStates(optimizer);
 }
 
 unsigned fsdp::getNumOptimizerStates(OptimizerOp optimizer) {

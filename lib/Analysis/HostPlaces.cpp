@@ -23,7 +23,7 @@ LogicalResult fsdp::checkHostPlaces(ModuleOp module, const GroupTable &groups) {
                                                             : "in the arena, and places on the "
                                                               "host");
     for (int64_t begin : op.getHostOffsets().value_or(ArrayRef<int64_t>()))
-      states.push_back({begin, begin + group.master.shardBytes, op});
+      states.push_back({begin, begin + group.states.shardBytes, op});
   }
   llvm::stable_sort(states, [](const State &a, const State &b) { return a.begin < b.begin; });
   for (auto [index, state] : llvm::enumerate(states)) {

@@ -142,7 +142,7 @@ LogicalResult LiveRanges::Builder::checkFetched() {
     fetched.insert(fetch.getGroupAttr());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (op.isStateOnHost() && getNumOptimizerStates(optimizer) > 0 &&
+    if (op.isStateOnHost() && group.getNumStates(optimizer) > 0 &&
         !fetched.contains(group.getName()))
       return op.emitOpError("@") << op.getSymName()
                                  << " has its optimizer state on the host, but it is never "
@@ -194,12 +194,12 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
     // Every gradient is copied, and all of the group's are live together.
     result.rangesOf[sink.op].push_back(
         add({group.gradients.wholeBytes, sink.start, sink.end, BufferCategory::Gradient, sink.op}));
-    for (unsigned param = 0; param < group.params.size(); ++param)
+    for (unsigned param = 0; param < group.gradients.numParams; ++param)
       noteCopy(param);
     return;
   }
   int64_t bundle = result.ranges.size();
-  for (unsigned param = 0; param < group.params.size(); ++param) {
+  for (unsigned param = 0; param < group.gradients.numParams; ++param) {
     int64_t begin = group.getParamBegin(param, group.gradients);
     int64_t first = sink.start, last = sink.end;
     bool placed = canPlace(sink, param);
@@ -223,11 +223,12 @@ void LiveRanges::Builder::addGradientSink(GradientSink &sink) {
 void LiveRanges::Builder::addDeclarations() {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    unsigned numStates = op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer);
-    for (unsigned i = 0; i < 1 + numStates; ++i)
-      result.rangesOf[group.op].push_back(addPersistent(
-          group.master.shardBytes, i == 0 ? BufferCategory::Shard : BufferCategory::OptimizerState,
-          group.op, i));
+    unsigned numStates = op.isStateOnHost() ? 0 : group.getNumStates(optimizer);
+    result.rangesOf[group.op].push_back(
+        addPersistent(group.master.shardBytes, BufferCategory::Shard, group.op));
+    for (unsigned i = 1; i <= numStates; ++i)
+      result.rangesOf[group.op].push_back(
+          addPersistent(group.states.shardBytes, BufferCategory::OptimizerState, group.op, i));
     if (group.hasGatherCopy())
       result.rangesOf[group.op].push_back(
           addPersistent(group.gathered.shardBytes, BufferCategory::Shard, group.op, 1 + numStates));
@@ -260,13 +261,19 @@ void LiveRanges::Builder::addStates() {
   }
 }
 
-/// Tensors that operations make, constants and inputs. The other storages have their ranges, or are
-/// parts of what has one.
+/// What a start or an operation that packs gradients makes has its ranges by now.
+static bool hasRanges(Operation *owner) {
+  auto uses = dyn_cast<BufferUseOpInterface>(owner);
+  return getStartedHandle(*owner) || (uses && !uses.getPacked().empty());
+}
+
+/// Tensors and shards that operations make, constants and inputs. The other storages have their
+/// ranges, or are parts of what has one.
 void LiveRanges::Builder::addStorages() {
   for (auto [index, item] : llvm::enumerate(storage.getStorages())) {
     size_t &range = result.rangeOfStorage[index];
     if (range != kNone || item.isDeclared || item.whole != StepStorage::kNone ||
-        !isa<RankedTensorType>(item.owner->getResult(item.index).getType()))
+        hasRanges(item.owner))
       continue;
     if (item.category == BufferCategory::Constant || item.category == BufferCategory::Input)
       range = addPersistent(item.bytes, item.category, item.owner, item.index, index);

@@ -11,7 +11,7 @@ using namespace fsdp;
 bool fsdp::isOperation(Operation &op) {
   if (auto call = dyn_cast<aten::CallOp>(op))
     return !call.isView();
-  return isa<WriteOp, UpdateOp, SquareSumOp>(op);
+  return isa<WriteOp, UpdateOp, SquareSumOp, CastOp, AccumulateOp>(op);
 }
 
 Operation *ScheduleProblem::lookup(uint32_t operation) const {
@@ -66,10 +66,16 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
             getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));
       })
       .Case([&](SquareSumOp) { return getSquareSumCost(); })
+      .Case<CastOp, AccumulateOp>([&](auto) {
+        auto shard = dyn_cast<ShardType>(op->getResult(0).getType());
+        return costs.getCopyCost(
+            shard ? memory.groups.lookup(shard).states.shardBytes
+                  : getStorageBytes(cast<RankedTensorType>(op->getResult(0).getType())));
+      })
       .Case([&](UpdateOp update) {
         const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
         cost::OperationCost cost =
-            costs.getUpdateCost(optimizer, group.layout.shardElements, group.master.elementType);
+            costs.getUpdateCost(optimizer, group.states.shardElements, group.master.elementType);
         if (group.hasGatherCopy())
           cost.durationNs += costs.getCopyCost(group.gathered.shardBytes).durationNs;
         return cost;

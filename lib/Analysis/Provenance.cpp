@@ -53,6 +53,7 @@ private:
   void visit(Operation &op);
   void visit(aten::CallOp call);
   void visit(ReadOp read);
+  void noteGradient(StringRef param, Value value);
   void noteGradients(FlatSymbolRefAttr group, ValueRange gradients);
   Digest ofParam(StringRef name, Value value);
   /// Types and attributes are few: each is printed once.
@@ -141,16 +142,28 @@ static Value skipCopies(Value gradient) {
   }
 }
 
+/// Adds a gradient to what is known of a parameter's, or the gradients that it is the sum of.
+void Tracer::noteGradient(StringRef param, Value value) {
+  SmallVector<Value> added; // the last one first
+  value = skipCopies(value);
+  for (auto sum = value.getDefiningOp<AccumulateOp>(); sum;
+       sum = value.getDefiningOp<AccumulateOp>()) {
+    added.push_back(sum.getGradient());
+    value = skipCopies(sum.getSum());
+  }
+  added.push_back(value);
+  Digest &known = gradients[param.str()];
+  for (Value gradient : llvm::reverse(added))
+    known = Ingredients("gradient").add(known).add(ofValue(skipCopies(gradient))).get();
+}
+
 void Tracer::noteGradients(FlatSymbolRefAttr group, ValueRange values) {
   auto found = step.groupByName.find(group.getAttr());
   if (found == step.groupByName.end())
     return;
-  for (auto [name, value] :
-       llvm::zip(step.groups[found->second].getParams().getAsRange<FlatSymbolRefAttr>(), values)) {
-    // A second reduction of the same gradient adds to the first.
-    Digest &known = gradients[name.getValue().str()];
-    known = Ingredients("gradient").add(known).add(ofValue(skipCopies(value))).get();
-  }
+  // A second reduction, of another microbatch, adds to the first.
+  for (auto [param, value] : llvm::zip(step.getTrained(step.groups[found->second]), values))
+    noteGradient(param.getSymName(), value);
 }
 
 void Tracer::visit(Operation &op) {
@@ -165,6 +178,7 @@ void Tracer::visit(Operation &op) {
       .Case([&](InputOp input) {
         digests[input.getResult()] = Ingredients("input")
                                          .add(input.getName())
+                                         .add(static_cast<uint64_t>(input.getMicrobatch()))
                                          .add(ofType(input.getResult().getType()))
                                          .get();
       })
@@ -175,10 +189,7 @@ void Tracer::visit(Operation &op) {
              llvm::zip(wait.getResults(), group.getParams().getAsRange<FlatSymbolRefAttr>()))
           digests[result] = ofParam(name.getValue(), result);
       })
-      .Case([&](GradOp grad) {
-        Digest &known = gradients[grad.getParam().str()];
-        known = Ingredients("gradient").add(known).add(ofValue(skipCopies(grad.getValue()))).get();
-      })
+      .Case([&](GradOp grad) { noteGradient(grad.getParam(), grad.getValue()); })
       .Case<ReduceScatterStartOp, PackOp>(
           [&](auto op) { noteGradients(op.getGroupAttr(), op.getGrads()); })
       .Case([&](WriteOp write) {

@@ -91,7 +91,7 @@ LogicalResult StepReader::addReductions() {
       diag.attachNote(earlier.start.getLoc()) << "started here";
       return diag;
     }
-    if (!reduction.update)
+    if (!reduction.reader)
       return reduction.start.emitOpError("of ")
              << reduction.start.getGroupAttr() << " is followed by no update of the group";
     ArrayRef<size_t> both = memory.ranges.lookup(reduction.start);
@@ -112,19 +112,22 @@ LogicalResult StepReader::addReductions() {
     if (isa_and_nonnull<ReduceScatterStartOp>(result.operations[copy]) &&
         copy + 1 == reduction.launch)
       builder.addRange(both.back(), copy, copy);
-    if (squareSum)
-      builder.addRange(both.back(), *squareSum + 1, *reduction.update);
+    uint32_t last = operationAt[getRange(both.back()).last];
+    uint32_t reader = squareSum.value_or(*reduction.reader);
+    // To what is read first others are added, or a norm: it lives on.
+    if (last > reader)
+      builder.addRange(both.back(), reader + 1, last);
   }
 
   std::vector<size_t> sorted(reductions.size());
   std::iota(sorted.begin(), sorted.end(), 0);
   std::ranges::stable_sort(sorted, {},
-                           [&](size_t i) { return std::pair(ready[i], *reductions[i].update); });
+                           [&](size_t i) { return std::pair(ready[i], *reductions[i].reader); });
   result.plan.reductions.resize(numReductionBuckets);
   for (auto [index, number] : llvm::enumerate(sorted)) {
     const Reduction &reduction = reductions[number];
     result.problem.reductions.push_back(
-        {reduction.group, ready[number], squareSum.value_or(*reduction.update),
+        {reduction.group, ready[number], squareSum.value_or(*reduction.reader),
          builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
     schedule::ReductionBucket &bucket = result.plan.reductions[splitBucketOf[number]];

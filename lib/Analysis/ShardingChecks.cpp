@@ -22,9 +22,9 @@ struct Gather {
 
 /// What the step has done with a group so far.
 struct GroupState {
-  AllGatherStartOp gather;        // null while the group is not gathered
-  Operation *reduction = nullptr; // a reduce-scatter, or on one rank an fsdp.pack
-  AllReduceStartOp across;        // of replicated groups
+  AllGatherStartOp gather;             // null while the group is not gathered
+  SmallVector<Operation *> reductions; // reduce-scatters, or on one rank fsdp.packs, in order
+  bool isReducedAcross = false;        // over the replicas
   UpdateOp update;
 };
 
@@ -50,6 +50,8 @@ private:
   LogicalResult visit(ReduceScatterStartOp start);
   LogicalResult visit(PackOp pack);
   LogicalResult visit(AllReduceStartOp start);
+  LogicalResult visit(AccumulateOp sum);
+  LogicalResult noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what);
   LogicalResult checkReduced(UpdateOp update);
   LogicalResult visit(UpdateOp update);
   LogicalResult checkDtype(Operation *op, Value value, ParamOp param);
@@ -64,8 +66,10 @@ private:
   Step &step;
   bool isSharded, isReplicated;
   SmallVector<GroupState> groups;
-  DenseMap<Value, Gather> gathers;    // by handle
-  DenseMap<Value, Operation *> waits; // by handle
+  DenseMap<Value, Gather> gathers;            // by handle
+  DenseMap<Value, Operation *> waits;         // by handle
+  DenseMap<Value, Operation *> reducedAcross; // by handle or shard
+  int64_t microbatches = 1;
   SmallVector<Operation *> starts;
   DenseMap<Value, FullParam> fullParams;
 };
@@ -185,37 +189,55 @@ LogicalResult Checker::checkUses(Operation &op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Checker::visit(ReduceScatterStartOp start) {
-  GroupState &state = getState(start.getGroupAttr());
   std::string name = ("group @" + start.getGroup()).str();
   if (!isSharded)
     return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.mesh,
                 "the mesh is declared here");
-  if (state.reduction)
-    return fail(start, "S4: the gradients of " + name + " are reduced twice", state.reduction,
-                "reduced here");
   if (start.getReduceOp() != ReduceOp::Average)
     return fail(start,
                 "S4: the gradients of " + name + " are reduced by " +
                     stringifyReduceOp(start.getReduceOp()) + ", expected avg",
                 nullptr, "");
-  state.reduction = start;
+  return noteReduction(start, start.getGroupAttr(), "reduced");
+}
+
+/// There is at most one for each microbatch; which gradients it takes S9 proves.
+LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what) {
+  GroupState &state = getState(group);
+  if (static_cast<int64_t>(state.reductions.size()) == microbatches)
+    return fail(op,
+                "S4: the gradients of group @" + group.getValue() + " are " + what +
+                    (microbatches == 1
+                         ? Twine(" twice")
+                         : " more often than there are microbatches, " + Twine(microbatches)),
+                state.reductions.back(), (what + " here").str());
+  state.reductions.push_back(op);
   return success();
 }
 
+/// What is added to in place is read by nothing else.
+LogicalResult Checker::visit(AccumulateOp sum) {
+  Operation *source = sum.getSum().getDefiningOp();
+  auto call = dyn_cast<CallOp>(source);
+  bool isTensor = isa<RankedTensorType>(sum.getSum().getType());
+  bool isOwn = !isTensor || isa<AccumulateOp>(source) || (call && !call.isView());
+  if (isOwn && sum.getSum().hasOneUse())
+    return success();
+  return fail(sum, "S4: a gradient is added to a value that is used elsewhere", source,
+              "the value is made here");
+}
+
 LogicalResult Checker::visit(PackOp pack) {
-  GroupState &state = getState(pack.getGroupAttr());
   if (isSharded)
     return fail(pack,
                 "S5: the gradients of group @" + pack.getGroup() + " are not reduced over " +
                     Twine(step.getRanks()) + " ranks",
                 step.mesh, "the mesh is declared here");
-  if (state.reduction)
-    return fail(pack, "S4: the gradients of group @" + pack.getGroup() + " are packed twice",
-                state.reduction, "packed here");
-  state.reduction = pack;
+  if (failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
+    return failure();
   for (auto [gradient, param] : llvm::zip_equal(
            pack.getGrads(),
-           step.getParams(step.groups[step.groupByName.lookup(pack.getGroupAttr().getAttr())])))
+           step.getTrained(step.groups[step.groupByName.lookup(pack.getGroupAttr().getAttr())])))
     if (failed(checkDtype(pack, gradient, param)))
       return failure();
   return success();
@@ -232,39 +254,78 @@ LogicalResult Checker::visit(AllReduceStartOp start) {
     return fail(start, "S4: a tensor that is used elsewhere is reduced in place",
                 start.getSource().getDefiningOp(), "the tensor is made here");
   }
-  GroupState &state = getState(group);
   std::string name = ("group @" + group.getValue()).str();
   if (!isReplicated)
     return fail(start, "S5: " + name + " is reduced over replicas on a mesh without", step.mesh,
                 "the mesh is declared here");
-  if (state.across)
+  auto [known, isNew] = reducedAcross.try_emplace(start.getSource(), start);
+  if (!isNew)
     return fail(start, "S4: the gradients of " + name + " are reduced over the replicas twice",
-                state.across, "reduced here");
+                known->second, "reduced here");
   if (start.getReduceOp() != ReduceOp::Average)
     return fail(start,
                 "S4: the gradients of " + name + " are reduced over the replicas by " +
                     stringifyReduceOp(start.getReduceOp()) + ", expected avg",
                 nullptr, "");
-  state.across = start;
+  getState(group).isReducedAcross = true;
   return success();
 }
 
-/// The gradient of an update is averaged over all ranks. That it is the gradient of the update's
-/// group its type says.
+/// A part of an update's gradient: what one reduction brought.
+struct ReducedPart {
+  Operation *reduction; // null: it comes from elsewhere
+  bool isAcross;        // over the replicas, too
+  Operation *source;    // for people
+};
+
+/// The reductions whose results `value` is the sum of, in the order in which they are added.
+static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts) {
+  Operation *source = value.getDefiningOp();
+  if (auto sum = dyn_cast<AccumulateOp>(source)) {
+    collectParts(sum.getSum(), isAcross, parts);
+    collectParts(sum.getGradient(), isAcross, parts);
+  } else if (auto cast = dyn_cast<CastOp>(source)) {
+    collectParts(cast.getSource(), isAcross, parts);
+  } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(source)) {
+    parts.push_back({wait.getStart(), isAcross, source});
+  } else if (auto wait = dyn_cast<AllReduceWaitOp>(source)) {
+    Value reduced = wait.getStart().getSource();
+    if (isa<ShardType>(reduced.getType()) && !isAcross)
+      collectParts(reduced, /*isAcross=*/true, parts);
+    else if (auto start = reduced.getDefiningOp<ReduceScatterStartOp>(); start && !isAcross)
+      parts.push_back({start, true, source});
+    else
+      parts.push_back({nullptr, true, source});
+  } else {
+    parts.push_back({dyn_cast<PackOp>(source), isAcross, source});
+  }
+}
+
+/// The gradient of an update is that of all microbatches, each averaged over all ranks. That it is
+/// the gradient of the update's group its type says.
 LogicalResult Checker::checkReduced(UpdateOp update) {
   Value gradient = update.getGradient();
   std::string name = ("group @" + update.getTarget()).str();
   if (!gradient)
     return fail(update, "S4: " + name + " is updated without a gradient", nullptr, "");
-  Operation *source = gradient.getDefiningOp();
-  if (isa<AllReduceWaitOp>(source) || (isa<ReduceScatterWaitOp>(source) && !isReplicated) ||
-      (isa<PackOp>(source) && !isSharded))
+  SmallVector<ReducedPart> parts;
+  collectParts(gradient, /*isAcross=*/false, parts);
+  for (const ReducedPart &part : parts)
+    if (!part.reduction || part.isAcross != isReplicated)
+      return fail(update,
+                  "S4: " + name +
+                      " is updated with what is not its gradient's average over all ranks (" +
+                      Twine(step.getRanks() * step.getReplicas()) + ")",
+                  part.source, "made here");
+  ArrayRef<Operation *> reductions = getState(update.getTargetAttr()).reductions;
+  if (llvm::equal(reductions,
+                  llvm::map_range(parts, [](const ReducedPart &part) { return part.reduction; })))
     return success();
   return fail(update,
-              "S4: " + name +
-                  " is updated with what is not its gradient's average over all ranks (" +
-                  Twine(step.getRanks() * step.getReplicas()) + ")",
-              source, "made here");
+              "S4: " + name + " is updated with the sum of " + Twine(parts.size()) + " of its " +
+                  Twine(reductions.size()) +
+                  " reductions; expected each of them once, in their order",
+              gradient.getDefiningOp(), "made here");
 }
 
 LogicalResult Checker::visit(UpdateOp update) {
@@ -333,12 +394,12 @@ LogicalResult Checker::visit(GradOp grad) {
 /// A group that is still gathered has not been updated: updates expect the reshard.
 LogicalResult Checker::checkEnd() {
   for (auto [group, state] : llvm::zip_equal(step.groups, groups)) {
-    if (group.getParams().empty())
+    if (step.getTrained(group).empty())
       continue;
     std::string name = ("group @" + group.getSymName()).str();
-    if (!state.reduction)
+    if (state.reductions.empty())
       return fail(group, "S4: the gradients of " + name + " are never reduced", nullptr, "");
-    if (isReplicated && !state.across)
+    if (isReplicated && !state.isReducedAcross)
       return fail(group,
                   "S4: the gradients of " + name + " are never reduced over the " +
                       Twine(step.getReplicas()) + " replicas",
@@ -348,12 +409,15 @@ LogicalResult Checker::checkEnd() {
     if (!waits.contains(getStartedHandle(*start)))
       return fail(start, "S2: " + describeStart(start) + " is never waited for", nullptr, "");
   for (auto [group, state] : llvm::zip_equal(step.groups, groups))
-    if (!group.getParams().empty() && !state.update)
+    if (!step.getTrained(group).empty() && !state.update)
       return fail(group, "S4: group @" + group.getSymName() + " is never updated", nullptr, "");
   return success();
 }
 
 LogicalResult Checker::run() {
+  if (auto accumulation =
+          step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName()))
+    microbatches = accumulation.getMicrobatches();
   for (Operation &op : step.getBody()) {
     auto call = dyn_cast<CallOp>(op);
     if (failed(checkUses(op)) || failed(checkWait(op)) ||
@@ -362,7 +426,7 @@ LogicalResult Checker::run() {
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, PackOp,
-                  AllReduceStartOp, UpdateOp, ReadOp, GradOp>(
+                  AccumulateOp, AllReduceStartOp, UpdateOp, ReadOp, GradOp>(
                 [&](auto typed) { return visit(typed); })
             .Default(success());
     if (failed(result))

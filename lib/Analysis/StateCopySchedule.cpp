@@ -19,7 +19,7 @@ static int64_t getStateBytes(const ScheduledStateCopy &copy, const StepMemory &m
 static double getCopyNs(const ScheduledStateCopy &copy, const StepMemory &memory,
                         const cost::CostModel &costs) {
   FetchStateStartOp fetch = copy.ops.fetch;
-  int64_t bytes = memory.groups.lookup(fetch.getGroupAttr()).master.shardBytes;
+  int64_t bytes = memory.groups.lookup(fetch.getGroupAttr()).states.shardBytes;
   return static_cast<double>(memory.ranges.lookup(fetch).size()) *
          costs.getHostCopyCost(bytes).durationNs;
 }

@@ -75,6 +75,19 @@ SmallVector<ParamOp> Step::getParams(GroupOp group) {
       [&](FlatSymbolRefAttr name) { return paramByName.lookup(name.getAttr()); });
 }
 
+SmallVector<ParamOp> Step::getTrained(GroupOp group) {
+  return llvm::filter_to_vector(getParams(group), [](ParamOp param) { return !param.getFrozen(); });
+}
+
+ReduceScatterStartOp fsdp::getReductionOf(Value shard) {
+  Operation *source = shard.getDefiningOp();
+  if (auto across = dyn_cast_or_null<AllReduceWaitOp>(source))
+    source = across.getStart().getSource().getDefiningOp();
+  if (auto wait = dyn_cast_or_null<ReduceScatterWaitOp>(source))
+    return wait.getStart();
+  return dyn_cast_or_null<ReduceScatterStartOp>(source);
+}
+
 //===----------------------------------------------------------------------===//
 // Phases
 //===----------------------------------------------------------------------===//

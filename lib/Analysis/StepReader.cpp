@@ -2,6 +2,8 @@
 
 #include "StepReader.h"
 
+#include "fsdp/Analysis/Step.h"
+
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -112,15 +114,24 @@ void StepReader::noteReaders(aten::CallOp call) {
   }
 }
 
+/// The first that reads a reduced shard: its update, or what adds it to other microbatches' ones.
+void StepReader::noteReader(Operation &op) {
+  for (Value operand : op.getOperands())
+    if (ReduceScatterStartOp start = getReductionOf(operand)) {
+      std::optional<uint32_t> &reader = reductions[reductionOf.lookup(start)].reader;
+      if (!reader)
+        reader = getNumOperations();
+    }
+}
+
 void StepReader::read(Operation &op) {
   if (isOperation(op)) {
     if (auto call = dyn_cast<aten::CallOp>(op))
       noteReaders(call);
     else if (isa<SquareSumOp>(op))
       squareSum = getNumOperations();
-    else if (auto update = dyn_cast<UpdateOp>(op))
-      if (ReduceScatterStartOp start = update.getReduction())
-        reductions[reductionOf.lookup(start)].update = getNumOperations();
+    else
+      noteReader(op);
     addOperation(&op);
     return;
   }

@@ -40,7 +40,7 @@ private:
     uint32_t group, launch, bucket;
     uint32_t wait = 0;
     int64_t waitPosition = 0;
-    std::optional<uint32_t> update = {};
+    std::optional<uint32_t> reader = {}; // of the reduced shard
   };
 
   uint32_t getNumOperations() const { return result.operations.size(); }
@@ -62,6 +62,7 @@ private:
   /// Takes in the next operation of the step.
   void read(mlir::Operation &op);
   void noteReaders(aten::CallOp call);
+  void noteReader(mlir::Operation &op);
   bool isInBucket(const Reduction &reduction) const;
   int64_t getCopiedBytes(llvm::ArrayRef<size_t> parts) const;
   void visit(AllGatherStartOp start);

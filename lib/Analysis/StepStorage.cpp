@@ -54,7 +54,7 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   case BufferCategory::ReducedShard:
     return group.gradients.shardBytes;
   default:
-    return group.master.shardBytes; // each optimizer state
+    return group.states.shardBytes; // each optimizer state
   }
 }
 
@@ -67,6 +67,10 @@ void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Valu
                   .group = findGroup(value)};
   if (auto type = dyn_cast<RankedTensorType>(value.getType()))
     storage.bytes = getStorageBytes(type);
+  else if (auto shard = dyn_cast<ShardType>(value.getType());
+           shard && category == BufferCategory::ReducedShard) // in a dtype of its own
+    storage.bytes =
+        storage.group->gradients.shardElements * getElementBytes(shard.getElementType());
   else
     storage.bytes = getGroupBytes(*storage.group, category);
   if (whole && storage.group->isFlat())

@@ -3,6 +3,7 @@
 #include "fsdp/Config/Grouping.h"
 
 #include "fsdp/Config/ModulePattern.h"
+#include "fsdp/Config/ModuleTree.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,33 +34,28 @@ private:
   static constexpr int kNoGroup = -1;
 
   void collectModules(llvm::ArrayRef<std::string> others);
-  void addModules(StringRef path);
   std::vector<GroupRule> getRepeatedBlocks();
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
+  GroupOptions withDefaults(GroupOptions options);
   void addRoot();
   llvm::Error checkShared();
+  void separateFrozen();
   llvm::Error fail(ConfigPlace place, const llvm::Twine &message);
   std::string describe(const Mention &mention);
   std::string getName(int group);
 
   llvm::ArrayRef<NamedParam> params;
   const ShardingConfig &config;
-  std::vector<std::string> modules; // all paths below the root, in the model's order
-  llvm::StringSet<> knownModules;
-  llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path
+  ModuleTree tree;
+  llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, the root left out
   llvm::StringMap<Mention> mentions;                  // modules that some rule names
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
 };
 
 } // namespace
-
-/// The path of the module that holds `name`: "a.b" of "a.b.weight".
-static StringRef getParent(StringRef name) {
-  return name.contains('.') ? name.rsplit('.').first : "";
-}
 
 static bool isBelow(StringRef name, StringRef module) {
   return module.empty() || name == module ||
@@ -70,54 +66,43 @@ static bool isBelow(StringRef name, StringRef module) {
 // The model's modules
 //===----------------------------------------------------------------------===//
 
-/// Adds `path` and all modules around it but the root.
-void Grouper::addModules(StringRef path) {
-  for (size_t dot = path.find('.'); dot != StringRef::npos; dot = path.find('.', dot + 1))
-    if (knownModules.insert(path.take_front(dot)).second)
-      modules.push_back(path.take_front(dot).str());
-  if (!path.empty() && knownModules.insert(path).second)
-    modules.push_back(path.str());
-}
-
 void Grouper::collectModules(llvm::ArrayRef<std::string> others) {
   groupOfParam.assign(params.size(), kNoGroup);
   for (auto [index, param] : llvm::enumerate(params))
     for (StringRef name : param.names) {
-      StringRef parent = getParent(name);
-      addModules(parent);
-      for (StringRef module = parent; !module.empty(); module = getParent(module)) {
-        std::vector<unsigned> &below = paramsBelow[module];
+      for (const Module *module = &tree.addHolder(name); !module->isRoot();
+           module = module->parent) {
+        std::vector<unsigned> &below = paramsBelow[module->path];
         if (below.empty() || below.back() != index)
           below.push_back(index);
       }
     }
   for (StringRef module : others)
-    addModules(module);
+    tree.add(module);
 }
 
 /// A block is a module X.<number> with a sibling X.<other number>, both with parameters; only the
 /// outermost ones count.
 std::vector<GroupRule> Grouper::getRepeatedBlocks() {
-  llvm::StringMap<unsigned> numbered; // how many X.<number> hold parameters
-  auto isNumbered = [](StringRef module) {
-    auto [parent, last] = module.rsplit('.');
-    return !last.empty() && llvm::all_of(last, llvm::isDigit);
+  std::vector<unsigned> numbered(tree.getModules().size()); // how many X.<number> hold parameters
+  // The number of a module "a.0" is its name; that of a module "0" no number.
+  auto isNumbered = [&](const Module &module) {
+    return module.depth > 1 && llvm::all_of(module.name, llvm::isDigit) &&
+           paramsBelow.contains(module.path);
   };
-  for (StringRef module : modules)
-    if (isNumbered(module) && paramsBelow.contains(module))
-      ++numbered[getParent(module)];
+  for (const Module &module : tree.getModules())
+    if (isNumbered(module))
+      ++numbered[module.parent->index];
   std::vector<GroupRule> rules;
-  llvm::StringSet<> blocks;
-  for (StringRef module : modules) {
-    if (!isNumbered(module) || !paramsBelow.contains(module) || numbered[getParent(module)] < 2)
+  std::vector<bool> isInBlock(tree.getModules().size());
+  for (const Module &module : tree.getModules()) {
+    if (module.isRoot())
       continue;
-    bool isInner = false;
-    for (StringRef outer = getParent(module); !outer.empty(); outer = getParent(outer))
-      isInner |= blocks.contains(outer);
-    if (isInner)
+    isInBlock[module.index] = isInBlock[module.parent->index];
+    if (isInBlock[module.index] || !isNumbered(module) || numbered[module.parent->index] < 2)
       continue;
-    blocks.insert(module);
-    rules.push_back({{module.str()}, false, std::nullopt, {}});
+    isInBlock[module.index] = true;
+    rules.push_back({{module.path.str()}});
   }
   return rules;
 }
@@ -144,15 +129,15 @@ std::string Grouper::getName(int group) {
 
 /// Modules that `pattern` names; `*` stands within one component of a path.
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
-  if (knownModules.contains(pattern))
+  if (!pattern.empty() && tree.lookup(pattern))
     return std::vector<std::string>{pattern.str()};
   llvm::Expected<ModulePattern> modulePattern = ModulePattern::create(pattern);
   if (!modulePattern)
     return fail(place, llvm::toString(modulePattern.takeError()));
   std::vector<std::string> found;
-  for (StringRef module : modules)
-    if (modulePattern->match(module))
-      found.push_back(module.str());
+  for (const Module &module : tree.getModules())
+    if (!module.isRoot() && modulePattern->match(module.path))
+      found.push_back(module.path.str());
   if (pattern.empty())
     return fail(place, "the root group is implied; its options stand under 'root'");
   if (found.empty())
@@ -160,13 +145,22 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   return found;
 }
 
+/// What a group does not say itself is as the file says for all.
+GroupOptions Grouper::withDefaults(GroupOptions options) {
+  auto otherwise = [](auto &value, const auto &forAll) {
+    if (!value)
+      value = forAll;
+  };
+  otherwise(options.reshardAfterForward, config.reshardAfterForward);
+  otherwise(options.gradientSync, config.accumulation.gradientSync);
+  otherwise(options.reshardAfterBackward, config.accumulation.reshardAfterBackward);
+  return options;
+}
+
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
-  group.reshardAfterForward =
-      rule.reshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::None));
-  group.recompute = rule.recompute;
-  group.offloadOptimizer = rule.offloadOptimizer;
+  group.options = withDefaults(rule.options);
   int takenBy = kNoGroup; // an earlier group of a module around one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
@@ -217,10 +211,7 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
 void Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
-  root.reshardAfterForward =
-      config.rootReshardAfterForward.value_or(config.reshardAfterForward.value_or(Reshard::None));
-  root.recompute = config.rootRecompute;
-  root.offloadOptimizer = config.rootOffloadOptimizer;
+  root.options = withDefaults(config.root);
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();
@@ -253,6 +244,27 @@ llvm::Error Grouper::checkShared() {
   return llvm::Error::success();
 }
 
+/// A flat group is one buffer, of which gradients have the same parts as parameters: what has no
+/// gradient makes a group of its own there, before the other, so that the root group stays last.
+void Grouper::separateFrozen() {
+  bool isFlat = config.layout.value_or(Layout::Flat) == Layout::Flat;
+  std::vector<ParamGroup> separated;
+  for (ParamGroup &group : groups) {
+    auto firstFrozen =
+        std::stable_partition(group.params.begin(), group.params.end(),
+                              [&](unsigned param) { return !params[param].isFrozen; });
+    if (isFlat && firstFrozen != group.params.begin() && firstFrozen != group.params.end()) {
+      ParamGroup frozen = group;
+      frozen.params.assign(firstFrozen, group.params.end());
+      frozen.isFrozenPart = true;
+      group.params.erase(firstFrozen, group.params.end());
+      separated.push_back(std::move(frozen));
+    }
+    separated.push_back(std::move(group));
+  }
+  groups = std::move(separated);
+}
+
 llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
   for (const GroupRule &rule : config.groups ? *config.groups : getRepeatedBlocks())
     if (llvm::Error error = applyRule(rule))
@@ -260,6 +272,7 @@ llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
   addRoot();
   if (llvm::Error error = checkShared())
     return error;
+  separateFrozen();
   return std::move(groups);
 }
 

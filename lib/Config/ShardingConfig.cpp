@@ -37,12 +37,8 @@ struct AxisSize {
   const char *place = nullptr;
 };
 
-/// `root:` of the file.
-struct RootRule {
-  std::optional<Reshard> reshardAfterForward;
-  std::optional<RecomputePolicy> recompute;
-  std::optional<bool> offloadOptimizer;
-};
+constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward", "recompute", "offload_optimizer",
+                                          "gradient_sync", "reshard_after_backward"};
 } // namespace
 
 static ConfigPlace getPlace(yaml::IO &io) {
@@ -71,6 +67,8 @@ template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
 
 template <> struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
 template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, parseRecompute> {};
+template <> struct ScalarTraits<GradientSync> : WordTraits<GradientSync, parseGradientSync> {};
+template <> struct ScalarTraits<LossReduction> : WordTraits<LossReduction, parseLossReduction> {};
 template <> struct ScalarTraits<PolicyDtype> : WordTraits<PolicyDtype, parsePolicyDtype> {};
 template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
 template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};
@@ -107,20 +105,27 @@ template <> struct MappingTraits<MeshSpec> {
   }
 };
 
+static void mapGroupOptions(IO &io, GroupOptions &options) {
+  io.mapOptional("reshard_after_forward", options.reshardAfterForward);
+  io.mapOptional("recompute", options.recompute);
+  io.mapOptional("offload_optimizer", options.offloadOptimizer);
+  io.mapOptional("gradient_sync", options.gradientSync);
+  io.mapOptional("reshard_after_backward", options.reshardAfterBackward);
+}
+
 template <> struct MappingTraits<GroupRule> {
   static void mapping(IO &io, GroupRule &rule) {
     rule.place = getPlace(io);
     std::optional<std::vector<std::string>> modules, together;
     io.mapOptional("modules", modules);
     io.mapOptional("together", together);
-    io.mapOptional("reshard_after_forward", rule.reshardAfterForward);
-    io.mapOptional("recompute", rule.recompute);
-    io.mapOptional("offload_optimizer", rule.offloadOptimizer);
+    mapGroupOptions(io, rule.options);
     if (modules.has_value() == together.has_value()) {
       // An unknown key, which is reported after this, may be a misspelt one.
-      constexpr StringRef known[] = {"modules", "together", "reshard_after_forward", "recompute",
-                                     "offload_optimizer"};
-      if (llvm::all_of(io.keys(), [&](StringRef key) { return is_contained(known, key); }))
+      auto isKnown = [](StringRef key) {
+        return key == "modules" || key == "together" || is_contained(kGroupKeys, key);
+      };
+      if (llvm::all_of(io.keys(), isKnown))
         io.setError("a group has either 'modules' or 'together'");
       return;
     }
@@ -131,11 +136,10 @@ template <> struct MappingTraits<GroupRule> {
   }
 };
 
-template <> struct MappingTraits<RootRule> {
-  static void mapping(IO &io, RootRule &root) {
-    io.mapOptional("reshard_after_forward", root.reshardAfterForward);
-    io.mapOptional("recompute", root.recompute);
-    io.mapOptional("offload_optimizer", root.offloadOptimizer);
+/// `root:` of the file.
+template <> struct MappingTraits<GroupOptions> {
+  static void mapping(IO &io, GroupOptions &root) {
+    mapGroupOptions(io, root);
     if (root.recompute && *root.recompute != RecomputePolicy::None &&
         *root.recompute != RecomputePolicy::Cheap)
       io.setError("recompute of the root is '" + Twine(stringifyRecomputePolicy(*root.recompute)) +
@@ -185,20 +189,26 @@ template <> struct MappingTraits<OptimizerOverrides> {
   }
 };
 
+template <> struct MappingTraits<Accumulation> {
+  static void mapping(IO &io, Accumulation &accumulation) {
+    io.mapOptional("microbatches", accumulation.microbatches);
+    io.mapOptional("loss", accumulation.loss);
+    io.mapOptional("gradient_sync", accumulation.gradientSync);
+    io.mapOptional("reshard_after_backward", accumulation.reshardAfterBackward);
+  }
+};
+
 template <> struct MappingTraits<ShardingConfig> {
   static void mapping(IO &io, ShardingConfig &config) {
-    RootRule root;
     io.mapOptional("mesh", config.mesh);
     io.mapOptional("layout", config.layout);
     io.mapOptional("prefetch", config.prefetch);
     io.mapOptional("reshard_after_forward", config.reshardAfterForward);
     io.mapOptional("groups", config.groups);
-    io.mapOptional("root", root);
+    io.mapOptional("root", config.root);
+    io.mapOptional("accumulation", config.accumulation);
     io.mapOptional("optimizer", config.optimizer);
     io.mapOptional("mixed_precision", config.mixedPrecision);
-    config.rootReshardAfterForward = root.reshardAfterForward;
-    config.rootRecompute = root.recompute;
-    config.rootOffloadOptimizer = root.offloadOptimizer;
   }
 };
 

@@ -94,6 +94,7 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
             label.module = group.getModuleName();
           })
           .Case([&](SquareSumOp) { label.name = "norm of gradients"; })
+          .Case<CastOp, AccumulateOp>([&](auto) { label.name = "accumulation of gradients"; })
           .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
           .Default([&](Operation *) { label.name = "copy of gradients"; });
     label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;

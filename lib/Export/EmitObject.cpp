@@ -17,9 +17,9 @@ using namespace llvm;
 
 // The tables go into the object as the bytes that they are here: host and target are one ABI.
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
-              sizeof(fsdp_entry) == 112 && sizeof(fsdp_input) == 8 && sizeof(fsdp_buffer) == 8 &&
+              sizeof(fsdp_entry) == 112 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
-              sizeof(fsdp_parameter) == 36 && sizeof(fsdp_group) == 88 &&
+              sizeof(fsdp_parameter) == 36 && sizeof(fsdp_group) == 96 &&
               sizeof(fsdp_optimizer) == 56);
 // The plan itself: numbers first, then one pointer per table.
 static constexpr size_t kNumTables = 12;

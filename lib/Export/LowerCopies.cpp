@@ -24,7 +24,7 @@ void Lowering::addZero(int64_t begin, int64_t end) {
 }
 
 void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTensorType fullType,
-                               int64_t fullOffset, int64_t base,
+                               int64_t fullOffset, int64_t base, const GroupForm &form,
                                llvm::function_ref<void(uint32_t, uint32_t)> action) {
   const plan::ParameterPlace &place = group.layout.parameters[param];
   if (place.chunkElements == 0)
@@ -60,8 +60,8 @@ void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTen
                                    withRanks(strides, chunkRows * strides[0], strides[0]),
                                    fullOffset, name),
            builder.addStridedValue(dtype, partSizes,
-                                   withRanks(rowMajor, group.layout.shardElements, rowMajor[0]),
-                                   inRanks, name));
+                                   withRanks(rowMajor, form.shardElements, rowMajor[0]), inRanks,
+                                   name));
   }
   if (lastRows > 0) {
     sizes[0] = lastRows;
@@ -69,8 +69,7 @@ void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTen
                                    fullOffset + evenRanks * chunkRows * strides[0] * elementBytes,
                                    name),
            builder.addStridedValue(dtype, sizes, rowMajor,
-                                   inRanks + evenRanks * group.layout.shardElements * elementBytes,
-                                   name));
+                                   inRanks + evenRanks * form.shardElements * elementBytes, name));
   }
 }
 
@@ -83,9 +82,10 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
   if (type.getNumElements() == 0)
     return;
   if (!group.isFlat() && group.layout.ranks > 1) {
-    forEachRankPart(group, param, type, offset, base, [&](uint32_t full, uint32_t inRanks) {
-      addCopy(FSDP_BACKWARD, full, inRanks, op.getSymName(), location);
-    });
+    forEachRankPart(group, param, type, offset, base, group.gradients,
+                    [&](uint32_t full, uint32_t inRanks) {
+                      addCopy(FSDP_BACKWARD, full, inRanks, op.getSymName(), location);
+                    });
     return;
   }
   int64_t place = base + group.getParamBegin(param, group.gradients);
@@ -98,8 +98,8 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
 
 void Lowering::zeroPadding(const GroupInfo &group, int64_t base) {
   // What each rank's part of the group holds, in order of place; the rest is padding.
-  std::vector<SmallVector<const plan::Piece *>> held(group.layout.ranks);
-  for (const plan::ParameterPlace &place : group.layout.parameters)
+  std::vector<SmallVector<const plan::Piece *>> held(group.trained.ranks);
+  for (const plan::ParameterPlace &place : group.trained.parameters)
     for (const plan::Piece &piece : place.pieces)
       held[piece.rank].push_back(&piece);
   for (auto [rank, pieces] : llvm::enumerate(held)) {

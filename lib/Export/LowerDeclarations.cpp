@@ -21,6 +21,9 @@ LogicalResult Lowering::lowerHeader() {
   header.host_arena_bytes = integer(FsdpDialect::getHostArenaAttrName()).value_or(0);
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     header.model = builder.addString(model);
+  auto accumulation =
+      module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+  header.num_microbatches = accumulation ? accumulation.getMicrobatches() : 1;
   header.replicas = groups.getReplicas();
   header.world_size = groups.getRanks() * groups.getReplicas();
   if (!groups.getGroups().empty()) {
@@ -71,7 +74,7 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
   GroupOp op = info.op;
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  size_t numStates = op.isStateOnHost() ? 0 : getNumOptimizerStates(optimizer);
+  size_t numStates = op.isStateOnHost() ? 0 : info.getNumStates(optimizer);
   size_t expected = 1 + numStates + info.hasGatherCopy();
   if (!op.getOffsets() || op.getOffsets()->size() != expected)
     return op.emitOpError("@") << op.getSymName() << " has "
@@ -90,6 +93,7 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.first_parameter = tables.parameters.size();
   group.num_parameters = info.params.size();
   group.shard_elements = info.layout.shardElements;
+  group.trained_elements = info.trained.shardElements;
   group.shard = offsets[0];
   group.state[0] = numStates > 0 ? offsets[1] : -1;
   group.state[1] = numStates > 1 ? offsets[2] : -1;

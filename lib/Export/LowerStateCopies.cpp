@@ -13,8 +13,8 @@ void Lowering::addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, FlatSymbol
   entry.dtype = *getPlanDType(group.master.elementType);
   entry.target = group.index;
   entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
-  entry.bytes = group.master.shardBytes;
-  entry.count = group.layout.shardElements;
+  entry.bytes = group.states.shardBytes;
+  entry.count = group.states.shardElements;
   entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
 }
 

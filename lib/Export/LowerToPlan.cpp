@@ -4,6 +4,7 @@
 
 #include "Lowering.h"
 #include "fsdp/Analysis/StepStorage.h"
+#include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -53,7 +54,8 @@ LogicalResult Lowering::lower(InputOp input) {
   FailureOr<int64_t> offset = getOffset(input, input.getOffset());
   if (failed(offset) || failed(define(input.getResult(), *offset)))
     return failure();
-  builder.tables.inputs.push_back({builder.addString(input.getName()), valueOf[input.getResult()]});
+  builder.tables.inputs.push_back({builder.addString(input.getName()), valueOf[input.getResult()],
+                                   static_cast<uint32_t>(input.getMicrobatch()), /*reserved=*/0});
   return success();
 }
 
@@ -94,7 +96,7 @@ fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start
   entry.target = group.index;
   entry.handle = handleOf[start->getResult(0)] = builder.tables.header.num_handles++;
   entry.bytes = form.shardBytes;
-  entry.count = group.layout.shardElements;
+  entry.count = form.shardElements;
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
   return entry;
@@ -140,7 +142,7 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
       return failure();
     if (!group.isFlat())
       forEachRankPart(group, i, cast<RankedTensorType>(value.getType()), base, gathered,
-                      [&](uint32_t full, uint32_t inRanks) {
+                      group.gathered, [&](uint32_t full, uint32_t inRanks) {
                         ParamOp param = group.params[i];
                         addCopy(phase, inRanks, full, param.getSymName(), wait.getLoc());
                       });
@@ -168,6 +170,39 @@ LogicalResult Lowering::lower(PackOp pack) {
     return failure();
   packGradients(groups.lookup(pack.getGroupAttr()), pack.getGrads(), *base, pack.getLoc());
   baseOf[pack.getResult()] = *base;
+  return success();
+}
+
+uint32_t Lowering::getShardValue(Value shard) {
+  const GroupInfo &group = groups.lookup(cast<ShardType>(shard.getType()));
+  Type element = cast<ShardType>(shard.getType()).getElementType();
+  return builder.addStridedValue(*getPlanDType(element), {group.states.shardElements}, {1},
+                                 baseOf.lookup(shard), group.getName().getValue());
+}
+
+LogicalResult Lowering::lower(CastOp cast) {
+  FailureOr<int64_t> offset = getOffset(cast, cast.getOffset());
+  if (failed(offset))
+    return failure();
+  baseOf[cast.getResult()] = *offset;
+  addCopy(FSDP_BACKWARD, getShardValue(cast.getSource()), getShardValue(cast.getResult()), "",
+          cast.getLoc());
+  return success();
+}
+
+LogicalResult Lowering::lower(AccumulateOp sum) {
+  bool isShard = isa<ShardType>(sum.getSum().getType());
+  auto getValue = [&](Value value) {
+    return isShard ? getShardValue(value) : valueOf.lookup(value);
+  };
+  uint32_t source = getValue(sum.getGradient()), destination = getValue(sum.getSum());
+  fsdp_entry &entry = builder.addEntry(FSDP_ACCUMULATE, FSDP_BACKWARD);
+  entry.source_value = source;
+  entry.destination_value = destination;
+  entry.location = builder.addLocation(sum.getLoc());
+  baseOf[sum.getResult()] = baseOf.lookup(sum.getSum());
+  if (!isShard)
+    valueOf[sum.getResult()] = destination;
   return success();
 }
 
@@ -203,7 +238,8 @@ LogicalResult Lowering::lower(AllReduceStartOp start) {
     return lowerTensorReduction(start);
   const GroupInfo &group = groups.lookup(shard);
   fsdp_entry &entry = addStart(FSDP_ALL_REDUCE_START, start, group, group.gradients);
-  entry.after = handleOf.lookup(start.getPredecessor());
+  Value predecessor = start.getPredecessor();
+  entry.after = predecessor ? handleOf.lookup(predecessor) : FSDP_NO_HANDLE;
   entry.source = entry.destination = base;
   return success();
 }
@@ -231,11 +267,13 @@ LogicalResult Lowering::lower(UpdateOp update) {
     return update.emitOpError("updates ") << update.getTargetAttr() << ", expected a group";
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
   fsdp_entry &entry = builder.addEntry(FSDP_UPDATE, FSDP_BACKWARD);
-  entry.dtype = *getPlanDType(group.gradients.elementType);
+  // Accumulated gradients are in the parameters' dtype.
+  Type dtype = update.getGradient().getType().getElementType();
+  entry.dtype = *getPlanDType(dtype);
   entry.target = group.index;
   entry.source = baseOf.lookup(update.getGradient());
-  entry.bytes = group.gradients.shardBytes;
-  entry.count = group.layout.shardElements;
+  entry.bytes = group.gradients.shardElements * getElementBytes(dtype);
+  entry.count = group.gradients.shardElements;
   entry.location = builder.addLocation(update.getLoc());
   return success();
 }
@@ -257,9 +295,10 @@ FailureOr<PlanTables> Lowering::run() {
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, AllGatherStartOp,
                   AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp, PackOp,
-                  AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, SquareSumOp, ClipFactorOp,
-                  func::ReturnOp>([&](auto known) { return lower(known); })
+                  CastOp, AccumulateOp, AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp,
+                  FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp,
+                  SquareSumOp, ClipFactorOp, func::ReturnOp>(
+                [&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))
       return failure();

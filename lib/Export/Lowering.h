@@ -51,6 +51,10 @@ private:
   llvm::LogicalResult lowerTensorReduction(AllReduceStartOp start);
   llvm::LogicalResult lower(AllReduceWaitOp wait);
   llvm::LogicalResult lower(PackOp pack);
+  llvm::LogicalResult lower(CastOp cast);
+  llvm::LogicalResult lower(AccumulateOp sum);
+  /// A shard as a value of the plan: its elements, one after another.
+  uint32_t getShardValue(mlir::Value shard);
   llvm::LogicalResult lower(WriteOp write);
   llvm::LogicalResult lower(UpdateOp update);
   llvm::LogicalResult lower(FetchStateStartOp fetch);
@@ -92,7 +96,7 @@ private:
   /// The parameter's parts in the gathered group at `base`: a value for the evenly filled ranks,
   /// one for the partly filled last; and the parts of the parameter's full tensor that go there.
   void forEachRankPart(const GroupInfo &group, unsigned param, mlir::RankedTensorType fullType,
-                       int64_t fullOffset, int64_t base,
+                       int64_t fullOffset, int64_t base, const GroupForm &form,
                        llvm::function_ref<void(uint32_t full, uint32_t inRanks)> action);
 
   mlir::ModuleOp module;

@@ -242,9 +242,11 @@ void Printer::printEntry(const fsdp_entry &entry) {
     printExpected(entry);
     break;
   case FSDP_ALL_REDUCE_START:
-    os << "all_reduce.start @" << group() << " after handle " << entry.after << " on "
-       << streams[entry.stream] << ", handle " << entry.handle << ": " << entry.count << ' '
-       << getDTypeName(entry.dtype) << " at " << entry.destination;
+    os << "all_reduce.start @" << group();
+    if (entry.after != FSDP_NO_HANDLE)
+      os << " after handle " << entry.after;
+    os << " on " << streams[entry.stream] << ", handle " << entry.handle << ": " << entry.count
+       << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
     printExpected(entry);
     break;
   case FSDP_WAIT:
@@ -255,6 +257,12 @@ void Printer::printEntry(const fsdp_entry &entry) {
     break;
   case FSDP_COPY:
     os << "copy ";
+    printValue(entry.source_value);
+    os << " to ";
+    printValue(entry.destination_value);
+    break;
+  case FSDP_ACCUMULATE:
+    os << "add ";
     printValue(entry.source_value);
     os << " to ";
     printValue(entry.destination_value);

@@ -127,8 +127,9 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     StringRef axis = cast<StringAttr>(start.getAxes()[0]).getValue();
     if (FlatSymbolRefAttr name = start.getCollectiveGroup()) {
       const GroupInfo &group = table->lookup(name);
-      int64_t elements =
-          kind == "reduce_scatter" ? group.layout.gatheredElements() : group.layout.shardElements;
+      int64_t elements = kind == "all_gather"       ? group.gathered.shardElements
+                         : kind == "reduce_scatter" ? group.trained.gatheredElements()
+                                                    : group.trained.shardElements;
       collectives.push_back({kind, axis, &group, start.getPhase(), elements});
       if (kind != "all_reduce")
         addEvent(kind == "all_gather" ? "unshard" : "post_backward", name, start.getPhase());

@@ -80,9 +80,9 @@ static StepOutputs recordStep(Model &model) {
   Recorder &recorder = model.recorder;
   StepOutputs outputs;
   std::vector<at::Tensor> parameters;
-  std::vector<const ModelTensor *> entries;
-  for (const ModelTensor &tensor : model.tensors)
-    if (tensor.isParameter) {
+  std::vector<ModelTensor *> entries;
+  for (ModelTensor &tensor : model.tensors)
+    if (tensor.isParameter && !tensor.isFrozen) {
       parameters.push_back(tensor.wrapper);
       entries.push_back(&tensor);
     }
@@ -96,8 +96,12 @@ static StepOutputs recordStep(Model &model) {
   outputs.loss = recorder.getValue(loss, "the loss");
   for (size_t i = 0; i < parameters.size(); ++i) {
     const std::string &name = entries[i]->name;
-    if (!gradients[i].defined())
-      throw CaptureError("parameter '" + name + "' is not used: the loss does not depend on it");
+    if (!gradients[i].defined()) {
+      entries[i]->isFrozen = true;
+      model.notes.push_back("parameter '" + name +
+                            "' is frozen: the loss does not depend on it, it has no gradient");
+      continue;
+    }
     if (gradients[i].layout() != at::kStrided)
       throw CaptureError("parameter '" + name + "' has a sparse gradient, which cannot be sharded");
     outputs.gradients.push_back(

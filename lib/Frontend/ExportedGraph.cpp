@@ -4,6 +4,9 @@
 
 #include "ExportedArguments.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
 #include <c10/core/GradMode.h>
 
 #include <set>
@@ -38,16 +41,30 @@ static std::string getMetadata(const schema::Node &node, const char *key) {
   return found == node.get_metadata().end() ? std::string() : found->second;
 }
 
-/// `nn_module_stack` is `key,path,type;…`, outermost first; `stack_trace` a Python traceback.
+/// Reads `key,path,type;…`, outermost first; the key of a module's second call ends in `@1`.
+static void findModule(llvm::StringRef stack, Place &place) {
+  std::vector<std::pair<llvm::StringRef, int64_t>> modules;
+  for (llvm::StringRef entry : llvm::split(stack, ';')) {
+    auto [key, rest] = entry.split(',');
+    int64_t call = 0;
+    if (key.rsplit('@').second.getAsInteger(10, call))
+      call = 0;
+    modules.push_back({rest.split(',').first.split('@').first, call});
+  }
+  llvm::StringRef path = modules.back().first;
+  place.module = path.str();
+  if (path.empty() || llvm::all_of(modules, [](auto &module) { return module.second == 0; }))
+    return;
+  place.calls.resize(path.count('.') + 1);
+  for (auto [outer, call] : modules)
+    if (!outer.empty() && (path == outer || path.starts_with((outer + ".").str())))
+      place.calls[outer.count('.')] = call;
+}
+
+/// `nn_module_stack` says the modules, `stack_trace` is a Python traceback.
 int ExportedGraph::addPlace(const schema::Node &node) {
   Place added;
-  std::string modules = getMetadata(node, "nn_module_stack");
-  std::string last = modules.substr(modules.rfind(';') + 1);
-  size_t first = last.find(',');
-  if (first != std::string::npos)
-    added.module = last.substr(first + 1, last.find(',', first + 1) - first - 1);
-  // A module's second call is written `path@1`.
-  added.module = added.module.substr(0, added.module.find('@'));
+  findModule(getMetadata(node, "nn_module_stack"), added);
   findUserLine(getMetadata(node, "stack_trace"), added);
   std::vector<Place> &places = recorder.graph.places;
   places.push_back(std::move(added));

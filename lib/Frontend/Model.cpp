@@ -53,9 +53,6 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   if (*getDtypeName(tensor.scalar_type()) == '?' ||
       (isParameter && !at::isFloatingType(tensor.scalar_type())))
     throw CaptureError(what + " has unsupported dtype " + toString(tensor.scalar_type()));
-  if (isParameter && !tensor.requires_grad())
-    throw CaptureError(what + " is frozen (requires_grad is false); frozen parameters are not "
-                              "supported, register it as a buffer");
   if (!isParameter && tensor.requires_grad())
     throw CaptureError(what + " requires a gradient but is no nn.Parameter");
   if (isParameter && !tensor.is_contiguous())
@@ -68,6 +65,9 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
     if (first.isParameter != isParameter)
       throw CaptureError(what + " shares its memory with '" + first.name +
                          "', of which only one is a parameter");
+    if (isParameter && first.isFrozen == tensor.requires_grad())
+      throw CaptureError(what + " shares its memory with '" + first.name +
+                         "', of which only one requires a gradient");
     first.aliases.push_back(tensorName);
     first.isTransient &= isTransient;
     return first.wrapper;
@@ -79,12 +79,13 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   ModelTensor entry{.name = tensorName,
                     .aliases = {},
                     .isParameter = isParameter,
+                    .isFrozen = isParameter && !tensor.requires_grad(),
                     .isTransient = isTransient,
                     .data = tensor.detach(),
                     .wrapper = {},
                     .value = static_cast<int>(recorder.graph.values.size())};
   entry.wrapper = recorder.wrap(tensor, isParameter ? ValueKind::Parameter : ValueKind::Buffer,
-                                tensorName, isParameter);
+                                tensorName, tensor.requires_grad());
   tensors.push_back(std::move(entry));
   return tensors.back().wrapper;
 }

@@ -20,6 +20,7 @@ struct ModelTensor {
   std::string name;                 // the first of its qualified names
   std::vector<std::string> aliases; // the others
   bool isParameter = false;
+  bool isFrozen = false;    // a parameter without a gradient
   bool isTransient = false; // a buffer that is no part of the model's state_dict
   at::Tensor data;          // as loaded; on meta if the model was saved so
   at::Tensor wrapper;       // what the program sees

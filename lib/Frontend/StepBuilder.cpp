@@ -109,7 +109,7 @@ void StepBuilder::declareTensors() {
       ArrayAttr aliases;
       if (!tensor.aliases.empty())
         aliases = builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(tensor.aliases));
-      ParamOp::create(builder, tensor.name, type, aliases);
+      ParamOp::create(builder, tensor.name, type, aliases, tensor.isFrozen);
     }
 }
 
@@ -148,13 +148,15 @@ void StepBuilder::buildFunction() {
   builder.setInsertionPointToStart(function.addEntryBlock());
   for (int id : model.inputs)
     values[id] = InputOp::create(builder, getType(graph.values[id].tensor), graph.values[id].name,
-                                 IntegerAttr());
-  mlir::Value step = InputOp::create(builder, builder.getI64Type(), "step", IntegerAttr());
-  mlir::Value lr = InputOp::create(builder, builder.getF64Type(), "lr", IntegerAttr());
+                                 /*microbatch=*/0, IntegerAttr());
+  mlir::Value step =
+      InputOp::create(builder, builder.getI64Type(), "step", /*microbatch=*/0, IntegerAttr());
+  mlir::Value lr =
+      InputOp::create(builder, builder.getF64Type(), "lr", /*microbatch=*/0, IntegerAttr());
 
   size_t parameter = 0;
   for (const ModelTensor &tensor : model.tensors)
-    if (tensor.isParameter)
+    if (tensor.isParameter && !tensor.isFrozen)
       parametersOfGradient[outputs.gradients[parameter++]].push_back(tensor.name);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (isNeeded[i])
@@ -167,7 +169,7 @@ void StepBuilder::buildFunction() {
   for (auto [buffer, value] : outputs.writes)
     WriteOp::create(builder, getSymbol(model.tensors[buffer].name), getOperand(value));
   for (const ModelTensor &tensor : model.tensors)
-    if (tensor.isParameter)
+    if (tensor.isParameter && !tensor.isFrozen)
       UpdateOp::create(builder, getSymbol(tensor.name), /*gradient=*/mlir::Value(), step, lr,
                        /*clip=*/mlir::Value(), /*state=*/mlir::Value());
   func::ReturnOp::create(builder, getOperand(outputs.loss));
@@ -179,7 +181,7 @@ void StepBuilder::buildGradients(int value) {
   if (found == parametersOfGradient.end())
     return;
   for (StringRef name : found->second)
-    GradOp::create(builder, getSymbol(name), getOperand(value));
+    GradOp::create(builder, getSymbol(name), getOperand(value), /*microbatch=*/0);
   parametersOfGradient.erase(found);
 }
 
@@ -246,10 +248,11 @@ void StepBuilder::buildCall(const GraphNode &node) {
   IntegerAttr random;
   if (aten::lookupSemantics(StringRef(callee).split('.').first).isRandom)
     random = builder.getI64IntegerAttr(nextRandom++);
-  auto call = aten::CallOp::create(
-      builder, types, operands, callee, builder.getArrayAttr(arguments),
-      node.isBackward ? aten::Phase::Backward : aten::Phase::Forward, place.module, random,
-      /*offsets=*/DenseI64ArrayAttr());
+  auto call =
+      aten::CallOp::create(builder, types, operands, callee, builder.getArrayAttr(arguments),
+                           node.isBackward ? aten::Phase::Backward : aten::Phase::Forward,
+                           aten::ScopeAttr::get(&context, place.module, place.calls), random,
+                           /*offsets=*/DenseI64ArrayAttr());
   for (auto [id, result] : llvm::zip_equal(resultIds, call.getResults()))
     if (id >= 0)
       values[id] = result;

@@ -46,6 +46,7 @@ public:
 private:
   struct NodePlace {
     std::string module;
+    std::vector<int64_t> calls;
     jit::SourceRange range; // in the user's code if possible
   };
 
@@ -72,6 +73,19 @@ private:
     return name;
   }
 
+  /// Turns the place of a call into that of what it calls: another module, or a helper of its own.
+  void enterModule(NodePlace &place, const std::string &module) {
+    if (place.module == module)
+      return;
+    // What lies in the caller lies in the same call of it.
+    bool isInside = place.module.empty() || module.rfind(place.module + '.', 0) == 0;
+    place.calls.resize(isInside ? place.calls.size() : 0);
+    place.calls.resize(module.empty() ? 0 : 1 + std::count(module.begin(), module.end(), '.'));
+    if (!place.calls.empty())
+      place.calls.back() = numCalls[module]++;
+    place.module = module;
+  }
+
   void inlineBlock(jit::Block *block) {
     for (auto it = block->nodes().begin(); it != block->nodes().end();) {
       jit::Node *node = *it++;
@@ -79,7 +93,7 @@ private:
         jit::Node *previous = node->prev();
         NodePlace caller = getPlace(node);
         if (node->kind() == c10::prim::CallMethod)
-          caller.module = getModuleName(node->input(0));
+          enterModule(caller, getModuleName(node->input(0)));
         if (node->kind() == c10::prim::CallFunction) {
           jit::Node *function = node->input(0)->node();
           node->removeInput(0);
@@ -121,13 +135,14 @@ private:
 
   NodePlace getPlace(jit::Node *node) const {
     auto found = placeOfNode.find(node);
-    return found == placeOfNode.end() ? NodePlace{"", node->sourceRange()} : found->second;
+    return found == placeOfNode.end() ? NodePlace{"", {}, node->sourceRange()} : found->second;
   }
 
   /// Places of nodes that came from a callee: the user's line that is nearest to them.
   void setPlaces(jit::Node *node, const NodePlace &caller) {
     bool useCaller = isLibraryCode(node->sourceRange()) && !isLibraryCode(caller.range);
-    placeOfNode[node] = {caller.module, useCaller ? caller.range : node->sourceRange()};
+    placeOfNode[node] = {caller.module, caller.calls,
+                         useCaller ? caller.range : node->sourceRange()};
     for (jit::Block *block : node->blocks())
       for (jit::Node *inner : block->nodes())
         setPlaces(inner, caller);
@@ -137,6 +152,8 @@ private:
     for (jit::Node *node : block->nodes()) {
       NodePlace place = getPlace(node);
       Place entry{.module = place.module, .file = {}};
+      if (std::any_of(place.calls.begin(), place.calls.end(), [](int64_t call) { return call; }))
+        entry.calls = place.calls;
       if (auto where = getFileLine(place.range)) {
         entry.file = std::get<0>(*where);
         entry.line = static_cast<unsigned>(std::get<1>(*where));
@@ -152,6 +169,7 @@ private:
   jit::Graph &graph;
   std::vector<Place> &places;
   std::unordered_map<jit::Node *, NodePlace> placeOfNode;
+  std::unordered_map<std::string, int64_t> numCalls; // of each module so far
 };
 
 /// Where a module holds a parameter; the prefix is that of the module's names.

@@ -6,6 +6,7 @@
 #include "fsdp/IR/AtenSemantics.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -133,6 +134,77 @@ static void printCallArguments(OpAsmPrinter &printer, Operation *, OperandRange 
   OperandRange::iterator operand = operands.begin();
   llvm::interleaveComma(args, printer,
                         [&](Attribute arg) { printArgument(printer, arg, operand); });
+}
+
+//===----------------------------------------------------------------------===//
+// ScopeAttr
+//===----------------------------------------------------------------------===//
+
+ScopeAttr ScopeAttr::get(MLIRContext *context, StringRef module, ArrayRef<int64_t> calls) {
+  return get(context, StringAttr::get(context, module), calls, /*microbatch=*/0);
+}
+
+std::string ScopeAttr::getPath() {
+  StringRef module = getModule();
+  if (getCalls().empty())
+    return module.str();
+  std::string path;
+  for (int64_t call : getCalls()) {
+    auto [component, rest] = module.split('.');
+    path += (path.empty() ? "" : ".") + component.str();
+    if (call != 0)
+      path += '@' + std::to_string(call);
+    module = rest;
+  }
+  return path;
+}
+
+static ParseResult parseScope(AsmParser &parser, ScopeAttr &scope) {
+  SMLoc loc = parser.getCurrentLocation();
+  std::string path;
+  int64_t microbatch = 0;
+  if (parser.parseString(&path) || (succeeded(parser.parseOptionalKeyword("microbatch")) &&
+                                    failed(parser.parseInteger(microbatch))))
+    return failure();
+  std::string module;
+  SmallVector<int64_t> calls;
+  for (StringRef component : llvm::split(StringRef(path), '.')) {
+    auto [name, number] = component.split('@');
+    int64_t call = 0;
+    if ((component.contains('@') && number.getAsInteger(10, call)) || call < 0)
+      return parser.emitError(loc, "the call in '") << component << "' is no number from 0";
+    module += (calls.empty() ? "" : ".") + name.str();
+    calls.push_back(call);
+  }
+  if (llvm::all_of(calls, [](int64_t call) { return call == 0; }))
+    calls.clear();
+  if (microbatch < 0)
+    return parser.emitError(loc, "the microbatch is ") << microbatch << ", expected at least 0";
+  MLIRContext *context = parser.getContext();
+  scope = ScopeAttr::get(context, StringAttr::get(context, module), calls, microbatch);
+  return success();
+}
+
+static void printScope(AsmPrinter &printer, ScopeAttr scope) {
+  printer.printString(scope.getPath());
+  if (scope.getMicrobatch() != 0)
+    printer << " microbatch " << scope.getMicrobatch();
+}
+static void printScope(OpAsmPrinter &printer, Operation *, ScopeAttr scope) {
+  printScope(printer, scope);
+}
+
+Attribute ScopeAttr::parse(AsmParser &parser, Type) {
+  ScopeAttr scope;
+  if (parser.parseLess() || parseScope(parser, scope) || parser.parseGreater())
+    return {};
+  return scope;
+}
+
+void ScopeAttr::print(AsmPrinter &printer) const {
+  printer << '<';
+  printScope(printer, *this);
+  printer << '>';
 }
 
 static unsigned countOperandMarks(ArrayAttr args) {

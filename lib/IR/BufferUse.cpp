@@ -40,6 +40,9 @@ FlatSymbolRefAttr UpdateOp::getOverwritten() { return getTargetAttr(); }
 Category PackOp::getMadeCategory(OpResult) { return BufferCategory::Gradient; }
 OperandRange PackOp::getPacked() { return getGrads(); }
 
+Category CastOp::getMadeCategory(OpResult) { return BufferCategory::ReducedShard; }
+Value AccumulateOp::getAlias(OpResult) { return getSum(); }
+
 Category AllGatherStartOp::getMadeCategory(OpResult) { return BufferCategory::Gathered; }
 Category AllGatherWaitOp::getMadeCategory(OpResult) { return BufferCategory::Gathered; }
 Value AllGatherWaitOp::getAlias(OpResult) { return getHandle(); }

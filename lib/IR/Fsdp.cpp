@@ -157,7 +157,7 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
     diag.attachNote(mesh->getLoc()) << "declared here";
     return diag;
   }
-  ParamOp first;
+  ParamOp first, frozen;
   for (Attribute name : getParams()) {
     auto symbol = cast<FlatSymbolRefAttr>(name);
     FailureOr<ParamOp> param = resolve<ParamOp>(*this, symbol, symbols, "parameter");
@@ -174,7 +174,20 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
       diag.attachNote(param->getLoc()) << "declared here";
       return diag;
     }
+    if (frozen && !param->getFrozen()) {
+      InFlightDiagnostic diag = emitOpError("has parameter ")
+                                << symbol << " behind @" << frozen.getSymName()
+                                << ", which is frozen; frozen parameters are last";
+      diag.attachNote(frozen.getLoc()) << "declared here";
+      return diag;
+    }
+    if (param->getFrozen())
+      frozen = *param;
   }
+  if (frozen && !first.getFrozen() && getLayout() == Layout::Flat)
+    return emitOpError("has the flat layout and holds frozen parameters, as @")
+           << frozen.getSymName() << ", beside others, as @" << first.getSymName()
+           << "; put them into groups of their own, or use the per_param layout";
   Type bf16 = BFloat16Type::get(getContext()), f16 = Float16Type::get(getContext());
   if (failed(checkTravelDtype(*this, getGatherDtypeAttr(), "gather_dtype", first, {bf16, f16})))
     return failure();
@@ -315,6 +328,8 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
   if (name == getRecomputeAttrName())
     return expect(isa<RecomputeAttr>(attribute.getValue()), "a #fsdp.recompute");
+  if (name == getAccumulationAttrName())
+    return expect(isa<AccumulationAttr>(attribute.getValue()), "a #fsdp.accumulation");
   if (name == getModelAttrName() || name == getProvenanceAttrName())
     return expect(isa<StringAttr>(attribute.getValue()), "a string");
   return op->emitError("unknown attribute '") << name << "'";

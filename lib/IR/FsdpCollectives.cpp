@@ -10,28 +10,39 @@ using namespace fsdp;
 // What operations check
 //===----------------------------------------------------------------------===//
 
+/// Whose values an operation has: of all parameters of a group, or only of those that have
+/// gradients.
+enum class Members { All, Trained };
+
 /// Checks one value per parameter of the group, of the parameter's type, or with `dtype` for its
 /// elements if that is not null.
-static LogicalResult checkGroupTypes(Operation *op, GroupOp group, TypeRange types, TypeAttr dtype,
-                                     SymbolTableCollection &symbols) {
+static LogicalResult checkGroupTypes(Operation *op, GroupOp group, Members members, TypeRange types,
+                                     TypeAttr dtype, SymbolTableCollection &symbols) {
   FlatSymbolRefAttr groupName = FlatSymbolRefAttr::get(group.getSymNameAttr());
-  if (group.getParams().size() != types.size()) {
-    InFlightDiagnostic diag = op->emitOpError("has ")
-                              << types.size() << " values for group " << groupName << ", expected "
-                              << group.getParams().size();
-    diag.attachNote(group.getLoc()) << "declared here";
-    return diag;
-  }
-  for (auto [name, type] : llvm::zip_equal(group.getParams(), types)) {
-    auto symbol = cast<FlatSymbolRefAttr>(name);
+  SmallVector<ParamOp> params;
+  for (auto symbol : group.getParams().getAsRange<FlatSymbolRefAttr>()) {
     FailureOr<ParamOp> param = resolve<ParamOp>(group, symbol, symbols, "parameter");
     if (failed(param))
       return failure();
-    auto expected = cast<RankedTensorType>(param->getType());
+    if (members == Members::All || !param->getFrozen())
+      params.push_back(*param);
+  }
+  if (params.size() != types.size()) {
+    InFlightDiagnostic diag = op->emitOpError("has ")
+                              << types.size() << " values for group " << groupName << ", expected "
+                              << params.size();
+    if (params.size() != group.getParams().size())
+      diag << ": " << group.getParams().size() - params.size() << " of its parameters are frozen";
+    diag.attachNote(group.getLoc()) << "declared here";
+    return diag;
+  }
+  for (auto [param, type] : llvm::zip_equal(params, types)) {
+    auto expected = cast<RankedTensorType>(param.getType());
     if (dtype)
       expected = expected.clone(dtype.getValue());
     if (failed(checkType(op, cast<RankedTensorType>(type).cloneWithEncoding({}), expected,
-                         "parameter", symbol, dtype ? group.getOperation() : *param)))
+                         "parameter", FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                         dtype ? group.getOperation() : param)))
       return failure();
   }
   return success();
@@ -124,10 +135,48 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
       checkShard(*this, getResult().getType(), symbols, &GroupOp::getReduceDtypeAttr);
   if (failed(group))
     return failure();
-  return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
-                         symbols);
+  return checkGroupTypes(*this, *group, Members::Trained, getGrads().getTypes(),
+                         group->getReduceDtypeAttr(), symbols);
 }
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "d"); }
+
+LogicalResult CastOp::verify() {
+  if (getSource().getType().getGroup() == getResult().getType().getGroup())
+    return success();
+  return emitOpError("makes a shard of ")
+         << getResult().getType().getGroup() << " from one of " << getSource().getType().getGroup();
+}
+LogicalResult CastOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<GroupOp> group =
+      resolve<GroupOp>(*this, getResult().getType().getGroup(), symbols, "group");
+  if (failed(group))
+    return failure();
+  return checkYields(*this, getResult().getType(),
+                     ShardType::get(getContext(), getResult().getType().getGroup(),
+                                    getParamDtype(*group, symbols)),
+                     *group);
+}
+void CastOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "c"); }
+
+LogicalResult AccumulateOp::verify() {
+  auto sum = dyn_cast<ShardType>(getSum().getType());
+  auto gradient = dyn_cast<ShardType>(getGradient().getType());
+  if (!sum && !gradient) {
+    auto whole = cast<RankedTensorType>(getSum().getType());
+    auto added = cast<RankedTensorType>(getGradient().getType());
+    if (whole.getShape() == added.getShape() && whole.getElementType() == added.getElementType())
+      return success();
+    return emitOpError("adds ") << added << " to " << whole;
+  }
+  if (!sum || !gradient || sum.getGroup() != gradient.getGroup())
+    return emitOpError("adds ") << getGradient().getType() << " to " << getSum().getType();
+  auto countBits = [](ShardType type) { return type.getElementType().getIntOrFloatBitWidth(); };
+  if (countBits(gradient) > countBits(sum))
+    return emitOpError("adds ") << gradient.getElementType() << " to " << sum.getElementType()
+                                << ", which is narrower";
+  return success();
+}
+void AccumulateOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "e"); }
 
 //===----------------------------------------------------------------------===//
 // Gathers
@@ -158,7 +207,8 @@ LogicalResult AllGatherWaitOp::verifySymbolUses(SymbolTableCollection &symbols) 
   FailureOr<GroupOp> group = resolve<GroupOp>(*this, getStart().getGroupAttr(), symbols, "group");
   if (failed(group))
     return failure();
-  return checkGroupTypes(*this, *group, getResultTypes(), group->getGatherDtypeAttr(), symbols);
+  return checkGroupTypes(*this, *group, Members::All, getResultTypes(), group->getGatherDtypeAttr(),
+                         symbols);
 }
 
 void AllGatherWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
@@ -221,8 +271,8 @@ LogicalResult ReduceScatterStartOp::verifySymbolUses(SymbolTableCollection &symb
   FailureOr<GroupOp> group = resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
   if (failed(group) || failed(checkAxes(*this, getAxes(), group->getAxisAttr(), *group, "sharded")))
     return failure();
-  return checkGroupTypes(*this, *group, getGrads().getTypes(), group->getReduceDtypeAttr(),
-                         symbols);
+  return checkGroupTypes(*this, *group, Members::Trained, getGrads().getTypes(),
+                         group->getReduceDtypeAttr(), symbols);
 }
 
 LogicalResult ReduceScatterWaitOp::verify() {

@@ -8,6 +8,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/add.h>
 
 using namespace mlir;
 using namespace fsdp;
@@ -26,7 +27,7 @@ public:
       TypeSwitch<Operation *>(&op)
           .Case([&](InputOp input) {
             if (isa<RankedTensorType>(input.getType()))
-              set(input.getResult(), findTensor(inputs, "input", input.getName()));
+              set(input.getResult(), findTensor(inputs, "input", getInputName(input)));
           })
           .Case([&](ReadOp read) {
             set(read.getResult(), findTensor(state, "parameter or buffer", read.getSource()));
@@ -36,7 +37,9 @@ public:
           })
           .Case([&](aten::CallOp call) { runCall(call); })
           .Case([&](GradOp grad) {
-            result.gradients[grad.getParam().str()] = values.lookup(grad.getValue());
+            at::Tensor &known = result.gradients[grad.getParam().str()];
+            at::Tensor gradient = values.lookup(grad.getValue());
+            known = known.defined() ? at::add(known, gradient) : gradient;
           })
           .Case([&](WriteOp write) {
             result.buffers[write.getBuffer().str()] = values.lookup(write.getValue());

@@ -15,6 +15,11 @@
 using namespace mlir;
 using namespace fsdp;
 
+std::string fsdp::interpreter::getInputName(InputOp input) {
+  std::string name = input.getName().str();
+  return input.getMicrobatch() == 0 ? name : name + '@' + std::to_string(input.getMicrobatch());
+}
+
 at::Tensor fsdp::interpreter::findTensor(const std::map<std::string, at::Tensor> &tensors,
                                          const char *what, StringRef name) {
   auto found = tensors.find(name.str());

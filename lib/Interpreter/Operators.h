@@ -7,7 +7,7 @@
 #ifndef FSDP_LIB_INTERPRETER_OPERATORS_H
 #define FSDP_LIB_INTERPRETER_OPERATORS_H
 
-#include "fsdp/IR/Aten.h"
+#include "fsdp/IR/Fsdp.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -16,6 +16,9 @@
 #include <vector>
 
 namespace fsdp::interpreter {
+
+/// What an input is called: that of the second microbatch `tokens@1`.
+std::string getInputName(InputOp input);
 
 /// The tensor of this name; `what` says in the message what is missing.
 at::Tensor findTensor(const std::map<std::string, at::Tensor> &tensors, const char *what,

@@ -167,7 +167,7 @@ static void zeroPadding(const plan::GroupLayout &layout, at::Tensor &packed) {
 at::Tensor RanksInterpreter::packGradients(unsigned rank, const GroupInfo &group,
                                            OperandRange gradients, std::optional<int64_t> offset,
                                            Operation *op) {
-  const plan::GroupLayout &layout = group.layout;
+  const plan::GroupLayout &layout = group.trained;
   // What is computed there already stays.
   at::Tensor packed =
       ranks[rank].memory.placeFlat(layout.gatheredElements(), group.gradients.elementType, offset);
@@ -203,7 +203,7 @@ void RanksInterpreter::visit(ReduceScatterStartOp start) {
   std::vector<Flight::Output> results;
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor packed = packGradients(index, group, start.getGrads(), inputOffset, start);
-    at::Tensor place = rank.memory.placeFlat(group.layout.shardElements,
+    at::Tensor place = rank.memory.placeFlat(group.gradients.shardElements,
                                              group.gradients.elementType, outputOffset);
     poison(place);
     flight.inputs[index].push_back({packed, packed.clone()});
@@ -212,9 +212,9 @@ void RanksInterpreter::visit(ReduceScatterStartOp start) {
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     SmallVector<unsigned> peers = findPeers(start, rank);
     checkPeers(group, peers.size(), start);
-    int64_t begin = findPosition(peers, rank) * group.layout.shardElements;
+    int64_t begin = findPosition(peers, rank) * group.gradients.shardElements;
     SmallVector<at::Tensor> parts = llvm::map_to_vector(peers, [&](unsigned peer) {
-      return flight.inputs[peer][0].atStart.narrow(0, begin, group.layout.shardElements);
+      return flight.inputs[peer][0].atStart.narrow(0, begin, group.gradients.shardElements);
     });
     results[rank].result = reduceInOrder(parts, start.getReduceOp());
   }

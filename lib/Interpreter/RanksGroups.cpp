@@ -34,7 +34,7 @@ RanksInterpreter::collectShards(const GroupInfo &group, unsigned rank,
 void RanksInterpreter::keepGroups(const NamedTensors &state) {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    unsigned numStates = getNumOptimizerStates(step.optimizer);
+    unsigned numStates = group.getNumStates(step.optimizer);
     std::optional<ArrayRef<int64_t>> offsets = op.getOffsets();
     size_t numOffsets = 1 + (op.isStateOnHost() ? 0 : numStates) + group.hasGatherCopy();
     if (offsets && offsets->size() != numOffsets)
@@ -43,12 +43,12 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
                                std::to_string(numOffsets));
     for (auto [index, rank] : llvm::enumerate(ranks)) {
       size_t next = 0;
-      auto place = [&](Type element) {
-        return rank.memory.placeFlat(group.layout.shardElements, element,
+      auto place = [&](const GroupForm &form) {
+        return rank.memory.placeFlat(form.shardElements, form.elementType,
                                      offsets ? std::optional((*offsets)[next++]) : std::nullopt);
       };
       KeptShard kept;
-      kept.parameters = place(group.master.elementType).zero_();
+      kept.parameters = place(group.master).zero_();
       unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
       for (auto [param, pieces] : llvm::enumerate(group.layout.parameters)) {
         at::Tensor whole =
@@ -59,10 +59,12 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
                 .copy_(whole.narrow(0, piece.first, piece.count));
       }
       for (unsigned i = 0; i < numStates; ++i)
-        kept.states.push_back(op.isStateOnHost() ? at::zeros_like(kept.parameters)
-                                                 : place(group.master.elementType).zero_());
+        kept.states.push_back(op.isStateOnHost()
+                                  ? at::zeros({group.states.shardElements},
+                                              convertElementType(group.states.elementType))
+                                  : place(group.states).zero_());
       if (group.hasGatherCopy())
-        kept.gatherCopy = place(group.gathered.elementType).copy_(kept.parameters);
+        kept.gatherCopy = place(group.gathered).copy_(kept.parameters);
       rank.groups.push_back(std::move(kept));
     }
   }
@@ -74,7 +76,8 @@ void RanksInterpreter::noteGradients(const GroupInfo &group, mlir::Value gradien
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     SmallVector<at::Tensor> shards =
         collectShards(group, index, [&](unsigned peer) { return get(peer, gradient, update); });
-    for (auto [param, op] : llvm::enumerate(group.params))
+    for (auto [param, op] :
+         llvm::enumerate(ArrayRef(group.params).take_front(group.gradients.numParams)))
       rank.result.gradients[ParamOp(op).getSymName().str()] = assembleParam(group, param, shards);
   }
 }
@@ -108,8 +111,9 @@ void RanksInterpreter::visit(UpdateOp update) {
     else if (op.isStateOnHost() && !kept.states.empty())
       throw std::runtime_error("group @" + update.getTarget().str() +
                                " is updated without its state, which is on the host");
-    updateFlat(step.optimizer, /*step=*/1, kept.parameters,
-               get(index, update.getGradient(), update), states, clip);
+    at::Tensor trained = kept.parameters.narrow(0, 0, group.states.shardElements);
+    updateFlat(step.optimizer, /*step=*/1, trained, get(index, update.getGradient(), update),
+               states, clip);
     if (kept.gatherCopy.defined())
       kept.gatherCopy.copy_(kept.parameters);
   }
@@ -129,7 +133,7 @@ void RanksInterpreter::visit(FetchStateStartOp fetch) {
       if (fetch.getOffsets())
         offset = (*fetch.getOffsets())[i];
       at::Tensor place =
-          rank.memory.placeFlat(group.layout.shardElements, group.master.elementType, offset);
+          rank.memory.placeFlat(group.states.shardElements, group.states.elementType, offset);
       poison(place);
       flight.inputs[index].push_back({state, state.clone()});
       flight.outputs[index].push_back({place, state.clone()});

@@ -102,7 +102,8 @@ void RanksInterpreter::placeConstantsAndInputs(const std::vector<NamedTensors> &
       place(constant, constant.getResult(), rank, makeConstant(constant));
     for (auto input : step.getBody().getOps<InputOp>())
       if (isa<RankedTensorType>(input.getType()))
-        place(input, input.getResult(), rank, findTensor(inputs[rank], "input", input.getName()));
+        place(input, input.getResult(), rank,
+              findTensor(inputs[rank], "input", getInputName(input)));
   }
 }
 
@@ -199,6 +200,21 @@ void RanksInterpreter::visit(PackOp pack) {
         packGradients(index, group, pack.getGrads(), pack.getOffset(), pack);
 }
 
+void RanksInterpreter::visit(CastOp cast) {
+  const GroupInfo &group = groups.lookup(cast.getResult().getType());
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    at::Tensor place = rank.memory.placeFlat(
+        group.states.shardElements, cast.getResult().getType().getElementType(), cast.getOffset());
+    rank.values[cast.getResult()] = place.copy_(get(index, cast.getSource(), cast));
+  }
+}
+
+void RanksInterpreter::visit(AccumulateOp sum) {
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    rank.values[sum.getResult()] =
+        get(index, sum.getSum(), sum).add_(get(index, sum.getGradient(), sum));
+}
+
 void RanksInterpreter::visit(SquareSumOp sum) {
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     double total = 0;
@@ -232,8 +248,8 @@ RanksStep RanksInterpreter::run() {
     checkUses(op);
     TypeSwitch<Operation *>(&op)
         .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
-        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, PackOp, SquareSumOp, ClipFactorOp,
-              AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
+        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, PackOp, CastOp, AccumulateOp, SquareSumOp,
+              ClipFactorOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
               ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp,
               FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
             [&](auto known) { visit(known); })

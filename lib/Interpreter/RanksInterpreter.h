@@ -68,6 +68,8 @@ private:
   void visit(WriteOp write);
   void visit(ShardOp shard);
   void visit(PackOp pack);
+  void visit(CastOp cast);
+  void visit(AccumulateOp sum);
   void visit(SquareSumOp sum);
   void visit(ClipFactorOp factor);
   void visit(mlir::func::ReturnOp ret);

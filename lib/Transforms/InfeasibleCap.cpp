@@ -127,6 +127,8 @@ static std::string describePlace(Operation *op) {
     return "the update of @" + update.getTarget().str();
   if (isa<SquareSumOp>(op))
     return "the norm of all gradients";
+  if (isa<CastOp, AccumulateOp>(op))
+    return "the accumulation of gradients";
   return "'" + text + "'";
 }
 

@@ -2,23 +2,18 @@
 
 #include "fsdp/Transforms/PlaceGradients.h"
 
-#include "mlir/IR/Builders.h"
+#include "fsdp/IR/AtenBuilders.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-static aten::CallOp copyContiguously(Value gradient, Operation *before) {
+/// In the scope of what makes the gradient.
+static Value copyBefore(Value gradient, Operation *before) {
   OpBuilder builder(before);
-  MLIRContext *context = builder.getContext();
-  Type type = cast<RankedTensorType>(gradient.getType()).cloneWithEncoding({});
   auto source = gradient.getDefiningOp<aten::CallOp>();
-  Attribute args[] = {aten::OperandAttr::get(context),
-                      aten::MemoryFormatAttr::get(context, aten::MemoryFormat::Contiguous)};
-  return aten::CallOp::create(
-      builder, before->getLoc(), TypeRange(type), ValueRange(gradient),
-      builder.getStringAttr("clone.default"), builder.getArrayAttr(args), aten::Phase::Backward,
-      source ? source.getModuleAttr() : builder.getStringAttr(""), /*rng=*/nullptr,
-      /*offsets=*/nullptr);
+  return aten::cloneContiguously(builder, gradient, aten::Phase::Backward,
+                                 source ? source.getScopeAttr()
+                                        : aten::ScopeAttr::get(before->getContext(), ""));
 }
 
 unsigned fsdp::placeGradients(const StepMemory &memory) {
@@ -41,7 +36,7 @@ unsigned fsdp::placeGradients(const StepMemory &memory) {
       bool isEmpty = cast<RankedTensorType>(operand.get().getType()).getNumElements() == 0;
       if (isEmpty || (index != StepStorage::kNone && lastUse[index] <= startPosition))
         continue;
-      operand.set(copyContiguously(operand.get(), start).getResult(0));
+      operand.set(copyBefore(operand.get(), start));
       ++numCopies;
     }
   return numCopies;

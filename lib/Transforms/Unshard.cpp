@@ -48,14 +48,16 @@ void Unsharder::replace(AllGatherWaitOp wait) {
 void Unsharder::replace(BufferUseOpInterface reduction) {
   builder.setInsertionPoint(reduction);
   auto group = reduction->getAttrOfType<FlatSymbolRefAttr>("group");
-  for (auto [gradient, name] : llvm::zip_equal(reduction.getPacked(), lookup(group).getParams()))
-    GradOp::create(builder, reduction.getLoc(), cast<FlatSymbolRefAttr>(name), gradient);
+  for (auto [gradient, param] :
+       llvm::zip_equal(reduction.getPacked(), step.getTrained(lookup(group))))
+    GradOp::create(builder, reduction.getLoc(), FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                   gradient, /*microbatch=*/0);
 }
 
 void Unsharder::replace(UpdateOp update) {
   builder.setInsertionPoint(update);
-  for (Attribute name : lookup(update.getTargetAttr()).getParams())
-    UpdateOp::create(builder, update.getLoc(), cast<FlatSymbolRefAttr>(name),
+  for (ParamOp param : step.getTrained(lookup(update.getTargetAttr())))
+    UpdateOp::create(builder, update.getLoc(), FlatSymbolRefAttr::get(param.getSymNameAttr()),
                      /*gradient=*/Value(), update.getStep(), update.getLr(), /*clip=*/Value(),
                      /*state=*/Value());
 }

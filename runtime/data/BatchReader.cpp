@@ -9,6 +9,8 @@ using namespace fsdp::rt;
 Result<std::vector<InputShape>> fsdp::rt::planInputs(const PlanView &plan) {
   std::vector<InputShape> inputs;
   for (const fsdp_input &input : plan.inputs()) {
+    if (input.microbatch != 0)
+      continue; // checked with the plan: they repeat those of the first
     const fsdp_value &value = plan.values()[input.value];
     std::span<const int64_t> sizes = plan.sizes(value);
     inputs.push_back({plan.string(input.name),
@@ -29,6 +31,18 @@ Result<std::vector<InputShape>> fsdp::rt::planInputs(const PlanView &plan) {
   return inputs;
 }
 
+Status fsdp::rt::fillStep(BatchReader &reader, int64_t step, size_t inputsOfMicrobatch,
+                          std::span<const std::span<std::byte>> inputs) {
+  const size_t microbatches = inputs.size() / inputsOfMicrobatch;
+  for (size_t i = 0; i < microbatches; ++i)
+    if (Status status =
+            reader.fill(step * static_cast<int64_t>(microbatches) + static_cast<int64_t>(i),
+                        inputs.subspan(i * inputsOfMicrobatch, inputsOfMicrobatch));
+        !status.ok())
+      return status;
+  return {};
+}
+
 Status fsdp::rt::checkIndices(std::span<const IndexUse> uses, const std::vector<InputShape> &shapes,
                               std::span<const std::span<std::byte>> inputs, BatchReader &reader,
                               int64_t step, const std::string &path) {
@@ -36,11 +50,13 @@ Status fsdp::rt::checkIndices(std::span<const IndexUse> uses, const std::vector<
     std::optional<BadIndex> bad = findBadIndex(use, inputs[use.input]);
     if (!bad)
       continue;
-    const InputShape &shape = shapes[use.input];
+    const InputShape &shape = shapes[use.input % shapes.size()];
     int64_t sampleElements = 1;
     for (size_t i = 1; i < shape.sizes.size(); ++i)
       sampleElements *= shape.sizes[i];
-    int64_t sample = reader.sample(step, bad->element / sampleElements);
+    const auto microbatches = static_cast<int64_t>(inputs.size() / shapes.size());
+    const auto microbatch = static_cast<int64_t>(use.input / shapes.size());
+    int64_t sample = reader.sample(step * microbatches + microbatch, bad->element / sampleElements);
     return Status::error(
         "'" + path + "': element " + std::to_string(bad->element % sampleElements) + " of sample " +
         std::to_string(sample) + " of input '" + shape.name + "' is " + std::to_string(bad->value) +
@@ -54,7 +70,7 @@ Result<std::unique_ptr<BatchReader>> fsdp::rt::openData(const DataOptions &optio
   auto reader = options.tokenType ? openTokens(options, inputs) : openTensors(options, inputs);
   if (!reader.ok())
     return reader;
-  int64_t batch = inputs[0].sizes[0], needed = batch * options.worldSize;
+  int64_t batch = inputs[0].sizes[0] * options.microbatches, needed = batch * options.worldSize;
   if ((*reader)->samples() < needed)
     return Status::error("'" + options.path + "' has " + std::to_string((*reader)->samples()) +
                          " samples, but one step of " + std::to_string(options.worldSize) +

@@ -32,7 +32,8 @@ struct InputShape {
   std::vector<int64_t> sizes;
 };
 
-/// The plan's inputs, checked: at least one, contiguous, all with the same first dimension.
+/// The plan's inputs of one microbatch, checked: at least one, contiguous, all with the same first
+/// dimension, the same in all microbatches.
 Result<std::vector<InputShape>> planInputs(const PlanView &plan);
 
 /// Element types of token files.
@@ -43,6 +44,7 @@ struct DataOptions {
   std::optional<TokenType> tokenType; // set: a file of raw tokens; else a safetensors file
   std::optional<uint64_t> shuffleSeed;
   unsigned rank = 0, worldSize = 1;
+  unsigned microbatches = 1; // of a step
 };
 
 /// Reads the batches of one rank. Used by one thread.
@@ -59,14 +61,20 @@ public:
   virtual Status fill(int64_t step, std::span<const std::span<std::byte>> inputs) = 0;
 };
 
+/// Fills the inputs of all microbatches of `step`, in the plan's order: each is a step of the
+/// reader.
+Status fillStep(BatchReader &reader, int64_t step, size_t inputsOfMicrobatch,
+                std::span<const std::span<std::byte>> inputs);
+
 /// Fails if a batch that was read has an index that is out of range: it says which, of which sample
-/// and input, in `path`, and for whom. `inputs` as for fill(), of `shapes`.
+/// and input, in `path`, and for whom. `inputs` as for fillStep(), those of a microbatch of
+/// `shapes`.
 Status checkIndices(std::span<const IndexUse> uses, const std::vector<InputShape> &shapes,
                     std::span<const std::span<std::byte>> inputs, BatchReader &reader, int64_t step,
                     const std::string &path);
 
-/// Opens the file and checks it against the inputs: names, dtypes, shapes, and at least one batch
-/// for every rank. Errors name the file, the input and both values.
+/// Opens the file and checks it against the inputs: names, dtypes, shapes, and a batch for every
+/// microbatch of every rank. Errors name the file, the input and both values.
 Result<std::unique_ptr<BatchReader>> openData(const DataOptions &options,
                                               const std::vector<InputShape> &inputs);
 

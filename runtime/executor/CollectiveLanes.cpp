@@ -80,7 +80,7 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
   (void)lane.stream->wait(*issued);
   // If the reduction that it goes on with fails, so does the all-reduce's stream.
   for (const fsdp_entry &entry : started)
-    if (entry.kind == FSDP_ALL_REDUCE_START)
+    if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE)
       (void)lane.stream->wait(*events[entry.after]);
   bool grouped = lane.asynchronous && count > 1;
   if (tracer)

@@ -72,7 +72,9 @@ void StepProgram::prepareCopy(const fsdp_entry &entry) {
     copy.from = arena + source.offset;
     copy.to = arena + destination.offset;
   }
-  if (!view.isContiguous(source) || !view.isContiguous(destination)) {
+  bool isPlain = entry.kind == FSDP_COPY && source.dtype == destination.dtype &&
+                 view.isContiguous(source) && view.isContiguous(destination);
+  if (!isPlain) {
     copy.source = tensors[entry.source_value];
     copy.destination = tensors[entry.destination_value];
   }
@@ -82,18 +84,18 @@ void StepProgram::prepareCopy(const fsdp_entry &entry) {
 Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
   const fsdp_group &group = view.groups()[entry.target];
   ShardBuffers buffers{static_cast<fsdp_dtype>(group.dtype),
-                       group.shard_elements,
+                       group.trained_elements,
                        arena + group.shard,
                        arena + entry.source,
                        {nullptr, nullptr},
                        {}};
   for (const fsdp_parameter &parameter : view.parametersOf(group))
     for (const fsdp_piece &piece : view.piecesOf(parameter))
-      if (piece.rank == shard)
+      if (piece.rank == shard && piece.shard_offset < group.trained_elements)
         buffers.pieces.push_back({piece.shard_offset, piece.count});
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
     buffers.state[state] = arena + group.state[state];
-  buffers.gradientDtype = static_cast<fsdp_dtype>(group.reduce_dtype);
+  buffers.gradientDtype = static_cast<fsdp_dtype>(entry.dtype);
   if (view.hasGatherCopy(group)) {
     buffers.gathered = arena + group.gather_shard;
     buffers.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
@@ -128,6 +130,7 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
       add(1);
     return {};
   case FSDP_COPY:
+  case FSDP_ACCUMULATE:
     add(copies.size());
     prepareCopy(entry);
     return {};
@@ -228,6 +231,11 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     else
       compute.copy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
     stats.copiedBytes += copy.bytes;
+    return {};
+  }
+  case FSDP_ACCUMULATE: {
+    Copy &sum = copies[instruction.index];
+    sum.destination.add_(sum.source);
     return {};
   }
   case FSDP_ZERO:

@@ -50,6 +50,10 @@ static std::string groupsText(const PlanView &view) {
       text += format(", gathered as %s", dtypeName(group.gather_dtype));
     if (group.reduce_dtype != group.dtype)
       text += format(", reduced as %s", dtypeName(group.reduce_dtype));
+    if (group.trained_elements == 0)
+      text += ", frozen";
+    else if (group.trained_elements < group.shard_elements)
+      text += format(", %s of them trained", bytesText(view.stateBytes(group)).c_str());
     text += '\n';
   }
   return text;
@@ -98,8 +102,9 @@ static std::string collectivesText(const PlanView &view) {
 static std::string memoryText(const PlanView &view) {
   int64_t persistent = 0, copied = 0;
   for (const fsdp_group &group : view.groups()) {
+    persistent += view.shardBytes(group);
     persistent +=
-        view.shardBytes(group) * (1 + (view.isStateOnHost(group) ? 0 : view.numOptimizerStates()));
+        view.stateBytes(group) * (view.isStateOnHost(group) ? 0 : view.numOptimizerStates());
     persistent += view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
   }
   // Buffers, inputs and constants may share a place; count each once.

@@ -22,12 +22,11 @@ struct Ranges {
   }
   void addStates(const fsdp_group &group) {
     for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
-      add(group.state[state], view.shardBytes(group));
+      add(group.state[state], view.stateBytes(group));
   }
   void addGradient(const fsdp_entry &update) {
     const fsdp_group &group = view.groups()[update.target];
-    add(update.source,
-        group.shard_elements * static_cast<int64_t>(elementBytes(group.reduce_dtype)));
+    add(update.source, group.trained_elements * static_cast<int64_t>(elementBytes(update.dtype)));
   }
 };
 } // namespace
@@ -80,6 +79,10 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   case FSDP_COPY:
     reads.addSpan(entry.source_value);
     overwriteValue(entry.destination_value);
+    return result;
+  case FSDP_ACCUMULATE:
+    reads.addSpan(entry.source_value);
+    reads.addSpan(entry.destination_value); // and overwrites what it has read
     return result;
   case FSDP_ZERO:
     overwrites.add(entry.destination, entry.bytes);

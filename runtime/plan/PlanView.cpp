@@ -63,6 +63,10 @@ int64_t PlanView::shardBytes(const fsdp_group &group) const {
   return group.shard_elements * static_cast<int64_t>(elementBytes(group.dtype));
 }
 
+int64_t PlanView::stateBytes(const fsdp_group &group) const {
+  return group.trained_elements * static_cast<int64_t>(elementBytes(group.dtype));
+}
+
 int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
   return group.shard_elements * static_cast<int64_t>(elementBytes(group.gather_dtype));
 }
@@ -124,6 +128,9 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
     break;
   case FSDP_COPY:
     text = "copy to " + describeValue(plan.values[entry.destination_value]);
+    break;
+  case FSDP_ACCUMULATE:
+    text = "accumulate into " + describeValue(plan.values[entry.destination_value]);
     break;
   case FSDP_ZERO:
     text = "zeroing of " + std::to_string(entry.bytes) + " bytes";

@@ -85,6 +85,8 @@ public:
 
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
+  /// Each state of the optimizer, of the parameters that have gradients.
+  int64_t stateBytes(const fsdp_group &group) const;
   /// True if updates write a copy of the shard in the dtype in which it is gathered.
   bool hasGatherCopy(const fsdp_group &group) const { return group.gather_dtype != group.dtype; }
   /// Bytes of what a rank sends in a gather of a group.

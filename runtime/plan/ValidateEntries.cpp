@@ -99,9 +99,10 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     return range(entry.source, entry.bytes, "its input", where) &&
            range(entry.destination, entry.bytes * ranks, "its output", where);
   }
-  if (entry.count != group.shard_elements || elementBytes(entry.dtype) == 0)
+  if (entry.count != group.trained_elements || elementBytes(entry.dtype) == 0)
     return fail(where + ": reduces " + std::to_string(entry.count) +
-                " elements per rank, a shard has " + std::to_string(group.shard_elements));
+                " elements per rank, a shard's gradient has " +
+                std::to_string(group.trained_elements));
   if (entry.dtype != group.reduce_dtype)
     return fail(where + ": reduces " + dtypeName(entry.dtype) + ", its group " +
                 dtypeName(group.reduce_dtype));
@@ -128,9 +129,9 @@ bool EntryValidator::checkStateCopy(const fsdp_entry &entry, const std::string &
   if (entry.stream != expected)
     return fail(where + ": a copy of optimizer state on stream " + std::to_string(entry.stream) +
                 ", expected " + std::to_string(expected));
-  return entry.bytes == view.shardBytes(group) ||
-         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes per state, a shard has " +
-              std::to_string(view.shardBytes(group)));
+  return entry.bytes == view.stateBytes(group) ||
+         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes per state, which has " +
+              std::to_string(view.stateBytes(group)));
 }
 
 Status EntryValidator::run() {
@@ -157,7 +158,7 @@ Status EntryValidator::run() {
                               plan.entries[i - 1].stream != entry.stream))
         fail(where + ": coalesced, but not behind a start of its kind on its stream");
       start(entry, where);
-      if (entry.kind == FSDP_ALL_REDUCE_START &&
+      if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE &&
           index(entry.after, plan.num_handles, "handle", where) &&
           !continues(entry, startOf[entry.after]))
         fail(where + ": goes on with handle " + std::to_string(entry.after) +
@@ -190,7 +191,8 @@ Status EntryValidator::run() {
     case FSDP_RELEASE:
       index(entry.target, plan.num_groups, "group", where);
       break;
-    case FSDP_COPY: {
+    case FSDP_COPY:
+    case FSDP_ACCUMULATE: {
       if (!index(entry.source_value, plan.num_values, "value", where) ||
           !index(entry.destination_value, plan.num_values, "value", where))
         return status;
@@ -198,10 +200,10 @@ Status EntryValidator::run() {
       const fsdp_value &destination = plan.values[entry.destination_value];
       std::span<const int64_t> from = view.sizes(source), to = view.sizes(destination);
       if (!std::equal(from.begin(), from.end(), to.begin(), to.end()) ||
-          source.dtype != destination.dtype || view.isUndefined(source) ||
-          view.isUndefined(destination))
-        fail(where + ": copies " + view.describeValue(source) + " to " +
-             view.describeValue(destination));
+          elementBytes(source.dtype) > elementBytes(destination.dtype) ||
+          view.isUndefined(source) || view.isUndefined(destination))
+        fail(where + (entry.kind == FSDP_COPY ? ": copies " : ": adds ") +
+             view.describeValue(source) + " to " + view.describeValue(destination));
       break;
     }
     case FSDP_ZERO:
@@ -210,8 +212,11 @@ Status EntryValidator::run() {
     case FSDP_UPDATE:
       if (index(entry.target, plan.num_groups, "group", where)) {
         const fsdp_group &group = plan.groups[entry.target];
-        auto bytes = static_cast<int64_t>(elementBytes(group.reduce_dtype));
-        range(entry.source, group.shard_elements * bytes, "its gradient", where);
+        if (entry.dtype != group.reduce_dtype && entry.dtype != group.dtype)
+          fail(where + ": updates with gradients of " + dtypeName(entry.dtype) +
+               ", its group has " + dtypeName(group.reduce_dtype));
+        auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
+        range(entry.source, group.trained_elements * bytes, "its gradient", where);
       }
       break;
     default:

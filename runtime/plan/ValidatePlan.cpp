@@ -37,11 +37,12 @@ private:
   void checkGroups();
   void checkOptimizer();
   void checkNamedValues();
+  bool checkMicrobatch(uint32_t index);
   /// The state's place on the host, where its group has one.
   bool hostRange(const fsdp_group &group, unsigned state, const std::string &where) {
     if (!view.isStateOnHost(group))
       return true;
-    int64_t offset = group.host_state[state], bytes = view.shardBytes(group);
+    int64_t offset = group.host_state[state], bytes = view.stateBytes(group);
     return (offset >= 0 && bytes <= plan.host_arena_bytes - offset) ||
            fail(where + ": its optimizer state takes " + describeBytes(offset, bytes) +
                 " of a host's arena of " + std::to_string(plan.host_arena_bytes));
@@ -191,8 +192,13 @@ void Validator::checkGroups() {
     if (!range(group.shard, view.shardBytes(group), "its shard", where) ||
         !range(group.gather_shard, view.gatherShardBytes(group), "what it gathers", where))
       return;
-    for (unsigned state = 0; state < numStates; ++state) {
-      if (!range(group.state[state], view.shardBytes(group), "its optimizer state", where) ||
+    if (group.trained_elements < 0 || group.trained_elements > group.shard_elements) {
+      fail(where + ": " + std::to_string(group.trained_elements) +
+           " trained elements of a shard of " + std::to_string(group.shard_elements));
+      return;
+    }
+    for (unsigned state = 0; state < numStates && group.trained_elements > 0; ++state) {
+      if (!range(group.state[state], view.stateBytes(group), "its optimizer state", where) ||
           !hostRange(group, state, where))
         return;
     }
@@ -204,6 +210,24 @@ void Validator::checkOptimizer() {
     fail("unknown optimizer " + std::to_string(plan.optimizer.kind));
 }
 
+/// The inputs of a microbatch stand together, and are those of the first.
+bool Validator::checkMicrobatch(uint32_t index) {
+  if (plan.num_microbatches == 0 || plan.num_inputs % plan.num_microbatches != 0)
+    return fail(std::to_string(plan.num_inputs) + " inputs of " +
+                std::to_string(plan.num_microbatches) + " microbatches");
+  const uint32_t perMicrobatch = plan.num_inputs / plan.num_microbatches;
+  const fsdp_input &input = plan.inputs[index], &first = plan.inputs[index % perMicrobatch];
+  auto sizes = view.sizes(plan.values[input.value]),
+       expected = view.sizes(plan.values[first.value]);
+  return (input.microbatch == index / perMicrobatch && input.name == first.name &&
+          plan.values[input.value].dtype == plan.values[first.value].dtype &&
+          std::equal(sizes.begin(), sizes.end(), expected.begin(), expected.end())) ||
+         fail(at("input", index) + " (" + view.string(input.name) + "): of microbatch " +
+              std::to_string(input.microbatch) + ", expected what the first has as \"" +
+              view.string(first.name) + "\" in microbatch " +
+              std::to_string(index / perMicrobatch));
+}
+
 void Validator::checkNamedValues() {
   if (!status.ok())
     return;
@@ -212,7 +236,7 @@ void Validator::checkNamedValues() {
            (!view.isUndefined(plan.values[value]) || fail(where + ": its value has no place"));
   };
   for (uint32_t i = 0; i < plan.num_inputs; ++i)
-    if (!placed(plan.inputs[i].name, plan.inputs[i].value, at("input", i)))
+    if (!placed(plan.inputs[i].name, plan.inputs[i].value, at("input", i)) || !checkMicrobatch(i))
       return;
   for (uint32_t i = 0; i < plan.num_buffers; ++i)
     if (!placed(plan.buffers[i].name, plan.buffers[i].value, at("buffer", i)))

@@ -141,8 +141,8 @@ Status RankRun::openFiles() {
     return checked.status();
   shapes = std::move(*checked);
   indexUses = findIndexUses(plan);
-  DataOptions data{options.data, options.dataType, std::nullopt, communicator.rank(),
-                   communicator.size()};
+  DataOptions data{options.data,        options.dataType,    std::nullopt,
+                   communicator.rank(), communicator.size(), plan.tables().num_microbatches};
   if (options.shuffle)
     data.shuffleSeed = options.seed;
   Result<std::unique_ptr<BatchReader>> opened = openData(data, shapes);
@@ -152,7 +152,8 @@ Status RankRun::openFiles() {
 
   figures.samplesInData = reader->samples();
   figures.tokensPerSample = reader->tokensPerSample();
-  figures.samplesPerStep = shapes[0].sizes[0] * communicator.size();
+  figures.samplesPerStep =
+      shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
   figures.steps = options.steps.value_or(figures.samplesInData / figures.samplesPerStep);
   if (options.warmupSteps >= figures.steps && options.warmupSteps != 0)
     return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
@@ -244,7 +245,7 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
   progress->beginStep();
   for (unsigned i = 0; i < inputs.size(); ++i)
     inputs[i] = executor->input(i);
-  if (Status status = reader->fill(step - 1, inputs); !status.ok())
+  if (Status status = fillStep(*reader, step - 1, shapes.size(), inputs); !status.ok())
     return status;
   if (Status status = checkIndices(indexUses, shapes, inputs, *reader, step - 1, options.data);
       !status.ok())

@@ -298,6 +298,53 @@ TEST(Capture, UnusedInputs) {
             std::vector<std::string>{"input 'mask' is not used: the loss does not depend on it"});
 }
 
+static std::vector<std::string> getFrozen(mlir::ModuleOp module) {
+  std::vector<std::string> frozen;
+  for (auto param : module.getOps<ParamOp>())
+    if (param.getFrozen())
+      frozen.push_back(param.getSymName().str());
+  return frozen;
+}
+
+// What requires no gradient is frozen, and so is what the loss does not depend on, with a note.
+TEST(Capture, FrozenParameters) {
+  mlir::MLIRContext context;
+  auto frozen = captureStep(makeOptions("Frozen.pt", {"x:f32[4]"}), nullptr, context);
+  ASSERT_TRUE(static_cast<bool>(frozen)) << llvm::toString(frozen.takeError());
+  EXPECT_EQ(getFrozen(*frozen->module), std::vector<std::string>{"table"});
+  EXPECT_TRUE(frozen->notes.empty());
+  auto unused = captureStep(makeOptions("Unused.pt", {"x:f32[4]"}), nullptr, context);
+  ASSERT_TRUE(static_cast<bool>(unused)) << llvm::toString(unused.takeError());
+  EXPECT_EQ(getFrozen(*unused->module), (std::vector<std::string>{"head.weight", "head.bias"}));
+  ASSERT_EQ(unused->notes.size(), 2u);
+  EXPECT_EQ(unused->notes[0],
+            "parameter 'head.weight' is frozen: the loss does not depend on it, it "
+            "has no gradient");
+}
+
+// A module's calls are numbered, back to back or not, in the backward as in the forward.
+TEST(Capture, ModuleCalls) {
+  mlir::MLIRContext context;
+  for (const char *file : {"shared.script.pt", "shared.trace.pt", "shared.pt2"}) {
+    SCOPED_TRACE(file);
+    auto module = capture(makeOptions(file, getInputs("mlp")), context);
+    ASSERT_TRUE(module);
+    std::vector<std::string> forward, backward;
+    module->walk([&](aten::CallOp call) {
+      std::string path = call.getScope().getPath();
+      if (call.getBaseName() == "addmm" && call.getModule().ends_with("up"))
+        forward.push_back(path);
+      if (call.getPhase() == aten::Phase::Backward && call.getBaseName() == "mm" &&
+          call.getModule() == "layers.1.down" && (backward.empty() || backward.back() != path))
+        backward.push_back(path);
+    });
+    EXPECT_EQ(forward, (std::vector<std::string>{"layers.0.up", "layers.1.up", "layers.1@1.up@1",
+                                                 "layers.2.up", "layers.1@2.up@2"}));
+    EXPECT_EQ(backward, (std::vector<std::string>{"layers.1@2.down@2", "layers.1@1.down@1",
+                                                  "layers.1.down"}));
+  }
+}
+
 // The numbers of a trace are numbers: fp32 stays fp32.
 TEST(Capture, NumbersOfTraces) {
   mlir::MLIRContext context;

@@ -27,7 +27,7 @@ static Configuration drawConfiguration(uint64_t seed) {
   using Text = const char *;
   Configuration c;
   c.model = draw(Text("mlp"), Text("vit"), Text("convnet"), Text("llama"), Text("llama_bf16"),
-                 Text("gpt2"), Text("gpt2_dropout"));
+                 Text("gpt2"), Text("gpt2_dropout"), Text("shared"));
   c.shards = draw(1, 2, 2, 3, 4, 5);
   c.replicas = c.shards == 1 ? 1 : draw(1, 1, 2, 3);
   c.schedule = draw(ScheduleChoice::Fsdp2, ScheduleChoice::Auto, ScheduleChoice::Asap);
@@ -49,6 +49,14 @@ static Configuration drawConfiguration(uint64_t seed) {
   c.offload = hasState && draw(false, true);
   if (draw(false, false, true))
     c.optimizer.clipGradNorm = 0.5;
+  c.frozenEvery = draw(0, 0, 2, 3);
+  if (!isSearched && draw(false, true)) {
+    c.microbatches = draw(2, 3);
+    c.gradientSync = draw(GradientSync::Each, GradientSync::Last, GradientSync::ReduceScatter);
+    if (c.replicas == 1 && c.gradientSync == GradientSync::ReduceScatter)
+      c.gradientSync = GradientSync::Each;
+    c.reshardAfterBackward = draw(true, false);
+  }
   return c;
 }
 

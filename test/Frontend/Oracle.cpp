@@ -3,6 +3,7 @@
 #include "Oracle.h"
 
 #include "fsdp/Transforms/ScheduleSearch.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace fsdp;
 using namespace fsdp::frontend;
@@ -19,6 +20,11 @@ std::string Configuration::describe() const {
     text += " '" + *flag + "'";
   if (optimizer.clipGradNorm)
     text += " clip";
+  if (microbatches > 1)
+    text += " microbatches=" + std::to_string(microbatches) + " " +
+            stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered");
+  if (frozenEvery)
+    text += " frozen-every=" + std::to_string(frozenEvery);
   return text + (offload ? " offload" : "") + (buckets ? "" : " no-buckets");
 }
 
@@ -38,13 +44,52 @@ Oracle::Oracle(const Configuration &configuration) : configuration(configuration
     state[parameter.name] = parameter.value.detach();
   for (const auto &buffer : model.named_buffers())
     state[buffer.name] = buffer.value;
+  freezeParameters();
+  interpretCaptured(options);
+}
+
+/// As if the model had been captured so; what its gradients are computed from stays, unused.
+void Oracle::freezeParameters() {
+  if (configuration.frozenEvery == 0)
+    return;
+  llvm::StringSet<> frozen;
+  for (auto [index, param] : llvm::enumerate(captured->getOps<ParamOp>()))
+    if (index % configuration.frozenEvery == 0) {
+      param.setFrozen(true);
+      frozen.insert(param.getSymName());
+    }
+  captured->walk([&](mlir::Operation *op) {
+    auto grad = mlir::dyn_cast<GradOp>(op);
+    auto update = mlir::dyn_cast<UpdateOp>(op);
+    if ((grad && frozen.contains(grad.getParam())) ||
+        (update && frozen.contains(update.getTarget())))
+      op->erase();
+  });
+}
+
+void Oracle::interpretCaptured(const CaptureOptions &options) {
+  int64_t numDraws = 0;
+  captured->walk([&](aten::CallOp call) {
+    numDraws = std::max<int64_t>(numDraws, call.getRng().value_or(-1) + 1);
+  });
   for (unsigned rank = 0; rank < configuration.replicas * configuration.shards; ++rank) {
-    NamedTensors named;
-    std::vector<at::Tensor> tensors = makeInputs(options, /*seed=*/100 + rank);
-    for (size_t i = 0; i < tensors.size(); ++i)
-      named[options.inputs[i].name] = tensors[i];
-    steps.push_back(llvm::cantFail(interpretStep(
-        *captured, state, named, [&](int64_t position) { return getDrawSeed(rank, position); })));
+    NamedTensors named, current = state; // buffers go on from microbatch to microbatch
+    std::vector<StepValues> &microbatches = steps.emplace_back();
+    for (unsigned microbatch = 0; microbatch < configuration.microbatches; ++microbatch) {
+      NamedTensors batch;
+      std::vector<at::Tensor> tensors = makeInputs(options, /*seed=*/100 + rank + 50 * microbatch);
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const std::string &name = options.inputs[i].name;
+        batch[name] = tensors[i];
+        named[microbatch == 0 ? name : name + '@' + std::to_string(microbatch)] = tensors[i];
+      }
+      microbatches.push_back(
+          llvm::cantFail(interpretStep(*captured, current, batch, [&](int64_t position) {
+            return getDrawSeed(rank, position + numDraws * microbatch);
+          })));
+      for (const auto &[name, value] : microbatches.back().buffers)
+        current[name] = value;
+    }
     inputs.push_back(std::move(named));
   }
 }
@@ -65,6 +110,12 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.offloadOptimizer = c.offload ? OffloadPolicy::All : OffloadPolicy::None;
   options.buckets = c.buckets;
   options.budget = 100;
+  if (c.microbatches > 1) {
+    options.microbatches = c.microbatches;
+    options.microbatchLoss = "sum"; // so that each is a captured step
+    options.gradientSync = stringifyGradientSync(c.gradientSync).str();
+    options.reshardAfterBackward = c.reshardAfterBackward ? "true" : "false";
+  }
   options.upTo = upTo;
   mlir::PassManager manager(&context);
   buildPipeline(manager, options);
@@ -79,31 +130,63 @@ llvm::Expected<RanksStep> Oracle::interpret(mlir::ModuleOp module) const {
   return interpretRanks(module, state, inputs, getDrawSeed);
 }
 
-/// In the order of ranks, by sums that are rounded to the dtype of the reduction: over the shards
-/// of each replica, then over replicas.
-at::Tensor Oracle::averageGradient(const std::string &parameter) const {
+at::Tensor Oracle::getGradient(unsigned rank, unsigned microbatch,
+                               const std::string &parameter) const {
   at::ScalarType dtype = configuration.reduceDtype == "float32" ? at::kFloat
                          : configuration.reduceDtype == "bfloat16"
                              ? at::kBFloat16
                              : state.at(parameter).scalar_type();
-  auto average = [](const std::vector<at::Tensor> &tensors) {
-    at::Tensor sum = tensors.front();
-    for (size_t i = 1; i < tensors.size(); ++i)
-      sum = sum.add(tensors[i]);
-    return sum.div(static_cast<double>(tensors.size()));
-  };
   // On one rank nothing is reduced.
   if (steps.size() == 1)
     dtype = state.at(parameter).scalar_type();
-  std::vector<at::Tensor> replicas;
-  for (unsigned replica = 0; replica < configuration.replicas; ++replica) {
-    std::vector<at::Tensor> shards;
-    for (unsigned shard = 0; shard < configuration.shards; ++shard)
-      shards.push_back(
-          steps[replica * configuration.shards + shard].gradients.at(parameter).to(dtype));
-    replicas.push_back(average(shards));
-  }
-  return average(replicas);
+  return steps[rank][microbatch].gradients.at(parameter).to(dtype);
+}
+
+static at::Tensor sum(const std::vector<at::Tensor> &tensors) {
+  at::Tensor total = tensors.front();
+  for (size_t i = 1; i < tensors.size(); ++i)
+    total = total.add(tensors[i]);
+  return total;
+}
+
+static at::Tensor average(const std::vector<at::Tensor> &tensors) {
+  return sum(tensors).div(static_cast<double>(tensors.size()));
+}
+
+/// In the order of ranks, by sums that are rounded to the dtype of the reduction: over the shards
+/// of each replica, then over replicas. What has not been reduced yet is added up in that dtype,
+/// what has been in the parameter's own.
+at::Tensor Oracle::averageGradient(const std::string &parameter) const {
+  const unsigned numShards = configuration.shards, numMicrobatches = configuration.microbatches;
+  auto list = [](unsigned count, auto get) {
+    std::vector<at::Tensor> tensors;
+    for (unsigned i = 0; i < count; ++i)
+      tensors.push_back(get(i));
+    return tensors;
+  };
+  // Of one microbatch, or of all.
+  auto ofRank = [&](unsigned rank, std::optional<unsigned> microbatch) {
+    if (microbatch)
+      return getGradient(rank, *microbatch, parameter);
+    return sum(list(numMicrobatches, [&](unsigned m) { return getGradient(rank, m, parameter); }));
+  };
+  auto ofReplica = [&](unsigned replica, std::optional<unsigned> microbatch) {
+    return average(list(numShards, [&](unsigned shard) {
+      return ofRank(replica * numShards + shard, microbatch);
+    }));
+  };
+  auto ofAll = [&](std::optional<unsigned> microbatch) {
+    return average(list(configuration.replicas,
+                        [&](unsigned replica) { return ofReplica(replica, microbatch); }));
+  };
+  if (numMicrobatches == 1 || configuration.gradientSync == GradientSync::Last || steps.size() == 1)
+    return ofAll({});
+  if (configuration.gradientSync == GradientSync::ReduceScatter)
+    return average(list(configuration.replicas, [&](unsigned replica) {
+      return sum(list(numMicrobatches, [&](unsigned m) { return ofReplica(replica, m); }));
+    }));
+  at::ScalarType own = state.at(parameter).scalar_type();
+  return sum(list(numMicrobatches, [&](unsigned m) { return ofAll(m).to(own); }));
 }
 
 /// Sums of squares depend on their order: the bound is 4 units of the last place in fp32.
@@ -111,7 +194,7 @@ std::string Oracle::compareClipFactor(std::optional<float> found) const {
   if (!configuration.optimizer.clipGradNorm)
     return found ? "clips, although nothing says so" : "";
   double squares = 0;
-  for (const auto &[name, gradient] : steps.front().gradients)
+  for (const auto &[name, gradient] : steps.front().front().gradients)
     squares += averageGradient(name).to(at::kDouble).square().sum().item<double>();
   double expected =
       std::min(1.0, *configuration.optimizer.clipGradNorm / (std::sqrt(squares) + 1e-6));
@@ -123,8 +206,12 @@ std::string Oracle::compareClipFactor(std::optional<float> found) const {
 
 std::string Oracle::compareRank(mlir::ModuleOp module, unsigned rank,
                                 const RankValues &values) const {
-  const StepValues &expected = steps[rank];
-  if (!isBitwiseEqual(values.loss, expected.loss))
+  // Buffers are those of the last microbatch.
+  const StepValues &expected = steps[rank].back();
+  std::vector<at::Tensor> losses;
+  for (const StepValues &microbatch : steps[rank])
+    losses.push_back(microbatch.loss);
+  if (!isBitwiseEqual(values.loss, sum(losses)))
     return "the loss differs";
   if (values.gradients.size() != expected.gradients.size())
     return std::to_string(values.gradients.size()) + " gradients, expected " +
@@ -155,7 +242,17 @@ std::string Oracle::compare(mlir::ModuleOp module) const {
   for (unsigned rank = 0; rank < step->ranks.size(); ++rank)
     if (std::string difference = compareRank(module, rank, step->ranks[rank]); !difference.empty())
       return "rank " + std::to_string(rank) + ": " + difference;
-  if (step->updates.size() != static_cast<size_t>(llvm::range_size(module.getOps<GroupOp>())))
+  llvm::StringSet<> trained;
+  for (auto param : module.getOps<ParamOp>())
+    if (!param.getFrozen())
+      trained.insert(param.getSymName());
+  auto isUpdated = [&](GroupOp group) {
+    return llvm::any_of(
+        group.getParams().getAsRange<mlir::FlatSymbolRefAttr>(),
+        [&](mlir::FlatSymbolRefAttr name) { return trained.contains(name.getValue()); });
+  };
+  if (step->updates.size() !=
+      static_cast<size_t>(llvm::count_if(module.getOps<GroupOp>(), isUpdated)))
     return std::to_string(step->updates.size()) + " updates of groups";
   return "";
 }

@@ -23,6 +23,11 @@ struct Configuration {
   std::string reshard = {}, prefetch = {}, reduceDtype = {}; // as the flags; empty: default
   RecomputePolicy recompute = RecomputePolicy::Auto;
   bool offload = false, buckets = true;
+  unsigned microbatches = 1;
+  GradientSync gradientSync = GradientSync::Each;
+  bool reshardAfterBackward = true;
+  /// Freezes every parameter whose position is a multiple of this; 0: none.
+  unsigned frozenEvery = 0;
   OptimizerSpec optimizer = {};
 
   std::string describe() const;
@@ -44,6 +49,10 @@ public:
 private:
   std::string compareRank(mlir::ModuleOp module, unsigned rank,
                           const interpreter::RankValues &values) const;
+  void freezeParameters();
+  void interpretCaptured(const CaptureOptions &options);
+  /// The gradient in the dtype in which it is reduced.
+  at::Tensor getGradient(unsigned rank, unsigned microbatch, const std::string &parameter) const;
   at::Tensor averageGradient(const std::string &parameter) const;
   std::string compareClipFactor(std::optional<float> found) const;
 
@@ -52,7 +61,8 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> captured;
   interpreter::NamedTensors state;
   std::vector<interpreter::NamedTensors> inputs; // by rank
-  std::vector<interpreter::StepValues> steps;    // by rank
+  /// By rank and microbatch.
+  std::vector<std::vector<interpreter::StepValues>> steps;
 };
 
 } // namespace fsdp::frontend

@@ -27,7 +27,8 @@ TEST_P(OracleTest, EveryPhaseEqualsTheCapturedStep) {
 
 static std::vector<Configuration> makeConfigurations() {
   std::vector<Configuration> all;
-  for (std::string model : {"mlp", "vit", "convnet", "llama", "llama_bf16", "gpt2", "gpt2_dropout"})
+  for (std::string model :
+       {"mlp", "vit", "convnet", "llama", "llama_bf16", "gpt2", "gpt2_dropout", "shared"})
     for (auto [replicas, shards] : {std::pair(1u, 2u), {1, 3}, {1, 4}, {2, 2}}) {
       Configuration base{.model = model, .replicas = replicas, .shards = shards};
       all.push_back(base);

@@ -25,7 +25,7 @@ inline CaptureOptions makeOptions(const std::string &file,
 
 /// The inputs of a model of test/models, by its name in export_models.py.
 inline std::vector<std::string> getInputs(const std::string &model) {
-  if (model == "mlp")
+  if (model == "mlp" || model == "shared")
     return {"x:f32[4,32]", "targets:i64[4]"};
   if (model == "vit" || model == "convnet")
     return {"images:f32[4,3,16,16]", "targets:i64[4]"};

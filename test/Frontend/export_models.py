@@ -13,6 +13,7 @@ import small_models  # noqa: E402
 
 CONFIGS = {
     "mlp": models.Config("mlp"),
+    "shared": models.Config("shared"),
     "vit": models.Config("vit"),
     "convnet": models.Config("convnet", dim=8),
     "llama": models.Config("llama"),

@@ -12,7 +12,7 @@ func.func @overload(%a: tensor<f32>) {
 // Operands and arguments go together.
 func.func @marks(%a: tensor<f32>) {
   // expected-error@below {{has 1 operands but its arguments name 0}}
-  %r = "aten.call"(%a) <{callee = "relu.default", args = [1 : i64], phase = 0 : i32, module = ""}> : (tensor<f32>) -> tensor<f32>
+  %r = "aten.call"(%a) <{callee = "relu.default", args = [1 : i64], phase = 0 : i32, scope = #aten.scope<"">}> : (tensor<f32>) -> tensor<f32>
   return
 }
 

@@ -143,15 +143,14 @@ func.func @step(%t: tensor<f64>) {
 
 // -----
 
-// What is reduced over the replicas is what a reduction has begun, not a shard.
+// What is reduced over the replicas is what a reduction has begun, a shard or a tensor.
 fsdp.mesh @mesh <replicate = 2, shard = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.group @l [@a] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
 func.func @step(%g: tensor<4xf32>) {
-  %r = fsdp.reduce_scatter.start @l(%g) over ["shard"] avg bwd on reduce : tensor<4xf32>
-  %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-  // expected-error@below {{operand #0 must be a handle or a tensor, but got '!fsdp.shard<@l, f32>'}}
-  %a = fsdp.all_reduce.start %d over ["replicate"] avg bwd on replicate : !fsdp.shard<@l, f32>
+  %lr = fsdp.input "lr" : f64
+  // expected-error@below {{operand #0 must be a handle, a shard or a tensor, but got 'f64'}}
+  %a = fsdp.all_reduce.start %lr over ["replicate"] avg bwd on replicate : f64
   return
 }
 

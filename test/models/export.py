@@ -37,6 +37,9 @@ def export(config: models.Config, form: str, path: str, meta: bool = False) -> N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for field in dataclasses.fields(models.Config):
+        if field.name == "frozen":
+            parser.add_argument("--frozen", nargs="*", default=[], help="patterns of parameters")
+            continue
         kind = field.type if field.type in (int, float, str) else int
         parser.add_argument(
             f"--{field.name.replace('_', '-')}", type=kind, default=field.default

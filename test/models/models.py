@@ -9,6 +9,7 @@ All models can be scripted, traced and exported, and built on the meta device.
 """
 
 import dataclasses
+import fnmatch
 from typing import Dict, List, Optional
 
 import torch
@@ -41,6 +42,8 @@ class Config:
     dtype: str = "f32"  # of parameters and floating-point inputs: f32 or bf16
     compute: Optional[str] = None  # llama: bf16 under f32 parameters; default dtype
     seed: int = 0
+    #: Patterns of parameters that require no gradient.
+    frozen: List[str] = dataclasses.field(default_factory=list)
 
 
 DTYPES = {
@@ -82,6 +85,24 @@ class MLP(nn.Module):
         for layer in self.layers:
             x = layer(x)
         return F.cross_entropy(self.head(self.norm(x)), targets)
+
+
+class Shared(nn.Module):
+    """A block that is called several times in a row, and a module that is never called."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        ffn = config.ffn or 4 * config.dim
+        self.embed = nn.Linear(config.dim, config.dim)
+        self.layers = nn.ModuleList([MLPBlock(config.dim, ffn) for _ in range(3)])
+        self.unused = nn.Linear(config.dim, config.dim)
+        self.head = nn.Linear(config.dim, config.classes)
+
+    def forward(self, x: Tensor, targets: Tensor) -> Tensor:
+        x = self.layers[0](self.embed(x))
+        x = self.layers[1](self.layers[1](x))
+        x = self.layers[1](self.layers[2](x))
+        return F.cross_entropy(self.head(x), targets)
 
 
 # ---------------------------------------------------------------- Llama
@@ -368,7 +389,7 @@ class ConvNet(nn.Module):
         return F.cross_entropy(self.head(x.mean([2, 3])), targets)
 
 
-MODELS = {"mlp": MLP, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT, "convnet": ConvNet}
+MODELS = {"mlp": MLP, "shared": Shared, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT, "convnet": ConvNet}
 
 
 def build(config: Config, device: Optional[str] = None) -> nn.Module:
@@ -385,6 +406,9 @@ def build(config: Config, device: Optional[str] = None) -> nn.Module:
             if scale is not None and parameter.dim() >= 2:
                 nn.init.normal_(parameter, std=scale)
     torch.random.set_rng_state(state)
+    for name, parameter in model.named_parameters():
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in config.frozen):
+            parameter.requires_grad_(False)
     return model.to(DTYPES[config.dtype]).train()
 
 
@@ -395,7 +419,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model == "mlp"
+        if config.model in ("mlp", "shared")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

@@ -60,6 +60,10 @@ class Run:
     clip_grad_norm: float | None = None
     init: str | None = None
     det_rs: bool = False
+    microbatches: int = 1
+    microbatch_loss: str = "mean"
+    gradient_sync: str = "each"
+    reshard_after_backward: bool = True
     mixed: bool = False  # param_dtype bf16
     reduce_dtype: str | None = "float32"  # of `mixed`
     threads: int = 1
@@ -178,7 +182,7 @@ class Batches:
         self.run, self.data = run, [data[name] for name in names]
 
     def __call__(self, rank, step):
-        run = self.run
+        run = self.run  # `step` counts microbatches
         ranks = [rank] if run.mode != "single" else range(run.ranks)
         size = run.config.batch
         rows = [(step * run.ranks + r) * size + i for r in ranks for i in range(size)]
@@ -192,6 +196,19 @@ def full(norm):
 def gradient_norm(parameters):
     grads = [p.grad for p in parameters if p.grad is not None]
     return full(torch.nn.utils.get_total_norm(grads)).item()
+
+
+def set_communication(run, model, microbatch):
+    """What FSDP2 does behind the backward of a microbatch."""
+    is_last = microbatch + 1 == run.microbatches
+    if run.mode != "fsdp2" or run.microbatches == 1:
+        return
+    if run.gradient_sync == "last":
+        model.set_requires_gradient_sync(is_last)
+    elif run.gradient_sync == "reduce_scatter":
+        model.set_requires_all_reduce(is_last)
+    if not run.reshard_after_backward:
+        model.set_reshard_after_backward(is_last)
 
 
 def train(run, rank):
@@ -215,16 +232,26 @@ def train(run, rank):
 
     losses, norms, step_ms = [], [], []
     for step in range(run.steps):
-        batch = batches(rank, step)
+        batch = batches(rank, step * run.microbatches)
         if allocations:
             allocations.begin_step()
         begin = time.perf_counter()
         if recorder:
             recorder.begin_step()
-        loss = network(*batch)
-        if recorder:
-            recorder.phase = "backward"
-        loss.backward()
+        total = None
+        for microbatch in range(run.microbatches):
+            set_communication(run, model, microbatch)
+            if recorder:
+                recorder.phase = "forward"
+            loss = network(*(batch or batches(rank, step * run.microbatches + microbatch)))
+            batch = None
+            if run.microbatches > 1 and run.microbatch_loss == "mean":
+                loss = loss / run.microbatches
+            if recorder:
+                recorder.phase = "backward"
+            loss.backward()
+            total = loss.detach() if total is None else total + loss.detach()
+        loss = total
         if recorder:
             recorder.end_step()
         if run.clip_grad_norm is not None:

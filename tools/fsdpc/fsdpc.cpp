@@ -35,6 +35,8 @@ struct Options {
   fsdp::frontend::CaptureFlags capture;
   std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
   std::string offloadOptimizer = "none", reduceDtype;
+  int64_t microbatches = 0; // 0: as the file says
+  std::string microbatchLoss, gradientSync, reshardAfterBackward;
   std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   fsdp::cost::CostOptions costs;
   uint64_t seed = 0;
@@ -75,6 +77,10 @@ static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &sta
   pipeline.prefetch = options.prefetch;
   pipeline.paramDtype = options.capture.getParamDtype();
   pipeline.reduceDtype = options.reduceDtype;
+  pipeline.microbatches = options.microbatches;
+  pipeline.microbatchLoss = options.microbatchLoss;
+  pipeline.gradientSync = options.gradientSync;
+  pipeline.reshardAfterBackward = options.reshardAfterBackward;
   pipeline.recompute = options.recompute == "none"       ? fsdp::RecomputePolicy::None
                        : options.recompute == "selected" ? fsdp::RecomputePolicy::Selected
                        : options.recompute == "full"     ? fsdp::RecomputePolicy::Full
@@ -271,6 +277,21 @@ int main(int argc, char **argv) {
                  "in which gradients are reduced: float32 or bfloat16 (--param-dtype; without that "
                  "the parameters')")
       ->check(CLI::IsMember({"float32", "bfloat16"}));
+  app.add_option(
+         "--microbatches", options.microbatches,
+         "forwards and backwards of a step, each on a batch of its own; their gradients are "
+         "added up (1)")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--microbatch-loss", options.microbatchLoss,
+                 "mean: the loss of each microbatch is divided by their number; or sum (mean)")
+      ->check(CLI::IsMember({"mean", "sum"}));
+  app.add_option("--gradient-sync", options.gradientSync,
+                 "after which microbatches gradients are reduced: each, last, or reduce_scatter: "
+                 "each over the shards, the last over the replicas, too (each)")
+      ->check(CLI::IsMember({"each", "reduce_scatter", "last"}));
+  app.add_option("--reshard-after-backward", options.reshardAfterBackward,
+                 "false: parameters stay gathered between microbatches (true)")
+      ->check(CLI::IsMember({"true", "false"}));
   app.add_option(
          "--recompute", options.recompute,
          "cheap: the backward computes again what costs about as much to compute as to read, "

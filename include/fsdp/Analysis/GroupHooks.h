@@ -8,8 +8,10 @@
 //   post-forward   after the last one
 //   pre-backward   before the first operation of their backward: a gradient of the output is there
 //   post-backward  after the last one: the gradients of the inputs are there. If no input needs a
-//                  gradient: at the end of the step, root first, then in the model's order.
+//                  gradient: at the end of the microbatch, root first, then in the model's order.
 //
+// Each call of a module has its own (the scope of an operation says which call it belongs to), and
+// each microbatch of a step that accumulates gradients. A group of which nothing runs has none.
 // A group of several modules begins with the first of them that runs and ends when all have run.
 // Source: torch 2.11, torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group}.py.
 //
@@ -31,7 +33,8 @@ struct Hook {
   aten::CallOp before;
   /// The number of calls that precede it.
   unsigned position;
-  /// PostBackward: the last one of its group, when all gradients are there.
+  int64_t microbatch = 0;
+  /// PostBackward: the last one of its group in the microbatch, when all gradients are there.
   bool isLast = false;
 };
 

@@ -13,8 +13,10 @@ namespace fsdp {
 struct GroupForm {
   mlir::Type elementType;
   int64_t elementBytes = 0;
-  int64_t shardBytes = 0; // a rank's part
-  int64_t wholeBytes = 0; // all ranks' parts
+  unsigned numParams = 0;    // the first ones of the group
+  int64_t shardElements = 0; // a rank's part
+  int64_t shardBytes = 0;    // likewise
+  int64_t wholeBytes = 0;    // all ranks' parts
 };
 
 /// A group, resolved: its parameters and where they lie. Offsets are bytes unless they say
@@ -23,16 +25,21 @@ struct GroupInfo {
   GroupOp op;
   unsigned index = 0; // among the module's groups
   llvm::SmallVector<ParamOp> params;
-  /// The parameters as they are updated, as they are gathered, and their gradients as they are
-  /// reduced.
-  GroupForm master, gathered, gradients;
+  /// The parameters as they are updated and as they are gathered.
+  GroupForm master, gathered;
+  /// Of those that are not frozen, the first ones: the gradients as they are reduced, and each
+  /// state of the optimizer.
+  GroupForm gradients, states;
   plan::GroupLayout layout;
+  plan::GroupLayout trained; // of those that are not frozen, each at its place in `layout`
 
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
   mlir::FlatSymbolRefAttr getName() const {
     GroupOp group = op; // accessors of operations are not const
     return mlir::FlatSymbolRefAttr::get(group.getSymNameAttr());
   }
+  /// True if no parameter has a gradient: nothing is reduced and updated.
+  bool isFrozen() const { return gradients.numParams == 0; }
   /// True if the shard has a copy in another dtype, which is gathered in its place.
   bool hasGatherCopy() const { return gathered.elementType != master.elementType; }
   mlir::RankedTensorType getParamType(unsigned param) const {
@@ -40,6 +47,8 @@ struct GroupInfo {
     return mlir::cast<mlir::RankedTensorType>(op.getType());
   }
   int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
+  /// How many states the optimizer keeps of the shard: of a frozen group none.
+  unsigned getNumStates(OptimizerOp optimizer) const;
   /// Where the parameter begins in the whole group (flat layout, or one rank, where both layouts
   /// leave parameters whole).
   int64_t getParamBegin(unsigned param, const GroupForm &form) const {
@@ -47,7 +56,7 @@ struct GroupInfo {
   }
   /// Where the next parameter begins, or the group ends: what lies between is padding.
   int64_t getParamEnd(unsigned param, const GroupForm &form) const {
-    return param + 1 < params.size() ? getParamBegin(param + 1, form) : form.wholeBytes;
+    return param + 1 < form.numParams ? getParamBegin(param + 1, form) : form.wholeBytes;
   }
 };
 

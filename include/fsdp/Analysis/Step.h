@@ -42,7 +42,13 @@ struct Step {
 
   /// The group's parameters, in the group's order.
   llvm::SmallVector<ParamOp> getParams(GroupOp group);
+  /// Those of them that have gradients: the first ones.
+  llvm::SmallVector<ParamOp> getTrained(GroupOp group);
 };
+
+/// The reduce-scatter whose result a shard is, reduced over the replicas or not; null if it is
+/// none.
+ReduceScatterStartOp getReductionOf(mlir::Value shard);
 
 /// The module's phase; captured if it has no attribute.
 ModulePhase getPhase(mlir::ModuleOp module);

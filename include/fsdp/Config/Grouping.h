@@ -12,15 +12,17 @@ namespace fsdp {
 /// A parameter under all of its qualified names; the first is its own, the others are aliases.
 struct NamedParam {
   std::vector<std::string> names;
+  bool isFrozen = false; // it has no gradient
 };
 
 /// One call of fully_shard.
 struct ParamGroup {
   std::vector<std::string> modules; // "" is the root
-  std::vector<unsigned> params;     // indices into the model's parameters, in its order
-  Reshard reshardAfterForward = Reshard::None;
-  std::optional<RecomputePolicy> recompute;
-  std::optional<bool> offloadOptimizer;
+  /// Indices into the model's parameters, in its order, the frozen ones last.
+  std::vector<unsigned> params;
+  /// In the flat layout a group's frozen parameters are one of their own, with the same modules.
+  bool isFrozenPart = false;
+  GroupOptions options; // as the user says, for this group or for all
 };
 
 /// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;

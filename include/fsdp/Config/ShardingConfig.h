@@ -55,15 +55,31 @@ public:
   std::string message;
 };
 
+/// What a group may say for itself.
+struct GroupOptions {
+  std::optional<Reshard> reshardAfterForward = {};
+  std::optional<RecomputePolicy> recompute = {};
+  std::optional<bool> offloadOptimizer = {};
+  std::optional<GradientSync> gradientSync = {};
+  std::optional<bool> reshardAfterBackward = {};
+};
+
 /// One entry of `groups`.
 struct GroupRule {
   std::vector<std::string> modules; // paths or patterns
   /// One group of all modules; else one group per module.
   bool isTogether = false;
-  std::optional<Reshard> reshardAfterForward;
-  ConfigPlace place;
-  std::optional<RecomputePolicy> recompute = {};
-  std::optional<bool> offloadOptimizer = {};
+  GroupOptions options = {};
+  ConfigPlace place = {};
+};
+
+/// Several forwards and backwards for one update.
+struct Accumulation {
+  std::optional<int64_t> microbatches; // of a step; absent: 1
+  std::optional<LossReduction> loss;   // absent: Mean
+  // Of groups that do not say:
+  std::optional<GradientSync> gradientSync; // absent: Each
+  std::optional<bool> reshardAfterBackward; // between microbatches; absent: true
 };
 
 /// Replaces what the captured optimizer says; a value that is absent stays. Another `kind` starts
@@ -98,10 +114,9 @@ struct ShardingConfig {
   std::optional<Reshard> reshardAfterForward; // of groups that do not say
   /// Absent: each repeated block is a group.
   std::optional<std::vector<GroupRule>> groups;
-  std::optional<Reshard> rootReshardAfterForward;
-  std::optional<RecomputePolicy> rootRecompute; // none or cheap
-  std::optional<bool> rootOffloadOptimizer;
+  GroupOptions root; // recompute is none or cheap
   MixedPrecision mixedPrecision;
+  Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
 };
 
@@ -118,8 +133,14 @@ llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
 llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
+llvm::Expected<GradientSync> parseGradientSync(llvm::StringRef text);
+llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);
+llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, false
+/// What is wrong with an accumulation, for people: a number out of range, a choice without effect.
+/// `hasReplicas`: the mesh replicates.
+std::optional<std::string> checkAccumulation(const Accumulation &accumulation, bool hasReplicas);
 llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
-llvm::StringRef getName(PolicyDtype dtype); // as parsePolicyDtype reads it
+llvm::StringRef getName(PolicyDtype dtype);                         // as parsePolicyDtype reads it
 /// What is wrong with a policy, for people.
 std::optional<std::string> checkMixedPrecision(const MixedPrecision &policy);
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.

@@ -80,4 +80,30 @@ def Aten_MemoryFormatAttr : Aten_Attr<"MemoryFormat", "memory_format"> {
   let assemblyFormat = "`<` $value `>`";
 }
 
+def Aten_ScopeAttr : Aten_Attr<"Scope", "scope"> {
+  let summary = "Which call of which module, in which microbatch, issued an operation";
+  let description = [{
+    `module` is the qualified name; the root module is "". `calls` has one number per component of
+    the name: which call of that module, from 0, this one lies in; empty if all are the first.
+    Numbers count the calls of one module within one microbatch, as torch.export's `path@1` does.
+
+    Written as in a call: the second call of `layers.0` is `"layers.0@1"`, the third of its `attn`
+    in there `"layers.0@1.attn@2"`.
+  }];
+  let parameters = (ins "::mlir::StringAttr":$module,
+                        OptionalArrayRefParameter<"int64_t">:$calls,
+                        DefaultValuedParameter<"int64_t", "0">:$microbatch);
+  let builders = [AttrBuilder<(ins "::llvm::StringRef":$module,
+                                   CArg<"::llvm::ArrayRef<int64_t>", "{}">:$calls)>];
+  let hasCustomAssemblyFormat = 1;
+  let extraClassDeclaration = [{
+    /// The name with the calls that are not the first: `layers.0@1.attn`.
+    std::string getPath();
+    /// Which call of the module whose name are the first `components` components.
+    int64_t getCall(size_t components) {
+      return getCalls().empty() || components == 0 ? 0 : getCalls()[components - 1];
+    }
+  }];
+}
+
 #endif // FSDP_IR_ATENBASE

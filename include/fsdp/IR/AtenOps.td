@@ -42,8 +42,10 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
         : (tensor<8x32xf32>) -> (tensor<8x32xf32>, tensor<8x32xi1>)
     ```
 
-    `phase` and `module` say where the call came from: the part of the step, and the qualified name
+    `phase` and `scope` say where the call came from: the part of the step, and the qualified name
     of the module whose forward (or whose forward's backward) issued it; the root module is "".
+    A module's second call is written `"drop@1"`. In a step of several microbatches (gradient
+    accumulation) the number of the microbatch follows, if it is not the first: `microbatch 1`.
 
     `rng` is the position of a random draw within the step. Together with the seed, the step and the
     rank it determines the numbers, so that a recomputed call with the same `rng` draws the same
@@ -57,12 +59,12 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
     StrAttr:$callee,
     ArrayAttr:$args,
     EnumProp<Aten_Phase>:$phase,
-    StrAttr:$module,
+    Aten_ScopeAttr:$scope,
     OptionalAttr<I64Attr>:$rng,
     OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<Aten_Result>:$results);
   let assemblyFormat = [{
-    $callee `(` custom<CallArguments>($operands, $args) `)` $phase `in` $module
+    $callee `(` custom<CallArguments>($operands, $args) `)` $phase `in` custom<Scope>($scope)
     (`rng` custom<PlainInteger>($rng)^)? (`at` $offsets^)? attr-dict
     `:` functional-type($operands, $results)
   }];
@@ -70,6 +72,11 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
   let extraClassDeclaration = [{
     /// The operator's name without its overload: `mm` of `mm.default`.
     ::llvm::StringRef getBaseName() { return getCallee().split('.').first; }
+
+    /// The qualified name of the module that issued it.
+    ::mlir::StringAttr getModuleAttr() { return getScope().getModule(); }
+    ::llvm::StringRef getModule() { return getModuleAttr().getValue(); }
+    int64_t getMicrobatch() { return getScope().getMicrobatch(); }
 
     /// True if every tensor result shares the storage of the first operand.
     bool isView();

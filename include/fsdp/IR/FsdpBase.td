@@ -51,6 +51,10 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
     /// Module attribute (string): the digest of what the captured step computes (Provenance.h).
     static constexpr ::llvm::StringLiteral getProvenanceAttrName() { return "fsdp.provenance"; }
+    /// Module attribute (`#fsdp.accumulation`): the microbatches of a step.
+    static constexpr ::llvm::StringLiteral getAccumulationAttrName() {
+      return "fsdp.accumulation";
+    }
     /// Module attribute (string): name of the model, for people.
     static constexpr ::llvm::StringLiteral getModelAttrName() { return "fsdp.model"; }
   }];
@@ -92,6 +96,12 @@ def Fsdp_StatePlace : Fsdp_Enum<"StatePlace", "where optimizer state lies betwee
   I32EnumCase<"Host", 1, "host">
 ]>;
 
+def Fsdp_GradientSync : Fsdp_Enum<"GradientSync", "after which microbatches gradients are reduced", [
+  I32EnumCase<"Each", 0, "each">,                   // all of them
+  I32EnumCase<"ReduceScatter", 1, "reduce_scatter">, // each over the shards, the last over replicas
+  I32EnumCase<"Last", 2, "last">                    // the last
+]>;
+
 def Fsdp_OptimizerKind : Fsdp_Enum<"OptimizerKind", "optimizer, as torch.optim names it", [
   I32EnumCase<"SGD", 0, "sgd">,
   I32EnumCase<"Adam", 1, "adam">,
@@ -119,6 +129,13 @@ def Fsdp_RecomputeReason : Fsdp_Enum<"RecomputeReason", "why something is comput
 
 def Fsdp_RecomputePolicyAttr : EnumAttr<Fsdp_Dialect, Fsdp_RecomputePolicy, "recompute_policy">;
 
+def Fsdp_LossReduction : Fsdp_Enum<"LossReduction", "what the losses of microbatches make", [
+  I32EnumCase<"Mean", 0, "mean">,
+  I32EnumCase<"Sum", 1, "sum">
+]>;
+
+def Fsdp_GradientSyncAttr : EnumAttr<Fsdp_Dialect, Fsdp_GradientSync, "gradient_sync">;
+
 def Fsdp_StatePlaceAttr : EnumAttr<Fsdp_Dialect, Fsdp_StatePlace, "state_place">;
 
 class Fsdp_Attr<string name, string attrMnemonic> : AttrDef<Fsdp_Dialect, name> {
@@ -135,6 +152,15 @@ def Fsdp_PrefetchAttr : Fsdp_Attr<"Prefetch", "prefetch"> {
   let summary = "When a gather starts before its use";
   let parameters = (ins EnumParameter<Fsdp_Prefetch>:$value);
   let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_AccumulationAttr : Fsdp_Attr<"Accumulation", "accumulation"> {
+  let summary = "How many microbatches a step has, and what their losses make";
+  let description = [{
+    Before `fsdp-accumulate-gradients` what the user asks for, behind it what the step is.
+  }];
+  let parameters = (ins "int64_t":$microbatches, EnumParameter<Fsdp_LossReduction>:$loss);
+  let assemblyFormat = "`<` $microbatches `,` `loss` `=` $loss `>`";
 }
 
 def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {

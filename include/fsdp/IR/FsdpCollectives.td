@@ -30,7 +30,7 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
     Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
   let summary = "The gradients of a group as its shard's gradient, on one rank";
   let description = [{
-    One rank's shard is the whole group: nothing is reduced. `offset`, written by memory planning, is
+    One rank's shard is the whole group, without its frozen parameters: nothing is reduced. `offset`, written by memory planning, is
     the place of the gradients in the arena (bytes).
 
     ```mlir
@@ -45,6 +45,50 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
     $group `(` $grads `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
     `:` functional-type($grads, $result)
   }];
+}
+
+def Fsdp_CastOp : Fsdp_Op<"cast", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "A shard's gradient in the dtype of its parameters";
+  let description = [{
+    Where gradients are reduced in another dtype and accumulated over microbatches, which is done in
+    the parameters' own. `offset`, written by memory planning, is the place of the result (bytes).
+
+    ```mlir
+    %c = fsdp.cast %d : !fsdp.shard<@layers.0, bf16> to !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins Fsdp_ShardType:$source, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    $source (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` qualified(type($source)) `to` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_Gradient : AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor], "a shard or a tensor">;
+
+def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
+    AllTypesMatch<["sum", "result"]>, Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Add the gradient of another microbatch to the sum of those before it, in place";
+  let description = [{
+    Of a parameter's whole gradients, or of a shard's. The result lies in the bytes of `sum`, which
+    nothing reads otherwise. A shard's `gradient` may have a narrower dtype.
+
+    ```mlir
+    %e = fsdp.accumulate %g0, %g1 : tensor<64x64xf32>, tensor<64x64xf32>
+    %f = fsdp.accumulate %d0, %d1 : !fsdp.shard<@layers.0, f32>, !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins Fsdp_Gradient:$sum, Fsdp_Gradient:$gradient);
+  let results = (outs Fsdp_Gradient:$result);
+  let assemblyFormat = [{
+    $sum `,` $gradient attr-dict `:` qualified(type($sum)) `,` qualified(type($gradient))
+  }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -143,8 +187,8 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
     Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
   let summary = "Start reducing a group's gradients into their shards (FSDP2: post-backward)";
   let description = [{
-    Takes one gradient per parameter, in the group's order. `coalesced` is that of
-    `fsdp.all_gather.start`.
+    Takes one gradient per parameter that is not frozen, in the group's order. `coalesced` is that
+    of `fsdp.all_gather.start`.
 
     `offsets`, written by memory planning, are the place of the whole group's gradients (the
     collective's input) and of this rank's shard of the reduced ones (its output), in bytes.
@@ -195,8 +239,8 @@ def Fsdp_ReduceScatterWaitOp : Fsdp_WaitOp<"reduce_scatter.wait", [
   }];
 }
 
-def Fsdp_AllReduceSource : AnyTypeOf<[Fsdp_HandleType, AnyStaticShapeTensor],
-                                     "a handle or a tensor">;
+def Fsdp_AllReduceSource : AnyTypeOf<[Fsdp_HandleType, Fsdp_ShardType, AnyStaticShapeTensor],
+                                     "a handle, a shard or a tensor">;
 
 def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
     Fsdp_UsesBuffersBy<["getAlias"]>]> {

@@ -27,18 +27,22 @@ class Fsdp_UsesBuffersBy<list<string> methods>
 //===----------------------------------------------------------------------===//
 
 def Fsdp_ParamOp : Fsdp_Op<"param", [Symbol]> {
-  let summary = "Declare a trainable parameter and its global type";
+  let summary = "Declare a parameter and its global type";
   let description = [{
-    `aliases` are the other qualified names of a parameter that several modules share.
+    `aliases` are the other qualified names of a parameter that several modules share. A `frozen`
+    parameter has no gradient and is not updated: it does not require one, or the loss does not
+    depend on it.
 
     ```mlir
     fsdp.param @wte.weight : tensor<64x64xf32> aliases ["head.weight"]
+    fsdp.param @base.weight : tensor<64x64xf32> frozen
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<AnyStaticShapeTensor>:$type,
-                       OptionalAttr<StrArrayAttr>:$aliases);
-  let assemblyFormat = "$sym_name `:` $type (`aliases` $aliases^)? attr-dict";
+                       OptionalAttr<StrArrayAttr>:$aliases,
+                       UnitAttr:$frozen);
+  let assemblyFormat = "$sym_name `:` $type (`aliases` $aliases^)? (`frozen` $frozen^)? attr-dict";
   let hasVerifier = 1;
 }
 
@@ -112,7 +116,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
   let description = [{
     `modules` are the modules whose forward the group serves ("" is the root): FSDP2's one
     `fully_shard` call. The order of the groups in the module is FSDP2's order of calls; the root
-    group is last. Each parameter's place within the group follows from its order in `params`.
+    group is last. Each parameter's place within the group follows from its order in `params`, in
+    which frozen parameters are last.
 
     Parameters are sharded over one axis of the mesh. A mesh of two axes holds `replicated` copies
     of the shards along its first (FSDP2's HSDP).
@@ -128,6 +133,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     `recompute` is what the backward of the group's modules computes again (`fsdp-recompute`), where
     that differs from the rest.
+
+    In a step of several microbatches `gradient_sync` says after which of them gradients are reduced,
+    and `reshard_after_backward false` that parameters stay gathered between them (FSDP2's
+    `set_requires_gradient_sync`, `set_requires_all_reduce` and `set_reshard_after_backward`).
 
     `optimizer_state host` keeps the states in the memory of the host (`fsdp-offload-optimizer`):
     they are fetched before the group's update and stored behind it. Then `offsets` has none of them,
@@ -152,6 +161,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$gather_dtype,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
+                       OptionalAttr<Fsdp_GradientSyncAttr>:$gradient_sync,
+                       OptionalAttr<BoolAttr>:$reshard_after_backward,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets,
                        OptionalAttr<DenseI64ArrayAttr>:$host_offsets);
@@ -159,6 +170,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     `reshard_after_forward` $reshard_after_forward (`gather_dtype` $gather_dtype^)?
     (`reduce_dtype` $reduce_dtype^)? (`recompute` `` $recompute^)?
+    (`gradient_sync` `` $gradient_sync^)? (`reshard_after_backward` $reshard_after_backward^)?
     (`optimizer_state` `` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
   }];
   let extraClassDeclaration = [{
@@ -183,18 +195,21 @@ def Fsdp_InputOp : Fsdp_Op<"input", [
     Pure, Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
   let summary = "A value that changes from step to step: a tensor of the batch, step or lr";
   let description = [{
-    Tensors are the model's inputs, in the order of the forward's arguments. The two scalars are the
-    number of the update, from 1 (`"step"`, i64), and its learning rate (`"lr"`, f64).
+    Tensors are the model's inputs, in the order of the forward's arguments, once for each
+    microbatch. The two scalars are the number of the update, from 1 (`"step"`, i64), and its
+    learning rate (`"lr"`, f64).
 
     ```mlir
     %tokens = fsdp.input "tokens" : tensor<4x128xi64>
+    %tokens_0 = fsdp.input "tokens" microbatch 1 : tensor<4x128xi64>
     %lr = fsdp.input "lr" : f64
     ```
   }];
-  let arguments = (ins StrAttr:$name, OptionalAttr<I64Attr>:$offset);
+  let arguments = (ins StrAttr:$name, DefaultValuedProp<I64Prop, "0">:$microbatch,
+                       OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_InputType:$result);
   let assemblyFormat = [{
-    $name (`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)
+    $name (`microbatch` $microbatch^)? (`at` custom<PlainInteger>($offset)^)? attr-dict `:` type($result)
   }];
 }
 
@@ -221,8 +236,15 @@ def Fsdp_WriteOp : Fsdp_Op<"write", [
 
 def Fsdp_GradOp : Fsdp_Op<"grad", [MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser]> {
   let summary = "The full, not yet reduced gradient of a parameter, in a captured step";
-  let arguments = (ins FlatSymbolRefAttr:$param, AnyStaticShapeTensor:$value);
-  let assemblyFormat = "$param `,` $value attr-dict `:` type($value)";
+  let description = [{
+    In a step of several microbatches there is one for each of them, and the parameter's gradient is
+    their sum, in their order.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param, AnyStaticShapeTensor:$value,
+                       DefaultValuedProp<I64Prop, "0">:$microbatch);
+  let assemblyFormat = [{
+    $param `,` $value (`microbatch` $microbatch^)? attr-dict `:` type($value)
+  }];
 }
 
 def Fsdp_UpdateOp : Fsdp_Op<"update", [

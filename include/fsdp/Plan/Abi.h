@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 4u
+#define FSDP_PLAN_ABI_VERSION 5u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -50,34 +50,38 @@ typedef enum fsdp_stream {
 
 typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
 
-typedef enum fsdp_optimizer_kind { FSDP_SGD = 0, FSDP_ADAM = 1, FSDP_ADAMW = 2 } fsdp_optimizer_kind;
+typedef enum fsdp_optimizer_kind {
+  FSDP_SGD = 0,
+  FSDP_ADAM = 1,
+  FSDP_ADAMW = 2
+} fsdp_optimizer_kind;
 
 /* A tensor of the step: a view of the arena at a fixed address. Two values may share bytes: a view
  * and its base. */
 typedef struct fsdp_value {
-  int64_t offset;        /* arena, bytes, of the first element; -1: the value is undefined */
-  uint32_t dtype;        /* fsdp_dtype */
+  int64_t offset; /* arena, bytes, of the first element; -1: the value is undefined */
+  uint32_t dtype; /* fsdp_dtype */
   uint32_t num_dims;
-  uint32_t first_size;   /* `num_dims` sizes in `integers`, then as many strides (elements) */
-  uint32_t name;         /* for people: the SSA name */
+  uint32_t first_size; /* `num_dims` sizes in `integers`, then as many strides (elements) */
+  uint32_t name;       /* for people: the SSA name */
 } fsdp_value;
 
 /* One argument of an operator call. */
 typedef enum fsdp_argument_kind {
-  FSDP_ARG_NONE = 0,         /* absent optional, generator */
-  FSDP_ARG_VALUE = 1,        /* index: value */
-  FSDP_ARG_VALUE_LIST = 2,   /* index, count: values in `integers`; -1 is an absent tensor */
-  FSDP_ARG_INT = 3,          /* payload.integer; in a tensor's place a wrapped number */
-  FSDP_ARG_FLOAT = 4,        /* payload.real; likewise */
-  FSDP_ARG_BOOL = 5,         /* payload.integer; likewise */
-  FSDP_ARG_STRING = 6,       /* index: string */
-  FSDP_ARG_INT_LIST = 7,     /* index, count: `integers` */
-  FSDP_ARG_FLOAT_LIST = 8,   /* index, count: `integers`, each the bits of a double */
-  FSDP_ARG_BOOL_LIST = 9,    /* index, count: `integers` */
-  FSDP_ARG_DTYPE = 10,       /* payload.integer: fsdp_dtype */
-  FSDP_ARG_DEVICE = 11,      /* the device of the step */
+  FSDP_ARG_NONE = 0,           /* absent optional, generator */
+  FSDP_ARG_VALUE = 1,          /* index: value */
+  FSDP_ARG_VALUE_LIST = 2,     /* index, count: values in `integers`; -1 is an absent tensor */
+  FSDP_ARG_INT = 3,            /* payload.integer; in a tensor's place a wrapped number */
+  FSDP_ARG_FLOAT = 4,          /* payload.real; likewise */
+  FSDP_ARG_BOOL = 5,           /* payload.integer; likewise */
+  FSDP_ARG_STRING = 6,         /* index: string */
+  FSDP_ARG_INT_LIST = 7,       /* index, count: `integers` */
+  FSDP_ARG_FLOAT_LIST = 8,     /* index, count: `integers`, each the bits of a double */
+  FSDP_ARG_BOOL_LIST = 9,      /* index, count: `integers` */
+  FSDP_ARG_DTYPE = 10,         /* payload.integer: fsdp_dtype */
+  FSDP_ARG_DEVICE = 11,        /* the device of the step */
   FSDP_ARG_MEMORY_FORMAT = 12, /* payload.integer: c10::MemoryFormat */
-  FSDP_ARG_LAYOUT = 13       /* torch.strided */
+  FSDP_ARG_LAYOUT = 13         /* torch.strided */
 } fsdp_argument_kind;
 
 typedef struct fsdp_argument {
@@ -95,19 +99,21 @@ typedef enum fsdp_entry_kind {
   /* Calls `callee` with `num_arguments` arguments from `first_argument`. Result i of the schema (a
    * single list of tensors is flattened) is value `integers[first_result + i]`, -1 where unused. */
   FSDP_CALL = 0,
-  /* Like FSDP_CALL; the results are views of the first argument: known addresses, nothing to run. */
+  /* Like FSDP_CALL; the results are views of the first argument: known addresses, nothing to run.
+   */
   FSDP_VIEW = 1,
   /* Gathers group `target`: `bytes` per rank from `source` (its gather_shard, of `dtype`) to
    * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. */
   FSDP_ALL_GATHER_START = 2,
-  /* Averages group `target`: the input at `source` holds `count` elements per rank (rank by rank) of
-   * `dtype`; this rank's average goes to `destination`. */
+  /* Averages group `target`: the input at `source` holds `count` elements per rank (rank by rank)
+   * of `dtype`; this rank's average goes to `destination`. */
   FSDP_REDUCE_SCATTER_START = 3,
   /* Compute waits for `handle`. */
   FSDP_WAIT = 4,
   /* Group `target` is resharded: its gathered bytes may be reused. Nothing to run. */
   FSDP_RELEASE = 5,
-  /* Copies value `source_value` into value `destination_value` (equal sizes, any strides). */
+  /* Copies value `source_value` into value `destination_value` (equal sizes, any strides), whose
+   * dtype it takes. */
   FSDP_COPY = 6,
   /* Sets `bytes` bytes at `destination` to zero. */
   FSDP_ZERO = 7,
@@ -116,7 +122,8 @@ typedef enum fsdp_entry_kind {
   FSDP_UPDATE = 8,
   /* Averages the reduced shard of group `target` over the replicas, in place: `count` elements of
    * `dtype` at `destination` (and `source`). Begins on `stream` when the reduce-scatter of handle
-   * `after` has ended, whose output it is; the compute stream waits for neither. */
+   * `after` has ended, whose output it is; the compute stream waits for neither. With
+   * FSDP_NO_HANDLE it begins behind what precedes it on the compute stream. */
   FSDP_ALL_REDUCE_START = 9,
   /* Copies the optimizer's state of group `target` from the host's arena (host_state) to the arena
    * (state), `bytes` for each state, on stream FSDP_HOST_TO_DEVICE. `handle` is waited for by one
@@ -124,37 +131,44 @@ typedef enum fsdp_entry_kind {
   FSDP_FETCH_STATE_START = 10,
   /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST. */
   FSDP_STORE_STATE_START = 11,
-  /* Puts the sum of the squares of the gradients that all updates of the plan read, on this rank, to
-   * the double at `destination`. Together with FSDP_CLIP_FACTOR, before all updates, or not at all. */
+  /* Puts the sum of the squares of the gradients that all updates of the plan read, on this rank,
+   * to the double at `destination`. Together with FSDP_CLIP_FACTOR, before all updates, or not at
+   * all. */
   FSDP_SQUARE_SUM = 12,
-  /* Adds the double at `destination` (and `source`) up over the ranks of the shard axis, in place, on
-   * stream FSDP_REDUCE: `count` is 1, `dtype` FSDP_F64. `handle` is waited for by one FSDP_WAIT. */
+  /* Adds the double at `destination` (and `source`) up over the ranks of the shard axis, in place,
+   * on stream FSDP_REDUCE: `count` is 1, `dtype` FSDP_F64. `handle` is waited for by one FSDP_WAIT.
+   */
   FSDP_SQUARE_SUM_ALL_REDUCE_START = 13,
-  /* Computes from the total at `source`, a double, by what the updates behind it multiply gradients:
-   * min(1, clip_grad_norm / (sqrt(total) + 1e-6)). */
-  FSDP_CLIP_FACTOR = 14
+  /* Computes from the total at `source`, a double, by what the updates behind it multiply
+   * gradients: min(1, clip_grad_norm / (sqrt(total) + 1e-6)). */
+  FSDP_CLIP_FACTOR = 14,
+  /* Adds value `source_value` to value `destination_value`, in place (equal sizes, any strides). */
+  FSDP_ACCUMULATE = 15
 } fsdp_entry_kind;
+
+/* `after` of an all-reduce of what the compute stream has there. */
+#define FSDP_NO_HANDLE 0xffffffffu
 
 /* One entry of the plan; the order of entries is the order of issue. Fields that a kind does not
  * name are 0. */
 typedef struct fsdp_entry {
-  uint8_t kind;   /* fsdp_entry_kind */
-  uint8_t phase;  /* fsdp_phase */
-  uint8_t stream; /* fsdp_stream */
-  uint8_t dtype;  /* fsdp_dtype */
+  uint8_t kind;    /* fsdp_entry_kind */
+  uint8_t phase;   /* fsdp_phase */
+  uint8_t stream;  /* fsdp_stream */
+  uint8_t dtype;   /* fsdp_dtype */
   uint32_t target; /* group */
   uint32_t handle;
-  uint32_t callee; /* string: "aten::mm" */
+  uint32_t callee;   /* string: "aten::mm" */
   uint32_t overload; /* string: "" or "out" */
   uint32_t first_argument, num_arguments;
   uint32_t first_result, num_results;
   uint32_t coalesced; /* starts: 1 if in one launch with the start before it, the entry before */
-  int64_t rng;    /* FSDP_CALL: position of the random draw within the step, -1 if it draws none */
+  int64_t rng; /* FSDP_CALL: position of the random draw within the step, -1 if it draws none */
   int64_t source, destination; /* arena offsets */
   int64_t bytes, count;
   int64_t expected_ns; /* starts: how long the collective is predicted to take; 0: unknown */
   uint32_t source_value, destination_value;
-  uint32_t after; /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter */
+  uint32_t after; /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
   uint32_t reserved;
   uint32_t module;   /* string: qualified name of the module */
   uint32_t location; /* string: file:line, or "" */
@@ -164,6 +178,8 @@ typedef struct fsdp_entry {
 typedef struct fsdp_input {
   uint32_t name;
   uint32_t value;
+  uint32_t microbatch; /* which of the step's: of each input there is one for every microbatch */
+  uint32_t reserved;
 } fsdp_input;
 
 /* A buffer of the model: whole on every rank, kept between steps. */
@@ -179,9 +195,9 @@ typedef struct fsdp_constant {
   int64_t first_byte, bytes;
 } fsdp_constant;
 
-/* A piece of a parameter in the memory of one rank of every replica: elements [first, first + count)
- * of the parameter, flattened in row-major order, lie at element `shard_offset` of the group's
- * shard. In both layouts every rank holds at most one piece of a parameter. */
+/* A piece of a parameter in the memory of one rank of every replica: elements [first, first +
+ * count) of the parameter, flattened in row-major order, lie at element `shard_offset` of the
+ * group's shard. In both layouts every rank holds at most one piece of a parameter. */
 typedef struct fsdp_piece {
   uint32_t rank; /* of the shard axis: below world_size / replicas */
   uint32_t parameter;
@@ -194,28 +210,30 @@ typedef struct fsdp_parameter {
   uint32_t group;
   uint32_t dtype;
   uint32_t num_dims;
-  uint32_t first_size; /* global sizes in `integers` */
+  uint32_t first_size;               /* global sizes in `integers` */
   uint32_t first_alias, num_aliases; /* strings in `integers`: other names of a shared parameter */
   uint32_t first_piece, num_pieces;  /* in `pieces`, by rank */
 } fsdp_parameter;
 
 typedef struct fsdp_group {
   uint32_t name;
-  uint32_t dtype;         /* of the parameters: what is updated, saved and loaded */
-  uint32_t gather_dtype;  /* in which they are gathered: `dtype`, or for f32 bf16 or f16 */
-  uint32_t reduce_dtype;  /* in which gradients are reduced: likewise */
-  uint32_t layout; /* fsdp_layout */
+  uint32_t dtype;        /* of the parameters: what is updated, saved and loaded */
+  uint32_t gather_dtype; /* in which they are gathered: `dtype`, or for f32 bf16 or f16 */
+  uint32_t reduce_dtype; /* in which gradients are reduced: likewise */
+  uint32_t layout;       /* fsdp_layout */
   uint32_t first_parameter, num_parameters;
-  uint32_t state_on_host; /* 1: between steps the optimizer's state lies in the host's arena */
-  int64_t shard_elements; /* per rank, padding included; equal on all ranks */
-  int64_t shard;          /* arena offset of this rank's shard of the parameters */
-  int64_t gather_shard;   /* arena offset of what this rank sends in a gather: `shard`, or if
-                             gather_dtype is another dtype, the shard's copy in that, which updates
-                             write, and the runtime before the first step */
-  int64_t state[2];       /* arena offsets of the optimizer's state of the shard: sgd with momentum:
-                             {momentum buffer, -1}; adam, adamw: {exp_avg, exp_avg_sq}; else -1 */
-  int64_t host_state[2];  /* with state_on_host: offsets in the host's arena; `state` is then where
-                             the states are fetched to */
+  uint32_t state_on_host;   /* 1: between steps the optimizer's state lies in the host's arena */
+  int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
+  int64_t trained_elements; /* those of parameters that have gradients, the first ones: what is
+                               reduced, what is updated, and the size of each optimizer state */
+  int64_t shard;            /* arena offset of this rank's shard of the parameters */
+  int64_t gather_shard;     /* arena offset of what this rank sends in a gather: `shard`, or if
+                               gather_dtype is another dtype, the shard's copy in that, which updates
+                               write, and the runtime before the first step */
+  int64_t state[2];      /* arena offsets of the optimizer's state of the shard: sgd with momentum:
+                            {momentum buffer, -1}; adam, adamw: {exp_avg, exp_avg_sq}; else -1 */
+  int64_t host_state[2]; /* with state_on_host: offsets in the host's arena; `state` is then where
+                            the states are fetched to */
 } fsdp_group;
 
 typedef struct fsdp_optimizer {
@@ -225,10 +243,10 @@ typedef struct fsdp_optimizer {
 } fsdp_optimizer;
 
 typedef struct fsdp_plan {
-  uint32_t abi_version;  /* FSDP_PLAN_ABI_VERSION */
-  uint32_t struct_bytes; /* sizeof(fsdp_plan) */
-  uint32_t model;        /* string */
-  uint32_t axis;         /* string: the mesh axis over which groups are sharded */
+  uint32_t abi_version;    /* FSDP_PLAN_ABI_VERSION */
+  uint32_t struct_bytes;   /* sizeof(fsdp_plan) */
+  uint32_t model;          /* string */
+  uint32_t axis;           /* string: the mesh axis over which groups are sharded */
   uint32_t replicate_axis; /* string: the mesh axis over which shards are replicated; "": none */
   uint32_t world_size;
   uint32_t replicas; /* of every shard, at least 1; divides world_size. Rank r of the run has rank
@@ -236,10 +254,10 @@ typedef struct fsdp_plan {
                         r / (world_size / replicas) */
   uint32_t loss_value;
   uint32_t num_handles;
-  uint32_t reserved;
+  uint32_t num_microbatches; /* whose gradients a step accumulates, at least 1 */
   int64_t arena_bytes;
   int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
-  int64_t peak_live_bytes; /* largest sum of live buffers: arena_bytes cannot be less */
+  int64_t peak_live_bytes;  /* largest sum of live buffers: arena_bytes cannot be less */
   fsdp_optimizer optimizer;
   double clip_grad_norm; /* to which FSDP_CLIP_FACTOR clips; 0: the plan does not clip */
 

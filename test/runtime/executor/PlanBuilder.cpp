@@ -71,6 +71,7 @@ PlanBuilder::PlanBuilder() {
   plan.abi_version = FSDP_PLAN_ABI_VERSION;
   plan.struct_bytes = sizeof(fsdp_plan);
   plan.world_size = 1;
+  plan.num_microbatches = 1;
   plan.replicas = 1;
   plan.optimizer.kind = FSDP_SGD;
 }
@@ -128,7 +129,7 @@ uint32_t PlanBuilder::addStrided(fsdp_dtype dtype, std::vector<int64_t> sizes,
 uint32_t PlanBuilder::addUndefined() { return addValue(FSDP_F32, {1}, -1); }
 
 uint32_t PlanBuilder::addInput(const std::string &name, uint32_t value) {
-  inputTable.push_back({addString(name), value});
+  inputTable.push_back({addString(name), value, /*microbatch=*/0, /*reserved=*/0});
   return static_cast<uint32_t>(inputTable.size() - 1);
 }
 
@@ -208,7 +209,7 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   group.first_parameter = static_cast<uint32_t>(parameterTable.size());
   group.num_parameters = 1;
   uint32_t shards = plan.world_size / plan.replicas;
-  group.shard_elements = elements / shards;
+  group.shard_elements = group.trained_elements = elements / shards;
   for (int64_t *place : {&group.shard, &group.state[0], &group.state[1]})
     *place = allocate(group.shard_elements * elementBytes);
   group.gather_shard = group.shard;
@@ -297,6 +298,7 @@ void PlanBuilder::clip(double norm) {
 
 void PlanBuilder::update(uint32_t group, int64_t gradients) {
   fsdp_entry &update = entry(FSDP_UPDATE);
+  update.dtype = static_cast<uint8_t>(groupTable[group].reduce_dtype);
   update.target = group;
   update.source = gradients;
 }

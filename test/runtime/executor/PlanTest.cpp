@@ -136,7 +136,7 @@ TEST(PlanTest, StateCopies) {
   EXPECT_EQ(stream.error(),
             "invalid plan: entry 11: a copy of optimizer state on stream 1, expected 4");
   offload(bytes).bytes = 4;
-  EXPECT_EQ(bytes.error(), "invalid plan: entry 11: copies 4 bytes per state, a shard has 64");
+  EXPECT_EQ(bytes.error(), "invalid plan: entry 11: copies 4 bytes per state, which has 64");
   offload(place);
   place.builder.groupTable[0].host_state[1] = 128;
   EXPECT_EQ(place.error(), "invalid plan: group 0: its optimizer state takes bytes [128, 192) of a "
@@ -228,7 +228,8 @@ TEST(PlanTest, Collectives) {
   stream.firstOf(FSDP_REDUCE_SCATTER_START).stream = FSDP_COMPUTE;
   EXPECT_EQ(stream.error(), "invalid plan: entry 8: a collective on stream 0");
   count.firstOf(FSDP_REDUCE_SCATTER_START).count = 3;
-  EXPECT_EQ(count.error(), "invalid plan: entry 8: reduces 3 elements per rank, a shard has 16");
+  EXPECT_EQ(count.error(),
+            "invalid plan: entry 8: reduces 3 elements per rank, a shard's gradient has 16");
 }
 
 // Groups of f32 may travel in a narrower dtype, and their collectives are of that.

@@ -106,7 +106,7 @@ void TinyPlan::addGroup(const std::string &name, const std::vector<std::string> 
   row.layout = layout == plan::Layout::Flat ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   row.first_parameter = group.firstParameter;
   row.num_parameters = static_cast<uint32_t>(names.size());
-  row.shard_elements = group.layout.shardElements;
+  row.shard_elements = row.trained_elements = group.layout.shardElements;
   row.shard = row.gather_shard = place(row.shard_elements);
   row.state[0] = place(row.shard_elements);
   row.state[1] = place(row.shard_elements);
@@ -206,6 +206,7 @@ void TinyPlan::reduceAndUpdate(uint32_t group, const std::vector<uint32_t> &grad
     entry(FSDP_WAIT, FSDP_BACKWARD).handle = handles++;
   }
   fsdp_entry &update = entry(FSDP_UPDATE, FSDP_BACKWARD);
+  update.dtype = FSDP_F32;
   update.target = group;
   update.source = from.reduced;
 }
@@ -213,7 +214,7 @@ void TinyPlan::reduceAndUpdate(uint32_t group, const std::vector<uint32_t> &grad
 void TinyPlan::writeStep() {
   const std::vector<int64_t> rows{kBatch, kIn}, outs{kBatch, kOut};
   uint32_t x = fresh("x", rows), t = fresh("t", outs), count = fresh("count", {});
-  inputs = {{string("x"), x}, {string("t"), t}};
+  inputs = {{string("x"), x, 0, 0}, {string("t"), t, 0, 0}};
   buffers = {{string("count"), count}};
   std::vector<uint32_t> layer = gather(0), root = gather(1);
   uint32_t w = layer[0], b = layer[1], scale = root[0];
@@ -256,6 +257,7 @@ void TinyPlan::finish() {
   plan.axis = string("dp");
   plan.world_size = ranks;
   plan.replicas = 1;
+  plan.num_microbatches = 1;
   plan.num_handles = handles;
   plan.arena_bytes = plan.peak_live_bytes = arenaBytes;
   plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8};

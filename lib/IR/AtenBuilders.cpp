@@ -1,0 +1,19 @@
+//===- AtenBuilders.cpp - Calls that passes add to a step -----------------===//
+
+#include "fsdp/IR/AtenBuilders.h"
+
+using namespace mlir;
+using namespace fsdp::aten;
+
+Value fsdp::aten::cloneContiguously(OpBuilder &builder, Value tensor, Phase phase,
+                                    ScopeAttr scope) {
+  MLIRContext *context = builder.getContext();
+  Type type = cast<RankedTensorType>(tensor.getType()).cloneWithEncoding({});
+  Attribute arguments[] = {OperandAttr::get(context),
+                           MemoryFormatAttr::get(context, MemoryFormat::Contiguous)};
+  auto call = CallOp::create(builder, tensor.getLoc(), TypeRange(type), ValueRange(tensor),
+                             builder.getStringAttr("clone.default"),
+                             builder.getArrayAttr(arguments), phase, scope, /*rng=*/nullptr,
+                             /*offsets=*/nullptr);
+  return call.getResult(0);
+}

@@ -1,0 +1,218 @@
+//===- AccumulateGradients.cpp - A step of several microbatches -----------===//
+
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/AtenBuilders.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_ACCUMULATEGRADIENTS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+using aten::Phase;
+
+namespace {
+
+/// Repeats the step of one microbatch. What is declared or read once serves all of them: constants,
+/// parameters, and buffers as the step finds them.
+class Repeater {
+public:
+  Repeater(Step &step, int64_t microbatches)
+      : step(step), count(microbatches), builder(step.module.getContext()) {}
+  LogicalResult run(bool isMean);
+
+private:
+  LogicalResult collect();
+  LogicalResult divideLoss();
+  void repeat(int64_t microbatch);
+  Operation *clone(Operation *op, int64_t microbatch);
+  /// Buffers that were written are read as the microbatch before left them.
+  void passBuffersOn();
+  CallOp call(StringRef callee, ValueRange operands, ArrayRef<Attribute> arguments, Phase phase,
+              int64_t microbatch);
+
+  Step &step;
+  const int64_t count;
+  OpBuilder builder;
+  SmallVector<Operation *> body; // what each microbatch repeats, in order
+  SmallVector<ReadOp> bufferReads;
+  SmallVector<WriteOp> writes; // of the microbatch that was made last
+  Operation *end = nullptr;    // the first update, or the terminator
+  Operation *terminator = nullptr;
+  IRMapping mapping; // from the first microbatch to the one that was made last
+  int64_t numDraws = 0;
+};
+
+} // namespace
+
+LogicalResult Repeater::collect() {
+  Block &block = step.getBody();
+  auto updates = block.getOps<UpdateOp>();
+  end = updates.empty() ? terminator : (*updates.begin()).getOperation();
+  for (Operation &op : block.without_terminator()) {
+    if (auto call = dyn_cast<CallOp>(op)) {
+      if (call.getMicrobatch() != 0)
+        return call.emitError("the step has several microbatches already");
+      numDraws = std::max<int64_t>(numDraws, call.getRng().value_or(-1) + 1);
+    }
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      if (!step.paramByName.contains(read.getSourceAttr().getAttr()))
+        bufferReads.push_back(read);
+      continue;
+    }
+    auto input = dyn_cast<InputOp>(op);
+    if (isa<aten::ConstantOp, UpdateOp>(op) ||
+        (input && !isa<RankedTensorType>(input.getResult().getType())))
+      continue;
+    if (auto write = dyn_cast<WriteOp>(op))
+      writes.push_back(write);
+    body.push_back(&op);
+  }
+  // What all microbatches use is made before the first.
+  auto shared = llvm::filter_to_vector(
+      llvm::map_range(block, [](Operation &op) { return &op; }),
+      [](Operation *op) { return isa<aten::ConstantOp, ReadOp, InputOp>(op); });
+  for (Operation *op : llvm::reverse(shared))
+    op->moveBefore(&block, block.begin());
+  return success();
+}
+
+CallOp Repeater::call(StringRef callee, ValueRange operands, ArrayRef<Attribute> arguments,
+                      Phase phase, int64_t microbatch) {
+  MLIRContext *context = builder.getContext();
+  auto type = cast<RankedTensorType>(operands.front().getType()).cloneWithEncoding({});
+  auto scope = aten::ScopeAttr::get(context, builder.getStringAttr(""), {}, microbatch);
+  return CallOp::create(builder, operands.front().getLoc(), TypeRange(type), operands,
+                        builder.getStringAttr(callee), builder.getArrayAttr(arguments), phase,
+                        scope, /*rng=*/nullptr, /*offsets=*/nullptr);
+}
+
+/// `loss / M` before the backward, as people write it: its gradient is 1 / M.
+LogicalResult Repeater::divideLoss() {
+  MLIRContext *context = builder.getContext();
+  Value loss = terminator->getOperand(0);
+  CallOp seed;
+  for (Operation *user : loss.getUsers())
+    if (auto call = dyn_cast<CallOp>(user);
+        call && call.getPhase() == Phase::Backward && call.getBaseName() == "ones_like")
+      seed = call;
+  if (!seed)
+    return terminator->emitError("the loss is not divided by the number of microbatches: the "
+                                 "backward does not begin with ones of its shape ('ones_like'); "
+                                 "ask for the sum of the losses");
+  Attribute arguments[] = {aten::OperandAttr::get(context), builder.getI64IntegerAttr(count)};
+  builder.setInsertionPoint(seed);
+  CallOp mean = call("div.Tensor", loss, arguments, Phase::Forward, 0);
+  seed->setOperand(0, mean.getResult(0));
+  builder.setInsertionPointAfter(seed);
+  CallOp scaled = call("div.Tensor", seed.getResult(0), arguments, Phase::Backward, 0);
+  seed.getResult(0).replaceAllUsesExcept(scaled.getResult(0), scaled);
+  terminator->setOperand(0, mean.getResult(0));
+  return success();
+}
+
+Operation *Repeater::clone(Operation *op, int64_t microbatch) {
+  Operation *again = builder.clone(*op, mapping);
+  if (auto call = dyn_cast<CallOp>(again)) {
+    aten::ScopeAttr scope = call.getScope();
+    call.setScopeAttr(
+        aten::ScopeAttr::get(call.getContext(), scope.getModule(), scope.getCalls(), microbatch));
+    if (std::optional<int64_t> rng = call.getRng())
+      call.setRng(*rng + microbatch * numDraws);
+  } else if (auto input = dyn_cast<InputOp>(again)) {
+    input.setMicrobatch(microbatch);
+  } else if (auto grad = dyn_cast<GradOp>(again)) {
+    grad.setMicrobatch(microbatch);
+  }
+  return again;
+}
+
+void Repeater::passBuffersOn() {
+  DenseMap<Attribute, WriteOp> writeOf;
+  for (WriteOp write : writes)
+    writeOf[write.getBufferAttr()] = write;
+  for (ReadOp read : bufferReads) {
+    WriteOp write = writeOf.lookup(read.getSourceAttr());
+    if (!write)
+      continue;
+    Value value = write.getValue();
+    builder.setInsertionPoint(write);
+    if (value.getType() != read.getResult().getType())
+      value = aten::cloneContiguously(builder, value, Phase::Forward,
+                                      aten::ScopeAttr::get(builder.getContext(), ""));
+    mapping.map(read.getResult(), value);
+  }
+}
+
+void Repeater::repeat(int64_t microbatch) {
+  passBuffersOn();
+  SmallVector<WriteOp> replaced = std::exchange(writes, {});
+  builder.setInsertionPoint(end);
+  for (Operation *op : body)
+    if (auto write = dyn_cast<WriteOp>(clone(op, microbatch)))
+      writes.push_back(write);
+  // Only what the last microbatch leaves is written; the first one's are still to be cloned.
+  if (microbatch > 1)
+    for (WriteOp write : replaced)
+      write.erase();
+}
+
+LogicalResult Repeater::run(bool isMean) {
+  terminator = step.getBody().getTerminator();
+  if (isMean && failed(divideLoss()))
+    return failure();
+  if (failed(collect()))
+    return failure();
+  SmallVector<WriteOp> firstWrites = writes;
+  Value loss = terminator->getOperand(0), total = loss;
+  for (int64_t microbatch = 1; microbatch < count; ++microbatch) {
+    repeat(microbatch);
+    Value added = mapping.lookup(loss);
+    builder.setInsertionPointAfterValue(added);
+    auto operand = aten::OperandAttr::get(builder.getContext());
+    Attribute arguments[] = {operand, operand, builder.getI64IntegerAttr(1)};
+    Value operands[] = {total, added};
+    total = call("add.Tensor", operands, arguments, Phase::Forward, microbatch).getResult(0);
+  }
+  terminator->setOperand(0, total);
+  for (WriteOp write : firstWrites)
+    write.erase();
+  return success();
+}
+
+namespace {
+struct AccumulateGradientsPass
+    : public fsdp::impl::AccumulateGradientsBase<AccumulateGradientsPass> {
+  using AccumulateGradientsBase::AccumulateGradientsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
+      return signalPassFailure();
+    FailureOr<Step> step = Step::collect(module);
+    if (failed(step))
+      return signalPassFailure();
+    auto asked = module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+    if (!asked || asked.getMicrobatches() == 1)
+      return;
+    for (GroupOp group : step->groups)
+      if (group.getGradientSync() == GradientSync::ReduceScatter && !group.getReplicateAxis()) {
+        group.emitError("gradient_sync is reduce_scatter for group @")
+            << group.getSymName() << ", which is not replicated: say each or last, or use a mesh "
+            << "with an axis of replicas";
+        return signalPassFailure();
+      }
+    int64_t count = asked.getMicrobatches();
+    if (failed(Repeater(*step, count).run(asked.getLoss() == LossReduction::Mean)))
+      return signalPassFailure();
+    remark::analysis(module.getLoc(),
+                     remark::RemarkOpts::name("microbatches").category(getArgument()))
+        << remark::metric("Microbatches", count);
+  }
+};
+} // namespace

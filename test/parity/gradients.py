@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Who has gradients, beside FSDP2: frozen and unused parameters, modules that are called several
+times before one backward."""
+
+import unittest
+
+import accumulation
+import harness
+from oracle import models
+
+
+class Gradients(accumulation.Case):
+    def check_model(self, config, groups=("layers.*",), reshard=("true", "none"), in_vain=()):
+        workspace = self.workspace(config)
+        for mode in reshard:
+            run, expected = self.expect(
+                workspace, groups=groups, reshard_after_forward=mode
+            )
+            with self.subTest(reshard=mode):
+                self.check(workspace, run, expected, 2, communicators=("local", "shm"),
+                           in_vain=in_vain)  # fmt: skip
+
+    def test_called_twice(self):
+        """A block that is called twice in a row and once more; another module is never called."""
+        self.check_model(models.Config("shared", dim=16, batch=2), reshard=("true", "false", "none"))
+
+    def test_frozen_in_every_group(self):
+        """Reductions carry the elements of the others alone."""
+        self.check_model(models.Config("llama", dim=32, layers=2, batch=2,
+                                       frozen=["*.attention.*", "tok*"]))  # fmt: skip
+
+    def test_frozen_groups(self):
+        """A group without gradients is gathered and reduces nothing. The backward ends above
+        layers.1, which FSDP2 prefetches all the same."""
+        self.check_model(models.Config("llama", dim=32, layers=3, batch=2,
+                                       frozen=["layers.1.*", "layers.0.*", "tok*"]),
+                         in_vain=["layers.1"])  # fmt: skip
+
+    def test_frozen_group_in_between(self):
+        """The gradient goes on through a frozen block, which is gathered in the backward."""
+        self.check_model(models.Config("llama", dim=32, layers=3, batch=2, frozen=["layers.1.*"]))
+
+    def test_frozen_beside_shared(self):
+        self.check_model(models.Config("shared", dim=16, batch=2, frozen=["*.up.*", "embed.*"]))
+
+
+if __name__ == "__main__":
+    unittest.main()
