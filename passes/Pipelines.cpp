@@ -52,6 +52,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .microbatchLoss = options.microbatchLoss,
                                          .gradientSync = options.gradientSync,
                                          .reshardAfterBackward = options.reshardAfterBackward}));
+  manager.addPass(createSumGradientsByModule());
   manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);
   manager.addPass(createAccumulateGradients());

@@ -70,6 +70,26 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
   ];
 }
 
+def SumGradientsByModule : Fsdp_Pass<"fsdp-sum-gradients-by-module"> {
+  let summary = "Add up first what one call of a group's module contributes to the gradient of its input";
+  let description = [{
+    Input: a captured module with groups, whose sums of gradients say in `aten.sum` what they add up
+    (`include/fsdp/IR/GradientSum.h`). Output: the same with these sums in the order that they have
+    under FSDP2, and without the attributes.
+
+    A value that several calls use has a gradient from each, and autograd adds them up in the order of
+    the backward: ((g4 + g3) + g2) + g1. FSDP2 puts an identity before each call of a group's module,
+    for the inputs that need a gradient. So if a module uses its input twice, its two gradients are
+    added up before others are: (g4 + g3) + (g2 + g1). The values that decoder blocks take from an
+    encoder are such inputs. Modules may be nested. A value that is made in a call is no input of it,
+    and neither is a parameter.
+
+    Remarks (`--remarks-filter-analyse=fsdp-sum-gradients-by-module`): `Reordered`, the number of sums.
+
+    Why: floating-point addition is not associative, and the step's numbers are to be FSDP2's.
+  }];
+}
+
 def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
   let summary = "Gather parameters in the dtype that the step computes in";
   let description = [{

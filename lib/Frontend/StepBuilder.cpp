@@ -3,6 +3,7 @@
 #include "StepBuilder.h"
 
 #include "fsdp/IR/AtenSemantics.h"
+#include "fsdp/IR/GradientSum.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
@@ -40,7 +41,8 @@ private:
   void declareTensors();
   void declareOptimizer(const OptimizerSpec &spec);
   void buildFunction();
-  void buildCall(const GraphNode &node);
+  aten::CallOp buildCall(const GraphNode &node);
+  void markGradientSums();
   void buildGradients(int value);
   mlir::Value getOperand(int id);
   RankedTensorType getType(const at::Tensor &tensor) {
@@ -57,6 +59,7 @@ private:
   ImplicitLocOpBuilder builder;
   std::vector<mlir::Value> values; // by value of the graph
   std::vector<bool> isNeeded;      // by node
+  llvm::DenseMap<int, aten::CallOp> callOfNode;
   llvm::DenseMap<Attribute, mlir::Value> literals;
   llvm::DenseMap<int, SmallVector<StringRef, 1>> parametersOfGradient;
   std::vector<Location> locations; // by place
@@ -160,7 +163,8 @@ void StepBuilder::buildFunction() {
       parametersOfGradient[outputs.gradients[parameter++]].push_back(tensor.name);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (isNeeded[i])
-      buildCall(graph.nodes[i]);
+      callOfNode[i] = buildCall(graph.nodes[i]);
+  markGradientSums();
 
   builder.setLoc(UnknownLoc::get(&context));
   // Gradients that no call makes: a literal, an input or a buffer.
@@ -212,7 +216,7 @@ mlir::Value StepBuilder::getOperand(int id) {
   return values[id] = ReadOp::create(builder, getType(value.tensor), getSymbol(value.name));
 }
 
-void StepBuilder::buildCall(const GraphNode &node) {
+aten::CallOp StepBuilder::buildCall(const GraphNode &node) {
   const c10::FunctionSchema &schema = node.op.schema();
   const Place &place = graph.places[node.place];
   std::string callee = getCalleeName(node.op);
@@ -259,6 +263,22 @@ void StepBuilder::buildCall(const GraphNode &node) {
   for (int id : resultIds)
     if (id >= 0)
       buildGradients(id);
+  return call;
+}
+
+/// Says of sums of gradients that depend on the groups what they add up.
+void StepBuilder::markGradientSums() {
+  auto getScope = [&](int place) -> Attribute {
+    return aten::ScopeAttr::get(&context, graph.places[place].module, graph.places[place].calls);
+  };
+  for (const GradientSum &sum : model.recorder.sums.list(graph.places)) {
+    auto call = callOfNode.find(sum.last);
+    if (call == callOfNode.end())
+      continue;
+    SmallVector<Attribute> scopes{getScope(sum.of)};
+    llvm::append_range(scopes, llvm::map_range(sum.from, getScope));
+    call->second->setAttr(aten::kGradientSumAttrName, builder.getArrayAttr(scopes));
+  }
 }
 
 OwningOpRef<ModuleOp> fsdp::frontend::buildStep(Model &model, const StepOutputs &outputs,

@@ -286,8 +286,32 @@ class Indexed(Weighted):
         return (self.w[INDEX] * x[torch.tensor([1, 1, 0])]).sum()
 
 
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.key = nn.Linear(4, 4)
+        self.value = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        return x + self.key(memory) * self.value(memory)
+
+
+class Readers(nn.Module):
+    """Two readers of one memory, each of which uses it twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Linear(4, 4)
+        self.first = Reader()
+        self.second = Reader()
+
+    def forward(self, x: Tensor) -> Tensor:
+        memory = self.encoder(x)
+        return self.second(self.first(x, memory), memory).sum()
+
+
 REFUSED = [
     Item, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient, Detached,
     Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
-WORKING = [Literals, Two, Random, Extra, Masked, UnusedInput]
+WORKING = [Literals, Two, Random, Extra, Masked, UnusedInput, Readers]

@@ -1,0 +1,188 @@
+//===- SumGradientsByModule.cpp - Gradients of a module's inputs are added up inside it -===//
+
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/Aten.h"
+#include "fsdp/IR/GradientSum.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_SUMGRADIENTSBYMODULE
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+using aten::ScopeAttr;
+
+namespace {
+
+/// One gradient of a value, and the calls of groups' modules that it comes out of, outermost first.
+struct Contribution {
+  Value value;
+  SmallVector<std::string> calls;
+};
+
+/// The additions of one sum: `additions[i]` adds contribution i + 1.
+struct Chain {
+  SmallVector<Contribution> contributions;
+  SmallVector<CallOp> additions;
+};
+
+struct SumGradientsByModulePass
+    : public fsdp::impl::SumGradientsByModuleBase<SumGradientsByModulePass> {
+  void runOnOperation() override;
+
+private:
+  void findModules(Step &step);
+  SmallVector<std::string> listCalls(ScopeAttr scope) const;
+  FailureOr<Chain> readChain(CallOp last, ArrayRef<Attribute> scopes) const;
+
+  llvm::SmallDenseSet<StringRef> modules;
+};
+
+} // namespace
+
+/// A group of several modules takes its inputs where the first of them runs.
+void SumGradientsByModulePass::findModules(Step &step) {
+  for (GroupOp group : step.groups) {
+    auto paths = group.getModules().getAsValueRange<StringAttr>();
+    if (llvm::range_size(paths) == 1) {
+      modules.insert(*paths.begin());
+      continue;
+    }
+    for (auto call : step.getBody().getOps<CallOp>()) {
+      auto found = llvm::find_if(paths, [&](StringRef path) {
+        StringRef module = call.getModule();
+        return module.consume_front(path) && (module.empty() || module.front() == '.');
+      });
+      if (found == paths.end())
+        continue;
+      modules.insert(*found);
+      break;
+    }
+  }
+  modules.erase(""); // the root's inputs have no gradient
+}
+
+SmallVector<std::string> SumGradientsByModulePass::listCalls(ScopeAttr scope) const {
+  SmallVector<std::string> calls;
+  StringRef module = scope.getModule();
+  std::string path;
+  size_t numComponents = 0;
+  for (size_t end = 0; end < module.size(); ++end) {
+    size_t begin = end;
+    end = std::min(module.find('.', begin), module.size());
+    ++numComponents;
+    path +=
+        "." + module.slice(begin, end).str() + "@" + std::to_string(scope.getCall(numComponents));
+    if (modules.contains(module.take_front(end)))
+      calls.push_back(path);
+  }
+  return calls;
+}
+
+FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last,
+                                                     ArrayRef<Attribute> scopes) const {
+  if (scopes.size() < 3 || !llvm::all_of(scopes, llvm::IsaPred<ScopeAttr>))
+    return last.emitOpError("has an aten.sum of ")
+           << scopes.size() << " attributes, expected a scope and those of two gradients or more";
+  SmallVector<std::string> made = listCalls(cast<ScopeAttr>(scopes[0]));
+  ArrayRef<Attribute> from = scopes.drop_front();
+  Chain chain;
+  Value rest = last.getResult(0);
+  for (size_t i = from.size(); i-- > 0;) {
+    // A call in which the value is made does not take it as its input.
+    SmallVector<std::string> calls = listCalls(cast<ScopeAttr>(from[i]));
+    llvm::erase_if(calls, [&](const std::string &call) { return llvm::is_contained(made, call); });
+    if (i == 0) {
+      chain.contributions.push_back({rest, std::move(calls)});
+      break;
+    }
+    auto addition = rest.getDefiningOp<CallOp>();
+    if (!addition || addition.getCallee() != "add.Tensor" || addition.getOperands().size() != 2 ||
+        (addition != last && !rest.hasOneUse()))
+      return last.emitOpError("has an aten.sum of ")
+             << from.size() << " gradients, but adds up " << from.size() - i;
+    chain.contributions.push_back({addition.getOperand(1), std::move(calls)});
+    chain.additions.push_back(addition);
+    rest = addition.getOperand(0);
+  }
+  std::reverse(chain.contributions.begin(), chain.contributions.end());
+  std::reverse(chain.additions.begin(), chain.additions.end());
+  return chain;
+}
+
+/// The end of the contributions that come out of the same call as the one at `begin`, where they
+/// are summed at `depth`.
+static size_t findRun(const Chain &chain, size_t begin, size_t end, size_t depth) {
+  const Contribution &first = chain.contributions[begin];
+  size_t next = begin + 1;
+  if (first.calls.size() <= depth)
+    return next;
+  while (next < end && chain.contributions[next].calls.size() > depth &&
+         chain.contributions[next].calls[depth] == first.calls[depth])
+    ++next;
+  return next;
+}
+
+/// True if autograd under FSDP2 adds up in the order of the chain.
+static bool isInOrder(const Chain &chain, size_t begin, size_t end, size_t depth) {
+  for (size_t i = begin; i < end;) {
+    size_t next = findRun(chain, i, end, depth);
+    if (next > i + 1 && (i > begin || !isInOrder(chain, i, next, depth + 1)))
+      return false;
+    i = next;
+  }
+  return true;
+}
+
+/// The sum of some contributions, which all come out of the first `depth` calls of each of them.
+static Value addUp(const Chain &chain, size_t begin, size_t end, size_t depth) {
+  Value sum;
+  for (size_t i = begin; i < end;) {
+    size_t next = findRun(chain, i, end, depth);
+    Value part = next == i + 1 ? chain.contributions[i].value : addUp(chain, i, next, depth + 1);
+    if (!sum) {
+      sum = part;
+    } else {
+      // In the place of the addition of the last of them.
+      CallOp model = chain.additions[next - 2];
+      OpBuilder builder(model);
+      auto addition = cast<CallOp>(builder.clone(*model));
+      addition->setOperands({sum, part});
+      sum = addition.getResult(0);
+    }
+    i = next;
+  }
+  return sum;
+}
+
+void SumGradientsByModulePass::runOnOperation() {
+  FailureOr<Step> step = Step::collect(getOperation());
+  if (failed(step) || failed(expectPhase(step->module, getArgument(), {ModulePhase::Captured})))
+    return signalPassFailure();
+  modules.clear();
+  findModules(*step);
+  int64_t numReordered = 0;
+  for (CallOp call : llvm::make_early_inc_range(step->getBody().getOps<CallOp>())) {
+    auto scopes = call->getAttrOfType<ArrayAttr>(aten::kGradientSumAttrName);
+    if (!scopes)
+      continue;
+    call->removeAttr(aten::kGradientSumAttrName);
+    FailureOr<Chain> chain = readChain(call, scopes.getValue());
+    if (failed(chain))
+      return signalPassFailure();
+    if (isInOrder(*chain, 0, chain->contributions.size(), 0))
+      continue;
+    call.getResult(0).replaceAllUsesWith(addUp(*chain, 0, chain->contributions.size(), 0));
+    for (CallOp addition : llvm::reverse(chain->additions))
+      addition.erase();
+    ++numReordered;
+  }
+  remark::analysis(step->function.getLoc(),
+                   remark::RemarkOpts::name("GradientSums").category(getArgument()))
+      << remark::metric("Reordered", numReordered);
+}
