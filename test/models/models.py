@@ -406,8 +406,11 @@ def build(config: Config, device: Optional[str] = None) -> nn.Module:
             if scale is not None and parameter.dim() >= 2:
                 nn.init.normal_(parameter, std=scale)
     torch.random.set_rng_state(state)
-    for name, parameter in model.named_parameters():
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in config.frozen):
+    for pattern in config.frozen:
+        found = [p for name, p in model.named_parameters() if fnmatch.fnmatchcase(name, pattern)]
+        if not found:
+            raise ValueError(f"no parameter of {config.model} matches '{pattern}'")
+        for parameter in found:
             parameter.requires_grad_(False)
     return model.to(DTYPES[config.dtype]).train()
 

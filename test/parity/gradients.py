@@ -27,7 +27,7 @@ class Gradients(accumulation.Case):
     def test_frozen_in_every_group(self):
         """Reductions carry the elements of the others alone."""
         self.check_model(models.Config("llama", dim=32, layers=2, batch=2,
-                                       frozen=["*.attention.*", "tok*"]))  # fmt: skip
+                                       frozen=["*.attn.*", "tok*"]))  # fmt: skip
 
     def test_frozen_groups(self):
         """A group without gradients is gathered and reduces nothing. The backward ends above
