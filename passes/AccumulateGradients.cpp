@@ -31,8 +31,8 @@ private:
   LogicalResult divideLoss();
   void repeat(int64_t microbatch);
   Operation *clone(Operation *op, int64_t microbatch);
-  /// Buffers that were written are read as the microbatch before left them.
-  void passBuffersOn();
+  /// Buffers that `microbatch` has written are read by the next one as it left them.
+  void passBuffersOn(int64_t microbatch);
   CallOp call(StringRef callee, ValueRange operands, ArrayRef<Attribute> arguments, Phase phase,
               int64_t microbatch);
 
@@ -132,7 +132,7 @@ Operation *Repeater::clone(Operation *op, int64_t microbatch) {
   return again;
 }
 
-void Repeater::passBuffersOn() {
+void Repeater::passBuffersOn(int64_t microbatch) {
   DenseMap<Attribute, WriteOp> writeOf;
   for (WriteOp write : writes)
     writeOf[write.getBufferAttr()] = write;
@@ -143,14 +143,15 @@ void Repeater::passBuffersOn() {
     Value value = write.getValue();
     builder.setInsertionPoint(write);
     if (value.getType() != read.getResult().getType())
-      value = aten::cloneContiguously(builder, value, Phase::Forward,
-                                      aten::ScopeAttr::get(builder.getContext(), ""));
+      value = aten::cloneContiguously(
+          builder, value, Phase::Forward,
+          aten::ScopeAttr::get(builder.getContext(), builder.getStringAttr(""), {}, microbatch));
     mapping.map(read.getResult(), value);
   }
 }
 
 void Repeater::repeat(int64_t microbatch) {
-  passBuffersOn();
+  passBuffersOn(microbatch - 1);
   SmallVector<WriteOp> replaced = std::exchange(writes, {});
   builder.setInsertionPoint(end);
   for (Operation *op : body)
