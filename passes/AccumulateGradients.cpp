@@ -104,7 +104,7 @@ LogicalResult Repeater::divideLoss() {
   if (!seed)
     return terminator->emitError("the loss is not divided by the number of microbatches: the "
                                  "backward does not begin with ones of its shape ('ones_like'); "
-                                 "ask for the sum of the losses");
+                                 "use loss = sum (--microbatch-loss sum)");
   Attribute arguments[] = {aten::OperandAttr::get(context), builder.getI64IntegerAttr(count)};
   builder.setInsertionPoint(seed);
   CallOp mean = call("div.Tensor", loss, arguments, Phase::Forward, 0);

@@ -75,9 +75,8 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error = takeOption<bool>(reshardAfterBackward, parseReshardAfterBackward,
                                            accumulation.reshardAfterBackward))
     return error;
-  bool hasReplicas = choices.mesh && choices.mesh->axes.size() > 1;
-  if (std::optional<std::string> wrong = checkAccumulation(accumulation, hasReplicas))
-    return llvm::createStringError(*wrong);
+  if (llvm::Error error = checkAccumulation(choices))
+    return error;
   MixedPrecision &policy = choices.mixedPrecision;
   if (llvm::Error error = takeOption<PolicyDtype>(paramDtype, parsePolicyDtype, policy.paramDtype))
     return error;
@@ -169,7 +168,10 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     const GroupOptions &asked = group.options;
     if (asked.recompute)
       op.setRecompute(*asked.recompute);
-    if (asked.offloadOptimizer)
+    // Of frozen parameters the optimizer keeps nothing.
+    bool isTrained =
+        llvm::any_of(group.params, [&](unsigned index) { return !step.params[index].getFrozen(); });
+    if (asked.offloadOptimizer && isTrained)
       op.setOptimizerState(*asked.offloadOptimizer ? StatePlace::Host : StatePlace::Device);
     if (asked.gradientSync)
       op.setGradientSync(*asked.gradientSync);

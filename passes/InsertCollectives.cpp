@@ -7,7 +7,7 @@
 
 #include "fsdp/Analysis/GroupHooks.h"
 #include "fsdp/Analysis/Provenance.h"
-#include "fsdp/IR/AtenBuilders.h"
+#include "fsdp/Transforms/ReduceGradients.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -31,8 +31,6 @@ struct GroupState {
   AllGatherWaitOp wait;
   bool reshardAfterForward = false;
   SmallVector<Value> gradients; // of the microbatch, by position in the group
-  SmallVector<Value> wholeSums; // of the microbatches so far that were not reduced
-  Value shardSum;               // of those that were
   /// What stands, since the last gather, for a parameter or a view of one that the capture made.
   DenseMap<Value, Value> current;
 };
@@ -45,8 +43,9 @@ public:
   LogicalResult run();
 
   struct Counts {
-    unsigned allGathers = 0, reshards = 0, reduceScatters = 0, allReduces = 0, viewsRecomputed = 0;
+    unsigned allGathers = 0, reshards = 0, viewsRecomputed = 0;
   } counts;
+  std::optional<GradientReductions> reductions; // from prepare() on
 
 private:
   LogicalResult prepare();
@@ -54,16 +53,7 @@ private:
   LogicalResult runHook(const Hook &hook, Operation *before);
   void gather(unsigned group, Phase phase);
   void reshard(unsigned group, Phase phase);
-  /// This rank's shard of the group's gradients, averaged over the ranks of the shard axis, and
-  /// over the replicas if there are any and `isAcross`.
-  Value reduceGradients(GroupOp group, ValueRange gradients, bool isAcross);
-  Value reduceAcross(GroupOp group, Value source, Type type);
-  /// Adds what a microbatch brought to what those before it did.
-  void addWhole(GroupState &state);
-  void addShard(GroupState &state, GroupOp group, Value shard);
   LogicalResult reduce(unsigned group, int64_t microbatch);
-  void update(GroupOp group, Value gradient, Value clip);
-  void clipAndUpdate();
   LogicalResult visit(Operation *op);
   LogicalResult remapOperands(Operation *op);
   Value getCurrent(Value value, GroupMember member, Phase phase);
@@ -73,11 +63,8 @@ private:
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
-  bool isSharded = false;    // over more than one rank
-  bool isReplicated = false; // more than once
+  bool isSharded = false; // over more than one rank
   int64_t lastMicrobatch = 0;
-  Value number, rate;                             // of the update
-  SmallVector<std::pair<GroupOp, Value>> reduced; // in order, with the shard's gradient
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
   DenseMap<Operation *, Value> viewBase; // what the capture made the view of
@@ -92,8 +79,7 @@ private:
 
 LogicalResult Inserter::prepare() {
   isSharded = step.getRanks() > 1;
-  isReplicated = step.getReplicas() > 1;
-  if (isReplicated && !isSharded)
+  if (step.getReplicas() > 1 && !isSharded)
     return step.mesh.emitError("holds ")
            << step.getReplicas() << " replicas of parameters that are not sharded; shard them over "
            << "an axis of more than one rank";
@@ -121,12 +107,14 @@ LogicalResult Inserter::prepare() {
     for (auto [group, state] : llvm::zip_equal(step.groups, states))
       if (!group.getParams().empty())
         state.shard = declareShard(group);
+  Value number, rate; // of the update
   for (UpdateOp update : body.getOps<UpdateOp>()) {
     number = update.getStep();
     rate = update.getLr();
   }
   if (!number && !step.params.empty())
     return step.function.emitError("no parameter is updated");
+  reductions.emplace(step, builder, number, rate, lastMicrobatch);
   return success();
 }
 
@@ -168,127 +156,17 @@ void Inserter::reshard(unsigned index, Phase phase) {
   ++counts.reshards;
 }
 
-Value Inserter::reduceAcross(GroupOp group, Value source, Type type) {
-  Location loc = group.getLoc();
-  auto across = AllReduceStartOp::create(builder, loc, handleType, source,
-                                         builder.getArrayAttr(group.getReplicateAxisAttr()),
-                                         ReduceOp::Average, Phase::Backward, Stream::Compute,
-                                         /*coalesced=*/nullptr);
-  ++counts.allReduces;
-  return AllReduceWaitOp::create(builder, loc, type, across.getHandle());
-}
-
-Value Inserter::reduceGradients(GroupOp group, ValueRange gradients, bool isAcross) {
-  auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
-  Location loc = group.getLoc();
-  Type dtype = cast<RankedTensorType>(gradients.front().getType()).getElementType();
-  auto type = ShardType::get(builder.getContext(), name, dtype);
-  if (!isSharded)
-    return PackOp::create(builder, loc, type, name, gradients, /*offset=*/nullptr);
-  auto start = ReduceScatterStartOp::create(
-      builder, loc, handleType, name, gradients, builder.getArrayAttr(group.getAxisAttr()),
-      ReduceOp::Average, Phase::Backward, Stream::Compute, /*coalesced=*/nullptr,
-      /*offsets=*/nullptr);
-  Value shard = ReduceScatterWaitOp::create(builder, loc, type, start.getHandle());
-  ++counts.reduceScatters;
-  // On the handle: the compute stream need not wait in between.
-  return isAcross ? reduceAcross(group, start.getHandle(), type) : shard;
-}
-
-/// True if nothing else sees the bytes of a gradient, so that others may be added there.
-static bool isAlone(Value gradient) {
-  auto call = gradient.getDefiningOp<CallOp>();
-  auto type = cast<RankedTensorType>(gradient.getType());
-  return call && !call.isView() && gradient.hasOneUse() && !type.getEncoding();
-}
-
-void Inserter::addWhole(GroupState &state) {
-  MLIRContext *context = builder.getContext();
-  bool isFirst = state.wholeSums.empty();
-  for (auto [index, gradient] : llvm::enumerate(state.gradients)) {
-    if (!isFirst) {
-      Value &sum = state.wholeSums[index];
-      sum = AccumulateOp::create(builder, gradient.getLoc(), sum.getType(), sum, gradient);
-      continue;
-    }
-    if (!isAlone(gradient))
-      gradient = aten::cloneContiguously(builder, gradient, Phase::Backward,
-                                         aten::ScopeAttr::get(context, ""));
-    state.wholeSums.push_back(gradient);
-  }
-}
-
-void Inserter::addShard(GroupState &state, GroupOp group, Value shard) {
-  Location loc = group.getLoc();
-  if (state.shardSum) {
-    state.shardSum =
-        AccumulateOp::create(builder, loc, state.shardSum.getType(), state.shardSum, shard);
-    return;
-  }
-  // Reduced gradients are added up in the parameters' dtype; what is still to be reduced over the
-  // replicas as it is.
-  Type own = cast<RankedTensorType>(step.getParams(group).front().getType()).getElementType();
-  auto type = cast<ShardType>(shard.getType());
-  bool isPartial = group.getGradientSync() == GradientSync::ReduceScatter;
-  if (lastMicrobatch > 0 && !isPartial && type.getElementType() != own)
-    shard = CastOp::create(builder, loc, ShardType::get(type.getContext(), type.getGroup(), own),
-                           shard, /*offset=*/nullptr);
-  state.shardSum = shard;
-}
-
+/// Hands the gradients of the microbatch on.
 LogicalResult Inserter::reduce(unsigned index, int64_t microbatch) {
   GroupState &state = states[index];
-  GroupOp group = step.groups[index];
-  for (auto [param, gradient] : llvm::zip_equal(step.getTrained(group), state.gradients))
+  for (auto [param, gradient] :
+       llvm::zip_equal(step.getTrained(step.groups[index]), state.gradients))
     if (!gradient)
       return param.emitError("parameter @")
              << param.getSymName() << " has no gradient, but is not frozen";
-  if (state.gradients.empty())
-    return success();
-  GradientSync sync = group.getGradientSync().value_or(GradientSync::Each);
-  bool isLast = microbatch == lastMicrobatch;
-  if (lastMicrobatch > 0 && (sync == GradientSync::Last || !isSharded)) {
-    addWhole(state);
-    state.gradients.assign(state.gradients.size(), Value());
-    if (!isLast)
-      return success();
-    state.gradients = state.wholeSums;
-  }
-  bool isPartial = sync == GradientSync::ReduceScatter && lastMicrobatch > 0;
-  addShard(state, group, reduceGradients(group, state.gradients, isReplicated && !isPartial));
+  reductions->add(index, state.gradients, microbatch);
   state.gradients.assign(state.gradients.size(), Value());
-  if (!isLast)
-    return success();
-  if (isPartial)
-    state.shardSum = reduceAcross(group, state.shardSum, state.shardSum.getType());
-  reduced.push_back({group, state.shardSum});
-  if (!step.optimizer || !step.optimizer.getClipGradNorm())
-    update(group, state.shardSum, /*clip=*/{});
   return success();
-}
-
-void Inserter::update(GroupOp group, Value gradient, Value clip) {
-  UpdateOp::create(builder, group.getLoc(), FlatSymbolRefAttr::get(group.getSymNameAttr()),
-                   gradient, number, rate, clip, /*state=*/Value());
-}
-
-/// The updates wait for the norm of all gradients.
-void Inserter::clipAndUpdate() {
-  Location loc = step.optimizer.getLoc();
-  auto type = RankedTensorType::get({}, builder.getF64Type());
-  auto gradients = llvm::map_to_vector(reduced, [](auto &entry) { return entry.second; });
-  Value squares = SquareSumOp::create(builder, loc, type, gradients, /*offset=*/nullptr);
-  if (isSharded) {
-    GroupOp first = step.groups.front();
-    auto start = AllReduceStartOp::create(builder, loc, handleType, squares,
-                                          builder.getArrayAttr(first.getAxisAttr()), ReduceOp::Sum,
-                                          Phase::Backward, Stream::Compute, /*coalesced=*/nullptr);
-    squares = AllReduceWaitOp::create(builder, loc, type, start.getHandle());
-    ++counts.allReduces;
-  }
-  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), squares);
-  for (auto [group, gradient] : reduced)
-    update(group, gradient, clip);
 }
 
 LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
@@ -432,8 +310,7 @@ LogicalResult Inserter::run() {
     if (failed(runHook(*hook, terminator)))
       return failure();
   builder.setInsertionPoint(terminator);
-  if (step.optimizer && step.optimizer.getClipGradNorm() && !reduced.empty())
-    clipAndUpdate();
+  reductions->finish();
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
   setPhase(step.module, ModulePhase::Sharded);
@@ -465,8 +342,8 @@ struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCo
                      remark::RemarkOpts::name("collectives").category(getArgument()))
         << remark::metric("AllGathers", inserter.counts.allGathers)
         << remark::metric("Reshards", inserter.counts.reshards)
-        << remark::metric("ReduceScatters", inserter.counts.reduceScatters)
-        << remark::metric("AllReduces", inserter.counts.allReduces)
+        << remark::metric("ReduceScatters", inserter.reductions->numReduceScatters)
+        << remark::metric("AllReduces", inserter.reductions->numAllReduces)
         << remark::metric("ViewsRecomputed", inserter.counts.viewsRecomputed);
   }
 };

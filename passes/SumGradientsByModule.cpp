@@ -1,6 +1,7 @@
 //===- SumGradientsByModule.cpp - Gradients of a module's inputs are added up inside it -===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/Aten.h"
 #include "fsdp/IR/GradientSum.h"
 #include "mlir/IR/Builders.h"
@@ -19,10 +20,17 @@ using aten::ScopeAttr;
 
 namespace {
 
+/// One call of a module: the number of each module on the way to it.
+struct ModuleCall {
+  const Module *module;
+  SmallVector<int64_t> numbers;
+  bool operator==(const ModuleCall &other) const = default;
+};
+
 /// One gradient of a value, and the calls of groups' modules that it comes out of, outermost first.
 struct Contribution {
   Value value;
-  SmallVector<std::string> calls;
+  SmallVector<ModuleCall> calls;
 };
 
 /// The additions of one sum: `additions[i]` adds contribution i + 1.
@@ -37,66 +45,62 @@ struct SumGradientsByModulePass
 
 private:
   void findModules(Step &step);
-  SmallVector<std::string> listCalls(ScopeAttr scope) const;
-  FailureOr<Chain> readChain(CallOp last, ArrayRef<Attribute> scopes) const;
+  SmallVector<ModuleCall> listCalls(ScopeAttr scope);
+  FailureOr<Chain> readChain(CallOp last, ArrayRef<Attribute> scopes);
 
-  llvm::SmallDenseSet<StringRef> modules;
+  std::shared_ptr<ModuleTree> tree; // of this run
+  llvm::SmallDenseSet<const Module *> modules;
 };
 
 } // namespace
 
-/// A group of several modules takes its inputs where the first of them runs.
+/// A group of several modules takes its inputs where the first of them runs. The root's inputs have
+/// no gradient.
 void SumGradientsByModulePass::findModules(Step &step) {
   for (GroupOp group : step.groups) {
-    auto paths = group.getModules().getAsValueRange<StringAttr>();
-    if (llvm::range_size(paths) == 1) {
-      modules.insert(*paths.begin());
+    SmallVector<const Module *> held =
+        llvm::map_to_vector(group.getModules().getAsValueRange<StringAttr>(),
+                            [&](StringRef path) { return &tree->add(path); });
+    if (held.size() == 1) {
+      modules.insert(held.front());
       continue;
     }
     for (auto call : step.getBody().getOps<CallOp>()) {
-      auto found = llvm::find_if(paths, [&](StringRef path) {
-        StringRef module = call.getModule();
-        return module.consume_front(path) && (module.empty() || module.front() == '.');
-      });
-      if (found == paths.end())
+      const Module &caller = tree->add(call.getModule());
+      auto found = llvm::find_if(held, [&](const Module *module) { return caller.isIn(*module); });
+      if (found == held.end())
         continue;
       modules.insert(*found);
       break;
     }
   }
-  modules.erase(""); // the root's inputs have no gradient
+  modules.erase(&tree->add(""));
 }
 
-SmallVector<std::string> SumGradientsByModulePass::listCalls(ScopeAttr scope) const {
-  SmallVector<std::string> calls;
-  StringRef module = scope.getModule();
-  std::string path;
-  size_t numComponents = 0;
-  for (size_t end = 0; end < module.size(); ++end) {
-    size_t begin = end;
-    end = std::min(module.find('.', begin), module.size());
-    ++numComponents;
-    path +=
-        "." + module.slice(begin, end).str() + "@" + std::to_string(scope.getCall(numComponents));
-    if (modules.contains(module.take_front(end)))
-      calls.push_back(path);
+SmallVector<ModuleCall> SumGradientsByModulePass::listCalls(ScopeAttr scope) {
+  SmallVector<ModuleCall> calls;
+  SmallVector<int64_t> numbers;
+  for (const Module *module : getChain(tree->add(scope.getModule()))) {
+    if (!module->isRoot())
+      numbers.push_back(scope.getCall(module->depth));
+    if (modules.contains(module))
+      calls.push_back({module, numbers});
   }
   return calls;
 }
 
-FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last,
-                                                     ArrayRef<Attribute> scopes) const {
+FailureOr<Chain> SumGradientsByModulePass::readChain(CallOp last, ArrayRef<Attribute> scopes) {
   if (scopes.size() < 3 || !llvm::all_of(scopes, llvm::IsaPred<ScopeAttr>))
     return last.emitOpError("has an aten.sum of ")
            << scopes.size() << " attributes, expected a scope and those of two gradients or more";
-  SmallVector<std::string> made = listCalls(cast<ScopeAttr>(scopes[0]));
+  SmallVector<ModuleCall> made = listCalls(cast<ScopeAttr>(scopes[0]));
   ArrayRef<Attribute> from = scopes.drop_front();
   Chain chain;
   Value rest = last.getResult(0);
   for (size_t i = from.size(); i-- > 0;) {
     // A call in which the value is made does not take it as its input.
-    SmallVector<std::string> calls = listCalls(cast<ScopeAttr>(from[i]));
-    llvm::erase_if(calls, [&](const std::string &call) { return llvm::is_contained(made, call); });
+    SmallVector<ModuleCall> calls = listCalls(cast<ScopeAttr>(from[i]));
+    llvm::erase_if(calls, [&](const ModuleCall &call) { return llvm::is_contained(made, call); });
     if (i == 0) {
       chain.contributions.push_back({rest, std::move(calls)});
       break;
@@ -164,6 +168,7 @@ void SumGradientsByModulePass::runOnOperation() {
   FailureOr<Step> step = Step::collect(getOperation());
   if (failed(step) || failed(expectPhase(step->module, getArgument(), {ModulePhase::Captured})))
     return signalPassFailure();
+  tree = std::make_shared<ModuleTree>();
   modules.clear();
   findModules(*step);
   int64_t numReordered = 0;

@@ -17,8 +17,9 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
     - C1: it has one function `@step` without arguments whose result is one floating-point scalar.
     - C2: nothing belongs to a later phase: no collectives, no clip factor, no arena offsets.
     - C3: operators are functional: none mutates an argument.
-    - C4: every parameter has exactly one gradient and one update; there is one optimizer.
-    - C5: inputs have names of their own, and random draws positions of their own. The backward may
+    - C4: every parameter has exactly one gradient in each microbatch, and one update; a frozen one
+      has neither. There is one optimizer.
+    - C5: inputs have names of their own in a microbatch, and random draws positions of their own. The backward may
       repeat a draw of the forward, at its position, where it computes the result again
       (`fsdp-recompute`): the same operator on the same values.
     - C6: no operation of the forward uses a value of the backward.
@@ -31,13 +32,16 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
   let description = [{
     Proves of a sharded module:
 
-    - S1: there is a mesh, every parameter is in a group, and the step has no arguments.
+    - S1: there is a mesh, every parameter is in a group, the step has no arguments, and as many
+      microbatches as `fsdp.accumulation` says.
     - S2: every start has one wait; every gather has one wait and one reshard, in this order; no group is gathered while it
       is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its reshard.
-    - S4: each group's gradients are reduced (on one rank: packed) exactly once, and on meshes of
-      several replicas once over these; each group is updated once, with the value that comes of
-      that.
+    - S4: each group's gradients are reduced (on one rank: packed) at least once and at most once
+      for each microbatch, and on meshes of several replicas once over these; each group is updated
+      once, with the sum of all its reductions, each once and in their order. What is reduced or
+      added up in place are gradients, which nothing else reads. Groups of frozen parameters alone
+      are neither reduced nor updated.
     - S5: with several ranks no parameter is read and no gradient left without a collective; with one
       rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,

@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/ShardingChecks.h"
 
+#include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/Provenance.h"
 #include "fsdp/Analysis/StateCopies.h"
@@ -22,9 +23,7 @@ struct Gather {
 
 /// What the step has done with a group so far.
 struct GroupState {
-  AllGatherStartOp gather;             // null while the group is not gathered
-  SmallVector<Operation *> reductions; // reduce-scatters, or on one rank fsdp.packs, in order
-  bool isReducedAcross = false;        // over the replicas
+  AllGatherStartOp gather; // null while the group is not gathered
   UpdateOp update;
 };
 
@@ -37,8 +36,7 @@ struct FullParam {
 class Checker {
 public:
   explicit Checker(Step &step)
-      : step(step), isSharded(step.getRanks() > 1), isReplicated(step.getReplicas() > 1),
-        groups(step.groups.size()) {}
+      : step(step), isSharded(step.getRanks() > 1), groups(step.groups.size()) {}
   LogicalResult run();
 
 private:
@@ -47,42 +45,23 @@ private:
   LogicalResult visit(AllGatherStartOp start);
   LogicalResult visit(AllGatherWaitOp wait);
   LogicalResult visit(ReshardOp reshard);
-  LogicalResult visit(ReduceScatterStartOp start);
-  LogicalResult visit(PackOp pack);
-  LogicalResult visit(AllReduceStartOp start);
-  LogicalResult visit(AccumulateOp sum);
-  LogicalResult noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what);
-  LogicalResult checkReduced(UpdateOp update);
   LogicalResult visit(UpdateOp update);
-  LogicalResult checkDtype(Operation *op, Value value, ParamOp param);
   LogicalResult visit(ReadOp read);
-  LogicalResult visit(GradOp grad);
   LogicalResult checkEnd();
-  InFlightDiagnostic fail(Operation *op, const Twine &message, Operation *other, StringRef note);
   GroupState &getState(FlatSymbolRefAttr group) {
     return groups[step.groupByName.lookup(group.getAttr())];
   }
 
   Step &step;
-  bool isSharded, isReplicated;
+  bool isSharded;
   SmallVector<GroupState> groups;
-  DenseMap<Value, Gather> gathers;            // by handle
-  DenseMap<Value, Operation *> waits;         // by handle
-  DenseMap<Value, Operation *> reducedAcross; // by handle or shard
-  int64_t microbatches = 1;
+  DenseMap<Value, Gather> gathers;    // by handle
+  DenseMap<Value, Operation *> waits; // by handle
   SmallVector<Operation *> starts;
   DenseMap<Value, FullParam> fullParams;
 };
 
 } // namespace
-
-InFlightDiagnostic Checker::fail(Operation *op, const Twine &message, Operation *other,
-                                 StringRef note) {
-  InFlightDiagnostic diag = op->emitError(message);
-  if (other)
-    diag.attachNote(other->getLoc()) << note;
-  return diag;
-}
 
 /// What a handle stands for, for people.
 static std::string describeStart(Operation *start) {
@@ -185,191 +164,19 @@ LogicalResult Checker::checkUses(Operation &op) {
 }
 
 //===----------------------------------------------------------------------===//
-// Reductions and updates
+// Updates, reads and the end
 //===----------------------------------------------------------------------===//
 
-LogicalResult Checker::visit(ReduceScatterStartOp start) {
-  std::string name = ("group @" + start.getGroup()).str();
-  if (!isSharded)
-    return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.mesh,
-                "the mesh is declared here");
-  if (start.getReduceOp() != ReduceOp::Average)
-    return fail(start,
-                "S4: the gradients of " + name + " are reduced by " +
-                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
-                nullptr, "");
-  return noteReduction(start, start.getGroupAttr(), "reduced");
-}
-
-/// There is at most one for each microbatch; which gradients it takes S9 proves.
-LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what) {
-  GroupState &state = getState(group);
-  if (static_cast<int64_t>(state.reductions.size()) == microbatches)
-    return fail(op,
-                "S4: the gradients of group @" + group.getValue() + " are " + what +
-                    (microbatches == 1
-                         ? Twine(" twice")
-                         : " more often than there are microbatches, " + Twine(microbatches)),
-                state.reductions.back(), (what + " here").str());
-  state.reductions.push_back(op);
-  return success();
-}
-
-/// What is added to in place is read by nothing else.
-LogicalResult Checker::visit(AccumulateOp sum) {
-  Operation *source = sum.getSum().getDefiningOp();
-  auto call = dyn_cast<CallOp>(source);
-  bool isTensor = isa<RankedTensorType>(sum.getSum().getType());
-  bool isOwn = !isTensor || isa<AccumulateOp>(source) || (call && !call.isView());
-  if (isOwn && sum.getSum().hasOneUse())
-    return success();
-  return fail(sum, "S4: a gradient is added to a value that is used elsewhere", source,
-              "the value is made here");
-}
-
-LogicalResult Checker::visit(PackOp pack) {
-  if (isSharded)
-    return fail(pack,
-                "S5: the gradients of group @" + pack.getGroup() + " are not reduced over " +
-                    Twine(step.getRanks()) + " ranks",
-                step.mesh, "the mesh is declared here");
-  if (failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
-    return failure();
-  for (auto [gradient, param] : llvm::zip_equal(
-           pack.getGrads(),
-           step.getTrained(step.groups[step.groupByName.lookup(pack.getGroupAttr().getAttr())])))
-    if (failed(checkDtype(pack, gradient, param)))
-      return failure();
-  return success();
-}
-
-LogicalResult Checker::visit(AllReduceStartOp start) {
-  FlatSymbolRefAttr group = CollectiveOpInterface(start).getCollectiveGroup();
-  if (!isSharded && !isReplicated)
-    return fail(start, "S5: a tensor is reduced on a mesh of one rank", step.mesh,
-                "the mesh is declared here");
-  if (!group) {
-    if (start.getSource().hasOneUse())
-      return success();
-    return fail(start, "S4: a tensor that is used elsewhere is reduced in place",
-                start.getSource().getDefiningOp(), "the tensor is made here");
-  }
-  std::string name = ("group @" + group.getValue()).str();
-  if (!isReplicated)
-    return fail(start, "S5: " + name + " is reduced over replicas on a mesh without", step.mesh,
-                "the mesh is declared here");
-  auto [known, isNew] = reducedAcross.try_emplace(start.getSource(), start);
-  if (!isNew)
-    return fail(start, "S4: the gradients of " + name + " are reduced over the replicas twice",
-                known->second, "reduced here");
-  if (start.getReduceOp() != ReduceOp::Average)
-    return fail(start,
-                "S4: the gradients of " + name + " are reduced over the replicas by " +
-                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
-                nullptr, "");
-  getState(group).isReducedAcross = true;
-  return success();
-}
-
-/// A part of an update's gradient: what one reduction brought.
-struct ReducedPart {
-  Operation *reduction; // null: it comes from elsewhere
-  bool isAcross;        // over the replicas, too
-  Operation *source;    // for people
-};
-
-/// The reductions whose results `value` is the sum of, in the order in which they are added.
-static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts) {
-  Operation *source = value.getDefiningOp();
-  if (auto sum = dyn_cast<AccumulateOp>(source)) {
-    collectParts(sum.getSum(), isAcross, parts);
-    collectParts(sum.getGradient(), isAcross, parts);
-  } else if (auto cast = dyn_cast<CastOp>(source)) {
-    collectParts(cast.getSource(), isAcross, parts);
-  } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(source)) {
-    parts.push_back({wait.getStart(), isAcross, source});
-  } else if (auto wait = dyn_cast<AllReduceWaitOp>(source)) {
-    Value reduced = wait.getStart().getSource();
-    if (isa<ShardType>(reduced.getType()) && !isAcross)
-      collectParts(reduced, /*isAcross=*/true, parts);
-    else if (auto start = reduced.getDefiningOp<ReduceScatterStartOp>(); start && !isAcross)
-      parts.push_back({start, true, source});
-    else
-      parts.push_back({nullptr, true, source});
-  } else {
-    parts.push_back({dyn_cast<PackOp>(source), isAcross, source});
-  }
-}
-
-/// The gradient of an update is that of all microbatches, each averaged over all ranks. That it is
-/// the gradient of the update's group its type says.
-LogicalResult Checker::checkReduced(UpdateOp update) {
-  Value gradient = update.getGradient();
-  std::string name = ("group @" + update.getTarget()).str();
-  if (!gradient)
-    return fail(update, "S4: " + name + " is updated without a gradient", nullptr, "");
-  SmallVector<ReducedPart> parts;
-  collectParts(gradient, /*isAcross=*/false, parts);
-  for (const ReducedPart &part : parts)
-    if (!part.reduction || part.isAcross != isReplicated)
-      return fail(update,
-                  "S4: " + name +
-                      " is updated with what is not its gradient's average over all ranks (" +
-                      Twine(step.getRanks() * step.getReplicas()) + ")",
-                  part.source, "made here");
-  ArrayRef<Operation *> reductions = getState(update.getTargetAttr()).reductions;
-  if (llvm::equal(reductions,
-                  llvm::map_range(parts, [](const ReducedPart &part) { return part.reduction; })))
-    return success();
-  return fail(update,
-              "S4: " + name + " is updated with the sum of " + Twine(parts.size()) + " of its " +
-                  Twine(reductions.size()) +
-                  " reductions; expected each of them once, in their order",
-              gradient.getDefiningOp(), "made here");
-}
-
+/// What else must hold of updates ReductionChecks.cpp says, that they update groups too.
 LogicalResult Checker::visit(UpdateOp update) {
-  auto it = step.groupByName.find(update.getTargetAttr().getAttr());
-  if (it == step.groupByName.end())
-    return fail(update,
-                "S4: parameter @" + update.getTarget() +
-                    " is updated; a sharded step updates groups",
-                nullptr, "");
-  GroupState &state = groups[it->second];
-  std::string name = ("group @" + update.getTarget()).str();
-  if (state.update)
-    return fail(update, "S4: " + name + " is updated twice", state.update, "updated here");
-  if (failed(checkReduced(update)))
-    return failure();
+  if (!step.groupByName.contains(update.getTargetAttr().getAttr()))
+    return success();
+  GroupState &state = getState(update.getTargetAttr());
   if (state.gather)
-    return fail(update, "S2: " + name + " is updated while it is gathered", state.gather,
-                "gathered here");
-  auto expectInput = [&](Value value, StringRef input) -> LogicalResult {
-    auto from = value.getDefiningOp<InputOp>();
-    if (from && from.getName() == input)
-      return success();
-    return fail(update,
-                "S4: " + name + " takes its " + input + " from elsewhere than input \"" + input +
-                    "\"",
-                value.getDefiningOp(), "made here");
-  };
-  if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
-    return failure();
+    return fail(update, "S2: group @" + update.getTarget() + " is updated while it is gathered",
+                state.gather, "gathered here");
   state.update = update;
   return success();
-}
-
-/// S7: where nothing travels, nothing is in another dtype than the parameters.
-LogicalResult Checker::checkDtype(Operation *op, Value value, ParamOp param) {
-  Type expected = cast<RankedTensorType>(param.getType()).getElementType();
-  Type got = cast<RankedTensorType>(value.getType()).getElementType();
-  if (got == expected)
-    return success();
-  InFlightDiagnostic diag = op->emitError("S7: parameter @")
-                            << param.getSymName() << " is " << got << " here, expected " << expected
-                            << ": on one rank nothing is gathered or reduced";
-  diag.attachNote(param.getLoc()) << "the parameter is declared here";
-  return diag;
 }
 
 LogicalResult Checker::visit(ReadOp read) {
@@ -377,47 +184,22 @@ LogicalResult Checker::visit(ReadOp read) {
   if (!param)
     return success();
   if (!isSharded)
-    return checkDtype(read, read.getResult(), param);
+    return checkOwnDtype(read, read.getResult(), param);
   return fail(read,
               "S5: parameter @" + read.getSource() + " is read; it is sharded over " +
                   Twine(step.getRanks()) + " ranks and must be gathered",
               step.mesh, "the mesh is declared here");
 }
 
-LogicalResult Checker::visit(GradOp grad) {
-  return fail(grad,
-              "S5: the gradient of parameter @" + grad.getParam() +
-                  " is said by itself; a sharded step reduces or packs those of its group",
-              nullptr, "");
-}
-
 /// A group that is still gathered has not been updated: updates expect the reshard.
 LogicalResult Checker::checkEnd() {
-  for (auto [group, state] : llvm::zip_equal(step.groups, groups)) {
-    if (step.getTrained(group).empty())
-      continue;
-    std::string name = ("group @" + group.getSymName()).str();
-    if (state.reductions.empty())
-      return fail(group, "S4: the gradients of " + name + " are never reduced", nullptr, "");
-    if (isReplicated && !state.isReducedAcross)
-      return fail(group,
-                  "S4: the gradients of " + name + " are never reduced over the " +
-                      Twine(step.getReplicas()) + " replicas",
-                  nullptr, "");
-  }
   for (Operation *start : starts)
     if (!waits.contains(getStartedHandle(*start)))
       return fail(start, "S2: " + describeStart(start) + " is never waited for", nullptr, "");
-  for (auto [group, state] : llvm::zip_equal(step.groups, groups))
-    if (!step.getTrained(group).empty() && !state.update)
-      return fail(group, "S4: group @" + group.getSymName() + " is never updated", nullptr, "");
   return success();
 }
 
 LogicalResult Checker::run() {
-  if (auto accumulation =
-          step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName()))
-    microbatches = accumulation.getMicrobatches();
   for (Operation &op : step.getBody()) {
     auto call = dyn_cast<CallOp>(op);
     if (failed(checkUses(op)) || failed(checkWait(op)) ||
@@ -425,8 +207,7 @@ LogicalResult Checker::run() {
       return failure();
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, PackOp,
-                  AccumulateOp, AllReduceStartOp, UpdateOp, ReadOp, GradOp>(
+            .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, UpdateOp, ReadOp>(
                 [&](auto typed) { return visit(typed); })
             .Default(success());
     if (failed(result))
@@ -468,9 +249,22 @@ static LogicalResult checkNoArguments(Step &step) {
          << step.function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
 }
 
+/// The module says how many microbatches the step has.
+static LogicalResult checkMicrobatches(Step &step) {
+  int64_t last = 0;
+  for (auto call : step.getBody().getOps<CallOp>())
+    last = std::max(last, call.getMicrobatch());
+  if (step.getMicrobatches() == last + 1)
+    return success();
+  return step.module.emitError("S1: the step has ")
+         << last + 1 << " microbatches, but '" << FsdpDialect::getAccumulationAttrName()
+         << "' says " << step.getMicrobatches();
+}
+
 LogicalResult fsdp::checkSharded(Step &step) {
-  if (failed(checkNoArguments(step)) || failed(checkGroups(step, "S1")) ||
-      failed(Checker(step).run()) || failed(checkClipping(step)))
+  if (failed(checkNoArguments(step)) || failed(checkMicrobatches(step)) ||
+      failed(checkGroups(step, "S1")) || failed(Checker(step).run()) ||
+      failed(checkReductions(step)) || failed(checkClipping(step)))
     return failure();
   if (failed(checkStateCopies(step)))
     return failure();

@@ -69,6 +69,11 @@ int64_t Step::getReplicas() {
   return replicas;
 }
 
+int64_t Step::getMicrobatches() {
+  auto said = module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+  return said ? said.getMicrobatches() : 1;
+}
+
 SmallVector<ParamOp> Step::getParams(GroupOp group) {
   return llvm::map_to_vector(
       group.getParams().getAsRange<FlatSymbolRefAttr>(),

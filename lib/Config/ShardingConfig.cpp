@@ -37,6 +37,12 @@ struct AxisSize {
   const char *place = nullptr;
 };
 
+/// `root:` of the file.
+struct RootRule {
+  GroupOptions options;
+  ConfigPlace place;
+};
+
 constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward", "recompute", "offload_optimizer",
                                           "gradient_sync", "reshard_after_backward"};
 } // namespace
@@ -136,9 +142,10 @@ template <> struct MappingTraits<GroupRule> {
   }
 };
 
-/// `root:` of the file.
-template <> struct MappingTraits<GroupOptions> {
-  static void mapping(IO &io, GroupOptions &root) {
+template <> struct MappingTraits<RootRule> {
+  static void mapping(IO &io, RootRule &rule) {
+    rule.place = getPlace(io);
+    GroupOptions &root = rule.options;
     mapGroupOptions(io, root);
     if (root.recompute && *root.recompute != RecomputePolicy::None &&
         *root.recompute != RecomputePolicy::Cheap)
@@ -205,7 +212,10 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("prefetch", config.prefetch);
     io.mapOptional("reshard_after_forward", config.reshardAfterForward);
     io.mapOptional("groups", config.groups);
-    io.mapOptional("root", config.root);
+    RootRule root{config.root, config.rootPlace};
+    io.mapOptional("root", root);
+    config.root = root.options;
+    config.rootPlace = root.place;
     io.mapOptional("accumulation", config.accumulation);
     io.mapOptional("optimizer", config.optimizer);
     io.mapOptional("mixed_precision", config.mixedPrecision);

@@ -73,25 +73,6 @@ llvm::Expected<bool> fsdp::parseReshardAfterBackward(llvm::StringRef text) {
   return takeWord(value, "reshard_after_backward", text, "true or false");
 }
 
-std::optional<std::string> fsdp::checkAccumulation(const Accumulation &accumulation,
-                                                   bool hasReplicas) {
-  // More is a slip: each microbatch repeats the whole step.
-  constexpr int64_t most = 1024;
-  int64_t microbatches = accumulation.microbatches.value_or(1);
-  if (microbatches < 1 || microbatches > most)
-    return ("microbatches is " + llvm::Twine(microbatches) + ", expected 1 to " + llvm::Twine(most))
-        .str();
-  bool saysHow =
-      accumulation.loss || accumulation.gradientSync || accumulation.reshardAfterBackward;
-  if (microbatches == 1 && saysHow)
-    return "loss, gradient_sync and reshard_after_backward are for several microbatches, but "
-           "there is one";
-  if (accumulation.gradientSync == GradientSync::ReduceScatter && !hasReplicas)
-    return "gradient_sync is reduce_scatter, but the mesh has no axis of replicas: say each or "
-           "last";
-  return std::nullopt;
-}
-
 llvm::Expected<Reshard> fsdp::parseReshard(llvm::StringRef text) {
   return takeWord(llvm::StringSwitch<std::optional<Reshard>>(text)
                       .Cases({"true", "True"}, Reshard::Always)

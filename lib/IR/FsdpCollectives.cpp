@@ -253,15 +253,6 @@ Value ReduceScatterStartOp::getReduced() {
   return wait ? wait.getResult() : Value();
 }
 
-ReduceScatterStartOp UpdateOp::getReduction() {
-  Operation *source = getGradient() ? getGradient().getDefiningOp() : nullptr;
-  if (auto across = dyn_cast_or_null<AllReduceWaitOp>(source))
-    source = across.getStart().getSource().getDefiningOp();
-  if (auto wait = dyn_cast_or_null<ReduceScatterWaitOp>(source))
-    return wait.getStart();
-  return dyn_cast_or_null<ReduceScatterStartOp>(source);
-}
-
 UpdateOp ReduceScatterStartOp::getUpdate() {
   Value reduced = getReduced();
   return reduced ? findUser<UpdateOp>(reduced) : UpdateOp();

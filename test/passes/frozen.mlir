@@ -2,6 +2,8 @@
 // RUN: fsdp-opt %s --fsdp-group-parameters="mesh=dp=2 layout=per-param" | FileCheck %s --check-prefix=PARAM
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 up-to=sharded" | FileCheck %s --check-prefix=SHARDED
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 layout=per-param" | FileCheck %s --check-prefix=PLANNED
+// RUN: echo "{mesh: {dp: 2}, groups: [{modules: [layers.*], offload_optimizer: true}]}" > %t.yaml
+// RUN: fsdp-opt %s --fsdp-pipeline=config=%t.yaml | FileCheck %s --check-prefix=OFFLOAD
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 offload-optimizer=all" | FileCheck %s --check-prefix=OFFLOAD
 
 // In the flat layout what is frozen is a group of its own, with the same modules; in the per-param

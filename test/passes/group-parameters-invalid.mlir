@@ -25,6 +25,13 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=layout=round 2>&1 | FileCheck %s --check-prefix=LAYOUT
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=reshard-after-forward=2 2>&1 | FileCheck %s --check-prefix=RESHARD
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=prefetch=all 2>&1 | FileCheck %s --check-prefix=PREFETCH
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/sync.yaml 2>&1 | FileCheck %s --check-prefix=SYNC
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/kept.yaml 2>&1 | FileCheck %s --check-prefix=KEPT
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="config=%t/sync.yaml microbatches=2" 2>&1 | FileCheck %s --check-prefix=REPLICAS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=gradient-sync=last 2>&1 | FileCheck %s --check-prefix=ONE
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=microbatch-loss=sum 2>&1 | FileCheck %s --check-prefix=LOSS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=microbatches=2000 2>&1 | FileCheck %s --check-prefix=MANY
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 gradient-sync=never" 2>&1 | FileCheck %s --check-prefix=NEVER
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters --fsdp-group-parameters 2>&1 | FileCheck %s --check-prefix=AGAIN
 
 // Words on the command line are checked as those of the file.
@@ -35,6 +42,10 @@
 // RESHARD: error: reshard_after_forward is '2', expected true, false, none or auto
 // PREFETCH: error: prefetch is 'all', expected fsdp2 or none
 // HALFFLAG: error: param_dtype is float16 and there is no reduce_dtype: gradients would be reduced in float16; say reduce_dtype float32 or bfloat16
+// ONE: error: gradient_sync is for several microbatches, but there is one
+// LOSS: error: the loss of microbatches is for several of them, but there is one
+// MANY: error: microbatches is 2000, expected 1 to 1024
+// NEVER: error: gradient_sync is 'never', expected each, reduce_scatter or last
 // AGAIN: error: the module has a mesh or groups already
 // AGAIN: note: declared here
 
@@ -131,6 +142,17 @@ mixed_precision: {param_dtype: bfloat16, output_dtype: float32}
 # LACKING: {{.*}}lacking.yaml:1:{{.*}}: error: the model's step has no optimizer whose values could be replaced
 //--- lacking.yaml
 optimizer: {lr: 0.1}
+
+# What a group says is checked at its place.
+# SYNC: {{.*}}sync.yaml:2:{{.*}}: error: gradient_sync is for several microbatches, but there is one
+# REPLICAS: {{.*}}sync.yaml:2:{{.*}}: error: gradient_sync is reduce_scatter, but the mesh has no axis of replicas: say each or last
+//--- sync.yaml
+groups:
+  - {modules: ["layers.*"], gradient_sync: reduce_scatter}
+
+# KEPT: {{.*}}kept.yaml:1:{{.*}}: error: reshard_after_backward is for several microbatches, but there is one
+//--- kept.yaml
+root: {reshard_after_backward: false}
 
 //--- step.mlir
 !m = tensor<4x4xf32>

@@ -23,6 +23,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     // expected-error@below {{S4: the gradients of group @l are reduced twice}}
     %r2 = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d2 = fsdp.reduce_scatter.wait %r2 : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }
@@ -47,6 +48,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
     fsdp.reshard %u fwd
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     // expected-error@below {{S4: group @l is updated without a gradient}}
     fsdp.update @l step %step lr %lr
     return %loss : !s

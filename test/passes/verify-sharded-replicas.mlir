@@ -116,6 +116,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     // expected-error@below {{S4: the gradients of group @l are reduced over the replicas twice}}
     %b = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    %g = fsdp.all_reduce.wait %b : !fsdp.shard<@l, f32>
     fsdp.update @l with %f step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }

@@ -18,7 +18,9 @@ import sys
 import tempfile
 import time
 
-from step_edits import KEEPS, KINDS
+import group_edits  # noqa: F401, adds kinds
+import step_edits  # noqa: F401, likewise
+from edit_kinds import KEEPS, KINDS
 from step_meaning import VALUE, meaning
 from step_text import Step
 
@@ -67,6 +69,9 @@ CONFIGS = {
     "dp-true": ("mesh=dp=2 reshard-after-forward=true", False),
     "dp-offload": ("mesh=dp=2 offload-optimizer=all", False),
     "hsdp": ("mesh=replicate=2,shard=2", False),
+    "dp-each": ("mesh=dp=2 microbatches=2 microbatch-loss=sum", False),
+    "dp-last": ("mesh=dp=2 microbatches=3 microbatch-loss=sum gradient-sync=last", False),
+    "hsdp-partial": ("mesh=replicate=2,shard=2 microbatches=2 microbatch-loss=sum gradient-sync=reduce_scatter", False),
     "hsdp-clip": ("mesh=replicate=2,shard=2", True),
     "hsdp-auto": (f"mesh=replicate=2,shard=2 {SEARCH} buckets", True),
 }

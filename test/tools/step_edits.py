@@ -1,31 +1,10 @@
-"""Edits by rule: each takes a step and a source of chance and gives lines, or None where it does not apply.
-
-`KEEPS` are the kinds that no rule forbids where the bits stay the same.
-"""
+"""Edits of single operations: their operands, literals, places and order."""
 
 import re
 
+from edit_kinds import add_kinds_of_op, add_substitution, kind, pick, substitute
 from step_meaning import VALUE, result_names, split
 from step_text import renamed, sub_operand
-
-
-KINDS = {}
-KEEPS = set()
-
-
-def kind(name, keeps=False):
-    def add(function):
-        KINDS[name] = function
-        if keeps:
-            KEEPS.add(name)
-        return function
-
-    return add
-
-
-def pick(rng, items):
-    items = list(items)
-    return rng.choice(items) if items else None
 
 
 OPS = {
@@ -38,6 +17,7 @@ OPS = {
     "all-reduce": "fsdp.all_reduce.start",
     "all-reduce-wait": "fsdp.all_reduce.wait",
     "pack": "fsdp.pack",
+    "accumulation": "fsdp.accumulate",
     "write": "fsdp.write",
     "read": "fsdp.read",
     "shard": "fsdp.shard",
@@ -50,40 +30,8 @@ OPS = {
 }
 
 
-def add_kinds_of_op(name, word):
-    @kind(f"drop-{name}", keeps=name in ("call", "read", "shard"))
-    def drop(step, rng):
-        lines = step.find(word + " ") + step.find(word + "(")
-        unused = [i for i in lines if not any(step.users.get(v) for v in result_names(step.lines[i]))]
-        i = pick(rng, unused or lines)
-        return None if i is None else step.replaced(i)
-
-    @kind(f"double-{name}", keeps=name in ("call", "read", "shard", "gather"))
-    def double(step, rng):
-        i = pick(rng, step.find(word))
-        return None if i is None else step.replaced(i, step.lines[i], renamed(step.lines[i]))
-
-    @kind(f"move-{name}", keeps=True)
-    def move(step, rng):
-        i = pick(rng, step.find(word))
-        if i is None:
-            return None
-        low, high = step.range_to_move(i)
-        to = pick(rng, [t for t in range(low, high + 1) if t not in (i, i + 1)])
-        # The ends are where rules are broken.
-        to = pick(rng, [t for t in (low, high) if t not in (i, i + 1)] + [to] * (to is not None))
-        return None if to is None else step.moved(i, to)
-
-
 for name_, word_ in OPS.items():
     add_kinds_of_op(name_, word_)
-
-
-def edit_list(line, begin, end, change):
-    """`change` of the operands between two marks, of which types say nothing else."""
-    first = line.index(begin) + len(begin)
-    last = line.index(end, first)
-    return line[:first] + ", ".join(change(split(line[first:last]))) + line[last:]
 
 
 def gradients_line(step, rng):
@@ -208,33 +156,6 @@ def stale_parameter(step, rng):
     return chosen and step.replaced(chosen[0], sub_operand(step.lines[chosen[0]], chosen[1], chosen[2]))
 
 
-def substitute(step, rng, pattern, new, *words, body=True):
-    """One match of a pattern in one line."""
-    lines = step.body if body else range(step.first)
-    found = [
-        (i, m)
-        for i in lines
-        if all(w in step.lines[i] for w in words)
-        for m in re.finditer(pattern, step.lines[i])
-    ]
-    chosen = pick(rng, found)
-    if chosen is None:
-        return None
-    i, match = chosen
-    text = new(match) if callable(new) else new
-    line = step.lines[i]
-    return step.replaced(i, line[: match.start()] + text + line[match.end() :])
-
-
-def add_substitution(name, pattern, new, *words, keeps=False, body=True):
-    @kind(name, keeps=keeps)
-    def change(step, rng):
-        chosen = new
-        if isinstance(new, list):
-            chosen = lambda m: rng.choice([n for n in new if n != m[0]])
-        return substitute(step, rng, pattern, chosen, *words, body=body)
-
-
 STREAMS = [f"on {s}" for s in ("gather", "reduce", "replicate", "compute")]
 add_substitution("other-stream", r"\bon \w+", STREAMS, keeps=True)
 add_substitution("other-axis", r'over \["\w+"\]', ['over ["dp"]', 'over ["shard"]', 'over ["replicate"]'])
@@ -300,125 +221,6 @@ add_substitution("mesh-axes-swapped", r"<replicate = 2, shard = 2>", "<shard = 2
 add_substitution("group-without-replicas", r' replicated "replicate"', "", body=False)
 add_substitution("clip-in-optimizer", r"(momentum = \S+|eps = \S+)$", lambda m: m[0] + " clip_grad_norm = 1.0", body=False)
 add_substitution("no-clip-in-optimizer", r" clip_grad_norm = \S+", "", body=False)
-
-
-@kind("swap-in-group")
-def swap_in_group(step, rng):
-    def change(match):
-        names = match[1].split(", ")
-        a, b = rng.sample(range(len(names)), 2)
-        names[a], names[b] = names[b], names[a]
-        return "[" + ", ".join(names) + "] of"
-
-    return substitute(step, rng, r"\[(@\S+, [^]]*)\] of", change, "fsdp.group", body=False)
-
-
-@kind("swap-between-groups")
-def swap_between_groups(step, rng):
-    names = [re.findall(r"@[\w.]+", re.search(r"\[(.*?)\]", l)[1]) for l in step.lines if "fsdp.group" in l]
-    if len(names) < 2:
-        return None
-    a, b = rng.sample(names, 2)
-    x, y = rng.choice(a), rng.choice(b)
-    return [
-        re.sub(r"@[\w.]+", lambda m: {x: y, y: x}.get(m[0], m[0]), l) if "fsdp.group" in l else l for l in step.lines
-    ]
-
-
-@kind("drop-from-group")
-def drop_from_group(step, rng):
-    return substitute(step, rng, r"(\[@[^]]*), @[^],]+\] of", lambda m: m[1] + "] of", "fsdp.group", body=False)
-
-
-@kind("gather-of-another-group")
-def gather_of_another_group(step, rng):
-    return substitute(
-        step, rng, r"all_gather\.start (%\w+) (.*)<@[\w.]+,", lambda m: f"all_gather.start %s {m[2]}<@layers.0,"
-    ) or substitute(step, rng, r"all_gather\.start %\w+", "all_gather.start %s")
-
-
-@kind("update-of-another-group")
-def update_of_another_group(step, rng):
-    return substitute(step, rng, r"fsdp\.update @[\w.]+", "fsdp.update @root")
-
-
-@kind("reduction-of-another-group")
-def reduction_of_another_group(step, rng):
-    names = [re.search(r"group (@[\w.]+)", l)[1] for l in step.lines if "fsdp.group" in l]
-    return substitute(step, rng, r"(reduce_scatter\.start|pack) @[\w.]+", lambda m: f"{m[1]} {rng.choice(names)}") if len(names) > 1 else None
-
-
-@kind("updates-swapped")
-def updates_swapped(step, rng):
-    """Two updates, each with the gradient of the other."""
-    lines = step.find("fsdp.update")
-    if len(lines) < 2:
-        return None
-    a, b = rng.sample(lines, 2)
-    names = [re.search(r"update @\S+", step.lines[i])[0] for i in (a, b)]
-    out = list(step.lines)
-    out[a], out[b] = out[a].replace(*names), out[b].replace(*reversed(names))
-    return out
-
-
-@kind("shards-swapped")
-def shards_swapped(step, rng):
-    lines = step.find("fsdp.shard @")
-    if len(lines) < 2:
-        return None
-    a, b = rng.sample(lines, 2)
-    out = list(step.lines)
-    out[a], out[b] = (re.sub(r"%\w+ =", re.match(r"\s*(%\w+)", step.lines[j])[1] + " =", step.lines[i]) for i, j in ((a, b), (b, a)))
-    return out
-
-
-@kind("squares-without-one")
-def squares_without_one(step, rng):
-    i = pick(rng, step.find("fsdp.square_sum"))
-    if i is None:
-        return None
-    line = edit_list(step.lines[i], "sum(", ")", lambda v: v[1:])
-    return step.replaced(i, edit_list(line, ": (", ") ->", lambda v: v[1:]))
-
-
-@kind("squares-swapped")
-def squares_swapped(step, rng):
-    """Plans do not say the order: the runtime has one of its own."""
-    i = pick(rng, step.find("fsdp.square_sum"))
-    if i is None:
-        return None
-    line = edit_list(step.lines[i], "sum(", ")", lambda v: v[::-1])
-    return step.replaced(i, edit_list(line, ": (", ") ->", lambda v: v[::-1]))
-
-
-@kind("squares-of-parameters")
-def squares_of_parameters(step, rng):
-    i = pick(rng, step.find("fsdp.square_sum"))
-    return i and step.find("fsdp.shard @") and step.replaced(i, edit_list(step.lines[i], "sum(", ")", lambda v: ["%s"] + v[1:]))
-
-
-@kind("clip-of-one-rank")
-def clip_of_one_rank(step, rng):
-    return substitute(step, rng, r"clip_factor %total", "clip_factor %squares")
-
-
-@kind("update-before-average")
-def update_before_average(step, rng):
-    """With what the reduce-scatter yields, not yet averaged over the replicas."""
-    i = pick(rng, [i for i in step.find("fsdp.update") if "%f" in step.lines[i]])
-    if i is None:
-        return None
-    group = re.search(r"update @(\S+)", step.lines[i])[1]
-    wait = pick(rng, step.find("reduce_scatter.wait", f"<@{group},"))
-    return step.replaced(i, re.sub(r"with %\S+", "with " + result_names(step.lines[wait])[0], step.lines[i]))
-
-
-@kind("update-with-parameters")
-def update_with_parameters(step, rng):
-    i = pick(rng, step.find("fsdp.update"))
-    group = re.search(r"update @(\S+)", step.lines[i])[1]
-    shard = pick(rng, step.find(f"fsdp.shard @{group} "))
-    return shard and step.replaced(i, re.sub(r"with %\S+", "with " + result_names(step.lines[shard])[0], step.lines[i]))
 
 
 def used_values(step, i):

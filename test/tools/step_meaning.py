@@ -162,11 +162,12 @@ class Meaning:
         self.groups[name] = group
 
     def visit_input(self, line, rest, results):
-        match = re.match(r'"(\w+)"(?: at (\d+))? : (.*)$', rest)
-        if match[2] is None:
-            self.scalars[results[0]] = mix("input", match[1])
+        match = re.match(r'"(\w+)"(?: microbatch (\d+))?(?: at (\d+))? : (.*)$', rest)
+        number = mix("input", match[1], match[2])
+        if match[3] is None:
+            self.scalars[results[0]] = number
         else:
-            self.put(results[0], int(match[2]), Tensor(match[3]), mix("input", match[1]))
+            self.put(results[0], int(match[3]), Tensor(match[4]), number)
 
     def visit_read(self, line, rest, results):
         name, type_ = re.match(r"@(\S+) : (.*)$", rest).groups()
@@ -316,12 +317,8 @@ class Meaning:
         kind = re.search(r"over (\[.*?\]) (\w+)", rest).groups()
         if source in self.flight:  # the reduction ends first
             self.flight.pop(source)()
-        place, what = self.place[source]
-        if isinstance(place, tuple):
-            span = place
-        else:
-            span = place + what.span()[0], place + what.span()[1]
-        self.place[results[0]] = place, what
+        span = self.span(source)
+        self.place[results[0]] = self.place[source]
         held = self.read(*span)
         self.launch(
             results[0],
@@ -340,6 +337,16 @@ class Meaning:
         begin = int(re.search(r" at (\d+)", rest)[1])
         end = self.pack(begin, re.findall(VALUE, grads))
         self.place[results[0]] = (begin, end), name
+
+    def span(self, value):
+        place, what = self.place[value]
+        return place if isinstance(place, tuple) else (place + what.span()[0], place + what.span()[1])
+
+    def visit_accumulate(self, line, rest, results):
+        sum_, gradient = re.match(rf"({VALUE}), ({VALUE})", rest).groups()
+        span = self.span(sum_)
+        self.write(*span, mix("sum", self.read(*span), self.read(*self.span(gradient))))
+        self.place[results[0]] = self.place[sum_]
 
     # Clipping, updates and state
 

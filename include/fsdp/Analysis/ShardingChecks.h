@@ -19,6 +19,9 @@ mlir::LogicalResult checkGroups(Step &step, llvm::StringRef label);
 /// The operator mutates no argument: C3 of a captured module, S9 of later phases.
 mlir::LogicalResult checkFunctional(aten::CallOp call, llvm::StringRef label);
 
+/// S4, S5 and S7 of gradients: each group's are reduced over all ranks, and updated with, once.
+mlir::LogicalResult checkReductions(Step &step);
+
 /// S1 to S9: all that must hold of a sharded step, and of what becomes of it.
 mlir::LogicalResult checkSharded(Step &step);
 

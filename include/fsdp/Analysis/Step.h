@@ -39,6 +39,8 @@ struct Step {
   int64_t getRanks();
   /// Copies of every shard: the other axes of the mesh.
   int64_t getReplicas();
+  /// How many microbatches the module says that a step has; 1 if it says nothing.
+  int64_t getMicrobatches();
 
   /// The group's parameters, in the group's order.
   llvm::SmallVector<ParamOp> getParams(GroupOp group);

@@ -115,6 +115,7 @@ struct ShardingConfig {
   /// Absent: each repeated block is a group.
   std::optional<std::vector<GroupRule>> groups;
   GroupOptions root; // recompute is none or cheap
+  ConfigPlace rootPlace;
   MixedPrecision mixedPrecision;
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
@@ -136,9 +137,9 @@ llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
 llvm::Expected<GradientSync> parseGradientSync(llvm::StringRef text);
 llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);
 llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, false
-/// What is wrong with an accumulation, for people: a number out of range, a choice without effect.
-/// `hasReplicas`: the mesh replicates.
-std::optional<std::string> checkAccumulation(const Accumulation &accumulation, bool hasReplicas);
+/// Diagnoses a number of microbatches that is out of range, and what is said of gradients between
+/// microbatches, for all groups or for one, without effect.
+llvm::Error checkAccumulation(const ShardingConfig &config);
 llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
 llvm::StringRef getName(PolicyDtype dtype);                         // as parsePolicyDtype reads it
 /// What is wrong with a policy, for people.

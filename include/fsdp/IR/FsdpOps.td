@@ -268,10 +268,6 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
     (`:` qualified(type($gradient))^)? (`,` qualified(type($state))^)?
   }];
   let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    /// The reduce-scatter that ends in the gradient; null on one rank and in a captured step.
-    ::fsdp::ReduceScatterStartOp getReduction();
-  }];
 }
 
 include "fsdp/IR/FsdpCollectives.td"

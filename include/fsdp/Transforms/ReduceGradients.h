@@ -1,0 +1,56 @@
+//===- ReduceGradients.h - What becomes of a group's gradients ---*- C++ -*-===//
+
+#ifndef FSDP_TRANSFORMS_REDUCEGRADIENTS_H
+#define FSDP_TRANSFORMS_REDUCEGRADIENTS_H
+
+#include "fsdp/Analysis/Step.h"
+#include "mlir/IR/Builders.h"
+
+namespace fsdp {
+
+/// Reduces the gradients of groups where the builder stands, adds them up over the microbatches as
+/// the groups' `gradient_sync` says, and updates with the sums. On one rank they are packed.
+class GradientReductions {
+public:
+  /// `number` and `rate` are those of the updates.
+  GradientReductions(Step &step, mlir::OpBuilder &builder, mlir::Value number, mlir::Value rate,
+                     int64_t lastMicrobatch)
+      : step(step), builder(builder), sums(step.groups.size()), number(number), rate(rate),
+        lastMicrobatch(lastMicrobatch) {}
+
+  /// Takes the gradients of one microbatch, one for each trained parameter of the group, in its
+  /// order. Behind the last microbatch the group is updated, unless gradients are clipped.
+  void add(unsigned group, llvm::ArrayRef<mlir::Value> gradients, int64_t microbatch);
+  /// Where gradients are clipped: their norm, and the updates, which wait for it.
+  void finish();
+
+  unsigned numReduceScatters = 0, numAllReduces = 0;
+
+private:
+  /// Of the microbatches so far.
+  struct Sum {
+    llvm::SmallVector<mlir::Value> whole; // that were not reduced
+    mlir::Value shard;                    // that were
+  };
+
+  bool isSharded() { return step.getRanks() > 1; }
+  void addWhole(Sum &sum, llvm::ArrayRef<mlir::Value> gradients);
+  void addShard(Sum &sum, GroupOp group, mlir::Value shard);
+  /// This rank's shard, averaged over the ranks of the shard axis, and if `isAcross` over the
+  /// replicas.
+  mlir::Value reduce(GroupOp group, mlir::ValueRange gradients, bool isAcross);
+  mlir::Value allReduce(mlir::Value source, mlir::Type type, mlir::StringAttr axis, ReduceOp how,
+                        mlir::Location loc);
+  void update(GroupOp group, mlir::Value gradient, mlir::Value clip);
+
+  Step &step;
+  mlir::OpBuilder &builder;
+  llvm::SmallVector<Sum> sums; // by group
+  mlir::Value number, rate;
+  int64_t lastMicrobatch;
+  llvm::SmallVector<std::pair<GroupOp, mlir::Value>> reduced; // in order, with the shard's gradient
+};
+
+} // namespace fsdp
+
+#endif // FSDP_TRANSFORMS_REDUCEGRADIENTS_H

@@ -1,0 +1,285 @@
+//===- ReductionChecks.cpp - What must hold of gradients and updates ------===//
+
+#include "fsdp/Analysis/ShardingChecks.h"
+
+#include "ShardingDiagnostics.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+
+namespace {
+
+/// What the step has done with a group's gradients so far.
+struct GroupState {
+  SmallVector<Operation *> reductions; // reduce-scatters, or on one rank fsdp.packs, in order
+  bool isReducedAcross = false;        // over the replicas
+  UpdateOp update;
+};
+
+class Checker {
+public:
+  explicit Checker(Step &step)
+      : step(step), isSharded(step.getRanks() > 1), isReplicated(step.getReplicas() > 1),
+        microbatches(step.getMicrobatches()), groups(step.groups.size()) {}
+  LogicalResult run();
+
+private:
+  LogicalResult visit(ReduceScatterStartOp start);
+  LogicalResult visit(PackOp pack);
+  LogicalResult visit(AllReduceStartOp start);
+  LogicalResult visit(AccumulateOp sum);
+  LogicalResult visit(UpdateOp update);
+  LogicalResult visit(GradOp grad);
+  LogicalResult noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what);
+  LogicalResult checkReduced(UpdateOp update);
+  LogicalResult checkEnd();
+  GroupState &getState(FlatSymbolRefAttr group) {
+    return groups[step.groupByName.lookup(group.getAttr())];
+  }
+
+  Step &step;
+  bool isSharded, isReplicated;
+  int64_t microbatches;
+  SmallVector<GroupState> groups;
+  DenseMap<Value, Operation *> reducedAcross; // by handle or shard
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What a gradient is the sum of
+//===----------------------------------------------------------------------===//
+
+/// A part of an update's gradient: what one reduction brought.
+struct ReducedPart {
+  Operation *reduction; // null: it comes from elsewhere
+  bool isAcross;        // over the replicas, too
+  Operation *source;    // for people
+};
+
+/// The reductions whose results `value` is the sum of, in the order in which they are added.
+static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts) {
+  Operation *source = value.getDefiningOp();
+  if (auto sum = dyn_cast<AccumulateOp>(source)) {
+    collectParts(sum.getSum(), isAcross, parts);
+    collectParts(sum.getGradient(), isAcross, parts);
+  } else if (auto cast = dyn_cast<CastOp>(source)) {
+    collectParts(cast.getSource(), isAcross, parts);
+  } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(source)) {
+    parts.push_back({wait.getStart(), isAcross, source});
+  } else if (auto wait = dyn_cast<AllReduceWaitOp>(source)) {
+    Value reduced = wait.getStart().getSource();
+    if (isa<ShardType>(reduced.getType()) && !isAcross)
+      collectParts(reduced, /*isAcross=*/true, parts);
+    else if (auto start = reduced.getDefiningOp<ReduceScatterStartOp>(); start && !isAcross)
+      parts.push_back({start, true, source});
+    else
+      parts.push_back({nullptr, true, source});
+  } else {
+    parts.push_back({dyn_cast<PackOp>(source), isAcross, source});
+  }
+}
+
+/// True if a shard is the sum of reductions, and of nothing else.
+static bool isGradient(Value shard) {
+  SmallVector<ReducedPart> parts;
+  collectParts(shard, /*isAcross=*/false, parts);
+  return llvm::all_of(parts, [](const ReducedPart &part) { return part.reduction; });
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+LogicalResult Checker::visit(ReduceScatterStartOp start) {
+  std::string name = ("group @" + start.getGroup()).str();
+  if (!isSharded)
+    return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.mesh,
+                "the mesh is declared here");
+  if (start.getReduceOp() != ReduceOp::Average)
+    return fail(start,
+                "S4: the gradients of " + name + " are reduced by " +
+                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
+                nullptr, "");
+  return noteReduction(start, start.getGroupAttr(), "reduced");
+}
+
+/// There is at most one for each microbatch; which gradients it takes S9 proves.
+LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what) {
+  GroupState &state = getState(group);
+  if (static_cast<int64_t>(state.reductions.size()) == microbatches)
+    return fail(op,
+                "S4: the gradients of group @" + group.getValue() + " are " + what +
+                    (microbatches == 1
+                         ? Twine(" twice")
+                         : " more often than there are microbatches, " + Twine(microbatches)),
+                state.reductions.back(), (what + " here").str());
+  if (state.update)
+    return fail(op,
+                "S4: the gradients of group @" + group.getValue() + " are " + what +
+                    " after its update",
+                state.update, "updated here");
+  state.reductions.push_back(op);
+  return success();
+}
+
+/// What is added to in place is a gradient that nothing else reads.
+LogicalResult Checker::visit(AccumulateOp sum) {
+  Operation *source = sum.getSum().getDefiningOp();
+  auto call = dyn_cast<CallOp>(source);
+  bool isTensor = isa<RankedTensorType>(sum.getSum().getType());
+  bool isOwn =
+      isTensor ? isa<AccumulateOp>(source) || (call && !call.isView()) : isGradient(sum.getSum());
+  if (isOwn && sum.getSum().hasOneUse())
+    return success();
+  return fail(sum, "S4: a gradient is added to what is no gradient, or is used elsewhere", source,
+              "the value is made here");
+}
+
+LogicalResult Checker::visit(PackOp pack) {
+  if (isSharded)
+    return fail(pack,
+                "S5: the gradients of group @" + pack.getGroup() + " are not reduced over " +
+                    Twine(step.getRanks()) + " ranks",
+                step.mesh, "the mesh is declared here");
+  if (failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
+    return failure();
+  for (auto [gradient, param] : llvm::zip_equal(
+           pack.getGrads(),
+           step.getTrained(step.groups[step.groupByName.lookup(pack.getGroupAttr().getAttr())])))
+    if (failed(checkOwnDtype(pack, gradient, param)))
+      return failure();
+  return success();
+}
+
+LogicalResult Checker::visit(AllReduceStartOp start) {
+  FlatSymbolRefAttr group = CollectiveOpInterface(start).getCollectiveGroup();
+  if (!isSharded && !isReplicated)
+    return fail(start, "S5: a tensor is reduced on a mesh of one rank", step.mesh,
+                "the mesh is declared here");
+  if (!group) {
+    if (start.getSource().hasOneUse())
+      return success();
+    return fail(start, "S4: a tensor that is used elsewhere is reduced in place",
+                start.getSource().getDefiningOp(), "the tensor is made here");
+  }
+  std::string name = ("group @" + group.getValue()).str();
+  if (!isReplicated)
+    return fail(start, "S5: " + name + " is reduced over replicas on a mesh without", step.mesh,
+                "the mesh is declared here");
+  if (isa<ShardType>(start.getSource().getType()) && !isGradient(start.getSource()))
+    return fail(start, "S4: what is no gradient of " + name + " is reduced over the replicas",
+                start.getSource().getDefiningOp(), "it is made here");
+  auto [known, isNew] = reducedAcross.try_emplace(start.getSource(), start);
+  if (!isNew)
+    return fail(start, "S4: the gradients of " + name + " are reduced over the replicas twice",
+                known->second, "reduced here");
+  if (start.getReduceOp() != ReduceOp::Average)
+    return fail(start,
+                "S4: the gradients of " + name + " are reduced over the replicas by " +
+                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
+                nullptr, "");
+  getState(group).isReducedAcross = true;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Updates
+//===----------------------------------------------------------------------===//
+
+/// The gradient of an update is that of all microbatches, each averaged over all ranks. That it is
+/// the gradient of the update's group its type says.
+LogicalResult Checker::checkReduced(UpdateOp update) {
+  Value gradient = update.getGradient();
+  std::string name = ("group @" + update.getTarget()).str();
+  if (!gradient)
+    return fail(update, "S4: " + name + " is updated without a gradient", nullptr, "");
+  SmallVector<ReducedPart> parts;
+  collectParts(gradient, /*isAcross=*/false, parts);
+  for (const ReducedPart &part : parts)
+    if (!part.reduction || part.isAcross != isReplicated)
+      return fail(update,
+                  "S4: " + name +
+                      " is updated with what is not its gradient's average over all ranks (" +
+                      Twine(step.getRanks() * step.getReplicas()) + ")",
+                  part.source, "made here");
+  ArrayRef<Operation *> reductions = getState(update.getTargetAttr()).reductions;
+  if (llvm::equal(reductions,
+                  llvm::map_range(parts, [](const ReducedPart &part) { return part.reduction; })))
+    return success();
+  return fail(update,
+              "S4: " + name + " is updated with the sum of " + Twine(parts.size()) + " of its " +
+                  Twine(reductions.size()) +
+                  " reductions; expected each of them once, in their order",
+              gradient.getDefiningOp(), "made here");
+}
+
+LogicalResult Checker::visit(UpdateOp update) {
+  auto it = step.groupByName.find(update.getTargetAttr().getAttr());
+  if (it == step.groupByName.end())
+    return fail(update,
+                "S4: parameter @" + update.getTarget() +
+                    " is updated; a sharded step updates groups",
+                nullptr, "");
+  GroupState &state = groups[it->second];
+  std::string name = ("group @" + update.getTarget()).str();
+  if (state.update)
+    return fail(update, "S4: " + name + " is updated twice", state.update, "updated here");
+  if (failed(checkReduced(update)))
+    return failure();
+  auto expectInput = [&](Value value, StringRef input) -> LogicalResult {
+    auto from = value.getDefiningOp<InputOp>();
+    if (from && from.getName() == input)
+      return success();
+    return fail(update,
+                "S4: " + name + " takes its " + input + " from elsewhere than input \"" + input +
+                    "\"",
+                value.getDefiningOp(), "made here");
+  };
+  if (failed(expectInput(update.getStep(), "step")) || failed(expectInput(update.getLr(), "lr")))
+    return failure();
+  state.update = update;
+  return success();
+}
+
+LogicalResult Checker::visit(GradOp grad) {
+  return fail(grad,
+              "S5: the gradient of parameter @" + grad.getParam() +
+                  " is said by itself; a sharded step reduces or packs those of its group",
+              nullptr, "");
+}
+
+LogicalResult Checker::checkEnd() {
+  for (auto [group, state] : llvm::zip_equal(step.groups, groups)) {
+    if (step.getTrained(group).empty())
+      continue;
+    std::string name = ("group @" + group.getSymName()).str();
+    if (state.reductions.empty())
+      return fail(group, "S4: the gradients of " + name + " are never reduced", nullptr, "");
+    if (isReplicated && !state.isReducedAcross)
+      return fail(group,
+                  "S4: the gradients of " + name + " are never reduced over the " +
+                      Twine(step.getReplicas()) + " replicas",
+                  nullptr, "");
+    if (!state.update)
+      return fail(group, "S4: " + name + " is never updated", nullptr, "");
+  }
+  return success();
+}
+
+LogicalResult Checker::run() {
+  for (Operation &op : step.getBody()) {
+    LogicalResult result =
+        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
+            .Case<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceStartOp, UpdateOp, GradOp>(
+                [&](auto typed) { return visit(typed); })
+            .Default(success());
+    if (failed(result))
+      return failure();
+  }
+  return checkEnd();
+}
+
+LogicalResult fsdp::checkReductions(Step &step) { return Checker(step).run(); }

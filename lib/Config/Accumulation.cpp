@@ -1,0 +1,48 @@
+//===- Accumulation.cpp - What may be said of several microbatches --------===//
+
+#include "fsdp/Config/ShardingConfig.h"
+
+using namespace fsdp;
+
+/// What is wrong with one place's choices; none if nothing is.
+static std::optional<std::string> check(std::optional<GradientSync> sync,
+                                        std::optional<bool> reshardAfterBackward,
+                                        int64_t microbatches, bool hasReplicas) {
+  if (microbatches == 1 && sync)
+    return "gradient_sync is for several microbatches, but there is one";
+  if (microbatches == 1 && reshardAfterBackward)
+    return "reshard_after_backward is for several microbatches, but there is one";
+  if (sync == GradientSync::ReduceScatter && !hasReplicas)
+    return "gradient_sync is reduce_scatter, but the mesh has no axis of replicas: say each or "
+           "last";
+  return std::nullopt;
+}
+
+llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
+  // More is a slip: each microbatch repeats the whole step.
+  constexpr int64_t most = 1024;
+  const Accumulation &accumulation = config.accumulation;
+  int64_t microbatches = accumulation.microbatches.value_or(1);
+  if (microbatches < 1 || microbatches > most)
+    return llvm::createStringError("microbatches is " + llvm::Twine(microbatches) +
+                                   ", expected 1 to " + llvm::Twine(most));
+  if (microbatches == 1 && accumulation.loss)
+    return llvm::createStringError(
+        "the loss of microbatches is for several of them, but there is one");
+  bool hasReplicas = config.mesh && config.mesh->axes.size() > 1;
+  if (std::optional<std::string> wrong = check(
+          accumulation.gradientSync, accumulation.reshardAfterBackward, microbatches, hasReplicas))
+    return llvm::createStringError(*wrong);
+  auto checkGroup = [&](const GroupOptions &options, ConfigPlace place) -> llvm::Error {
+    std::optional<std::string> wrong =
+        check(options.gradientSync, options.reshardAfterBackward, microbatches, hasReplicas);
+    return wrong ? llvm::make_error<ConfigError>(config.file, place, *wrong)
+                 : llvm::Error::success();
+  };
+  if (llvm::Error error = checkGroup(config.root, config.rootPlace))
+    return error;
+  for (const GroupRule &rule : config.groups.value_or(std::vector<GroupRule>()))
+    if (llvm::Error error = checkGroup(rule.options, rule.place))
+      return error;
+  return llvm::Error::success();
+}

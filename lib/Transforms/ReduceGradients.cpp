@@ -1,0 +1,120 @@
+//===- ReduceGradients.cpp - What becomes of a group's gradients ----------===//
+
+#include "fsdp/Transforms/ReduceGradients.h"
+
+#include "fsdp/IR/AtenBuilders.h"
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+using aten::Phase;
+
+Value GradientReductions::allReduce(Value source, Type type, StringAttr axis, ReduceOp how,
+                                    Location loc) {
+  auto start = AllReduceStartOp::create(builder, loc, HandleType::get(builder.getContext()), source,
+                                        builder.getArrayAttr(axis), how, Phase::Backward,
+                                        Stream::Compute, /*coalesced=*/nullptr);
+  ++numAllReduces;
+  return AllReduceWaitOp::create(builder, loc, type, start.getHandle());
+}
+
+Value GradientReductions::reduce(GroupOp group, ValueRange gradients, bool isAcross) {
+  MLIRContext *context = builder.getContext();
+  auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  Location loc = group.getLoc();
+  Type dtype = cast<RankedTensorType>(gradients.front().getType()).getElementType();
+  auto type = ShardType::get(context, name, dtype);
+  if (!isSharded())
+    return PackOp::create(builder, loc, type, name, gradients, /*offset=*/nullptr);
+  auto start = ReduceScatterStartOp::create(builder, loc, HandleType::get(context), name, gradients,
+                                            builder.getArrayAttr(group.getAxisAttr()),
+                                            ReduceOp::Average, Phase::Backward, Stream::Compute,
+                                            /*coalesced=*/nullptr, /*offsets=*/nullptr);
+  Value shard = ReduceScatterWaitOp::create(builder, loc, type, start.getHandle());
+  ++numReduceScatters;
+  if (!isAcross)
+    return shard;
+  // On the handle: the compute stream need not wait in between.
+  return allReduce(start.getHandle(), type, group.getReplicateAxisAttr(), ReduceOp::Average, loc);
+}
+
+/// True if nothing else sees the bytes of a gradient, so that others may be added there.
+static bool isAlone(Value gradient) {
+  auto call = gradient.getDefiningOp<CallOp>();
+  auto type = cast<RankedTensorType>(gradient.getType());
+  return call && !call.isView() && gradient.hasOneUse() && !type.getEncoding();
+}
+
+void GradientReductions::addWhole(Sum &sum, ArrayRef<Value> gradients) {
+  if (!sum.whole.empty()) {
+    for (auto [total, gradient] : llvm::zip_equal(sum.whole, gradients))
+      total = AccumulateOp::create(builder, gradient.getLoc(), total.getType(), total, gradient);
+    return;
+  }
+  auto scope = aten::ScopeAttr::get(builder.getContext(), "");
+  for (Value gradient : gradients)
+    sum.whole.push_back(isAlone(gradient)
+                            ? gradient
+                            : aten::cloneContiguously(builder, gradient, Phase::Backward, scope));
+}
+
+void GradientReductions::addShard(Sum &sum, GroupOp group, Value shard) {
+  Location loc = group.getLoc();
+  if (sum.shard) {
+    sum.shard = AccumulateOp::create(builder, loc, sum.shard.getType(), sum.shard, shard);
+    return;
+  }
+  // Reduced gradients are added up in the parameters' dtype; what is still to be reduced over the
+  // replicas as it is.
+  Type own = cast<RankedTensorType>(step.getParams(group).front().getType()).getElementType();
+  auto type = cast<ShardType>(shard.getType());
+  bool isPartial = group.getGradientSync() == GradientSync::ReduceScatter;
+  if (lastMicrobatch > 0 && !isPartial && type.getElementType() != own)
+    shard = CastOp::create(builder, loc, ShardType::get(type.getContext(), type.getGroup(), own),
+                           shard, /*offset=*/nullptr);
+  sum.shard = shard;
+}
+
+void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t microbatch) {
+  if (gradients.empty())
+    return;
+  GroupOp group = step.groups[index];
+  Sum &sum = sums[index];
+  bool isAccumulated = lastMicrobatch > 0, isLast = microbatch == lastMicrobatch;
+  GradientSync sync = group.getGradientSync().value_or(GradientSync::Each);
+  if (isAccumulated && (sync == GradientSync::Last || !isSharded())) {
+    addWhole(sum, gradients);
+    if (!isLast)
+      return;
+    gradients = sum.whole;
+  }
+  bool isPartial = isAccumulated && sync == GradientSync::ReduceScatter;
+  addShard(sum, group, reduce(group, gradients, step.getReplicas() > 1 && !isPartial));
+  if (!isLast)
+    return;
+  if (isPartial)
+    sum.shard = allReduce(sum.shard, sum.shard.getType(), group.getReplicateAxisAttr(),
+                          ReduceOp::Average, group.getLoc());
+  reduced.push_back({group, sum.shard});
+  if (!step.optimizer || !step.optimizer.getClipGradNorm())
+    update(group, sum.shard, /*clip=*/{});
+}
+
+void GradientReductions::update(GroupOp group, Value gradient, Value clip) {
+  UpdateOp::create(builder, group.getLoc(), FlatSymbolRefAttr::get(group.getSymNameAttr()),
+                   gradient, number, rate, clip, /*state=*/Value());
+}
+
+void GradientReductions::finish() {
+  if (!step.optimizer || !step.optimizer.getClipGradNorm() || reduced.empty())
+    return;
+  Location loc = step.optimizer.getLoc();
+  auto type = RankedTensorType::get({}, builder.getF64Type());
+  auto gradients = llvm::map_to_vector(reduced, [](auto &entry) { return entry.second; });
+  Value squares = SquareSumOp::create(builder, loc, type, gradients, /*offset=*/nullptr);
+  if (isSharded())
+    squares = allReduce(squares, type, step.groups.front().getAxisAttr(), ReduceOp::Sum, loc);
+  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), squares);
+  for (auto [group, gradient] : reduced)
+    update(group, gradient, clip);
+}

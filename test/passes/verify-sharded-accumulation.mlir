@@ -1,0 +1,193 @@
+// RUN: fsdp-opt %s --split-input-file --fsdp-verify-sharded --verify-diagnostics
+
+// S1: the module says how many microbatches there are.
+!v = tensor<4xf32>
+!s = tensor<f32>
+// expected-error@below {{S1: the step has 1 microbatches, but 'fsdp.accumulation' says 2}}
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!v) -> !s
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: parameters are no gradient, although nothing reads the sum.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    // expected-note@below {{the value is made here}}
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    %r0 = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : !v
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: a gradient is added to what is no gradient, or is used elsewhere}}
+    %e = fsdp.accumulate %s, %d0 : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: nothing but the sum reads what is added to.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    %r0 = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : !v
+    // expected-note@below {{the value is made here}}
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    %r1 = fsdp.reduce_scatter.start @l(%h) over ["dp"] avg bwd on compute : !v
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: a gradient is added to what is no gradient, or is used elsewhere}}
+    %e = fsdp.accumulate %d0, %d1 : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: an update takes all reductions.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    %r0 = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : !v
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    %r1 = fsdp.reduce_scatter.start @l(%h) over ["dp"] avg bwd on compute : !v
+    // expected-note@below {{made here}}
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l is updated with the sum of 1 of its 2 reductions; expected each of them once, in their order}}
+    fsdp.update @l with %d1 step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: an update takes all reductions, in their order.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    %r0 = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : !v
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    %r1 = fsdp.reduce_scatter.start @l(%h) over ["dp"] avg bwd on compute : !v
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@l, f32>
+    // expected-note@below {{made here}}
+    %e = fsdp.accumulate %d1, %d0 : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: group @l is updated with the sum of 2 of its 2 reductions; expected each of them once, in their order}}
+    fsdp.update @l with %e step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: a group is updated behind its last reduction.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    %r0 = fsdp.reduce_scatter.start @l(%g) over ["dp"] avg bwd on compute : !v
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    // expected-note@below {{updated here}}
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
+    // expected-error@below {{S4: the gradients of group @l are reduced after its update}}
+    %r1 = fsdp.reduce_scatter.start @l(%h) over ["dp"] avg bwd on compute : !v
+    %d1 = fsdp.reduce_scatter.wait %r1 : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S4: what is reduced over the replicas is a gradient.
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  func.func @step() -> !s {
+    // expected-note@below {{it is made here}}
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %h = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!v) -> !s
+    // expected-error@below {{S4: what is no gradient of group @l is reduced over the replicas}}
+    %a = fsdp.all_reduce.start %s over ["replicate"] avg bwd on compute : !fsdp.shard<@l, f32>
+    %d = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
