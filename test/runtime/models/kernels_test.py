@@ -1,4 +1,4 @@
-"""Default kernels beside torch's, in whole training runs: equal losses and weights, bit for bit.
+"""Default kernels beside torch's and beside eager training: equal losses and weights, bit for bit.
 
 Usage: kernels_test.py TOOLS [--models N] [--first NUMBER] [unittest's arguments]
 
@@ -7,9 +7,12 @@ first one's. A failure names the model's number and keeps its folder.
 """
 
 import argparse
+import contextlib
+import copy
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -26,11 +29,52 @@ from random_models import BATCH, LENGTH, WIDTH
 
 RANKS, STEPS, LIMIT_S = 2, 4, 300
 OPTIONS = None
+torch.set_num_threads(1)  # as ranks have: LayerNorm's gradients are sums of what each thread summed
 LAYOUTS = "flat", "per-param"
 #: What else decides where buffers lie and for how long, by layout.
 MORE = [dict.fromkeys(LAYOUTS, flags.split()) for flags in (
     "", "--recompute none", "--clip-grad-norm 0.1", "--prefetch none", "--recompute full",
 )] + [{"flat": ["--schedule", "auto"], "per-param": []}]  # fmt: skip
+
+
+class Entry(torch.autograd.Function):
+    """Where FSDP2 enters a module: gradients of its input are added up here before any from elsewhere."""
+
+    @staticmethod
+    def forward(context, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(context, gradient):
+        return gradient
+
+
+def train_eagerly(model, samples, clip, groups):
+    """Losses by step and rank, and the weights afterwards, of one process that plays all ranks.
+
+    `groups` are the paths of the groups' modules.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=1e-2)
+    for path in groups:
+        enter = lambda _, inputs: tuple(map(Entry.apply, inputs))
+        model.get_submodule(path).register_forward_pre_hook(enter)
+    losses = []
+    for step in range(STEPS):
+        sums = [None] * len(parameters)
+        losses.append([])
+        for rank in range(RANKS):
+            first = (step * RANKS + rank) * BATCH
+            loss = model(*(tensor[first : first + BATCH] for tensor in samples.values()))
+            losses[-1].append(loss.item())
+            gradients = torch.autograd.grad(loss, parameters)
+            sums = [g if s is None else s + g for s, g in zip(sums, gradients)]
+        for parameter, gradient in zip(parameters, sums):
+            parameter.grad = gradient / RANKS
+        if clip:
+            nn.utils.clip_grad_norm_(parameters, clip)
+        optimizer.step()
+    return losses, {name: tensor.detach() for name, tensor in model.named_parameters()}
 
 
 class NormTwice(nn.Module):
@@ -68,6 +112,17 @@ class GateTwice(nn.Module):
         return ((self.out(self.gate(torch.relu(self.gate(x)))) - t) ** 2).mean()
 
 
+@contextlib.contextmanager
+def allow_shared():
+    """A weight that groups share is refused by name; such a model is none to train."""
+    try:
+        yield
+    except AssertionError as error:
+        if "put all modules that share it into one group" not in str(error):
+            raise
+        print(f"refused: {str(error).splitlines()[2]}")
+
+
 class Kernels(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-kernels-"))
@@ -95,24 +150,39 @@ class Kernels(unittest.TestCase):
 
     def check(self, model, input_flags, samples, more=dict.fromkeys(LAYOUTS, ())):
         model_file, data = self.folder / "model.pt", self.folder / "data.safetensors"
+        eager = copy.deepcopy(model)
         # Before the trace, which would run the model's code again on other numbers.
         safetensors_io.save(data, samples)
         example = tuple(tensor[:BATCH] for tensor in samples.values())
         torch.jit.trace(model, example, check_trace=False).save(str(model_file))
         for layout in LAYOUTS:
-            with self.subTest(layout=layout, folder=str(self.folder)):
+            with self.subTest(layout=layout, folder=str(self.folder)), allow_shared():
                 binary = self.folder / layout
                 self.run_tool(OPTIONS.tools / "fsdpc", model_file, *input_flags, "--optimizer",
                               "adamw", "--lr", "1e-2", "--mesh", f"dp={RANKS}", "--layout", layout,
-                              *more[layout], "-o", binary)  # fmt: skip
+                              *more[layout], "--save-temps", self.folder, "-o", binary)  # fmt: skip
+                sharded = (self.folder / "sharded.mlir").read_text()
+                lists = re.findall(r"fsdp\.group .* of \[(.*?)\]", sharded)
+                groups = [path for found in lists for path in json.loads(f"[{found}]")]
                 losses, weights = self.train(binary, data, "fastest")
                 torchs_losses, torchs_weights = self.train(binary, data, "torch")
                 self.assertEqual(losses, torchs_losses)
-                self.assertEqual(set(weights), set(torchs_weights))
-                for name, tensor in torchs_weights.items():
-                    bits = lambda values: values.contiguous().view(-1).view(torch.uint8)
-                    same = torch.equal(bits(weights[name]), bits(tensor))
-                    self.assertTrue(same, f"{name} differs")
+                self.check_equal(weights, torchs_weights)
+                clip = float(dict(zip(more[layout], more[layout][1:])).get("--clip-grad-norm", 0))
+                eager_losses, eager_weights = train_eagerly(copy.deepcopy(eager), samples, clip, groups)
+                if not clip:
+                    self.assertEqual([[float.fromhex(x) for x in line] for line in losses], eager_losses)
+                    self.check_equal(weights, eager_weights)
+                    continue
+                # A norm is a sum over the shards of two ranks: in another order than over whole gradients.
+                for name, tensor in eager_weights.items():
+                    torch.testing.assert_close(weights[name], tensor, rtol=1e-4, atol=1e-5, msg=name)
+
+    def check_equal(self, weights, expected):
+        self.assertEqual(set(weights), set(expected))
+        for name, tensor in expected.items():
+            bits = lambda values: values.contiguous().view(-1).view(torch.uint8)
+            self.assertTrue(torch.equal(bits(weights[name]), bits(tensor)), f"{name} differs")
 
     def test_modules_used_twice(self):
         shape = f"f32[{BATCH},{LENGTH},{WIDTH}]"
