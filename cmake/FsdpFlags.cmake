@@ -19,6 +19,13 @@ elseif(FSDP_SANITIZE STREQUAL "thread")
 elseif(FSDP_SANITIZE)
   message(FATAL_ERROR "FSDP_SANITIZE is '${FSDP_SANITIZE}', expected 'address', 'thread' or nothing")
 endif()
+if(FSDP_FUZZ)
+  if(NOT FSDP_SANITIZE STREQUAL "address" OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "FSDP_FUZZ needs clang (it is ${CMAKE_CXX_COMPILER_ID}) and "
+      "FSDP_SANITIZE=address (it is '${FSDP_SANITIZE}'): use the preset fuzz")
+  endif()
+  target_compile_options(fsdp_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 # The flag is also for the training binaries that this build's compiler links.
 if(FSDP_SANITIZER_FLAG)
   target_compile_options(fsdp_flags INTERFACE
