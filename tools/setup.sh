@@ -6,8 +6,8 @@
 # May be run again at any time; what is there already is kept. Environment:
 #   FSDP_PYTHON   an interpreter whose environment holds torch 2.11 and numpy; it is used instead of
 #                 making build/venv. If it lacks highsbox, that goes to build/highs
-#   FSDP_PRESET   the CMake preset to configure and build: release (default), debug, clang, asan, tsan;
-#                 the last three take clang-22
+#   FSDP_PRESET   the CMake preset to configure and build: release (default), debug, clang, asan, fuzz,
+#                 tsan; the last four take clang-22
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,7 +20,7 @@ torch_version=2.11.0
 highs_version=1.15.1
 preset=${FSDP_PRESET:-release}
 case $preset in
-  clang|asan|tsan) packages+=(clang-22 libclang-rt-22-dev) ;;
+  clang|asan|fuzz|tsan) packages+=(clang-22 libclang-rt-22-dev) ;;
 esac
 
 say() { printf '\n== %s\n' "$*"; }

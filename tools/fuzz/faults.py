@@ -6,7 +6,7 @@
     tools/fuzz/faults.py TOOLS --only gloo-rank0  # those whose name holds the text
 
 TOOLS is the folder of fsdpc. A fault is LAUNCHER-COMMUNICATOR-VICTIM-SIGNAL-MOMENT: torchrun, plain
-(variables of the environment) or mpirun, where there is one; shm or gloo; rank0 (which serves the store
+(variables of the environment), mpirun or srun, where there is one; shm or gloo; rank0 (which serves the store
 unless torchrun's agent does), rank1, or the launcher itself; KILL, STOP or TERM; while the run starts,
 in its steps, or while weights are saved. The moment within these is random, by --seed.
 
@@ -38,12 +38,16 @@ import threading
 import time
 import uuid
 
+import slurm
+
 RANKS = 2
 #: Seconds: --timeout, --connect-timeout of the runs, and what connecting may take beyond it.
 TIMEOUT, CONNECT_TIMEOUT, CONNECT_GRACE = 2.0, 5.0, 1.0
 #: Seconds after which what a case waits for will never come.
 LIMIT = 120
 POLL = 0.005
+#: Variables by which srun finds its cluster.
+SLURM = {}
 MARK = "FSDP_FAULT_CASE"
 CRASHES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL}
 CRASH_TEXT = re.compile(r"SIGSEGV|SIGABRT|SIGBUS|SIGFPE|SIGILL|terminate called|[Ss]tack trace")
@@ -158,6 +162,9 @@ class Run:
         if self.fault.launcher == "mpirun":
             return [popen(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS),
                            *command], **place)]  # fmt: skip
+        if self.fault.launcher == "srun":
+            return [popen(["srun", "--quiet", "--overcommit", "--oversubscribe", "-n", str(RANKS), *command],
+                          **place, **SLURM)]  # fmt: skip
         return [
             popen(command, RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_RANK=str(rank), **place)
             for rank in range(RANKS)
@@ -178,7 +185,8 @@ class Run:
         for pid, environment in self.processes().items():
             with contextlib.suppress(OSError):
                 if os.path.realpath(os.readlink(f"/proc/{pid}/exe")) == self.binary:
-                    rank = environment.get(b"OMPI_COMM_WORLD_RANK", environment.get(b"RANK"))
+                    names = (b"OMPI_COMM_WORLD_RANK", b"SLURM_PROCID", b"RANK")
+                    rank = next((environment[name] for name in names if name in environment), None)
                     if rank is not None:  # else it was read before the process became this program
                         ranks[int(rank)] = pid
         return ranks
@@ -322,7 +330,7 @@ def pressure():
 
 def campaign(options, folder):
     binary = make_binary(options.tools, folder)
-    launchers = ["torchrun", "plain"] + (["mpirun"] if shutil.which("mpirun") else [])
+    launchers = ["torchrun", "plain"] + (["mpirun"] if shutil.which("mpirun") else []) + (["srun"] if SLURM else [])
     faults = [f for f in all_faults(launchers) if not options.only or re.search(options.only, str(f))]
     plan = [(fault, turn) for turn in range(options.rounds) for fault in faults]
     random.Random(options.seed).shuffle(plan)
@@ -378,7 +386,9 @@ def main():
     parser.add_argument("--minutes", type=float, help="no new faults after this time")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-faults-"))
-    status = campaign(options, folder)
+    with slurm.cluster() if slurm.is_installed() else contextlib.nullcontext({}) as variables:
+        SLURM.update(variables)
+        status = campaign(options, folder)
     if status == 0:
         shutil.rmtree(folder)
     return status

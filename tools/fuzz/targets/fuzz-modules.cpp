@@ -1,0 +1,80 @@
+//===- fuzz-modules.cpp - Text and bytecode of every phase ----------------===//
+//
+// A module is read, verified, and taken as far as the tools would take it: a captured one through
+// the pipeline, a sharded one through scheduling, all of them to a plan.
+//
+//===----------------------------------------------------------------------===//
+
+#include "fsdp/Export/LowerToPlan.h"
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
+#include "passes/Pipelines.h"
+#include "passes/VerifyPhase.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <csetjmp>
+
+using namespace mlir;
+using namespace fsdp;
+
+/// Brings a verified module to the phase planned.
+static LogicalResult plan(ModuleOp module, ModulePhase phase) {
+  PassManager manager(module.getContext());
+  if (phase == ModulePhase::Captured) {
+    PipelineOptions options;
+    options.mesh = "dp=2";
+    buildPipeline(manager, options);
+  } else {
+    if (phase == ModulePhase::Sharded) {
+      manager.addPass(createSchedule());
+      manager.addPass(createAssignStreams());
+      manager.addPass(createVerifyScheduled());
+    }
+    if (phase != ModulePhase::Planned)
+      manager.addPass(createPlanMemory());
+    manager.addPass(createVerifyPlanned());
+  }
+  return manager.run(module);
+}
+
+static void compile(StringRef input) {
+  DialectRegistry registry;
+  registry.insert<func::FuncDialect, aten::AtenDialect, FsdpDialect>();
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.printOpOnDiagnostic(false);
+  ScopedDiagnosticHandler quiet(&context, [](Diagnostic &diagnostic) {
+    (void)diagnostic.str();
+    return success();
+  });
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(input, &context);
+  if (!module || failed(verifyPhase(*module)))
+    return;
+  auto phase = (*module)->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
+  if (!phase || failed(plan(*module, phase.getValue())))
+    return;
+  FailureOr<PlanTables> tables = lowerToPlan(*module);
+  if (succeeded(tables))
+    printPlan(tables->getPlan(), llvm::nulls());
+}
+
+/// Where a fatal error of LLVM ends: the tools end with a message there (tools/FatalErrors.h). What
+/// the input had taken until then is lost.
+static std::jmp_buf afterFatalError;
+
+extern "C" int LLVMFuzzerInitialize(int *, char ***) {
+  auto leave = [](void *, const char *, bool) { std::longjmp(afterFatalError, 1); };
+  llvm::install_fatal_error_handler(leave);
+  llvm::install_bad_alloc_error_handler(leave);
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  if (setjmp(afterFatalError) == 0)
+    compile(StringRef(reinterpret_cast<const char *>(data), size));
+  return 0;
+}
