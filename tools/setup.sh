@@ -70,7 +70,7 @@ else
     say "Python environment with torch $torch_version and HiGHS $highs_version in build/venv"
     python3 -m venv build/venv
     "$python" -m pip install --quiet --disable-pip-version-check \
-      "torch==$torch_version" numpy "highsbox==$highs_version"
+      "torch==$torch_version" numpy safetensors "highsbox==$highs_version"
   fi
 fi
 

@@ -21,14 +21,6 @@ static bool agrees(const StoredTensor &stored, uint32_t dtype, std::span<const i
   return stored.dtype && *stored.dtype == dtype && std::ranges::equal(stored.shape, shape);
 }
 
-std::vector<std::string> fsdp::rt::parameterNames(const PlanView &plan,
-                                                  const fsdp_parameter &parameter) {
-  std::vector<std::string> names{plan.string(parameter.name)};
-  for (int64_t alias : plan.integers(parameter.first_alias, parameter.num_aliases))
-    names.emplace_back(plan.string(static_cast<uint32_t>(alias)));
-  return names;
-}
-
 /// Where the file has the parameter: at least once, each time with its shape.
 static Result<std::vector<const StoredTensor *>>
 findParameter(const PlanView &plan, const fsdp_parameter &parameter, const SafetensorsFile &file) {

@@ -147,7 +147,8 @@ static Status checkPlaces(std::vector<Placed> &places, uint64_t dataBytes) {
   return {};
 }
 
-Result<StoredTensors> fsdp::rt::parseSafetensors(std::span<const std::byte> file) {
+Result<StoredTensors> fsdp::rt::parseSafetensors(std::span<const std::byte> file,
+                                                 StoredMetadata *metadata) {
   constexpr size_t kLengthBytes = 8;
   if (file.size() < kLengthBytes)
     return Status::error("a safetensors file has at least 8 bytes, this one has " +
@@ -173,6 +174,9 @@ Result<StoredTensors> fsdp::rt::parseSafetensors(std::span<const std::byte> file
       if (!entry.is_object() || !std::all_of(entry.begin(), entry.end(),
                                              [](const json &value) { return value.is_string(); }))
         return Status::error("__metadata__ is not a map from strings to strings");
+      if (metadata)
+        for (const auto &[key, value] : entry.items())
+          metadata->emplace(key, value.get<std::string>());
       continue;
     }
     Placed place{};
@@ -197,7 +201,7 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
   SafetensorsFile result;
   result.file = std::move(*mapped);
   result.filePath = path;
-  Result<StoredTensors> tensors = parseSafetensors(result.file.bytes());
+  Result<StoredTensors> tensors = parseSafetensors(result.file.bytes(), &result.keys);
   if (!tensors.ok())
     return Status::error("'" + path + "' cannot be read: " + tensors.status().message());
   result.stored = std::move(*tensors);
@@ -207,4 +211,9 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string &path) {
 const StoredTensor *SafetensorsFile::find(std::string_view name) const {
   auto position = stored.find(name);
   return position == stored.end() ? nullptr : &position->second;
+}
+
+const std::string *SafetensorsFile::metadata(std::string_view key) const {
+  auto position = keys.find(key);
+  return position == keys.end() ? nullptr : &position->second;
 }

@@ -30,9 +30,13 @@ struct StoredTensor {
 };
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
+/// What a file says of itself, by key.
+using StoredMetadata = std::map<std::string, std::string, std::less<>>;
 
 /// Parses a whole file's bytes; the tensors refer to them. Errors name the tensor and both values.
-Result<StoredTensors> parseSafetensors(std::span<const std::byte> file);
+/// The file's metadata go to `metadata` if that is not null.
+Result<StoredTensors> parseSafetensors(std::span<const std::byte> file,
+                                       StoredMetadata *metadata = nullptr);
 
 /// The name of a plan's element type in such files ("BF16"); "?" if it has none.
 const char *safetensorsName(uint32_t dtype);
@@ -50,12 +54,20 @@ public:
   /// The tensor of that name, or null.
   const StoredTensor *find(std::string_view name) const;
   const std::string &path() const { return filePath; }
+  /// The value of a key of the file's metadata, or null.
+  const std::string *metadata(std::string_view key) const;
+  size_t sizeBytes() const { return file.bytes().size(); }
+  /// Where a tensor's bytes begin in the file.
+  size_t positionOf(const StoredTensor &tensor) const {
+    return static_cast<size_t>(tensor.bytes.data() - file.bytes().data());
+  }
   /// Copies `part` of a tensor's bytes to `to`.
   Status read(std::span<const std::byte> part, std::byte *to) const { return file.read(part, to); }
 
 private:
   MappedFile file;
   StoredTensors stored;
+  StoredMetadata keys;
   std::string filePath;
 };
 

@@ -11,7 +11,7 @@
 
 using namespace fsdp::rt;
 
-static bool writeAll(int descriptor, const void *data, size_t bytes, int64_t position) {
+bool fsdp::rt::writeAt(int descriptor, const void *data, size_t bytes, int64_t position) {
   const char *next = static_cast<const char *>(data);
   while (bytes != 0) {
     ssize_t written = ::pwrite(descriptor, next, bytes, position);
@@ -35,22 +35,23 @@ static std::string because(const char *what) {
   return std::string(what) + ": " + std::strerror(errno);
 }
 
-Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
-                                                    const std::vector<TensorToStore> &tensors) {
-  SafetensorsWriter writer;
-  writer.path = path;
+int64_t TensorToStore::bytes() const {
+  auto result = static_cast<int64_t>(elementBytes(dtype));
+  for (int64_t size : shape)
+    result *= size;
+  return result;
+}
+
+std::string fsdp::rt::safetensorsHeader(std::span<const TensorToStore> tensors,
+                                        const std::map<std::string, std::string> &metadata) {
   nlohmann::ordered_json header;
-  header["__metadata__"] = {{"format", "pt"}};
+  header["__metadata__"] = metadata;
   int64_t position = 0;
   for (const TensorToStore &tensor : tensors) {
-    auto bytes = static_cast<int64_t>(elementBytes(tensor.dtype));
-    for (int64_t size : tensor.shape)
-      bytes *= size;
     header[tensor.name] = {{"dtype", safetensorsName(tensor.dtype)},
                            {"shape", tensor.shape},
-                           {"data_offsets", {position, position + bytes}}};
-    writer.begins.push_back(position);
-    position += bytes;
+                           {"data_offsets", {position, position + tensor.bytes()}}};
+    position += tensor.bytes();
   }
   std::string text = header.dump();
   // Readers that map the file want the data aligned; the format allows trailing spaces.
@@ -58,9 +59,19 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   std::string prefix(8, '\0');
   for (unsigned i = 0; i < 8; ++i)
     prefix[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  text = prefix + text;
-  for (int64_t &begin : writer.begins)
-    begin += static_cast<int64_t>(text.size());
+  return prefix + text;
+}
+
+Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
+                                                    const std::vector<TensorToStore> &tensors) {
+  SafetensorsWriter writer;
+  writer.path = path;
+  const std::string text = safetensorsHeader(tensors, {{"format", "pt"}});
+  auto position = static_cast<int64_t>(text.size());
+  for (const TensorToStore &tensor : tensors) {
+    writer.begins.push_back(position);
+    position += tensor.bytes();
+  }
 
   std::string problem;
   writer.file = OutputFile::open(path, problem);
@@ -69,14 +80,13 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
   if (writer.file->isDirect())
     return writer.failed("it is a device or a pipe, which cannot hold weights");
   int descriptor = writer.file->getDescriptor();
-  if (::ftruncate(descriptor, static_cast<int64_t>(text.size()) + position) != 0 ||
-      !writeAll(descriptor, text.data(), text.size(), 0))
+  if (::ftruncate(descriptor, position) != 0 || !writeAt(descriptor, text.data(), text.size(), 0))
     return writer.failed(because("writing the header"));
   return writer;
 }
 
 Status SafetensorsWriter::write(size_t index, int64_t offset, const void *data, size_t bytes) {
-  if (!writeAll(file->getDescriptor(), data, bytes, begins[index] + offset))
+  if (!writeAt(file->getDescriptor(), data, bytes, begins[index] + offset))
     return failed(because("writing a tensor"));
   return {};
 }

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,17 @@ struct TensorToStore {
   std::string name;
   fsdp_dtype dtype;
   std::vector<int64_t> shape;
+
+  int64_t bytes() const;
 };
+
+/// What a file begins with that holds `tensors`, one after another, and says `metadata` of itself:
+/// the header's length and the header, a multiple of 8 bytes long.
+std::string safetensorsHeader(std::span<const TensorToStore> tensors,
+                              const std::map<std::string, std::string> &metadata);
+
+/// Writes all bytes at `position` of a file; false, and errno, if that fails.
+bool writeAt(int descriptor, const void *data, size_t bytes, int64_t position);
 
 /// Writes a safetensors file piece by piece; at any moment `path` is either what it was before or,
 /// from `commit` on, the complete new file (see OutputFile). Move-only.

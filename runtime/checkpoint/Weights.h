@@ -9,14 +9,12 @@
 #define FSDP_RUNTIME_WEIGHTS_H
 
 #include "Status.h"
+#include "checkpoint/Names.h"
 #include "checkpoint/SafetensorsReader.h"
 #include "comm/Communicator.h"
 #include "plan/PlanView.h"
 
 namespace fsdp::rt {
-
-/// A parameter's name, then its aliases.
-std::vector<std::string> parameterNames(const PlanView &plan, const fsdp_parameter &parameter);
 
 /// Fails unless `file` holds every parameter (under its name or an alias of it) and every buffer of
 /// the plan with the plan's shape and dtype, and nothing else. Reads the header only. The error
@@ -25,15 +23,15 @@ Status checkWeights(const PlanView &plan, const SafetensorsFile &file);
 
 /// Copies `rank`'s pieces of every parameter into its shards, and every buffer, into `arena`
 /// (zeroed, plan.arena_bytes long: padding stays zero), by `stream` of the arena's device; all has
-/// arrived when it returns. Fails as checkWeights does, or if a parameter stands under several names
-/// with different values.
+/// arrived when it returns. Fails as checkWeights does, or if a parameter stands under several
+/// names with different values.
 Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
                    const SafetensorsFile &file);
 
 /// Gathers the full weights group by group over the control lane; rank 0 writes them, each
 /// parameter under its name and its aliases, and rank 0's buffers. Called by all ranks, between
-/// steps; `stream` copies out of the arena. A rank holds at most one gathered group in memory of the
-/// host. What fails on rank 0's disk is returned there alone; a failed collective everywhere.
+/// steps; `stream` copies out of the arena. A rank holds at most one gathered group in memory of
+/// the host. What fails on rank 0's disk is returned there alone; a failed collective everywhere.
 Status saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
                    const std::byte *arena, const std::string &path);
 

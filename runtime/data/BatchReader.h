@@ -45,6 +45,7 @@ struct DataOptions {
   std::optional<uint64_t> shuffleSeed;
   unsigned rank = 0, worldSize = 1;
   unsigned microbatches = 1; // of a step
+  int64_t origin = 0;        // of the order of samples, see SampleOrder
 };
 
 /// Reads the batches of one rank. Used by one thread.

@@ -35,11 +35,12 @@ uint64_t Permutation::operator()(uint64_t position) const {
 }
 
 SampleOrder::SampleOrder(int64_t samples, int64_t batch, unsigned rank, unsigned worldSize,
-                         std::optional<uint64_t> shuffleSeed)
-    : samples(samples), batch(batch), rank(rank), worldSize(worldSize), shuffleSeed(shuffleSeed) {}
+                         std::optional<uint64_t> shuffleSeed, int64_t origin)
+    : samples(samples), batch(batch), rank(rank), worldSize(worldSize), shuffleSeed(shuffleSeed),
+      origin(origin) {}
 
 int64_t SampleOrder::sample(int64_t step, int64_t index) {
-  int64_t position = (step * worldSize + rank) * batch + index;
+  int64_t position = origin + (step * worldSize + rank) * batch + index;
   int64_t epoch = position / samples, place = position % samples;
   if (!shuffleSeed)
     return place;

@@ -26,13 +26,13 @@ private:
 };
 
 /// With B samples per rank and W ranks, rank r at step t (from 0) reads positions (t * W + r) * B
-/// to
-/// + B - 1 of an endless sequence: the file's samples again and again, each time in the same order
-/// or, shuffled, in a new permutation that depends on the seed and the number of the pass.
+/// to + B - 1 of an endless sequence: the file's samples again and again, each time in the same
+/// order or, shuffled, in a new permutation that depends on the seed and the number of the pass. A
+/// run that goes on from another batch size has an `origin`, which is added to these positions.
 class SampleOrder {
 public:
   SampleOrder(int64_t samples, int64_t batch, unsigned rank, unsigned worldSize,
-              std::optional<uint64_t> shuffleSeed);
+              std::optional<uint64_t> shuffleSeed, int64_t origin = 0);
   /// The sample in place `index` of the rank's batch at `step`.
   int64_t sample(int64_t step, int64_t index);
 
@@ -40,6 +40,7 @@ private:
   int64_t samples, batch;
   unsigned rank, worldSize;
   std::optional<uint64_t> shuffleSeed;
+  int64_t origin;
   int64_t permutationEpoch = -1; // of `permutation`
   Permutation permutation{1, 0};
 };

@@ -15,7 +15,8 @@ public:
   TensorReader(SafetensorsFile file, std::vector<const StoredTensor *> tensors, int64_t samples,
                int64_t batch, const DataOptions &options)
       : file(std::move(file)), numSamples(samples), batch(batch),
-        order(samples, batch, options.rank, options.worldSize, options.shuffleSeed) {
+        order(samples, batch, options.rank, options.worldSize, options.shuffleSeed,
+              options.origin) {
     size_t total = 0;
     for (const StoredTensor *tensor : tensors) {
       columns.push_back({tensor->bytes, tensor->bytes.size() / static_cast<size_t>(samples)});

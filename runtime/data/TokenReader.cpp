@@ -63,7 +63,8 @@ public:
               const std::vector<InputShape> &inputs)
       : file(std::move(file)), path(options.path), width(tokenBytes(*options.tokenType)),
         numSamples(samples), batch(inputs[0].sizes[0]), window(inputs[0].sizes[1]),
-        order(samples, batch, options.rank, options.worldSize, options.shuffleSeed) {
+        order(samples, batch, options.rank, options.worldSize, options.shuffleSeed,
+              options.origin) {
     for (const InputShape &input : inputs)
       columns.push_back({input.dtype == FSDP_I64 ? converterTo<int64_t>(*options.tokenType)
                                                  : converterTo<int32_t>(*options.tokenType),

@@ -39,6 +39,7 @@ public:
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
   std::chrono::nanoseconds issueTime() const override { return issuing; }
   const std::atomic<uint32_t> &currentEntry() const override { return program->currentEntry(); }
+  std::byte *hostArena() override { return stateCopies->hostMemory(); }
   void trace(EntryTracer *next, Overlap beside) override {
     tracer = next;
     overlap = beside;

@@ -99,8 +99,8 @@ public:
   /// operators and places them. After an error the executor is spent.
   virtual Result<std::optional<StepResults>> step(const StepInputs &inputs) = 0;
 
-  /// After the last step: the results of the oldest step that step() has not returned, or nothing
-  /// when there is none left.
+  /// The results of the oldest step that step() has not returned, for which it waits; nothing when
+  /// there is none left: no step is under way then, and others may follow.
   virtual Result<std::optional<StepResults>> finish() = 0;
 
   /// Whether a step is one graph: "on: a step is one graph", "off: <reason>", or "not yet: ...",
@@ -114,6 +114,10 @@ public:
 
   /// The entry of the plan that was issued last on the compute stream. May be read from any thread.
   virtual const std::atomic<uint32_t> &currentEntry() const = 0;
+
+  /// Where optimizer state of groups with state_on_host lies between steps; null where there is
+  /// none. Like the arena it may be read, and written, while no step is under way.
+  virtual std::byte *hostArena() = 0;
 
   /// From the second step on, steps are issued entry by entry and told to `tracer`, until it is
   /// null.

@@ -26,6 +26,9 @@ public:
   /// state on the host. Errors name the bytes.
   Status prepare();
 
+  /// The host's arena, or null.
+  std::byte *hostMemory() const { return hostArena ? hostArena->data() : nullptr; }
+
   /// Starts a fetch or a store; records `done` behind it.
   void start(const fsdp_entry &entry, Event &done);
 

@@ -25,10 +25,12 @@ private:
   void addDataFlags();
   void addOptimizationFlags();
   void addOutputFlags();
+  void addCheckpointFlags();
   Status check();
   Status checkDevice();
   Status checkFake();
   Status checkPaths();
+  Status checkCheckpoints();
   Status checkTrace();
   Status checkClipping();
   Status checkLearningRate();
@@ -44,9 +46,6 @@ private:
   std::string dataType, shape = "constant", kernels = "fastest", graph = "auto";
   bool describe = false;
 };
-
-/// The shortest text that reads back to `value`.
-std::string shortestNumber(double value);
 
 } // namespace fsdp::rt
 

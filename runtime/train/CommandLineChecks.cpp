@@ -110,8 +110,9 @@ Status CommandLine::checkFake() {
   if (options.ranks)
     return Status::error("--communicator fake needs no other ranks, but " + typed("--ranks") +
                          " runs all of them as threads");
-  if (given("--save"))
-    return Status::error(typed("--save") + ": a fake run has nothing worth saving");
+  for (const char *flag : {"--save", "--checkpoint-dir", "--resume"})
+    if (given(flag))
+      return Status::error(std::string(flag) + ": a fake run has nothing worth saving");
   return {};
 }
 
@@ -137,6 +138,29 @@ Status CommandLine::checkPaths() {
         {{data}, {save, log, trace}}})
     if (std::optional<std::string> clash = findClash(inputs, outputs))
       return Status::error(*clash);
+  return {};
+}
+
+Status CommandLine::checkCheckpoints() {
+  const bool saves = options.saveEvery || options.saveOnExit;
+  for (const char *flag : {"--save-every", "--save-on-exit"})
+    if (given(flag) && options.checkpointDir.empty())
+      return Status::error(std::string(flag) + " is for --checkpoint-dir DIR");
+  if (options.saveEvery && *options.saveEvery < 1)
+    return Status::error(typed("--save-every") + ": expected 1 or more");
+  if (options.keep && (*options.keep < 1 || !saves))
+    return Status::error(typed("--keep") + (saves ? ": expected 1 or more"
+                                                  : " is for --save-every N or --save-on-exit"));
+  if (!options.checkpointDir.empty() && !saves && !options.resume)
+    return Status::error(typed("--checkpoint-dir") +
+                         " needs --save-every N, --save-on-exit or --resume");
+  if (!options.resume)
+    return {};
+  if (options.resume->empty() && options.checkpointDir.empty())
+    return Status::error("--resume needs a checkpoint: name its folder, or --checkpoint-dir DIR");
+  if (!options.resume->empty() && given("--init"))
+    return Status::error(typed("--init") + ": --resume " + *options.resume +
+                         " restores all weights");
   return {};
 }
 
@@ -202,6 +226,8 @@ Status CommandLine::check() {
   if (Status status = checkDevice(); !status.ok())
     return status;
   if (Status status = checkPaths(); !status.ok())
+    return status;
+  if (Status status = checkCheckpoints(); !status.ok())
     return status;
   if (Status status = checkTrace(); !status.ok())
     return status;

@@ -210,3 +210,34 @@ void CommandLine::addOutputFlags() {
       ->group("Output");
   app.add_flag("--quiet", options.quiet, "Print errors only")->group("Output");
 }
+
+void CommandLine::addCheckpointFlags() {
+  app.add_option(
+         "--checkpoint-dir", options.checkpointDir,
+         "The folder of the run's checkpoints, which all ranks see: DIR/step-000000120 holds "
+         "the whole state after step 120, as torch.distributed.checkpoint reads it")
+      ->type_name("DIR")
+      ->group("Checkpoints");
+  app.add_option("--save-every", options.saveEvery,
+                 "Save after every N steps, and after the last one")
+      ->check(wholeNumber(kMaximumSteps))
+      ->type_name("N")
+      ->group("Checkpoints");
+  app.add_flag("--save-on-exit", options.saveOnExit,
+               "Save when SIGINT or SIGTERM stops the run, after the current step")
+      ->group("Checkpoints");
+  app.add_option("--keep", options.keep,
+                 "Keep the last K checkpoints: an older one is removed when a new one is complete. "
+                 "Default: keep all")
+      ->check(wholeNumber(kMaximumSteps))
+      ->type_name("K")
+      ->group("Checkpoints");
+  app.add_option(
+         "--resume", options.resume,
+         "Go on from a checkpoint, or from the last complete one of a run's folder. Without "
+         "DIR: from the last one of --checkpoint-dir, and from the beginning where there is "
+         "none. What no flag says is as in the checkpoint; --log goes on behind its lines")
+      ->expected(0, 1)
+      ->type_name("[DIR]")
+      ->group("Checkpoints");
+}

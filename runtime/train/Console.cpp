@@ -49,18 +49,20 @@ std::string Console::rate(double samplesPerSecond) const {
   return text;
 }
 
-void Console::begin(const std::string &weights) {
+void Console::begin(const std::string &origin, std::span<const std::string> notes) {
   if (options.quiet)
     return;
   const fsdp_plan &tables = plan.tables();
-  std::printf("%s on %u rank%s (%s), %u thread%s each, weights from %s\n",
-              plan.string(tables.model), tables.world_size, plural(tables.world_size), backend,
-              options.threads, plural(options.threads), weights.c_str());
+  std::printf("%s on %u rank%s (%s), %u thread%s each, %s\n", plan.string(tables.model),
+              tables.world_size, plural(tables.world_size), backend, options.threads,
+              plural(options.threads), origin.c_str());
   std::printf("%s step%s of %s sample%s, %s samples in %s, arena %s per rank\n",
               grouped(figures.steps).c_str(), plural(figures.steps),
               grouped(figures.samplesPerStep).c_str(), plural(figures.samplesPerStep),
               grouped(figures.samplesInData).c_str(), options.data.c_str(),
               readableBytes(tables.arena_bytes).c_str());
+  for (const std::string &note : notes)
+    std::printf("%s\n", note.c_str());
   std::fflush(stdout);
 }
 
@@ -123,5 +125,16 @@ void Console::saved(const std::string &path) {
   if (options.quiet)
     return;
   std::printf("weights saved to %s\n", path.c_str());
+  std::fflush(stdout);
+}
+
+void Console::checkpoint(const Manifest &state, const std::string &path, double milliseconds) {
+  if (options.quiet)
+    return;
+  uint64_t bytes = 0;
+  for (const ManifestFile &file : state.files)
+    bytes += file.bytes;
+  std::printf("checkpoint of step %s: %s in %s, %.3g ms\n", grouped(state.step).c_str(),
+              readableBytes(static_cast<int64_t>(bytes)).c_str(), path.c_str(), milliseconds);
   std::fflush(stdout);
 }

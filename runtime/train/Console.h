@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_CONSOLE_H
 #define FSDP_RUNTIME_CONSOLE_H
 
+#include "checkpoint/Manifest.h"
 #include "executor/Executor.h"
 #include "plan/PlanView.h"
 #include "train/StepLog.h"
@@ -18,6 +19,7 @@ struct RunFigures {
   int64_t samplesPerStep = 0;  // over all ranks
   int64_t tokensPerSample = 0; // 0: the data are not tokens
   int64_t samplesInData = 0;
+  int64_t origin = 0; // of the order of samples, see SampleOrder
 };
 
 /// Progress on standard output: a line for the first and the last step and at most one a second
@@ -27,7 +29,8 @@ public:
   Console(const TrainOptions &options, const PlanView &plan, const char *backend,
           const RunFigures &figures);
 
-  void begin(const std::string &weights);
+  /// `origin` of the state, and `notes` about it.
+  void begin(const std::string &origin, std::span<const std::string> notes);
   /// Whether steps are graphs of the device, once that is known: Executor::graphNote().
   void graph(const std::string &note);
   /// A finished step. `last`: no other follows.
@@ -35,6 +38,8 @@ public:
   /// After the last step; `interrupted`: stopped by a signal.
   void end(const ExecutorStatistics &statistics, bool interrupted);
   void saved(const std::string &path);
+  /// A checkpoint that is complete, and how long the run stood still for it.
+  void checkpoint(const Manifest &state, const std::string &path, double milliseconds);
 
 private:
   using Clock = std::chrono::steady_clock;

@@ -5,8 +5,25 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 using namespace fsdp::rt;
+
+static constexpr std::pair<LearningRateShape, const char *> kNames[] = {
+    {LearningRateShape::Constant, "constant"},
+    {LearningRateShape::Linear, "linear"},
+    {LearningRateShape::Cosine, "cosine"}};
+
+const char *fsdp::rt::shapeName(LearningRateShape shape) {
+  return std::ranges::find(kNames, shape, [](const auto &row) { return row.first; })->second;
+}
+
+std::optional<LearningRateShape> fsdp::rt::shapeNamed(std::string_view name) {
+  for (const auto &[shape, text] : kNames)
+    if (name == text)
+      return shape;
+  return std::nullopt;
+}
 
 double LearningRateSchedule::at(int64_t step) const {
   if (step <= warmupSteps)

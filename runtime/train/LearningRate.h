@@ -4,10 +4,16 @@
 #define FSDP_RUNTIME_LEARNINGRATE_H
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 namespace fsdp::rt {
 
 enum class LearningRateShape { Constant, Linear, Cosine };
+
+/// "cosine", and back.
+const char *shapeName(LearningRateShape shape);
+std::optional<LearningRateShape> shapeNamed(std::string_view name);
 
 /// Warm-up: step t <= warmupSteps has peak * t / warmupSteps. From step max(warmupSteps, 1), which
 /// has `peak`, the rate falls along the shape and reaches `minimum` at step `steps`; Constant

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -77,12 +78,35 @@ StepLog::~StepLog() {
     ::close(descriptor);
 }
 
-Result<StepLog> StepLog::open(const std::string &path) {
+Status StepLog::failed() const {
+  return Status::error("--log " + path + ": cannot be written: " + std::strerror(errno));
+}
+
+Status StepLog::endLastLine() {
+  struct stat information = {};
+  if (::fstat(descriptor, &information) != 0)
+    return failed();
+  if (!S_ISREG(information.st_mode) || information.st_size == 0)
+    return {};
+  const int reader = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  char last = '\n';
+  const bool read = reader >= 0 && ::pread(reader, &last, 1, information.st_size - 1) == 1;
+  Status status = read ? Status() : failed();
+  if (reader >= 0)
+    ::close(reader);
+  return status.ok() && last != '\n' ? write("\n") : status;
+}
+
+Result<StepLog> StepLog::open(const std::string &path, bool append) {
   StepLog log;
   log.path = path;
-  log.descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  log.descriptor =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0666);
   if (log.descriptor < 0)
-    return Status::error("--log " + path + ": cannot be written: " + std::strerror(errno));
+    return log.failed();
+  if (append)
+    if (Status status = log.endLastLine(); !status.ok())
+      return status;
   return log;
 }
 
@@ -90,10 +114,14 @@ Status StepLog::write(const StepRecord &record) {
   if (descriptor < 0)
     return {};
   formatStep(record, line);
-  for (size_t done = 0; done < line.size();) {
-    ssize_t written = ::write(descriptor, line.data() + done, line.size() - done);
+  return write(line);
+}
+
+Status StepLog::write(std::string_view text) {
+  for (size_t done = 0; done < text.size();) {
+    ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
     if (written < 0 && errno != EINTR)
-      return Status::error("--log " + path + ": cannot be written: " + std::strerror(errno));
+      return failed();
     done += written < 0 ? 0 : static_cast<size_t>(written);
   }
   return {};

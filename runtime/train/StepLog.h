@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace fsdp::rt {
 
@@ -37,12 +38,18 @@ public:
   StepLog &operator=(StepLog &&other) noexcept;
   ~StepLog();
 
-  /// Creates or truncates the file. Errors name the path.
-  static Result<StepLog> open(const std::string &path);
+  /// Creates the file; one that exists is truncated, or with `append` goes on in a new line. Errors
+  /// name the path.
+  static Result<StepLog> open(const std::string &path, bool append = false);
   /// Writes the step's line at once. Without a file: nothing.
   Status write(const StepRecord &record);
 
 private:
+  Status failed() const;
+  Status write(std::string_view text);
+  /// A line that a killed run has not finished gets its end.
+  Status endLastLine();
+
   int descriptor = -1;
   std::string path, line;
 };

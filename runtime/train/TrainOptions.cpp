@@ -10,10 +10,6 @@ static const std::map<std::string, TokenType> kTokenTypes{{"u8", TokenType::U8},
                                                           {"u16", TokenType::U16},
                                                           {"i32", TokenType::I32},
                                                           {"i64", TokenType::I64}};
-static const std::map<std::string, LearningRateShape> kShapes{
-    {"constant", LearningRateShape::Constant},
-    {"linear", LearningRateShape::Linear},
-    {"cosine", LearningRateShape::Cosine}};
 
 /// Breaks a help text into lines; CLI11 indents them.
 static std::string wrapped(const std::string &text) {
@@ -43,6 +39,7 @@ CommandLine::CommandLine(const PlanView &plan, const char *program)
   addDataFlags();
   addOptimizationFlags();
   addOutputFlags();
+  addCheckpointFlags();
   for (CLI::Option *option : app.get_options())
     option->description(wrapped(option->get_description()));
 }
@@ -67,9 +64,13 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
   }
   if (!dataType.empty())
     options.dataType = kTokenTypes.at(dataType);
-  options.schedule = kShapes.at(shape);
+  options.schedule = *shapeNamed(shape);
   options.kernels = kernels == "torch" ? OperatorKernels::Torch : OperatorKernels::Fastest;
   options.graph = graph == "off" ? GraphMode::Off : GraphMode::Automatic;
+  for (const CLI::Option *option : app.parse_order())
+    options.given.insert(option->get_name());
+  if (given("--resume") && !options.resume)
+    options.resume = "";
   if (Status status = check(); !status.ok())
     return status;
   if (Status status = setThreads(environmentThreads); !status.ok())

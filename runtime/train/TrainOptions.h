@@ -11,6 +11,7 @@
 #include "train/LearningRate.h"
 
 #include <optional>
+#include <set>
 #include <string>
 
 namespace fsdp::rt {
@@ -28,9 +29,14 @@ struct TrainOptions {
   std::string data;
   std::optional<TokenType> dataType; // set: raw tokens
   bool shuffle = false;
-  std::string init, save, log; // "": not given
-  std::string failureDump;     // prefix of file names; "": none
-  std::string trace;           // "": none
+  std::string init, save, log;       // "": not given
+  std::string checkpointDir;         // "": none
+  std::optional<int64_t> saveEvery;  // steps
+  std::optional<uint64_t> keep;      // checkpoints; default: all
+  std::optional<std::string> resume; // "": from checkpointDir, if it has a checkpoint
+  bool saveOnExit = false;           // on a signal
+  std::string failureDump;           // prefix of file names; "": none
+  std::string trace;                 // "": none
   std::optional<int64_t> traceStep;
   std::optional<int64_t> steps; // default: one pass over the data
   LearningRateShape schedule = LearningRateShape::Constant;
@@ -44,7 +50,11 @@ struct TrainOptions {
   double timeoutSeconds = 60;
   double connectTimeoutSeconds = 60;
   bool quiet = false;
+  std::set<std::string, std::less<>> given; // flags that are on the command line
 };
+
+/// The shortest text that reads back to `value`.
+std::string shortestNumber(double value);
 
 CommunicatorOptions communicatorOptions(const TrainOptions &options, const PlanView &plan);
 

@@ -2,215 +2,22 @@
 
 #include "train/TrainRank.h"
 
-#include "checkpoint/Weights.h"
-#include "comm/Watchdog.h"
-#include "comm/WatchedCommunicator.h"
-#include "data/BatchReader.h"
-#include "executor/Executor.h"
 #include "fsdp/Files/OutputFile.h"
-#include "train/Console.h"
-#include "train/StepTrace.h"
+#include "train/RankRun.h"
+#include "train/ResumedOptions.h"
 #include "train/StopSignals.h"
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
-#include <cstring>
-#include <unistd.h>
 
 using namespace fsdp::rt;
-
-namespace {
-
-/// What the ranks tell each other after each step.
-struct StepExchange {
-  double loss, gradientSquareSum;
-  int64_t stop; // 1: this rank received a signal
-};
-
-class RankRun {
-public:
-  RankRun(const PlanView &plan, const TrainOptions &options, const char *backend, Device &device,
-          Communicator &communicator)
-      : plan(plan), options(options), backend(backend), device(device), communicator(communicator),
-        isFirst(communicator.rank() == 0) {}
-
-  Outcome run();
-
-private:
-  Status openFiles();
-  Status openWeights();
-  Status checkOutputs();
-  Status chooseTracedStep();
-  Status makeExecutor();
-  Outcome train();
-  Outcome loop(const Watchdog &watchdog);
-  /// Issues step `step`; the results that came meanwhile, of an earlier one if they lag.
-  Result<std::optional<StepResults>> issue(int64_t step);
-  /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
-  /// been issued.
-  Outcome finishStep(const StepResults &own, const Watchdog &watchdog);
-  /// Writes --failure-dump, once.
-  void writeDump(const std::string &message, const std::string &dump);
-  void tellGraph();
-  Outcome exchange(const StepResults &own);
-
-  using Clock = std::chrono::steady_clock;
-
-  const PlanView &plan;
-  const TrainOptions &options;
-  const char *backend;
-  Device &device;
-  Communicator &communicator;
-  bool isFirst;
-
-  std::unique_ptr<BatchReader> reader;
-  std::vector<InputShape> shapes; // of the inputs
-  std::vector<IndexUse> indexUses;
-  std::optional<SafetensorsFile> weights;
-  StepLog log;
-  RunFigures figures;
-  LearningRateSchedule schedule;
-
-  std::byte *arena = nullptr;
-  std::unique_ptr<StepProgress> progress;
-  std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
-  std::unique_ptr<Executor> executor;
-  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
-  std::vector<StepExchange> exchanged;      // by rank
-  std::vector<double> losses;               // by rank
-  std::optional<Console> console;           // on rank 0
-  std::optional<StepTrace> trace;           // on rank 0
-  int64_t tracedStep = 0;                   // 0: none
-  Clock::time_point lastResults;            // when they came, or the first step began
-  int64_t issued = 0;                       // steps
-  bool stopped = false, graphTold = false;
-  std::atomic<bool> dumped{false};
-};
-
-} // namespace
-
-/// Where fsdpc leaves a model's weights: beside the binary.
-static std::string weightsBesideBinary() {
-  char path[4096];
-  ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
-  return length <= 0 ? "" : std::string(path, static_cast<size_t>(length)) + ".safetensors";
-}
-
-Status RankRun::openWeights() {
-  std::string path = options.init;
-  if (path.empty()) {
-    path = weightsBesideBinary();
-    if (path.empty() || ::access(path.c_str(), F_OK) != 0)
-      return Status::error("no initial weights: --init FILE.safetensors is not given, and there is "
-                           "no '" +
-                           path + "'");
-  }
-  Result<SafetensorsFile> file = SafetensorsFile::open(path);
-  if (!file.ok())
-    return file.status();
-  weights = std::move(*file);
-  return checkWeights(plan, *weights);
-}
-
-/// Output errors should show before the training, not after it.
-Status RankRun::checkOutputs() {
-  if (!isFirst)
-    return {};
-  if (!options.save.empty()) {
-    size_t slash = options.save.rfind('/');
-    std::string folder = slash == std::string::npos ? "." : options.save.substr(0, slash + 1);
-    if (::access(folder.c_str(), W_OK) != 0)
-      return Status::error("--save " + options.save + ": cannot write in '" + folder +
-                           "': " + std::strerror(errno));
-  }
-  if (options.log.empty())
-    return {};
-  Result<StepLog> opened = StepLog::open(options.log);
-  if (opened.ok())
-    log = std::move(*opened);
-  return opened.status();
-}
-
-Status RankRun::openFiles() {
-  Result<std::vector<InputShape>> checked = planInputs(plan);
-  if (!checked.ok())
-    return checked.status();
-  shapes = std::move(*checked);
-  indexUses = findIndexUses(plan);
-  DataOptions data{options.data,        options.dataType,    std::nullopt,
-                   communicator.rank(), communicator.size(), plan.tables().num_microbatches};
-  if (options.shuffle)
-    data.shuffleSeed = options.seed;
-  Result<std::unique_ptr<BatchReader>> opened = openData(data, shapes);
-  if (!opened.ok())
-    return opened.status();
-  reader = std::move(*opened);
-
-  figures.samplesInData = reader->samples();
-  figures.tokensPerSample = reader->tokensPerSample();
-  figures.samplesPerStep =
-      shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
-  figures.steps = options.steps.value_or(figures.samplesInData / figures.samplesPerStep);
-  if (options.warmupSteps >= figures.steps && options.warmupSteps != 0)
-    return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
-                         " leaves nothing of the " + std::to_string(figures.steps) +
-                         " steps (--steps)");
-  schedule = {options.schedule, options.learningRate, options.minimumLearningRate,
-              options.warmupSteps, figures.steps};
-  if (Status status = chooseTracedStep(); !status.ok())
-    return status;
-  if (Status status = openWeights(); !status.ok())
-    return status;
-  return checkOutputs();
-}
-
-Status RankRun::chooseTracedStep() {
-  if (options.trace.empty())
-    return {};
-  tracedStep = options.traceStep.value_or(std::min<int64_t>(3, figures.steps));
-  if (tracedStep < 2)
-    return Status::error("--trace " + options.trace +
-                         ": the first step also measures temporaries, and the run has no other");
-  if (tracedStep > figures.steps)
-    return Status::error("--trace-step " + std::to_string(tracedStep) + " of a run of " +
-                         std::to_string(figures.steps) + " steps");
-  return {};
-}
-
-Status RankRun::makeExecutor() {
-  std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
-  if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights);
-      !status.ok())
-    return status;
-  Result<std::unique_ptr<StepProgress>> numbers = StepProgress::create(plan, device);
-  if (!numbers.ok())
-    return numbers.status();
-  progress = std::move(*numbers);
-  watched.emplace(communicator, plan, *progress);
-  ExecutorOptions execution{.kernels = options.kernels,
-                            .graph = options.graph,
-                            .clipGradNorm = options.clipGradNorm,
-                            .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
-  auto created = Executor::create(plan.tables(), device, *watched, arena, execution);
-  if (!created.ok())
-    return created.status();
-  executor = std::move(*created);
-  progress->followCompute(executor->currentEntry());
-  inputs.resize(plan.tables().num_inputs);
-  if (isFirst && tracedStep)
-    trace.emplace(plan, device, options.device == "cpu");
-  exchanged.resize(communicator.size());
-  losses.resize(communicator.size());
-  return {};
-}
 
 Outcome RankRun::run() {
   at::set_num_threads(static_cast<int>(options.threads));
   if (Outcome outcome = agreeOnOrder(communicator, plan); !outcome.status.ok())
+    return outcome;
+  if (Outcome outcome = openCheckpoints(); !outcome.status.ok())
     return outcome;
   if (Outcome outcome = agree(communicator, openFiles()); !outcome.status.ok())
     return outcome;
@@ -221,9 +28,12 @@ Outcome RankRun::run() {
   arena = *memory;
   if (Outcome outcome = agree(communicator, makeExecutor()); !outcome.status.ok())
     return outcome;
+  if (!weights)
+    if (Outcome outcome = checkpoints->restore(arena, executor->hostArena()); !outcome.status.ok())
+      return outcome;
   if (isFirst) {
     console.emplace(options, plan, backend, figures);
-    console->begin(weights->path());
+    console->begin(origin, notes);
   }
   weights.reset();
 
@@ -333,6 +143,41 @@ void RankRun::tellGraph() {
   console->graph(executor->graphNote());
 }
 
+Outcome RankRun::drain(const Watchdog &watchdog) {
+  while (true) {
+    Result<std::optional<StepResults>> results = executor->finish();
+    if (!results.ok() || !*results)
+      return {results.status(), false};
+    if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
+      return outcome;
+  }
+}
+
+bool RankRun::savesAtEnd() const {
+  if (savedStep == issued)
+    return false;
+  return stopped ? options.saveOnExit : options.saveEvery.has_value();
+}
+
+Outcome RankRun::saveCheckpoint() {
+  const Clock::time_point begin = Clock::now();
+  Manifest state = manifestOf(plan, options);
+  state.step = savedStep = issued;
+  state.steps = figures.steps;
+  state.samples = figures.origin + issued * figures.samplesPerStep;
+  state.samplesInData = figures.samplesInData;
+  std::string path;
+  if (Outcome outcome = checkpoints->save(state, arena, executor->hostArena(), path);
+      !outcome.status.ok())
+    return outcome;
+  const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
+  if (console)
+    console->checkpoint(state, path, took.count());
+  // The next step's time is its own.
+  lastResults = Clock::now();
+  return {};
+}
+
 Outcome RankRun::loop(const Watchdog &watchdog) {
   lastResults = Clock::now();
   while (issued < figures.steps && !stopped) {
@@ -344,14 +189,16 @@ Outcome RankRun::loop(const Watchdog &watchdog) {
     if (*results)
       if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
         return outcome;
-  }
-  while (true) {
-    Result<std::optional<StepResults>> results = executor->finish();
-    if (!results.ok() || !*results)
-      return {results.status(), false};
-    if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
+    if (!options.saveEvery || issued % *options.saveEvery != 0)
+      continue;
+    if (Outcome outcome = drain(watchdog); !outcome.status.ok())
+      return outcome;
+    if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
       return outcome;
   }
+  if (Outcome outcome = drain(watchdog); !outcome.status.ok())
+    return outcome;
+  return savesAtEnd() ? saveCheckpoint() : Outcome();
 }
 
 Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,

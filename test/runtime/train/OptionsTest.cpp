@@ -113,6 +113,34 @@ TEST(TrainOptions, TakesDefaultsFromThePlanAndTheEnvironment) {
   EXPECT_EQ(parse({"--data", "d.safetensors"}, "")->options.threads, 1u);
 }
 
+TEST(TrainOptions, ResumesFromAFolderOrFromTheRunsOwn) {
+  auto named = parse({"--data", "d.safetensors", "--resume", "run/step-000000005", "--steps", "9"});
+  ASSERT_TRUE(named.ok()) << named.status().message();
+  EXPECT_EQ(named->options.resume, "run/step-000000005");
+  EXPECT_TRUE(named->options.given.contains("--steps"));
+  EXPECT_FALSE(named->options.given.contains("--lr"));
+  for (const auto &flags : {std::vector<const char *>{"--resume", "--checkpoint-dir", "run"},
+                            {"--checkpoint-dir", "run", "--resume"}}) {
+    std::vector<const char *> all{"--data", "d.safetensors"};
+    all.insert(all.end(), flags.begin(), flags.end());
+    auto own = parse(all);
+    ASSERT_TRUE(own.ok()) << own.status().message();
+    EXPECT_EQ(own->options.resume, "");
+    EXPECT_EQ(own->options.checkpointDir, "run");
+  }
+  auto saving = parse({"--data", "d.safetensors", "--checkpoint-dir", "run", "--save-every", "5",
+                       "--keep", "2", "--save-on-exit"});
+  ASSERT_TRUE(saving.ok()) << saving.status().message();
+  EXPECT_EQ(saving->options.saveEvery, 5);
+  EXPECT_EQ(saving->options.keep, 2u);
+  EXPECT_TRUE(saving->options.saveOnExit);
+  EXPECT_FALSE(saving->options.resume);
+  for (const char *flag : {"--checkpoint-dir", "--resume"})
+    expectRefused(
+        {"--data", "d.safetensors", "--communicator", "fake", "--fake-ranks", "2", flag, "run"},
+        {flag, "nothing worth saving"});
+}
+
 TEST(TrainOptions, PrintsTextsWithoutNeedingData) {
   auto help = parse({"-h"}), version = parse({"--version"}), description = parse({"--describe"});
   EXPECT_NE(help->textToPrint->find("--lr X"), std::string::npos);

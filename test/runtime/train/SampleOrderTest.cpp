@@ -37,6 +37,13 @@ TEST(SampleOrder, ShuffledRanksShareOneOrder) {
       EXPECT_EQ(alone.sample(step, i), (i < 2 ? first : second).sample(step, i % 2));
 }
 
+// A run that goes on with half the batch after 3 steps of the whole one reads what that would have.
+TEST(SampleOrder, AnOriginGoesOnWithAnotherBatch) {
+  SampleOrder whole(10, 4, 0, 1, 5), half(10, 2, 0, 1, 5, /*origin=*/3 * 4 - 3 * 2);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(half.sample(3 + i / 2, i % 2), whole.sample(3, i));
+}
+
 TEST(Permutation, IsBijectiveForEverySize) {
   for (uint64_t size = 1; size < 300; ++size) {
     Permutation permutation(size, size * 31);

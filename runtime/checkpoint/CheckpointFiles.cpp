@@ -1,0 +1,130 @@
+//===- CheckpointFiles.cpp - Which rank writes what into which file -------===//
+
+#include "checkpoint/CheckpointFiles.h"
+#include "plan/DType.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+using namespace fsdp::rt;
+
+namespace {
+/// Deals out what the replicas of a shard hold: to the one that has the fewest bytes so far.
+class Replicas {
+public:
+  Replicas(const PlanView &plan, unsigned rank)
+      : own(rank / plan.numShards()), bytes(plan.tables().replicas) {}
+
+  bool isMine(int64_t tensorBytes) {
+    auto least = std::ranges::min_element(bytes);
+    *least += tensorBytes;
+    return static_cast<unsigned>(least - bytes.begin()) == own;
+  }
+
+private:
+  unsigned own;
+  std::vector<int64_t> bytes; // by replica
+};
+
+class Files {
+public:
+  explicit Files(std::vector<StoredFile> &files) : files(files) {}
+
+  /// A range under a name, cut in rectangles, each in a file of its own.
+  void add(const StateRange &range, const std::string &name) {
+    const auto elementSize = static_cast<int64_t>(elementBytes(range.dtype));
+    std::vector<StoredPart> parts;
+    int64_t offset = range.offset;
+    for (Rectangle &rectangle : cutRange(range.shape, range.first, range.count)) {
+      const int64_t bytes = rectangle.elements() * elementSize;
+      parts.push_back({name, range.dtype, std::move(rectangle),
+                       range.onHost ? StoredPart::Source::HostArena : StoredPart::Source::Arena,
+                       offset});
+      offset += bytes;
+    }
+    std::ranges::stable_sort(parts, [](const StoredPart &a, const StoredPart &b) {
+      return a.part.elements() > b.part.elements();
+    });
+    for (size_t i = 0; i < parts.size(); ++i)
+      add(i, std::move(parts[i]));
+  }
+  /// A tensor without elements, which no rank holds.
+  void addEmpty(const std::string &name, uint32_t dtype, std::span<const int64_t> shape) {
+    Rectangle whole{std::vector<int64_t>(shape.size(), 0), {shape.begin(), shape.end()}};
+    add(0, {name, static_cast<fsdp_dtype>(dtype), std::move(whole), StoredPart::Source::Arena, 0});
+  }
+  void addStepNumber(const std::string &name) {
+    add(0, {name, FSDP_F32, {}, StoredPart::Source::StepNumber, 0});
+  }
+
+private:
+  void add(size_t file, StoredPart part) {
+    if (file == files.size())
+      files.emplace_back();
+    files[file].push_back(std::move(part));
+  }
+
+  std::vector<StoredFile> &files;
+};
+} // namespace
+
+/// What rank 0 writes for all.
+static void addCommon(const PlanView &plan, Files &files) {
+  for (const fsdp_parameter &parameter : plan.parameters()) {
+    if (plan.numElements(parameter) == 0)
+      for (const std::string &name : parameterNames(plan, parameter))
+        files.addEmpty(name, parameter.dtype, plan.sizes(parameter));
+    if (hasStepNumber(plan) && isTrained(plan, parameter))
+      files.addStepNumber(optimizerTensorName(plan.string(parameter.name), "step"));
+  }
+}
+
+std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
+  std::vector<StoredFile> result;
+  Files files(result);
+  Replicas replicas(plan, rank);
+  for (const StateRange &range : stateOf(plan, rank)) {
+    if (range.kind == StateRange::Kind::Buffer) {
+      if (range.count == 0 && rank == 0)
+        files.addEmpty(range.name, range.dtype, range.shape);
+      else if (range.ownOfRank || rank == 0)
+        files.add(range, bufferNameOfRank(range.name, rank));
+      continue;
+    }
+    if (replicas.isMine(range.bytes()))
+      files.add(range, range.name);
+    // torch's state dicts hold a shared parameter under all its names, its state under the first.
+    if (range.kind == StateRange::Kind::Parameter)
+      for (const std::string &alias : range.aliases)
+        if (replicas.isMine(range.bytes()))
+          files.add(range, alias);
+  }
+  if (rank == 0)
+    addCommon(plan, files);
+  for (StoredFile &file : result)
+    std::ranges::stable_sort(file, [](const StoredPart &a, const StoredPart &b) {
+      return elementBytes(a.dtype) > elementBytes(b.dtype);
+    });
+  return result;
+}
+
+std::string fsdp::rt::checkpointFileName(unsigned rank, size_t index, size_t numFiles) {
+  char name[96];
+  std::snprintf(name, sizeof(name), "shard-%05u-model-%05zu-of-%05zu.safetensors", rank + 1,
+                index + 1, numFiles);
+  return name;
+}
+
+std::string fsdp::rt::fileHeader(const StoredFile &file) {
+  std::vector<TensorToStore> tensors;
+  nlohmann::json sharding = nlohmann::json::object();
+  for (const StoredPart &part : file) {
+    tensors.push_back(part.tensor());
+    sharding[part.name] = {{"saved_offsets", part.part.offsets}};
+  }
+  return safetensorsHeader(tensors, {{kShardingKey, sharding.dump()},
+                                     {"DCP_VERSION", "1.0"},
+                                     {"format", "pt"},
+                                     {kWriterKey, "1"}});
+}

@@ -1,0 +1,196 @@
+//===- CheckpointReader.cpp - A checkpoint's tensors, in rectangles -------===//
+
+#include "checkpoint/CheckpointReader.h"
+#include "plan/DType.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+using namespace fsdp::rt;
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// Under which a checkpoint may have a tensor: as in ours, or with torch's other usual prefixes.
+static std::vector<std::string> spellings(const std::string &name) {
+  constexpr std::string_view kOptimizer = "optim.";
+  if (!name.starts_with(std::string(kOptimizer) + "state."))
+    return {name, "model." + name};
+  std::string state = name.substr(kOptimizer.size());
+  return {name, "optimizer." + state, state};
+}
+
+const CheckpointReader::Tensor *CheckpointReader::find(const std::string &name) const {
+  for (const std::string &spelling : spellings(name))
+    if (auto position = tensors.find(spelling); position != tensors.end())
+      return &position->second;
+  return nullptr;
+}
+
+const CheckpointReader::Tensor *CheckpointReader::find(const StateRange &range,
+                                                       const PlanView &plan, unsigned rank) const {
+  // On other ranks than those of the checkpoint all begin with rank 0's buffers, as torch does.
+  if (range.ownOfRank && ownManifest && ownManifest->ranks == plan.tables().world_size)
+    return find(bufferNameOfRank(range.name, rank));
+  if (const Tensor *tensor = find(range.name))
+    return tensor;
+  for (const std::string &alias : range.aliases)
+    if (const Tensor *tensor = find(alias))
+      return tensor;
+  return nullptr;
+}
+
+Status CheckpointReader::checkNames(const PlanView &plan) const {
+  std::set<std::string, std::less<>> known{"step"};
+  auto add = [&](const std::string &name) {
+    for (std::string &spelling : spellings(name))
+      known.insert(std::move(spelling));
+  };
+  for (const fsdp_parameter &parameter : plan.parameters())
+    for (const std::string &name : parameterNames(plan, parameter)) {
+      add(name);
+      if (!isTrained(plan, parameter))
+        continue;
+      for (unsigned i = 0; i < plan.numOptimizerStates(); ++i)
+        add(optimizerTensorName(name, optimizerStateName(plan, i)));
+      if (hasStepNumber(plan))
+        add(optimizerTensorName(name, "step"));
+    }
+  for (const fsdp_buffer &buffer : plan.buffers())
+    for (unsigned rank = 0; rank < (ownManifest ? ownManifest->ranks : 1); ++rank)
+      add(bufferNameOfRank(plan.string(buffer.name), rank));
+  for (const auto &[name, tensor] : tensors)
+    if (!known.contains(name))
+      return Status::error("'" + filePath(tensor.chunks[0].file) + "' holds '" + name + "' (" +
+                           describeStored(tensor.dtypeName, tensor.shape) +
+                           "), which this binary does not have");
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The step's number
+//===----------------------------------------------------------------------===//
+
+Result<double> CheckpointReader::scalar(const std::string &name, const Tensor &tensor) const {
+  const Chunk &chunk = tensor.chunks[0];
+  std::byte bytes[sizeof(double)] = {};
+  const size_t size = tensor.dtype ? elementBytes(*tensor.dtype) : 0;
+  if (tensor.chunks.size() != 1 || chunk.part.elements() != 1 ||
+      (tensor.dtype != FSDP_F32 && tensor.dtype != FSDP_F64 && tensor.dtype != FSDP_I64))
+    return Status::error("'" + filePath(chunk.file) + "': '" + name + "' is " +
+                         describeStored(tensor.dtypeName, tensor.shape) +
+                         ", expected one F32, F64 or I64");
+  const std::string path = filePath(chunk.file);
+  if (Status status = OpenFile(path).read(chunk.position, std::span(bytes).first(size));
+      !status.ok())
+    return status;
+  auto as = [&]<typename T>(T value) {
+    std::memcpy(&value, bytes, sizeof(T));
+    return static_cast<double>(value);
+  };
+  return tensor.dtype == FSDP_F32   ? as(float())
+         : tensor.dtype == FSDP_F64 ? as(double())
+                                    : as(int64_t());
+}
+
+Result<int64_t> CheckpointReader::step(const PlanView &plan) const {
+  if (ownManifest)
+    return int64_t{ownManifest->step};
+  std::vector<std::string> names;
+  for (const fsdp_parameter &parameter : plan.parameters())
+    if (hasStepNumber(plan) && isTrained(plan, parameter))
+      names.push_back(optimizerTensorName(plan.string(parameter.name), "step"));
+  if (names.empty())
+    names.emplace_back("step");
+  std::optional<double> step;
+  for (const std::string &name : names) {
+    const Tensor *tensor = find(name);
+    if (!tensor)
+      return Status::error("'" + folder + "' lacks '" + name +
+                           "', the number of the step from which to go on");
+    Result<double> own = scalar(name, *tensor);
+    if (!own.ok())
+      return own.status();
+    if (!(*own >= 0 && *own <= 1e12 && *own == std::floor(*own)))
+      return Status::error("'" + folder + "': '" + name + "' is " + std::to_string(*own) +
+                           ", expected the number of a step");
+    if (step && *step != *own)
+      return Status::error("'" + folder + "': '" + names[0] + "' is " + std::to_string(*step) +
+                           ", but '" + name + "' is " + std::to_string(*own) +
+                           ": here all parameters are updated at every step");
+    step = *own;
+  }
+  return static_cast<int64_t>(*step);
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+static const char *kindName(StateRange::Kind kind) {
+  switch (kind) {
+  case StateRange::Kind::Parameter:
+    return "parameter";
+  case StateRange::Kind::OptimizerState:
+    return "optimizer state";
+  case StateRange::Kind::Buffer:
+    return "buffer";
+  }
+  return "";
+}
+
+Status CheckpointReader::addCopies(const StateRange &range, const Tensor &tensor,
+                                   std::vector<Copy> &copies) const {
+  if (tensor.dtype != range.dtype || tensor.shape != range.shape)
+    return Status::error("'" + filePath(tensor.chunks[0].file) + "': '" + range.name + "' is " +
+                         describeStored(tensor.dtypeName, tensor.shape) +
+                         " with all its parts, the model has " +
+                         describeStored(safetensorsName(range.dtype), range.shape));
+  const auto elementSize = static_cast<int64_t>(elementBytes(range.dtype));
+  struct Found {
+    ElementRun run;
+    const Chunk *chunk;
+  };
+  std::vector<Found> found;
+  for (const Chunk &chunk : tensor.chunks)
+    forEachRun(range.shape, chunk.part, range.first, range.count,
+               [&](const ElementRun &run) { found.push_back({run, &chunk}); });
+  std::ranges::sort(found, {}, [](const Found &one) { return one.run.whole; });
+  int64_t next = range.first;
+  auto wrong = [&](const char *what, int64_t begin, int64_t end) {
+    return Status::error("'" + folder + "' " + what + " elements " + std::to_string(begin) +
+                         " to " + std::to_string(end - 1) + " of '" + range.name + "' (" +
+                         describeStored(tensor.dtypeName, tensor.shape) + ")");
+  };
+  for (const auto &[run, chunk] : found) {
+    if (run.whole > next)
+      return wrong("lacks", next, run.whole);
+    if (run.whole < next)
+      return wrong("holds twice", run.whole, std::min(next, run.whole + run.count));
+    copies.push_back({chunk->file, chunk->position + static_cast<uint64_t>(run.part * elementSize),
+                      run.count * elementSize,
+                      range.offset + (run.whole - range.first) * elementSize, range.onHost});
+    next += run.count;
+  }
+  return next == range.first + range.count ? Status()
+                                           : wrong("lacks", next, range.first + range.count);
+}
+
+Result<std::vector<CheckpointReader::Copy>> CheckpointReader::copiesFor(const PlanView &plan,
+                                                                        unsigned rank) const {
+  std::vector<Copy> copies;
+  for (const StateRange &range : stateOf(plan, rank)) {
+    const Tensor *tensor = find(range, plan, rank);
+    if (!tensor)
+      return Status::error("'" + folder + "' lacks " + kindName(range.kind) + " '" + range.name +
+                           "' (" + describeStored(safetensorsName(range.dtype), range.shape) + ")");
+    if (Status status = addCopies(range, *tensor, copies); !status.ok())
+      return status;
+  }
+  std::ranges::sort(copies, {},
+                    [](const Copy &copy) { return std::pair(copy.file, copy.position); });
+  return copies;
+}

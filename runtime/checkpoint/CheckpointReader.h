@@ -1,0 +1,137 @@
+//===- CheckpointReader.h - A checkpoint's tensors, in rectangles -*- C++ -*-===//
+//
+// Reads what CheckpointWriter wrote, on any mesh and layout, and what torch's
+// HuggingFaceStorageWriter wrote of an FSDP2 model (no manifest then; names may begin with
+// "model.", optimizer state with "optim.", "optimizer." or nothing). Each rank reads the elements
+// that it holds, whichever files have them. No file is trusted.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_CHECKPOINTREADER_H
+#define FSDP_RUNTIME_CHECKPOINTREADER_H
+
+#include "checkpoint/CheckpointWriter.h"
+#include "checkpoint/SafetensorsReader.h"
+
+#include <map>
+#include <optional>
+
+namespace fsdp::rt {
+
+class CheckpointReader {
+public:
+  /// Reads the manifest and all files' headers. An error names the file that is missing, damaged or
+  /// foreign.
+  static Result<CheckpointReader> open(const std::string &folder);
+
+  const std::string &path() const { return folder; }
+  /// Of a checkpoint that a training binary wrote.
+  const std::optional<Manifest> &manifest() const { return ownManifest; }
+  const std::vector<ManifestFile> &allFiles() const { return files; }
+  std::string filePath(size_t file) const { return folder + "/" + files[file].name; }
+
+  /// Fails if there is a tensor that the plan does not have.
+  Status checkNames(const PlanView &plan) const;
+
+  /// The number of the last step: the manifest's; else what torch's optimizer state says of each
+  /// parameter, or a tensor "step".
+  Result<int64_t> step(const PlanView &plan) const;
+
+  /// Consecutive bytes of a file that go to consecutive bytes of memory.
+  struct Copy {
+    size_t file;
+    uint64_t position;
+    int64_t bytes;
+    int64_t offset; // in the arena, or the host's
+    bool onHost;
+  };
+  /// What brings to memory all that `rank` holds, in the order of the files. Fails if anything of
+  /// it is missing, is there twice or has another dtype or shape.
+  Result<std::vector<Copy>> copiesFor(const PlanView &plan, unsigned rank) const;
+
+private:
+  struct Chunk {
+    size_t file;
+    uint64_t position; // of its bytes in the file
+    Rectangle part;
+  };
+  struct Tensor {
+    std::string dtypeName;
+    std::optional<fsdp_dtype> dtype;
+    std::vector<int64_t> shape; // the least that holds all chunks
+    std::vector<Chunk> chunks;
+  };
+  Status openManifest();
+  Status findFiles();
+  Status addFile(size_t index);
+  Status addChunk(size_t file, const std::string &name, const StoredTensor &stored,
+                  uint64_t position, std::vector<int64_t> offsets);
+  const Tensor *find(const std::string &name) const;
+  const Tensor *find(const StateRange &range, const PlanView &plan, unsigned rank) const;
+  Status addCopies(const StateRange &range, const Tensor &tensor, std::vector<Copy> &copies) const;
+  Result<double> scalar(const std::string &name, const Tensor &tensor) const;
+
+  std::string folder;
+  std::optional<Manifest> ownManifest;
+  std::vector<ManifestFile> files; // checksums with a manifest alone
+  std::map<std::string, Tensor, std::less<>> tensors;
+};
+
+/// A file that is open for reading.
+class OpenFile {
+public:
+  explicit OpenFile(std::string path);
+  ~OpenFile();
+  OpenFile(const OpenFile &) = delete;
+
+  /// Fills `to` with what is at `position`. Errors name the path.
+  Status read(uint64_t position, std::span<std::byte> to) const;
+
+private:
+  const std::string path;
+  const int descriptor, openError;
+};
+
+// Both work in pieces, so that ranks can meet in between; the arguments outlive the objects.
+
+/// Compares files with the manifest's checksums.
+class CheckpointVerifier {
+public:
+  /// The `share`-th of `shares` parts of the files; none without a manifest. `staging` is any
+  /// memory of the host.
+  CheckpointVerifier(const CheckpointReader &reader, size_t share, size_t shares,
+                     std::span<std::byte> staging);
+  /// Reads about `bytes` more. True once all are read; an error names the file.
+  Result<bool> read(int64_t bytes);
+
+private:
+  const CheckpointReader &reader;
+  const size_t shares;
+  const std::span<std::byte> staging;
+  size_t file; // the next one, or the one that is open
+  std::optional<OpenFile> opened;
+  uint64_t position = 0;
+  uint32_t checksum = 0;
+};
+
+/// Brings to a rank's memory what it holds.
+class CheckpointLoader {
+public:
+  CheckpointLoader(const CheckpointReader &reader, std::vector<CheckpointReader::Copy> copies,
+                   const RankMemory &memory)
+      : reader(reader), memory(memory), copies(std::move(copies)) {}
+  /// Reads about `bytes` more. True once all are in memory.
+  Result<bool> read(int64_t bytes);
+
+private:
+  const CheckpointReader &reader;
+  const RankMemory &memory;
+  const std::vector<CheckpointReader::Copy> copies;
+  size_t next = 0;                // of the copies
+  int64_t done = 0;               // bytes of it
+  std::optional<OpenFile> opened; // that of copy `next`
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CHECKPOINTREADER_H

@@ -1,0 +1,107 @@
+//===- CheckpointWriter.cpp - A rank's files of a checkpoint --------------===//
+
+#include "checkpoint/CheckpointWriter.h"
+#include "checkpoint/Crc32c.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+
+CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t step,
+                                   const RankMemory &memory, std::string folder)
+    : memory(memory), step(static_cast<float>(step)), folder(std::move(folder)), rank(rank),
+      parts(filesOf(plan, rank)) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (descriptor >= 0)
+    ::close(descriptor);
+}
+
+Status CheckpointWriter::failed(const char *what) const {
+  return Status::error("cannot write '" + folder + "/" + written.back().name + "': " + what + ": " +
+                       std::strerror(errno));
+}
+
+Status CheckpointWriter::append(std::span<const std::byte> bytes) {
+  ManifestFile &file = written.back();
+  if (!writeAt(descriptor, bytes.data(), bytes.size(), static_cast<int64_t>(file.bytes)))
+    return failed("writing");
+  file.checksum = crc32c(file.checksum, bytes);
+  file.bytes += bytes.size();
+  return {};
+}
+
+Status CheckpointWriter::openNext() {
+  const size_t index = written.size();
+  written.push_back({checkpointFileName(rank, index, parts.size())});
+  const std::string path = folder + "/" + written.back().name;
+  descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor < 0)
+    return failed("opening");
+  part = 0;
+  done = 0;
+  const std::string header = fileHeader(parts[index]);
+  return append(std::as_bytes(std::span(header)));
+}
+
+Status CheckpointWriter::flush() {
+  if (Status status = memory.stream.synchronize(); !status.ok())
+    return status;
+  return append(memory.staging.first(std::exchange(staged, 0)));
+}
+
+Status CheckpointWriter::stage() {
+  const StoredPart &next = parts[written.size() - 1][part];
+  const int64_t left = next.tensor().bytes() - done;
+  const auto room = static_cast<int64_t>(memory.staging.size() - staged);
+  const auto bytes = static_cast<size_t>(std::min(left, room));
+  std::byte *to = memory.staging.data() + staged;
+  if (next.source == StoredPart::Source::StepNumber)
+    std::memcpy(to, reinterpret_cast<const std::byte *>(&step) + done, bytes);
+  else
+    memory.stream.copy(
+        to,
+        (next.source == StoredPart::Source::HostArena ? memory.hostArena : memory.arena) +
+            next.offset + done,
+        bytes);
+  staged += bytes;
+  done += static_cast<int64_t>(bytes);
+  if (static_cast<int64_t>(bytes) == left) {
+    ++part;
+    done = 0;
+  }
+  return staged == memory.staging.size() ? flush() : Status();
+}
+
+Status CheckpointWriter::closeFile() {
+  if (Status status = flush(); !status.ok())
+    return status;
+  if (::fsync(descriptor) != 0)
+    return failed("syncing");
+  return ::close(std::exchange(descriptor, -1)) == 0 ? Status() : failed("closing");
+}
+
+Result<bool> CheckpointWriter::write(int64_t bytes) {
+  for (int64_t before = 0; bytes > 0;) {
+    Status status;
+    if (descriptor < 0) {
+      if (written.size() == parts.size())
+        return true;
+      before = 0;
+      status = openNext();
+    } else {
+      before = static_cast<int64_t>(written.back().bytes);
+      status = part == parts[written.size() - 1].size() ? closeFile() : stage();
+    }
+    if (!status.ok())
+      return status;
+    bytes -= static_cast<int64_t>(written.back().bytes) - before;
+  }
+  if (descriptor >= 0 && ::fdatasync(descriptor) != 0)
+    return failed("syncing");
+  return false;
+}

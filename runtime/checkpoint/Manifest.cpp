@@ -1,0 +1,156 @@
+//===- Manifest.cpp - What a checkpoint says of itself --------------------===//
+
+#include "checkpoint/Manifest.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace fsdp::rt;
+using nlohmann::ordered_json;
+
+static constexpr const char *kFormat = "fsdpc checkpoint";
+static constexpr uint64_t kVersion = 1;
+
+std::string fsdp::rt::formatManifest(const Manifest &manifest) {
+  ordered_json json;
+  json["format"] = kFormat;
+  json["version"] = kVersion;
+  json["model"] = manifest.model;
+  json["fingerprint"] = manifest.fingerprint;
+  json["optimizer"] = manifest.optimizer;
+  json["ranks"] = manifest.ranks;
+  json["replicas"] = manifest.replicas;
+  json["step"] = manifest.step;
+  json["steps"] = manifest.steps;
+  json["samples"] = manifest.samples;
+  json["samples_in_data"] = manifest.samplesInData;
+  json["shuffle"] = manifest.shuffle;
+  json["seed"] = manifest.seed;
+  json["lr_schedule"] = manifest.schedule;
+  json["lr"] = manifest.learningRate;
+  json["min_lr"] = manifest.minimumLearningRate;
+  json["warmup_steps"] = manifest.warmupSteps;
+  json["clip_grad_norm"] = manifest.clipGradNorm;
+  ordered_json files = ordered_json::array();
+  for (const ManifestFile &file : manifest.files)
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.checksum}});
+  json["files"] = std::move(files);
+  return json.dump(1) + "\n";
+}
+
+namespace {
+/// Reads keys of an object; the first that is missing or malformed is the error.
+class Reader {
+public:
+  Reader(const ordered_json &json, std::string where) : json(json), where(std::move(where)) {}
+
+  void read(const char *key, std::string &value) {
+    if (const ordered_json *item = find(key, "a text", &ordered_json::is_string))
+      value = item->get<std::string>();
+  }
+  void read(const char *key, bool &value) {
+    if (const ordered_json *item = find(key, "true or false", &ordered_json::is_boolean))
+      value = item->get<bool>();
+  }
+  void read(const char *key, double &value) {
+    if (const ordered_json *item = find(key, "a number", &ordered_json::is_number))
+      value = item->get<double>();
+  }
+  /// A whole number from 0 to the largest of its type.
+  template <typename T> void readWhole(const char *key, T &value) {
+    const ordered_json *item = find(key, "a whole number", &ordered_json::is_number_unsigned);
+    if (!item)
+      return;
+    auto number = item->get<uint64_t>();
+    if (number > static_cast<uint64_t>(std::numeric_limits<T>::max()))
+      return fail(key, "a number that fits its type");
+    value = static_cast<T>(number);
+  }
+  Status status() const { return problem; }
+
+private:
+  const ordered_json *find(const char *key, const char *expected,
+                           bool (ordered_json::*is)() const noexcept) {
+    auto position = json.find(key);
+    if (position != json.end() && ((*position).*is)())
+      return &*position;
+    fail(key, expected);
+    return nullptr;
+  }
+  void fail(const char *key, const char *expected) {
+    if (problem.ok())
+      problem = Status::error(where + "'" + key + "' is missing or not " + expected);
+  }
+
+  const ordered_json &json;
+  std::string where;
+  Status problem;
+};
+} // namespace
+
+static Result<ManifestFile> parseFile(const ordered_json &json, size_t index) {
+  std::string where = "of file " + std::to_string(index + 1) + " ";
+  if (!json.is_object())
+    return Status::error(where + "there is no object");
+  Reader reader(json, where);
+  ManifestFile file;
+  reader.read("name", file.name);
+  reader.readWhole("bytes", file.bytes);
+  reader.readWhole("crc32c", file.checksum);
+  if (!reader.status().ok())
+    return reader.status();
+  // A name that leaves the folder would have others' files read.
+  if (file.name.find('/') != std::string::npos || !file.name.ends_with(".safetensors"))
+    return Status::error(where + "the name is '" + file.name +
+                         "', expected that of a safetensors file in its folder");
+  return file;
+}
+
+Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
+  ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object())
+    return Status::error("it is not a JSON object");
+  Reader reader(json, "");
+  std::string format;
+  uint64_t version = 0;
+  reader.read("format", format);
+  reader.readWhole("version", version);
+  if (!reader.status().ok())
+    return reader.status();
+  if (format != kFormat || version != kVersion)
+    return Status::error("it is '" + format + "' of version " + std::to_string(version) +
+                         ", expected '" + kFormat + "' of version " + std::to_string(kVersion));
+  Manifest manifest;
+  reader.read("model", manifest.model);
+  reader.read("fingerprint", manifest.fingerprint);
+  reader.read("optimizer", manifest.optimizer);
+  reader.readWhole("ranks", manifest.ranks);
+  reader.readWhole("replicas", manifest.replicas);
+  reader.readWhole("step", manifest.step);
+  reader.readWhole("steps", manifest.steps);
+  reader.readWhole("samples", manifest.samples);
+  reader.readWhole("samples_in_data", manifest.samplesInData);
+  reader.read("shuffle", manifest.shuffle);
+  reader.readWhole("seed", manifest.seed);
+  reader.read("lr_schedule", manifest.schedule);
+  reader.read("lr", manifest.learningRate);
+  reader.read("min_lr", manifest.minimumLearningRate);
+  reader.readWhole("warmup_steps", manifest.warmupSteps);
+  reader.read("clip_grad_norm", manifest.clipGradNorm);
+  if (!reader.status().ok())
+    return reader.status();
+  auto files = json.find("files");
+  if (files == json.end() || !files->is_array() || files->empty())
+    return Status::error("'files' is missing or not a list of files");
+  std::set<std::string> names;
+  for (const ordered_json &item : *files) {
+    Result<ManifestFile> file = parseFile(item, manifest.files.size());
+    if (!file.ok())
+      return file.status();
+    if (!names.insert(file->name).second)
+      return Status::error("it lists '" + file->name + "' twice");
+    manifest.files.push_back(std::move(*file));
+  }
+  return manifest;
+}

@@ -1,0 +1,57 @@
+//===- Manifest.h - What a checkpoint says of itself -------------*- C++ -*-===//
+//
+// checkpoint.json, which rank 0 writes when all files of a checkpoint are on disk: a folder without
+// it is not complete. It lists the files, with sizes and checksums, and holds the state that is no
+// tensor. Everything random or shuffled is a function of the seed and the step's number.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_MANIFEST_H
+#define FSDP_RUNTIME_MANIFEST_H
+
+#include "Status.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+inline constexpr const char *kManifestName = "checkpoint.json";
+
+struct ManifestFile {
+  std::string name; // in the checkpoint's folder
+  uint64_t bytes = 0;
+  uint32_t checksum = 0; // CRC-32C
+};
+
+struct Manifest {
+  // What was compiled.
+  std::string model;
+  std::string fingerprint; // of the plan
+  std::string optimizer;
+  unsigned ranks = 1, replicas = 1;
+  // Where the run is.
+  int64_t step = 0;    // updates that are done
+  int64_t steps = 0;   // of the whole run
+  int64_t samples = 0; // read so far, by all ranks: position in the endless order of samples
+  // What determines how it goes on.
+  int64_t samplesInData = 0;
+  bool shuffle = false;
+  uint64_t seed = 0;
+  std::string schedule; // of the learning rate: "cosine"
+  double learningRate = 0, minimumLearningRate = 0;
+  int64_t warmupSteps = 0;
+  double clipGradNorm = 0; // 0: gradients are not clipped
+
+  std::vector<ManifestFile> files;
+};
+
+std::string formatManifest(const Manifest &manifest);
+
+/// Reads what formatManifest() wrote; the text is not trusted. Errors name the key.
+Result<Manifest> parseManifest(const std::string &text);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_MANIFEST_H

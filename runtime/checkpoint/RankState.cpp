@@ -1,0 +1,138 @@
+//===- RankState.cpp - What a rank holds of the training state ------------===//
+
+#include "checkpoint/RankState.h"
+#include "checkpoint/Names.h"
+#include "plan/DType.h"
+#include "plan/EntryBytes.h"
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+int64_t StateRange::bytes() const { return count * static_cast<int64_t>(elementBytes(dtype)); }
+
+const char *fsdp::rt::optimizerStateName(const PlanView &plan, unsigned index) {
+  if (plan.tables().optimizer.kind == FSDP_SGD)
+    return "momentum_buffer";
+  return index == 0 ? "exp_avg" : "exp_avg_sq";
+}
+
+std::string fsdp::rt::optimizerTensorName(const std::string &parameter, const std::string &state) {
+  return "optim.state." + parameter + "." + state;
+}
+
+std::string fsdp::rt::bufferNameOfRank(const std::string &name, unsigned rank) {
+  return rank == 0 ? name : "fsdpc.rank" + std::to_string(rank) + "." + name;
+}
+
+static bool isTrained(const fsdp_group &group, const fsdp_piece &piece) {
+  return piece.count > 0 && piece.shard_offset < group.trained_elements;
+}
+
+bool fsdp::rt::hasStepNumber(const PlanView &plan) {
+  return plan.tables().optimizer.kind != FSDP_SGD;
+}
+
+bool fsdp::rt::isTrained(const PlanView &plan, const fsdp_parameter &parameter) {
+  return std::ranges::any_of(plan.piecesOf(parameter), [&](const fsdp_piece &piece) {
+    return isTrained(plan.groups()[parameter.group], piece);
+  });
+}
+
+static bool overlap(const ByteRange &a, const ByteRange &b) {
+  return a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes;
+}
+
+/// True if an entry of the plan writes into the buffer.
+static bool isWritten(const PlanView &plan, const fsdp_value &buffer) {
+  const ByteRange own{buffer.offset, plan.spanBytes(buffer)};
+  for (const fsdp_entry &entry : plan.entries()) {
+    auto writes = [&](uint32_t value) {
+      const fsdp_value &result = plan.values()[value];
+      return overlap({result.offset, plan.spanBytes(result)}, own);
+    };
+    switch (entry.kind) {
+    case FSDP_CALL:
+      for (int64_t value : plan.results(entry))
+        if (value >= 0 && writes(static_cast<uint32_t>(value)))
+          return true;
+      break;
+    case FSDP_COPY:
+    case FSDP_ACCUMULATE:
+      if (writes(entry.destination_value))
+        return true;
+      break;
+    default: // the others write what is the plan's own
+      break;
+    }
+  }
+  return false;
+}
+
+Status fsdp::rt::checkBuffers(const PlanView &plan) {
+  for (const fsdp_buffer &buffer : plan.buffers()) {
+    const fsdp_value &value = plan.values()[buffer.value];
+    if (!plan.isContiguous(value))
+      return Status::error("buffer '" + std::string(plan.string(buffer.name)) + "' is " +
+                           plan.describeValue(value) +
+                           ", not contiguous: it cannot be stored in a checkpoint");
+  }
+  return {};
+}
+
+static StateRange rangeOf(const PlanView &plan, const fsdp_parameter &parameter,
+                          const fsdp_piece &piece) {
+  std::span<const int64_t> shape = plan.sizes(parameter);
+  StateRange range;
+  range.dtype = static_cast<fsdp_dtype>(parameter.dtype);
+  range.shape.assign(shape.begin(), shape.end());
+  range.first = piece.first;
+  range.count = piece.count;
+  return range;
+}
+
+static void addParameter(const PlanView &plan, const fsdp_parameter &parameter,
+                         const fsdp_piece &piece, std::vector<StateRange> &ranges) {
+  const fsdp_group &group = plan.groups()[parameter.group];
+  const int64_t inShard = piece.shard_offset * static_cast<int64_t>(elementBytes(group.dtype));
+  std::vector<std::string> names = parameterNames(plan, parameter);
+  StateRange own = rangeOf(plan, parameter, piece);
+  own.name = names[0];
+  own.aliases.assign(names.begin() + 1, names.end());
+  own.offset = group.shard + inShard;
+  ranges.push_back(std::move(own));
+  if (!isTrained(group, piece))
+    return;
+  for (unsigned i = 0; i < plan.numOptimizerStates(); ++i) {
+    StateRange state = rangeOf(plan, parameter, piece);
+    state.kind = StateRange::Kind::OptimizerState;
+    state.name = optimizerTensorName(names[0], optimizerStateName(plan, i));
+    for (size_t alias = 1; alias < names.size(); ++alias)
+      state.aliases.push_back(optimizerTensorName(names[alias], optimizerStateName(plan, i)));
+    state.onHost = plan.isStateOnHost(group);
+    state.offset = (state.onHost ? group.host_state[i] : group.state[i]) + inShard;
+    ranges.push_back(std::move(state));
+  }
+}
+
+std::vector<StateRange> fsdp::rt::stateOf(const PlanView &plan, unsigned rank) {
+  std::vector<StateRange> ranges;
+  for (const fsdp_parameter &parameter : plan.parameters())
+    for (const fsdp_piece &piece : plan.piecesOf(parameter))
+      if (piece.rank == plan.shardOf(rank) && piece.count > 0)
+        addParameter(plan, parameter, piece, ranges);
+  for (const fsdp_buffer &buffer : plan.buffers()) {
+    const fsdp_value &value = plan.values()[buffer.value];
+    std::span<const int64_t> shape = plan.sizes(value);
+    StateRange range;
+    range.name = plan.string(buffer.name);
+    range.kind = StateRange::Kind::Buffer;
+    range.dtype = static_cast<fsdp_dtype>(value.dtype);
+    range.shape.assign(shape.begin(), shape.end());
+    range.count = plan.numElements(value);
+    range.offset = value.offset;
+    range.ownOfRank = isWritten(plan, value);
+    ranges.push_back(std::move(range));
+  }
+  return ranges;
+}

@@ -1,0 +1,59 @@
+//===- RankState.h - What a rank holds of the training state -----*- C++ -*-===//
+//
+// Tensors of a checkpoint have torch's names: parameters and buffers their qualified names,
+// optimizer state "optim.state.<parameter>.exp_avg", as torch's distributed checkpoints flatten
+// {**get_model_state_dict(model), "optim": get_optimizer_state_dict(model, optimizer)}.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_RANKSTATE_H
+#define FSDP_RUNTIME_RANKSTATE_H
+
+#include "plan/PlanView.h"
+
+#include <vector>
+
+namespace fsdp::rt {
+
+/// Elements [first, first + count) of a tensor, which a rank has in memory, one after another.
+struct StateRange {
+  enum class Kind { Parameter, OptimizerState, Buffer };
+
+  std::string name;
+  std::vector<std::string> aliases; // of a shared parameter
+  Kind kind = Kind::Parameter;
+  fsdp_dtype dtype = FSDP_F32;
+  std::vector<int64_t> shape; // of the whole tensor
+  int64_t first = 0, count = 0;
+  int64_t offset = 0;     // bytes, in the arena or the host's arena
+  bool onHost = false;    // in the host's arena
+  bool ownOfRank = false; // a buffer that steps change: each rank has values of its own
+
+  int64_t bytes() const;
+};
+
+/// What `rank` holds: parameters, then optimizer state, group by group; then buffers. Padding and
+/// empty pieces are left out.
+std::vector<StateRange> stateOf(const PlanView &plan, unsigned rank);
+
+/// "exp_avg": state `index` of the plan's optimizer, as torch calls it.
+const char *optimizerStateName(const PlanView &plan, unsigned index);
+
+/// "optim.state.<parameter>.<state>".
+std::string optimizerTensorName(const std::string &parameter, const std::string &state);
+
+/// True if torch's optimizer state has a step number for each parameter: that of adam and adamw.
+bool hasStepNumber(const PlanView &plan);
+
+/// True if the parameter is updated: it has optimizer state.
+bool isTrained(const PlanView &plan, const fsdp_parameter &parameter);
+
+/// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints.
+std::string bufferNameOfRank(const std::string &name, unsigned rank);
+
+/// An error if a buffer cannot be stored: its elements are not in row-major order.
+Status checkBuffers(const PlanView &plan);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_RANKSTATE_H

@@ -1,0 +1,75 @@
+//===- Rectangle.cpp - Parts of tensors -----------------------------------===//
+
+#include "checkpoint/Rectangle.h"
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+static int64_t product(std::span<const int64_t> sizes) {
+  int64_t elements = 1;
+  for (int64_t size : sizes)
+    elements *= size;
+  return elements;
+}
+
+int64_t Rectangle::elements() const { return product(sizes); }
+
+std::vector<Rectangle> fsdp::rt::cutRange(std::span<const int64_t> shape, int64_t first,
+                                          int64_t count) {
+  std::vector<Rectangle> rectangles;
+  const int64_t end = first + count;
+  while (first < end) {
+    // The outermost dimension of which whole entries begin here and fit.
+    size_t dimension = 0;
+    auto entryElements = [&] { return product(shape.subspan(dimension + 1)); };
+    while (dimension + 1 < shape.size() &&
+           (first % entryElements() != 0 || end - first < entryElements()))
+      ++dimension;
+
+    Rectangle rectangle{std::vector<int64_t>(shape.size(), 0), {shape.begin(), shape.end()}};
+    int64_t elements = 1;
+    if (!shape.empty()) {
+      int64_t position = first / entryElements();
+      int64_t index = dimension == 0 ? position : position % shape[dimension];
+      int64_t entries = std::min((end - first) / entryElements(), shape[dimension] - index);
+      elements = entries * entryElements();
+      rectangle.offsets[dimension] = index;
+      rectangle.sizes[dimension] = entries;
+      for (size_t outer = dimension; outer-- > 0;) {
+        position /= shape[outer + 1];
+        rectangle.offsets[outer] = outer == 0 ? position : position % shape[outer];
+        rectangle.sizes[outer] = 1;
+      }
+    }
+    rectangles.push_back(std::move(rectangle));
+    first += elements;
+  }
+  return rectangles;
+}
+
+void fsdp::rt::forEachRun(std::span<const int64_t> shape, const Rectangle &rectangle, int64_t first,
+                          int64_t count, const std::function<void(const ElementRun &)> &use) {
+  if (rectangle.elements() == 0 || count == 0)
+    return;
+  // Dimensions from `inner` on are one run: all behind it are whole.
+  size_t inner = shape.size();
+  while (inner > 0 && (inner == shape.size() || rectangle.sizes[inner] == shape[inner]))
+    --inner;
+  std::span<const int64_t> sizes = rectangle.sizes;
+  const int64_t length = product(sizes.subspan(inner));
+  std::vector<int64_t> index(inner, 0); // within the rectangle
+  for (int64_t part = 0; part < rectangle.elements(); part += length) {
+    int64_t whole = 0;
+    for (size_t i = 0; i < shape.size(); ++i)
+      whole = whole * shape[i] + rectangle.offsets[i] + (i < inner ? index[i] : 0);
+    int64_t begin = std::max(first, whole), end = std::min(first + count, whole + length);
+    if (begin < end)
+      use({begin, part + begin - whole, end - begin});
+    for (size_t i = inner; i-- > 0;) {
+      if (++index[i] < sizes[i])
+        break;
+      index[i] = 0;
+    }
+  }
+}

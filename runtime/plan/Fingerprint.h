@@ -1,0 +1,16 @@
+//===- Fingerprint.h - A number that tells plans apart -----------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_FINGERPRINT_H
+#define FSDP_RUNTIME_FINGERPRINT_H
+
+#include "plan/PlanView.h"
+
+namespace fsdp::rt {
+
+/// FNV-1a of all tables of a plan, in 16 hexadecimal digits: equal for equal plans, wherever they
+/// were compiled.
+std::string fingerprintOf(const PlanView &plan);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_FINGERPRINT_H

@@ -1,0 +1,182 @@
+//===- OpenRun.cpp - What a run opens before its first step ---------------===//
+
+#include "checkpoint/CheckpointFolder.h"
+#include "train/RankRun.h"
+#include "train/ResumedOptions.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace fsdp::rt;
+
+/// Where fsdpc leaves a model's weights: beside the binary.
+static std::string weightsBesideBinary() {
+  char path[4096];
+  ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path));
+  return length <= 0 ? "" : std::string(path, static_cast<size_t>(length)) + ".safetensors";
+}
+
+Status RankRun::openWeights() {
+  std::string path = options.init;
+  if (path.empty()) {
+    path = weightsBesideBinary();
+    if (path.empty() || ::access(path.c_str(), F_OK) != 0)
+      return Status::error("no initial weights: --init FILE.safetensors is not given, and there is "
+                           "no '" +
+                           path + "'");
+  }
+  Result<SafetensorsFile> file = SafetensorsFile::open(path);
+  if (!file.ok())
+    return file.status();
+  weights = std::move(*file);
+  origin = "weights from " + path;
+  return checkWeights(plan, *weights);
+}
+
+/// Output errors should show before the training, not after it.
+Status RankRun::checkOutputs() {
+  if (!isFirst)
+    return {};
+  if (!options.save.empty()) {
+    size_t slash = options.save.rfind('/');
+    std::string folder = slash == std::string::npos ? "." : options.save.substr(0, slash + 1);
+    if (::access(folder.c_str(), W_OK) != 0)
+      return Status::error("--save " + options.save + ": cannot write in '" + folder +
+                           "': " + std::strerror(errno));
+  }
+  if (options.log.empty())
+    return {};
+  Result<StepLog> opened = StepLog::open(options.log, /*append=*/issued > 0);
+  if (opened.ok())
+    log = std::move(*opened);
+  return opened.status();
+}
+
+Outcome RankRun::openCheckpoints() {
+  if (options.checkpointDir.empty() && !options.resume)
+    return {};
+  checkpoints.emplace(plan, options, device, communicator);
+  if (Outcome outcome = checkpoints->open(); !outcome.status.ok())
+    return outcome;
+  const CheckpointReader *resumed = checkpoints->resumed();
+  issued = checkpoints->step();
+  if (!resumed) {
+    if (options.resume)
+      notes.push_back("no checkpoint in " + options.checkpointDir + ": the run begins anew");
+    return {};
+  }
+  std::error_code ignored;
+  if (std::filesystem::equivalent(resumed->path(),
+                                  options.checkpointDir + "/" + checkpointName(issued), ignored))
+    savedStep = issued;
+  origin = "step " + std::to_string(issued) + " from " + resumed->path();
+  return {};
+}
+
+/// What the order of samples is of: a run that goes on continues where the checkpoint's stopped,
+/// whatever its batch was.
+static int64_t originOfSamples(const CheckpointReader *resumed, int64_t samplesPerStep) {
+  if (!resumed || !resumed->manifest())
+    return 0;
+  return resumed->manifest()->samples - resumed->manifest()->step * samplesPerStep;
+}
+
+Status RankRun::openFiles() {
+  const CheckpointReader *resumed = checkpoints ? checkpoints->resumed() : nullptr;
+  if (resumed && resumed->manifest()) {
+    Result<std::vector<std::string>> taken = takeOver(*resumed->manifest(), plan, options);
+    if (!taken.ok())
+      return Status::error("'" + resumed->path() + "': " + taken.status().message());
+    notes = std::move(*taken);
+  }
+  Result<std::vector<InputShape>> checked = planInputs(plan);
+  if (!checked.ok())
+    return checked.status();
+  shapes = std::move(*checked);
+  indexUses = findIndexUses(plan);
+  figures.samplesPerStep =
+      shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
+  figures.origin = originOfSamples(resumed, figures.samplesPerStep);
+  DataOptions data{options.data,        options.dataType,    std::nullopt,
+                   communicator.rank(), communicator.size(), plan.tables().num_microbatches,
+                   figures.origin};
+  if (options.shuffle)
+    data.shuffleSeed = options.seed;
+  Result<std::unique_ptr<BatchReader>> opened = openData(data, shapes);
+  if (!opened.ok())
+    return opened.status();
+  reader = std::move(*opened);
+
+  figures.samplesInData = reader->samples();
+  figures.tokensPerSample = reader->tokensPerSample();
+  if (resumed && resumed->manifest() && resumed->manifest()->samplesInData != figures.samplesInData)
+    notes.push_back("--data: " + std::to_string(figures.samplesInData) +
+                    " samples, the checkpoint's run had " +
+                    std::to_string(resumed->manifest()->samplesInData));
+  figures.steps = options.steps.value_or(figures.samplesInData / figures.samplesPerStep);
+  if (issued > figures.steps)
+    return Status::error("--steps " + std::to_string(figures.steps) +
+                         ", but the checkpoint is of step " + std::to_string(issued));
+  if (options.warmupSteps >= figures.steps && options.warmupSteps != 0)
+    return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
+                         " leaves nothing of the " + std::to_string(figures.steps) +
+                         " steps (--steps)");
+  schedule = {options.schedule, options.learningRate, options.minimumLearningRate,
+              options.warmupSteps, figures.steps};
+  if (Status status = chooseTracedStep(); !status.ok())
+    return status;
+  if (!resumed)
+    if (Status status = openWeights(); !status.ok())
+      return status;
+  return checkOutputs();
+}
+
+Status RankRun::chooseTracedStep() {
+  if (options.trace.empty())
+    return {};
+  const int64_t first = issued + 1; // which measures temporaries
+  tracedStep = options.traceStep.value_or(std::min(first + 2, figures.steps));
+  if (first >= figures.steps)
+    return Status::error("--trace " + options.trace +
+                         ": the first step also measures temporaries, and the run has no other");
+  if (tracedStep < first + 1)
+    return Status::error("--trace-step " + std::to_string(tracedStep) + ": step " +
+                         std::to_string(first) +
+                         " is the run's first, which also measures temporaries");
+  if (tracedStep > figures.steps)
+    return Status::error("--trace-step " + std::to_string(tracedStep) + " of a run of " +
+                         std::to_string(figures.steps) + " steps");
+  return {};
+}
+
+Status RankRun::makeExecutor() {
+  if (weights) {
+    std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
+    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights);
+        !status.ok())
+      return status;
+  }
+  Result<std::unique_ptr<StepProgress>> numbers = StepProgress::create(plan, device);
+  if (!numbers.ok())
+    return numbers.status();
+  progress = std::move(*numbers);
+  watched.emplace(communicator, plan, *progress);
+  ExecutorOptions execution{.kernels = options.kernels,
+                            .graph = options.graph,
+                            .clipGradNorm = options.clipGradNorm,
+                            .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
+  auto created = Executor::create(plan.tables(), device, *watched, arena, execution);
+  if (!created.ok())
+    return created.status();
+  executor = std::move(*created);
+  progress->followCompute(executor->currentEntry());
+  inputs.resize(plan.tables().num_inputs);
+  if (isFirst && tracedStep)
+    trace.emplace(plan, device, options.device == "cpu");
+  exchanged.resize(communicator.size());
+  losses.resize(communicator.size());
+  return {};
+}

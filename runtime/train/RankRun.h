@@ -1,0 +1,100 @@
+//===- RankRun.h - One rank's run, in parts ----------------------*- C++ -*-===//
+//
+// What OpenRun.cpp, which opens files and makes the executor, shares with the loop over the steps.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_RANKRUN_H
+#define FSDP_RUNTIME_RANKRUN_H
+
+#include "checkpoint/Weights.h"
+#include "comm/Watchdog.h"
+#include "comm/WatchedCommunicator.h"
+#include "data/BatchReader.h"
+#include "executor/Executor.h"
+#include "train/Checkpoints.h"
+#include "train/Console.h"
+#include "train/StepTrace.h"
+
+#include <chrono>
+
+namespace fsdp::rt {
+
+/// What the ranks tell each other after each step.
+struct StepExchange {
+  double loss, gradientSquareSum;
+  int64_t stop; // 1: this rank received a signal
+};
+
+class RankRun {
+public:
+  RankRun(const PlanView &plan, const TrainOptions &options, const char *backend, Device &device,
+          Communicator &communicator)
+      : plan(plan), options(options), backend(backend), device(device), communicator(communicator),
+        isFirst(communicator.rank() == 0) {}
+
+  Outcome run();
+
+private:
+  Outcome openCheckpoints();
+  Status openFiles();
+  Status openWeights();
+  Status checkOutputs();
+  Status chooseTracedStep();
+  Status makeExecutor();
+  Outcome train();
+  Outcome loop(const Watchdog &watchdog);
+  /// Waits for all steps that have been issued.
+  Outcome drain(const Watchdog &watchdog);
+  bool savesAtEnd() const;
+  Outcome saveCheckpoint();
+  /// Issues step `step`; the results that came meanwhile, of an earlier one if they lag.
+  Result<std::optional<StepResults>> issue(int64_t step);
+  /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
+  /// been issued.
+  Outcome finishStep(const StepResults &own, const Watchdog &watchdog);
+  /// Writes --failure-dump, once.
+  void writeDump(const std::string &message, const std::string &dump);
+  void tellGraph();
+  Outcome exchange(const StepResults &own);
+
+  using Clock = std::chrono::steady_clock;
+
+  const PlanView &plan;
+  TrainOptions options; // those of the checkpoint, too, when the run goes on from one
+  const char *backend;
+  Device &device;
+  Communicator &communicator;
+  bool isFirst;
+
+  std::optional<Checkpoints> checkpoints;
+  std::vector<std::string> notes; // about what differs from the checkpoint's run
+  std::string origin;             // of the state: "weights from FILE", for people
+  std::unique_ptr<BatchReader> reader;
+  std::vector<InputShape> shapes; // of the inputs
+  std::vector<IndexUse> indexUses;
+  std::optional<SafetensorsFile> weights;
+  StepLog log;
+  RunFigures figures;
+  LearningRateSchedule schedule;
+
+  std::byte *arena = nullptr;
+  std::unique_ptr<StepProgress> progress;
+  std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
+  std::unique_ptr<Executor> executor;
+  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
+  std::vector<StepExchange> exchanged;      // by rank
+  std::vector<double> losses;               // by rank
+  std::optional<Console> console;           // on rank 0
+  std::optional<StepTrace> trace;           // on rank 0
+  int64_t tracedStep = 0;                   // 0: none
+  Clock::time_point lastResults;            // when they came, or the first step began
+  int64_t issued = 0;                       // steps, with those before a checkpoint
+  int64_t savedStep = -1;                   // of the last checkpoint in --checkpoint-dir
+  bool stopped = false, graphTold = false;
+  std::atomic<bool> dumped{false};
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_RANKRUN_H

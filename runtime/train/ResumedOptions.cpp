@@ -1,0 +1,124 @@
+//===- ResumedOptions.cpp - What a checkpoint says of its run -------------===//
+
+#include "train/ResumedOptions.h"
+#include "plan/Fingerprint.h"
+#include "plan/ValidateClipping.h"
+
+#include <cmath>
+
+using namespace fsdp::rt;
+
+static const char *optimizerName(const PlanView &plan) {
+  switch (plan.tables().optimizer.kind) {
+  case FSDP_SGD:
+    return "sgd";
+  case FSDP_ADAM:
+    return "adam";
+  default:
+    return "adamw";
+  }
+}
+
+Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options) {
+  const fsdp_plan &tables = plan.tables();
+  Manifest manifest;
+  manifest.model = plan.string(tables.model);
+  manifest.fingerprint = fingerprintOf(plan);
+  manifest.optimizer = optimizerName(plan);
+  manifest.ranks = tables.world_size;
+  manifest.replicas = tables.replicas;
+  manifest.shuffle = options.shuffle;
+  manifest.seed = options.seed;
+  manifest.schedule = shapeName(options.schedule);
+  manifest.learningRate = options.learningRate;
+  manifest.minimumLearningRate = options.minimumLearningRate;
+  manifest.warmupSteps = options.warmupSteps;
+  manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
+  return manifest;
+}
+
+static std::string text(bool value) { return value ? "on" : "off"; }
+static std::string text(uint64_t value) { return std::to_string(value); }
+static std::string text(int64_t value) { return std::to_string(value); }
+static std::string text(double value) { return shortestNumber(value); }
+static std::string text(LearningRateShape value) { return shapeName(value); }
+
+namespace {
+class Taken {
+public:
+  Taken(const TrainOptions &options, std::vector<std::string> &notes)
+      : options(options), notes(notes) {}
+
+  /// `option` becomes `stored`, unless the flag is on the command line.
+  template <typename Option, typename Stored>
+  void take(const char *flag, Option &option, const Stored &stored) {
+    if (!options.given.contains(flag)) {
+      option = stored;
+      return;
+    }
+    if (Option(stored) != option)
+      notes.push_back(std::string(flag) + ": " + describe(option) + ", the checkpoint has " +
+                      text(stored));
+  }
+
+private:
+  template <typename T> static std::string describe(const T &value) { return text(value); }
+  template <typename T> static std::string describe(const std::optional<T> &value) {
+    return text(*value);
+  }
+
+  const TrainOptions &options;
+  std::vector<std::string> &notes;
+};
+} // namespace
+
+/// What a hostile or damaged file could say and a command line could not.
+static Status checkValues(const Manifest &manifest) {
+  auto rate = [](double value) { return std::isfinite(value) && value >= 0; };
+  if (!rate(manifest.learningRate) || !rate(manifest.minimumLearningRate))
+    return Status::error("its learning rate is " + shortestNumber(manifest.learningRate) + " to " +
+                         shortestNumber(manifest.minimumLearningRate));
+  constexpr int64_t kMost = 1'000'000'000'000'000;
+  if (manifest.steps > kMost || manifest.samples > kMost || manifest.step > manifest.steps)
+    return Status::error("it is of step " + std::to_string(manifest.step) + " of " +
+                         std::to_string(manifest.steps) + " after " +
+                         std::to_string(manifest.samples) + " samples");
+  if (!shapeNamed(manifest.schedule))
+    return Status::error("its lr_schedule is '" + manifest.schedule + "'");
+  if (manifest.clipGradNorm != 0 && !isClipNorm(manifest.clipGradNorm))
+    return Status::error("its clip_grad_norm is " + shortestNumber(manifest.clipGradNorm));
+  return {};
+}
+
+Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, const PlanView &plan,
+                                                    TrainOptions &options) {
+  if (Status status = checkValues(manifest); !status.ok())
+    return status;
+  const Manifest own = manifestOf(plan, options);
+  if (manifest.model != own.model)
+    return Status::error("it is of model '" + manifest.model + "', this binary trains '" +
+                         own.model + "'");
+  if (manifest.optimizer != own.optimizer)
+    return Status::error("its optimizer is " + manifest.optimizer + ", this binary's is " +
+                         own.optimizer);
+  std::vector<std::string> notes;
+  if (manifest.fingerprint != own.fingerprint)
+    notes.push_back("compiled otherwise: plan " + own.fingerprint + " for " +
+                    std::to_string(own.ranks) + " ranks, the checkpoint's is " +
+                    manifest.fingerprint + " for " + std::to_string(manifest.ranks));
+  Taken taken(options, notes);
+  taken.take("--steps", options.steps, manifest.steps);
+  taken.take("--seed", options.seed, manifest.seed);
+  taken.take("--shuffle", options.shuffle, manifest.shuffle);
+  taken.take("--lr-schedule", options.schedule, *shapeNamed(manifest.schedule));
+  taken.take("--lr", options.learningRate, manifest.learningRate);
+  taken.take("--min-lr", options.minimumLearningRate, manifest.minimumLearningRate);
+  taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
+  if (plan.clipsGradients() && manifest.clipGradNorm != 0)
+    taken.take("--clip-grad-norm", options.clipGradNorm, manifest.clipGradNorm);
+  else if (manifest.clipGradNorm != 0 || plan.clipsGradients())
+    notes.push_back(
+        std::string("this binary ") + (plan.clipsGradients() ? "clips" : "does not clip") +
+        " gradients, the checkpoint's run " + (plan.clipsGradients() ? "did not" : "did"));
+  return notes;
+}

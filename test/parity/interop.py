@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Checkpoints of training binaries and of the real FSDP2 are each other's.
+
+torch.distributed.checkpoint reads a binary's checkpoint without conversion, whole or into FSDP2's
+shards, and FSDP2 goes on from it with the binary's bits; a binary goes on from what FSDP2 wrote by
+HuggingFaceStorageWriter. Needs the package safetensors, as torch's reader and writer do: without it
+the test is skipped.
+"""
+
+import os
+import sys
+import unittest
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+import torch.multiprocessing
+
+import checkpoints
+import harness
+import oracle
+from oracle import models, safetensors_io
+
+SKIPPED = 77
+SAVED, STEPS = 3, 6
+LLAMA = models.Config("llama", dim=24, heads=2, ffn=40, layers=2, vocab=50, seq=16, batch=2)
+CONVNET = models.Config("convnet", dim=8, layers=2, batch=2)
+GROUPS = {"llama": ["layers.*"], "convnet": ["blocks.*"]}
+
+
+def state_dict(model, optimizer, step):
+    """What is saved and loaded: tensors alone, as files of safetensors hold no others."""
+    from torch.distributed.checkpoint.state_dict import (
+        get_model_state_dict,
+        get_optimizer_state_dict,
+    )
+
+    state = get_optimizer_state_dict(model, optimizer)["state"]
+    result = {**get_model_state_dict(model), "optim": {"state": state}}
+    if not any("step" in entry for entry in state.values()):
+        result["step"] = torch.tensor(step)  # sgd counts no steps
+    return result
+
+
+def load(model, optimizer, folder, step):
+    from torch.distributed.checkpoint.state_dict import (
+        get_optimizer_state_dict,
+        set_model_state_dict,
+        set_optimizer_state_dict,
+    )
+
+    state = state_dict(model, optimizer, step)
+    state.pop("step", None)
+    dcp.load(state, storage_reader=dcp.HuggingFaceStorageReader(str(folder)))
+    groups = get_optimizer_state_dict(model, optimizer)["param_groups"]
+    set_optimizer_state_dict(
+        model, optimizer, {"state": state.pop("optim")["state"], "param_groups": groups}
+    )
+    set_model_state_dict(model, state)
+
+
+def worker(rank, run, port, first, last, source, target, out):
+    store = dist.TCPStore("127.0.0.1", port, run.ranks, is_master=False)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=run.ranks)
+    torch.set_num_threads(1)
+    model = oracle.shard(run, oracle.make_model(run), oracle.make_mesh(run))
+    optimizer = oracle.make_optimizer(run, list(model.parameters()))
+    batches = oracle.Batches(run)
+    if source:
+        load(model, optimizer, source, first)
+    losses = []
+    for step in range(first, last):
+        loss = model(*batches(rank, step))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+    if target:
+        writer = dcp.HuggingFaceStorageWriter(str(target), save_distributed=True)
+        dcp.save(state_dict(model, optimizer, last), storage_writer=writer)
+    everyone = [None] * run.ranks
+    dist.all_gather_object(everyone, losses)
+    tensors = {name: tensor.full_tensor() for name, tensor in model.named_parameters()}
+    tensors |= dict(model.named_buffers())
+    if rank == 0:
+        torch.save(([list(step) for step in zip(*everyone)], tensors), out)
+    dist.barrier()
+    os._exit(0)  # see oracle.worker
+
+
+def fsdp2(run, folder, first, last, source=None, target=None):
+    """Losses by step and rank of these steps of FSDP2, and parameters and buffers afterwards."""
+    store = dist.TCPStore("127.0.0.1", 0, run.ranks, is_master=True, wait_for_workers=False)
+    out = folder / "fsdp2.pt"
+    torch.multiprocessing.spawn(
+        worker, (run, store.port, first, last, source, target, out), nprocs=run.ranks
+    )
+    return torch.load(out, weights_only=False)
+
+
+class Interop(unittest.TestCase):
+    def case(self, config, optimizer, ranks=2, replicas=1):
+        workspace = harness.Workspace(config, optimizer)
+        self.addCleanup(workspace.remove)
+        workspace.capture()
+        run = workspace.oracle_run(
+            GROUPS[config.model], ranks, replicas=replicas, init=str(workspace.weights)
+        )
+        return workspace, run
+
+    def train(self, workspace, binary, ranks, *arguments):
+        log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
+        log.unlink(missing_ok=True)
+        harness.run([binary, "--ranks", ranks, "--data", workspace.data, "--log", log,
+                     "--save", save, *arguments])  # fmt: skip
+        losses = [
+            [float.fromhex(text).hex() for text in line["loss_hex"]]
+            for line in harness.read_log(log)
+        ]
+        return losses, safetensors_io.load(save)
+
+    def save(self, workspace, mesh, ranks, layout="flat", more=""):
+        """A binary, and its checkpoint of step SAVED."""
+        binary = workspace.compile(mesh, "none", layout, more=more)
+        folder = workspace.folder / f"of-{binary.name}"
+        self.train(workspace, binary, ranks, "--init", workspace.weights, "--steps", SAVED,
+                   "--checkpoint-dir", folder, "--save-every", SAVED)  # fmt: skip
+        return binary, checkpoints.latest(folder)
+
+    def test_torch_reads_every_tensor(self):
+        """In one process, without a mesh, under the names of its own state dicts."""
+        for config, mesh, ranks, layout in ((LLAMA, "dp=3", 3, "flat"), (CONVNET, "dp=3", 3, "flat"),
+                                            (LLAMA, "replicate=2,shard=2", 4, "per-param")):  # fmt: skip
+            with self.subTest(config.model, mesh=mesh):
+                workspace, run = self.case(config, harness.ADAMW)
+                _, folder = self.save(workspace, mesh, ranks, layout)
+                model = oracle.make_model(run)
+                optimizer = oracle.make_optimizer(run, list(model.parameters()))
+                expected = checkpoints.assemble(folder)
+                load(model, optimizer, folder, SAVED)
+                for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+                    self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
+                names = {id(p): name for name, p in model.named_parameters()}
+                for parameter, state in optimizer.state.items():
+                    for key, tensor in state.items():
+                        name = f"optim.state.{names[id(parameter)]}.{key}"
+                        self.assertTrue(torch.equal(tensor, expected.pop(name)), name)
+                    self.assertEqual(state["step"], SAVED)
+                self.assertEqual([n for n in expected if not n.startswith("fsdpc.rank")], [])
+
+    def test_fsdp2_goes_on_from_a_binarys_checkpoint(self):
+        for optimizer, layout in ((harness.ADAMW, "flat"), (harness.ADAMW, "per-param"),
+                                  (harness.SGD, "flat")):  # fmt: skip
+            with self.subTest(optimizer=optimizer.kind, layout=layout):
+                workspace, run = self.case(LLAMA, optimizer)
+                binary, folder = self.save(workspace, "dp=2", 2, layout)
+                expected = self.train(
+                    workspace, binary, 2, "--resume", folder, "--steps", STEPS
+                )
+                losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+                self.assertEqual(losses, expected[0])
+                self.assertIsNone(harness.bitwise_difference(expected[1], final))
+
+    def test_a_binary_goes_on_from_fsdp2s_checkpoint(self):
+        for config, optimizer, ranks, replicas in (
+            (LLAMA, harness.ADAMW, 2, 1),
+            (LLAMA, harness.SGD, 2, 1),
+            (LLAMA, harness.ADAMW, 4, 2),
+        ):
+            workspace, run = self.case(config, optimizer, ranks, replicas)
+            folder = workspace.folder / "dcp"
+            fsdp2(run, workspace.folder, 0, SAVED, target=folder)
+            losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
+            mesh = f"dp={ranks}" if replicas == 1 else "replicate=2,shard=2"
+            for layout in ("flat", "per-param"):
+                with self.subTest(optimizer=optimizer.kind, mesh=mesh, layout=layout):
+                    binary = workspace.compile(mesh, "none", layout)
+                    resumed = self.train(
+                        workspace, binary, ranks, "--resume", folder, "--steps", STEPS
+                    )
+                    self.assertEqual(resumed[0], losses)
+                    self.assertIsNone(harness.bitwise_difference(final, resumed[1]))
+
+
+if __name__ == "__main__":
+    try:
+        import safetensors  # noqa: F401
+    except ImportError:
+        print("skipped: torch's reader needs the package safetensors")
+        sys.exit(SKIPPED)
+    unittest.main()

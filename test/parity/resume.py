@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""A run that is interrupted and goes on from its checkpoint is the uninterrupted run, bit for bit:
+losses, parameters, buffers and optimizer state, over features, meshes and layouts. On another mesh
+or layout the state is the checkpoint's, bit for bit."""
+
+import shutil
+import unittest
+
+import checkpoints
+import harness
+from oracle import models, safetensors_io
+
+STEPS, SAVED = 6, 4
+#: Sizes whose flat shards begin and end inside rows.
+LLAMA = models.Config("llama", dim=24, heads=2, ffn=40, layers=2, vocab=50, seq=16, batch=2)
+GPT2 = models.Config("gpt2", dim=20, heads=2, layers=2, vocab=50, seq=16, batch=2, dropout=0.1)
+CONVNET = models.Config("convnet", dim=8, layers=2, batch=2)
+MLP = models.Config("mlp", dim=16, layers=3, batch=2)
+
+
+class Resume(unittest.TestCase):
+    def prepare(self, config, optimizer=harness.ADAMW, flags=()):
+        workspace = harness.Workspace(config, optimizer)
+        self.addCleanup(workspace.remove)
+        workspace.capture(flags=flags)
+        return workspace
+
+    def train(self, workspace, binary, ranks, *arguments, init=True):
+        """Losses and norms by step, parameters and buffers, of a run with these arguments."""
+        log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
+        for path in (log, save):
+            path.unlink(missing_ok=True)
+        weights = ["--init", workspace.weights] if init else []
+        process = harness.run([binary, "--ranks", ranks, "--data", workspace.data, "--log", log,
+                               "--save", save, *weights, *arguments])  # fmt: skip
+        lines = [(r["step"], r["loss_hex"], r["grad_norm"], r["lr"]) for r in harness.read_log(log)]
+        return lines, safetensors_io.load(save), process.stdout
+
+    def assert_equal_files(self, first, second):
+        names = sorted(path.name for path in first.iterdir())
+        self.assertEqual(names, sorted(path.name for path in second.iterdir()))
+        for name in names:
+            self.assertEqual((first / name).read_bytes(), (second / name).read_bytes(), name)
+
+    def check(self, workspace, mesh, ranks, layouts=("flat", "per-param"), more="", flags=()):
+        flags = ["--steps", STEPS, "--lr-schedule", "cosine", "--shuffle", "--seed", "5", *flags]
+        for layout in layouts:
+            with self.subTest(model=workspace.config.model, mesh=mesh, layout=layout, more=more):
+                binary = workspace.compile(mesh, "none", layout, more=more)
+                folder, whole = workspace.folder / "run", workspace.folder / "whole"
+                for path in (folder, whole):
+                    shutil.rmtree(path, ignore_errors=True)
+                saving = ["--checkpoint-dir", folder, "--save-every", SAVED]
+                plain, final, _ = self.train(workspace, binary, ranks, *flags)
+                lines, saved, _ = self.train(workspace, binary, ranks, *flags, *saving)
+                self.assertEqual(lines, plain)  # saving changes nothing
+                shutil.copytree(folder, whole)
+                # As if it had been killed behind the first checkpoint.
+                shutil.rmtree(folder / f"step-{STEPS:09}")
+                lines, again, _ = self.train(
+                    workspace, binary, ranks, *saving, "--resume", init=False
+                )
+                self.assertEqual(lines, plain[SAVED:])
+                self.assertIsNone(harness.bitwise_difference(final, saved))
+                self.assertIsNone(harness.bitwise_difference(final, again))
+                last = f"step-{STEPS:09}"
+                self.assert_equal_files(whole / last, folder / last)
+                state = checkpoints.assemble(folder / last)
+                for name, tensor in final.items():
+                    self.assertIsNone(
+                        harness.bitwise_difference({name: tensor}, {name: state[name]})
+                    )
+
+    def test_optimizers(self):
+        for optimizer in (harness.ADAMW, harness.SGD, harness.Optimizer("sgd", {"lr": 0.1})):
+            self.check(self.prepare(LLAMA, optimizer), "dp=2", 2)
+        self.check(self.prepare(LLAMA), "dp=1", 1)
+
+    def test_rows_that_are_cut(self):
+        for config in (LLAMA, CONVNET):
+            workspace = self.prepare(config)
+            self.check(workspace, "dp=3", 3, layouts=["flat"])
+            last = checkpoints.latest(workspace.folder / "run")
+            self.assertTrue(list(last.glob("*-model-00002-of-*")))
+
+    def test_dropout_and_shared_parameters(self):
+        self.check(self.prepare(GPT2), "dp=2", 2)
+
+    def test_accumulation(self):
+        for sync in ("each", "last"):
+            self.check(self.prepare(GPT2), "dp=2", 2, more=f"microbatches=2 gradient-sync={sync}")
+
+    def test_mixed_precision(self):
+        workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])
+        self.check(workspace, "dp=2", 2, more="param-dtype=bfloat16 reduce-dtype=float32")
+
+    def test_clipping(self):
+        self.check(self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"]), "dp=2", 2)
+        self.check(self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"]), "dp=2", 2,
+                   layouts=["flat"], flags=["--clip-grad-norm", "0.05"])  # fmt: skip
+
+    def test_state_on_the_host(self):
+        for optimizer in (harness.ADAMW, harness.SGD):
+            self.check(self.prepare(LLAMA, optimizer), "dp=2", 2, more="offload-optimizer=all")
+
+    def test_replicas(self):
+        self.check(self.prepare(LLAMA), "replicate=2,shard=2", 4)
+        workspace = self.prepare(LLAMA)
+        self.check(workspace, "replicate=2,shard=2", 4, ["flat"], more="offload-optimizer=all")
+
+    def test_buffers_of_each_rank(self):
+        """Statistics of batches differ between the ranks, and stay so."""
+        workspace = self.prepare(CONVNET)
+        self.check(workspace, "dp=2", 2)
+        self.check(workspace, "replicate=2,shard=2", 4, ["flat"])
+        state = checkpoints.assemble(checkpoints.latest(workspace.folder / "run"))
+        names = [name for name in state if name.endswith("running_mean")]
+        own = [name for name in names if name.startswith("fsdpc.rank1.")]
+        self.assertEqual(len(names), 4 * len(own))
+        for name in own:
+            self.assertNotEqual(state[name].tolist(), state[name[len("fsdpc.rank1.") :]].tolist())
+
+    def test_frozen_parameters(self):
+        config = models.Config("llama", dim=24, heads=2, layers=2, vocab=50, batch=2,
+                               frozen=["layers.*.attn.*"])  # fmt: skip
+        self.check(self.prepare(config), "dp=2", 2)
+
+    def test_searched_schedule(self):
+        self.check(self.prepare(LLAMA), "dp=2", 2, ["flat"], more="schedule=auto")
+
+    def test_other_meshes_and_layouts(self):
+        """What is saved by one is loaded by every other one, and saved again the same."""
+        for config in (LLAMA, CONVNET, GPT2):
+            workspace = self.prepare(config)
+            kinds = [("dp=4", 4, "flat", ""), ("dp=2", 2, "per-param", ""), ("dp=3", 3, "flat", ""),
+                     ("replicate=2,shard=2", 4, "per-param", "offload-optimizer=all"),
+                     ("dp=1", 1, "flat", ""), ("dp=4", 4, "per-param", "")]  # fmt: skip
+            binaries = [
+                workspace.compile(mesh, "none", layout, more=more) for mesh, _, layout, more in kinds
+            ]
+            folder = workspace.folder / "first"
+            self.train(workspace, binaries[0], 4, "--steps", 3, "--checkpoint-dir", folder,
+                       "--save-every", 3)  # fmt: skip
+            first = checkpoints.latest(folder)
+            expected = checkpoints.assemble(first)
+            source = first
+            for (mesh, ranks, layout, more), binary in zip(kinds[1:], binaries[1:]):
+                with self.subTest(model=config.model, mesh=mesh, layout=layout):
+                    folder = workspace.folder / f"of-{binary.name}"
+                    _, final, out = self.train(
+                        workspace, binary, ranks, "--resume", source, "--checkpoint-dir", folder,
+                        "--save-every", 3, init=False)  # fmt: skip
+                    self.assertIn("compiled otherwise", out)
+                    source = checkpoints.latest(folder)
+                    state = checkpoints.assemble(source)
+                    own = lambda tensors: {
+                        name: t for name, t in tensors.items() if not name.startswith("fsdpc.")
+                    }
+                    self.assertIsNone(harness.bitwise_difference(own(expected), own(state)))
+                    for name, tensor in final.items():
+                        self.assertIsNone(
+                            harness.bitwise_difference({name: tensor}, {name: state[name]})
+                        )
+
+    def test_data_goes_on_where_it_stopped(self):
+        """The order of samples is that of the global batch, whatever its size and the ranks."""
+        workspace = self.prepare(MLP)
+        wide, narrow = (workspace.compile(f"dp={ranks}") for ranks in (4, 2))
+        folder = workspace.folder / "wide"
+        self.train(workspace, wide, 4, "--steps", 3, "--checkpoint-dir", folder, "--save-every", 3,
+                   "--shuffle")  # fmt: skip
+        self.assertEqual(checkpoints.manifest(checkpoints.latest(folder))["samples"], 24)
+        # Two steps of half the size read what one of 4 ranks would have read.
+        other = workspace.folder / "narrow"
+        self.train(workspace, narrow, 2, "--steps", 5, "--checkpoint-dir", other, "--save-every", 1,
+                   "--resume", folder, init=False)  # fmt: skip
+        self.assertEqual(checkpoints.manifest(checkpoints.latest(other))["samples"], 32)
+        one, _, _ = self.train(workspace, wide, 4, "--resume", folder, "--steps", 4, "--lr", 0,
+                               init=False)  # fmt: skip
+        two, _, _ = self.train(workspace, narrow, 2, "--resume", folder, "--steps", 5, "--lr", 0,
+                               init=False)  # fmt: skip
+        # With the rate 0 the parameters stay, so each rank's loss is its samples'.
+        self.assertEqual(one[0][1], two[0][1] + two[1][1])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,386 @@
+#include "Files.h"
+#include "TinyPlan.h"
+#include "checkpoint/CheckpointFolder.h"
+#include "checkpoint/CheckpointReader.h"
+#include "device/CpuDevice.h"
+#include "plan/Fingerprint.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace fsdp::rt;
+using namespace fsdp::test;
+using fsdp::plan::Layout;
+
+namespace {
+
+Manifest goodManifest() {
+  Manifest manifest;
+  manifest.model = "tiny";
+  manifest.fingerprint = "0123456789abcdef";
+  manifest.optimizer = "adamw";
+  manifest.ranks = 4;
+  manifest.replicas = 2;
+  manifest.step = 7;
+  manifest.steps = 9;
+  manifest.samples = 56;
+  manifest.samplesInData = 40;
+  manifest.shuffle = true;
+  manifest.seed = UINT64_MAX;
+  manifest.schedule = "cosine";
+  manifest.learningRate = 0.1;
+  manifest.minimumLearningRate = 1.0 / 3;
+  manifest.warmupSteps = 2;
+  manifest.clipGradNorm = 0.5;
+  manifest.files = {{"a.safetensors", 10, 0xffffffff}, {"b.safetensors", 20, 3}};
+  return manifest;
+}
+
+/// The ranks of a tiny step, each with memory full of numbers of its own, or zeroed.
+class TinyRanks {
+public:
+  TinyRanks(unsigned ranks, Layout layout, bool filled)
+      : tiny(ranks, layout), plan(tiny.tables()), stream(CpuDevice().makeStream("checkpoint")) {
+    // Smaller than most tensors, so that these are copied in several pieces.
+    staging.resize(20);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      arenas.emplace_back(static_cast<size_t>(tiny.tables().arena_bytes));
+      auto *numbers = reinterpret_cast<float *>(arenas.back().data());
+      for (size_t i = 0; filled && i < arenas.back().size() / sizeof(float); ++i)
+        numbers[i] = static_cast<float>(1000 * (rank + 1) + i);
+    }
+  }
+
+  /// Writes all ranks' files, with a manifest.
+  void write(const std::string &folder) {
+    std::filesystem::create_directory(folder);
+    Manifest manifest = goodManifest();
+    manifest.ranks = tiny.tables().world_size;
+    manifest.files.clear();
+    for (unsigned rank = 0; rank < arenas.size(); ++rank) {
+      RankMemory memory = memoryOf(rank);
+      CheckpointWriter writer(plan, rank, 7, memory, folder);
+      for (bool done = false; !done;) {
+        Result<bool> written = writer.write(64);
+        ASSERT_TRUE(written.ok()) << written.status().message();
+        done = *written;
+      }
+      manifest.files.insert(manifest.files.end(), writer.files().begin(), writer.files().end());
+    }
+    std::ofstream(folder + "/checkpoint.json") << formatManifest(manifest);
+  }
+
+  Status load(const CheckpointReader &reader) {
+    for (unsigned rank = 0; rank < arenas.size(); ++rank) {
+      auto copies = reader.copiesFor(plan, rank);
+      if (!copies.ok())
+        return copies.status();
+      RankMemory memory = memoryOf(rank);
+      CheckpointLoader loader(reader, *copies, memory);
+      for (bool done = false; !done;) {
+        Result<bool> loaded = loader.read(64);
+        if (!loaded.ok())
+          return loaded.status();
+        done = *loaded;
+      }
+    }
+    return {};
+  }
+
+  /// What the ranks hold, by tensor: elements of the whole tensor.
+  std::map<std::string, std::vector<float>> state() {
+    std::map<std::string, std::vector<float>> result;
+    for (unsigned rank = 0; rank < arenas.size(); ++rank)
+      for (const StateRange &range : stateOf(plan, rank)) {
+        int64_t elements = 1;
+        for (int64_t size : range.shape)
+          elements *= size;
+        std::vector<float> &whole =
+            result[range.ownOfRank ? bufferNameOfRank(range.name, rank) : range.name];
+        whole.resize(static_cast<size_t>(elements));
+        std::memcpy(whole.data() + range.first, arenas[rank].data() + range.offset,
+                    static_cast<size_t>(range.bytes()));
+      }
+    return result;
+  }
+
+  TinyPlan tiny;
+  PlanView plan;
+
+private:
+  RankMemory memoryOf(unsigned rank) { return {*stream, arenas[rank].data(), nullptr, staging}; }
+
+  std::unique_ptr<Stream> stream;
+  std::vector<std::byte> staging;
+  std::vector<std::vector<std::byte>> arenas;
+};
+
+/// The error that opening, verifying, checking and loading a folder gives on 2 flat ranks.
+std::string refusal(const std::string &folder) {
+  auto reader = CheckpointReader::open(folder);
+  if (!reader.ok())
+    return reader.status().message();
+  std::vector<std::byte> staging(100);
+  for (size_t share = 0; share < 2; ++share) {
+    CheckpointVerifier verifier(*reader, share, 2, staging);
+    for (bool done = false; !done;) {
+      Result<bool> verified = verifier.read(50);
+      if (!verified.ok())
+        return verified.status().message();
+      done = *verified;
+    }
+  }
+  TinyRanks ranks(2, Layout::Flat, false);
+  if (Status status = reader->checkNames(ranks.plan); !status.ok())
+    return status.message();
+  return ranks.load(*reader).message();
+}
+
+void expectRefused(const std::string &folder, const std::vector<std::string> &words) {
+  const std::string message = refusal(folder);
+  for (const std::string &word : words)
+    EXPECT_NE(message.find(word), std::string::npos) << message << "\nlacks " << word;
+}
+
+const char *const kFirst = "/shard-00001-model-00001-of-00001.safetensors";
+
+/// A file of zeros as torch's HuggingFaceStorageWriter writes it, of names and shapes.
+std::string torchFile(const std::vector<std::pair<std::string, std::string>> &tensors) {
+  nlohmann::json header = nlohmann::json::object(), sharding = nlohmann::json::object();
+  std::string data;
+  for (const auto &[name, shape] : tensors) {
+    auto sizes = nlohmann::json::parse(shape);
+    size_t elements = 1;
+    for (const auto &size : sizes)
+      elements *= size.get<size_t>();
+    std::vector<float> values(elements);
+    header[name] = {{"dtype", "F32"},
+                    {"shape", sizes},
+                    {"data_offsets", {data.size(), data.size() + values.size() * sizeof(float)}}};
+    sharding[name] = {{"saved_offsets", std::vector<int64_t>(sizes.size(), 0)}};
+    data += rawBytes(values);
+  }
+  header["__metadata__"] = {{"DCP_SHARDING_INFO", sharding.dump()}};
+  return safetensorsBytes(header.dump(), data);
+}
+
+std::vector<std::pair<std::string, std::string>> torchTensors() {
+  std::vector<std::pair<std::string, std::string>> tensors{{"model.count", "[]"}};
+  for (const auto &[name, shape] :
+       {std::pair<std::string, std::string>{"l.w", "[5,3]"}, {"l.b", "[3]"}, {"scale", "[3]"}}) {
+    tensors.emplace_back("model." + name, shape);
+    for (const char *state : {"exp_avg", "exp_avg_sq"})
+      tensors.emplace_back("optimizer.state." + name + "." + state, shape);
+    tensors.emplace_back("optimizer.state." + name + ".step", "[]");
+  }
+  return tensors;
+}
+
+} // namespace
+
+TEST(Manifest, ReadsBackWhatItWrites) {
+  Result<Manifest> read = parseManifest(formatManifest(goodManifest()));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(formatManifest(*read), formatManifest(goodManifest()));
+  EXPECT_EQ(read->seed, UINT64_MAX);
+  EXPECT_EQ(read->minimumLearningRate, 1.0 / 3);
+  EXPECT_EQ(read->files[0].checksum, 0xffffffff);
+}
+
+// Whatever key is missing or of another type, the message names it.
+TEST(Manifest, NamesTheKeyThatIsWrong) {
+  auto good = nlohmann::ordered_json::parse(formatManifest(goodManifest()));
+  for (const auto &[key, value] : good.items()) {
+    auto without = good, other = good;
+    without.erase(key);
+    other[key] = nlohmann::json::object();
+    for (const auto &json : {without, other}) {
+      Result<Manifest> read = parseManifest(json.dump());
+      ASSERT_FALSE(read.ok()) << key;
+      EXPECT_NE(read.status().message().find("'" + key + "'"), std::string::npos)
+          << read.status().message();
+    }
+  }
+  auto refused = [&](const char *pointer, const nlohmann::ordered_json &value) {
+    auto json = good;
+    json[nlohmann::ordered_json::json_pointer(pointer)] = value;
+    return parseManifest(json.dump()).status().message();
+  };
+  EXPECT_EQ(refused("/step", -1), "'step' is missing or not a whole number");
+  EXPECT_EQ(refused("/ranks", 1ull << 40), "'ranks' is missing or not a number that fits its type");
+  EXPECT_EQ(refused("/version", 2), "it is 'fsdpc checkpoint' of version 2, expected "
+                                    "'fsdpc checkpoint' of version 1");
+  EXPECT_NE(refused("/files/0/name", "../x.safetensors").find("'../x.safetensors'"),
+            std::string::npos);
+  EXPECT_EQ(refused("/files/0/name", "b.safetensors"), "it lists 'b.safetensors' twice");
+  for (const char *text : {"", "{", "[]", "3", "null"})
+    EXPECT_EQ(parseManifest(text).status().message(), "it is not a JSON object");
+}
+
+TEST(Fingerprint, TellsPlansApart) {
+  TinyPlan one(1, Layout::Flat), two(2, Layout::Flat), same(2, Layout::Flat),
+      other(2, Layout::PerParam);
+  auto of = [](const TinyPlan &plan) { return fingerprintOf(PlanView(plan.tables())); };
+  EXPECT_EQ(of(two), of(same));
+  EXPECT_NE(of(one), of(two));
+  EXPECT_NE(of(two), of(other));
+  fsdp_plan changed = two.tables();
+  changed.optimizer.weight_decay = 0.5;
+  EXPECT_NE(fingerprintOf(PlanView(changed)), of(two));
+}
+
+// What any number of ranks in any layout writes, any other reads, bit for bit.
+TEST(Checkpoint, IsReadByEveryLayout) {
+  const std::pair<unsigned, Layout> kinds[] = {{1, Layout::Flat},
+                                               {2, Layout::Flat},
+                                               {2, Layout::PerParam},
+                                               {3, Layout::Flat},
+                                               {4, Layout::PerParam}};
+  for (auto [ranks, layout] : kinds) {
+    Folder folder;
+    TinyRanks writer(ranks, layout, true);
+    writer.write(folder.path("c"));
+    auto reader = CheckpointReader::open(folder.path("c"));
+    ASSERT_TRUE(reader.ok()) << reader.status().message();
+    EXPECT_EQ(*reader->step(writer.plan), 7);
+    for (auto [otherRanks, otherLayout] : kinds) {
+      TinyRanks other(otherRanks, otherLayout, false);
+      EXPECT_TRUE(reader->checkNames(other.plan).ok());
+      Status status = other.load(*reader);
+      ASSERT_TRUE(status.ok()) << status.message();
+      auto expected = writer.state(), found = other.state();
+      if (ranks != otherRanks) // each rank begins with rank 0's buffers
+        for (auto &[name, values] : found)
+          if (name.starts_with("fsdpc."))
+            values = found["count"], expected[name] = expected["count"];
+      for (const auto &[name, values] : found)
+        EXPECT_EQ(values, expected[name]) << name;
+    }
+  }
+}
+
+TEST(Checkpoint, DamageIsFoundAndNamed) {
+  Folder folder;
+  const std::string good = folder.path("good"), bad = folder.path("bad");
+  TinyRanks(2, Layout::Flat, true).write(good);
+  EXPECT_EQ(refusal(good), "");
+  auto broken = [&](const std::function<void()> &breakIt, const std::vector<std::string> &words) {
+    std::filesystem::remove_all(bad);
+    std::filesystem::copy(good, bad);
+    breakIt();
+    expectRefused(bad, words);
+  };
+  auto edit = [&](const std::string &path, const std::function<void(std::string &)> &change) {
+    std::string bytes = readFile(path);
+    change(bytes);
+    std::ofstream(path, std::ios::binary) << bytes;
+  };
+  const std::string file = bad + kFirst, manifest = bad + "/checkpoint.json";
+  broken([&] { edit(file, [](std::string &bytes) { bytes.back() ^= 1; }); },
+         {file, "is damaged", "CRC-32C", "checkpoint.json"});
+  broken([&] { edit(file, [](std::string &bytes) { bytes.resize(bytes.size() - 4); }); },
+         {file, "truncated"});
+  broken([&] { edit(file, [](std::string &bytes) { bytes[0] ^= 64; }); }, {file});
+  broken([&] { std::filesystem::remove(file); }, {file, "No such file"});
+  broken([&] { std::filesystem::remove(manifest); },
+         {"is part of a checkpoint that is not complete", "checkpoint.json"});
+  broken([&] { edit(manifest, [](std::string &text) { text.resize(text.size() / 2); }); },
+         {manifest, "cannot be read"});
+  broken([&] { std::filesystem::copy(file, bad + "/other.safetensors"); },
+         {bad + "/other.safetensors", "foreign"});
+  // Files of another checkpoint with the same names and sizes.
+  TinyRanks(2, Layout::PerParam, false).write(folder.path("else"));
+  broken(
+      [&] {
+        std::filesystem::copy_file(folder.path("else") + kFirst, file,
+                                   std::filesystem::copy_options::overwrite_existing);
+      },
+      {file, "is damaged"});
+  std::filesystem::remove_all(bad);
+  expectRefused(bad, {"cannot read folder '" + bad + "'", "No such file"});
+  std::filesystem::create_directory(bad);
+  expectRefused(bad, {"is no checkpoint"});
+}
+
+// torch's own files: no manifest, other prefixes, the step's number in the optimizer's state.
+TEST(Checkpoint, OfTorch) {
+  Folder folder;
+  auto good = torchTensors();
+  auto write = [&](const std::vector<std::pair<std::string, std::string>> &tensors) {
+    std::filesystem::remove_all(folder.path("c"));
+    std::filesystem::create_directory(folder.path("c"));
+    folder.write("c/shard-00001-model-00001-of-00001.safetensors", torchFile(tensors));
+  };
+  write(good);
+  EXPECT_EQ(refusal(folder.path("c")), "");
+  TinyRanks ranks(2, Layout::Flat, false);
+  EXPECT_EQ(*CheckpointReader::open(folder.path("c"))->step(ranks.plan), 0);
+  for (size_t i = 0; i < good.size(); ++i) {
+    auto without = good, reshaped = good;
+    without.erase(without.begin() + static_cast<int64_t>(i));
+    write(without);
+    std::string name = good[i].first;
+    if (name.ends_with(".step")) { // which only the step's number needs
+      EXPECT_NE(CheckpointReader::open(folder.path("c"))
+                    ->step(ranks.plan)
+                    .status()
+                    .message()
+                    .find("lacks 'optim." + name.substr(name.find("state."))),
+                std::string::npos);
+      continue;
+    }
+    name = name.substr(name.find('.') + 1);
+    expectRefused(folder.path("c"), {"lacks", name});
+    reshaped[i].second = "[9,2]";
+    write(reshaped);
+    expectRefused(folder.path("c"), {name, "F32[9,2]", "the model has"});
+  }
+  auto more = good;
+  more.emplace_back("model.other", "[2]");
+  write(more);
+  expectRefused(folder.path("c"), {"holds 'model.other' (F32[2])", "does not have"});
+  // The same tensor whole in two files: whose elements would count?
+  write(good);
+  folder.write("c/two.safetensors", torchFile({{"model.l.w", "[5,3]"}}));
+  expectRefused(folder.path("c"), {"holds twice elements 0 to 14 of 'l.w'"});
+}
+
+TEST(CheckpointFolder, ListsWhatIsCompleteAndRemovesTheRest) {
+  Folder folder;
+  const std::string run = folder.path("run");
+  EXPECT_TRUE(listCheckpoints(run)->empty());
+  auto save = [&](int64_t step) {
+    Status begun = beginCheckpoint(run, step);
+    ASSERT_TRUE(begun.ok()) << begun.message();
+    EXPECT_TRUE(std::filesystem::is_directory(partialPath(run, step)));
+    Result<std::string> path = commitCheckpoint(run, step, formatManifest(goodManifest()));
+    ASSERT_TRUE(path.ok()) << path.status().message();
+    EXPECT_EQ(*path, run + "/" + checkpointName(step));
+  };
+  save(10);
+  save(1'000'000'000'000); // more digits than names usually have
+  save(9);
+  // What killed runs leave, and what is not a checkpoint's.
+  std::filesystem::create_directory(partialPath(run, 11));
+  std::filesystem::create_directory(run + "/step-000000012");
+  std::filesystem::create_directory(run + "/step-13");
+  std::filesystem::create_directory(run + "/mine.partial");
+  std::vector<std::pair<int64_t, bool>> found;
+  Result<std::vector<CheckpointEntry>> listed = listCheckpoints(run);
+  for (const CheckpointEntry &entry : *listed)
+    found.emplace_back(entry.step, entry.complete);
+  EXPECT_EQ(found, (std::vector<std::pair<int64_t, bool>>{
+                       {9, true}, {10, true}, {12, false}, {1'000'000'000'000, true}}));
+  ASSERT_TRUE(removeOldCheckpoints(run, 2).ok());
+  EXPECT_FALSE(std::filesystem::exists(run + "/step-000000009"));
+  EXPECT_TRUE(std::filesystem::exists(run + "/step-000000010"));
+  EXPECT_TRUE(beginCheckpoint(run, 14).ok());
+  EXPECT_FALSE(std::filesystem::exists(partialPath(run, 11)));
+  EXPECT_TRUE(std::filesystem::exists(run + "/mine.partial"));
+  EXPECT_TRUE(std::filesystem::exists(run + "/step-000000012"));
+  // A folder that is there is not replaced.
+  EXPECT_TRUE(commitCheckpoint(run, 14, "{}").ok());
+  EXPECT_TRUE(beginCheckpoint(run, 14).ok());
+  EXPECT_NE(commitCheckpoint(run, 14, "{}").status().message().find("step-000000014"),
+            std::string::npos);
+}
