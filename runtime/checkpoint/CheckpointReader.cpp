@@ -194,3 +194,29 @@ Result<std::vector<CheckpointReader::Copy>> CheckpointReader::copiesFor(const Pl
                     [](const Copy &copy) { return std::pair(copy.file, copy.position); });
   return copies;
 }
+
+std::vector<CheckpointReader::Listed> CheckpointReader::list() const {
+  std::vector<Listed> listed;
+  for (const auto &[name, tensor] : tensors)
+    listed.push_back({name, tensor.dtypeName, tensor.dtype, tensor.shape});
+  return listed;
+}
+
+Result<std::vector<CheckpointReader::Copy>>
+CheckpointReader::copiesOf(const Listed &listed, int64_t first, int64_t count) const {
+  const Tensor &tensor = tensors.find(listed.name)->second;
+  if (!tensor.dtype)
+    return Status::error("'" + filePath(tensor.chunks[0].file) + "': '" + listed.name + "' is " +
+                         describeStored(tensor.dtypeName, tensor.shape) +
+                         ", of a dtype that is not known here");
+  StateRange range;
+  range.name = listed.name;
+  range.dtype = *tensor.dtype;
+  range.shape = tensor.shape;
+  range.first = first;
+  range.count = count;
+  std::vector<Copy> copies;
+  if (Status status = addCopies(range, tensor, copies); !status.ok())
+    return status;
+  return copies;
+}

@@ -37,6 +37,15 @@ public:
   /// parameter, or a tensor "step".
   Result<int64_t> step(const PlanView &plan) const;
 
+  /// A whole tensor, of which files hold parts.
+  struct Listed {
+    std::string name, dtypeName;
+    std::optional<fsdp_dtype> dtype; // see StoredTensor
+    std::vector<int64_t> shape;
+  };
+  /// All tensors, by name.
+  std::vector<Listed> list() const;
+
   /// Consecutive bytes of a file that go to consecutive bytes of memory.
   struct Copy {
     size_t file;
@@ -48,6 +57,9 @@ public:
   /// What brings to memory all that `rank` holds, in the order of the files. Fails if anything of
   /// it is missing, is there twice or has another dtype or shape.
   Result<std::vector<Copy>> copiesFor(const PlanView &plan, unsigned rank) const;
+  /// What brings elements [first, first + count) of a tensor to memory, from offset 0 on. Fails for
+  /// a dtype that plans do not have.
+  Result<std::vector<Copy>> copiesOf(const Listed &tensor, int64_t first, int64_t count) const;
 
 private:
   struct Chunk {

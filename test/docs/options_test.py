@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 #: The training binaries of tests stand for all: their options are those of every model.
-TOOLS = ["fsdp-capture", "fsdp-compile", "fsdp-diff", "fsdp-explain", "fsdp-plan", "fsdp-profile", "fsdpc",
+TOOLS = ["fsdp-capture", "fsdp-checkpoint", "fsdp-compile", "fsdp-diff", "fsdp-explain", "fsdp-plan", "fsdp-profile", "fsdpc",
          "tiny_train-1-Flat"]  # fmt: skip
 
 
