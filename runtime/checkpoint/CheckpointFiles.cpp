@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 using namespace fsdp::rt;
 
@@ -43,8 +44,8 @@ public:
                        offset});
       offset += bytes;
     }
-    std::ranges::stable_sort(parts, [](const StoredPart &a, const StoredPart &b) {
-      return a.part.elements() > b.part.elements();
+    std::ranges::sort(parts, {}, [](const StoredPart &part) {
+      return std::pair(-part.part.elements(), part.offset);
     });
     for (size_t i = 0; i < parts.size(); ++i)
       add(i, std::move(parts[i]));
@@ -103,8 +104,9 @@ std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
   if (rank == 0)
     addCommon(plan, files);
   for (StoredFile &file : result)
-    std::ranges::stable_sort(file, [](const StoredPart &a, const StoredPart &b) {
-      return elementBytes(a.dtype) > elementBytes(b.dtype);
+    std::ranges::sort(file, {}, [](const StoredPart &part) {
+      return std::tuple(-static_cast<int64_t>(elementBytes(part.dtype)),
+                        std::string_view(part.name));
     });
   return result;
 }

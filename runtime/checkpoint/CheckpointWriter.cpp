@@ -30,6 +30,9 @@ Status CheckpointWriter::append(std::span<const std::byte> bytes) {
   ManifestFile &file = written.back();
   if (!writeAt(descriptor, bytes.data(), bytes.size(), static_cast<int64_t>(file.bytes)))
     return failed("writing");
+  // The disk works while the next bytes are copied; a file system that cannot do this waits later.
+  (void)::sync_file_range(descriptor, static_cast<off_t>(file.bytes),
+                          static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
   file.checksum = crc32c(file.checksum, bytes);
   file.bytes += bytes.size();
   return {};
