@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_STATUS_H
 #define FSDP_RUNTIME_STATUS_H
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,17 +17,33 @@ public:
   Status() = default;
   static Status error(std::string message) { return Status(std::move(message)); }
 
+  /// An error that rank `rank` told all ranks of, by Communicator::abort.
+  static Status aborted(unsigned rank, std::string message) {
+    Status status(std::move(message));
+    status.rank = rank;
+    return status;
+  }
+
   bool ok() const { return text.empty(); }
   const std::string &message() const { return text; }
+  /// The rank whose abort this is; nothing for an error of another kind.
+  std::optional<unsigned> abortedBy() const { return rank; }
+
+  /// The same error, said with more words.
+  Status withMessage(std::string message) const {
+    Status status(std::move(message));
+    status.rank = rank;
+    return status;
+  }
 
 private:
   explicit Status(std::string message) : text(std::move(message)) {}
   std::string text;
+  std::optional<unsigned> rank;
 };
 
 /// A T or an error.
-template <typename T>
-class [[nodiscard]] Result {
+template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : content(std::move(value)) {}
   Result(Status error) : content(std::move(error)) {}

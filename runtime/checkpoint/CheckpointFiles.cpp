@@ -1,7 +1,7 @@
 //===- CheckpointFiles.cpp - Which rank writes what into which file -------===//
 
 #include "checkpoint/CheckpointFiles.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <algorithm>
 #include <cstdio>

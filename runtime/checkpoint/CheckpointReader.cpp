@@ -1,7 +1,7 @@
 //===- CheckpointReader.cpp - A checkpoint's tensors, in rectangles -------===//
 
 #include "checkpoint/CheckpointReader.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 //===- LoadWeights.cpp - Full weights into a rank's arena -----------------===//
 
+#include "DType.h"
 #include "checkpoint/Weights.h"
-#include "plan/DType.h"
 #include "plan/PlanView.h"
 
 #include <algorithm>

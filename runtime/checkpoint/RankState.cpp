@@ -1,8 +1,8 @@
 //===- RankState.cpp - What a rank holds of the training state ------------===//
 
 #include "checkpoint/RankState.h"
+#include "DType.h"
 #include "checkpoint/Names.h"
-#include "plan/DType.h"
 #include "plan/EntryBytes.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 //===- SafetensorsWriter.cpp - Write named tensors, crash-safe ------------===//
 
 #include "checkpoint/SafetensorsWriter.h"
+#include "DType.h"
 #include "checkpoint/SafetensorsReader.h"
-#include "plan/DType.h"
 
 #include <cerrno>
 #include <cstring>

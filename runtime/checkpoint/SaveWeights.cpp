@@ -1,8 +1,8 @@
 //===- SaveWeights.cpp - Full weights out of the ranks' arenas ------------===//
 
+#include "DType.h"
 #include "checkpoint/SafetensorsWriter.h"
 #include "checkpoint/Weights.h"
-#include "plan/DType.h"
 #include "plan/PlanView.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 //===- CollectiveNames.cpp - How messages speak of collectives ------------===//
 
 #include "comm/CollectiveNames.h"
+#include "DType.h"
 #include "comm/Reduction.h"
-#include "plan/DType.h"
 
 using namespace fsdp::rt;
 

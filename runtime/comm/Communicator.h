@@ -109,9 +109,9 @@ public:
   virtual Status beginGroup(unsigned lane) { return {}; }
   virtual Status endGroup(unsigned lane) { return {}; }
 
-  /// What is issued on asynchronous lanes from here to endCapture() becomes part of a graph and does
-  /// not run. An error says why that cannot be. `kept`: the graph will be launched, and destroyed
-  /// before the communicator; else it is as if nothing had been issued.
+  /// What is issued on asynchronous lanes from here to endCapture() becomes part of a graph and
+  /// does not run. An error says why that cannot be. `kept`: the graph will be launched, and
+  /// destroyed before the communicator; else it is as if nothing had been issued.
   virtual Status beginCapture() { return Status::error("its collectives block the host"); }
   virtual void endCapture(bool kept) {}
 
@@ -120,8 +120,14 @@ public:
   virtual Status health() { return {}; }
 
   /// Makes pending and later calls fail, here and on the peers, with `reason` in their message.
+  /// Their error names the rank that calls this, or if `reason` is the abort of a rank, that one.
   /// Callable from any thread.
-  virtual void abort(const std::string &reason) = 0;
+  virtual void abort(const Status &reason) = 0;
+
+protected:
+  /// What later calls fail with: "aborted by rank <this rank>: <reason>", or the abort of another
+  /// rank as it is.
+  Status abortStatus(const Status &reason) const;
 };
 
 struct CommunicatorOptions {

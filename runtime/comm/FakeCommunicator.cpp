@@ -1,10 +1,10 @@
 //===- FakeCommunicator.cpp - The collectives of ranks that are not there -===//
 
 #include "comm/FakeCommunicator.h"
+#include "DType.h"
 #include "comm/CollectiveNames.h"
 #include "comm/Reduction.h"
 #include "device/CpuDevice.h"
-#include "plan/DType.h"
 
 #include <chrono>
 #include <cstring>
@@ -39,15 +39,6 @@ private:
 
 std::unique_ptr<FakeTransport> fsdp::rt::makeCpuFakeTransport() {
   return std::make_unique<CpuFakeTransport>();
-}
-
-FakeOptions fsdp::rt::fakeOptionsOf(const PlanView &plan) {
-  FakeOptions fake{.ranks = plan.tables().world_size, .replicas = plan.tables().replicas};
-  for (const fsdp_entry &entry : plan.entries())
-    if (entry.kind == FSDP_REDUCE_SCATTER_START)
-      fake.largestBlockBytes = std::max(fake.largestBlockBytes, static_cast<size_t>(entry.count) *
-                                                                    elementBytes(entry.dtype));
-  return fake;
 }
 
 Result<std::unique_ptr<Communicator>>
@@ -189,11 +180,11 @@ Status FakeCommunicator::barrier(unsigned lane) {
 
 Status FakeCommunicator::health() {
   std::lock_guard lock(mutex);
-  return failure.empty() ? Status() : Status::error(failure);
+  return failure;
 }
 
-void FakeCommunicator::abort(const std::string &reason) {
+void FakeCommunicator::abort(const Status &reason) {
   std::lock_guard lock(mutex);
-  if (failure.empty())
-    failure = "aborted by rank 0: " + reason;
+  if (failure.ok())
+    failure = abortStatus(reason);
 }

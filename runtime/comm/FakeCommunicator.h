@@ -18,7 +18,6 @@
 #define FSDP_RUNTIME_COMM_FAKECOMMUNICATOR_H
 
 #include "comm/SharedRegion.h"
-#include "plan/PlanView.h"
 
 #include <mutex>
 
@@ -32,9 +31,6 @@ struct FakeOptions {
   /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
   size_t largestBlockBytes = 0;
 };
-
-/// As the collectives of a plan's step need it, as fast as copies are.
-FakeOptions fakeOptionsOf(const PlanView &plan);
 
 /// What the collectives of all lanes but control do to memory. Calls of a lane come from one
 /// thread.
@@ -78,7 +74,7 @@ public:
     return transport->isAsynchronous() ? Status() : Communicator::beginCapture();
   }
   Status health() override;
-  void abort(const std::string &reason) override;
+  void abort(const Status &reason) override;
 
 private:
   FakeCommunicator(FakeOptions options, std::unique_ptr<FakeTransport> transport)
@@ -94,7 +90,7 @@ private:
   std::unique_ptr<FakeTransport> transport;
   std::unique_ptr<Memory> arena, arrivals[kNumLanes];
   std::mutex mutex;
-  std::string failure; // guarded by `mutex`
+  Status failure; // guarded by `mutex`
 };
 
 } // namespace fsdp::rt

@@ -1,12 +1,12 @@
 //===- GlooCommunicator.cpp - Ranks on any hosts, over c10d's gloo --------===//
 
+#include "DType.h"
 #include "comm/Backends.h"
 #include "comm/CollectiveNames.h"
 #include "comm/Exceptions.h"
 #include "comm/MappedMemory.h"
 #include "comm/NetworkDevice.h"
 #include "comm/Reduction.h"
-#include "plan/DType.h"
 
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -58,21 +59,21 @@ public:
   Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
   Status barrier(unsigned lane) override;
-  void abort(const std::string &reason) override;
+  void abort(const Status &reason) override;
   Status health() override;
 
 private:
   /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
   template <typename Start>
   Status run(unsigned lane, const CollectiveDescriptor &what, Start &&start);
-  /// Why the communicator has failed; "" if it has not.
-  std::string failureReason();
+  /// Why the communicator has failed, if it has.
+  Status failureReason();
   /// Marks the lane idle, and closes it if the communicator has failed. Returns the reason.
-  std::string leaveLane(unsigned lane);
+  Status leaveLane(unsigned lane);
   /// Closes the lane unless it is busy or closed.
   void close(unsigned lane);
   /// Fails all lanes with `reason`, unless that has happened before.
-  void fail(const std::string &reason);
+  void fail(const Status &reason);
 
   static at::Tensor tensor(const void *data, size_t count, fsdp_dtype dtype) {
     return at::from_blob(const_cast<void *>(data), {static_cast<int64_t>(count)},
@@ -85,12 +86,28 @@ private:
   std::atomic<GlooLane> lanes[kNumLanes] = {};
   MappedMemory arena;
   std::mutex failureMutex; // held for an assignment only
-  std::string failure;     // guarded by `failureMutex`
+  Status failure;          // guarded by `failureMutex`
 };
 
 } // namespace
 
 static const char *const kAbortKey = "gloo/aborted";
+
+/// An abort as the store carries it: "<rank> <message>".
+static std::string toStore(const Status &aborted) {
+  return std::to_string(*aborted.abortedBy()) + " " + aborted.message();
+}
+
+/// What toStore() wrote; no error of "".
+static Status fromStore(const std::string &text) {
+  unsigned rank = 0;
+  const char *end = text.data() + text.size();
+  const char *rest = std::from_chars(text.data(), end, rank).ptr;
+  if (rest == text.data() || rest == end)
+    return Status::error(text);
+  return Status::aborted(rank, std::string(rest + 1, end));
+}
+
 // The store may be as dead as the peer: together these are a fraction of a second.
 static constexpr std::chrono::milliseconds kReasonPatience{250}, kTellPatience{100};
 // All ranks ask one store: seldom is enough.
@@ -101,7 +118,7 @@ Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
     return Status::error("the arena was made before");
   Result<MappedMemory> memory = MappedMemory::anonymous(std::max<size_t>(bytes, 1));
   if (!memory.ok()) {
-    abort(memory.status().message());
+    abort(memory.status());
     return memory.status();
   }
   // Sizes must agree, as for the backends that share arenas.
@@ -123,13 +140,16 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
   if (Status status = checkLane(lane); !status.ok())
     return status;
   std::string name = describeCollective(what) + " on the " + laneName(lane);
+  auto named = [&](const Status &status) {
+    return status.withMessage(name + ": " + status.message());
+  };
   if (!groups[lane])
     return Status::error(name + ": the mesh has one replica");
   GlooLane idle = GlooLane::Idle;
   if (!lanes[lane].compare_exchange_strong(idle, GlooLane::Busy))
-    return Status::error(name + ": " + failureReason());
-  if (!failureReason().empty())
-    return Status::error(name + ": " + leaveLane(lane));
+    return named(failureReason());
+  if (!failureReason().ok())
+    return named(leaveLane(lane));
   std::string error;
   try {
     start(*groups[lane])->wait();
@@ -137,28 +157,28 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
     error = firstLine(exception);
   }
   if (error.empty()) {
-    leaveLane(lane);
+    (void)leaveLane(lane);
     return {};
   }
   // The peer that failed first has left its reason in the store before it closed its connections.
-  std::string known = store->getIfSet(kAbortKey, kReasonPatience);
-  if (known.empty())
-    abort(name + ": " + error);
+  Status known = fromStore(store->getIfSet(kAbortKey, kReasonPatience));
+  if (known.ok())
+    abort(Status::error(name + ": " + error));
   else
     fail(known);
-  return Status::error(name + ": " + leaveLane(lane));
+  return named(leaveLane(lane));
 }
 
-std::string GlooCommunicator::failureReason() {
+Status GlooCommunicator::failureReason() {
   std::lock_guard<std::mutex> lock(failureMutex);
   return failure;
 }
 
-std::string GlooCommunicator::leaveLane(unsigned lane) {
+Status GlooCommunicator::leaveLane(unsigned lane) {
   lanes[lane] = GlooLane::Idle;
   // Who failed while the lane was busy has left it open.
-  std::string reason = failureReason();
-  if (!reason.empty())
+  Status reason = failureReason();
+  if (!reason.ok())
     close(lane);
   return reason;
 }
@@ -175,24 +195,22 @@ void GlooCommunicator::close(unsigned lane) {
 }
 
 Status GlooCommunicator::health() {
-  std::string reason = failureReason();
-  if (reason.empty())
-    reason = store->lastSeen(kAbortKey, kHealthInterval);
-  return reason.empty() ? Status() : Status::error(reason);
+  Status reason = failureReason();
+  return reason.ok() ? fromStore(store->lastSeen(kAbortKey, kHealthInterval)) : reason;
 }
 
-void GlooCommunicator::abort(const std::string &reason) {
-  std::string text = "aborted by rank " + std::to_string(myRank) + ": " + reason;
+void GlooCommunicator::abort(const Status &reason) {
+  Status told = abortStatus(reason);
   // Without a store the peers still see the connections end.
-  if (failureReason().empty())
-    store->trySet(kAbortKey, text, kTellPatience);
-  fail(text);
+  if (failureReason().ok())
+    store->trySet(kAbortKey, toStore(told), kTellPatience);
+  fail(told);
 }
 
-void GlooCommunicator::fail(const std::string &reason) {
+void GlooCommunicator::fail(const Status &reason) {
   {
     std::lock_guard<std::mutex> lock(failureMutex);
-    if (failure.empty())
+    if (failure.ok())
       failure = reason;
   }
   for (unsigned lane = 0; lane < kNumLanes; ++lane)

@@ -1,10 +1,10 @@
 //===- MemoryCommunicator.cpp - Collectives through common memory ---------===//
 
 #include "comm/MemoryCommunicator.h"
+#include "DType.h"
 #include "comm/CollectiveNames.h"
 #include "comm/Reduction.h"
 #include "comm/StreamingCopy.h"
-#include "plan/DType.h"
 
 #include <algorithm>
 #include <cstring>

@@ -32,7 +32,7 @@ public:
   Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) final;
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) final;
   Status barrier(unsigned lane) final;
-  void abort(const std::string &reason) final;
+  void abort(const Status &reason) final;
   Status health() final;
 
 protected:

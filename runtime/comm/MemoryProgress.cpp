@@ -148,7 +148,7 @@ std::string MemoryCommunicator::describe(const Operation &operation) const {
 Status MemoryCommunicator::abortedStatus(const std::string &what) const {
   const AbortState &aborted = region.abortState();
   std::string reason(aborted.reason, strnlen(aborted.reason, AbortState::kReasonBytes));
-  return Status::error(what + ": aborted by " + nameOf(aborted.rank) + ": " + reason);
+  return Status::aborted(aborted.rank, what + ": " + reason);
 }
 
 bool MemoryCommunicator::isAborted() const {
@@ -169,25 +169,30 @@ Status MemoryCommunicator::health() {
 Status MemoryCommunicator::failed(const std::string &what, const Status &error) {
   if (isAborted())
     return abortedStatus(what);
-  abort(error.message());
+  abort(error);
   return error;
 }
 
 /// One rank's failure is everybody's: the others learn the reason at once.
 Status MemoryCommunicator::fail(const Operation &operation, const std::string &text) {
-  std::string message = describe(operation) + ": " + text;
-  abort(message);
-  return Status::error(message);
+  Status error = Status::error(describe(operation) + ": " + text);
+  abort(error);
+  return error;
 }
 
-void MemoryCommunicator::abort(const std::string &reason) {
+void MemoryCommunicator::abort(const Status &reason) {
   AbortState &aborted = region.abortState();
   uint32_t none = AbortState::None;
   if (!aborted.state.compare_exchange_strong(none, AbortState::Writing))
     return;
-  aborted.rank = myRank;
-  size_t length = std::min(reason.size(), AbortState::kReasonBytes - 1);
-  std::memcpy(aborted.reason, reason.data(), length);
+  Status told =
+      reason.abortedBy()
+          ? reason
+          : Status::aborted(myRank, "aborted by " + nameOf(myRank) + ": " + reason.message());
+  const std::string &text = told.message();
+  aborted.rank = *told.abortedBy();
+  size_t length = std::min(text.size(), AbortState::kReasonBytes - 1);
+  std::memcpy(aborted.reason, text.data(), length);
   aborted.reason[length] = '\0';
   aborted.state.store(AbortState::Done, std::memory_order_release);
   for (unsigned lane = 0; lane < kNumLanes; ++lane)

@@ -1,7 +1,7 @@
 //===- Reduction.cpp - Element-wise reductions in rank order --------------===//
 
 #include "comm/Reduction.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <c10/util/Half.h>
 

@@ -48,7 +48,7 @@ struct alignas(64) RankState {
   uint64_t arenaBytes;        // 0: not made yet
 };
 
-/// The first abort, with its reason.
+/// The first abort: the rank, and what calls fail with from then on.
 struct alignas(64) AbortState {
   static constexpr size_t kReasonBytes = 1024;
   enum : uint32_t { None = 0, Writing = 1, Done = 2 };

@@ -13,6 +13,7 @@
 
 #include "cuda/CudaCalls.h"
 #include "device/Device.h"
+#include "executor/OperatorRuntime.h"
 
 namespace fsdp::rt {
 
@@ -83,7 +84,7 @@ private:
   const CudaStream *recorded = nullptr; // null: complete
 };
 
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public OperatorDevice {
 public:
   /// The devices of this host, at least one.
   static Result<unsigned> count(CudaCalls &calls);

@@ -1,8 +1,8 @@
 //===- CudaUpdates.cpp - The optimizer on a GPU ---------------------------===//
 
 #include "cuda/CudaUpdates.h"
+#include "DType.h"
 #include "executor/TorchOptimizer.h"
-#include "plan/DType.h"
 
 using namespace fsdp::rt;
 

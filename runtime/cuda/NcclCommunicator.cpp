@@ -65,9 +65,9 @@ Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what
   Status error;
   {
     std::lock_guard lock(own.mutex);
-    if (std::string reason = failureReason(); !reason.empty()) {
+    if (Status reason = failureReason(); !reason.ok()) {
       leaveGroup(own);
-      return Status::error(name() + ": " + reason);
+      return reason.withMessage(name() + ": " + reason.message());
     }
     if (!own.stream)
       return Status::error(name() + ": the lane has no stream");
@@ -79,7 +79,7 @@ Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what
     leaveGroup(own);
     error = ncclError(name(), result, own.comm);
   }
-  abort(error.message());
+  abort(error);
   return error;
 }
 
@@ -93,8 +93,8 @@ Status NcclCommunicator::beginGroup(unsigned lane) {
     return status;
   Lane &own = lanes[lane];
   std::lock_guard lock(own.mutex);
-  if (std::string reason = failureReason(); !reason.empty())
-    return Status::error(reason);
+  if (Status reason = failureReason(); !reason.ok())
+    return reason;
   ncclResult_t result = calls.ncclGroupStart();
   if (result != ncclSuccess)
     return ncclError("ncclGroupStart", result, own.comm);
@@ -117,7 +117,7 @@ Status NcclCommunicator::endGroup(unsigned lane) {
     error =
         ncclError(std::string("a group of collectives on the ") + laneName(lane), result, own.comm);
   }
-  abort(error.message());
+  abort(error);
   return error;
 }
 
@@ -240,14 +240,14 @@ Status NcclCommunicator::barrier(unsigned lane) {
 // Failure
 //===----------------------------------------------------------------------===//
 
-std::string NcclCommunicator::failureReason() {
+Status NcclCommunicator::failureReason() {
   std::lock_guard lock(failureMutex);
   return failure;
 }
 
 Status NcclCommunicator::health() {
-  if (std::string reason = failureReason(); !reason.empty())
-    return Status::error(reason);
+  if (Status reason = failureReason(); !reason.ok())
+    return reason;
   if (Status status = control->health(); !status.ok())
     return status;
   for (unsigned lane : deviceLanes()) {
@@ -276,15 +276,12 @@ static std::unique_lock<std::mutex> lockFor(std::mutex &mutex, std::chrono::mill
   return lock;
 }
 
-void NcclCommunicator::abort(const std::string &reason) {
+void NcclCommunicator::abort(const Status &reason) {
   {
     std::lock_guard lock(failureMutex);
-    if (!failure.empty())
+    if (!failure.ok())
       return;
-    // Who passes on an abort does not abort by himself.
-    failure = reason.find("aborted by rank ") != std::string::npos
-                  ? reason
-                  : "aborted by rank " + std::to_string(rank()) + ": " + reason;
+    failure = abortStatus(reason);
   }
   control->abort(reason);
   for (Lane &lane : lanes) {

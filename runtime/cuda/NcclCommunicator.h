@@ -19,9 +19,9 @@
 #ifndef FSDP_RUNTIME_CUDA_NCCLCOMMUNICATOR_H
 #define FSDP_RUNTIME_CUDA_NCCLCOMMUNICATOR_H
 
+#include "backend/Backend.h"
 #include "comm/SharedRegion.h"
 #include "cuda/CudaDevice.h"
-#include "device/Backend.h"
 
 #include <atomic>
 #include <map>
@@ -70,7 +70,7 @@ public:
   Status barrier(unsigned lane) override;
 
   Status health() override;
-  void abort(const std::string &reason) override;
+  void abort(const Status &reason) override;
 
 private:
   struct Lane {
@@ -108,7 +108,7 @@ private:
   ncclResult_t scaling(Lane &lane, ncclDataType_t dtype, double factor, ncclRedOp_t *op);
   /// Closes a group that an error leaves open. Expects the lane's mutex.
   void leaveGroup(Lane &lane);
-  std::string failureReason();
+  Status failureReason();
   Status ncclError(const std::string &what, ncclResult_t result, ncclComm_t comm);
 
   CudaDevice &device;
@@ -124,7 +124,7 @@ private:
   std::string note;
 
   std::mutex failureMutex;
-  std::string failure; // guarded by `failureMutex`
+  Status failure; // guarded by `failureMutex`
   // NCCL's abort returns when all graphs that use the communicator are gone.
   std::atomic<bool> inGraph{false};
   std::vector<std::thread> aborts;

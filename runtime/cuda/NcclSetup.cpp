@@ -35,7 +35,7 @@ NcclCommunicator::connect(CudaDevice &device, std::unique_ptr<Communicator> cont
       new NcclCommunicator(device, std::move(control), options));
   if (Status status = communicator->initialize(); !status.ok()) {
     // The others need not wait for their timeout.
-    communicator->abort(status.message());
+    communicator->abort(status);
     return status;
   }
   return communicator;
@@ -123,7 +123,7 @@ NcclCommunicator::~NcclCommunicator() {
   for (std::thread &abort : aborts)
     abort.join();
   // After an abort NCCL has freed its communicators; what remains is memory.
-  bool alive = failureReason().empty();
+  bool alive = failureReason().ok();
   if (alive)
     deregisterArena();
   for (Lane *lane = lanes; alive && lane != lanes + kNumLanes; ++lane) {
@@ -180,7 +180,7 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
     return Status::error("the arena was made before");
   bool fromNccl = false;
   if (Status status = allocateArena(bytes, fromNccl); !status.ok()) {
-    abort(status.message());
+    abort(status);
     return status;
   }
   ArenaReport own{bytes, fromNccl ? 1u : 0u};
@@ -208,7 +208,7 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
     status = Status::error("--copy-engine-gathers: NCCL gathers by copy engines in symmetric "
                            "windows only, and there are none (" +
                            note + ")");
-    abort(status.message());
+    abort(status);
     return status;
   }
   return arena;

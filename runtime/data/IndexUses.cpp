@@ -1,7 +1,7 @@
 //===- IndexUses.cpp - Inputs that number rows of a table ------------------===//
 
 #include "data/IndexUses.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <cstring>
 #include <map>

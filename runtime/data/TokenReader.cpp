@@ -1,9 +1,9 @@
 //===- TokenReader.cpp - Batches from a file of raw tokens ----------------===//
 
+#include "DType.h"
 #include "checkpoint/SafetensorsReader.h"
 #include "data/Readers.h"
 #include "data/SampleOrder.h"
-#include "plan/DType.h"
 
 #include <cstring>
 #include <limits>

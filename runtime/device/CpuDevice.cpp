@@ -1,7 +1,6 @@
 //===- CpuDevice.cpp - Streams of a CPU ------------------------------------===//
 
 #include "device/CpuDevice.h"
-#include "executor/CpuOperatorRuntime.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -244,10 +243,6 @@ Result<std::unique_ptr<Memory>> CpuDevice::allocate(size_t bytes) {
   std::memset(address, 0, rounded);
   return std::unique_ptr<Memory>(
       std::make_unique<CpuMemory>(static_cast<std::byte *>(address), bytes));
-}
-
-std::unique_ptr<OperatorRuntime> CpuDevice::makeOperatorRuntime() {
-  return std::make_unique<CpuOperatorRuntime>();
 }
 
 Result<std::unique_ptr<Graph>> CpuDevice::capture(Stream &, const std::function<Status()> &) {

@@ -37,7 +37,6 @@ public:
   /// The two kinds of memory are the same.
   Result<std::unique_ptr<Memory>> allocate(size_t bytes) override;
   Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) override { return allocate(bytes); }
-  std::unique_ptr<OperatorRuntime> makeOperatorRuntime() override;
   /// An error: operators run on the calling thread, there is nothing to capture.
   Result<std::unique_ptr<Graph>> capture(Stream &origin,
                                          const std::function<Status()> &issue) override;

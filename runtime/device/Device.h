@@ -105,8 +105,6 @@ public:
   virtual Status launch(Stream &stream) = 0;
 };
 
-class OperatorRuntime;
-
 class Device {
 public:
   virtual ~Device() = default;
@@ -118,9 +116,6 @@ public:
   virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
   /// Zeroed memory of the host that the device reads and writes asynchronously, 64-byte aligned.
   virtual Result<std::unique_ptr<Memory>> allocateHost(size_t bytes) = 0;
-
-  /// What operators need beside; see executor/OperatorRuntime.h.
-  virtual std::unique_ptr<OperatorRuntime> makeOperatorRuntime() = 0;
 
   /// Captures what `issue` enqueues on `origin`, and on streams that it orders after and before
   /// `origin` by events, without running it. The thread that calls it enqueues nothing else

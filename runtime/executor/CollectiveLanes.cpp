@@ -1,8 +1,8 @@
 //===- CollectiveLanes.cpp - A step's collectives on their streams ---------===//
 
 #include "executor/CollectiveLanes.h"
-#include "comm/StepProgress.h"
 #include "plan/CollectiveOrder.h"
+#include "watch/StepProgress.h"
 
 using namespace fsdp::rt;
 

@@ -6,6 +6,12 @@
 
 using namespace fsdp::rt;
 
+std::unique_ptr<OperatorRuntime> fsdp::rt::makeOperatorRuntime(Device &device) {
+  if (auto *own = dynamic_cast<OperatorDevice *>(&device))
+    return own->makeOperatorRuntime();
+  return std::make_unique<CpuOperatorRuntime>();
+}
+
 Result<std::unique_ptr<Memory>> CpuOperatorRuntime::allocateScratch(size_t bytes) {
   return std::unique_ptr<Memory>(std::make_unique<ScratchMemory>(bytes));
 }

@@ -1,11 +1,11 @@
 //===- Executor.cpp - Runs a plan, step after step -------------------------===//
 
 #include "executor/Executor.h"
+#include "DType.h"
 #include "device/LaggedReadback.h"
 #include "executor/InputStaging.h"
 #include "executor/StepGraph.h"
 #include "executor/StepProgram.h"
-#include "plan/DType.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -35,7 +35,7 @@ public:
   std::span<std::byte> input(unsigned index) override;
   Result<std::optional<StepResults>> step(const StepInputs &inputs) override;
   Result<std::optional<StepResults>> finish() override;
-  const std::string &graphNote() const override { return graph->note(); }
+  const GraphNote &graphNote() const override { return graph->note(); }
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
   std::chrono::nanoseconds issueTime() const override { return issuing; }
   const std::atomic<uint32_t> &currentEntry() const override { return program->currentEntry(); }
@@ -104,7 +104,7 @@ Status PlanExecutor::prepareInputs() {
 
 Status PlanExecutor::prepare() {
   compute = device.makeComputeStream();
-  runtime = device.makeOperatorRuntime();
+  runtime = makeOperatorRuntime(device);
   std::vector<int64_t> draws = StepProgram::drawsOf(view);
   if (Status status = runtime->prepare({*compute, communicator.rank(), options.lossLag + 1, draws});
       !status.ok())
@@ -249,7 +249,7 @@ Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
   if (!status.ok()) {
     spent = true;
     // The peers need not find out by their deadline.
-    communicator.abort(status.message());
+    communicator.abort(status);
     return status;
   }
   readback->enqueue(*compute, results->data());

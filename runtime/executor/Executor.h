@@ -79,6 +79,15 @@ struct EntryShare {
   double share = 1;   // of that one's time
 };
 
+/// Whether a step is one graph of the device.
+struct GraphNote {
+  /// Open: not decided as long as steps that a graph needs have not run.
+  enum class State { Open, On, Off };
+  State state = State::Open;
+  /// For people: "on: a step is one graph", "off: <reason>" or "not yet: <reason>".
+  std::string text;
+};
+
 class Executor {
 public:
   virtual ~Executor() = default;
@@ -103,9 +112,8 @@ public:
   /// there is none left: no step is under way then, and others may follow.
   virtual Result<std::optional<StepResults>> finish() = 0;
 
-  /// Whether a step is one graph: "on: a step is one graph", "off: <reason>", or "not yet: ...",
-  /// as long as steps that a graph needs have not run. For people.
-  virtual const std::string &graphNote() const = 0;
+  /// Whether a step is one graph.
+  virtual const GraphNote &graphNote() const = 0;
 
   virtual const ExecutorStatistics &statistics() const = 0;
 

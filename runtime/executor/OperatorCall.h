@@ -12,11 +12,11 @@
 #ifndef FSDP_RUNTIME_OPERATORCALL_H
 #define FSDP_RUNTIME_OPERATORCALL_H
 
+#include "cpu/KernelChoice.h"
+#include "cpu/RowChoice.h"
 #include "executor/Arguments.h"
-#include "executor/KernelChoice.h"
 #include "executor/OperatorAllocations.h"
 #include "executor/OperatorRuntime.h"
-#include "executor/RowChoice.h"
 
 namespace fsdp::rt {
 

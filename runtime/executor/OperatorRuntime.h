@@ -2,7 +2,7 @@
 //
 // What a device gives the executor beside streams, events and memory: where tensors are, how their
 // allocations are placed, random numbers and the optimizer's updates. One per executor, made by
-// Device::makeOperatorRuntime(); belongs to the thread that runs the step.
+// makeOperatorRuntime(); belongs to the thread that runs the step.
 //
 // Of a step, setInputs() is called before anything is issued; begin(), the draws, squareSum(),
 // clip(), update() and end() are part of what a graph captures and replays: what they issue reads
@@ -72,6 +72,17 @@ public:
   /// the device.
   virtual Status end(double *squareSum) = 0;
 };
+
+/// A device whose operators need more than those of the host.
+class OperatorDevice {
+public:
+  virtual ~OperatorDevice() = default;
+  virtual std::unique_ptr<OperatorRuntime> makeOperatorRuntime() = 0;
+};
+
+/// The device's own if it is an OperatorDevice; else that of the host, where everything runs at
+/// once on the calling thread.
+std::unique_ptr<OperatorRuntime> makeOperatorRuntime(Device &device);
 
 } // namespace fsdp::rt
 

@@ -1,9 +1,9 @@
 //===- OptimizerUpdate.cpp - Update a shard in one pass --------------------===//
 
 #include "executor/OptimizerUpdate.h"
-#include "executor/FusedKernels.h"
+#include "cpu/FusedKernels.h"
+#include "cpu/VectorAdam.h"
 #include "executor/TorchOptimizer.h"
-#include "executor/VectorAdam.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>

@@ -7,7 +7,8 @@ using namespace fsdp::rt;
 StepGraph::StepGraph(Device &device, Communicator &communicator, GraphMode mode,
                      const std::string &obstacle)
     : device(device), communicator(communicator),
-      text("not yet: the first steps measure and place what operators allocate") {
+      current{GraphNote::State::Open,
+              "not yet: the first steps measure and place what operators allocate"} {
   if (!obstacle.empty())
     refuse(obstacle);
   else if (mode == GraphMode::Off)
@@ -15,8 +16,7 @@ StepGraph::StepGraph(Device &device, Communicator &communicator, GraphMode mode,
 }
 
 void StepGraph::refuse(const std::string &reason) {
-  open = false;
-  text = "off: " + reason;
+  current = {GraphNote::State::Off, "off: " + reason};
 }
 
 void StepGraph::capture(Stream &compute, const std::function<Status()> &issue) {
@@ -26,9 +26,8 @@ void StepGraph::capture(Stream &compute, const std::function<Status()> &issue) {
   communicator.endCapture(captured.ok());
   if (!captured.ok())
     return refuse("the step cannot be captured: " + captured.status().message());
-  open = false;
   graph = std::move(*captured);
-  text = "on: a step is one graph";
+  current = {GraphNote::State::On, "on: a step is one graph"};
 }
 
 Status StepGraph::launch(Stream &compute) {

@@ -16,9 +16,9 @@ public:
             const std::string &obstacle);
 
   /// As Executor::graphNote().
-  const std::string &note() const { return text; }
+  const GraphNote &note() const { return current; }
   /// True until there is a graph or a reason against it.
-  bool isOpen() const { return open; }
+  bool isOpen() const { return current.state == GraphNote::State::Open; }
   bool isReady() const { return graph != nullptr; }
 
   void refuse(const std::string &reason);
@@ -31,8 +31,7 @@ public:
 private:
   Device &device;
   Communicator &communicator;
-  bool open = true;
-  std::string text;
+  GraphNote current;
   std::unique_ptr<Graph> graph;
 };
 

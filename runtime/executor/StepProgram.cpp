@@ -1,8 +1,8 @@
 //===- StepProgram.cpp - A plan's entries, ready to run --------------------===//
 
 #include "executor/StepProgram.h"
+#include "DType.h"
 #include "executor/ResultReaders.h"
-#include "plan/DType.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>

@@ -10,9 +10,9 @@
 #ifndef FSDP_RUNTIME_STEPPROGRAM_H
 #define FSDP_RUNTIME_STEPPROGRAM_H
 
+#include "cpu/RowChain.h"
 #include "executor/CollectiveLanes.h"
 #include "executor/OperatorCall.h"
-#include "executor/RowChain.h"
 #include "executor/StateCopies.h"
 
 #include <functional>

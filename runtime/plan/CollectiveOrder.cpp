@@ -1,7 +1,7 @@
 //===- CollectiveOrder.cpp - The order of a plan's collectives ------------===//
 
 #include "plan/CollectiveOrder.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <string_view>
 

@@ -1,6 +1,6 @@
 //===- DescribePlan.cpp - What a plan holds, for people --------------------===//
 
-#include "plan/DType.h"
+#include "DType.h"
 #include "plan/PlanView.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 //===- EntryBytes.cpp - Which bytes an entry reads and writes --------------===//
 
 #include "plan/EntryBytes.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 using namespace fsdp::rt;
 

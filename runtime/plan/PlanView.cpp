@@ -1,7 +1,7 @@
 //===- PlanView.cpp - Typed access to a plan's tables ---------------------===//
 
 #include "plan/PlanView.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <algorithm>
 #include <utility>

@@ -2,7 +2,7 @@
 
 #include "plan/ValidateEntries.h"
 
-#include "plan/DType.h"
+#include "DType.h"
 #include "plan/PlanChecks.h"
 
 #include <algorithm>

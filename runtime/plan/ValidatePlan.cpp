@@ -1,6 +1,6 @@
 //===- ValidatePlan.cpp - A plan's tables are consistent -------------------===//
 
-#include "plan/DType.h"
+#include "DType.h"
 #include "plan/PlanChecks.h"
 #include "plan/ValidateClipping.h"
 #include "plan/ValidateEntries.h"

@@ -2,6 +2,7 @@
 
 #include "train/RankResources.h"
 #include "device/CpuDevice.h"
+#include "executor/FakeRun.h"
 #include "train/Agreement.h"
 
 using namespace fsdp::rt;
@@ -38,7 +39,7 @@ Result<RankResources> fsdp::rt::openRank(const PlanView &plan, const TrainOption
       Status status =
           Status::error("--device " + options.device + ": " + device.status().message());
       if (control)
-        control->abort(abortReason(control->rank(), status.message()));
+        control->abort(Status::error(abortReason(control->rank(), status.message())));
       return status;
     }
     resources.device = std::move(*device);

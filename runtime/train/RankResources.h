@@ -3,7 +3,7 @@
 #ifndef FSDP_RUNTIME_RANKRESOURCES_H
 #define FSDP_RUNTIME_RANKRESOURCES_H
 
-#include "device/Backend.h"
+#include "backend/Backend.h"
 #include "plan/PlanView.h"
 #include "train/TrainOptions.h"
 

@@ -8,13 +8,13 @@
 #define FSDP_RUNTIME_RANKRUN_H
 
 #include "checkpoint/Weights.h"
-#include "comm/Watchdog.h"
-#include "comm/WatchedCommunicator.h"
 #include "data/BatchReader.h"
 #include "executor/Executor.h"
 #include "train/Checkpoints.h"
 #include "train/Console.h"
 #include "train/StepTrace.h"
+#include "watch/Watchdog.h"
+#include "watch/WatchedCommunicator.h"
 
 #include <chrono>
 

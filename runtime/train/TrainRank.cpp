@@ -137,10 +137,10 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
 /// Says once whether steps are graphs, when it is known.
 void RankRun::tellGraph() {
   if (!console || graphTold || options.device == "cpu" ||
-      executor->graphNote().starts_with("not yet"))
+      executor->graphNote().state == GraphNote::State::Open)
     return;
   graphTold = true;
-  console->graph(executor->graphNote());
+  console->graph(executor->graphNote().text);
 }
 
 Outcome RankRun::drain(const Watchdog &watchdog) {
@@ -213,7 +213,8 @@ Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, c
     }
     // Before the executor is destroyed: its streams may be waiting for a peer.
     if (!outcome.status.ok() && !outcome.known)
-      communicator.abort(abortReason(communicator.rank(), outcome.status.message()));
+      communicator.abort(
+          outcome.status.withMessage(abortReason(communicator.rank(), outcome.status.message())));
   }
   return outcome;
 }

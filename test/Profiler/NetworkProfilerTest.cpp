@@ -35,7 +35,7 @@ public:
       rt::NcclRank &own = *ranks[rank];
       networks[rank] = measureNetwork(*own.device, *own, options);
       if (!networks[rank].ok())
-        (*own).abort(networks[rank].status().message());
+        (*own).abort(networks[rank].status());
     });
     return networks;
   }

@@ -1,7 +1,7 @@
 //===- TensorValues.cpp - Whole tensors of a checkpoint -------------------===//
 
 #include "TensorValues.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <algorithm>
 #include <cstring>

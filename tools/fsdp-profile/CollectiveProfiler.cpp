@@ -5,7 +5,7 @@
 #include "HostDescription.h"
 #include "NetworkProfiler.h"
 #include "RankProcesses.h"
-#include "device/Backend.h"
+#include "backend/Backend.h"
 #include "device/CpuDevice.h"
 #include "llvm/Support/Format.h"
 
@@ -79,7 +79,7 @@ static rt::Result<std::string> profileRank(const CollectiveOptions &options,
   if (!opened.ok()) {
     // The peers need not find out by their deadline.
     if (control)
-      control->abort(opened.message());
+      control->abort(opened);
     return opened;
   }
   bool isGpu = options.device != "cpu";
@@ -89,7 +89,7 @@ static rt::Result<std::string> profileRank(const CollectiveOptions &options,
                                 : NetworkOptions::ofCpus(options.samples));
   });
   if (!network.ok()) {
-    rank.communicator->abort(network.status().message());
+    rank.communicator->abort(network.status());
     return network.status();
   }
   network->name = (isGpu ? "nccl" : options.communicator) + ", " + std::to_string(options.ranks) +

@@ -15,7 +15,7 @@ namespace fsdp::profile {
 class CollectiveStreams {
 public:
   CollectiveStreams(rt::Device &device, rt::Communicator &communicator, std::byte *arena)
-      : communicator(communicator), arena(arena), tensors(device.makeOperatorRuntime()),
+      : communicator(communicator), arena(arena), tensors(rt::makeOperatorRuntime(device)),
         issued(device.makeEvent()), gathered(device.makeEvent()), reduced(device.makeEvent()),
         compute(device.makeComputeStream()), gather(device.makeStream("fsdp-gather")),
         reduce(device.makeStream("fsdp-reduce")) {

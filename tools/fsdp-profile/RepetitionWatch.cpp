@@ -51,8 +51,9 @@ void RepetitionWatch::watch() {
       continue;
     // Before the abort lets go who waits, and then asks for it.
     failure = rt::Status::error(message);
+    const rt::Status told = failure;
     lock.unlock();
-    communicator.abort(message);
+    communicator.abort(told);
     return;
   }
 }

@@ -2,7 +2,7 @@
 
 #include "StepContents.h"
 
-#include "plan/DType.h"
+#include "DType.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 

@@ -6,6 +6,7 @@
 #include "RankProfiler.h"
 #include "StepContents.h"
 #include "device/CpuDevice.h"
+#include "executor/FakeRun.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <ATen/Parallel.h>
@@ -55,7 +56,7 @@ static llvm::Error runRanks(std::vector<RankProfiler> &ranks,
         failures[rank] = exception.what();
       }
       if (!failures[rank].empty())
-        communicators[rank]->abort(failures[rank]);
+        communicators[rank]->abort(rt::Status::error(failures[rank]));
     });
   for (std::thread &thread : running)
     thread.join();

@@ -10,7 +10,7 @@
 #define FSDP_TOOLS_PROFILE_STEPPROFILER_H
 
 #include "PlannedStep.h"
-#include "device/Backend.h"
+#include "backend/Backend.h"
 #include "fsdp/CostModel/Profile.h"
 
 namespace fsdp::profile {

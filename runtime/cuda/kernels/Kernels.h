@@ -16,7 +16,7 @@
 #ifndef FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H
 #define FSDP_RUNTIME_CUDA_KERNELS_KERNELS_H
 
-#include "executor/FusedKernels.h"
+#include "cpu/FusedKernels.h"
 #include "fsdp/Plan/Abi.h"
 
 #include <cuda_runtime_api.h>

@@ -1,8 +1,8 @@
 //===- ConformanceTest.cpp - What every communicator does -----------------===//
 
+#include "DType.h"
 #include "Ranks.h"
 #include "Values.h"
-#include "plan/DType.h"
 
 #include <gtest/gtest.h>
 

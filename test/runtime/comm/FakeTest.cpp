@@ -154,8 +154,8 @@ TEST(FakeCommunicator, Abort) {
   Notes notes;
   auto fake = make({.ranks = 2}, notes);
   EXPECT_TRUE(fake->health().ok());
-  fake->abort("the loss is not a number");
-  fake->abort("something else");
+  fake->abort(Status::error("the loss is not a number"));
+  fake->abort(Status::error("something else"));
   char data[4];
   EXPECT_EQ(
       fake->allGather(kGatherLane, data, data, 2).message(),

@@ -16,6 +16,7 @@
 using namespace fsdp::rt;
 using std::chrono::milliseconds;
 using testing::AnyOf;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 namespace {
@@ -188,7 +189,7 @@ TEST_P(Everywhere, Abort) {
       std::vector<std::byte> output(100 * communicator.size());
       for (unsigned i = 0; i < 5; ++i)
         EXPECT_TRUE(communicator.allGather(kGatherLane, output.data(), output.data(), 100).ok());
-      communicator.abort("the loss is not a number");
+      communicator.abort(Status::error("the loss is not a number"));
     } else {
       // Both lanes wait for rank 1 when it gives up.
       std::thread reductions([&] { second = gatherUntilError(communicator, kReduceLane, 64); });
@@ -203,8 +204,20 @@ TEST_P(Everywhere, Abort) {
     }
     Status later = communicator.barrier(kControlLane);
     EXPECT_THAT(later.message(), HasSubstr("the loss is not a number"));
-    communicator.abort("a second reason");
+    EXPECT_EQ(later.abortedBy(), 1u);
+    communicator.abort(Status::error("a second reason"));
     EXPECT_EQ(communicator.barrier(kControlLane).message(), later.message());
+  });
+}
+
+// Whoever passes the abort of another rank on, keeps that rank and its message.
+TEST_P(Everywhere, AbortPassedOn) {
+  onRanks(GetParam(), [](Communicator &communicator) {
+    if (communicator.rank() == 0)
+      communicator.abort(Status::aborted(7, "aborted by rank 7: no memory"));
+    Status later = communicator.barrier(kControlLane);
+    EXPECT_EQ(later.abortedBy(), 7u);
+    EXPECT_THAT(later.message(), EndsWith(": aborted by rank 7: no memory"));
   });
 }
 

@@ -2,8 +2,8 @@
 
 #include "Ranks.h"
 #include "StagedCommunicator.h"
+#include "backend/Backend.h"
 #include "comm/Rendezvous.h"
-#include "device/Backend.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

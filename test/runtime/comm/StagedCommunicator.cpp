@@ -1,7 +1,7 @@
 //===- StagedCommunicator.cpp - A device's collectives, on host memory ----===//
 
 #include "StagedCommunicator.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 using namespace fsdp::rt;
 

@@ -29,7 +29,7 @@ public:
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
   Status barrier(unsigned lane) override { return inner->barrier(lane); }
   Status health() override { return inner->health(); }
-  void abort(const std::string &reason) override { inner->abort(reason); }
+  void abort(const Status &reason) override { inner->abort(reason); }
 
 private:
   /// Where a range of host memory lies on the device while a collective runs.

@@ -1,10 +1,10 @@
 //===- WatchdogTest.cpp - Collectives that do not complete ----------------===//
 
-#include "comm/Watchdog.h"
+#include "watch/Watchdog.h"
 #include "../executor/PlanBuilder.h"
-#include "comm/WatchedCommunicator.h"
 #include "device/CpuDevice.h"
 #include "executor/Executor.h"
+#include "watch/WatchedCommunicator.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -68,10 +68,10 @@ public:
     std::lock_guard lock(mutex);
     return feigned.empty() ? inner.health() : Status::error(feigned);
   }
-  void abort(const std::string &why) override {
+  void abort(const Status &why) override {
     inner.abort(why);
     std::lock_guard lock(mutex);
-    reason = why;
+    reason = why.message();
     aborted.notify_all();
   }
   std::function<void()> onCall; // what to do at each gather and reduction
@@ -336,7 +336,7 @@ TEST(WatchedCommunicator, MarksFollowTheStream) {
     Status broadcast(unsigned, void *, size_t, unsigned) override { return {}; }
     Status barrier(unsigned) override { return {}; }
     bool useStream(unsigned, Stream &) override { return true; }
-    void abort(const std::string &) override {}
+    void abort(const Status &) override {}
   } inner;
   struct Gate {
     std::mutex mutex;

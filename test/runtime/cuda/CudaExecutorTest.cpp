@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "TrainingStep.h"
-#include "comm/Watchdog.h"
+#include "watch/Watchdog.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -307,7 +307,7 @@ TEST(CudaExecutor, AbortWithGraph) {
       if (name == "cudaStreamBeginCapture")
         threads[rank] = std::this_thread::get_id();
       if (name == "cudaGraphLaunch")
-        (*ranks[rank]).abort("a test");
+        (*ranks[rank]).abort(Status::error("a test"));
       std::unique_lock lock(mutex);
       if (name == "cudaGraphExecDestroy")
         destroyed[rank] = true;

@@ -7,10 +7,10 @@
 
 #include "../executor/PlanBuilder.h"
 #include "NcclRanks.h"
-#include "comm/Watchdog.h"
-#include "comm/WatchedCommunicator.h"
 #include "cuda/CudaFakeTransport.h"
 #include "executor/Executor.h"
+#include "watch/Watchdog.h"
+#include "watch/WatchedCommunicator.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -159,7 +159,7 @@ TEST(CudaPlan, GraphSteps) {
       // Nothing has run between a failed watch and the next step's marks.
       EXPECT_EQ(progress->numbers(kGatherLane), (StepProgress::Numbers{2, 2, 2}));
     }
-    EXPECT_EQ((*executor)->graphNote(), "on: a step is one graph");
+    EXPECT_EQ((*executor)->graphNote().text, "on: a step is one graph");
   });
   std::vector<std::string> launched = prefetch.inputCalls(), captured = launched;
   captured.push_back("cudaStreamBeginCapture s2 1");

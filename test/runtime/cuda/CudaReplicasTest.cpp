@@ -3,8 +3,9 @@
 #include "../executor/PlanBuilder.h"
 #include "NcclRanks.h"
 #include "comm/FakeCommunicator.h"
-#include "comm/WatchedCommunicator.h"
 #include "executor/Executor.h"
+#include "executor/FakeRun.h"
+#include "watch/WatchedCommunicator.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -66,7 +67,7 @@ TEST(CudaReplicas, ArenaAndAbort) {
               testing::IsSupersetOf({"ncclCommWindowRegister c2 m1 8192 1",
                                      "ncclCommWindowRegister c3 m1 8192 1",
                                      "ncclCommWindowRegister c4 m1 8192 1"}));
-  (**ranks[2]).abort("the test says so");
+  (**ranks[2]).abort(Status::error("the test says so"));
   EXPECT_THAT(ranks[2]->calls.take(),
               testing::IsSupersetOf({"ncclCommAbort c2", "ncclCommAbort c3", "ncclCommAbort c4"}));
   EXPECT_THAT((**ranks[0]).health().message(), HasSubstr("the test says so"));

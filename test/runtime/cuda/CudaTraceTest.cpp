@@ -2,6 +2,7 @@
 
 #include "TrainingStep.h"
 #include "cuda/CudaFakeTransport.h"
+#include "executor/FakeRun.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

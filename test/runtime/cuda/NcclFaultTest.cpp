@@ -1,7 +1,7 @@
 //===- NcclFaultTest.cpp - NCCL that fails, stalls or is aborted ----------===//
 
 #include "NcclRanks.h"
-#include "comm/Watchdog.h"
+#include "watch/Watchdog.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,8 +121,8 @@ TEST(NcclFaults, FailedOperator) {
 // Only the first abort counts.
 TEST(NcclFaults, AbortsOnce) {
   Running running(1);
-  running[0].abort("the loss is not a number");
-  running[0].abort("something else");
+  running[0].abort(Status::error("the loss is not a number"));
+  running[0].abort(Status::error("something else"));
   EXPECT_EQ(running[0].health().message(), "aborted by rank 0: the loss is not a number");
   EXPECT_THAT(running.ranks[0]->calls.take(),
               ElementsAre("ncclCommAbort c2", "ncclCommAbort c3", "ncclCommAbort c1"));
@@ -145,7 +145,7 @@ TEST(NcclFaults, AbortsWhatHangs) {
   char data[8];
   std::thread step([&] { (void)running[0].allGather(kGatherLane, data, data, 8).ok(); });
   inside.wait(false);
-  running[0].abort("the peer is gone");
+  running[0].abort(Status::error("the peer is gone"));
   step.join();
   EXPECT_EQ(running[0].health().message(), "aborted by rank 0: the peer is gone");
 }

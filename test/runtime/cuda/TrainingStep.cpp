@@ -140,7 +140,7 @@ RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &devic
   for (uint32_t group = 0; group < plan.num_groups; ++group)
     for (float element : shardOf(plan.groups[group]))
       run.parameters.push_back(element);
-  run.graphNote = (*executor)->graphNote();
+  run.graphNote = (*executor)->graphNote().text;
   run.gathers = progress->numbers(kGatherLane);
   run.reductions = progress->numbers(kReduceLane);
   run.statistics = (*executor)->statistics();
@@ -171,7 +171,7 @@ std::vector<RankRun> RecordedRanks::run(const fsdp_plan &plan, int64_t steps,
     runs[rank] = runSteps(plan, steps, *own.device, *own, options);
     // A rank that fails must not leave the other one in the exchange.
     if (!runs[rank].status.ok())
-      exchanges[rank]->abort(runs[rank].status.message());
+      exchanges[rank]->abort(runs[rank].status);
   });
   return runs;
 }

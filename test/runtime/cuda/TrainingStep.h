@@ -5,9 +5,9 @@
 
 #include "../executor/PlanBuilder.h"
 #include "NcclRanks.h"
-#include "comm/WatchedCommunicator.h"
 #include "device/CpuDevice.h"
 #include "executor/Executor.h"
+#include "watch/WatchedCommunicator.h"
 
 #include <functional>
 

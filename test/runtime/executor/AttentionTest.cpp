@@ -1,9 +1,9 @@
 //===- AttentionTest.cpp - Attention of the runtime, beside torch's ---------===//
 
 #include "ExecutorFixture.h"
-#include "executor/AttentionChoice.h"
-#include "executor/Avx512Exp.h"
-#include "executor/KernelChoice.h"
+#include "cpu/AttentionChoice.h"
+#include "cpu/Avx512Exp.h"
+#include "cpu/KernelChoice.h"
 
 #include <ATen/Functions.h>
 

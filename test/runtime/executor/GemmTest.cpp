@@ -1,7 +1,7 @@
 //===- GemmTest.cpp - The blocked product, and when it is chosen -----------===//
 
 #include "ExecutorFixture.h"
-#include "executor/GemmChoice.h"
+#include "cpu/GemmChoice.h"
 
 #include <ATen/Functions.h>
 

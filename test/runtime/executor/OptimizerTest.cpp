@@ -1,8 +1,8 @@
 //===- OptimizerTest.cpp - Updates equal torch.optim's bit for bit ---------===//
 
-#include "executor/FusedKernels.h"
+#include "cpu/FusedKernels.h"
+#include "cpu/VectorAdam.h"
 #include "executor/OptimizerUpdate.h"
-#include "executor/VectorAdam.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>

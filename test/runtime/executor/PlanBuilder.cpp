@@ -1,7 +1,7 @@
 //===- PlanBuilder.cpp - Plans by hand, for tests --------------------------===//
 
 #include "PlanBuilder.h"
-#include "plan/DType.h"
+#include "DType.h"
 
 #include <bit>
 #include <cstring>

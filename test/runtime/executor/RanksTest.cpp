@@ -314,7 +314,7 @@ TEST(RanksTest, CollectiveErrorNamesTheGroup) {
     auto executor = Executor::create(plan, device, communicator, arena);
     ASSERT_TRUE(executor.ok()) << executor.status().message();
     if (rank == 1) {
-      communicator.abort("the power is out");
+      communicator.abort(Status::error("the power is out"));
       return;
     }
     messages[rank] = (*executor)->step({.step = 1}).status().message();

@@ -1,8 +1,8 @@
 //===- RowChainTest.cpp - Row operators, alone and in chains ---------------===//
 
-#include "executor/RowChain.h"
+#include "cpu/RowChain.h"
 #include "ExecutorFixture.h"
-#include "executor/RowChoice.h"
+#include "cpu/RowChoice.h"
 
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>

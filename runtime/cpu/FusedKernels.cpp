@@ -1,0 +1,148 @@
+//===- FusedKernels.cpp - fp32 loops of the optimizers ---------------------===//
+//
+// The project is compiled without contraction of a * b + c, so what is written is what runs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "cpu/FusedKernels.h"
+
+#include <array>
+#include <cmath>
+
+using namespace fsdp::rt;
+
+namespace {
+/// Sums in a fixed order whatever the vector width: element i goes to lane i mod kLanes.
+constexpr size_t kLanes = 8;
+
+struct SquareSum {
+  std::array<double, kLanes> lanes{};
+
+  [[gnu::always_inline]] void add(const float *values, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+      lanes[i] += double(values[i]) * double(values[i]);
+  }
+  [[gnu::always_inline]] double total() const {
+    double sum = 0;
+    for (double lane : lanes)
+      sum += lane;
+    return sum;
+  }
+};
+} // namespace
+
+/// Calls body(begin, end) for blocks of kLanes elements; the last one may be shorter.
+template <typename Body>
+[[gnu::always_inline]] static inline void forBlocks(size_t count, Body body) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes)
+    body(i, kLanes);
+  if (i < count)
+    body(i, count - i);
+}
+
+[[gnu::always_inline]] static inline double sgdLoop(float *__restrict parameters,
+                                                    const float *__restrict gradients,
+                                                    float *__restrict momentum, size_t count,
+                                                    const SgdScalars &given, float clipFactor) {
+  const SgdScalars s = given;
+  SquareSum squares;
+  forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
+    squares.add(gradients + begin, length);
+    for (size_t i = begin; i < begin + length; ++i) {
+      float gradient = gradients[i] * clipFactor;
+      if (s.weightDecay != 0)
+        gradient = __builtin_fmaf(s.weightDecay, parameters[i], gradient);
+      if (s.hasMomentum) {
+        if (!s.firstStep)
+          gradient = momentum[i] * s.momentum + gradient;
+        momentum[i] = gradient;
+      }
+      parameters[i] = __builtin_fmaf(s.negativeLearningRate, gradient, parameters[i]);
+    }
+  });
+  return squares.total();
+}
+
+[[gnu::always_inline]] static inline double
+adamMomentsLoop(const float *__restrict parameters, const float *__restrict gradients,
+                float *__restrict moment1, float *__restrict moment2, float *__restrict root,
+                size_t count, const AdamScalars &given, float clipFactor) {
+  const AdamScalars s = given;
+  // torch's lerp starts from the nearer end.
+  const bool fromStart = std::abs(s.lerpWeight) < 0.5f;
+  const float coefficient = fromStart ? s.lerpWeight : s.lerpWeight - 1;
+  SquareSum squares;
+  forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
+    squares.add(gradients + begin, length);
+    for (size_t i = begin; i < begin + length; ++i) {
+      float gradient = gradients[i] * clipFactor;
+      if (s.weightDecay != 0)
+        gradient = __builtin_fmaf(s.weightDecay, parameters[i], gradient);
+      float start = moment1[i];
+      moment1[i] = __builtin_fmaf(coefficient, gradient - start, fromStart ? start : gradient);
+      float second = __builtin_fmaf(s.oneMinusBeta2 * gradient, gradient, moment2[i] * s.beta2);
+      moment2[i] = second;
+      root[i] = second;
+    }
+  });
+  return squares.total();
+}
+
+[[gnu::always_inline]] static inline double squareSumLoop(const float *gradients, size_t count) {
+  SquareSum squares;
+  forBlocks(count, [&](size_t begin, size_t length)
+                       __attribute__((always_inline)) { squares.add(gradients + begin, length); });
+  return squares.total();
+}
+
+[[gnu::always_inline]] static inline void
+adamParametersLoop(float *__restrict parameters, const float *__restrict moment1,
+                   const float *__restrict root, size_t count, const AdamScalars &given) {
+  const AdamScalars s = given;
+  for (size_t i = 0; i < count; ++i) {
+    float denominator = root[i] / s.sqrtCorrection2 + s.eps;
+    parameters[i] = parameters[i] * s.decay + s.negativeStepSize * moment1[i] / denominator;
+  }
+}
+
+#define FSDP_KERNELS(ATTRIBUTE, SUFFIX)                                                            \
+  ATTRIBUTE static double sgd##SUFFIX(float *parameters, const float *gradients, float *momentum,  \
+                                      size_t count, const SgdScalars &scalars, float clipFactor) { \
+    return sgdLoop(parameters, gradients, momentum, count, scalars, clipFactor);                   \
+  }                                                                                                \
+  ATTRIBUTE static double adamMoments##SUFFIX(                                                     \
+      const float *parameters, const float *gradients, float *moment1, float *moment2,             \
+      float *root, size_t count, const AdamScalars &scalars, float clipFactor) {                   \
+    return adamMomentsLoop(parameters, gradients, moment1, moment2, root, count, scalars,          \
+                           clipFactor);                                                            \
+  }                                                                                                \
+  ATTRIBUTE static void adamParameters##SUFFIX(float *parameters, const float *moment1,            \
+                                               const float *root, size_t count,                    \
+                                               const AdamScalars &scalars) {                       \
+    adamParametersLoop(parameters, moment1, root, count, scalars);                                 \
+  }                                                                                                \
+  ATTRIBUTE static double squareSum##SUFFIX(const float *gradients, size_t count) {                \
+    return squareSumLoop(gradients, count);                                                        \
+  }
+
+FSDP_KERNELS(, Portable)
+
+const FusedKernels &fsdp::rt::portableFusedKernels() {
+  static const FusedKernels kernels{sgdPortable, adamMomentsPortable, adamParametersPortable,
+                                    squareSumPortable};
+  return kernels;
+}
+
+#if defined(__x86_64__)
+FSDP_KERNELS([[gnu::target("avx2,fma")]], Avx2)
+
+const FusedKernels &fsdp::rt::fusedKernels() {
+  static const FusedKernels avx2{sgdAvx2, adamMomentsAvx2, adamParametersAvx2, squareSumAvx2};
+  static const bool supported =
+      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+  return supported ? avx2 : portableFusedKernels();
+}
+#else
+const FusedKernels &fsdp::rt::fusedKernels() { return portableFusedKernels(); }
+#endif

@@ -1,0 +1,130 @@
+//===- GemmChoice.cpp - Which kernel multiplies matrices -------------------===//
+
+#include "cpu/GemmChoice.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <cstring>
+#include <string>
+
+using namespace fsdp::rt;
+
+/// Below this, the calls around a product take longer than what a kernel can gain.
+static constexpr double kMinimumFlops = 1e6;
+
+//===----------------------------------------------------------------------===//
+// What a call computes
+//===----------------------------------------------------------------------===//
+
+/// The strides of a matrix or a batch of them; of a bias, which may have less dimensions, those of
+/// its expansion to `sizes`. Nothing if it does not expand.
+static std::optional<MatrixStrides> stridesOf(const at::Tensor &tensor, at::IntArrayRef sizes) {
+  MatrixStrides strides;
+  int64_t *const places[] = {&strides.batch, &strides.row, &strides.column};
+  for (int64_t i = 1; i <= tensor.dim(); ++i) {
+    if (i > static_cast<int64_t>(sizes.size()))
+      return std::nullopt;
+    int64_t size = tensor.size(-i), wanted = sizes[sizes.size() - i];
+    if (size != wanted && size != 1)
+      return std::nullopt;
+    *places[3 - i] = size == 1 && wanted != 1 ? 0 : tensor.stride(-i);
+  }
+  return strides;
+}
+
+static bool isOne(const c10::IValue &factor) {
+  return factor.isScalar() && factor.toScalar().isIntegral(/*includeBool=*/false)
+             ? factor.toScalar().toLong() == 1
+             : factor.isDouble() && factor.toDouble() == 1;
+}
+
+std::optional<GemmCall> GemmCall::of(const c10::OperatorHandle &op,
+                                     const std::vector<c10::IValue> &arguments) {
+  const std::string &name = op.schema().name();
+  bool isBatched = name == "aten::bmm", hasBias = name == "aten::addmm";
+  if ((!isBatched && !hasBias && name != "aten::mm") || !op.schema().overload_name().empty())
+    return std::nullopt;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (i < size_t(hasBias ? 3 : 2)
+            ? !arguments[i].isTensor() || !isPlainFloat(arguments[i].toTensor())
+            : !isOne(arguments[i]))
+      return std::nullopt;
+  const at::Tensor &a = arguments[hasBias ? 1 : 0].toTensor();
+  const at::Tensor &b = arguments[hasBias ? 2 : 1].toTensor();
+  int64_t dimensions = isBatched ? 3 : 2;
+  if (a.dim() != dimensions || b.dim() != dimensions || a.size(-1) != b.size(-2))
+    return std::nullopt;
+
+  GemmCall call;
+  GemmShape &shape = call.shape;
+  shape.batch = isBatched ? a.size(0) : 1;
+  shape.m = a.size(-2);
+  shape.n = b.size(-1);
+  shape.k = a.size(-1);
+  std::vector<int64_t> sizes{shape.batch, shape.m, shape.n};
+  shape.a = *stridesOf(a, a.sizes());
+  shape.b = *stridesOf(b, b.sizes());
+  shape.c = {isBatched ? shape.m * shape.n : 0, shape.n, 1};
+  call.operands = {a.const_data_ptr<float>(), b.const_data_ptr<float>(), nullptr, nullptr};
+  if (hasBias) {
+    const at::Tensor &bias = arguments[0].toTensor();
+    std::optional<MatrixStrides> strides = stridesOf(bias, {shape.m, shape.n});
+    if (!strides)
+      return std::nullopt;
+    shape.hasBias = true;
+    shape.bias = *strides;
+    call.operands.bias = bias.const_data_ptr<float>();
+  }
+  return call;
+}
+
+//===----------------------------------------------------------------------===//
+// Trying
+//===----------------------------------------------------------------------===//
+
+int64_t fsdp::rt::knownDepth(int64_t k) {
+  // MKL's AVX2 kernels, as it selects them on AMD's processors: blocks of 192, or two equal ones.
+  constexpr int64_t kMklDepth = 192;
+  return k <= kMklDepth ? k : k < 2 * kMklDepth ? k / 2 : kMklDepth;
+}
+
+std::optional<BlockedGemm> GemmChooser::measure(const GemmShape &shape,
+                                                const c10::OperatorHandle &op,
+                                                const std::vector<c10::IValue> &arguments) {
+  const std::vector<c10::IValue> copies = trials.randomOperands(arguments);
+  GemmOperands operands = GemmCall::of(op, copies)->operands;
+  std::vector<c10::IValue> stack;
+  auto runTheirs = [&] {
+    stack = copies;
+    op.callBoxed(stack);
+  };
+  TimedRuns theirs;
+  theirs.run(runTheirs);
+  const at::Tensor expected = stack[0].toTensor();
+  at::Tensor result = at::empty_like(expected);
+  operands.c = result.mutable_data_ptr<float>();
+
+  int64_t depth = depthOf(shape.k);
+  BlockedGemm gemm(shape, depth, threads);
+  at::Tensor workspace = at::empty({static_cast<int64_t>(gemm.workspaceBytes())}, at::kByte);
+  auto *memory = reinterpret_cast<std::byte *>(workspace.mutable_data_ptr());
+  auto runOurs = [&] { gemm.run(operands, memory); };
+  TimedRuns ours;
+  ours.run(runOurs);
+  bool same = std::memcmp(operands.c, expected.const_data_ptr(), expected.nbytes()) == 0;
+  if (same)
+    trials.repeat(theirs, runTheirs, ours, runOurs);
+  trialsOfShapes.push_back({shape, depth, same, theirs.milliseconds(), ours.milliseconds()});
+  return same && ours.shortest < theirs.shortest ? std::optional(gemm) : std::nullopt;
+}
+
+std::optional<BlockedGemm> GemmChooser::choose(const GemmCall &call, const c10::OperatorHandle &op,
+                                               const std::vector<c10::IValue> &arguments) {
+  if (!BlockedGemm::isSupported() || call.shape.flops() < kMinimumFlops)
+    return std::nullopt;
+  auto [place, isNew] = chosen.try_emplace(call.shape);
+  if (isNew)
+    place->second = measure(call.shape, op, arguments);
+  return place->second;
+}

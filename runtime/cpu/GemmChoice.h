@@ -1,0 +1,76 @@
+//===- GemmChoice.h - Which kernel multiplies matrices -----------*- C++ -*-===//
+//
+// Torch multiplies fp32 matrices with the BLAS library that it was built with. Where BlockedGemm
+// gives the same bits in less time, it takes the place of the operator: when an executor is made,
+// each distinct product of the plan is run on random data with torch's operator and with
+// BlockedGemm, in the order of additions that its BLAS library is known for. A result that differs
+// in any bit is refused; else the faster one is taken. So the choice depends on the machine and on
+// time, the numbers do not.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_GEMMCHOICE_H
+#define FSDP_RUNTIME_GEMMCHOICE_H
+
+#include "cpu/BlockedGemm.h"
+#include "cpu/KernelTrial.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// The product that a call of `op` computes, if it is one that BlockedGemm can take: mm, bmm, or
+/// addmm with both factors 1, of fp32 tensors that are not empty.
+struct GemmCall {
+  GemmShape shape;
+  GemmOperands operands; // c is null
+  static std::optional<GemmCall> of(const c10::OperatorHandle &op,
+                                    const std::vector<c10::IValue> &arguments);
+};
+
+/// The depth of the chains of additions of the BLAS library that torch is known to have, for
+/// products over k.
+int64_t knownDepth(int64_t k);
+
+/// What was tried for a shape.
+struct GemmTrial {
+  GemmShape shape;
+  int64_t depth;
+  bool sameBits;                     // as torch's operator
+  double torchMs = 0, blockedMs = 0; // the shortest runs, in time of this thread
+};
+
+/// Chooses a kernel for each product, once per shape.
+class GemmChooser {
+public:
+  /// `threads`: of an operator.
+  explicit GemmChooser(int threads, int64_t (*depthOf)(int64_t k) = knownDepth)
+      : threads(threads), depthOf(depthOf) {}
+
+  /// The kernel for the product `call` of `op` with `arguments`, or none: torch's operator. The
+  /// contents of the operands do not matter and do not change. A shape that is new takes a run of
+  /// each kernel, and some for repetitions.
+  std::optional<BlockedGemm> choose(const GemmCall &call, const c10::OperatorHandle &op,
+                                    const std::vector<c10::IValue> &arguments);
+
+  /// What was tried, in order.
+  const std::vector<GemmTrial> &tried() const { return trialsOfShapes; }
+
+private:
+  std::optional<BlockedGemm> measure(const GemmShape &shape, const c10::OperatorHandle &op,
+                                     const std::vector<c10::IValue> &arguments);
+
+  const int threads;
+  int64_t (*const depthOf)(int64_t k);
+  KernelTrials trials;
+  std::map<GemmShape, std::optional<BlockedGemm>> chosen;
+  std::vector<GemmTrial> trialsOfShapes;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_GEMMCHOICE_H

@@ -1,0 +1,34 @@
+//===- KernelChoice.h - Kernels in the place of operators --------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_KERNELCHOICE_H
+#define FSDP_RUNTIME_KERNELCHOICE_H
+
+#include "cpu/AttentionChoice.h"
+#include "cpu/GemmChoice.h"
+#include "cpu/OperatorKernel.h"
+
+#include <memory>
+
+namespace fsdp::rt {
+
+/// Finds kernels for the calls of a plan on a CPU. None of them changes a bit.
+class KernelChooser {
+public:
+  /// `threads`: of an operator.
+  explicit KernelChooser(int threads) : gemms(threads), attention(threads) {}
+
+  /// The kernel for a call of `op` that writes `results` (one per result of the operator;
+  /// undefined: not wanted), or null: torch's operator. May run the operator on other memory.
+  /// Throws what it throws.
+  std::unique_ptr<OperatorKernel> choose(const c10::OperatorHandle &op,
+                                         const std::vector<c10::IValue> &arguments,
+                                         std::span<const at::Tensor> results);
+
+private:
+  GemmChooser gemms;
+  AttentionChooser attention;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_KERNELCHOICE_H

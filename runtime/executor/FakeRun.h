@@ -1,0 +1,16 @@
+//===- FakeRun.h - A run whose other ranks are not there ---------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_FAKERUN_H
+#define FSDP_RUNTIME_FAKERUN_H
+
+#include "comm/FakeCommunicator.h"
+#include "plan/PlanView.h"
+
+namespace fsdp::rt {
+
+/// As the collectives of a plan's step need it, as fast as copies are.
+FakeOptions fakeOptionsOf(const PlanView &plan);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_FAKERUN_H

@@ -1,0 +1,85 @@
+//===- StepProgress.cpp - How far a rank is in its plan -------------------===//
+
+#include "watch/StepProgress.h"
+#include "comm/CollectiveNames.h"
+#include "plan/CollectiveOrder.h"
+
+using namespace fsdp::rt;
+
+unsigned fsdp::rt::laneOf(const fsdp_entry &entry) {
+  switch (entry.stream) {
+  case FSDP_GATHER:
+    return kGatherLane;
+  case FSDP_REPLICATE:
+    return kReplicateLane;
+  default:
+    return kReduceLane;
+  }
+}
+
+Result<std::unique_ptr<StepProgress>> StepProgress::create(const PlanView &plan, Device &device) {
+  Result<std::unique_ptr<Memory>> memory =
+      device.allocateHost(2 * kNumLanes * sizeof(ProgressWord));
+  if (!memory.ok())
+    return memory.status();
+  return std::unique_ptr<StepProgress>(new StepProgress(plan, std::move(*memory)));
+}
+
+StepProgress::StepProgress(const PlanView &plan, std::unique_ptr<Memory> memory)
+    : plan(plan), memory(std::move(memory)),
+      words(reinterpret_cast<ProgressWord *>(this->memory->data())) {
+  for (uint32_t entry : collectiveEntries(plan))
+    lanes[laneOf(plan.entries()[entry])].entries.push_back(entry);
+}
+
+uint32_t StepProgress::issue(unsigned lane) {
+  Lane &own = lanes[lane];
+  uint32_t number = own.issued.load(std::memory_order_relaxed) % own.entries.size() + 1;
+  own.issued.store(number, std::memory_order_relaxed);
+  return number;
+}
+
+StepProgress::Numbers StepProgress::numbers(unsigned lane) const {
+  return {lanes[lane].issued.load(std::memory_order_relaxed),
+          started(lane).load(std::memory_order_acquire),
+          completed(lane).load(std::memory_order_acquire)};
+}
+
+std::string StepProgress::describeEntry(uint32_t index) const {
+  const fsdp_entry &entry = plan.entries()[index];
+  return plan.describeEntry(entry) +
+         (entry.phase == FSDP_FORWARD ? " in forward" : " in backward") + " (entry " +
+         std::to_string(index + 1) + " of " + std::to_string(plan.entries().size()) + ")";
+}
+
+std::string StepProgress::describe(unsigned lane, uint32_t number) const {
+  return number == 0 || number > lanes[lane].entries.size()
+             ? "nothing"
+             : describeEntry(lanes[lane].entries[number - 1]);
+}
+
+std::chrono::nanoseconds StepProgress::expected(unsigned lane, uint32_t number) const {
+  const std::vector<uint32_t> &entries = lanes[lane].entries;
+  std::chrono::nanoseconds sum{0};
+  for (uint32_t i = number; i > 0 && i <= entries.size(); ++i) {
+    const fsdp_entry &entry = plan.entries()[entries[i - 1]];
+    if (i > number && !entry.coalesced)
+      break;
+    sum += std::chrono::nanoseconds(entry.expected_ns);
+  }
+  return sum;
+}
+
+std::string StepProgress::dump() const {
+  std::string text = "step " + std::to_string(currentStep()) + "\n";
+  text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
+          (compute ? describeEntry(compute->load(std::memory_order_relaxed)) : "nothing") + "\n";
+  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
+    if (lanes[lane].entries.empty())
+      continue;
+    Numbers now = numbers(lane);
+    text += std::string(laneName(lane)) + ": issued " + describe(lane, now.issued) + ", started " +
+            describe(lane, now.started) + ", completed " + describe(lane, now.completed) + "\n";
+  }
+  return text;
+}

@@ -1,0 +1,88 @@
+//===- StepProgress.h - How far a rank is in its plan -----------*- C++ -*-===//
+//
+// For every stream: which of its plan entries was issued last, which one has started and which one
+// has completed. Streams of a device write what they do into memory that the host reads
+// (Stream::mark), in a replayed graph too; so a watchdog can name the collective that hangs
+// although the host has long gone on.
+//
+// The collectives of a step have numbers from 1 on their lane, in the order of issue. While number
+// n runs, `started` is n and `completed` is n - 1.
+//
+// Threads: beginStep() and followCompute() belong to the thread that runs the step; each lane to
+// the thread that issues its collectives. Everything may be read from any thread.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_WATCH_STEPPROGRESS_H
+#define FSDP_RUNTIME_WATCH_STEPPROGRESS_H
+
+#include "comm/Communicator.h"
+#include "plan/PlanView.h"
+
+namespace fsdp::rt {
+
+/// The lane on which a collective of a plan is issued.
+unsigned laneOf(const fsdp_entry &entry);
+
+class StepProgress {
+public:
+  /// What the host and the stream have done on one lane; numbers as above, 0: nothing yet.
+  struct Numbers {
+    uint32_t issued = 0, started = 0, completed = 0;
+    bool operator==(const Numbers &) const = default;
+  };
+
+  /// The plan outlives the object. An error if `device` has no memory for the numbers.
+  static Result<std::unique_ptr<StepProgress>> create(const PlanView &plan, Device &device);
+
+  void beginStep() { steps.fetch_add(1, std::memory_order_relaxed); }
+  /// Steps begun so far.
+  uint64_t currentStep() const { return steps.load(std::memory_order_relaxed); }
+
+  /// The plan's entries on a lane, in order of issue.
+  std::span<const uint32_t> entriesOf(unsigned lane) const { return lanes[lane].entries; }
+
+  /// Notes the issue of the lane's next collective; its number, from 1. After the last one the
+  /// numbers begin again.
+  uint32_t issue(unsigned lane);
+  /// What was issued after `number` did not take place.
+  void resumeAfter(unsigned lane, uint32_t number) {
+    lanes[lane].issued.store(number, std::memory_order_relaxed);
+  }
+  ProgressWord &started(unsigned lane) const { return words[2 * lane]; }
+  ProgressWord &completed(unsigned lane) const { return words[2 * lane + 1]; }
+  Numbers numbers(unsigned lane) const;
+
+  /// Where the entry that the compute stream was given last is kept from now on. Before the watch
+  /// begins; `entry` outlives it.
+  void followCompute(const std::atomic<uint32_t> &entry) { compute = &entry; }
+
+  /// How long the launch that begins with `number`, from 1, is predicted to take; 0: unknown.
+  std::chrono::nanoseconds expected(unsigned lane, uint32_t number) const;
+
+  /// `reduce_scatter of group "layers.1" in backward (entry 35 of 211)`; `number` from 1.
+  std::string describe(unsigned lane, uint32_t number) const;
+  /// A line per stream, each ended by a newline:
+  /// "gather lane: issued ..., started ..., completed ...".
+  std::string dump() const;
+
+private:
+  struct Lane {
+    std::vector<uint32_t> entries; // of the plan
+    std::atomic<uint32_t> issued{0};
+  };
+
+  StepProgress(const PlanView &plan, std::unique_ptr<Memory> memory);
+  std::string describeEntry(uint32_t entry) const;
+
+  const PlanView plan;
+  std::unique_ptr<Memory> memory;
+  ProgressWord *words; // in `memory`
+  Lane lanes[kNumLanes];
+  std::atomic<uint64_t> steps{0};
+  const std::atomic<uint32_t> *compute = nullptr;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_WATCH_STEPPROGRESS_H

@@ -1,0 +1,58 @@
+//===- WatchedCommunicator.h - Notes what a step's collectives do -*- C++ -*-===//
+//
+// Passes every call on to another communicator and notes in a StepProgress when each collective of
+// the plan is issued, starts and completes: on the host if the call blocks, on the lane's stream if
+// it does not. Collectives of all lanes but control must be the plan's, in its order; one that is
+// not is an error, before it is issued.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_RUNTIME_WATCH_WATCHEDCOMMUNICATOR_H
+#define FSDP_RUNTIME_WATCH_WATCHEDCOMMUNICATOR_H
+
+#include "watch/StepProgress.h"
+
+namespace fsdp::rt {
+
+class WatchedCommunicator final : public Communicator {
+public:
+  /// All arguments outlive the object.
+  WatchedCommunicator(Communicator &inner, const PlanView &plan, StepProgress &progress)
+      : inner(inner), plan(plan), progress(progress) {}
+
+  unsigned rank() const override { return inner.rank(); }
+  unsigned size() const override { return inner.size(); }
+  unsigned replicas() const override { return inner.replicas(); }
+  Result<std::byte *> makeArena(size_t bytes) override { return inner.makeArena(bytes); }
+  Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
+  Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
+                       fsdp_dtype dtype, ReduceOp op) override;
+  Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
+  Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
+  Status barrier(unsigned lane) override { return inner.barrier(lane); }
+  bool useStream(unsigned lane, Stream &stream) override;
+  Status beginGroup(unsigned lane) override;
+  Status endGroup(unsigned lane) override;
+  Status beginCapture() override;
+  void endCapture(bool kept) override;
+  Status health() override { return inner.health(); }
+  void abort(const Status &reason) override { inner.abort(reason); }
+
+private:
+  /// Issues a collective of `bytes` per rank by calling `issue`.
+  template <typename Issue>
+  Status run(unsigned lane, fsdp_entry_kind kind, size_t bytes, Issue &&issue);
+  void mark(unsigned lane, ProgressWord &word, uint32_t value);
+
+  Communicator &inner;
+  const PlanView plan;
+  StepProgress &progress;
+  Stream *streams[kNumLanes] = {}; // null: calls block
+  bool grouped[kNumLanes] = {};
+  uint32_t lastOfGroup[kNumLanes] = {};  // number of the collective; 0: none yet
+  uint32_t issuedBefore[kNumLanes] = {}; // the capture
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_WATCH_WATCHEDCOMMUNICATOR_H
