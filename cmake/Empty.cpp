@@ -1,0 +1,1 @@
+// The only source of the libraries that carry precompiled headers.
