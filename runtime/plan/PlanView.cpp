@@ -2,6 +2,7 @@
 
 #include "plan/PlanView.h"
 #include "DType.h"
+#include "plan/Saturate.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,9 +11,12 @@
 using namespace fsdp::rt;
 
 int64_t PlanView::product(std::span<const int64_t> sizes) {
+  // A size of 0 behind others that no number holds makes 0 all the same.
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
+    return 0;
   int64_t elements = 1;
   for (int64_t size : sizes)
-    elements *= size;
+    elements = multiply(elements, size);
   return elements;
 }
 
@@ -22,9 +26,9 @@ int64_t PlanView::spanBytes(const fsdp_value &value) const {
   for (size_t i = 0; i < valueSizes.size(); ++i) {
     if (valueSizes[i] == 0)
       return 0;
-    last += (valueSizes[i] - 1) * valueStrides[i];
+    last = add(last, multiply(valueSizes[i] - 1, valueStrides[i]));
   }
-  return (last + 1) * static_cast<int64_t>(elementBytes(value.dtype));
+  return multiply(add(last, 1), static_cast<int64_t>(elementBytes(value.dtype)));
 }
 
 bool PlanView::isContiguous(const fsdp_value &value) const {
@@ -35,7 +39,7 @@ bool PlanView::isContiguous(const fsdp_value &value) const {
       return true;
     if (valueSizes[i] != 1 && valueStrides[i] != expected)
       return false;
-    expected *= valueSizes[i];
+    expected = multiply(expected, valueSizes[i]);
   }
   return true;
 }
@@ -54,21 +58,21 @@ bool PlanView::isDense(const fsdp_value &value) const {
   for (auto [stride, size] : dimensions) {
     if (stride != expected)
       return false;
-    expected *= size;
+    expected = multiply(expected, size);
   }
   return true;
 }
 
 int64_t PlanView::shardBytes(const fsdp_group &group) const {
-  return group.shard_elements * static_cast<int64_t>(elementBytes(group.dtype));
+  return multiply(group.shard_elements, static_cast<int64_t>(elementBytes(group.dtype)));
 }
 
 int64_t PlanView::stateBytes(const fsdp_group &group) const {
-  return group.trained_elements * static_cast<int64_t>(elementBytes(group.dtype));
+  return multiply(group.trained_elements, static_cast<int64_t>(elementBytes(group.dtype)));
 }
 
 int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
-  return group.shard_elements * static_cast<int64_t>(elementBytes(group.gather_dtype));
+  return multiply(group.shard_elements, static_cast<int64_t>(elementBytes(group.gather_dtype)));
 }
 
 unsigned PlanView::numOptimizerStates() const {

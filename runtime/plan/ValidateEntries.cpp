@@ -4,6 +4,7 @@
 
 #include "DType.h"
 #include "plan/PlanChecks.h"
+#include "plan/Saturate.h"
 
 #include <algorithm>
 #include <vector>
@@ -106,7 +107,7 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
   if (entry.dtype != group.reduce_dtype)
     return fail(where + ": reduces " + dtypeName(entry.dtype) + ", its group " +
                 dtypeName(group.reduce_dtype));
-  int64_t bytes = entry.count * static_cast<int64_t>(elementBytes(entry.dtype));
+  int64_t bytes = multiply(entry.count, static_cast<int64_t>(elementBytes(entry.dtype)));
   if (isAcross)
     return range(entry.destination, bytes, "it", where);
   return range(entry.source, bytes * ranks, "its input", where) &&

@@ -2,6 +2,7 @@
 
 #include "DType.h"
 #include "plan/PlanChecks.h"
+#include "plan/Saturate.h"
 #include "plan/ValidateClipping.h"
 #include "plan/ValidateEntries.h"
 
@@ -85,6 +86,9 @@ bool Validator::checkHeader() {
   if (plan.replicas == 0 || plan.world_size % plan.replicas != 0)
     return fail("world size " + std::to_string(plan.world_size) + " of " +
                 std::to_string(plan.replicas) + " replicas");
+  if (plan.num_handles > plan.num_entries)
+    return fail(std::to_string(plan.num_handles) + " handles of " +
+                std::to_string(plan.num_entries) + " entries");
   if (plan.arena_bytes < 0 || plan.peak_live_bytes < 0 || plan.peak_live_bytes > plan.arena_bytes)
     return fail("arena of " + std::to_string(plan.arena_bytes) + " bytes for " +
                 std::to_string(plan.peak_live_bytes) + " live bytes");
@@ -152,7 +156,7 @@ void Validator::checkParameters() {
              std::to_string(piece.rank) + " out of range");
         return;
       }
-      covered += piece.count;
+      covered = add(covered, piece.count);
     }
     if (covered != elements)
       fail(where + " (" + view.string(parameter.name) + "): pieces hold " +

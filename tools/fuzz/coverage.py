@@ -22,12 +22,15 @@ import formats
 
 #: For each target the formats whose seeds it begins with.
 TARGETS = {
-    "modules": ("captured", "sharded", "scheduled", "planned", "bytecode"),
+    "modules": ("captured", "sharded", "scheduled", "planned"),
+    "bytecode": ("bytecode",),
     "programs": ("pt2",),
     "config": ("yaml",),
     "safetensors": ("data", "weights"),
     "plans": (),
 }
+#: Those whose binary has another name.
+BINARIES = {"bytecode": "modules"}
 #: Of tokens that mutations insert: text of modules and of YAML.
 WORDS = {"modules": r"[@%#!]?[A-Za-z_][A-Za-z0-9_.]*", "config": r"[A-Za-z_]+", "programs": r'"[A-Za-z_.]+"'}
 PROGRAM = "models/model.json"
@@ -66,7 +69,7 @@ def run_target(options, target, folder, by_name):
         os.environ, FSDP_FUZZ_ARCHIVE=str(folder / "mlp.pt2"), FSDP_FUZZ_MODULE=str(folder / "planned.mlir"),
         ASAN_OPTIONS="detect_container_overflow=0:allow_user_poisoning=0:allocator_may_return_null=1",
         UBSAN_OPTIONS="print_stacktrace=1")  # fmt: skip
-    binary = (options.build / "bin" / f"fuzz-{target}").resolve()
+    binary = (options.build / "bin" / f"fuzz-{BINARIES.get(target, target)}").resolve()
     flags = ["-timeout=20", "-rss_limit_mb=8192", "-malloc_limit_mb=4096", "-detect_leaks=0", "-print_final_stats=1",
              f"-artifact_prefix={options.keep}/{target}-", f"-seed={options.seed}"]  # fmt: skip
     if options.input:

@@ -77,6 +77,24 @@ TEST(PlanTest, ValueOutsideTheArena) {
                            "9223372036854775807) of an arena of 704");
 }
 
+// Sizes whose product is no number are larger than any arena.
+TEST(PlanTest, SizesBeyondAllNumbers) {
+  for (int64_t stride : {int64_t(1) << 62, int64_t(3036027435679219713)}) {
+    SmallPlan small;
+    uint32_t huge = small.builder.addStrided(FSDP_F32, {4, 64}, {1, stride}, 0);
+    EXPECT_EQ(small.error(), "invalid plan: value " + std::to_string(huge) +
+                                 ": it takes bytes [0, 9223372036854775807) of an arena of 704");
+  }
+}
+
+// A handle belongs to an entry that starts something.
+TEST(PlanTest, MoreHandlesThanEntries) {
+  SmallPlan small;
+  small.builder.plan.num_handles = 1u << 31;
+  EXPECT_EQ(small.error(), "invalid plan: 2147483648 handles of " +
+                               std::to_string(small.builder.entryTable.size()) + " entries");
+}
+
 // Replicas divide the ranks; an all-reduce over them has a stream of its own and goes on with a
 // reduce-scatter of its group, to its place.
 TEST(PlanTest, Replicas) {
