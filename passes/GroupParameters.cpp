@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/Grouping.h"
+#include "fsdp/Transforms/PrefetchLists.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -163,7 +164,8 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
                         getTypeAttr(choices.mixedPrecision.paramDtype, &getContext()),
                         getTypeAttr(choices.mixedPrecision.getReduceDtype(), &getContext()),
                         /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
-                        /*reshard_after_backward=*/nullptr, /*optimizer_state=*/nullptr,
+                        /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
+                        /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
                         /*offsets=*/nullptr, /*host_offsets=*/nullptr);
     const GroupOptions &asked = group.options;
     if (asked.recompute)
@@ -179,6 +181,11 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
       op.setReshardAfterBackward(*asked.reshardAfterBackward);
     symbols.insert(op, step.function->getIterator());
   }
+  FailureOr<Step> grouped = Step::collect(step.module);
+  if (failed(grouped))
+    return llvm::createStringError("the groups are no sound ones");
+  if (llvm::Error error = setPrefetchLists(*grouped, *groups))
+    return error;
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
       << remark::metric("Groups", groups->size()) << remark::metric("Ranks", spec.getRanks());
   return llvm::Error::success();

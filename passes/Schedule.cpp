@@ -23,11 +23,13 @@ using aten::Phase;
 
 namespace {
 
-/// A gather of the backward.
+/// A gather with its place in the sharded step.
 struct Gather {
   AllGatherStartOp start;
   AllGatherWaitOp wait;
   unsigned position; // number of calls before it
+  int64_t microbatch = 0;
+  bool isResharded = false; // after the forward
 };
 
 /// A reduction with what the sharded step does with its result.
@@ -49,7 +51,7 @@ public:
   Scheduler(Step &step, ArrayRef<Hook> hooks)
       : step(step), hooks(hooks), groups(step.groups.size()) {}
   LogicalResult collect();
-  void prefetchBackward();
+  void prefetch();
   void deferReductions();
   void apply();
 
@@ -57,16 +59,18 @@ public:
 
 private:
   struct GroupState {
-    SmallVector<Gather> gathers;        // of the backward, in order
-    size_t issued = 0;                  // how many of them have been started
-    SmallVector<bool> keptIntoBackward; // of each gather of the forward, in order
-    size_t forwardIssued = 0;
+    SmallVector<Gather> gathers; // in order
+    size_t issued = 0;           // how many of them have been started
     bool isGathered = false;
+    bool isAhead = false;               // gathered by a prefetch; nobody has waited for it yet
     SmallVector<unsigned> postForwards; // places in the order of the microbatch's post-forwards
   };
 
+  void collectGathers();
   void collectReduction(ReduceScatterStartOp start, int64_t microbatch);
-  void prefetch(unsigned target, const Hook &hook, Gather *own);
+  Operation *unshard(GroupState &state);
+  void prefetch(unsigned target, const Hook &hook, Operation *&after);
+  void prefetch(ArrayAttr targets, const Hook &hook, Operation *after);
   /// Where the microbatch behind this one begins; null behind the last.
   Operation *getEnd(int64_t microbatch);
 
@@ -112,12 +116,35 @@ void Scheduler::collectReduction(ReduceScatterStartOp start, int64_t microbatch)
   reductions.push_back(std::move(reduction));
 }
 
-LogicalResult Scheduler::collect() {
+/// The gathers of all groups, each with the microbatch whose calls follow it.
+void Scheduler::collectGathers() {
   unsigned position = 0;
-  DenseMap<Value, Gather> open;
+  SmallVector<std::pair<GroupState *, size_t>> sinceCall;
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {
       ++position;
+      for (auto [group, index] : sinceCall)
+        group->gathers[index].microbatch = call.getMicrobatch();
+      sinceCall.clear();
+    } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
+      AllGatherStartOp start = wait.getStart();
+      GroupState &group = groups[step.groupByName.lookup(start.getGroupAttr().getAttr())];
+      sinceCall.push_back({&group, group.gathers.size()});
+      group.gathers.push_back({start, wait, position});
+    } else if (auto reshard = dyn_cast<ReshardOp>(op)) {
+      AllGatherStartOp start = reshard.getStart();
+      GroupState &group = groups[step.groupByName.lookup(start.getGroupAttr().getAttr())];
+      // At most one gather of a group is open at a time.
+      if (reshard.getPhase() == Phase::Forward)
+        group.gathers.back().isResharded = true;
+    }
+  }
+}
+
+LogicalResult Scheduler::collect() {
+  collectGathers();
+  for (Operation &op : step.getBody()) {
+    if (auto call = dyn_cast<CallOp>(op)) {
       if (static_cast<size_t>(call.getMicrobatch()) >= begins.size()) {
         // Behind what ends the microbatch before: the gathers that it begins with are its own.
         Operation *begin = &op;
@@ -125,24 +152,6 @@ LogicalResult Scheduler::collect() {
           begin = begin->getPrevNode();
         begins.push_back(begin);
       }
-    } else if (auto start = dyn_cast<AllGatherStartOp>(op)) {
-      open[start.getHandle()] = {start, {}, position};
-      GroupState &group = groups[step.groupByName.lookup(start.getGroupAttr().getAttr())];
-      // Kept into the backward, unless a reshard of the forward follows.
-      if (start.getPhase() == Phase::Forward)
-        group.keptIntoBackward.push_back(true);
-    } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
-      Gather &gather = open[wait.getHandle()];
-      gather.wait = wait;
-      unsigned group = step.groupByName.lookup(gather.start.getGroupAttr().getAttr());
-      if (gather.start.getPhase() == Phase::Backward)
-        groups[group].gathers.push_back(gather);
-    } else if (auto reshard = dyn_cast<ReshardOp>(op)) {
-      AllGatherStartOp start = reshard.getStart();
-      unsigned group = step.groupByName.lookup(start.getGroupAttr().getAttr());
-      // At most one gather of a group is open at a time.
-      if (reshard.getPhase() == Phase::Forward && start.getPhase() == Phase::Forward)
-        groups[group].keptIntoBackward.back() = false;
     } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
       collectReduction(start, static_cast<int64_t>(begins.size()) - 1);
     } else if (auto sum = dyn_cast<SquareSumOp>(op)) {
@@ -157,22 +166,46 @@ LogicalResult Scheduler::collect() {
   return success();
 }
 
-/// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already. `own` is
-/// the gather that `hook` waits for, if it has one.
-void Scheduler::prefetch(unsigned target, const Hook &hook, Gather *own) {
-  GroupState &state = groups[target];
-  if (state.isGathered || state.issued == state.gathers.size())
-    return;
-  Gather &gather = state.gathers[state.issued++];
+/// What FSDP2's hooks do first: unshards the group unless that has been done. Returns the wait that
+/// stands at the hook; null if there is none.
+Operation *Scheduler::unshard(GroupState &state) {
+  bool waits = state.isAhead;
+  if (!state.isGathered && state.issued < state.gathers.size()) {
+    ++state.issued;
+    waits = true;
+  }
   state.isGathered = true;
-  // Begins at the same place: it is in order as it stands.
-  if (gather.position == hook.position)
-    return;
-  moves.push_back({gather.start, own ? own->wait.getOperation() : nullptr, hook.before});
-  ++prefetched;
+  state.isAhead = false;
+  return waits ? state.gathers[state.issued - 1].wait.getOperation() : nullptr;
 }
 
-void Scheduler::prefetchBackward() {
+/// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already, behind
+/// `after`, or, if that is null, before `hook`. A gather that FSDP2 would make in vain there is
+/// none for.
+void Scheduler::prefetch(unsigned target, const Hook &hook, Operation *&after) {
+  GroupState &state = groups[target];
+  if (state.isGathered || state.issued == state.gathers.size() ||
+      state.gathers[state.issued].microbatch != hook.microbatch)
+    return;
+  Gather &gather = state.gathers[state.issued++];
+  state.isGathered = state.isAhead = true;
+  if (hook.kind == HookKind::PreForward)
+    gather.start.setPhase(Phase::Forward);
+  // Begins at the same place: it is in order as it stands.
+  if (gather.position != hook.position) {
+    moves.push_back({gather.start, after, hook.before});
+    ++prefetched;
+  }
+  after = gather.start;
+}
+
+/// An explicit list, in its order.
+void Scheduler::prefetch(ArrayAttr targets, const Hook &hook, Operation *after) {
+  for (auto target : targets.getAsRange<FlatSymbolRefAttr>())
+    prefetch(step.groupByName.lookup(target.getAttr()), hook, after);
+}
+
+void Scheduler::prefetch() {
   SmallVector<unsigned> postForwards;
   int64_t microbatch = 0;
   for (const Hook &hook : hooks) {
@@ -186,28 +219,28 @@ void Scheduler::prefetchBackward() {
     GroupState &state = groups[hook.group];
     GroupOp group = step.groups[hook.group];
     switch (hook.kind) {
-    case HookKind::PreForward:
-      if (!state.isGathered && state.forwardIssued < state.keptIntoBackward.size())
-        ++state.forwardIssued;
-      state.isGathered = true;
+    case HookKind::PreForward: {
+      Operation *own = unshard(state);
+      if (ArrayAttr targets = group.getForwardPrefetchAttr())
+        prefetch(targets, hook, own);
       break;
+    }
     case HookKind::PostForward:
-      if (state.forwardIssued > 0 && !state.keptIntoBackward[state.forwardIssued - 1])
+      if (state.issued > 0 && state.gathers[state.issued - 1].isResharded)
         state.isGathered = false;
       state.postForwards.push_back(postForwards.size());
       postForwards.push_back(hook.group);
       break;
     case HookKind::PreBackward: {
-      if (!state.isGathered && state.issued < state.gathers.size()) {
-        ++state.issued;
-        state.isGathered = true;
+      Operation *own = unshard(state);
+      // Explicit lists take the place of the implicit order.
+      if (ArrayAttr targets = group.getBackwardPrefetchAttr(); targets && !targets.empty()) {
+        prefetch(targets, hook, own);
+      } else if (!state.postForwards.empty()) {
+        unsigned place = state.postForwards.pop_back_val();
+        if (place > 0)
+          prefetch(postForwards[place - 1], hook, own);
       }
-      Gather *own = state.issued ? &state.gathers[state.issued - 1] : nullptr;
-      if (state.postForwards.empty())
-        break;
-      unsigned place = state.postForwards.pop_back_val();
-      if (place > 0)
-        prefetch(postForwards[place - 1], hook, own);
       break;
     }
     case HookKind::PostBackward:
@@ -274,7 +307,9 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
     if (failed(scheduler.collect()))
       return signalPassFailure();
     if (*order == Prefetch::Fsdp2)
-      scheduler.prefetchBackward();
+      scheduler.prefetch();
+    else if (failed(expectNoLists(*step)))
+      return signalPassFailure();
     scheduler.deferReductions();
     scheduler.apply();
     overlapStateCopies(step->getBody());
@@ -283,6 +318,14 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
   }
 
 private:
+  LogicalResult expectNoLists(Step &step) {
+    for (GroupOp group : step.groups)
+      if (group.getForwardPrefetch() || group.getBackwardPrefetch())
+        return group.emitError("group @")
+               << group.getSymName() << " has a list of groups to prefetch, but prefetch is none";
+    return success();
+  }
+
   std::optional<Prefetch> getOrder(ModuleOp module) {
     if (!prefetch.empty()) {
       llvm::Expected<Prefetch> chosen = parsePrefetch(prefetch);

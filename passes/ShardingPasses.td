@@ -22,6 +22,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     groups:
       - modules: ["layers.*"]             # one group per matching module
         reshard_after_forward: true
+        backward_prefetch: 2              # or a list of modules; forward_prefetch likewise
       - together: ["norm", "lm_head"]     # one group of several modules
     root: {reshard_after_forward: none}
     optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says

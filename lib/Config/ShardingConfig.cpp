@@ -43,8 +43,12 @@ struct RootRule {
   ConfigPlace place;
 };
 
-constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward", "recompute", "offload_optimizer",
-                                          "gradient_sync", "reshard_after_backward"};
+constexpr llvm::StringRef kGroupKeys[] = {
+    "reshard_after_forward",  "recompute",        "offload_optimizer", "gradient_sync",
+    "reshard_after_backward", "forward_prefetch", "backward_prefetch"};
+
+/// What a value that must not be a mapping is read as.
+struct NoMapping {};
 } // namespace
 
 static ConfigPlace getPlace(yaml::IO &io) {
@@ -95,6 +99,35 @@ template <> struct ScalarTraits<AxisSize> {
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
 
+template <> struct ScalarTraits<PrefetchDepth> {
+  static void output(const PrefetchDepth &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *, PrefetchDepth &depth) {
+    return text.getAsInteger(10, depth.groups) || depth.groups < 1
+               ? "expected a number of groups, at least 1, or a list of modules"
+               : StringRef();
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
+template <> struct MappingTraits<NoMapping> {
+  static void mapping(IO &io, NoMapping &) {
+    io.setError("expected a number of groups, at least 1, or a list of modules");
+  }
+};
+
+/// `2` or `["layers.1", "layers.2"]`.
+template <> struct PolymorphicTraits<PrefetchTargets> {
+  static NodeKind getKind(const PrefetchTargets &) { return NodeKind::Sequence; }
+  static PrefetchDepth &getAsScalar(PrefetchTargets &targets) { return targets.depth; }
+  static std::vector<std::string> &getAsSequence(PrefetchTargets &targets) {
+    return targets.modules;
+  }
+  static NoMapping &getAsMap(PrefetchTargets &) {
+    static NoMapping none;
+    return none;
+  }
+};
+
 template <> struct MappingTraits<MeshSpec> {
   static void mapping(IO &io, MeshSpec &mesh) {
     std::vector<std::pair<AxisSize, std::string>> axes;
@@ -117,6 +150,8 @@ static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("offload_optimizer", options.offloadOptimizer);
   io.mapOptional("gradient_sync", options.gradientSync);
   io.mapOptional("reshard_after_backward", options.reshardAfterBackward);
+  io.mapOptional("forward_prefetch", options.forwardPrefetch);
+  io.mapOptional("backward_prefetch", options.backwardPrefetch);
 }
 
 template <> struct MappingTraits<GroupRule> {

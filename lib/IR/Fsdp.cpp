@@ -184,6 +184,14 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (param->getFrozen())
       frozen = *param;
   }
+  for (ArrayAttr list : {getForwardPrefetchAttr(), getBackwardPrefetchAttr()})
+    for (Attribute name : list ? list.getValue() : ArrayRef<Attribute>()) {
+      auto symbol = cast<FlatSymbolRefAttr>(name);
+      if (failed(resolve<GroupOp>(*this, symbol, symbols, "group")))
+        return failure();
+      if (symbol.getAttr() == getSymNameAttr())
+        return emitOpError("prefetches itself, @") << getSymName();
+    }
   if (frozen && !first.getFrozen() && getLayout() == Layout::Flat)
     return emitOpError("has the flat layout and holds frozen parameters, as @")
            << frozen.getSymName() << ", beside others, as @" << first.getSymName()

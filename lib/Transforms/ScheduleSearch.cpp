@@ -83,7 +83,15 @@ LogicalResult Search::check() {
            << stringifyPrefetch(prefetch.getValue())
            << "', an order of its own; leave it out where the schedule is searched for";
   FailureOr<Step> step = Step::collect(module);
-  return success(succeeded(step) && succeeded(checkSharded(*step)));
+  if (failed(step))
+    return failure();
+  for (GroupOp group : step->groups)
+    if (group.getForwardPrefetch() || group.getBackwardPrefetch())
+      return group.emitError("group @")
+             << group.getSymName()
+             << " has a list of groups to prefetch, an order of its own; leave "
+             << "it out where the schedule is searched for";
+  return checkSharded(*step);
 }
 
 /// None where nothing fits.

@@ -40,7 +40,7 @@ class Case(unittest.TestCase):
         return run, oracle.execute([run])[0]
 
     def check(self, workspace, run, expected, mesh, layouts=("flat", "per-param"), more="",
-              communicators=("local", "shm", "gloo"), in_vain=()):  # fmt: skip
+              communicators=("local", "shm", "gloo"), in_vain=(), config=None):  # fmt: skip
         """`in_vain`: what FSDP2 gathers in the backward and drops, of which nothing is done here."""
         record, final = expected
         for group in in_vain:
@@ -51,7 +51,7 @@ class Case(unittest.TestCase):
             )
         for layout in layouts:
             reshard = run.reshard_after_forward
-            planned, report = workspace.plan(mesh, reshard, layout, more=more)
+            planned, report = workspace.plan(mesh, reshard, layout, config, more)
             if layout == "per-param":
                 report = json.loads(report.read_text())
                 self.assertEqual(lines(record["events"]), lines(report["events"]))

@@ -64,6 +64,9 @@ class Run:
     microbatch_loss: str = "mean"
     gradient_sync: str = "each"
     reshard_after_backward: bool = True
+    #: Paths of modules, "" the root, and of those that they prefetch.
+    forward_prefetch: dict = dataclasses.field(default_factory=dict)
+    backward_prefetch: dict = dataclasses.field(default_factory=dict)
     mixed: bool = False  # param_dtype bf16
     reduce_dtype: str | None = "float32"  # of `mixed`
     threads: int = 1
@@ -163,6 +166,12 @@ def shard(run, model, mesh):
     for modules in matching_groups(model, run.group):
         fully_shard(modules, **options)
     fully_shard(model, **options)
+    for path, targets in run.forward_prefetch.items():
+        targets = [model.get_submodule(target) for target in targets]
+        model.get_submodule(path).set_modules_to_forward_prefetch(targets)
+    for path, targets in run.backward_prefetch.items():
+        targets = [model.get_submodule(target) for target in targets]
+        model.get_submodule(path).set_modules_to_backward_prefetch(targets)
     if run.det_rs:
         for module in model.modules():
             if isinstance(module, FSDPModule):

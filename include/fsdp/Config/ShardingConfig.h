@@ -55,6 +55,17 @@ public:
   std::string message;
 };
 
+/// How many groups are gathered ahead. 0: none.
+struct PrefetchDepth {
+  int64_t groups = 0;
+};
+
+/// Groups that are gathered ahead: FSDP2's lists of modules to prefetch.
+struct PrefetchTargets {
+  PrefetchDepth depth;              // the next ones in the order of the forward, or of the backward
+  std::vector<std::string> modules; // or the groups of these modules
+};
+
 /// What a group may say for itself.
 struct GroupOptions {
   std::optional<Reshard> reshardAfterForward = {};
@@ -62,6 +73,7 @@ struct GroupOptions {
   std::optional<bool> offloadOptimizer = {};
   std::optional<GradientSync> gradientSync = {};
   std::optional<bool> reshardAfterBackward = {};
+  std::optional<PrefetchTargets> forwardPrefetch = {}, backwardPrefetch = {};
 };
 
 /// One entry of `groups`.

@@ -138,6 +138,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     and `reshard_after_backward false` that parameters stay gathered between them (FSDP2's
     `set_requires_gradient_sync`, `set_requires_all_reduce` and `set_reshard_after_backward`).
 
+    `forward_prefetch` and `backward_prefetch` are groups whose gathers start, in this order, when
+    the forward or the backward of this group's modules begins (`set_modules_to_forward_prefetch`,
+    `set_modules_to_backward_prefetch`).
+
     `optimizer_state host` keeps the states in the memory of the host (`fsdp-offload-optimizer`):
     they are fetched before the group's update and stored behind it. Then `offsets` has none of them,
     and `host_offsets` the places of the states in the host's arena.
@@ -163,6 +167,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
                        OptionalAttr<Fsdp_GradientSyncAttr>:$gradient_sync,
                        OptionalAttr<BoolAttr>:$reshard_after_backward,
+                       OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$forward_prefetch,
+                       OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$backward_prefetch,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets,
                        OptionalAttr<DenseI64ArrayAttr>:$host_offsets);
@@ -171,6 +177,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     `reshard_after_forward` $reshard_after_forward (`gather_dtype` $gather_dtype^)?
     (`reduce_dtype` $reduce_dtype^)? (`recompute` `` $recompute^)?
     (`gradient_sync` `` $gradient_sync^)? (`reshard_after_backward` $reshard_after_backward^)?
+    (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?
     (`optimizer_state` `` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
   }];
   let extraClassDeclaration = [{

@@ -1,0 +1,18 @@
+//===- PrefetchLists.h - Groups that are gathered ahead ----------*- C++ -*-===//
+
+#ifndef FSDP_TRANSFORMS_PREFETCHLISTS_H
+#define FSDP_TRANSFORMS_PREFETCHLISTS_H
+
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/Grouping.h"
+
+namespace fsdp {
+
+/// Writes what the user asked to prefetch onto the step's groups, which are those of `asked`, in
+/// its order. A depth counts groups in the order in which their forwards begin, the root left out.
+/// Errors name group and module: a module that no group serves, a group that prefetches itself.
+llvm::Error setPrefetchLists(Step &step, llvm::ArrayRef<ParamGroup> asked);
+
+} // namespace fsdp
+
+#endif // FSDP_TRANSFORMS_PREFETCHLISTS_H
