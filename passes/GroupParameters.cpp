@@ -24,7 +24,8 @@ struct GroupParametersPass : public fsdp::impl::GroupParametersBase<GroupParamet
 
 private:
   llvm::Expected<ShardingConfig> readConfig();
-  llvm::Error declareGroups(Step &step, const ShardingConfig &choices);
+  llvm::Error declareGroups(Step &step, const ShardingConfig &choices,
+                            std::vector<ParamGroup> &declared);
   llvm::Error replaceOptimizer(Step &step, const ShardingConfig &choices);
   void emitError(llvm::Error error);
 };
@@ -111,7 +112,8 @@ static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   return symbol;
 }
 
-llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices) {
+llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices,
+                                               std::vector<ParamGroup> &declared) {
   std::vector<NamedParam> params;
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
@@ -181,13 +183,9 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
       op.setReshardAfterBackward(*asked.reshardAfterBackward);
     symbols.insert(op, step.function->getIterator());
   }
-  FailureOr<Step> grouped = Step::collect(step.module);
-  if (failed(grouped))
-    return llvm::createStringError("the groups are no sound ones");
-  if (llvm::Error error = setPrefetchLists(*grouped, *groups))
-    return error;
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
       << remark::metric("Groups", groups->size()) << remark::metric("Ranks", spec.getRanks());
+  declared = std::move(*groups);
   return llvm::Error::success();
 }
 
@@ -257,13 +255,16 @@ void GroupParametersPass::runOnOperation() {
     return signalPassFailure();
   }
   llvm::Expected<ShardingConfig> choices = readConfig();
-  llvm::Error error = choices ? declareGroups(*step, *choices) : choices.takeError();
+  std::vector<ParamGroup> groups;
+  llvm::Error error = choices ? declareGroups(*step, *choices, groups) : choices.takeError();
   if (!error)
     error = replaceOptimizer(*step, *choices);
   if (error) {
     emitError(std::move(error));
     return signalPassFailure();
   }
+  if (failed(setPrefetchLists(module, groups)))
+    return signalPassFailure();
   if (int64_t count = choices->accumulation.microbatches.value_or(1); count > 1)
     module->setAttr(
         FsdpDialect::getAccumulationAttrName(),

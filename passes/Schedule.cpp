@@ -180,8 +180,8 @@ Operation *Scheduler::unshard(GroupState &state) {
 }
 
 /// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already, behind
-/// `after`, or, if that is null, before `hook`. A gather that FSDP2 would make in vain there is
-/// none for.
+/// `after`, or, if that is null, before `hook`. Where FSDP2 would gather in vain, the step has
+/// no gather, and nothing is done.
 void Scheduler::prefetch(unsigned target, const Hook &hook, Operation *&after) {
   GroupState &state = groups[target];
   if (state.isGathered || state.issued == state.gathers.size() ||

@@ -18,8 +18,8 @@ def Schedule : Fsdp_Pass<"fsdp-schedule"> {
     modules begins, the gather of the group before it in forward order is started, unless that group
     is gathered already. A group's `forward_prefetch` and `backward_prefetch` name groups whose gathers
     start when the forward or the backward of its modules begins, behind the wait for its own; the
-    latter take the place of the implicit order. What is gathered early is kept until its use, be that
-    in the backward. `prefetch=none` leaves each gather where it is used. The default is what
+    latter take the place of the implicit order. What is gathered early is kept until its use, also
+    where that is in the backward. `prefetch=none` leaves each gather where it is used. The default is what
     the module's attribute `fsdp.prefetch` says, else fsdp2.
 
     Either way one reduction is pending at a time: its wait, and the update that follows it, stand

@@ -13,11 +13,11 @@ namespace {
 class Lists {
 public:
   Lists(Step &step, ArrayRef<ParamGroup> asked) : step(step), asked(asked) {}
-  llvm::Error run();
+  LogicalResult run();
 
 private:
   LogicalResult orderCalls();
-  llvm::Expected<ArrayAttr> resolve(unsigned group, const PrefetchTargets &targets, bool isForward);
+  FailureOr<ArrayAttr> resolve(unsigned group, const PrefetchTargets &targets, bool isForward);
   void addCall(unsigned group, SmallVectorImpl<Attribute> &list);
 
   Step &step;
@@ -48,10 +48,8 @@ void Lists::addCall(unsigned group, SmallVectorImpl<Attribute> &list) {
       list.push_back(FlatSymbolRefAttr::get(step.groups[index].getSymNameAttr()));
 }
 
-llvm::Expected<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targets,
-                                         bool isForward) {
-  StringRef key = isForward ? "forward_prefetch" : "backward_prefetch";
-  std::string name = step.groups[group].getModuleName();
+FailureOr<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targets,
+                                    bool isForward) {
   SmallVector<Attribute> list;
   if (int64_t depth = targets.depth.groups) {
     SmallVector<unsigned> order(calls);
@@ -64,51 +62,53 @@ llvm::Expected<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &
       addCall(*next, list);
     return ArrayAttr::get(step.module.getContext(), list);
   }
+  auto fail = [&](const std::string &module, StringRef why) -> LogicalResult {
+    return step.module.emitError(isForward ? "forward_prefetch" : "backward_prefetch")
+           << " of group '" << step.groups[group].getModuleName() << "' names module '" << module
+           << "', " << why;
+  };
   for (const std::string &module : targets.modules) {
     const ParamGroup *served = llvm::find_if(asked, [&](const ParamGroup &other) {
       return !other.isFrozenPart && llvm::is_contained(other.modules, module);
     });
     if (served == asked.end())
-      return llvm::createStringError(key + " of group '" + name + "' names module '" + module +
-                                     "', which is none of a group's");
+      return fail(module, "which no group stands for");
     unsigned target = served - asked.begin();
     if (target == group)
-      return llvm::createStringError(key + " of group '" + name + "' names its own module '" +
-                                     module + "'");
+      return fail(module, "its own");
     addCall(target, list);
   }
   return ArrayAttr::get(step.module.getContext(), list);
 }
 
-llvm::Error Lists::run() {
-  if (llvm::none_of(asked, [](const ParamGroup &group) {
-        return group.options.forwardPrefetch || group.options.backwardPrefetch;
-      }))
-    return llvm::Error::success();
+LogicalResult Lists::run() {
   if (failed(orderCalls()))
-    return llvm::createStringError("the order of the groups' forwards is not known");
+    return failure();
   for (auto [index, group] : llvm::enumerate(asked)) {
     if (group.isFrozenPart)
       continue;
-    const GroupOptions &options = group.options;
-    if (options.forwardPrefetch) {
-      auto list = resolve(index, *options.forwardPrefetch, /*isForward=*/true);
-      if (!list)
-        return list.takeError();
-      if (!list->empty())
-        step.groups[index].setForwardPrefetchAttr(*list);
-    }
-    if (options.backwardPrefetch) {
-      auto list = resolve(index, *options.backwardPrefetch, /*isForward=*/false);
-      if (!list)
-        return list.takeError();
-      if (!list->empty())
-        step.groups[index].setBackwardPrefetchAttr(*list);
+    for (bool isForward : {true, false}) {
+      const GroupOptions &options = group.options;
+      const auto &targets = isForward ? options.forwardPrefetch : options.backwardPrefetch;
+      if (!targets)
+        continue;
+      FailureOr<ArrayAttr> list = resolve(index, *targets, isForward);
+      if (failed(list))
+        return failure();
+      if (list->empty())
+        continue;
+      GroupOp op = step.groups[index];
+      isForward ? op.setForwardPrefetchAttr(*list) : op.setBackwardPrefetchAttr(*list);
     }
   }
-  return llvm::Error::success();
+  return success();
 }
 
-llvm::Error fsdp::setPrefetchLists(Step &step, ArrayRef<ParamGroup> asked) {
-  return Lists(step, asked).run();
+LogicalResult fsdp::setPrefetchLists(ModuleOp module, ArrayRef<ParamGroup> asked) {
+  if (llvm::none_of(asked, [](const ParamGroup &group) {
+        return group.options.forwardPrefetch || group.options.backwardPrefetch;
+      }))
+    return success();
+  FailureOr<Step> step = Step::collect(module);
+  return failure(failed(step) || failed(Lists(*step, asked).run()));
 }

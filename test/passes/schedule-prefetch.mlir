@@ -65,11 +65,11 @@ groups:
 # NONE: error: group @b.0 has a list of groups to prefetch, but prefetch is none
 # AUTO: error: group @b.0 has a list of groups to prefetch, an order of its own; leave it out where the schedule is searched for
 
-# UNKNOWN: error: forward_prefetch of group 'b.0' names module 'b.7', which is none of a group's
+# UNKNOWN: error: forward_prefetch of group 'b.0' names module 'b.7', which no group stands for
 //--- unknown.yaml
 groups: [{modules: ["b.0"], forward_prefetch: ["b.7"]}]
 
-# ITSELF: error: backward_prefetch of group 'b.0' names its own module 'b.0'
+# ITSELF: error: backward_prefetch of group 'b.0' names module 'b.0', its own
 //--- itself.yaml
 groups: [{modules: ["b.0"], backward_prefetch: ["b.0"]}]
 

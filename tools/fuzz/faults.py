@@ -386,8 +386,12 @@ def main():
     parser.add_argument("--minutes", type=float, help="no new faults after this time")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fsdpc-faults-"))
-    with slurm.cluster() if slurm.is_installed() else contextlib.nullcontext({}) as variables:
-        SLURM.update(variables)
+    with contextlib.ExitStack() as stack:
+        if slurm.is_installed():
+            try:
+                SLURM.update(stack.enter_context(slurm.cluster()))
+            except RuntimeError as error:
+                print(f"srun is left out: {error}")
         status = campaign(options, folder)
     if status == 0:
         shutil.rmtree(folder)

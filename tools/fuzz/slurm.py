@@ -7,6 +7,7 @@ it harms no other Slurm of the machine.
 import contextlib
 import os
 import pathlib
+import pwd
 import shutil
 import signal
 import socket
@@ -61,15 +62,17 @@ def free_ports(count):
         return [probe.getsockname()[1] for probe in probes]
 
 
-def await_node(environment):
-    """Returns when the node takes jobs."""
+def await_condition(holds, what):
     end = time.monotonic() + LIMIT_S
-    while time.monotonic() < end:
-        found = subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True)
-        if found.stdout.strip() in ("idle", "mixed", "allocated"):
-            return
+    while not holds():
+        if time.monotonic() > end:
+            raise RuntimeError(f"{what} after {LIMIT_S} s")
         time.sleep(0.05)
-    raise RuntimeError(f"Slurm takes no jobs after {LIMIT_S} s: {found.stdout}{found.stderr}")
+
+
+def takes_jobs(environment):
+    found = subprocess.run(["sinfo", "-h", "-o", "%T"], env=environment, capture_output=True, text=True)
+    return found.stdout.strip() in ("idle", "mixed", "allocated")
 
 
 @contextlib.contextmanager
@@ -81,8 +84,6 @@ def cluster():
         (folder / name).mkdir()
     (folder / "munge.key").write_bytes(os.urandom(1024))
     (folder / "munge.key").chmod(0o600)
-    import pwd
-
     host = socket.gethostname().split(".")[0]
     settings = SETTINGS.format(host=host, user=pwd.getpwuid(os.getuid()).pw_name, folder=folder, ports=free_ports(2),
                                cpus=os.cpu_count())  # fmt: skip
@@ -97,9 +98,9 @@ def cluster():
         for command in commands:
             daemons.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                             stderr=subprocess.DEVNULL, start_new_session=True))  # fmt: skip
-            while command is commands[0] and not (folder / "munge.socket").exists() and daemons[0].poll() is None:
-                time.sleep(0.01)
-        await_node(environment)
+            if command is commands[0]:
+                await_condition((folder / "munge.socket").exists, "munged has no socket")
+        await_condition(lambda: takes_jobs(environment), "Slurm takes no jobs")
         yield variables
     finally:
         for daemon in reversed(daemons):

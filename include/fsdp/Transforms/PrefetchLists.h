@@ -8,10 +8,10 @@
 
 namespace fsdp {
 
-/// Writes what the user asked to prefetch onto the step's groups, which are those of `asked`, in
+/// Writes what the user asked to prefetch onto the module's groups, which are those of `asked`, in
 /// its order. A depth counts groups in the order in which their forwards begin, the root left out.
-/// Errors name group and module: a module that no group serves, a group that prefetches itself.
-llvm::Error setPrefetchLists(Step &step, llvm::ArrayRef<ParamGroup> asked);
+/// Diagnoses, with group and module, a module of no group and a group that prefetches itself.
+mlir::LogicalResult setPrefetchLists(mlir::ModuleOp module, llvm::ArrayRef<ParamGroup> asked);
 
 } // namespace fsdp
 
