@@ -218,12 +218,6 @@ void ChooseRecomputePass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
     return signalPassFailure();
-  if (module->hasAttr(FsdpDialect::getAccumulationAttrName())) {
-    module.emitError("schedules are searched for in steps of one microbatch, but '")
-        << FsdpDialect::getAccumulationAttrName() << "' is "
-        << module->getAttr(FsdpDialect::getAccumulationAttrName()) << "; use schedule=fsdp2";
-    return signalPassFailure();
-  }
   FailureOr<Step> step = Step::collect(module);
   if (failed(step))
     return signalPassFailure();

@@ -55,11 +55,11 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error = takeOption<MeshSpec>(mesh, parseMesh, choices.mesh))
     return error;
   if (llvm::Error error =
-          takeOption<Reshard>(reshardAfterForward, parseReshard, choices.reshardAfterForward))
+          takeOption<ReshardChoice>(reshardAfterForward, parseReshard, choices.reshardAfterForward))
     return error;
   if (!choices.reshardAfterForward)
     if (llvm::Error error =
-            takeOption<Reshard>(reshardDefault, parseReshard, choices.reshardAfterForward))
+            takeOption<ReshardChoice>(reshardDefault, parseReshard, choices.reshardAfterForward))
       return error;
   if (llvm::Error error = takeOption<Layout>(layout, parseLayout, choices.layout))
     return error;
@@ -158,18 +158,19 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
       return Attribute(FlatSymbolRefAttr::get(step.params[index].getSymNameAttr()));
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
+    const GroupOptions &asked = group.options;
+    ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
     auto op =
         GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
                         builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(),
-                        replicateAxis, choices.layout.value_or(Layout::Flat),
-                        group.options.reshardAfterForward.value_or(Reshard::None),
+                        replicateAxis, choices.layout.value_or(Layout::Flat), reshard.when,
+                        reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(),
                         getTypeAttr(choices.mixedPrecision.paramDtype, &getContext()),
                         getTypeAttr(choices.mixedPrecision.getReduceDtype(), &getContext()),
                         /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
                         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
                         /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
                         /*offsets=*/nullptr, /*host_offsets=*/nullptr);
-    const GroupOptions &asked = group.options;
     if (asked.recompute)
       op.setRecompute(*asked.recompute);
     // Of frozen parameters the optimizer keeps nothing.
@@ -205,6 +206,9 @@ llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConf
     return fail("sgd has no betas and no eps");
   if (!isSgd && chosen.momentum)
     return fail(stringifyOptimizerKind(kind) + " has no momentum");
+  if (chosen.clipNormType && !chosen.clipGradNorm && !old.getClipGradNorm())
+    return fail("clip_norm_type is " + stringifyNormType(*chosen.clipNormType) +
+                ", but there is no clip_grad_norm, here or in the captured step");
   // torch's defaults where another kind of optimizer takes the captured one's place.
   OpBuilder builder(old);
   double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
@@ -224,7 +228,8 @@ llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConf
                       isSgd ? real(chosen.momentum.value_or(momentum)) : FloatAttr(),
                       isSgd ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(betas),
                       isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)),
-                      chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr());
+                      chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr(),
+                      chosen.clipNormType.value_or(old.getClipNormType()));
   old.erase();
   return llvm::Error::success();
 }

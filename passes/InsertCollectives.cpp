@@ -27,6 +27,8 @@ namespace {
 /// Where a group stands while the step is walked.
 struct GroupState {
   Value shard;             // what is gathered
+  Value chunk;             // what is gathered next in its place; null: the shard is
+  int64_t microbatch = 0;  // of the last forward
   AllGatherStartOp gather; // null while resharded
   AllGatherWaitOp wait;
   bool reshardAfterForward = false;
@@ -139,7 +141,9 @@ void Inserter::gather(unsigned index, Phase phase) {
     return group.getGatherDtype() ? type.clone(*group.getGatherDtype()) : type;
   });
   Location loc = group.getLoc();
-  state.gather = AllGatherStartOp::create(builder, loc, handleType, state.shard,
+  Value source = state.chunk ? state.chunk : state.shard;
+  state.chunk = {};
+  state.gather = AllGatherStartOp::create(builder, loc, handleType, source,
                                           builder.getArrayAttr(group.getAxisAttr()), phase,
                                           Stream::Compute, /*coalesced=*/nullptr,
                                           /*offset=*/nullptr);
@@ -151,7 +155,15 @@ void Inserter::gather(unsigned index, Phase phase) {
 
 void Inserter::reshard(unsigned index, Phase phase) {
   GroupState &state = states[index];
-  ReshardOp::create(builder, step.groups[index].getLoc(), state.gather.getHandle(), phase);
+  GroupOp group = step.groups[index];
+  if (std::optional<int64_t> ranks = group.getReshardRanks(); ranks && phase == Phase::Forward) {
+    auto shard = cast<ShardType>(state.shard.getType());
+    auto type =
+        ShardType::get(builder.getContext(), shard.getGroup(), shard.getElementType(), *ranks);
+    state.chunk = ChunkOp::create(builder, group.getLoc(), type, state.wait.getResults(),
+                                  /*offset=*/nullptr);
+  }
+  ReshardOp::create(builder, group.getLoc(), state.gather.getHandle(), phase);
   state.gather = {};
   ++counts.reshards;
 }
@@ -176,6 +188,11 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
     return success();
   switch (hook.kind) {
   case HookKind::PreForward:
+    // A chunk is kept for the backward of its own microbatch.
+    if (state.microbatch != hook.microbatch)
+      state.chunk = {};
+    state.microbatch = hook.microbatch;
+    [[fallthrough]];
   case HookKind::PreBackward:
     if (isSharded && !state.gather)
       gather(hook.group, hook.kind == HookKind::PreForward ? Phase::Forward : Phase::Backward);
@@ -313,6 +330,10 @@ LogicalResult Inserter::run() {
   reductions->finish();
   for (Operation *op : llvm::reverse(replaced))
     op->erase();
+  // The backward of some groups is not computed: all is frozen up to them.
+  for (ChunkOp chunk : llvm::make_early_inc_range(step.getBody().getOps<ChunkOp>()))
+    if (chunk->use_empty())
+      chunk->erase();
   setPhase(step.module, ModulePhase::Sharded);
   return success();
 }

@@ -22,12 +22,6 @@ struct OptimizeSchedulePass
     ModuleOp module = getOperation();
     if (failed(expectPhase(module, getArgument(), ModulePhase::Sharded)))
       return signalPassFailure();
-    if (module->hasAttr(FsdpDialect::getAccumulationAttrName())) {
-      module.emitError("schedules are searched for in steps of one microbatch, but '")
-          << FsdpDialect::getAccumulationAttrName() << "' is "
-          << module->getAttr(FsdpDialect::getAccumulationAttrName()) << "; use schedule=fsdp2";
-      return signalPassFailure();
-    }
     FailureOr<ScheduleSearch> search = ScheduleSearch::load(module, getSearchFlags());
     if (failed(search))
       return signalPassFailure();

@@ -17,8 +17,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> config{*this, "config", llvm::cl::desc("YAML file with mesh and groups")};
   Option<std::string> mesh{*this, "mesh",
                            llvm::cl::desc("Device mesh as AXIS=RANKS or replicate=R,shard=S")};
-  Option<std::string> reshardAfterForward{*this, "reshard-after-forward",
-                                          llvm::cl::desc("true, false, none or auto")};
+  Option<std::string> reshardAfterForward{
+      *this, "reshard-after-forward",
+      llvm::cl::desc("true, false, none, auto or a number of ranks")};
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
   Option<std::string> paramDtype{

@@ -64,7 +64,8 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, const plan::
           if (isa<RankedTensorType>(op.getResult().getType()))
             op.setOffset(std::max<int64_t>(valueOffset(op.getResult()), 0));
         })
-        .Case<SquareSumOp, CastOp>([&](auto op) { op.setOffset(valueOffset(op.getResult())); })
+        .Case<PartialNormOp, ChunkOp, CastOp>(
+            [&](auto op) { op.setOffset(valueOffset(op.getResult())); })
         .Case([&](AllGatherStartOp start) {
           start.setOffset(toOffset(ranges.lookup(start).front()));
         })

@@ -79,7 +79,7 @@ private:
   SmallVector<GroupState> groups;
   SmallVector<Reduction> reductions;
   SmallVector<Operation *> begins; // of the microbatches
-  SquareSumOp squareSum;           // null: gradients are not clipped
+  PartialNormOp norm;              // null: gradients are not clipped
   SmallVector<Move> moves;
 };
 
@@ -154,12 +154,12 @@ LogicalResult Scheduler::collect() {
       }
     } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
       collectReduction(start, static_cast<int64_t>(begins.size()) - 1);
-    } else if (auto sum = dyn_cast<SquareSumOp>(op)) {
-      squareSum = sum;
+    } else if (auto sum = dyn_cast<PartialNormOp>(op)) {
+      norm = sum;
     }
   }
   for (Reduction &reduction : reductions)
-    if (!reduction.wait || (!squareSum && begins.size() < 2 && !getReader(reduction)))
+    if (!reduction.wait || (!norm && begins.size() < 2 && !getReader(reduction)))
       return reduction.start.emitError("the reduction of group ")
              << reduction.start.getGroupAttr() << " has no " << (reduction.wait ? "update" : "wait")
              << " after it";
@@ -260,7 +260,7 @@ Operation *Scheduler::getEnd(int64_t microbatch) {
 /// later: they go on while the next group is reduced. Nothing is left for the next microbatch.
 /// Updates that clip stay behind all reductions.
 void Scheduler::deferReductions() {
-  Operation *end = squareSum ? squareSum.getOperation() : step.getBody().getTerminator();
+  Operation *end = norm ? norm.getOperation() : step.getBody().getTerminator();
   auto getStart = [&](size_t own, size_t index) -> Operation * {
     int64_t microbatch = reductions[own].microbatch;
     if (index < reductions.size() && reductions[index].microbatch == microbatch)

@@ -18,7 +18,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     mesh: {dp: 4}                         # or {replicate: 2, shard: 4}
     layout: flat                          # or per-param
     prefetch: fsdp2                       # or none
-    reshard_after_forward: none           # of groups that do not say; true, false, none or auto
+    reshard_after_forward: none           # of groups that do not say; true, false, none, auto or a number
     groups:
       - modules: ["layers.*"]             # one group per matching module
         reshard_after_forward: true
@@ -45,8 +45,8 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     Option<"config", "config", "std::string", "\"\"", "YAML file with mesh and groups">,
     Option<"mesh", "mesh", "std::string", "\"\"", "Device mesh as AXIS=RANKS, or replicate=R,shard=S; default dp=1">,
     Option<"reshardAfterForward", "reshard-after-forward", "std::string", "\"\"",
-           "true, false, none (the root is kept, others are resharded) or auto (the schedule "
-           "decides)">,
+           "true, false, none (the root is kept, others are resharded), auto (the schedule "
+           "decides) or a number of ranks that together keep the parameters, a factor of the axis">,
     Option<"reshardDefault", "reshard-default", "std::string", "\"none\"",
            "reshard-after-forward where neither the option nor the file says it">,
     Option<"layout", "layout", "std::string", "\"\"",
@@ -260,7 +260,8 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
 
     - A group is gathered before the first operation of its modules' forward. If it says so (or
       `auto`: a schedule may undo it) it is resharded after the last and gathered again before the
-      first operation of their backward.
+      first operation of their backward: from the shards, or if it says a number of ranks, by so many
+      neighbours from chunks that they keep (`fsdp.chunk`).
     - After the last operation of their backward it is resharded, and its gradients are
       reduce-scattered, on meshes of several replicas all-reduced over them, and its shards updated.
       If no input of the modules needs a gradient, this happens at the end of the step

@@ -34,8 +34,9 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
 
     - S1: there is a mesh, every parameter is in a group, the step has no arguments, and as many
       microbatches as `fsdp.accumulation` says.
-    - S2: every start has one wait; every gather has one wait and one reshard, in this order; no group is gathered while it
-      is gathered, nor after its update.
+    - S2: every start has one wait; every gather has one wait and one reshard, in this order, and
+      gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
+      while it is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its reshard.
     - S4: each group's gradients are reduced (on one rank: packed) at least once and at most once
       for each microbatch, and on meshes of several replicas once over these; each group is updated
@@ -48,9 +49,9 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       behind which it is stored; the store is waited for. Other state is not fetched.
     - S7: on one rank, where nothing is gathered or reduced, parameters and gradients have the dtype
       that parameters are declared with.
-    - S8: if the optimizer clips, all updates take a clip factor, which comes from the sum of the
-      squares of the gradients that they take, each once, added up over all ranks of the shards. Else
-      none takes one.
+    - S8: if the optimizer clips, all updates take a clip factor, which comes from the norm that
+      the optimizer says of the gradients that they take, each once, over all ranks of the shards.
+      Else none takes one.
     - S9: the step computes what was captured: loss, gradients and buffers, followed down to
       parameters, inputs and constants, have the digest that `fsdp-insert-collectives` wrote into the
       module (`fsdp.provenance`), and no operator mutates an argument. A module without that
@@ -67,9 +68,10 @@ def VerifyScheduled : Fsdp_Pass<"fsdp-verify-scheduled"> {
       issues the same collectives in the same order.
     - D2: gathers are on the gather stream; reductions are all on the reduce stream, or all on the
       gather stream too; reductions over replicas are on the replicate stream, and that of the
-      gradients' square sum is on the reduce stream: one order per communicator on all ranks, thus no
+      gradients' norm is on the reduce stream: one order per communicator on all ranks, thus no
       deadlock.
-    - D3: a coalesced start directly follows a start of its kind on its stream.
+    - D3: a coalesced start directly follows a start of its kind on its stream, in which the same
+      ranks meet.
 
     What another stream produces is used only after the wait for it, since it is a result of that
     wait: S2 and S3 hold of streams, too.

@@ -225,9 +225,9 @@ LogicalResult Checker::run() {
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
     if (getStartedHandle(op) || getAwaitedHandle(op) ||
-        isa<ShardOp, PackOp, CastOp, AccumulateOp, ReshardOp>(op))
+        isa<ShardOp, PackOp, ChunkOp, CastOp, AccumulateOp, ReshardOp>(op))
       result = op.emitError("C2: a captured step has no shards and no collectives");
-    else if (isa<SquareSumOp, ClipFactorOp>(op))
+    else if (isa<PartialNormOp, ClipFactorOp>(op))
       result = op.emitError("C2: a captured step clips by its optimizer's 'clip_grad_norm'");
     else if (auto call = dyn_cast<CallOp>(op))
       result = visit(call);

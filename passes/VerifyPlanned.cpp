@@ -184,9 +184,10 @@ static std::optional<int64_t> getOffset(OpResult result) {
         return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
       })
       .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })
-      .Case<AllGatherStartOp, SquareSumOp, CastOp>([](auto op) -> std::optional<int64_t> {
-        return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
-      })
+      .Case<AllGatherStartOp, PartialNormOp, ChunkOp, CastOp>(
+          [](auto op) -> std::optional<int64_t> {
+            return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
+          })
       .Default([](Operation *) { return std::nullopt; });
 }
 

@@ -34,6 +34,7 @@ std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
   case BufferCategory::Input:
   case BufferCategory::Constant:
   case BufferCategory::Activation:
+  case BufferCategory::Chunk:
     break;
   }
   return describe(storage.getStorages()[range.storage]);

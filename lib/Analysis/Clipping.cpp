@@ -13,7 +13,7 @@ public:
   LogicalResult run();
 
 private:
-  LogicalResult checkSum(SquareSumOp sum);
+  LogicalResult checkNorm(PartialNormOp found);
   LogicalResult checkFactor(ClipFactorOp factor);
   LogicalResult checkUpdate(UpdateOp update);
   /// Diagnoses `op`, with a note at `other` unless that is null.
@@ -26,56 +26,67 @@ private:
 
   Step &step;
   const bool isSharded;
-  SquareSumOp squareSum;
+  PartialNormOp norm;
 };
 
 } // namespace
 
-/// The sum reads what the updates read, each once.
-LogicalResult Checker::checkSum(SquareSumOp sum) {
-  if (squareSum)
-    return fail(sum, "the gradients' squares are summed twice", squareSum, "the first sum is here");
-  squareSum = sum;
-  DenseSet<Value> summed;
-  for (Value gradient : sum.getGradients())
-    if (!summed.insert(gradient).second)
-      return fail(sum, "the squares of one gradient are summed twice", gradient.getDefiningOp(),
+/// The norm reads what the updates read, each once.
+LogicalResult Checker::checkNorm(PartialNormOp found) {
+  if (norm)
+    return fail(found, "the gradients' norm is taken twice", norm, "the first time is here");
+  norm = found;
+  NormType expected = step.optimizer ? step.optimizer.getClipNormType() : NormType::Two;
+  if (found.getNormType() != expected)
+    return fail(found,
+                "has norm " + stringifyNormType(found.getNormType()) +
+                    ", but the optimizer clips by norm " + stringifyNormType(expected),
+                step.optimizer, "the optimizer is declared here");
+  DenseSet<Value> counted;
+  for (Value gradient : found.getGradients())
+    if (!counted.insert(gradient).second)
+      return fail(found, "the norm counts one gradient twice", gradient.getDefiningOp(),
                   "the gradient is made here");
   for (auto update : step.getBody().getOps<UpdateOp>())
-    if (update.getGradient() && !summed.erase(update.getGradient()))
-      return fail(sum, "the sum of squares lacks the gradient of group @" + update.getTarget(),
-                  update, "updated here");
-  if (!summed.empty())
-    return fail(sum, "the sum of squares has a gradient with which no group is updated",
-                (*summed.begin()).getDefiningOp(), "made here");
+    if (update.getGradient() && !counted.erase(update.getGradient()))
+      return fail(found, "the norm lacks the gradient of group @" + update.getTarget(), update,
+                  "updated here");
+  if (!counted.empty())
+    return fail(found, "the norm has a gradient with which no group is updated",
+                (*counted.begin()).getDefiningOp(), "made here");
   return success();
 }
 
 LogicalResult Checker::checkFactor(ClipFactorOp factor) {
   Operation *total = factor.getTotal().getDefiningOp();
-  Operation *sum = total;
+  Operation *part = total;
   if (isSharded) {
     auto wait = dyn_cast_or_null<AllReduceWaitOp>(total);
     if (!wait)
       return fail(factor,
-                  "takes the squares of this rank's gradients alone, expected the sum over " +
+                  "takes the norm of this rank's gradients alone, expected that of " +
                       Twine(step.getRanks()) + " ranks, from a " +
                       AllReduceWaitOp::getOperationName(),
                   total, "made here");
     AllReduceStartOp start = wait.getStart();
-    Attribute shardAxis = step.mesh.getAxes()[step.mesh.getAxes().size() - 1];
-    if (start.getReduceOp() != ReduceOp::Sum || start.getAxes().size() != 1 ||
-        start.getAxes()[0] != shardAxis)
+    auto shardAxis = cast<StringAttr>(step.mesh.getAxes()[step.mesh.getAxes().size() - 1]);
+    ReduceOp expected = getNormReduceOp(step.optimizer.getClipNormType());
+    if (start.getReduceOp() != expected || start.getAxes().size() != 1 ||
+        start.getAxes()[0] != shardAxis) {
+      std::string axes;
+      llvm::raw_string_ostream(axes) << start.getAxes();
       return fail(start,
-                  "the gradients' squares are to be added up over axis \"" +
-                      cast<StringAttr>(shardAxis).getValue() + "\"",
+                  "reduces the gradients' norm by " + stringifyReduceOp(start.getReduceOp()) +
+                      " over " + axes + ", expected " + stringifyReduceOp(expected) + " over [" +
+                      "\"" + shardAxis.getValue() + "\"]",
                   nullptr, "");
-    sum = start.getSource().getDefiningOp();
+    }
+    part = start.getSource().getDefiningOp();
   }
-  if (isa_and_nonnull<SquareSumOp>(sum))
+  if (isa_and_nonnull<PartialNormOp>(part))
     return success();
-  return fail(factor, "takes what is not the result of a " + SquareSumOp::getOperationName(), sum,
-              "made here");
+  return fail(factor, "takes what is not the result of a " + PartialNormOp::getOperationName(),
+              part, "made here");
 }
 
 LogicalResult Checker::checkUpdate(UpdateOp update) {
@@ -99,8 +110,8 @@ LogicalResult Checker::checkUpdate(UpdateOp update) {
 LogicalResult Checker::run() {
   for (Operation &op : step.getBody()) {
     LogicalResult result = success();
-    if (auto sum = dyn_cast<SquareSumOp>(op))
-      result = checkSum(sum);
+    if (auto found = dyn_cast<PartialNormOp>(op))
+      result = checkNorm(found);
     else if (auto factor = dyn_cast<ClipFactorOp>(op))
       result = checkFactor(factor);
     else if (auto update = dyn_cast<UpdateOp>(op))

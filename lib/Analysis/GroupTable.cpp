@@ -76,6 +76,8 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     };
     info.layout = layOut(shapes);
     info.trained = layOut(trainedShapes);
+    if (std::optional<int64_t> kept = group.getReshardRanks())
+      info.chunk = plan::mergeRanks(info.layout, *kept);
     setSizes(info.master, info.layout);
     setSizes(info.gathered, info.layout);
     setSizes(info.gradients, info.trained);

@@ -11,7 +11,7 @@ using namespace fsdp;
 bool fsdp::isOperation(Operation &op) {
   if (auto call = dyn_cast<aten::CallOp>(op))
     return !call.isView();
-  return isa<WriteOp, UpdateOp, SquareSumOp, CastOp, AccumulateOp>(op);
+  return isa<WriteOp, UpdateOp, PartialNormOp, ChunkOp, CastOp, AccumulateOp>(op);
 }
 
 Operation *ScheduleProblem::lookup(uint32_t operation) const {
@@ -65,7 +65,10 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
         return costs.getCopyCost(
             getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));
       })
-      .Case([&](SquareSumOp) { return getSquareSumCost(); })
+      .Case([&](PartialNormOp) { return getNormCost(); })
+      .Case([&](ChunkOp chunk) {
+        return costs.getCopyCost(memory.groups.lookup(chunk.getGroupAttr()).getChunkBytes());
+      })
       .Case<CastOp, AccumulateOp>([&](auto) {
         auto shard = dyn_cast<ShardType>(op->getResult(0).getType());
         return costs.getCopyCost(
@@ -84,7 +87,7 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
 }
 
 /// With the all-reduce of the sum, which nothing can hide: all updates wait for it.
-cost::OperationCost ProblemBuilder::getSquareSumCost() const {
+cost::OperationCost ProblemBuilder::getNormCost() const {
   int64_t bytes = 0;
   for (const GroupInfo &group : memory.groups.getGroups())
     bytes += group.gradients.shardBytes;

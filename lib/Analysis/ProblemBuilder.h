@@ -37,7 +37,7 @@ public:
 
 private:
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
-  cost::OperationCost getSquareSumCost() const;
+  cost::OperationCost getNormCost() const;
 
   mlir::ModuleOp module;
   const StepMemory &memory;

@@ -55,15 +55,29 @@ static LogicalResult checkStreams(Step &step) {
   return success();
 }
 
-/// D3: the collectives of one launch stand together.
+static int64_t countRanks(Step &step, CollectiveOpInterface start) {
+  int64_t neighbours = start.getNeighbours();
+  return neighbours ? neighbours : step.getRanks();
+}
+
+/// D3: the collectives of one launch stand together, and the same ranks meet in all of them.
 static LogicalResult checkBuckets(Step &step) {
   for (auto start : step.getBody().getOps<CollectiveOpInterface>()) {
     if (!start.getCoalesced())
       continue;
     auto previous = dyn_cast_or_null<CollectiveOpInterface>(start->getPrevNode());
-    if (previous && previous->getName() == start->getName() &&
-        previous.getStream() == start.getStream())
+    bool isOfKind = previous && previous->getName() == start->getName() &&
+                    previous.getStream() == start.getStream();
+    if (isOfKind && previous.getNeighbours() == start.getNeighbours())
       continue;
+    if (isOfKind) {
+      InFlightDiagnostic diag = start.emitError("D3: ")
+                                << describe(start) << " meets " << countRanks(step, start)
+                                << " ranks, but is coalesced with one that meets "
+                                << countRanks(step, previous);
+      diag.attachNote(previous->getLoc()) << describe(previous) << " starts here";
+      return diag;
+    }
     InFlightDiagnostic diag = start.emitError("D3: ")
                               << describe(start) << " is coalesced, but no '" << start->getName()
                               << "' on stream " << stringifyStream(start.getStream())

@@ -61,7 +61,7 @@ private:
   ProblemBuilder builder;
   ScheduleProblem result;
   std::vector<Operation *> calls;
-  std::optional<uint32_t> squareSum; // the call that reads all reduced gradients, before updates
+  std::optional<uint32_t> norm; // the call that reads all reduced gradients, before updates
   std::vector<uint32_t> firstCall, lastCall;                     // by storage
   SmallVector<std::pair<ReduceScatterStartOp, uint32_t>> starts; // with the number of calls before
   std::vector<Use> uses;
@@ -94,8 +94,8 @@ void ShardedStep::collect() {
     }
     memory.storage.forEachTouched(op, use);
     if (isCall) {
-      if (isa<SquareSumOp>(op))
-        squareSum = numCalls;
+      if (isa<PartialNormOp>(op))
+        norm = numCalls;
       calls.push_back(&op);
     } else if (auto wait = dyn_cast<AllGatherWaitOp>(op)) {
       AllGatherStartOp start = wait.getStart();
@@ -144,7 +144,7 @@ void ShardedStep::placeUpdates(UpdatePlacement placement) {
     if (!update)
       continue;
     size_t behind = index + (memory.groups.getReplicas() > 1 ? 2 : 1);
-    bool isAtEnd = behind >= reductions.size() || squareSum || placement == UpdatePlacement::AtEnd;
+    bool isAtEnd = behind >= reductions.size() || norm || placement == UpdatePlacement::AtEnd;
     uint32_t next = isAtEnd ? end : reductions[behind].ready;
     earliest = std::max({earliest, next, reduction.ready, released[reduction.group]});
     updates.push_back({update, earliest});
@@ -184,7 +184,7 @@ void ShardedStep::addRanges() {
         range.category == BufferCategory::ReducedShard ||
         range.category == BufferCategory::Gradient || isa<FetchStateStartOp>(range.owner))
       continue; // the problem has these, and copies of state theirs
-    if (range.category != BufferCategory::Activation)
+    if (range.category != BufferCategory::Activation && range.category != BufferCategory::Chunk)
       builder.addRange(index, 0, last);
     else
       builder.addRange(index, toOperation(firstCall[range.storage]),
@@ -210,9 +210,7 @@ void ShardedStep::addReductions() {
   for (auto [update, operation] : llvm::zip_equal(updates, operationOfUpdate))
     updateOfGroup[indexOf(update.op.getTargetAttr())] = operation;
   // What is clipped is read before its update, too.
-  auto readerOf = [&](uint32_t group) {
-    return squareSum ? toOperation(*squareSum) : updateOfGroup[group];
-  };
+  auto readerOf = [&](uint32_t group) { return norm ? toOperation(*norm) : updateOfGroup[group]; };
   std::ranges::stable_sort(reductions, {}, [&](const Reduction &reduction) {
     return std::pair(reduction.ready, readerOf(reduction.group));
   });
@@ -221,8 +219,8 @@ void ShardedStep::addReductions() {
         {reduction.group, toPosition(reduction.ready), readerOf(reduction.group),
          builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
-    if (squareSum)
-      builder.addRange(memory.ranges.lookup(reduction.start).back(), toOperation(*squareSum) + 1,
+    if (norm)
+      builder.addRange(memory.ranges.lookup(reduction.start).back(), toOperation(*norm) + 1,
                        updateOfGroup[reduction.group]);
   }
 }

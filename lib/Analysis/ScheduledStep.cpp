@@ -113,7 +113,7 @@ LogicalResult StepReader::addReductions() {
         copy + 1 == reduction.launch)
       builder.addRange(both.back(), copy, copy);
     uint32_t last = operationAt[getRange(both.back()).last];
-    uint32_t reader = squareSum.value_or(*reduction.reader);
+    uint32_t reader = norm.value_or(*reduction.reader);
     // To what is read first others are added, or a norm: it lives on.
     if (last > reader)
       builder.addRange(both.back(), reader + 1, last);
@@ -127,7 +127,7 @@ LogicalResult StepReader::addReductions() {
   for (auto [index, number] : llvm::enumerate(sorted)) {
     const Reduction &reduction = reductions[number];
     result.problem.reductions.push_back(
-        {reduction.group, ready[number], squareSum.value_or(*reduction.reader),
+        {reduction.group, ready[number], norm.value_or(*reduction.reader),
          builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
     schedule::ReductionBucket &bucket = result.plan.reductions[splitBucketOf[number]];

@@ -108,7 +108,7 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
   if (state.update)
     return fail(start, "S2: " + name + " is gathered after its update", state.update,
                 "updated here");
-  if (!start.getShard().getDefiningOp<ShardOp>())
+  if (!isa_and_nonnull<ShardOp, ChunkOp>(start.getShard().getDefiningOp()))
     return fail(start, "S2: " + name + " is gathered from what is not its shard of parameters",
                 start.getShard().getDefiningOp(), "made here");
   state.gather = start;

@@ -128,8 +128,8 @@ void StepReader::read(Operation &op) {
   if (isOperation(op)) {
     if (auto call = dyn_cast<aten::CallOp>(op))
       noteReaders(call);
-    else if (isa<SquareSumOp>(op))
-      squareSum = getNumOperations();
+    else if (isa<PartialNormOp>(op))
+      norm = getNumOperations();
     else
       noteReader(op);
     addOperation(&op);

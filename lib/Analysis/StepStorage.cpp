@@ -53,6 +53,8 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
     return group.gradients.wholeBytes;
   case BufferCategory::ReducedShard:
     return group.gradients.shardBytes;
+  case BufferCategory::Chunk:
+    return group.getChunkBytes();
   default:
     return group.states.shardBytes; // each optimizer state
   }
@@ -187,7 +189,7 @@ std::string fsdp::describe(const Storage &storage) {
       })
       .Case([&](AllGatherStartOp) { os << "the gathered group " << group; })
       .Case([&](ReduceScatterStartOp) { os << "the reduced gradients of " << group; })
-      .Case([&](SquareSumOp) { os << "the sum of the gradients' squares"; })
+      .Case([&](PartialNormOp) { os << "the gradients' norm"; })
       .Case([&](aten::ConstantOp) { os << "a constant"; })
       .Default([&](Operation *) {
         os << "the " << stringifyBufferCategory(storage.category) << " of " << group;

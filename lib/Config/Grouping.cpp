@@ -38,8 +38,9 @@ private:
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
-  GroupOptions withDefaults(GroupOptions options);
-  void addRoot();
+  llvm::Expected<GroupOptions> withDefaults(GroupOptions options, ConfigPlace place);
+  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, ConfigPlace place);
+  llvm::Error addRoot();
   llvm::Error checkShared();
   void separateFrozen();
   llvm::Error fail(ConfigPlace place, const llvm::Twine &message);
@@ -51,6 +52,7 @@ private:
   ModuleTree tree;
   llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, the root left out
   llvm::StringMap<Mention> mentions;                  // modules that some rule names
+  std::optional<int64_t> chunkRanks;                  // of all groups that keep chunks
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
 };
@@ -146,7 +148,7 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
 }
 
 /// What a group does not say itself is as the file says for all.
-GroupOptions Grouper::withDefaults(GroupOptions options) {
+llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigPlace place) {
   auto otherwise = [](auto &value, const auto &forAll) {
     if (!value)
       value = forAll;
@@ -154,13 +156,22 @@ GroupOptions Grouper::withDefaults(GroupOptions options) {
   otherwise(options.reshardAfterForward, config.reshardAfterForward);
   otherwise(options.gradientSync, config.accumulation.gradientSync);
   otherwise(options.reshardAfterBackward, config.accumulation.reshardAfterBackward);
+  if (options.reshardAfterForward) {
+    llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, place);
+    if (!resolved)
+      return resolved.takeError();
+    options.reshardAfterForward = *resolved;
+  }
   return options;
 }
 
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
-  group.options = withDefaults(rule.options);
+  llvm::Expected<GroupOptions> options = withDefaults(rule.options, rule.place);
+  if (!options)
+    return options.takeError();
+  group.options = *options;
   int takenBy = kNoGroup; // an earlier group of a module around one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
@@ -208,10 +219,37 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
   return rule.isTogether ? addGroup(together, rule) : llvm::Error::success();
 }
 
-void Grouper::addRoot() {
+/// torch 2.11, _fsdp_init.py, _get_post_forward_mesh_info(): an int divides the ranks over which is
+/// sharded; 1 means false, and all of them true.
+llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, ConfigPlace place) {
+  if (!choice.ranks)
+    return choice;
+  MeshSpec mesh = config.mesh.value_or(MeshSpec());
+  const MeshSpec::Axis &axis = mesh.axes.back();
+  int64_t ranks = *choice.ranks;
+  if (ranks < 1 || ranks > axis.size || axis.size % ranks != 0)
+    return fail(place, "reshard_after_forward is " + std::to_string(ranks) +
+                           ", expected a factor of " + std::to_string(axis.size) +
+                           ", the ranks of axis '" + axis.name + "'");
+  if (ranks == 1)
+    return ReshardChoice{Reshard::Never};
+  if (ranks == axis.size)
+    return ReshardChoice{Reshard::Always};
+  if (chunkRanks.value_or(ranks) != ranks)
+    return fail(place, "reshard_after_forward is " + std::to_string(ranks) + ", but " +
+                           std::to_string(*chunkRanks) +
+                           " for another group; groups that keep chunks have one number of ranks");
+  chunkRanks = ranks;
+  return choice;
+}
+
+llvm::Error Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
-  root.options = withDefaults(config.root);
+  llvm::Expected<GroupOptions> options = withDefaults(config.root, {});
+  if (!options)
+    return options.takeError();
+  root.options = *options;
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();
@@ -219,6 +257,7 @@ void Grouper::addRoot() {
     }
   if (!root.params.empty())
     groups.push_back(std::move(root));
+  return llvm::Error::success();
 }
 
 /// A shared parameter is gathered by one group only: all modules that hold it must lie in that.
@@ -269,7 +308,8 @@ llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
   for (const GroupRule &rule : config.groups ? *config.groups : getRepeatedBlocks())
     if (llvm::Error error = applyRule(rule))
       return error;
-  addRoot();
+  if (llvm::Error error = addRoot())
+    return error;
   if (llvm::Error error = checkShared())
     return error;
   separateFrozen();

@@ -75,7 +75,7 @@ template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
 
-template <> struct ScalarTraits<Reshard> : WordTraits<Reshard, parseReshard> {};
+template <> struct ScalarTraits<ReshardChoice> : WordTraits<ReshardChoice, parseReshard> {};
 template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, parseRecompute> {};
 template <> struct ScalarTraits<GradientSync> : WordTraits<GradientSync, parseGradientSync> {};
 template <> struct ScalarTraits<LossReduction> : WordTraits<LossReduction, parseLossReduction> {};
@@ -89,6 +89,13 @@ static Expected<OptimizerKind> parseOptimizerKind(StringRef text) {
   return createStringError("optimizer name is '" + text + "', expected sgd, adam or adamw");
 }
 template <> struct ScalarTraits<OptimizerKind> : WordTraits<OptimizerKind, parseOptimizerKind> {};
+
+static Expected<NormType> parseNormType(StringRef text) {
+  if (std::optional<NormType> type = symbolizeNormType(text))
+    return *type;
+  return createStringError("clip_norm_type is '" + text + "', expected 1, 2 or inf");
+}
+template <> struct ScalarTraits<NormType> : WordTraits<NormType, parseNormType> {};
 
 template <> struct ScalarTraits<AxisSize> {
   static void output(const AxisSize &, void *, raw_ostream &) {}
@@ -213,6 +220,7 @@ template <> struct MappingTraits<OptimizerOverrides> {
     io.mapOptional("betas", optimizer.betas);
     io.mapOptional("eps", optimizer.eps);
     io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
+    io.mapOptional("clip_norm_type", optimizer.clipNormType);
     if (optimizer.betas && optimizer.betas->size() != 2)
       io.setError("optimizer has " + Twine(optimizer.betas->size()) + " betas, expected 2");
     auto check = [&](StringRef name, std::optional<double> value,

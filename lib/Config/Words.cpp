@@ -73,14 +73,17 @@ llvm::Expected<bool> fsdp::parseReshardAfterBackward(llvm::StringRef text) {
   return takeWord(value, "reshard_after_backward", text, "true or false");
 }
 
-llvm::Expected<Reshard> fsdp::parseReshard(llvm::StringRef text) {
-  return takeWord(llvm::StringSwitch<std::optional<Reshard>>(text)
-                      .Cases({"true", "True"}, Reshard::Always)
-                      .Cases({"false", "False"}, Reshard::Never)
-                      .Cases({"none", "None", "null"}, Reshard::None)
-                      .Case("auto", Reshard::Auto)
+llvm::Expected<ReshardChoice> fsdp::parseReshard(llvm::StringRef text) {
+  if (int64_t ranks; !text.getAsInteger(10, ranks))
+    return ReshardChoice{Reshard::Always, ranks};
+  auto word = [](Reshard when) { return std::optional(ReshardChoice{when}); };
+  return takeWord(llvm::StringSwitch<std::optional<ReshardChoice>>(text)
+                      .Cases({"true", "True"}, word(Reshard::Always))
+                      .Cases({"false", "False"}, word(Reshard::Never))
+                      .Cases({"none", "None", "null"}, word(Reshard::None))
+                      .Case("auto", word(Reshard::Auto))
                       .Default(std::nullopt),
-                  "reshard_after_forward", text, "true, false, none or auto");
+                  "reshard_after_forward", text, "true, false, none, auto or a number of ranks");
 }
 
 llvm::Expected<Layout> fsdp::parseLayout(llvm::StringRef text) {

@@ -27,6 +27,7 @@ static MemoryCategory getCategory(const LiveRange &range) {
   case BufferCategory::Constant:
     return MemoryCategory::Inputs;
   case BufferCategory::Gathered:
+  case BufferCategory::Chunk:
     return MemoryCategory::Gathered;
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
@@ -93,7 +94,10 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
             label.name = "update";
             label.module = group.getModuleName();
           })
-          .Case([&](SquareSumOp) { label.name = "norm of gradients"; })
+          .Case([&](PartialNormOp) { label.name = "norm of gradients"; })
+          .Case([&](ChunkOp chunk) {
+            label.name = "chunk of " + chunk.getGroupAttr().getValue().str();
+          })
           .Case<CastOp, AccumulateOp>([&](auto) { label.name = "accumulation of gradients"; })
           .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
           .Default([&](Operation *) { label.name = "copy of gradients"; });

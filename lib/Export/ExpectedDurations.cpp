@@ -19,12 +19,15 @@ void fsdp::setExpectedDurations(PlanTables &tables, const cost::CostModel &costs
   };
   // `bytes` of a start are those of one rank's shard.
   for (fsdp_entry &entry : tables.entries)
-    if (entry.kind == FSDP_ALL_GATHER_START)
+    if (entry.kind == FSDP_ALL_GATHER_START && entry.ranks)
+      set(entry, costs.getCollectiveCost(cost::CollectiveKind::AllGather, entry.ranks),
+          entry.bytes * entry.ranks);
+    else if (entry.kind == FSDP_ALL_GATHER_START)
       set(entry, gather, entry.bytes * ranks);
     else if (entry.kind == FSDP_REDUCE_SCATTER_START)
       set(entry, reduce, entry.bytes * ranks);
     else if (entry.kind == FSDP_ALL_REDUCE_START)
       set(entry, across, entry.bytes);
-    else if (entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START)
+    else if (entry.kind == FSDP_NORM_ALL_REDUCE_START)
       set(entry, costs.getCollectiveCost(cost::CollectiveKind::AllReduce, ranks), entry.bytes);
 }

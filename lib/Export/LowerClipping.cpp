@@ -5,24 +5,24 @@
 using namespace mlir;
 using namespace fsdp;
 
-LogicalResult Lowering::lower(SquareSumOp sum) {
-  FailureOr<int64_t> offset = getOffset(sum, sum.getOffset());
-  if (failed(offset) || failed(define(sum.getResult(), *offset)))
+LogicalResult Lowering::lower(PartialNormOp norm) {
+  FailureOr<int64_t> offset = getOffset(norm, norm.getOffset());
+  if (failed(offset) || failed(define(norm.getResult(), *offset)))
     return failure();
-  fsdp_entry &entry = builder.addEntry(FSDP_SQUARE_SUM, FSDP_BACKWARD);
+  fsdp_entry &entry = builder.addEntry(FSDP_PARTIAL_NORM, FSDP_BACKWARD);
   entry.dtype = FSDP_F64;
   entry.destination = *offset;
   entry.bytes = sizeof(double);
   entry.count = 1;
-  entry.location = builder.addLocation(sum.getLoc());
+  entry.location = builder.addLocation(norm.getLoc());
   return success();
 }
 
-/// Plans know one: of the square sum, over the axis of the shards.
+/// Plans know one: of the norm, over the axis of the shards, joined as its type says (S8).
 LogicalResult Lowering::lowerTensorReduction(AllReduceStartOp start) {
-  if (!start.getSource().getDefiningOp<SquareSumOp>() || start.getReduceOp() != ReduceOp::Sum)
-    return start.emitOpError("of a tensor that is no fsdp.square_sum has no form in plans");
-  fsdp_entry &entry = builder.addEntry(FSDP_SQUARE_SUM_ALL_REDUCE_START, FSDP_BACKWARD);
+  if (!start.getSource().getDefiningOp<PartialNormOp>())
+    return start.emitOpError("of a tensor that is no fsdp.partial_norm has no form in plans");
+  fsdp_entry &entry = builder.addEntry(FSDP_NORM_ALL_REDUCE_START, FSDP_BACKWARD);
   entry.stream = getPlanStream(start.getStream());
   entry.dtype = FSDP_F64;
   entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;

@@ -23,10 +23,10 @@ void Lowering::addZero(int64_t begin, int64_t end) {
   entry.bytes = end - begin;
 }
 
-void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTensorType fullType,
-                               int64_t fullOffset, int64_t base, const GroupForm &form,
-                               llvm::function_ref<void(uint32_t, uint32_t)> action) {
-  const plan::ParameterPlace &place = group.layout.parameters[param];
+void Lowering::forEachRankPart(const GroupInfo &group, const plan::GroupLayout &layout,
+                               unsigned param, RankedTensorType fullType, int64_t fullOffset,
+                               int64_t base, llvm::function_ref<void(uint32_t, uint32_t)> action) {
+  const plan::ParameterPlace &place = layout.parameters[param];
   if (place.chunkElements == 0)
     return;
   // A scalar is one row.
@@ -60,7 +60,7 @@ void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTen
                                    withRanks(strides, chunkRows * strides[0], strides[0]),
                                    fullOffset, name),
            builder.addStridedValue(dtype, partSizes,
-                                   withRanks(rowMajor, form.shardElements, rowMajor[0]), inRanks,
+                                   withRanks(rowMajor, layout.shardElements, rowMajor[0]), inRanks,
                                    name));
   }
   if (lastRows > 0) {
@@ -69,7 +69,8 @@ void Lowering::forEachRankPart(const GroupInfo &group, unsigned param, RankedTen
                                    fullOffset + evenRanks * chunkRows * strides[0] * elementBytes,
                                    name),
            builder.addStridedValue(dtype, sizes, rowMajor,
-                                   inRanks + evenRanks * form.shardElements * elementBytes, name));
+                                   inRanks + evenRanks * layout.shardElements * elementBytes,
+                                   name));
   }
 }
 
@@ -82,7 +83,7 @@ void Lowering::placeGradient(const GroupInfo &group, unsigned param, Value gradi
   if (type.getNumElements() == 0)
     return;
   if (!group.isFlat() && group.layout.ranks > 1) {
-    forEachRankPart(group, param, type, offset, base, group.gradients,
+    forEachRankPart(group, group.trained, param, type, offset, base,
                     [&](uint32_t full, uint32_t inRanks) {
                       addCopy(FSDP_BACKWARD, full, inRanks, op.getSymName(), location);
                     });

@@ -58,8 +58,10 @@ LogicalResult Lowering::lowerHeader() {
   }
   if (optimizer.getEps())
     lowered.eps = optimizer.getEps()->convertToDouble();
-  if (optimizer.getClipGradNorm())
+  if (optimizer.getClipGradNorm()) {
     header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
+    header.clip_norm_type = static_cast<uint32_t>(optimizer.getClipNormType());
+  }
 
   for (const GroupInfo &group : groups.getGroups())
     if (failed(lowerGroup(group)))

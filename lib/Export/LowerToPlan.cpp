@@ -122,14 +122,51 @@ LogicalResult Lowering::lower(AllGatherStartOp start) {
     return failure();
   const GroupInfo &group = groups.lookup(start.getShard().getType());
   fsdp_entry &entry = addStart(FSDP_ALL_GATHER_START, start, group, group.gathered);
+  if (int64_t ranks = CollectiveOpInterface(start).getNeighbours()) {
+    entry.ranks = ranks;
+    entry.count = group.chunk.shardElements;
+    entry.bytes = group.getChunkBytes();
+  }
   entry.source = baseOf.lookup(start.getShard());
   entry.destination = baseOf[start.getHandle()] = *offset;
+  return success();
+}
+
+LogicalResult Lowering::lower(ChunkOp chunk) {
+  FailureOr<int64_t> offset = getOffset(chunk, chunk.getOffset());
+  if (failed(offset))
+    return failure();
+  ShardType type = chunk.getResult().getType();
+  uint32_t &ranks = builder.tables.header.chunk_ranks;
+  if (ranks != 0 && ranks != type.getRanks())
+    return chunk.emitOpError("keeps chunks over ")
+           << type.getRanks() << " ranks, but other groups over " << ranks
+           << "; a plan has one such number";
+  ranks = type.getRanks();
+  const GroupInfo &group = groups.lookup(type);
+  std::vector<int64_t> params;
+  for (auto [index, param] : llvm::enumerate(chunk.getParams())) {
+    if (ParamOp op = group.params[index]; !isContiguous(cast<RankedTensorType>(param.getType())))
+      return chunk.emitOpError("takes parameter @")
+             << op.getSymName() << " with strides of its own, of which plans copy no chunks";
+    params.push_back(valueOf.lookup(param));
+  }
+  fsdp_entry &entry = builder.addEntry(FSDP_CHUNK, FSDP_FORWARD);
+  entry.dtype = *getPlanDType(type.getElementType());
+  entry.target = group.index;
+  entry.destination = baseOf[chunk.getResult()] = *offset;
+  entry.bytes = group.getChunkBytes();
+  entry.count = group.chunk.shardElements;
+  entry.first_result = builder.addIntegers(params);
+  entry.num_results = params.size();
+  entry.location = builder.addLocation(chunk.getLoc());
   return success();
 }
 
 LogicalResult Lowering::lower(AllGatherWaitOp wait) {
   AllGatherStartOp start = wait.getStart();
   const GroupInfo &group = groups.lookup(start.getShard().getType());
+  const plan::GroupLayout &layout = group.getLayout(start.getShard().getType());
   int64_t gathered = baseOf.lookup(wait.getHandle());
   fsdp_phase phase = getPlanPhase(start.getPhase());
   addWait(wait, phase);
@@ -141,8 +178,8 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
     if (failed(define(value, base)))
       return failure();
     if (!group.isFlat())
-      forEachRankPart(group, i, cast<RankedTensorType>(value.getType()), base, gathered,
-                      group.gathered, [&](uint32_t full, uint32_t inRanks) {
+      forEachRankPart(group, layout, i, cast<RankedTensorType>(value.getType()), base, gathered,
+                      [&](uint32_t full, uint32_t inRanks) {
                         ParamOp param = group.params[i];
                         addCopy(phase, inRanks, full, param.getSymName(), wait.getLoc());
                       });
@@ -293,11 +330,11 @@ FailureOr<PlanTables> Lowering::run() {
   for (Operation &op : step.getBody().front()) {
     LogicalResult lowered =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, AllGatherStartOp,
-                  AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp, PackOp,
-                  CastOp, AccumulateOp, AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp,
-                  FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp,
-                  SquareSumOp, ClipFactorOp, func::ReturnOp>(
+            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, ChunkOp,
+                  AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
+                  ReduceScatterWaitOp, PackOp, CastOp, AccumulateOp, AllReduceStartOp,
+                  AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
+                  StoreStateStartOp, StoreStateWaitOp, PartialNormOp, ClipFactorOp, func::ReturnOp>(
                 [&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))

@@ -42,6 +42,7 @@ private:
   llvm::LogicalResult lower(ReadOp read);
   llvm::LogicalResult lower(aten::CallOp call);
   llvm::LogicalResult lower(ShardOp shard);
+  llvm::LogicalResult lower(ChunkOp chunk);
   llvm::LogicalResult lower(AllGatherStartOp start);
   llvm::LogicalResult lower(AllGatherWaitOp wait);
   llvm::LogicalResult lower(ReshardOp reshard);
@@ -61,7 +62,7 @@ private:
   llvm::LogicalResult lower(FetchStateWaitOp wait);
   llvm::LogicalResult lower(StoreStateStartOp store);
   llvm::LogicalResult lower(StoreStateWaitOp wait);
-  llvm::LogicalResult lower(SquareSumOp sum);
+  llvm::LogicalResult lower(PartialNormOp sum);
   llvm::LogicalResult lower(ClipFactorOp factor);
   llvm::LogicalResult lower(mlir::func::ReturnOp ret);
 
@@ -95,8 +96,8 @@ private:
   void zeroPadding(const GroupInfo &group, int64_t base);
   /// The parameter's parts in the gathered group at `base`: a value for the evenly filled ranks,
   /// one for the partly filled last; and the parts of the parameter's full tensor that go there.
-  void forEachRankPart(const GroupInfo &group, unsigned param, mlir::RankedTensorType fullType,
-                       int64_t fullOffset, int64_t base, const GroupForm &form,
+  void forEachRankPart(const GroupInfo &group, const plan::GroupLayout &layout, unsigned param,
+                       mlir::RankedTensorType fullType, int64_t fullOffset, int64_t base,
                        llvm::function_ref<void(uint32_t full, uint32_t inRanks)> action);
 
   mlir::ModuleOp module;

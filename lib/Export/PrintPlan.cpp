@@ -84,8 +84,10 @@ void Printer::printOptimizer() {
     os << " momentum " << optimizer.momentum;
   else
     os << " betas [" << optimizer.beta1 << ", " << optimizer.beta2 << "] eps " << optimizer.eps;
+  static constexpr const char *norms[] = {"", "1", "2", "inf"};
   if (plan.clip_grad_norm != 0)
-    os << " clip_grad_norm " << plan.clip_grad_norm;
+    os << " clip_grad_norm " << plan.clip_grad_norm << " clip_norm_type "
+       << norms[plan.clip_norm_type];
   os << '\n';
 }
 
@@ -233,6 +235,8 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "all_gather.start @" << group() << " on " << streams[entry.stream] << ", handle "
        << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source << " to "
        << entry.destination;
+    if (entry.ranks)
+      os << ", over " << entry.ranks << " ranks";
     printExpected(entry);
     break;
   case FSDP_REDUCE_SCATTER_START:
@@ -254,6 +258,12 @@ void Printer::printEntry(const fsdp_entry &entry) {
     break;
   case FSDP_RELEASE:
     os << "reshard @" << group();
+    break;
+  case FSDP_CHUNK:
+    os << "chunk @" << group() << " of ";
+    interleaveComma(integers(entry.first_result, entry.num_results), os,
+                    [&](int64_t value) { printValue(value); });
+    os << ": " << entry.bytes << " bytes to " << entry.destination;
     break;
   case FSDP_COPY:
     os << "copy ";
@@ -279,11 +289,11 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << (entry.kind == FSDP_FETCH_STATE_START ? "fetch_state.start @" : "store_state.start @")
        << group() << ", handle " << entry.handle << ": " << entry.bytes << " bytes per state";
     break;
-  case FSDP_SQUARE_SUM:
-    os << "square_sum to " << entry.destination;
+  case FSDP_PARTIAL_NORM:
+    os << "partial_norm to " << entry.destination;
     break;
-  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
-    os << "square_sum_all_reduce.start on " << streams[entry.stream] << ", handle " << entry.handle
+  case FSDP_NORM_ALL_REDUCE_START:
+    os << "norm_all_reduce.start on " << streams[entry.stream] << ", handle " << entry.handle
        << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
     printExpected(entry);
     break;

@@ -127,9 +127,10 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     StringRef axis = cast<StringAttr>(start.getAxes()[0]).getValue();
     if (FlatSymbolRefAttr name = start.getCollectiveGroup()) {
       const GroupInfo &group = table->lookup(name);
-      int64_t elements = kind == "all_gather"       ? group.gathered.shardElements
-                         : kind == "reduce_scatter" ? group.trained.gatheredElements()
-                                                    : group.trained.shardElements;
+      int64_t elements = kind == "reduce_scatter" ? group.trained.gatheredElements()
+                         : kind == "all_reduce"   ? group.trained.shardElements
+                         : start.getNeighbours()  ? group.chunk.shardElements
+                                                  : group.gathered.shardElements;
       collectives.push_back({kind, axis, &group, start.getPhase(), elements});
       if (kind != "all_reduce")
         addEvent(kind == "all_gather" ? "unshard" : "post_backward", name, start.getPhase());

@@ -33,6 +33,10 @@ void CaptureFlags::addTo(CLI::App &app) {
   app.add_option("--clip-grad-norm", clipGradNorm,
                  "clip the gradients of all parameters together to this norm, as clip_grad_norm_ "
                  "does before the optimizer's step (no clipping)");
+  app.add_option("--clip-norm-type", clipNormType,
+                 "which norm --clip-grad-norm means, norm_type of clip_grad_norm_: 1, 2 or inf (2)")
+      ->check(CLI::IsMember({"1", "2", "inf"}))
+      ->needs("--clip-grad-norm");
   app.add_option(
          "--param-dtype", paramDtype,
          "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
@@ -64,6 +68,7 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   options.optimizer.momentum = momentum;
   options.optimizer.eps = eps;
   options.optimizer.clipGradNorm = clipGradNorm;
+  options.optimizer.clipNormType = symbolizeNormType(clipNormType).value_or(NormType::Two);
   if (!betas.empty()) {
     options.optimizer.beta1 = betas[0];
     options.optimizer.beta2 = betas[1];

@@ -131,7 +131,7 @@ void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
   }
   OptimizerOp::create(builder, spec.kind, builder.getF64FloatAttr(spec.lr.value_or(1e-3)),
                       builder.getF64FloatAttr(spec.weightDecay.value_or(weightDecay)), momentum,
-                      betas, eps, clipGradNorm);
+                      betas, eps, clipGradNorm, spec.clipNormType);
 }
 
 Location StepBuilder::getLocation(int place) {

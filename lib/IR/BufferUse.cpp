@@ -39,6 +39,7 @@ FlatSymbolRefAttr UpdateOp::getOverwritten() { return getTargetAttr(); }
 
 Category PackOp::getMadeCategory(OpResult) { return BufferCategory::Gradient; }
 OperandRange PackOp::getPacked() { return getGrads(); }
+Category ChunkOp::getMadeCategory(OpResult) { return BufferCategory::Chunk; }
 
 Category CastOp::getMadeCategory(OpResult) { return BufferCategory::ReducedShard; }
 Value AccumulateOp::getAlias(OpResult) { return getSum(); }
@@ -54,7 +55,7 @@ Value ReduceScatterWaitOp::getAlias(OpResult) { return getHandle(); }
 Value AllReduceStartOp::getAlias(OpResult) { return getSource(); }
 Value AllReduceWaitOp::getAlias(OpResult) { return getHandle(); }
 
-Category SquareSumOp::getMadeCategory(OpResult) { return BufferCategory::Activation; }
+Category PartialNormOp::getMadeCategory(OpResult) { return BufferCategory::Activation; }
 
 //===----------------------------------------------------------------------===//
 // Optimizer state on the host

@@ -42,6 +42,9 @@ LogicalResult OptimizerOp::verify() {
     return failure();
   if (getBetas() && getBetas()->size() != 2)
     return emitOpError("has ") << getBetas()->size() << " betas, expected 2";
+  if (getClipNormType() != NormType::Two && !getClipGradNorm())
+    return emitOpError("has 'clip_norm_type' ")
+           << stringifyNormType(getClipNormType()) << " but no 'clip_grad_norm' to clip to";
   auto checkValue = [&](StringRef name, std::optional<double> value,
                         std::optional<std::string> (*check)(double)) -> LogicalResult {
     if (value)
@@ -62,6 +65,26 @@ LogicalResult OptimizerOp::verify() {
       succeeded(checkValue("momentum", get(getMomentum()), checkHyperParameter)) &&
       succeeded(checkValue("eps", get(getEps()), checkHyperParameter)) &&
       succeeded(checkValue("clip_grad_norm", get(getClipGradNorm()), checkClipGradNorm)));
+}
+
+static ParseResult parseNormType(OpAsmParser &parser, NormType &type) {
+  SMLoc loc = parser.getCurrentLocation();
+  int64_t number;
+  OptionalParseResult parsed = parser.parseOptionalInteger(number);
+  if (parsed.has_value() && failed(*parsed))
+    return failure();
+  std::string text = parsed.has_value() ? std::to_string(number) : "";
+  if (!parsed.has_value() && failed(parser.parseKeywordOrString(&text)))
+    return failure();
+  std::optional<NormType> known = symbolizeNormType(text);
+  if (!known)
+    return parser.emitError(loc) << "the norm is '" << text << "', expected 1, 2 or inf";
+  type = *known;
+  return success();
+}
+
+static void printNormType(OpAsmPrinter &printer, Operation *, NormType type) {
+  printer << stringifyNormType(type);
 }
 
 static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes, DenseI64ArrayAttr &sizes) {
@@ -156,6 +179,17 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
                           [&](StringAttr axis) { diag << "'" << axis.getValue() << "'"; });
     diag.attachNote(mesh->getLoc()) << "declared here";
     return diag;
+  }
+  if (std::optional<int64_t> kept = getReshardRanks()) {
+    int64_t ranks = mesh->getSizes().back();
+    if (getReshardAfterForward() != Reshard::Always)
+      return emitOpError("keeps chunks over ")
+             << *kept << " ranks, but its reshard_after_forward is "
+             << stringifyReshard(getReshardAfterForward()) << ", expected true";
+    if (*kept <= 1 || *kept >= ranks || ranks % *kept != 0)
+      return emitOpError("keeps chunks over ")
+             << *kept << " ranks, expected a factor of the " << ranks << " of axis '" << getAxis()
+             << "', other than 1 and all";
   }
   ParamOp first, frozen;
   for (Attribute name : getParams()) {

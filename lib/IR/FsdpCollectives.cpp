@@ -85,6 +85,10 @@ static FailureOr<GroupOp> checkShard(Operation *op, ShardType type, SymbolTableC
   if (failed(group))
     return failure();
   Type own = getParamDtype(*group, symbols);
+  if (type.getRanks() != 0 && !isa<ChunkOp, AllGatherStartOp>(op))
+    return op->emitOpError("has ")
+           << type << ", which only '" << ChunkOp::getOperationName() << "' makes and only '"
+           << AllGatherStartOp::getOperationName() << "' takes";
   TypeAttr dtype = (*group.*said)();
   Type expected = dtype ? dtype.getValue() : own;
   if (!own || type.getElementType() == expected || (isOwnAllowed && type.getElementType() == own))
@@ -177,6 +181,33 @@ LogicalResult AccumulateOp::verify() {
   return success();
 }
 void AccumulateOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "e"); }
+
+AllGatherStartOp ChunkOp::getGather() {
+  auto wait = getParams().empty() ? AllGatherWaitOp()
+                                  : getParams().front().getDefiningOp<AllGatherWaitOp>();
+  return wait ? wait.getStart() : AllGatherStartOp();
+}
+void ChunkOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "k"); }
+
+LogicalResult ChunkOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  ShardType type = getResult().getType();
+  FailureOr<GroupOp> group = checkShard(*this, type, symbols, &GroupOp::getGatherDtypeAttr);
+  if (failed(group))
+    return failure();
+  AllGatherStartOp gather = getGather();
+  if (!gather || gather.getGroupAttr() != type.getGroup() ||
+      !llvm::equal(getParams(), getParams().front().getDefiningOp()->getResults()))
+    return emitOpError("makes a chunk of group ")
+           << type.getGroup() << ", but takes other values than one of its gathers yields";
+  int64_t asked = group->getReshardRanks().value_or(0);
+  if (type.getRanks() == asked && asked != 0)
+    return success();
+  InFlightDiagnostic diag = emitOpError("cuts group ")
+                            << type.getGroup() << " over " << type.getRanks() << " ranks, expected "
+                            << asked;
+  diag.attachNote(group->getLoc()) << "declared here";
+  return diag;
+}
 
 //===----------------------------------------------------------------------===//
 // Gathers
@@ -338,9 +369,7 @@ void AllReduceWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 // Clipping
 //===----------------------------------------------------------------------===//
 
-void SquareSumOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getResult(), "squares");
-}
+void PartialNormOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "part"); }
 void ClipFactorOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFactor(), "clip"); }
 
 //===----------------------------------------------------------------------===//

@@ -2,6 +2,8 @@
 
 #include "Meetings.h"
 
+#include <ATen/ops/maximum.h>
+
 #include <stdexcept>
 
 using namespace mlir;
@@ -39,7 +41,10 @@ unsigned fsdp::interpreter::findPosition(ArrayRef<unsigned> peers, unsigned rank
 at::Tensor fsdp::interpreter::reduceInOrder(ArrayRef<at::Tensor> tensors, ReduceOp op) {
   at::Tensor sum = tensors.front().clone();
   for (const at::Tensor &tensor : tensors.drop_front())
-    sum.add_(tensor);
+    if (op == ReduceOp::Max)
+      sum = at::maximum(sum, tensor);
+    else
+      sum.add_(tensor);
   if (op == ReduceOp::Average && tensors.size() > 1)
     sum.div_(static_cast<double>(tensors.size()));
   return sum;

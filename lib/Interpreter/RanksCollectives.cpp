@@ -25,8 +25,13 @@ std::string fsdp::interpreter::describeStart(Operation *start) {
 SmallVector<unsigned> RanksInterpreter::findPeers(CollectiveOpInterface start,
                                                   unsigned rank) const {
   MeshOp mesh = step.mesh;
-  return interpreter::findPeers(
+  SmallVector<unsigned> peers = interpreter::findPeers(
       mesh, llvm::to_vector(start.getAxes().getAsValueRange<StringAttr>()), rank);
+  if (int64_t neighbours = start.getNeighbours()) {
+    int64_t own = llvm::find(peers, rank) - peers.begin();
+    peers = llvm::to_vector(ArrayRef(peers).slice(own / neighbours * neighbours, neighbours));
+  }
+  return peers;
 }
 
 //===----------------------------------------------------------------------===//
@@ -64,11 +69,11 @@ Flight RanksInterpreter::land(mlir::Value handle, Operation *wait) {
 }
 
 /// The parts of the group, all of one size.
-static void checkPeers(const GroupInfo &group, size_t numPeers, Operation *start) {
-  if (numPeers != group.layout.ranks)
+static void checkPeers(const plan::GroupLayout &layout, size_t numPeers, Operation *start) {
+  if (numPeers != layout.ranks)
     throw std::runtime_error(describeStart(start) + " meets " + std::to_string(numPeers) +
                              " ranks, but the group is sharded over " +
-                             std::to_string(group.layout.ranks));
+                             std::to_string(layout.ranks));
 }
 
 //===----------------------------------------------------------------------===//
@@ -84,7 +89,7 @@ void RanksInterpreter::visit(AllGatherStartOp start) {
   }
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     SmallVector<unsigned> peers = findPeers(start, rank);
-    checkPeers(group, peers.size(), start);
+    checkPeers(group.getLayout(start.getShard().getType()), peers.size(), start);
     SmallVector<at::Tensor> parts =
         llvm::map_to_vector(peers, [&](unsigned peer) { return flight.inputs[peer][0].atStart; });
     at::Tensor place = ranks[rank].memory.placeFlat(group.layout.gatheredElements(),
@@ -98,14 +103,14 @@ void RanksInterpreter::visit(AllGatherStartOp start) {
 void RanksInterpreter::visit(AllGatherWaitOp wait) {
   AllGatherStartOp start = wait.getStart();
   const GroupInfo &group = groups.lookup(start.getShard().getType());
+  const plan::GroupLayout &layout = group.getLayout(start.getShard().getType());
   Flight flight = land(wait.getHandle(), wait);
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor gathered = flight.outputs[index].front().place;
     rank.values[wait.getHandle()] = gathered;
     SmallVector<at::Tensor> shards;
-    for (unsigned part = 0; part < group.layout.ranks; ++part)
-      shards.push_back(
-          gathered.narrow(0, part * group.layout.shardElements, group.layout.shardElements));
+    for (unsigned part = 0; part < layout.ranks; ++part)
+      shards.push_back(gathered.narrow(0, part * layout.shardElements, layout.shardElements));
     for (auto [param, value] : llvm::enumerate(wait.getResults())) {
       auto type = cast<RankedTensorType>(value.getType());
       at::Tensor &full = rank.values[value];
@@ -118,12 +123,34 @@ void RanksInterpreter::visit(AllGatherWaitOp wait) {
         if (wait.getOffsets())
           offset = (*wait.getOffsets())[param];
         full = rank.memory.place(type, offset);
-        full.copy_(assembleParam(group, param, shards));
+        full.copy_(assembleParam(group, layout, param, shards));
       }
       fullParams[value] = {start, static_cast<unsigned>(param)};
     }
     if (!group.isFlat())
       poison(gathered);
+  }
+}
+
+void RanksInterpreter::visit(ChunkOp chunk) {
+  ShardType type = chunk.getResult().getType();
+  const GroupInfo &group = groups.lookup(type);
+  const plan::GroupLayout &layout = group.getLayout(type);
+  GroupOp op = group.op;
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    SmallVector<unsigned> peers = interpreter::findPeers(step.mesh, op.getAxis(), index);
+    unsigned own = (llvm::find(peers, index) - peers.begin()) % layout.ranks;
+    at::Tensor place =
+        rank.memory.placeFlat(layout.shardElements, type.getElementType(), chunk.getOffset());
+    poison(place);
+    for (auto [param, value] : llvm::enumerate(chunk.getParams())) {
+      at::Tensor full = get(index, value, chunk).reshape({-1});
+      for (const plan::Piece &piece : layout.parameters[param].pieces)
+        if (piece.rank == own)
+          place.narrow(0, piece.shardOffset, piece.count)
+              .copy_(full.narrow(0, piece.first, piece.count));
+    }
+    rank.values[chunk.getResult()] = place;
   }
 }
 
@@ -211,7 +238,7 @@ void RanksInterpreter::visit(ReduceScatterStartOp start) {
   }
   for (unsigned rank = 0; rank < ranks.size(); ++rank) {
     SmallVector<unsigned> peers = findPeers(start, rank);
-    checkPeers(group, peers.size(), start);
+    checkPeers(group.layout, peers.size(), start);
     int64_t begin = findPosition(peers, rank) * group.gradients.shardElements;
     SmallVector<at::Tensor> parts = llvm::map_to_vector(peers, [&](unsigned peer) {
       return flight.inputs[peer][0].atStart.narrow(0, begin, group.gradients.shardElements);

@@ -14,10 +14,10 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::interpreter;
 
-at::Tensor fsdp::interpreter::assembleParam(const GroupInfo &group, unsigned param,
-                                            ArrayRef<at::Tensor> shards) {
+at::Tensor fsdp::interpreter::assembleParam(const GroupInfo &group, const plan::GroupLayout &layout,
+                                            unsigned param, ArrayRef<at::Tensor> shards) {
   at::Tensor full = at::empty({group.getParamElements(param)}, shards.front().options());
-  for (const plan::Piece &piece : group.layout.parameters[param].pieces)
+  for (const plan::Piece &piece : layout.parameters[param].pieces)
     full.narrow(0, piece.first, piece.count)
         .copy_(shards[piece.rank].narrow(0, piece.shardOffset, piece.count));
   return full.view(group.getParamType(param).getShape());
@@ -78,7 +78,8 @@ void RanksInterpreter::noteGradients(const GroupInfo &group, mlir::Value gradien
         collectShards(group, index, [&](unsigned peer) { return get(peer, gradient, update); });
     for (auto [param, op] :
          llvm::enumerate(ArrayRef(group.params).take_front(group.gradients.numParams)))
-      rank.result.gradients[ParamOp(op).getSymName().str()] = assembleParam(group, param, shards);
+      rank.result.gradients[ParamOp(op).getSymName().str()] =
+          assembleParam(group, group.layout, param, shards);
   }
 }
 
@@ -89,7 +90,7 @@ void RanksInterpreter::noteParameters() {
           group, index, [&](unsigned peer) { return ranks[peer].groups[group.index].parameters; });
       for (auto [param, op] : llvm::enumerate(group.params))
         rank.result.parameters[ParamOp(op).getSymName().str()] =
-            assembleParam(group, param, shards);
+            assembleParam(group, group.layout, param, shards);
     }
 }
 

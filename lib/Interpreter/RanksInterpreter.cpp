@@ -9,6 +9,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
 using namespace mlir;
 using namespace fsdp;
@@ -215,14 +216,15 @@ void RanksInterpreter::visit(AccumulateOp sum) {
         get(index, sum.getSum(), sum).add_(get(index, sum.getGradient(), sum));
 }
 
-void RanksInterpreter::visit(SquareSumOp sum) {
+void RanksInterpreter::visit(PartialNormOp norm) {
   for (auto [index, rank] : llvm::enumerate(ranks)) {
-    double total = 0;
-    for (mlir::Value gradient : sum.getGradients())
-      total += get(index, gradient, sum).to(at::kDouble).square().sum().item<double>();
+    at::Tensor part = at::zeros({}, at::kDouble);
+    for (mlir::Value gradient : norm.getGradients())
+      part = joinNormParts(norm.getNormType(), part,
+                           computeNormPart(norm.getNormType(), get(index, gradient, norm)));
     at::Tensor place =
-        rank.memory.place(cast<RankedTensorType>(sum.getResult().getType()), sum.getOffset());
-    rank.values[sum.getResult()] = place.fill_(total);
+        rank.memory.place(cast<RankedTensorType>(norm.getResult().getType()), norm.getOffset());
+    rank.values[norm.getResult()] = place.copy_(part);
   }
 }
 
@@ -231,7 +233,8 @@ void RanksInterpreter::visit(ClipFactorOp op) {
   if (!maxNorm)
     throw std::runtime_error("the optimizer does not clip, but there is a clip factor");
   for (auto [index, rank] : llvm::enumerate(ranks)) {
-    float factor = computeClipFactor(get(index, op.getTotal(), op).item<double>(),
+    float factor = computeClipFactor(step.optimizer.getClipNormType(),
+                                     get(index, op.getTotal(), op).item<double>(),
                                      static_cast<float>(maxNorm->convertToDouble()));
     rank.values[op.getFactor()] = at::full({}, factor, at::kFloat);
     rank.result.clipFactor = factor;
@@ -248,11 +251,11 @@ RanksStep RanksInterpreter::run() {
     checkUses(op);
     TypeSwitch<Operation *>(&op)
         .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
-        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, PackOp, CastOp, AccumulateOp, SquareSumOp,
-              ClipFactorOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
-              ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp,
-              FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
-            [&](auto known) { visit(known); })
+        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, PackOp, CastOp, AccumulateOp, ChunkOp,
+              PartialNormOp, ClipFactorOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp,
+              ReduceScatterStartOp, ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp,
+              UpdateOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp,
+              func::ReturnOp>([&](auto known) { visit(known); })
         .Default([](Operation *other) {
           throw std::runtime_error("operation '" + other->getName().getStringRef().str() +
                                    "' is not part of a sharded step");

@@ -70,7 +70,8 @@ private:
   void visit(PackOp pack);
   void visit(CastOp cast);
   void visit(AccumulateOp sum);
-  void visit(SquareSumOp sum);
+  void visit(ChunkOp chunk);
+  void visit(PartialNormOp sum);
   void visit(ClipFactorOp factor);
   void visit(mlir::func::ReturnOp ret);
 
@@ -124,8 +125,9 @@ private:
   llvm::DenseMap<mlir::Value, std::vector<at::Tensor>> fixed;     // constants and inputs, by rank
 };
 
-/// A parameter, put together from the ranks' shards.
-at::Tensor assembleParam(const GroupInfo &group, unsigned param, llvm::ArrayRef<at::Tensor> shards);
+/// A parameter, put together from the ranks' shards, or chunks, of this layout.
+at::Tensor assembleParam(const GroupInfo &group, const plan::GroupLayout &layout, unsigned param,
+                         llvm::ArrayRef<at::Tensor> shards);
 /// "in module 'layers.0'" of a call, else the name of the operation.
 std::string describeUser(mlir::Operation *op);
 /// "the all_gather of group @layers.0".

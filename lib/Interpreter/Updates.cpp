@@ -6,7 +6,9 @@
 #include "fsdp/Interpreter/Interpreter.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -86,8 +88,22 @@ void fsdp::interpreter::updateFlat(OptimizerOp optimizer, int64_t step, at::Tens
   }
 }
 
-float fsdp::interpreter::computeClipFactor(double squares, float maxNorm) {
-  const auto norm = static_cast<float>(std::sqrt(squares));
+at::Tensor fsdp::interpreter::computeNormPart(NormType type, const at::Tensor &values) {
+  at::Tensor wide = values.to(at::kDouble);
+  if (type == NormType::Two)
+    return wide.square().sum();
+  if (type == NormType::One || wide.numel() == 0)
+    return wide.abs().sum();
+  return wide.abs().max();
+}
+
+at::Tensor fsdp::interpreter::joinNormParts(NormType type, const at::Tensor &a,
+                                            const at::Tensor &b) {
+  return type == NormType::Infinity ? at::maximum(a, b) : at::add(a, b);
+}
+
+float fsdp::interpreter::computeClipFactor(NormType type, double total, float maxNorm) {
+  const auto norm = static_cast<float>(type == NormType::Two ? std::sqrt(total) : total);
   const float factor = 1 / (norm + 1e-6f) * maxNorm;
   return factor > 1 ? 1 : factor; // a NaN stays
 }

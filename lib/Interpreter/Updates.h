@@ -15,8 +15,15 @@ namespace fsdp::interpreter {
 void updateFlat(OptimizerOp optimizer, int64_t step, at::Tensor &parameters, at::Tensor gradients,
                 llvm::MutableArrayRef<at::Tensor> states, std::optional<float> clipFactor);
 
-/// min(1, maxNorm / (sqrt(squares) + 1e-6)) in fp32, as torch.nn.utils.clip_grad_norm_.
-float computeClipFactor(double squares, float maxNorm);
+/// The part that `values` have in a norm of this type, a double: the sum of their squares or
+/// absolute values, or the largest absolute value.
+at::Tensor computeNormPart(NormType type, const at::Tensor &values);
+/// The part of the values of both.
+at::Tensor joinNormParts(NormType type, const at::Tensor &a, const at::Tensor &b);
+
+/// min(1, maxNorm / (norm + 1e-6)) in fp32, as torch.nn.utils.clip_grad_norm_, of the norm whose
+/// only part is `total`.
+float computeClipFactor(NormType type, double total, float maxNorm);
 
 } // namespace fsdp::interpreter
 

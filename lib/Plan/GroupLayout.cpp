@@ -72,3 +72,28 @@ GroupLayout fsdp::plan::layOutGroup(Layout layout, std::span<const std::vector<i
     return layOutFlat(shapes, ranks, alignmentElements);
   return layOutPerParam(shapes, ranks);
 }
+
+GroupLayout fsdp::plan::mergeRanks(const GroupLayout &layout, unsigned ranks) {
+  const int64_t merged = layout.ranks / ranks;
+  const bool isFlat = layout.layout == Layout::Flat;
+  GroupLayout larger{
+      .layout = layout.layout, .ranks = ranks, .shardElements = layout.shardElements * merged};
+  for (const ParameterPlace &place : layout.parameters) {
+    ParameterPlace &own = larger.parameters.emplace_back();
+    own.offset = isFlat ? place.offset : place.offset * merged;
+    own.chunkElements = place.chunkElements * merged;
+    for (const Piece &piece : place.pieces) {
+      unsigned rank = piece.rank / merged;
+      if (!own.pieces.empty() && own.pieces.back().rank == rank) {
+        // The parameter's elements go on where the piece before ends.
+        own.pieces.back().count += piece.count;
+        continue;
+      }
+      int64_t begin =
+          isFlat ? piece.rank % merged * layout.shardElements + piece.shardOffset : own.offset;
+      own.pieces.push_back(
+          {.rank = rank, .first = piece.first, .count = piece.count, .shardOffset = begin});
+    }
+  }
+  return larger;
+}

@@ -50,6 +50,8 @@ static std::string nameItem(const LiveRange &range) {
     if (auto call = dyn_cast<aten::CallOp>(range.owner))
       return category + " of " + nameModule(call);
     return "the norm of all gradients";
+  case BufferCategory::Chunk:
+    return category + " of @" + cast<ChunkOp>(range.owner).getGroupAttr().getValue().str();
   case BufferCategory::Gathered:
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
@@ -125,7 +127,7 @@ static std::string describePlace(Operation *op) {
            nameModule(call);
   if (auto update = dyn_cast<UpdateOp>(op))
     return "the update of @" + update.getTarget().str();
-  if (isa<SquareSumOp>(op))
+  if (isa<PartialNormOp>(op))
     return "the norm of all gradients";
   if (isa<CastOp, AccumulateOp>(op))
     return "the accumulation of gradients";

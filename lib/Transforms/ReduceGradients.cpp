@@ -2,6 +2,7 @@
 
 #include "fsdp/Transforms/ReduceGradients.h"
 
+#include "fsdp/Analysis/Clipping.h"
 #include "fsdp/IR/AtenBuilders.h"
 
 using namespace mlir;
@@ -111,10 +112,11 @@ void GradientReductions::finish() {
   Location loc = step.optimizer.getLoc();
   auto type = RankedTensorType::get({}, builder.getF64Type());
   auto gradients = llvm::map_to_vector(reduced, [](auto &entry) { return entry.second; });
-  Value squares = SquareSumOp::create(builder, loc, type, gradients, /*offset=*/nullptr);
+  NormType normType = step.optimizer.getClipNormType();
+  Value norm = PartialNormOp::create(builder, loc, type, normType, gradients, /*offset=*/nullptr);
   if (isSharded())
-    squares = allReduce(squares, type, step.groups.front().getAxisAttr(), ReduceOp::Sum, loc);
-  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), squares);
+    norm = allReduce(norm, type, step.groups.front().getAxisAttr(), getNormReduceOp(normType), loc);
+  Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), norm);
   for (auto [group, gradient] : reduced)
     update(group, gradient, clip);
 }

@@ -375,7 +375,25 @@ std::optional<int64_t> ScheduleSearch::getArenaCapBytes(ModuleOp module) const {
   return capBytes - cost::findTemporaries(module, *costs).scratchBytes;
 }
 
+/// What a problem of the search cannot say yet.
+static LogicalResult checkIsSearchable(ModuleOp module) {
+  StringRef name = FsdpDialect::getAccumulationAttrName();
+  if (Attribute accumulation = module->getAttr(name))
+    return module.emitError("schedules are searched for in steps of one microbatch, but '")
+           << name << "' is " << accumulation << "; use schedule=fsdp2";
+  for (auto group : module.getOps<GroupOp>())
+    if (std::optional<int64_t> ranks = group.getReshardRanks())
+      return group.emitError(
+                 "schedules are searched for where all gathers meet the same ranks, but "
+                 "reshard_after_forward of group @")
+             << group.getSymName() << " is " << *ranks
+             << "; use schedule=fsdp2, or reshard_after_forward true, false or auto";
+  return success();
+}
+
 FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlags &flags) {
+  if (failed(checkIsSearchable(module)))
+    return failure();
   if (flags.budget < 0)
     return module.emitError("budget is ") << flags.budget << ", expected 0 or more";
   FailureOr<int64_t> capBytes = parseSizeOption(module, "memory-cap", flags.memoryCap);

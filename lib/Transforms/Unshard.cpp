@@ -73,7 +73,7 @@ void Unsharder::run() {
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
     else if (!getStartedHandle(op) && !getAwaitedHandle(op) &&
-             !isa<ShardOp, ReshardOp, SquareSumOp, ClipFactorOp>(op))
+             !isa<ShardOp, ChunkOp, ReshardOp, PartialNormOp, ClipFactorOp>(op))
       continue;
     replaced.push_back(&op);
   }

@@ -32,6 +32,7 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["min_lr"] = manifest.minimumLearningRate;
   json["warmup_steps"] = manifest.warmupSteps;
   json["clip_grad_norm"] = manifest.clipGradNorm;
+  json["clip_norm_type"] = manifest.clipNormType;
   ordered_json files = ordered_json::array();
   for (const ManifestFile &file : manifest.files)
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.checksum}});
@@ -138,6 +139,7 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.read("min_lr", manifest.minimumLearningRate);
   reader.readWhole("warmup_steps", manifest.warmupSteps);
   reader.read("clip_grad_norm", manifest.clipGradNorm);
+  reader.read("clip_norm_type", manifest.clipNormType);
   if (!reader.status().ok())
     return reader.status();
   auto files = json.find("files");

@@ -42,7 +42,8 @@ struct Manifest {
   std::string schedule; // of the learning rate: "cosine"
   double learningRate = 0, minimumLearningRate = 0;
   int64_t warmupSteps = 0;
-  double clipGradNorm = 0; // 0: gradients are not clipped
+  double clipGradNorm = 0;  // 0: gradients are not clipped
+  std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped
 
   std::vector<ManifestFile> files;
 };

@@ -14,6 +14,8 @@ const char *fsdp::rt::laneName(unsigned lane) {
     return "reduce lane";
   case kReplicateLane:
     return "replicate lane";
+  case kChunkLane:
+    return "chunk lane";
   case kControlLane:
     return "control lane";
   default:

@@ -12,6 +12,8 @@ LaneRanks Communicator::ranksOf(unsigned lane) const {
     return {rank() / shards * shards, 1, shards, rank() % shards};
   case kReplicateLane:
     return {rank() % shards, shards, replicas(), rank() / shards};
+  case kChunkLane:
+    return {rank() / chunkRanks() * chunkRanks(), 1, chunkRanks(), rank() % chunkRanks()};
   default:
     return {0, 1, size(), rank()};
   }

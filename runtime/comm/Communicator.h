@@ -12,8 +12,8 @@
 //
 // Ranks form a mesh of replicas x shards, in row-major order: the ranks of one replica have
 // consecutive numbers. On the gather and reduce lanes the ranks of one replica meet, on the
-// replicate lane those that hold the same shard, on the control lane all (ranksOf). A failure in
-// any lane is one of all ranks.
+// replicate lane those that hold the same shard, on the chunk lane chunkRanks() consecutive ones of
+// a replica, on the control lane all (ranksOf). A failure in any lane is one of all ranks.
 //
 // A device's communicator (`nccl`, and `fake` on a device) is asynchronous on all lanes but
 // control: a collective is enqueued on the stream that useStream() gave to its lane, on device
@@ -49,9 +49,13 @@ enum Lane : unsigned {
   kGatherLane = 0,
   kReduceLane = 1,
   kReplicateLane = 2, // of meshes with more than one replica
-  kControlLane = 3,
-  kNumLanes = 4
+  kChunkLane = 3,     // of gathers between some neighbours on the shard axis
+  kControlLane = 4,
+  kNumLanes = 5
 };
+
+/// Those on which a step's collectives run.
+inline constexpr Lane kStepLanes[] = {kGatherLane, kReduceLane, kReplicateLane, kChunkLane};
 
 /// The ranks that meet on a lane, seen by one of them: first, first + stride, ...
 struct LaneRanks {
@@ -69,6 +73,8 @@ public:
   virtual unsigned size() const = 0;
   /// Replicas of every shard; divides size().
   virtual unsigned replicas() const { return 1; }
+  /// Ranks that meet on the chunk lane; divides size() / replicas(). 1: nobody uses the lane.
+  virtual unsigned chunkRanks() const { return 1; }
 
   /// With whom this rank meets on a lane.
   LaneRanks ranksOf(unsigned lane) const;
@@ -133,6 +139,8 @@ protected:
 struct CommunicatorOptions {
   /// Of every shard; divides the number of ranks.
   unsigned replicas = 1;
+  /// Ranks that meet on the chunk lane; divides the ranks of a replica. 1: the lane is not used.
+  unsigned chunkRanks = 1;
   /// A collective that takes longer than this has failed.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
   /// A rank that has not come to the rendezvous after this time is missing. Bounds the whole of

@@ -45,7 +45,7 @@ Result<std::unique_ptr<Communicator>>
 FakeCommunicator::create(FakeOptions options, std::unique_ptr<FakeTransport> transport) {
   std::unique_ptr<FakeCommunicator> communicator(
       new FakeCommunicator(options, std::move(transport)));
-  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
+  for (unsigned lane : kStepLanes) {
     if (communicator->ranksOf(lane).size == 1)
       continue;
     Result<std::unique_ptr<Memory>> memory =
@@ -146,7 +146,7 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  // The square sum of gradients, on the reduce lane, stays the own one.
+  // The norm of gradients, on the reduce lane, stays the own one.
   if (ranks > 1 && op == ReduceOp::Sum && lane != kReduceLane)
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
                          ": the fake communicator has it for averages and maxima only");

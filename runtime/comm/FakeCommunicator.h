@@ -3,7 +3,7 @@
 // One process acts as rank 0 of any number of ranks: collectives cost what they would, and nobody
 // else takes part. All ranks are taken to hold what this one holds, so a gather fills the whole
 // output with copies of the own shard, an average is the own block and a maximum too; a sum is
-// refused, but for an all-reduce on the reduce lane (the gradients' square sum), which leaves the
+// refused, but for an all-reduce on the reduce lane (the gradients' norm), which leaves the
 // own value. An all-reduce over n ranks moves what a ring moves, 2 (n - 1) / n of its bytes. For
 // planning runs and for measurements of overlap on one device; what such a run trains is worth
 // nothing.
@@ -26,6 +26,7 @@ namespace fsdp::rt {
 struct FakeOptions {
   unsigned ranks = 1;
   unsigned replicas = 1; // of every shard
+  unsigned chunkRanks = 1;
   double latencyNs = 0;
   double bandwidthBytesPerSec = 0; // 0: as fast as copies are
   /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
@@ -60,6 +61,7 @@ public:
   unsigned rank() const override { return 0; }
   unsigned size() const override { return options.ranks; }
   unsigned replicas() const override { return options.replicas; }
+  unsigned chunkRanks() const override { return options.chunkRanks; }
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,

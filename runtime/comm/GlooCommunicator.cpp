@@ -41,8 +41,10 @@ enum class GlooLane { Idle, Busy, Closed };
 
 class GlooCommunicator final : public Communicator {
 public:
-  GlooCommunicator(unsigned rank, unsigned size, unsigned replicas, std::unique_ptr<Store> store)
-      : myRank(rank), numRanks(size), numReplicas(replicas), store(std::move(store)) {}
+  GlooCommunicator(unsigned rank, unsigned size, const CommunicatorOptions &options,
+                   std::unique_ptr<Store> store)
+      : myRank(rank), numRanks(size), numReplicas(options.replicas),
+        numChunkRanks(options.chunkRanks), store(std::move(store)) {}
 
   /// Connects a lane's group; throws what c10d throws.
   void connect(unsigned lane, const std::string &address, const char *interface,
@@ -51,6 +53,7 @@ public:
   unsigned rank() const override { return myRank; }
   unsigned size() const override { return numRanks; }
   unsigned replicas() const override { return numReplicas; }
+  unsigned chunkRanks() const override { return numChunkRanks; }
 
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
@@ -80,7 +83,7 @@ private:
                          static_cast<at::ScalarType>(dtype));
   }
 
-  const unsigned myRank, numRanks, numReplicas;
+  const unsigned myRank, numRanks, numReplicas, numChunkRanks;
   std::unique_ptr<Store> store;
   c10::intrusive_ptr<GlooGroup> groups[kNumLanes]; // null: a lane that the mesh does not have
   std::atomic<GlooLane> lanes[kNumLanes] = {};
@@ -305,9 +308,10 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironm
   }
   try {
     auto communicator = std::make_unique<GlooCommunicator>(environment.rank, environment.worldSize,
-                                                           options.replicas, std::move(store));
+                                                           options, std::move(store));
     for (unsigned lane = 0; lane < kNumLanes; ++lane)
-      if (lane != kReplicateLane || options.replicas > 1)
+      if ((lane != kReplicateLane || options.replicas > 1) &&
+          (lane != kChunkLane || options.chunkRanks > 1))
         communicator->connect(lane, address, interface, options);
     return std::unique_ptr<Communicator>(std::move(communicator));
   } catch (const std::exception &exception) {

@@ -24,6 +24,7 @@ public:
   unsigned rank() const final { return myRank; }
   unsigned size() const final { return numRanks; }
   unsigned replicas() const final { return options.replicas; }
+  unsigned chunkRanks() const final { return options.chunkRanks; }
 
   Result<std::byte *> makeArena(size_t bytes) final;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) final;

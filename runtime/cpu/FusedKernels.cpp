@@ -6,8 +6,11 @@
 
 #include "cpu/FusedKernels.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 using namespace fsdp::rt;
 
@@ -96,6 +99,28 @@ adamMomentsLoop(const float *__restrict parameters, const float *__restrict grad
   return squares.total();
 }
 
+[[gnu::always_inline]] static inline double absoluteSumLoop(const float *gradients, size_t count) {
+  std::array<double, kLanes> lanes{};
+  forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
+    for (size_t i = 0; i < length; ++i)
+      lanes[i] += double(std::abs(gradients[begin + i]));
+  });
+  double sum = 0;
+  for (double lane : lanes)
+    sum += lane;
+  return sum;
+}
+
+[[gnu::always_inline]] static inline double largestLoop(const float *gradients, size_t count) {
+  // The bits of floats without their sign order as integers, NaNs last.
+  std::array<uint32_t, kLanes> lanes{};
+  forBlocks(count, [&](size_t begin, size_t length) __attribute__((always_inline)) {
+    for (size_t i = 0; i < length; ++i)
+      lanes[i] = std::max(lanes[i], std::bit_cast<uint32_t>(gradients[begin + i]) & 0x7FFFFFFFu);
+  });
+  return double(std::bit_cast<float>(*std::max_element(lanes.begin(), lanes.end())));
+}
+
 [[gnu::always_inline]] static inline void
 adamParametersLoop(float *__restrict parameters, const float *__restrict moment1,
                    const float *__restrict root, size_t count, const AdamScalars &given) {
@@ -124,13 +149,19 @@ adamParametersLoop(float *__restrict parameters, const float *__restrict moment1
   }                                                                                                \
   ATTRIBUTE static double squareSum##SUFFIX(const float *gradients, size_t count) {                \
     return squareSumLoop(gradients, count);                                                        \
+  }                                                                                                \
+  ATTRIBUTE static double absoluteSum##SUFFIX(const float *gradients, size_t count) {              \
+    return absoluteSumLoop(gradients, count);                                                      \
+  }                                                                                                \
+  ATTRIBUTE static double largest##SUFFIX(const float *gradients, size_t count) {                  \
+    return largestLoop(gradients, count);                                                          \
   }
 
 FSDP_KERNELS(, Portable)
 
 const FusedKernels &fsdp::rt::portableFusedKernels() {
-  static const FusedKernels kernels{sgdPortable, adamMomentsPortable, adamParametersPortable,
-                                    squareSumPortable};
+  static const FusedKernels kernels{sgdPortable,       adamMomentsPortable, adamParametersPortable,
+                                    squareSumPortable, absoluteSumPortable, largestPortable};
   return kernels;
 }
 
@@ -138,7 +169,8 @@ const FusedKernels &fsdp::rt::portableFusedKernels() {
 FSDP_KERNELS([[gnu::target("avx2,fma")]], Avx2)
 
 const FusedKernels &fsdp::rt::fusedKernels() {
-  static const FusedKernels avx2{sgdAvx2, adamMomentsAvx2, adamParametersAvx2, squareSumAvx2};
+  static const FusedKernels avx2{sgdAvx2,       adamMomentsAvx2, adamParametersAvx2,
+                                 squareSumAvx2, absoluteSumAvx2, largestAvx2};
   static const bool supported =
       __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   return supported ? avx2 : portableFusedKernels();

@@ -44,6 +44,9 @@ struct FusedKernels {
                          const AdamScalars &scalars);
   /// The same sum as that of the updates, bit for bit.
   double (*squareSum)(const float *gradients, size_t count);
+  double (*absoluteSum)(const float *gradients, size_t count);
+  /// The largest absolute value, at least 0; a NaN if there is one.
+  double (*largest)(const float *gradients, size_t count);
 };
 
 /// The best set for this machine.

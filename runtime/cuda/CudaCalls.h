@@ -88,8 +88,8 @@ public:
                                    cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const OptimizerUpdateArguments &arguments,
                                    cudaStream_t stream) = 0;
-  virtual cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) = 0;
-  virtual cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream) = 0;
+  virtual cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) = 0;
 

@@ -37,10 +37,14 @@ public:
   Status begin() override { return updates->begin(); }
   void beginDraw(int64_t position) override;
   void endDraw() override { calls.endTorchDraw(device.ordinal()); }
-  Status squareSum(double *total) override { return updates->squareSum(total); }
-  Status clip(const double *total, float maxNorm) override { return updates->clip(total, maxNorm); }
+  Status partialNorm(fsdp_norm_type type, double *part) override {
+    return updates->partialNorm(type, part);
+  }
+  Status clip(fsdp_norm_type type, const double *total, float maxNorm) override {
+    return updates->clip(type, total, maxNorm);
+  }
   Status update(size_t index) override { return updates->run(index, inputs); }
-  Status end(double *squareSum) override { return updates->end(squareSum); }
+  Status end(double *part) override { return updates->end(part); }
 
 private:
   CudaDevice &device;

@@ -22,9 +22,9 @@ Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
                          dtypeName(shard.dtype) + " on a CUDA device; f32, bf16 and f16 are");
   optimizer = wanted;
   Update update{};
-  update.squares = {shard.gradients, shard.gradientDtype, shard.elements, nullptr};
+  update.norm = {shard.gradients, shard.gradientDtype, shard.elements, nullptr, FSDP_NORM_2};
   update.firstPartial = partials;
-  partials += squareSumBlocks(shard.elements);
+  partials += partialNormBlocks(shard.elements);
   if (shard.dtype == FSDP_F32) {
     update.kernel = {.kind = optimizer.kind,
                      .elements = shard.elements,
@@ -60,7 +60,7 @@ Status CudaUpdates::writeGathered() {
 }
 
 Status CudaUpdates::begin() {
-  summed = false;
+  isNormTaken = false;
   if (updates.empty())
     return {};
   if (!scalars) {
@@ -73,12 +73,12 @@ Status CudaUpdates::begin() {
     };
     if (Status status = allocate(scalars, sizeof(OptimizerScalars)); !status.ok())
       return status;
-    if (Status status = allocate(sums, static_cast<size_t>(partials) * sizeof(double));
+    if (Status status = allocate(parts, static_cast<size_t>(partials) * sizeof(double));
         !status.ok())
       return status;
     for (Update &update : updates) {
       update.kernel.scalars = reinterpret_cast<const OptimizerScalars *>(scalars->data());
-      update.squares.partials = reinterpret_cast<double *>(sums->data()) + update.firstPartial;
+      update.norm.partials = reinterpret_cast<double *>(parts->data()) + update.firstPartial;
     }
   }
   return launch(OptimizerScalarsArguments{optimizer, inputs,
@@ -86,15 +86,18 @@ Status CudaUpdates::begin() {
                 "optimizerScalars");
 }
 
-Status CudaUpdates::squareSum(double *total) {
-  for (Update &update : updates)
-    if (Status status = launch(update.squares, "squareSum"); !status.ok())
+Status CudaUpdates::partialNorm(fsdp_norm_type type, double *part) {
+  normType = type;
+  for (Update &update : updates) {
+    update.norm.type = type;
+    if (Status status = launch(update.norm, "partialNorm"); !status.ok())
       return status;
-  summed = true;
-  return end(total);
+  }
+  isNormTaken = true;
+  return end(part);
 }
 
-Status CudaUpdates::clip(const double *total, float maxNorm) {
+Status CudaUpdates::clip(fsdp_norm_type type, const double *total, float maxNorm) {
   if (!factor) {
     // In the first step, so that a graph finds it.
     Result<std::unique_ptr<Memory>> made = device.allocate(sizeof(float));
@@ -105,14 +108,14 @@ Status CudaUpdates::clip(const double *total, float maxNorm) {
       update.kernel.clipFactor = reinterpret_cast<const float *>(factor->data());
   }
   return launch(ClipFactorArguments{total, maxNorm, reinterpret_cast<float *>(factor->data()),
-                                    /*norm=*/nullptr},
+                                    /*norm=*/nullptr, type},
                 "clipFactor");
 }
 
 Status CudaUpdates::run(size_t index, const StepInputs &step) {
   Update &update = updates[index];
-  if (!summed)
-    if (Status status = launch(update.squares, "squareSum"); !status.ok())
+  if (!isNormTaken)
+    if (Status status = launch(update.norm, "partialNorm"); !status.ok())
       return status;
   if (!update.torch)
     return launch(update.kernel, "optimizerUpdate");
@@ -120,10 +123,10 @@ Status CudaUpdates::run(size_t index, const StepInputs &step) {
   return {};
 }
 
-Status CudaUpdates::end(double *squareSum) {
+Status CudaUpdates::end(double *part) {
   if (updates.empty())
     return {};
-  return launch(
-      SumPartialsArguments{reinterpret_cast<const double *>(sums->data()), partials, squareSum},
-      "sumPartials");
+  return launch(JoinPartialsArguments{reinterpret_cast<const double *>(parts->data()), partials,
+                                      part, normType},
+                "joinPartials");
 }

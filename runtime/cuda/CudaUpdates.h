@@ -2,7 +2,7 @@
 //
 // fp32 shards are updated by the backend's kernels, which read what changes from step to step from
 // memory of the device. Shards of other dtypes run torch's operators, which take the learning rate
-// by value: such a step is no graph. The gradients' squares are summed by kernels for all.
+// by value: such a step is no graph. The gradients' norm is taken by kernels for all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,17 +29,17 @@ public:
   Status writeGathered();
   Status begin();
   /// As OperatorRuntime's of the same names.
-  Status squareSum(double *total);
-  Status clip(const double *total, float maxNorm);
+  Status partialNorm(fsdp_norm_type type, double *part);
+  Status clip(fsdp_norm_type type, const double *total, float maxNorm);
   Status run(size_t index, const StepInputs &step);
   /// Writes nothing if there are no updates.
-  Status end(double *squareSum);
+  Status end(double *part);
 
 private:
   struct Update {
     OptimizerUpdateArguments kernel;    // of fp32 shards
     std::unique_ptr<ShardUpdate> torch; // of others
-    SquareSumArguments squares;         // its partial sums begin at firstPartial
+    PartialNormArguments norm;          // its partial results begin at firstPartial
     int64_t firstPartial;
   };
 
@@ -52,9 +52,10 @@ private:
   std::vector<Update> updates;
   int64_t partials = 0;
   std::string obstacle;
-  std::unique_ptr<Memory> scalars, sums; // OptimizerScalars; the partial sums of all updates
-  std::unique_ptr<Memory> factor;        // of clipping, a float; null: no step has clipped
-  bool summed = false;                   // the partial sums are those of the step that is issued
+  std::unique_ptr<Memory> scalars, parts; // OptimizerScalars; the partial norms of all updates
+  std::unique_ptr<Memory> factor;         // of clipping, a float; null: no step has clipped
+  fsdp_norm_type normType = FSDP_NORM_2;
+  bool isNormTaken = false; // the partial norms are those of the step that is issued
 };
 
 } // namespace fsdp::rt

@@ -26,8 +26,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <span>
 #include <thread>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -42,6 +42,7 @@ public:
   unsigned rank() const override { return control->rank(); }
   unsigned size() const override { return control->size(); }
   unsigned replicas() const override { return control->replicas(); }
+  unsigned chunkRanks() const override { return control->chunkRanks(); }
 
   /// From ncclMemAlloc, registered on every lane as a symmetric window, if all ranks can; else
   /// plain memory of the device. Zeroed.
@@ -90,9 +91,13 @@ private:
   Status connectRanks();
   Status split(unsigned lane);
   /// The lanes that are NCCL communicators.
-  std::span<const unsigned> deviceLanes() const {
-    static constexpr unsigned all[] = {kGatherLane, kReduceLane, kReplicateLane};
-    return std::span(all).first(replicas() > 1 ? 3 : 2);
+  std::vector<unsigned> deviceLanes() const {
+    std::vector<unsigned> used = {kGatherLane, kReduceLane};
+    if (replicas() > 1)
+      used.push_back(kReplicateLane);
+    if (chunkRanks() > 1)
+      used.push_back(kChunkLane);
+    return used;
   }
   /// Waits until `comm` is ready, or the connect timeout.
   Status awaitReady(ncclComm_t comm, const std::string &what);

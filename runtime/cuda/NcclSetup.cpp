@@ -81,7 +81,8 @@ Status NcclCommunicator::connectRanks() {
 Status NcclCommunicator::split(unsigned lane) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  static constexpr const char *names[] = {"fsdpc-gather", "fsdpc-reduce", "fsdpc-replicate"};
+  static constexpr const char *names[] = {"fsdpc-gather", "fsdpc-reduce", "fsdpc-replicate",
+                                          "fsdpc-chunk"};
   config.commName = names[lane];
   if (lane == kGatherLane && options.copyEngineGathers)
     config.CTAPolicy = NCCL_CTA_POLICY_ZERO;

@@ -138,10 +138,10 @@ public:
                            cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }
-  cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) override {
+  cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }
-  cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) override {
+  cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) override {
     return fsdp::rt::launchKernel(arguments, stream);
   }
   cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override {

@@ -16,7 +16,11 @@ void CollectiveLanes::prepare() {
     Lane &lane = lanes[laneOf(entry)];
     if (lane.stream)
       continue;
-    lane.stream = device.makeStream((std::string("fsdp-") + streamName(entry.stream)).c_str());
+    unsigned number = laneOf(entry) == kChunkLane ? kGatherLane : laneOf(entry);
+    if (!streams[number])
+      streams[number] =
+          device.makeStream((std::string("fsdp-") + streamName(entry.stream)).c_str());
+    lane.stream = streams[number].get();
     lane.asynchronous = communicator.useStream(laneOf(entry), *lane.stream);
   }
 }
@@ -37,8 +41,12 @@ Status CollectiveLanes::run(void *lanes, uint32_t index) {
   case FSDP_ALL_REDUCE_START:
     status = self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Average);
     break;
-  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
-    status = self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
+  case FSDP_NORM_ALL_REDUCE_START:
+    // The bits of doubles from 0 on order as integers, with NaNs last: a NaN of any rank arrives,
+    // which maxima of floating point may drop.
+    status = self.view.normType() == FSDP_NORM_INF
+                 ? self.communicator.allReduce(lane, destination, count, FSDP_I64, ReduceOp::Max)
+                 : self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
     break;
   default:
     status =

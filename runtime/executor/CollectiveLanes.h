@@ -46,7 +46,7 @@ public:
 
 private:
   struct Lane {
-    std::unique_ptr<Stream> stream; // null: the plan has no collective here
+    Stream *stream = nullptr; // null: the plan has no collective here
     bool asynchronous = false;
   };
 
@@ -66,7 +66,9 @@ private:
   std::vector<std::unique_ptr<Event>> events; // by handle
   std::vector<WorkerChoice> choices;          // by handle
   EntryTracer *tracer = nullptr;
-  Lane lanes[kNumLanes];                      // last: workers end before what they use
+  Lane lanes[kNumLanes];
+  /// Gathers of chunks run in order with the other gathers. Last: workers end before what they use.
+  std::unique_ptr<Stream> streams[kNumLanes];
 };
 
 } // namespace fsdp::rt

@@ -3,6 +3,7 @@
 #include "executor/CpuOperatorRuntime.h"
 #include "executor/PlacementAllocator.h"
 #include "executor/ScratchMemory.h"
+#include "plan/NormType.h"
 
 using namespace fsdp::rt;
 
@@ -35,32 +36,32 @@ Status CpuOperatorRuntime::writeGathered() {
 }
 
 Status CpuOperatorRuntime::begin() {
-  squares = 0;
+  normPart = 0;
   factor.reset();
   return {};
 }
 
-Status CpuOperatorRuntime::squareSum(double *total) {
-  *total = 0;
+Status CpuOperatorRuntime::partialNorm(fsdp_norm_type type, double *part) {
+  normPart = 0;
   for (std::unique_ptr<ShardUpdate> &update : updates)
-    *total += update->squareSum();
-  squares = *total;
+    normPart = joinNormParts(type, normPart, update->partialNorm(type));
+  *part = normPart;
   return {};
 }
 
-Status CpuOperatorRuntime::clip(const double *total, float maxNorm) {
-  factor = clipFactor(*total, maxNorm);
+Status CpuOperatorRuntime::clip(fsdp_norm_type type, const double *total, float maxNorm) {
+  factor = clipFactor(type, *total, maxNorm);
   return {};
 }
 
 Status CpuOperatorRuntime::update(size_t index) {
   double own = updates[index]->run(inputs.step, inputs.learningRate, factor ? &*factor : nullptr);
   if (!factor)
-    squares += own;
+    normPart += own;
   return {};
 }
 
-Status CpuOperatorRuntime::end(double *squareSum) {
-  *squareSum = squares;
+Status CpuOperatorRuntime::end(double *part) {
+  *part = normPart;
   return {};
 }

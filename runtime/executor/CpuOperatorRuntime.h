@@ -29,17 +29,17 @@ public:
     draw.emplace(inputs.seed, inputs.step, rank, position);
   }
   void endDraw() override { draw.reset(); }
-  Status squareSum(double *total) override;
-  Status clip(const double *total, float maxNorm) override;
+  Status partialNorm(fsdp_norm_type type, double *part) override;
+  Status clip(fsdp_norm_type type, const double *total, float maxNorm) override;
   Status update(size_t index) override;
-  Status end(double *squareSum) override;
+  Status end(double *part) override;
 
 private:
   unsigned rank = 0;
   StepInputs inputs;
   std::vector<std::unique_ptr<ShardUpdate>> updates;
-  double squares = 0;          // of the step so far
-  std::optional<float> factor; // set: the step clips, and `squares` is that of all gradients
+  double normPart = 0;         // of the step so far
+  std::optional<float> factor; // set: the step clips, and `normPart` is that of all gradients
   std::optional<RandomDraw> draw;
 };
 

@@ -18,7 +18,7 @@ using namespace fsdp::rt;
 namespace {
 /// What a step leaves in memory of the device for the host to read.
 struct DeviceResults {
-  double gradientSquareSum;
+  double partialNorm;
   std::byte loss[sizeof(double)]; // of the loss's dtype
 };
 
@@ -158,7 +158,7 @@ Status PlanExecutor::issueWhole(const std::function<Status()> &entries) {
   if (Status status = entries(); !status.ok())
     return status;
   auto *own = reinterpret_cast<DeviceResults *>(results->data());
-  if (Status status = runtime->end(&own->gradientSquareSum); !status.ok())
+  if (Status status = runtime->end(&own->partialNorm); !status.ok())
     return status;
   const fsdp_value &loss = view.values()[view.tables().loss_value];
   compute->copy(own->loss, arena + loss.offset, elementBytes(loss.dtype));
@@ -217,7 +217,7 @@ Result<std::optional<StepResults>> PlanExecutor::taken(Result<const std::byte *>
     return std::optional<StepResults>();
   DeviceResults own;
   std::memcpy(&own, *bytes, sizeof(own));
-  StepResults step{outstanding.front(), 0, own.gradientSquareSum};
+  StepResults step{outstanding.front(), 0, own.partialNorm};
   outstanding.pop();
   switch (view.values()[view.tables().loss_value].dtype) {
   case FSDP_F64:
@@ -269,6 +269,10 @@ Result<std::unique_ptr<Executor>> Executor::create(const fsdp_plan &plan, Device
   if (plan.replicas != communicator.replicas())
     return Status::error("the step was compiled for " + std::to_string(plan.replicas) +
                          " replicas, the run has " + std::to_string(communicator.replicas()));
+  if (PlanView view(plan); view.chunkRanks() > 1 && view.chunkRanks() != communicator.chunkRanks())
+    return Status::error("the step keeps chunks over " + std::to_string(view.chunkRanks()) +
+                         " ranks, on the run's chunk lane " +
+                         std::to_string(communicator.chunkRanks()) + " meet");
   auto executor = std::make_unique<PlanExecutor>(plan, device, communicator, arena, options);
   try {
     if (Status status = executor->prepare(); !status.ok())

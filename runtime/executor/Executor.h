@@ -34,9 +34,10 @@ struct StepInputs {
 };
 
 struct StepResults {
-  int64_t step = 0;             // whose results these are: StepInputs::step
-  double loss = 0;              // of this rank
-  double gradientSquareSum = 0; // over this rank's shards of the reduced gradients, before clipping
+  int64_t step = 0;       // whose results these are: StepInputs::step
+  double loss = 0;        // of this rank
+  double partialNorm = 0; // of this rank's shards of the reduced gradients, before clipping: its
+                          // part of PlanView::normType(), see plan/NormType.h
 };
 
 /// Figures of the last step, for reports and tests.

@@ -4,7 +4,7 @@
 // allocations are placed, random numbers and the optimizer's updates. One per executor, made by
 // makeOperatorRuntime(); belongs to the thread that runs the step.
 //
-// Of a step, setInputs() is called before anything is issued; begin(), the draws, squareSum(),
+// Of a step, setInputs() is called before anything is issued; begin(), the draws, partialNorm(),
 // clip(), update() and end() are part of what a graph captures and replays: what they issue reads
 // everything that changes from step to step from where setInputs() has put it.
 //
@@ -62,15 +62,16 @@ public:
   /// and `position` determine. May throw.
   virtual void beginDraw(int64_t position) = 0;
   virtual void endDraw() = 0;
-  /// Puts the sum of the squares of all updates' gradients to `total`, memory of the device.
-  virtual Status squareSum(double *total) = 0;
-  /// The updates of the step behind it multiply their gradients by clipFactor(*total, maxNorm), see
-  /// OptimizerUpdate.h. `total`: memory of the device.
-  virtual Status clip(const double *total, float maxNorm) = 0;
+  /// Puts the part that all updates' gradients have in the norm (plan/NormType.h) to `part`, memory
+  /// of the device.
+  virtual Status partialNorm(fsdp_norm_type type, double *part) = 0;
+  /// The updates of the step behind it multiply their gradients by clipFactor(type, *total,
+  /// maxNorm), see OptimizerUpdate.h. `total`: memory of the device.
+  virtual Status clip(fsdp_norm_type type, const double *total, float maxNorm) = 0;
   virtual Status update(size_t index) = 0;
-  /// Puts the sum of the squares of all updates' gradients, not clipped, to `squareSum`, memory of
-  /// the device.
-  virtual Status end(double *squareSum) = 0;
+  /// Puts the part that all updates' gradients, not clipped, have in the norm to `part`, memory of
+  /// the device: that of partialNorm(), or in a step without it of norm 2.
+  virtual Status end(double *part) = 0;
 };
 
 /// A device whose operators need more than those of the host.

@@ -4,6 +4,7 @@
 #include "cpu/FusedKernels.h"
 #include "cpu/VectorAdam.h"
 #include "executor/TorchOptimizer.h"
+#include "plan/NormType.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -23,23 +24,25 @@ constexpr int64_t kChunkElements = 8192;
 /// Of which vectorAdam() takes multiples.
 constexpr int64_t kVectorElements = 16;
 
-/// Splits fp32 shards in chunks and sums their square sums in order, whatever the threads.
+/// Splits fp32 shards in chunks and joins their parts in the norm in order, whatever the threads.
 class FusedUpdate : public ShardUpdate {
 public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
       : optimizer(optimizer), elements(shard.elements),
         parameters(reinterpret_cast<float *>(shard.parameters)), gradients(shard.gradients),
         state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1])},
-        squareSums((elements + kChunkElements - 1) / kChunkElements) {
+        normParts((elements + kChunkElements - 1) / kChunkElements) {
     if (shard.gradientDtype == FSDP_BF16)
       widened.resize(at::get_num_threads() * kChunkElements);
   }
 
-  double squareSum() final {
+  double partialNorm(fsdp_norm_type type) final {
     const FusedKernels &kernels = fusedKernels();
-    return forChunks([&](int64_t first, int64_t count) {
-      return kernels.squareSum(gradientsOf(first, count), count);
-    });
+    auto part = type == FSDP_NORM_2   ? kernels.squareSum
+                : type == FSDP_NORM_1 ? kernels.absoluteSum
+                                      : kernels.largest;
+    return forChunks(
+        [&](int64_t first, int64_t count) { return part(gradientsOf(first, count), count); }, type);
   }
 
 protected:
@@ -53,18 +56,17 @@ protected:
     return values;
   }
 
-  /// Calls chunk(first, count) -> square sum for every chunk.
-  template <typename Chunk> double forChunks(Chunk chunk) {
-    at::parallel_for(0, static_cast<int64_t>(squareSums.size()), 1,
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t i = begin; i < end; ++i) {
-                         int64_t first = i * kChunkElements;
-                         squareSums[i] = chunk(first, std::min(kChunkElements, elements - first));
-                       }
-                     });
+  /// Calls chunk(first, count) -> part in the norm for every chunk.
+  template <typename Chunk> double forChunks(Chunk chunk, fsdp_norm_type type = FSDP_NORM_2) {
+    at::parallel_for(0, static_cast<int64_t>(normParts.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t first = i * kChunkElements;
+        normParts[i] = chunk(first, std::min(kChunkElements, elements - first));
+      }
+    });
     double total = 0;
-    for (double sum : squareSums)
-      total += sum;
+    for (double part : normParts)
+      total = joinNormParts(type, total, part);
     return total;
   }
 
@@ -73,8 +75,8 @@ protected:
   float *const parameters;
   const std::byte *const gradients;
   float *const state[2];
-  std::vector<float> widened;     // a chunk by thread, of gradients that are not fp32
-  std::vector<double> squareSums; // by chunk
+  std::vector<float> widened;    // a chunk by thread, of gradients that are not fp32
+  std::vector<double> normParts; // by chunk
 };
 
 class FusedSgd final : public FusedUpdate {
@@ -167,7 +169,7 @@ public:
     writeGathered();
     return squares;
   }
-  double squareSum() override { return update->squareSum(); }
+  double partialNorm(fsdp_norm_type type) override { return update->partialNorm(type); }
   void writeGathered() override { gathered.copy_(parameters); }
 
 private:
@@ -177,8 +179,8 @@ private:
 };
 } // namespace
 
-float fsdp::rt::clipFactor(double squareSum, float maxNorm) {
-  const auto norm = static_cast<float>(std::sqrt(squareSum));
+float fsdp::rt::clipFactor(fsdp_norm_type type, double total, float maxNorm) {
+  const auto norm = static_cast<float>(normOfPart(type, total));
   const float factor = 1 / (norm + 1e-6f) * maxNorm;
   return factor > 1 ? 1 : factor; // unlike std::min, keeps a NaN
 }

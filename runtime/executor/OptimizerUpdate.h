@@ -50,16 +50,17 @@ public:
   /// shard's device (null: 1), in the gradients' dtype. Returns the sum of the squares of the
   /// gradients; on other devices than CPUs 0.
   virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
-  /// The sum of the squares of the gradients that run() returns, on CPUs.
-  virtual double squareSum() = 0;
+  /// The part of the gradients in a norm (plan/NormType.h), on CPUs; of norm 2 what run() returns.
+  virtual double partialNorm(fsdp_norm_type type) = 0;
   /// Writes the copy that is gathered, if there is one; run() does so, too.
   virtual void writeGathered() {}
 };
 
-/// min(1, maxNorm / (norm + 1e-6)) of norm = sqrt(squareSum), as torch.nn.utils.clip_grad_norm_
-/// computes it in fp32, a reciprocal times maxNorm. A NaN stays one. `squareSum` is that of all
-/// gradients. torch's norm is the fp32 norm of the tensors' fp32 norms and differs by its rounding.
-float clipFactor(double squareSum, float maxNorm);
+/// min(1, maxNorm / (norm + 1e-6)) of the norm whose only part is `total`, as
+/// torch.nn.utils.clip_grad_norm_ computes it in fp32, a reciprocal times maxNorm. A NaN stays one.
+/// torch's norm is the fp32 norm of the tensors' fp32 norms: norm inf is the same, the others
+/// differ by its rounding.
+float clipFactor(fsdp_norm_type type, double total, float maxNorm);
 
 std::unique_ptr<ShardUpdate> makeShardUpdate(const fsdp_optimizer &optimizer,
                                              const ShardBuffers &shard);

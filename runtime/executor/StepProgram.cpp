@@ -81,6 +81,30 @@ void StepProgram::prepareCopy(const fsdp_entry &entry) {
   copies.push_back(std::move(copy));
 }
 
+/// What the shards of `merged` consecutive ranks hold of each parameter, in the order of
+/// FSDP_CHUNK.
+void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
+  const fsdp_group &group = view.groups()[entry.target];
+  const auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
+  const unsigned merged = view.numShards() / view.chunkRanks(), own = shard % view.chunkRanks();
+  std::vector<BytesCopy> &copies = chunks.emplace_back();
+  for (uint32_t i = 0; i < group.num_parameters; ++i) {
+    const std::byte *full = arena + view.values()[view.results(entry)[i]].offset;
+    std::span<const fsdp_piece> pieces = view.piecesOf(view.parametersOf(group)[i]);
+    for (const fsdp_piece &piece : pieces) {
+      if (piece.rank / merged != own)
+        continue;
+      int64_t before = piece.rank % merged; // ranks whose elements come first
+      // Of a parameter by itself, the first rank has no padding.
+      int64_t at = group.layout == FSDP_LAYOUT_FLAT
+                       ? before * group.shard_elements + piece.shard_offset
+                       : merged * piece.shard_offset + before * pieces.front().count;
+      copies.push_back({arena + entry.destination + at * bytes, full + piece.first * bytes,
+                        static_cast<size_t>(piece.count * bytes)});
+    }
+  }
+}
+
 Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
   const fsdp_group &group = view.groups()[entry.target];
   ShardBuffers buffers{static_cast<fsdp_dtype>(group.dtype),
@@ -123,7 +147,7 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
-  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+  case FSDP_NORM_ALL_REDUCE_START:
     if (entry.coalesced)
       ++instructions.back().index;
     else
@@ -133,6 +157,10 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
   case FSDP_ACCUMULATE:
     add(copies.size());
     prepareCopy(entry);
+    return {};
+  case FSDP_CHUNK:
+    add(chunks.size());
+    prepareChunk(entry, shard);
     return {};
   case FSDP_UPDATE:
     add(updates++);
@@ -215,7 +243,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:
-  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+  case FSDP_NORM_ALL_REDUCE_START:
     lanes.start(instruction.entry, instruction.index, awaited);
     return {};
   case FSDP_FETCH_STATE_START:
@@ -238,13 +266,19 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     sum.destination.add_(sum.source);
     return {};
   }
+  case FSDP_CHUNK:
+    for (const BytesCopy &copy : chunks[instruction.index])
+      compute.copy(copy.to, copy.from, copy.bytes);
+    return {};
   case FSDP_ZERO:
     compute.zero(arena + entry.destination, static_cast<size_t>(entry.bytes));
     return {};
-  case FSDP_SQUARE_SUM:
-    return runtime.squareSum(reinterpret_cast<double *>(arena + entry.destination));
+  case FSDP_PARTIAL_NORM:
+    return runtime.partialNorm(view.normType(),
+                               reinterpret_cast<double *>(arena + entry.destination));
   case FSDP_CLIP_FACTOR:
-    return runtime.clip(reinterpret_cast<const double *>(arena + entry.source), clipGradNorm);
+    return runtime.clip(view.normType(), reinterpret_cast<const double *>(arena + entry.source),
+                        clipGradNorm);
   case FSDP_UPDATE:
     return runtime.update(instruction.index);
   default:

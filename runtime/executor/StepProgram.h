@@ -63,6 +63,12 @@ private:
     RowChain rows;
     std::vector<uint32_t> entries;
   };
+  /// Bytes that are copied as they are.
+  struct BytesCopy {
+    std::byte *to;
+    const std::byte *from;
+    size_t bytes;
+  };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
     std::byte *to = nullptr;
@@ -74,6 +80,7 @@ private:
   void copyConstants();
   Status prepareEntry(uint32_t index, unsigned shard);
   void prepareCopy(const fsdp_entry &entry);
+  void prepareChunk(const fsdp_entry &entry, unsigned shard);
   Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
 
   /// Makes chains of calls that follow each other.
@@ -104,6 +111,7 @@ private:
   std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
   std::vector<Chain> chains;
   std::vector<Copy> copies;
+  std::vector<std::vector<BytesCopy>> chunks; // what each FSDP_CHUNK copies
   size_t updates = 0;
   std::vector<Instruction> instructions; // of a step
   std::atomic<uint32_t> current{0};      // entry that runs, for messages

@@ -1,6 +1,7 @@
 //===- TorchOptimizer.cpp - torch.optim's operator sequences ---------------===//
 
 #include "executor/TorchOptimizer.h"
+#include "plan/NormType.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,7 @@ class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard, c10::Device device);
   double run(int64_t step, double learningRate, const float *clipFactor) override;
-  double squareSum() override;
+  double partialNorm(fsdp_norm_type type) override;
 
 private:
   static constexpr int64_t kChunkElements = 8192;
@@ -36,7 +37,7 @@ private:
   };
   void sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
   void adam(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
-  double squares(const at::Tensor &gradients) const;
+  double normPart(fsdp_norm_type type, const at::Tensor &gradients) const;
 
   const fsdp_optimizer optimizer;
   const at::ScalarType dtype;
@@ -109,34 +110,32 @@ void TorchUpdate::adam(Chunk &chunk, at::Tensor gradients, int64_t step, double 
   chunk.parameters.addcdiv_(chunk.state[0], chunk.denominator, -(learningRate / correction1));
 }
 
-template <typename T> static double sumOfSquares(const at::Tensor &tensor) {
+template <typename T> static double normPartOf(fsdp_norm_type type, const at::Tensor &tensor) {
   const T *values = tensor.const_data_ptr<T>();
-  double sum = 0;
-  for (int64_t i = 0; i < tensor.numel(); ++i) {
-    auto value = static_cast<double>(values[i]);
-    sum += value * value;
-  }
-  return sum;
+  double part = 0;
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    part = joinNormParts(type, part, fsdp::rt::normPartOf(type, static_cast<double>(values[i])));
+  return part;
 }
 
-double TorchUpdate::squares(const at::Tensor &gradients) const {
+double TorchUpdate::normPart(fsdp_norm_type type, const at::Tensor &gradients) const {
   switch (dtype) {
   case at::kBFloat16:
-    return sumOfSquares<at::BFloat16>(gradients);
+    return normPartOf<at::BFloat16>(type, gradients);
   case at::kHalf:
-    return sumOfSquares<at::Half>(gradients);
+    return normPartOf<at::Half>(type, gradients);
   case at::kDouble:
-    return sumOfSquares<double>(gradients);
+    return normPartOf<double>(type, gradients);
   default:
-    return sumOfSquares<float>(gradients);
+    return normPartOf<float>(type, gradients);
   }
 }
 
-double TorchUpdate::squareSum() {
-  double sum = 0;
+double TorchUpdate::partialNorm(fsdp_norm_type type) {
+  double part = 0;
   for (Chunk &chunk : chunks)
-    sum += squares(chunk.gradients);
-  return sum;
+    part = joinNormParts(type, part, normPart(type, chunk.gradients));
+  return part;
 }
 
 double TorchUpdate::run(int64_t step, double learningRate, const float *clipFactor) {
@@ -148,7 +147,7 @@ double TorchUpdate::run(int64_t step, double learningRate, const float *clipFact
   double sum = 0;
   for (Chunk &chunk : chunks) {
     if (sumsSquares)
-      sum += squares(chunk.gradients);
+      sum += normPart(FSDP_NORM_2, chunk.gradients);
     at::Tensor gradients = chunk.gradients;
     if (clipFactor)
       gradients = at::mul_out(chunk.clipped, gradients, factor);

@@ -43,13 +43,14 @@ std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
   hash.add(plan.tables().replicas);
   for (uint32_t index : collectiveEntries(plan)) {
     const fsdp_entry &entry = plan.entries()[index];
-    // Of no group is the sum of the gradients' squares.
-    hash.add(entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START
+    // The gradients' norm is of no group.
+    hash.add(entry.kind == FSDP_NORM_ALL_REDUCE_START
                  ? ""
                  : plan.string(plan.groups()[entry.target].name));
     for (uint64_t field : {entry.kind, entry.phase, entry.stream, entry.dtype})
       hash.add(field);
-    for (int64_t field : {entry.bytes, entry.count, entry.source, entry.destination})
+    for (int64_t field :
+         {entry.bytes, entry.count, int64_t(entry.ranks), entry.source, entry.destination})
       hash.add(static_cast<uint64_t>(field));
     result.push_back(hash.value());
   }

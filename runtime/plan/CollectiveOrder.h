@@ -18,7 +18,7 @@ namespace fsdp::rt {
 /// True for entries that peers take part in; copies of optimizer state have streams, but no peers.
 inline bool isCollective(const fsdp_entry &entry) {
   return entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
-         entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START;
+         entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START;
 }
 
 /// The indices of the collective entries, in order of issue.

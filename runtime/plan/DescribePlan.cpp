@@ -1,6 +1,7 @@
 //===- DescribePlan.cpp - What a plan holds, for people --------------------===//
 
 #include "DType.h"
+#include "plan/NormType.h"
 #include "plan/PlanView.h"
 
 #include <array>
@@ -74,7 +75,7 @@ static std::string collectivesText(const PlanView &view) {
       sum.count += 1;
       // An all-reduce is one of shards.
       sum.bytes += entry.kind == FSDP_ALL_GATHER_START
-                       ? entry.bytes * view.numShards()
+                       ? entry.bytes * view.gatherRanks(entry)
                        : entry.count * int64_t(elementBytes(entry.dtype)) *
                              (entry.kind == FSDP_REDUCE_SCATTER_START ? view.numShards() : 1);
     }
@@ -82,7 +83,7 @@ static std::string collectivesText(const PlanView &view) {
   bool any = false;
   int64_t norms = 0;
   for (const fsdp_entry &entry : view.entries())
-    norms += entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START;
+    norms += entry.kind == FSDP_NORM_ALL_REDUCE_START;
   const char *kinds[] = {"all_gather", "reduce_scatter", "all_reduce"};
   const char *phases[] = {"forward", "backward"};
   for (unsigned kind = 0; kind < 3; ++kind)
@@ -94,7 +95,7 @@ static std::string collectivesText(const PlanView &view) {
         any = true;
       }
   if (norms)
-    text += format("\n  all_reduce of the gradients' square sum: %lld, 8 bytes",
+    text += format("\n  all_reduce of the gradients' norm: %lld, 8 bytes",
                    static_cast<long long>(norms));
   return text + (any ? "\n" : " none\n");
 }
@@ -168,7 +169,8 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
   return format("model: %s\nmesh: %s%s = %u\n", view.string(plan.model), replicas.c_str(),
                 view.string(plan.axis), view.numShards()) +
          "optimizer: " + optimizerText(plan.optimizer) +
-         (view.clipsGradients() ? format(", gradients clipped to norm %g", plan.clip_grad_norm)
+         (view.clipsGradients() ? format(", gradients clipped to norm %g (norm_type %s)",
+                                         plan.clip_grad_norm, normTypeName(plan.clip_norm_type))
                                 : "") +
          "\n" + tensorsText(view) + groupsText(view) + collectivesText(view) + memoryText(view) +
          entriesText(view);

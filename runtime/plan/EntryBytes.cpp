@@ -64,7 +64,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   case FSDP_ALL_GATHER_START:
     result.untilWait = true;
     reads.add(entry.source, entry.bytes);
-    overwrites.add(entry.destination, view.numShards() * entry.bytes);
+    overwrites.add(entry.destination, view.gatherRanks(entry) * entry.bytes);
     return result;
   case FSDP_REDUCE_SCATTER_START:
     result.untilWait = true;
@@ -72,9 +72,14 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     overwrites.add(entry.destination, entry.count * elementSize);
     return result;
   case FSDP_ALL_REDUCE_START:
-  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+  case FSDP_NORM_ALL_REDUCE_START:
     result.untilWait = true;
     reads.add(entry.destination, entry.count * elementSize);
+    return result;
+  case FSDP_CHUNK:
+    for (int64_t value : view.results(entry))
+      reads.addSpan(static_cast<uint32_t>(value));
+    overwrites.add(entry.destination, entry.bytes);
     return result;
   case FSDP_COPY:
     reads.addSpan(entry.source_value);
@@ -104,7 +109,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     result.untilWait = true;
     reads.addStates(view.groups()[entry.target]);
     return result;
-  case FSDP_SQUARE_SUM:
+  case FSDP_PARTIAL_NORM:
     for (const fsdp_entry &update : view.entries())
       if (update.kind == FSDP_UPDATE)
         reads.addGradient(update);

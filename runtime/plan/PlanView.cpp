@@ -130,6 +130,9 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_RELEASE:
     text = ofGroup("release");
     break;
+  case FSDP_CHUNK:
+    text = ofGroup("chunk");
+    break;
   case FSDP_COPY:
     text = "copy to " + describeValue(plan.values[entry.destination_value]);
     break;
@@ -148,11 +151,11 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_STORE_STATE_START:
     text = ofGroup("store of optimizer state");
     break;
-  case FSDP_SQUARE_SUM:
-    text = "sum of the gradients' squares";
+  case FSDP_PARTIAL_NORM:
+    text = "norm of this rank's gradients";
     break;
-  case FSDP_SQUARE_SUM_ALL_REDUCE_START:
-    text = "all_reduce of the gradients' square sum";
+  case FSDP_NORM_ALL_REDUCE_START:
+    text = "all_reduce of the gradients' norm";
     break;
   case FSDP_CLIP_FACTOR:
     text = "clip factor";

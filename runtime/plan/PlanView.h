@@ -83,6 +83,16 @@ public:
   /// The shard that a rank of the run holds, below numShards().
   unsigned shardOf(unsigned rank) const { return rank % numShards(); }
 
+  /// Neighbours on the shard axis that hold a group together, each a chunk; 1: no group is kept so.
+  unsigned chunkRanks() const { return plan.chunk_ranks ? plan.chunk_ranks : 1; }
+  /// The ranks that an all-gather joins.
+  unsigned gatherRanks(const fsdp_entry &gather) const {
+    return gather.ranks ? gather.ranks : numShards();
+  }
+  /// Bytes of such a chunk.
+  int64_t chunkBytes(const fsdp_group &group) const {
+    return gatherShardBytes(group) * (numShards() / chunkRanks());
+  }
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;
   /// Each state of the optimizer, of the parameters that have gradients.
@@ -97,6 +107,10 @@ public:
   }
   /// True if the gradients' norm is clipped before the updates.
   bool clipsGradients() const { return plan.clip_grad_norm != 0; }
+  /// The norm of the gradients that runs tell: the one that is clipped, else norm 2.
+  fsdp_norm_type normType() const {
+    return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
+  }
   /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2.
   unsigned numOptimizerStates() const;
 

@@ -1,6 +1,7 @@
 //===- ValidateClipping.cpp - How a plan clips gradients ------------------===//
 
 #include "plan/ValidateClipping.h"
+#include "plan/NormType.h"
 
 #include <cmath>
 
@@ -13,12 +14,12 @@ bool fsdp::rt::isClipNorm(double norm) {
 
 namespace {
 /// What has been seen of it, in the order in which it must come.
-enum class Stage { Nothing, Sum, Reduction, Total, Factor };
+enum class Stage { Nothing, Part, Reduction, Total, Factor };
 } // namespace
 
 static std::string shown(Stage stage) {
-  constexpr const char *names[] = {"nothing of the norm", "the sum of squares", "its all_reduce",
-                                   "the sum over the ranks", "the clip factor"};
+  constexpr const char *names[] = {"nothing of the norm", "this rank's norm", "its all_reduce",
+                                   "the norm over the ranks", "the clip factor"};
   return names[static_cast<unsigned>(stage)];
 }
 
@@ -28,6 +29,9 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
   double norm = plan.clip_grad_norm;
   if (clips && !isClipNorm(norm))
     return Status::error("clips gradients to norm " + std::to_string(norm));
+  if (clips != (normTypeName(plan.clip_norm_type) != nullptr))
+    return Status::error("clips gradients to norm " + std::to_string(norm) + " of type " +
+                         std::to_string(plan.clip_norm_type));
   bool isSharded = view.numShards() > 1;
   Stage stage = Stage::Nothing;
   uint32_t handle = 0;
@@ -49,20 +53,20 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
           offset > plan.arena_bytes - static_cast<int64_t>(sizeof(double)))
         return Status::error(what() + " at byte " + std::to_string(offset) + " of an arena of " +
                              std::to_string(plan.arena_bytes));
-      if (stage != Stage::Sum && offset != place)
+      if (stage != Stage::Part && offset != place)
         return Status::error(what() + " at byte " + std::to_string(offset) +
-                             ", but the sum is at byte " + std::to_string(place));
+                             ", but the norm is at byte " + std::to_string(place));
       place = offset;
       return Status();
     };
     Status status;
     switch (entry.kind) {
-    case FSDP_SQUARE_SUM:
-      if (status = follow(Stage::Nothing, Stage::Sum); status.ok())
+    case FSDP_PARTIAL_NORM:
+      if (status = follow(Stage::Nothing, Stage::Part); status.ok())
         status = checkPlace(entry.destination);
       break;
-    case FSDP_SQUARE_SUM_ALL_REDUCE_START:
-      if (status = follow(Stage::Sum, Stage::Reduction); status.ok())
+    case FSDP_NORM_ALL_REDUCE_START:
+      if (status = follow(Stage::Part, Stage::Reduction); status.ok())
         status = checkPlace(entry.destination);
       handle = entry.handle;
       if (status.ok() && (entry.stream != FSDP_REDUCE || entry.count != 1 ||
@@ -76,7 +80,7 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
         stage = Stage::Total;
       break;
     case FSDP_CLIP_FACTOR:
-      if (status = follow(isSharded ? Stage::Total : Stage::Sum, Stage::Factor); status.ok())
+      if (status = follow(isSharded ? Stage::Total : Stage::Part, Stage::Factor); status.ok())
         status = checkPlace(entry.source);
       break;
     case FSDP_UPDATE:

@@ -7,7 +7,7 @@
 
 namespace fsdp::rt {
 
-/// A plan that clips sums the gradients' squares once, over all ranks of the shards, makes one clip
+/// A plan that clips takes the gradients' norm once, over all ranks of the shards, makes one clip
 /// factor of that and updates behind it; a plan that does not has nothing of this. Part of
 /// validatePlan(), which has checked kinds, groups and handles before.
 Status validateClipping(const PlanView &plan);

@@ -23,6 +23,7 @@ private:
   bool checkArguments(const fsdp_entry &entry, const std::string &where);
   bool checkCollective(const fsdp_entry &entry, const std::string &where);
   bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
+  bool checkChunk(const fsdp_entry &entry, const std::string &where);
   bool valueOrNone(int64_t value, const std::string &where) {
     return (value >= -1 && value < static_cast<int64_t>(plan.num_values)) ||
            fail(where + ": value " + std::to_string(value) + " of " +
@@ -90,15 +91,19 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
       isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
   if (entry.kind == FSDP_ALL_GATHER_START) {
-    if (entry.bytes != view.gatherShardBytes(group))
-      return fail(where + ": gathers " + std::to_string(entry.bytes) +
-                  " bytes per rank, a shard has " + std::to_string(view.gatherShardBytes(group)));
-    if (entry.dtype != group.gather_dtype || entry.source != group.gather_shard)
+    if (entry.ranks && entry.ranks != plan.chunk_ranks)
+      return fail(where + ": over " + std::to_string(entry.ranks) +
+                  " ranks, chunks are kept over " + std::to_string(plan.chunk_ranks));
+    int64_t own = entry.ranks ? view.chunkBytes(group) : view.gatherShardBytes(group);
+    if (entry.bytes != own)
+      return fail(where + ": gathers " + std::to_string(entry.bytes) + " bytes per rank, a " +
+                  (entry.ranks ? "chunk" : "shard") + " has " + std::to_string(own));
+    if (entry.dtype != group.gather_dtype || (!entry.ranks && entry.source != group.gather_shard))
       return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
                   std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
                   " from " + std::to_string(group.gather_shard));
     return range(entry.source, entry.bytes, "its input", where) &&
-           range(entry.destination, entry.bytes * ranks, "its output", where);
+           range(entry.destination, entry.bytes * view.gatherRanks(entry), "its output", where);
   }
   if (entry.count != group.trained_elements || elementBytes(entry.dtype) == 0)
     return fail(where + ": reduces " + std::to_string(entry.count) +
@@ -112,6 +117,34 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     return range(entry.destination, bytes, "it", where);
   return range(entry.source, bytes * ranks, "its input", where) &&
          range(entry.destination, bytes, "its output", where);
+}
+
+bool EntryValidator::checkChunk(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_group &group = plan.groups[entry.target];
+  if (plan.chunk_ranks == 0 || entry.dtype != group.gather_dtype ||
+      entry.bytes != view.chunkBytes(group))
+    return fail(where + ": a chunk of " + std::to_string(entry.bytes) + " bytes of " +
+                dtypeName(entry.dtype) + ", expected " + std::to_string(view.chunkBytes(group)) +
+                " of " + dtypeName(group.gather_dtype));
+  if (!list(entry.first_result, entry.num_results, where) ||
+      !range(entry.destination, entry.bytes, "it", where))
+    return false;
+  if (entry.num_results != group.num_parameters)
+    return fail(where + ": of " + std::to_string(entry.num_results) +
+                " parameters, its group has " + std::to_string(group.num_parameters));
+  for (uint32_t i = 0; i < entry.num_results; ++i) {
+    int64_t number = view.results(entry)[i];
+    if (number < 0 || !valueOrNone(number, where))
+      return fail(where + ": parameter " + std::to_string(i) + " is value " +
+                  std::to_string(number));
+    const fsdp_value &value = plan.values[number];
+    const fsdp_parameter &parameter = plan.parameters[group.first_parameter + i];
+    if (value.dtype != entry.dtype || value.offset < 0 || !view.isContiguous(value) ||
+        view.numElements(value) != view.numElements(parameter))
+      return fail(where + ": takes " + view.describeValue(value) + " for parameter " +
+                  view.string(parameter.name));
+  }
+  return true;
 }
 
 /// True if the all-reduce goes on with the result of `reduction`, which may be null.
@@ -155,9 +188,10 @@ Status EntryValidator::run() {
         return status;
       if (entry.expected_ns < 0)
         fail(where + ": expected to take " + std::to_string(entry.expected_ns) + " ns");
-      if (entry.coalesced && (i == 0 || plan.entries[i - 1].kind != entry.kind ||
-                              plan.entries[i - 1].stream != entry.stream))
-        fail(where + ": coalesced, but not behind a start of its kind on its stream");
+      if (entry.coalesced &&
+          (i == 0 || plan.entries[i - 1].kind != entry.kind ||
+           plan.entries[i - 1].stream != entry.stream || plan.entries[i - 1].ranks != entry.ranks))
+        fail(where + ": coalesced, but not behind a start of its kind and ranks on its stream");
       start(entry, where);
       if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE &&
           index(entry.after, plan.num_handles, "handle", where) &&
@@ -172,12 +206,12 @@ Status EntryValidator::run() {
         return status;
       start(entry, where);
       break;
-    case FSDP_SQUARE_SUM_ALL_REDUCE_START:
+    case FSDP_NORM_ALL_REDUCE_START:
       if (!index(entry.handle, plan.num_handles, "handle", where))
         return status;
       start(entry, where);
       break;
-    case FSDP_SQUARE_SUM:
+    case FSDP_PARTIAL_NORM:
     case FSDP_CLIP_FACTOR:
       break; // validateClipping
     case FSDP_WAIT:
@@ -188,6 +222,10 @@ Status EntryValidator::run() {
              ", which is not in flight");
       else
         inFlight[entry.handle] = 0;
+      break;
+    case FSDP_CHUNK:
+      if (!index(entry.target, plan.num_groups, "group", where) || !checkChunk(entry, where))
+        return status;
       break;
     case FSDP_RELEASE:
       index(entry.target, plan.num_groups, "group", where);

@@ -89,6 +89,10 @@ bool Validator::checkHeader() {
   if (plan.num_handles > plan.num_entries)
     return fail(std::to_string(plan.num_handles) + " handles of " +
                 std::to_string(plan.num_entries) + " entries");
+  if (plan.chunk_ranks && (plan.chunk_ranks == 1 || plan.chunk_ranks >= view.numShards() ||
+                           view.numShards() % plan.chunk_ranks != 0))
+    return fail("chunks over " + std::to_string(plan.chunk_ranks) + " of " +
+                std::to_string(view.numShards()) + " ranks");
   if (plan.arena_bytes < 0 || plan.peak_live_bytes < 0 || plan.peak_live_bytes > plan.arena_bytes)
     return fail("arena of " + std::to_string(plan.arena_bytes) + " bytes for " +
                 std::to_string(plan.peak_live_bytes) + " live bytes");

@@ -2,6 +2,8 @@
 
 #include "train/CommandLine.h"
 
+#include "plan/NormType.h"
+
 #include <charconv>
 
 using namespace fsdp::rt;
@@ -171,7 +173,8 @@ void CommandLine::addOptimizationFlags() {
   app.add_option("--clip-grad-norm", options.clipGradNorm,
                  "The norm to which the gradients of all parameters together are clipped. " +
                      (plan.clipsGradients()
-                          ? "Default: " + shortestNumber(clip) + ", as compiled"
+                          ? "Default: " + shortestNumber(clip) + ", as compiled, of norm_type " +
+                                normTypeName(plan.tables().clip_norm_type)
                           : std::string("Refused: this binary is compiled without clipping")))
       ->type_name("X")
       ->group("Optimization");

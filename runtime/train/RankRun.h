@@ -22,7 +22,7 @@ namespace fsdp::rt {
 
 /// What the ranks tell each other after each step.
 struct StepExchange {
-  double loss, gradientSquareSum;
+  double loss, partialNorm;
   int64_t stop; // 1: this rank received a signal
 };
 

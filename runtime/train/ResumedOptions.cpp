@@ -2,6 +2,7 @@
 
 #include "train/ResumedOptions.h"
 #include "plan/Fingerprint.h"
+#include "plan/NormType.h"
 #include "plan/ValidateClipping.h"
 
 #include <cmath>
@@ -34,6 +35,8 @@ Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options)
   manifest.minimumLearningRate = options.minimumLearningRate;
   manifest.warmupSteps = options.warmupSteps;
   manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
+  if (plan.clipsGradients())
+    manifest.clipNormType = normTypeName(plan.normType());
   return manifest;
 }
 
@@ -114,9 +117,12 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   taken.take("--lr", options.learningRate, manifest.learningRate);
   taken.take("--min-lr", options.minimumLearningRate, manifest.minimumLearningRate);
   taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
-  if (plan.clipsGradients() && manifest.clipGradNorm != 0)
+  if (plan.clipsGradients() && manifest.clipGradNorm != 0) {
     taken.take("--clip-grad-norm", options.clipGradNorm, manifest.clipGradNorm);
-  else if (manifest.clipGradNorm != 0 || plan.clipsGradients())
+    if (manifest.clipNormType != own.clipNormType)
+      notes.push_back("this binary clips gradients by norm " + own.clipNormType +
+                      ", the checkpoint's run by norm " + manifest.clipNormType);
+  } else if (manifest.clipGradNorm != 0 || plan.clipsGradients())
     notes.push_back(
         std::string("this binary ") + (plan.clipsGradients() ? "clips" : "does not clip") +
         " gradients, the checkpoint's run " + (plan.clipsGradients() ? "did not" : "did"));

@@ -77,8 +77,8 @@ private:
     return callee.substr(callee.rfind(':') + 1) + "." + (overload.empty() ? "default" : overload);
   }
   const char *partOf(const fsdp_entry &entry) const {
-    bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_SQUARE_SUM ||
-                   entry.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START || entry.kind == FSDP_CLIP_FACTOR;
+    bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_PARTIAL_NORM ||
+                   entry.kind == FSDP_NORM_ALL_REDUCE_START || entry.kind == FSDP_CLIP_FACTOR;
     return updates ? "update" : entry.phase == FSDP_FORWARD ? "forward" : "backward";
   }
 
@@ -143,7 +143,7 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
   const fsdp_entry &first = entries[collective.first];
   bool across = first.kind == FSDP_ALL_REDUCE_START, gathers = first.kind == FSDP_ALL_GATHER_START;
   Track track = across ? Replicate : gathers ? Gather : Reduce;
-  bool isNorm = first.kind == FSDP_SQUARE_SUM_ALL_REDUCE_START; // of no group
+  bool isNorm = first.kind == FSDP_NORM_ALL_REDUCE_START; // of no group
   std::string name = isNorm    ? plan.describeEntry(first)
                      : across  ? "all_reduce"
                      : gathers ? "all_gather"
@@ -160,7 +160,9 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
     }
     const fsdp_group &group = plan.groups()[entries[i].target];
     name += std::string(groups ? " + " : " ") + displayName(plan.string(group.name));
-    bytes += entries[i].bytes * (across ? 1 : plan.numShards());
+    bytes += entries[i].bytes * (across    ? 1
+                                 : gathers ? plan.gatherRanks(entries[i])
+                                           : plan.numShards());
   }
   int64_t duration = collective.slice.end - collective.slice.begin;
   addSlice(name, track, collective.slice,

@@ -91,6 +91,7 @@ CommunicatorOptions fsdp::rt::communicatorOptions(const TrainOptions &options,
   };
   CommunicatorOptions result;
   result.replicas = plan.tables().replicas;
+  result.chunkRanks = plan.chunkRanks();
   result.deadline = milliseconds(options.timeoutSeconds);
   result.connectTimeout = milliseconds(options.connectTimeoutSeconds);
   return result;

@@ -3,6 +3,7 @@
 #include "train/TrainRank.h"
 
 #include "fsdp/Files/OutputFile.h"
+#include "plan/NormType.h"
 #include "train/RankRun.h"
 #include "train/ResumedOptions.h"
 #include "train/StopSignals.h"
@@ -66,7 +67,7 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
-  StepExchange mine{own.loss, own.gradientSquareSum, StopSignals::requested() ? 1 : 0};
+  StepExchange mine{own.loss, own.partialNorm, StopSignals::requested() ? 1 : 0};
   return {communicator.allGather(kControlLane, &mine, exchanged.data(), sizeof(mine)), false};
 }
 
@@ -105,13 +106,13 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   double milliseconds = std::chrono::duration<double, std::milli>(now - lastResults).count();
   lastResults = now;
 
-  double lossSum = 0, squareSum = 0;
+  double lossSum = 0, norm = 0;
   for (size_t rank = 0; rank < exchanged.size(); ++rank) {
     losses[rank] = exchanged[rank].loss;
     lossSum += exchanged[rank].loss;
     // Replicas hold the same shards.
     if (rank < plan.numShards())
-      squareSum += exchanged[rank].gradientSquareSum;
+      norm = joinNormParts(plan.normType(), norm, exchanged[rank].partialNorm);
     // A signal during the last step stops nothing.
     stopped |= exchanged[rank].stop != 0 && issued < figures.steps;
   }
@@ -123,7 +124,7 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   StepRecord record{own.step,
                     lossSum / static_cast<double>(losses.size()),
                     losses,
-                    std::sqrt(squareSum),
+                    normOfPart(plan.normType(), norm),
                     schedule.at(own.step),
                     milliseconds,
                     static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,

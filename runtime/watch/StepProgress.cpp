@@ -9,7 +9,7 @@ using namespace fsdp::rt;
 unsigned fsdp::rt::laneOf(const fsdp_entry &entry) {
   switch (entry.stream) {
   case FSDP_GATHER:
-    return kGatherLane;
+    return entry.ranks ? kChunkLane : kGatherLane;
   case FSDP_REPLICATE:
     return kReplicateLane;
   default:
@@ -74,7 +74,7 @@ std::string StepProgress::dump() const {
   std::string text = "step " + std::to_string(currentStep()) + "\n";
   text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
           (compute ? describeEntry(compute->load(std::memory_order_relaxed)) : "nothing") + "\n";
-  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
+  for (unsigned lane : kStepLanes) {
     if (lanes[lane].entries.empty())
       continue;
     Numbers now = numbers(lane);

@@ -66,7 +66,7 @@ Status Watchdog::look() {
 
 std::string StallDetector::look(Clock::time_point now) {
   std::string message;
-  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane})
+  for (unsigned lane : kStepLanes)
     if (std::string found = look(lane, now); message.empty())
       message = std::move(found);
   return message;
@@ -100,7 +100,7 @@ std::string StallDetector::look(unsigned lane, Clock::time_point now) {
 
 std::string Watchdog::underWay() const {
   std::string text;
-  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane})
+  for (unsigned lane : kStepLanes)
     if (StepProgress::Numbers numbers = progress.numbers(lane); isBusy(numbers))
       text += (text.empty() ? "; under way: " : " and ") + progress.describe(lane, numbers.started);
   return text;

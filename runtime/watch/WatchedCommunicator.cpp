@@ -92,9 +92,8 @@ Status WatchedCommunicator::reduceScatter(unsigned lane, const void *input, void
 
 Status WatchedCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                       ReduceOp op) {
-  // Over the shard axis only the sum of the gradients' squares is.
-  fsdp_entry_kind kind =
-      lane == kReduceLane ? FSDP_SQUARE_SUM_ALL_REDUCE_START : FSDP_ALL_REDUCE_START;
+  // Over the shard axis only the gradients' norm is.
+  fsdp_entry_kind kind = lane == kReduceLane ? FSDP_NORM_ALL_REDUCE_START : FSDP_ALL_REDUCE_START;
   return run(lane, kind, count * elementBytes(dtype),
              [&] { return inner.allReduce(lane, data, count, dtype, op); });
 }

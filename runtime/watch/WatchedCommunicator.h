@@ -23,6 +23,7 @@ public:
   unsigned rank() const override { return inner.rank(); }
   unsigned size() const override { return inner.size(); }
   unsigned replicas() const override { return inner.replicas(); }
+  unsigned chunkRanks() const override { return inner.chunkRanks(); }
   Result<std::byte *> makeArena(size_t bytes) override { return inner.makeArena(bytes); }
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,

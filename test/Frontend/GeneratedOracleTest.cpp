@@ -34,6 +34,8 @@ static Configuration drawConfiguration(uint64_t seed) {
   bool isSearched = c.schedule != ScheduleChoice::Fsdp2;
   c.layout = isSearched ? "flat" : draw(Text("flat"), Text("per-param"));
   c.reshard = draw(Text(""), Text("true"), Text("false"), Text("none"));
+  if (!isSearched && c.shards == 4 && draw(false, true))
+    c.reshard = "2";
   c.prefetch = isSearched ? "" : draw(Text(""), Text("fsdp2"), Text("none"));
   c.recompute = draw(RecomputePolicy::Auto, RecomputePolicy::None, RecomputePolicy::Cheap,
                      RecomputePolicy::Selected, RecomputePolicy::Full);
@@ -57,6 +59,8 @@ static Configuration drawConfiguration(uint64_t seed) {
       c.gradientSync = GradientSync::Each;
     c.reshardAfterBackward = draw(true, false);
   }
+  if (c.optimizer.clipGradNorm)
+    c.optimizer.clipNormType = draw(NormType::Two, NormType::One, NormType::Infinity);
   return c;
 }
 

@@ -5,6 +5,9 @@
 #include "fsdp/Transforms/ScheduleSearch.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/linalg_vector_norm.h>
+
 using namespace fsdp;
 using namespace fsdp::frontend;
 using namespace fsdp::interpreter;
@@ -19,7 +22,7 @@ std::string Configuration::describe() const {
   for (const std::string *flag : {&reshard, &prefetch, &reduceDtype})
     text += " '" + *flag + "'";
   if (optimizer.clipGradNorm)
-    text += " clip";
+    text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
   if (microbatches > 1)
     text += " microbatches=" + std::to_string(microbatches) + " " +
             stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered");
@@ -189,15 +192,18 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
   return sum(list(numMicrobatches, [&](unsigned m) { return ofAll(m).to(own); }));
 }
 
-/// Sums of squares depend on their order: the bound is 4 units of the last place in fp32.
+/// Sums depend on their order: the bound is 4 units of the last place in fp32.
 std::string Oracle::compareClipFactor(std::optional<float> found) const {
   if (!configuration.optimizer.clipGradNorm)
     return found ? "clips, although nothing says so" : "";
-  double squares = 0;
+  const double order = configuration.optimizer.clipNormType == NormType::One   ? 1
+                       : configuration.optimizer.clipNormType == NormType::Two ? 2
+                                                                               : INFINITY;
+  std::vector<at::Tensor> all;
   for (const auto &[name, gradient] : steps.front().front().gradients)
-    squares += averageGradient(name).to(at::kDouble).square().sum().item<double>();
-  double expected =
-      std::min(1.0, *configuration.optimizer.clipGradNorm / (std::sqrt(squares) + 1e-6));
+    all.push_back(averageGradient(name).to(at::kDouble).reshape({-1}));
+  double norm = at::linalg_vector_norm(at::cat(all), order).item<double>();
+  double expected = std::min(1.0, *configuration.optimizer.clipGradNorm / (norm + 1e-6));
   if (found && std::abs(*found - expected) <= 4 * 1.2e-7 * expected)
     return "";
   return "clip factor " + (found ? std::to_string(*found) : "none") + ", expected " +

@@ -54,10 +54,10 @@ module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<schedule
     %h = fsdp.fetch_state.start @l
     // CHECK: %[[F:.+]] = fsdp.all_reduce.wait %[[A]] : !fsdp.shard<@l, f32>
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
-    // CHECK: %[[SQUARES:.+]] = fsdp.square_sum(%[[F]]) : (!fsdp.shard<@l, f32>) -> tensor<f64>
-    %squares = fsdp.square_sum(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
-    // CHECK: %[[N:.+]] = fsdp.all_reduce.start %[[SQUARES]] over ["shard"] sum bwd on reduce : tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on reduce : tensor<f64>
+    // CHECK: %[[PART:.+]] = fsdp.partial_norm 2(%[[F]]) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %part = fsdp.partial_norm 2(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // CHECK: %[[N:.+]] = fsdp.all_reduce.start %[[PART]] over ["shard"] sum bwd on reduce : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["shard"] sum bwd on reduce : tensor<f64>
     // CHECK: %[[TOTAL:.+]] = fsdp.all_reduce.wait %[[N]] : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     // CHECK: %[[CLIP:.+]] = fsdp.clip_factor %[[TOTAL]] : tensor<f64>

@@ -87,3 +87,44 @@ TEST(GroupLayout, PerParamIsCompleteOnManyRanks) {
   for (unsigned ranks : {1, 2, 3, 4, 7, 64})
     expectComplete(layOutGroup(Layout::PerParam, shapes, ranks, 16), shapes);
 }
+
+// The larger parts lie one after another as the smaller ones did: what was gathered over 4 ranks
+// is, gathered over 2, the same.
+TEST(GroupLayout, MergedFlatRanksGatherTheSame) {
+  Shapes shapes = {{10}, {30}, {3, 50}};
+  GroupLayout layout = layOutGroup(Layout::Flat, shapes, 4, 16), merged = mergeRanks(layout, 2);
+  expectComplete(merged, shapes);
+  EXPECT_EQ(merged.ranks, 2u);
+  EXPECT_EQ(merged.gatheredElements(), layout.gatheredElements());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const ParameterPlace &place = merged.parameters[i];
+    EXPECT_EQ(place.offset, layout.parameters[i].offset);
+    for (const Piece &piece : place.pieces)
+      EXPECT_EQ(piece.rank * merged.shardElements + piece.shardOffset, place.offset + piece.first);
+  }
+}
+
+// 5 rows over 4 ranks are 2, 2, 1 and 0; merged in pairs 4 and 1, where over 2 ranks by themselves
+// they would be 3 and 2. FSDP2 cuts what it has gathered, with the padding.
+TEST(GroupLayout, MergedPerParamRanksKeepTheirPadding) {
+  Shapes shapes = {{5, 3}, {4}};
+  GroupLayout merged = mergeRanks(layOutGroup(Layout::PerParam, shapes, 4, 1), 2);
+  expectComplete(merged, shapes);
+  EXPECT_EQ(merged.shardElements, 4 * 3 + 2);
+  ASSERT_EQ(merged.parameters[0].pieces.size(), 2u);
+  EXPECT_EQ(merged.parameters[0].chunkElements, 12);
+  EXPECT_EQ(merged.parameters[0].pieces[0].count, 12);
+  EXPECT_EQ(merged.parameters[0].pieces[1].count, 3);
+  EXPECT_EQ(merged.parameters[1].offset, 12);
+  EXPECT_EQ(merged.parameters[1].pieces[1].shardOffset, 12);
+  EXPECT_EQ(merged.parameters[1].pieces[1].first, 2);
+}
+
+TEST(GroupLayout, MergedRanksAreComplete) {
+  Shapes shapes = {{7, 3}, {}, {1}, {129}, {2, 2, 2}};
+  for (Layout layout : {Layout::Flat, Layout::PerParam})
+    for (unsigned ranks : {2u, 4u, 6u, 12u})
+      for (unsigned merged = 1; merged <= ranks; ++merged)
+        if (ranks % merged == 0)
+          expectComplete(mergeRanks(layOutGroup(layout, shapes, ranks, 16), merged), shapes);
+}

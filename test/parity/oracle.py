@@ -50,7 +50,8 @@ class Run:
     replicas: int = 1
     steps: int = 10
     group: list = dataclasses.field(default_factory=list)
-    reshard_after_forward: str = "none"
+    reshard_after_forward: str = "none"  # or a number
+    reshard_of: dict = dataclasses.field(default_factory=dict)  # by pattern of `group`
     optimizer: str = "adamw"
     lr: float = 1e-3
     weight_decay: float | None = None
@@ -58,6 +59,7 @@ class Run:
     betas: tuple | None = None
     eps: float | None = None
     clip_grad_norm: float | None = None
+    clip_norm_type: str = "2"
     init: str | None = None
     det_rs: bool = False
     microbatches: int = 1
@@ -149,22 +151,30 @@ def make_mesh(run):
     return init_device_mesh("cpu", sizes, mesh_dim_names=("replicate", "shard"))
 
 
+def reshard_of(text):
+    return int(text) if text.isdigit() else {"true": True, "false": False, "none": None}[text]
+
+
 def shard(run, model, mesh):
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
     options = {
         "mesh": mesh,
-        "reshard_after_forward": {"true": True, "false": False, "none": None}[
-            run.reshard_after_forward
-        ],
+        "reshard_after_forward": reshard_of(run.reshard_after_forward),
     }
     if run.mixed:
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=torch.bfloat16,
             reduce_dtype=run.reduce_dtype and getattr(torch, run.reduce_dtype),
         )
-    for modules in matching_groups(model, run.group):
-        fully_shard(modules, **options)
+    for pattern in run.group:
+        own = options | (
+            {"reshard_after_forward": reshard_of(run.reshard_of[pattern])}
+            if pattern in run.reshard_of
+            else {}
+        )
+        for modules in matching_groups(model, [pattern]):
+            fully_shard(modules, **own)
     fully_shard(model, **options)
     for path, targets in run.forward_prefetch.items():
         targets = [model.get_submodule(target) for target in targets]
@@ -264,7 +274,9 @@ def train(run, rank):
         if recorder:
             recorder.end_step()
         if run.clip_grad_norm is not None:
-            norm = torch.nn.utils.clip_grad_norm_(parameters, run.clip_grad_norm)
+            norm = torch.nn.utils.clip_grad_norm_(
+                parameters, run.clip_grad_norm, float(run.clip_norm_type)
+            )
             norms.append(full(norm).item())
         elif not (run.time or run.memory):
             norms.append(gradient_norm(parameters))
@@ -355,7 +367,7 @@ def parse(arguments):
     add("--replicas", type=int, default=1, help="a mesh of replicas x shards; divides --ranks")
     add("--steps", type=int, default=10)
     add("--group", action="append", default=[], help="module pattern, or a,b,c for one group")
-    add("--reshard-after-forward", choices=["true", "false", "none"], default="none")
+    add("--reshard-after-forward", default="none", metavar="true|false|none|RANKS")
     add("--optimizer", choices=["sgd", "adam", "adamw"], default="adamw")
     add("--lr", type=float, default=1e-3)
     add("--weight-decay", type=float)

@@ -61,6 +61,7 @@ class StepRecorder:
     def name_axes(self, mesh):
         """The mesh's axes, by the process groups of the collectives to come."""
         self._axes = {mesh.get_group(axis).group_name: axis for axis in mesh.mesh_dim_names}
+        self._shard_axis = mesh.mesh_dim_names[-1]
 
     def begin_step(self):
         self.phase = "forward"
@@ -103,7 +104,8 @@ class StepRecorder:
                             str(tensor.dtype).removeprefix("torch.")
                         ],
                         "elements": tensor.numel(),
-                        "axis": self._axes[options["group"].group_name],
+                        # A mesh of its own, where parameters are resharded to a few ranks.
+                        "axis": self._axes.get(options["group"].group_name, self._shard_axis),
                     }
                 )
             return original(*args, **options)

@@ -13,6 +13,12 @@
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=1" | fsdp-compile - --emit=plan | FileCheck %s --check-prefix=ONEPLAN
 // RUN: fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/adam.yaml | FileCheck %s --check-prefix=YAML
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/zero.yaml 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 config=%t/inf.yaml" -o %t/inf.mlir
+// RUN: FileCheck %s --check-prefix=INF --input-file=%t/inf.mlir
+// RUN: fsdp-compile %t/inf.mlir --emit=plan | FileCheck %s --check-prefix=INFPLAN
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 up-to=sharded config=%t/one.yaml" | FileCheck %s --check-prefix=ONENORM
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/three.yaml 2>&1 | FileCheck %s --check-prefix=THREE
+// RUN: sed 's/ clip_grad_norm = 0.5//' %t/step.mlir | not fsdp-opt --fsdp-group-parameters=config=%t/inf.yaml 2>&1 | FileCheck %s --check-prefix=NOTHING
 
 // An optimizer that clips: the updates stand behind the reductions of all groups and the norm of all
 // gradients, which the ranks add up.
@@ -22,8 +28,8 @@
 // SHARDED-NOT: fsdp.update
 // SHARDED: %[[R:.+]] = fsdp.reduce_scatter.start @root
 // SHARDED-NEXT: %[[D:.+]] = fsdp.reduce_scatter.wait %[[R]]
-// SHARDED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum(%[[D1]], %[[D0]], %[[D]]) : {{.*}} -> tensor<f64>
-// SHARDED-NEXT: %[[N:.+]] = fsdp.all_reduce.start %[[SQUARES]] over ["dp"] sum bwd on compute : tensor<f64>
+// SHARDED-NEXT: %[[PART:.+]] = fsdp.partial_norm 2(%[[D1]], %[[D0]], %[[D]]) : {{.*}} -> tensor<f64>
+// SHARDED-NEXT: %[[N:.+]] = fsdp.all_reduce.start %[[PART]] over ["dp"] sum bwd on compute : tensor<f64>
 // SHARDED-NEXT: %[[TOTAL:.+]] = fsdp.all_reduce.wait %[[N]] : tensor<f64>
 // SHARDED-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[TOTAL]] : tensor<f64>
 // SHARDED-NEXT: fsdp.update @layers.1 with %[[D1]] step %{{.+}} lr %{{.+}} clip %[[CLIP]]
@@ -39,8 +45,8 @@
 // PLANNED: %[[D0:.+]] = fsdp.reduce_scatter.wait %[[R0]]
 // PLANNED: %[[R:.+]] = fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on reduce at [{{[0-9]+, [0-9]+}}]
 // PLANNED-NEXT: %[[D:.+]] = fsdp.reduce_scatter.wait %[[R]]
-// PLANNED-NEXT: %[[SQUARES:.+]] = fsdp.square_sum(%[[D1]], %[[D0]], %[[D]]) at {{[0-9]+}} : {{.*}} -> tensor<f64>
-// PLANNED-NEXT: fsdp.all_reduce.start %[[SQUARES]] over ["dp"] sum bwd on reduce
+// PLANNED-NEXT: %[[PART:.+]] = fsdp.partial_norm 2(%[[D1]], %[[D0]], %[[D]]) at {{[0-9]+}} : {{.*}} -> tensor<f64>
+// PLANNED-NEXT: fsdp.all_reduce.start %[[PART]] over ["dp"] sum bwd on reduce
 // PLANNED-NEXT: fsdp.all_reduce.wait
 // PLANNED-NEXT: fsdp.clip_factor
 // PLANNED-NEXT: fsdp.update @layers.1 with %[[D1]]
@@ -62,26 +68,26 @@
 // PLAN: bwd reduce_scatter.start @layers.1 {{.*}} to [[#G1:]]
 // PLAN: bwd reduce_scatter.start @layers.0 {{.*}} to [[#G0:]]
 // PLAN: bwd reduce_scatter.start @root {{.*}} to [[#G:]]
-// PLAN: bwd square_sum to [[#PLACE:]]
-// PLAN-NEXT: bwd square_sum_all_reduce.start on reduce, handle [[#N:]]: 1 f64 at [[#PLACE]]
+// PLAN: bwd partial_norm to [[#PLACE:]]
+// PLAN-NEXT: bwd norm_all_reduce.start on reduce, handle [[#N:]]: 1 f64 at [[#PLACE]]
 // PLAN-NEXT: bwd wait for handle [[#N]]
 // PLAN-NEXT: bwd clip_factor of [[#PLACE]]
 // PLAN-NEXT: bwd update @layers.1 with 16 f32 at [[#G1]]
 // PLAN-NEXT: bwd update @layers.0 with 16 f32 at [[#G0]]
 // PLAN-NEXT: bwd update @root with 16 f32 at [[#G]]
-// EXPECTED: square_sum_all_reduce.start {{.*}}, expected {{[0-9]+}} ns
+// EXPECTED: norm_all_reduce.start {{.*}}, expected {{[0-9]+}} ns
 
 // A search keeps the order.
 // SEARCHED-COUNT-3: fsdp.reduce_scatter.wait
 // SEARCHED-NOT: fsdp.update
-// SEARCHED: fsdp.square_sum({{.*}}) at
+// SEARCHED: fsdp.partial_norm 2({{.*}}) at
 // SEARCHED-NEXT: fsdp.all_reduce.start {{.*}} over ["dp"] sum bwd on reduce
 // SEARCHED-NEXT: fsdp.all_reduce.wait
 // SEARCHED-NEXT: fsdp.clip_factor
 // SEARCHED-COUNT-3: fsdp.update
 
 // State on the host is fetched for updates that clip, too.
-// HOST: fsdp.square_sum({{.*}}) at
+// HOST: fsdp.partial_norm 2({{.*}}) at
 // HOST: fsdp.update @layers.1 {{.*}} clip %{{.+}} state %[[X:[^ ]+]] :
 // HOST: fsdp.store_state.start %[[X]]
 
@@ -89,24 +95,43 @@
 // REPLICAS: %[[F1:.+]] = fsdp.all_reduce.wait
 // REPLICAS: %[[F0:.+]] = fsdp.all_reduce.wait
 // REPLICAS: %[[F:.+]] = fsdp.all_reduce.wait
-// REPLICAS-NEXT: fsdp.square_sum(%[[F1]], %[[F0]], %[[F]]) :
+// REPLICAS-NEXT: fsdp.partial_norm 2(%[[F1]], %[[F0]], %[[F]]) :
 
-// On one rank nothing is reduced, and the padding between gradients is zero before they are squared.
+// On one rank nothing is reduced, and the padding between gradients is zero before their norm is taken.
 // ONE-NOT: all_reduce
 // ONE: %[[D1:.+]] = fsdp.pack @layers.1(
 // ONE: %[[D0:.+]] = fsdp.pack @layers.0(
 // ONE: %[[D:.+]] = fsdp.pack @root(
-// ONE: %[[SQUARES:.+]] = fsdp.square_sum(%[[D1]], %[[D0]], %[[D]]) at {{[0-9]+}}
-// ONE-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[SQUARES]]
+// ONE: %[[PART:.+]] = fsdp.partial_norm 2(%[[D1]], %[[D0]], %[[D]]) at {{[0-9]+}}
+// ONE-NEXT: %[[CLIP:.+]] = fsdp.clip_factor %[[PART]]
 // ONE-NEXT: fsdp.update @layers.1 with %[[D1]] {{.*}} clip %[[CLIP]]
 // ONEPLAN-COUNT-3: bwd zero 28 bytes
-// ONEPLAN-NEXT: bwd square_sum to
+// ONEPLAN-NEXT: bwd partial_norm to
 // ONEPLAN-NEXT: bwd clip_factor of
 // ONEPLAN-NEXT: bwd update
 
 // A file's word wins over the capture's.
 // YAML: fsdp.optimizer adamw {{.*}} clip_grad_norm = 2.0
 // ZERO: zero.yaml:1:{{.*}} clip_grad_norm is 0, expected a finite number above 0 (in fp32)
+
+// Of norm inf the ranks take the largest part, of norm 1 the sum.
+// INF: fsdp.optimizer sgd {{.*}} clip_grad_norm = 5.000000e-01 clip_norm_type = inf
+// INF: %[[PART:.+]] = fsdp.partial_norm inf(
+// INF-NEXT: fsdp.all_reduce.start %[[PART]] over ["dp"] max bwd on reduce
+// INFPLAN: clip_grad_norm 5.000000e-01 clip_norm_type inf
+// ONENORM: %[[PART:.+]] = fsdp.partial_norm 1(
+// ONENORM-NEXT: fsdp.all_reduce.start %[[PART]] over ["dp"] sum bwd
+// THREE: three.yaml:1:{{.*}} clip_norm_type is '3', expected 1, 2 or inf
+// NOTHING: inf.yaml:1:{{.*}} clip_norm_type is inf, but there is no clip_grad_norm, here or in the captured step
+
+//--- inf.yaml
+optimizer: {clip_norm_type: inf}
+
+//--- one.yaml
+optimizer: {clip_norm_type: 1}
+
+//--- three.yaml
+optimizer: {clip_norm_type: 3}
 
 //--- adam.yaml
 optimizer: {name: adamw, clip_grad_norm: 2.0}

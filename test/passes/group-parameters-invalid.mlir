@@ -23,7 +23,7 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=4 2>&1 | FileCheck %s --check-prefix=MESHFLAG
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=mesh=dp=0 2>&1 | FileCheck %s --check-prefix=RANKSFLAG
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=layout=round 2>&1 | FileCheck %s --check-prefix=LAYOUT
-// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=reshard-after-forward=2 2>&1 | FileCheck %s --check-prefix=RESHARD
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=reshard-after-forward=some 2>&1 | FileCheck %s --check-prefix=RESHARD
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=prefetch=all 2>&1 | FileCheck %s --check-prefix=PREFETCH
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/sync.yaml 2>&1 | FileCheck %s --check-prefix=SYNC
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/kept.yaml 2>&1 | FileCheck %s --check-prefix=KEPT
@@ -39,7 +39,7 @@
 // MESHFLAG: error: mesh is '4', expected AXIS=RANKS with at least one rank, as in dp=4
 // RANKSFLAG: error: mesh is 'dp=0', expected AXIS=RANKS with at least one rank, as in dp=4
 // LAYOUT: error: layout is 'round', expected flat or per-param
-// RESHARD: error: reshard_after_forward is '2', expected true, false, none or auto
+// RESHARD: error: reshard_after_forward is 'some', expected true, false, none, auto or a number of ranks
 // PREFETCH: error: prefetch is 'all', expected fsdp2 or none
 // HALFFLAG: error: param_dtype is float16 and there is no reduce_dtype: gradients would be reduced in float16; say reduce_dtype float32 or bfloat16
 // ONE: error: gradient_sync is for several microbatches, but there is one
@@ -94,9 +94,9 @@ groups:
   - modules: ["layers.0"]
     together: ["layers.1"]
 
-# WORD: {{.*}}word.yaml:1:24: error: reshard_after_forward is '4', expected true, false, none or auto
+# WORD: {{.*}}word.yaml:1:24: error: reshard_after_forward is 'some', expected true, false, none, auto or a number of ranks
 //--- word.yaml
-reshard_after_forward: 4
+reshard_after_forward: some
 
 # MESH: {{.*}}mesh.yaml:1:{{.*}}: error: mesh: it has 3 axes, expected one, as in dp=4, or two, as in replicate=2,shard=4
 //--- mesh.yaml

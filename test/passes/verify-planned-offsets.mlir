@@ -86,7 +86,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
 
 // -----
 
-// P1: so has the sum of the gradients' squares.
+// P1: so has the gradients' norm.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
@@ -100,8 +100,8 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
     %d = fsdp.pack @g(%g) at 256 : (tensor<32xf32>) -> !fsdp.shard<@g, f32>
     // expected-error @below {{P1: has a buffer without an arena offset}}
-    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@g, f32>) -> tensor<f64>
-    %clip = fsdp.clip_factor %squares : tensor<f64>
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@g, f32>) -> tensor<f64>
+    %clip = fsdp.clip_factor %part : tensor<f64>
     fsdp.update @g with %d step %step lr %lr clip %clip : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
   }

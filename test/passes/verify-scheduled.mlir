@@ -350,7 +350,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 
 // -----
 
-// D2: the sum of the gradients' squares shares the reductions' communicator.
+// D2: the gradients' norm shares the reductions' communicator.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
@@ -365,9 +365,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on reduce : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
     // expected-error@below {{D2: 'fsdp.all_reduce.start' is on stream replicate, expected reduce; run fsdp-assign-streams}}
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on replicate : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on replicate : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>

@@ -1,6 +1,6 @@
 // RUN: fsdp-opt %s --split-input-file --fsdp-verify-sharded --verify-diagnostics --allow-unregistered-dialect
 
-// On several replicas the squares are added up over the ranks of one.
+// On several replicas the norm is that of the ranks of one.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -17,8 +17,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
-    %squares = fsdp.square_sum(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on compute : tensor<f64>
+    %part = fsdp.partial_norm 2(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["shard"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %f step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
@@ -45,9 +45,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
-    %squares = fsdp.square_sum(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
-    // expected-error@below {{S8: the gradients' squares are to be added up over axis "shard"}}
-    %n = fsdp.all_reduce.start %squares over ["replicate"] sum bwd on compute : tensor<f64>
+    %part = fsdp.partial_norm 2(%f) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: reduces the gradients' norm by sum over ["replicate"], expected sum over ["shard"]}}
+    %n = fsdp.all_reduce.start %part over ["replicate"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %f step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
@@ -57,7 +57,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S8: the squares are added up, not averaged.
+// S8: parts of a norm are added up, not averaged.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -72,9 +72,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
-    // expected-error@below {{S8: the gradients' squares are to be added up over axis "dp"}}
-    %n = fsdp.all_reduce.start %squares over ["dp"] avg bwd on compute : tensor<f64>
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: reduces the gradients' norm by avg over ["dp"], expected sum over ["dp"]}}
+    %n = fsdp.all_reduce.start %part over ["dp"] avg bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
@@ -100,9 +100,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     // expected-note@below {{the gradient is made here}}
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{S8: the squares of one gradient are summed twice}}
-    %squares = fsdp.square_sum(%d, %d) : (!fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    // expected-error@below {{S8: the norm counts one gradient twice}}
+    %part = fsdp.partial_norm 2(%d, %d) : (!fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
@@ -129,9 +129,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %s = fsdp.shard @l : !fsdp.shard<@l, f32>
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    // expected-error@below {{S8: the sum of squares has a gradient with which no group is updated}}
-    %squares = fsdp.square_sum(%d, %s) : (!fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    // expected-error@below {{S8: the norm has a gradient with which no group is updated}}
+    %part = fsdp.partial_norm 2(%d, %s) : (!fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
@@ -158,9 +158,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
-    // expected-error@below {{S8: the sum of squares lacks the gradient of group @l}}
-    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on compute : tensor<f64>
+    // expected-error@below {{S8: the norm lacks the gradient of group @l}}
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["shard"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     // expected-note@below {{updated here}}
@@ -171,7 +171,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S8: the factor is that of the sum of squares, not of another tensor.
+// S8: the factor is that of the gradients' norm, not of another tensor.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -187,10 +187,10 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     // expected-note@below {{made here}}
-    %squares = fsdp.input "squares" : tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %part = fsdp.input "squares" : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
-    // expected-error@below {{S8: takes what is not the result of a fsdp.square_sum}}
+    // expected-error@below {{S8: takes what is not the result of a fsdp.partial_norm}}
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
     return %loss : !s
@@ -239,11 +239,11 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
     // expected-note@below {{the tensor is made here}}
-    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
     // expected-error@below {{S4: a tensor that is used elsewhere is reduced in place}}
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
-    %clip = fsdp.clip_factor %squares : tensor<f64>
+    %clip = fsdp.clip_factor %part : tensor<f64>
     fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
     return %loss : !s
   }
@@ -266,10 +266,91 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
     %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
-    %squares = fsdp.square_sum(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
     // expected-error@below {{S2: the reduction of a tensor is never waited for}}
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on compute : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
     fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: the largest part of any rank is norm inf.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0 clip_norm_type = inf
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %part = fsdp.partial_norm inf(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] max bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: parts of norm inf are not added up.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0 clip_norm_type = inf
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %part = fsdp.partial_norm inf(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: reduces the gradients' norm by sum over ["dp"], expected max over ["dp"]}}
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S8: the norm is the one that the optimizer says.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  // expected-note@below {{the optimizer is declared here}}
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0 clip_norm_type = inf
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    // expected-error@below {{S8: has norm 2, but the optimizer clips by norm inf}}
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }

@@ -28,14 +28,14 @@ def pick(rng, items):
 
 
 def add_kinds_of_op(name, word):
-    @kind(f"drop-{name}", keeps=name in ("call", "read", "shard"))
+    @kind(f"drop-{name}", keeps=name in ("call", "read", "shard", "chunk"))
     def drop(step, rng):
         lines = step.find(word + " ") + step.find(word + "(")
         unused = [i for i in lines if not any(step.users.get(v) for v in result_names(step.lines[i]))]
         i = pick(rng, unused or lines)
         return None if i is None else step.replaced(i)
 
-    @kind(f"double-{name}", keeps=name in ("call", "read", "shard", "gather"))
+    @kind(f"double-{name}", keeps=name in ("call", "read", "shard", "chunk", "gather"))
     def double(step, rng):
         i = pick(rng, step.find(word))
         return None if i is None else step.replaced(i, step.lines[i], renamed(step.lines[i]))

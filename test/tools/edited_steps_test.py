@@ -58,22 +58,28 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
 
 MODELS = ["mlp", "gpt2", "llama", "convnet", "dropout"]
 SEARCH = "device=h100 schedule=auto budget=40"
-#: Options of the pipeline, and whether gradients are clipped.
+#: Options of the pipeline, and how gradients are clipped.
+CLIP = " clip_grad_norm = 1.0"
 CONFIGS = {
-    "one": ("", False),
-    "one-clip": ("", True),
-    "dp": ("mesh=dp=2", False),
-    "dp-auto": (f"mesh=dp=2 {SEARCH} buckets", False),
-    "dp-clip": ("mesh=dp=2", True),
-    "dp-per-param": ("mesh=dp=2 layout=per-param", False),
-    "dp-true": ("mesh=dp=2 reshard-after-forward=true", False),
-    "dp-offload": ("mesh=dp=2 offload-optimizer=all", False),
-    "hsdp": ("mesh=replicate=2,shard=2", False),
-    "dp-each": ("mesh=dp=2 microbatches=2 microbatch-loss=sum", False),
-    "dp-last": ("mesh=dp=2 microbatches=3 microbatch-loss=sum gradient-sync=last", False),
-    "hsdp-partial": ("mesh=replicate=2,shard=2 microbatches=2 microbatch-loss=sum gradient-sync=reduce_scatter", False),
-    "hsdp-clip": ("mesh=replicate=2,shard=2", True),
-    "hsdp-auto": (f"mesh=replicate=2,shard=2 {SEARCH} buckets", True),
+    "one": ("", ""),
+    "one-clip": ("", CLIP),
+    "dp": ("mesh=dp=2", ""),
+    "dp-auto": (f"mesh=dp=2 {SEARCH} buckets", ""),
+    "dp-clip": ("mesh=dp=2", CLIP),
+    "dp-per-param": ("mesh=dp=2 layout=per-param", ""),
+    "dp-true": ("mesh=dp=2 reshard-after-forward=true", ""),
+    "dp-offload": ("mesh=dp=2 offload-optimizer=all", ""),
+    "hsdp": ("mesh=replicate=2,shard=2", ""),
+    "dp-each": ("mesh=dp=2 microbatches=2 microbatch-loss=sum", ""),
+    "dp-last": ("mesh=dp=2 microbatches=3 microbatch-loss=sum gradient-sync=last", ""),
+    "hsdp-partial": ("mesh=replicate=2,shard=2 microbatches=2 microbatch-loss=sum gradient-sync=reduce_scatter", ""),
+    "hsdp-clip": ("mesh=replicate=2,shard=2", CLIP),
+    "dp-clip-1": ("mesh=dp=2", CLIP + " clip_norm_type = 1"),
+    "hsdp-clip-inf": ("mesh=replicate=2,shard=2", CLIP + " clip_norm_type = inf"),
+    "dp-chunk": ("mesh=dp=4 reshard-after-forward=2", ""),
+    "dp-chunk-per-param": ("mesh=dp=4 reshard-after-forward=2 layout=per-param", CLIP + " clip_norm_type = inf"),
+    "hsdp-chunk-each": ("mesh=replicate=2,shard=4 reshard-after-forward=2 microbatches=2 microbatch-loss=sum", ""),
+    "hsdp-auto": (f"mesh=replicate=2,shard=2 {SEARCH} buckets", CLIP),
 }
 
 
@@ -83,10 +89,9 @@ class Case:
     def __init__(self, model, config, phase, folder):
         self.name = f"{model}.{config}.{phase}"
         self.folder = folder
-        options, clips = CONFIGS[config]
+        options, clip = CONFIGS[config]
         text = DROPOUT if model == "dropout" else open(os.path.join(INPUTS, model + ".mlir")).read()
-        if clips:
-            text = re.sub(r"(fsdp\.optimizer .*)", r"\1 clip_grad_norm = 1.0", text)
+        text = re.sub(r"(fsdp\.optimizer .*)", r"\1" + clip, text)
         text = tool("fsdp-opt", [f"--fsdp-pipeline={options} up-to={phase}"], text)
         self.text = text
         self.step = Step(text)
@@ -205,8 +210,8 @@ def main():
                 number += 1
     accepted = sum(case.accepted for case in cases.values())
     print(f"{sum(tried.values())} edits, {accepted} accepted, {time.monotonic() - start:.0f} s")
-    # The sum of squares stands between the last reduction and its own.
-    untried = [k for k in kinds if k not in tried and k != "move-squares"]
+    # The norm stands between the last reduction and its own.
+    untried = [k for k in kinds if k not in tried and k != "move-norm"]
     if untried:
         print("kinds that apply to no case:", ", ".join(untried))
     return bool(wrong) or bool(untried)

@@ -77,34 +77,94 @@ def shards_swapped(step, rng):
     return out
 
 
-@kind("squares-without-one")
-def squares_without_one(step, rng):
-    i = pick(rng, step.find("fsdp.square_sum"))
+def norm_of(line):
+    """What precedes the operands of the norm."""
+    return re.search(r"partial_norm \w+\(", line)[0]
+
+
+@kind("norm-without-one")
+def norm_without_one(step, rng):
+    i = pick(rng, step.find("fsdp.partial_norm"))
     if i is None:
         return None
-    line = edit_list(step.lines[i], "sum(", ")", lambda v: v[1:])
+    line = edit_list(step.lines[i], norm_of(step.lines[i]), ")", lambda v: v[1:])
     return step.replaced(i, edit_list(line, ": (", ") ->", lambda v: v[1:]))
 
 
-@kind("squares-swapped")
-def squares_swapped(step, rng):
+@kind("norm-swapped")
+def norm_swapped(step, rng):
     """Plans do not say the order: the runtime has one of its own."""
-    i = pick(rng, step.find("fsdp.square_sum"))
+    i = pick(rng, step.find("fsdp.partial_norm"))
     if i is None:
         return None
-    line = edit_list(step.lines[i], "sum(", ")", lambda v: v[::-1])
+    line = edit_list(step.lines[i], norm_of(step.lines[i]), ")", lambda v: v[::-1])
     return step.replaced(i, edit_list(line, ": (", ") ->", lambda v: v[::-1]))
 
 
-@kind("squares-of-parameters")
-def squares_of_parameters(step, rng):
-    i = pick(rng, step.find("fsdp.square_sum"))
-    return i and step.find("fsdp.shard @") and step.replaced(i, edit_list(step.lines[i], "sum(", ")", lambda v: ["%s"] + v[1:]))
+@kind("norm-of-parameters")
+def norm_of_parameters(step, rng):
+    i = pick(rng, step.find("fsdp.partial_norm"))
+    return i and step.find("fsdp.shard @") and step.replaced(i, edit_list(step.lines[i], norm_of(step.lines[i]), ")", lambda v: ["%s"] + v[1:]))
+
+
+NORMS = ["1", "2", "inf"]
+add_substitution("norm-type", r"(?<=partial_norm )\w+", NORMS)
+add_substitution("norm-type-of-optimizer", r"(?<=clip_norm_type = )\w+", NORMS, body=False)
 
 
 @kind("clip-of-one-rank")
 def clip_of_one_rank(step, rng):
-    return substitute(step, rng, r"clip_factor %total", "clip_factor %squares")
+    return substitute(step, rng, r"clip_factor %total", "clip_factor %part")
+
+
+add_substitution("chunk-of-other-ranks", r"(?<=f32, )2>", ["4>", "8>", "1>"], "fsdp.chunk")
+add_substitution("other-chunks-of-group", r"(?<=true to )\d+", ["1", "3", "4", "8"], body=False)
+add_substitution("no-chunks-of-group", r" to \d+", "", body=False)
+
+
+@kind("gather-of-other-chunk")
+def gather_of_other_chunk(step, rng):
+    """The chunk and the gather of another group."""
+    chunks = [result_names(step.lines[i])[0] for i in step.find("fsdp.chunk")]
+    i = pick(rng, [i for i in step.find("all_gather.start") if step.operands(i)[0] in chunks])
+    if i is None or len(chunks) < 2:
+        return None
+    return step.replaced(i, sub_operand(step.lines[i], 0, rng.choice([c for c in chunks if c != step.operands(i)[0]])))
+
+
+@kind("gather-of-shard", keeps=True)
+def gather_of_shard(step, rng):
+    """All ranks bring the shards that a few have as chunks."""
+    i = pick(rng, [i for i in step.find("all_gather.start") if re.search(r", \d+>", step.lines[i])])
+    if i is None:
+        return None
+    group, dtype = re.search(r"!fsdp\.shard<(@[^,]*), (\w+),", step.lines[i]).groups()
+    shard = result_names(step.lines[step.find(f"fsdp.shard {group} ")[0]])[0]
+    line = re.sub(r"!fsdp\.shard<.*>", f"!fsdp.shard<{group}, {dtype}>", step.lines[i])
+    return step.replaced(i, sub_operand(line, 0, shard))
+
+
+@kind("gather-of-all-by-few")
+def gather_of_all_by_few(step, rng):
+    """A few ranks meet for the shards of all."""
+    i = pick(rng, [i for i in step.find("all_gather.start") if not re.search(r", \d+>", step.lines[i])])
+    return i and step.replaced(i, re.sub(r"(!fsdp\.shard<@[^,]*, \w+)>", r"\1, 2>", step.lines[i]))
+
+
+@kind("chunk-coalesced")
+def chunk_coalesced(step, rng):
+    """One launch of gathers that other ranks meet in."""
+    few = [i for i in step.find("all_gather.start") if re.search(r", \d+>", step.lines[i])]
+    all_ = [i for i in step.find("all_gather.start") if i not in few]
+    pairs = [(i, j) for i in few for j in all_ if step.range_to_move(j)[0] <= i and step.range_to_move(j)[1] > i]
+    pair = pick(rng, pairs)
+    if pair is None:
+        return None
+    i, j = pair
+    lines = step.lines[:j] + step.lines[j + 1 :]
+    at = i - (j < i)
+    coalesced = re.sub(r" on gather\b", " on gather coalesced", step.lines[j])
+    return lines[: at + 1] + [coalesced] + lines[at + 1 :]
 
 
 @kind("update-before-average")

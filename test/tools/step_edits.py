@@ -21,7 +21,8 @@ OPS = {
     "write": "fsdp.write",
     "read": "fsdp.read",
     "shard": "fsdp.shard",
-    "squares": "fsdp.square_sum",
+    "chunk": "fsdp.chunk",
+    "norm": "fsdp.partial_norm",
     "fetch": "fsdp.fetch_state.start",
     "fetch-wait": "fsdp.fetch_state.wait",
     "store": "fsdp.store_state.start",
@@ -163,6 +164,8 @@ add_substitution("two-axes", r'over \["shard"\]', 'over ["replicate", "shard"]')
 add_substitution("no-axis", r'over \["\w+"\]', "over []")
 add_substitution("sum-for-avg", r"\] avg\b", "] sum")
 add_substitution("avg-for-sum", r"\] sum\b", "] avg")
+add_substitution("max-for-sum", r"\] sum\b", "] max")
+add_substitution("sum-for-max", r"\] max\b", "] sum")
 add_substitution("neg-for-relu", r'"relu\.default"', '"neg.default"')
 add_substitution("sub-for-add", r'"add\.Tensor"', '"sub.Tensor"')
 add_substitution("div-for-mul", r'"mul\.(Tensor|Scalar)"', lambda m: f'"div.{m[1]}"')

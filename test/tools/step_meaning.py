@@ -78,6 +78,8 @@ class Meaning:
         self.scalars = {}  # value without bytes: number
         self.host = {}  # state on the host, by group
         self.flight = {}  # handle: what happens at its wait
+        self.chunks = {}  # chunk: its bytes when it was made, and those of the parameters
+        self.restored = {}  # handle of the gather of a chunk: the parameters' bytes
         self.params = {}
         self.groups, self.buffers, self.loss = {}, {}, None
         self.ranks = int(re.search(r"fsdp.mesh @\S+ <.*?(\d+)>", text)[1])
@@ -243,10 +245,9 @@ class Meaning:
 
     def visit_all_gather_start(self, line, rest, results):
         shard = re.match(VALUE, rest)[0]
-        name = self.place[shard][0]
+        name, dtype = re.search(r"shard<@(\S+), (\w+)", line).groups()
         group = self.groups[name]
         begin = int(re.search(r" at (\d+)", rest)[1])
-        dtype = re.search(r"shard<@\S+, (\w+)>", line)[1]
         sizes = [self.params[m].elements * ITEM[dtype] for m in group["members"]]
         target = begin, begin + sum(sizes)
         axes = re.search(r"over (\[.*?\])", rest)[1]
@@ -258,7 +259,30 @@ class Meaning:
                 at += size
 
         self.place[results[0]] = begin, group
-        self.launch(results[0], lambda: self.read(*group["shard"]), target, finish)
+        if shard not in self.chunks:
+            self.launch(results[0], lambda: self.read(*group["shard"]), target, finish)
+            return
+        made, params = self.chunks[shard]
+        span = self.place[shard][0]
+        whole = self.read(*span) == made
+
+        def restore(number):
+            finish(number)
+            if whole and self.read(*span) == made:
+                self.restored[results[0]] = params
+
+        self.launch(results[0], lambda: self.read(*span), target, restore)
+
+    def visit_chunk(self, line, rest, results):
+        """A few ranks together have the parameters' bytes as they are now."""
+        params = [self.span(v) for v in re.findall(VALUE, re.match(r"\((.*?)\)", rest)[1])]
+        begin = int(re.search(r" at (\d+)", rest)[1])
+        name, ranks = re.search(r"shard<@(\S+), \w+, (\d+)>", rest).groups()
+        span = begin, begin + ceil(sum(last - first for first, last in params) / int(ranks))
+        held = [self.memory[first:last].copy() for first, last in params]
+        self.write(*span, mix("chunk", name, ranks, *[self.read(*p) for p in params]))
+        self.place[results[0]] = span, name
+        self.chunks[results[0]] = self.read(*span), held
 
     def visit_all_gather_wait(self, line, rest, results):
         handle = re.match(VALUE, rest)[0]
@@ -274,6 +298,9 @@ class Meaning:
             else:
                 self.place[value] = begin, type_
                 begin += type_.span()[1]
+            if handle in self.restored:
+                first, last = self.span(value)
+                self.memory[first:last] = self.restored[handle][i]
 
     def visit_reshard(self, line, rest, results):
         pass
@@ -350,12 +377,13 @@ class Meaning:
 
     # Clipping, updates and state
 
-    def visit_square_sum(self, line, rest, results):
-        grads = re.findall(VALUE, re.match(r"\((.*?)\)", rest)[1])
+    def visit_partial_norm(self, line, rest, results):
+        norm, grads = re.match(r"(\w+)\((.*?)\)", rest).groups()
+        grads = re.findall(VALUE, grads)
         begin = int(re.search(r" at (\d+)", rest)[1])
         # Plans do not say the operands: the runtime adds up the groups in an order of its own.
         sums = sorted(self.read(*self.place[g][0]) for g in grads)
-        self.put(results[0], begin, Tensor("tensor<f64>"), mix("squares", *sums))
+        self.put(results[0], begin, Tensor("tensor<f64>"), mix("norm", norm, *sums))
 
     def visit_clip_factor(self, line, rest, results):
         self.scalars[results[0]] = mix("clip", self.of(re.match(VALUE, rest)[0]))

@@ -40,7 +40,7 @@ class Step:
         shown = re.sub(VALUE, lambda m: str(self.number.get(m[0])), shown)
         if "fsdp.all_gather.wait" in line:  # of the group, whichever of its gathers it is
             start = self.maker.get(self.operands(i)[0])
-            shown = "" if start is None else re.search(r"!fsdp\.shard<.*", self.lines[start])[0]
+            shown = "" if start is None else re.search(r"!fsdp\.shard<@[^,]*, \w+", self.lines[start])[0]
         for k, (result, type_) in enumerate(zip(results, types)):
             self.types[result], self.maker[result] = type_.strip(), i
             self.number[result] = mix(shown, k)

@@ -118,8 +118,10 @@ static std::string getModuleName(Operation *op) {
     return call.getModule().empty() ? "root" : call.getModule().str();
   if (auto update = dyn_cast_if_present<UpdateOp>(op))
     return "update of " + update.getTarget().str();
-  if (isa_and_present<SquareSumOp>(op))
+  if (isa_and_present<PartialNormOp>(op))
     return "norm of gradients";
+  if (auto chunk = dyn_cast_if_present<ChunkOp>(op))
+    return "chunk of " + chunk.getGroupAttr().getValue().str();
   return "root";
 }
 

@@ -130,7 +130,7 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
       profile.step.callsNs += duration->medianNs;
       break;
     }
-    case FSDP_SQUARE_SUM:
+    case FSDP_PARTIAL_NORM:
     case FSDP_CLIP_FACTOR:
       profile.step.updatesNs += duration->medianNs;
       break;
@@ -141,6 +141,7 @@ static void collect(const PlannedStep &step, const fsdp_plan &plan,
       profile.step.updatesNs += duration->medianNs;
       break;
     }
+    case FSDP_CHUNK:
     case FSDP_COPY:
     case FSDP_ZERO:
       profile.step.copiesNs += duration->medianNs;

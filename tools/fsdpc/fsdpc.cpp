@@ -264,9 +264,10 @@ int main(int argc, char **argv) {
   app.add_option("--mesh", options.mesh, "device mesh, as dp=4 or replicate=2,shard=4 (dp=1)");
   app.add_option(
          "--reshard-after-forward", options.reshardAfterForward,
-         "true, false, none: as true, but the root group stays; auto: as --schedule decides "
-         "(none; auto with --schedule auto or asap)")
-      ->check(CLI::IsMember({"true", "false", "none", "auto"}));
+         "true, false, none: as true, but the root group stays; auto: as --schedule decides; or a "
+         "number of ranks that together keep the parameters (none; auto with --schedule auto or "
+         "asap)")
+      ->check(CLI::IsMember({"true", "false", "none", "auto"}) | CLI::Number);
   app.add_option("--layout", options.layout, "flat, or per-param: FSDP2's (flat)")
       ->check(CLI::IsMember({"flat", "per-param"}));
   app.add_option("--prefetch", options.prefetch,

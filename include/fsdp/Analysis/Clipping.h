@@ -7,10 +7,15 @@
 
 namespace fsdp {
 
-/// S8: if the optimizer clips, all updates take one clip factor, which comes from the sum of the
-/// squares of all gradients, over all ranks of the shards; that stands behind the waits for all
-/// reductions (on one rank behind all gradients). If it does not, none takes one. Diagnoses the
-/// first violation.
+/// How the ranks' parts of a norm are joined.
+inline ReduceOp getNormReduceOp(NormType type) {
+  return type == NormType::Infinity ? ReduceOp::Max : ReduceOp::Sum;
+}
+
+/// S8: if the optimizer clips, all updates take one clip factor, which comes from the norm of all
+/// gradients of the type that the optimizer says, over all ranks of the shards; that stands behind
+/// the waits for all reductions (on one rank behind all gradients). If it does not, none takes one.
+/// Diagnoses the first violation.
 mlir::LogicalResult checkClipping(Step &step);
 
 } // namespace fsdp

@@ -32,7 +32,15 @@ struct GroupInfo {
   GroupForm gradients, states;
   plan::GroupLayout layout;
   plan::GroupLayout trained; // of those that are not frozen, each at its place in `layout`
+  /// Of the chunks that stay after forward (`fsdp.chunk`), over their ranks; no parameters: none
+  /// stay.
+  plan::GroupLayout chunk;
 
+  /// How a shard of the group, or a chunk, is laid out.
+  const plan::GroupLayout &getLayout(ShardType shard) const {
+    return shard.getRanks() == 0 ? layout : chunk;
+  }
+  int64_t getChunkBytes() const { return chunk.shardElements * gathered.elementBytes; }
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
   mlir::FlatSymbolRefAttr getName() const {
     GroupOp group = op; // accessors of operations are not const

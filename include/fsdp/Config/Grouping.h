@@ -22,7 +22,9 @@ struct ParamGroup {
   std::vector<unsigned> params;
   /// In the flat layout a group's frozen parameters are one of their own, with the same modules.
   bool isFrozenPart = false;
-  GroupOptions options; // as the user says, for this group or for all
+  /// As the user says, for this group or for all. The number of ranks of `reshardAfterForward` is
+  /// more than 1 and less than the whole axis: what FSDP2 means by others has become the word.
+  GroupOptions options;
 };
 
 /// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;

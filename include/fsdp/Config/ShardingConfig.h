@@ -66,9 +66,16 @@ struct PrefetchTargets {
   std::vector<std::string> modules; // or the groups of these modules
 };
 
+/// FSDP2's `reshard_after_forward`: a word, or an int.
+struct ReshardChoice {
+  Reshard when = Reshard::None;
+  /// The int: so many ranks together keep the parameters, each a chunk.
+  std::optional<int64_t> ranks = {};
+};
+
 /// What a group may say for itself.
 struct GroupOptions {
-  std::optional<Reshard> reshardAfterForward = {};
+  std::optional<ReshardChoice> reshardAfterForward = {};
   std::optional<RecomputePolicy> recompute = {};
   std::optional<bool> offloadOptimizer = {};
   std::optional<GradientSync> gradientSync = {};
@@ -99,6 +106,7 @@ struct Accumulation {
 struct OptimizerOverrides {
   std::optional<OptimizerKind> kind;
   std::optional<double> lr, weightDecay, momentum, eps, clipGradNorm;
+  std::optional<NormType> clipNormType;
   std::optional<std::vector<double>> betas;
   ConfigPlace place;
 };
@@ -123,7 +131,7 @@ struct ShardingConfig {
   std::optional<MeshSpec> mesh;
   std::optional<Layout> layout;
   std::optional<Prefetch> prefetch;
-  std::optional<Reshard> reshardAfterForward; // of groups that do not say
+  std::optional<ReshardChoice> reshardAfterForward; // of groups that do not say
   /// Absent: each repeated block is a group.
   std::optional<std::vector<GroupRule>> groups;
   GroupOptions root; // recompute is none or cheap
@@ -142,7 +150,7 @@ llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4, replicate=2,s
 /// What is wrong with a mesh, for people: the number of axes, two of one name, a size below 1,
 /// replicas of parameters that are not sharded.
 std::optional<std::string> checkMesh(const MeshSpec &mesh);
-llvm::Expected<Reshard> parseReshard(llvm::StringRef text);
+llvm::Expected<ReshardChoice> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
 llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);

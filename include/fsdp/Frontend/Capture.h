@@ -31,6 +31,7 @@ struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::AdamW;
   std::optional<double> lr = {}, weightDecay = {}, momentum = {}, beta1 = {}, beta2 = {}, eps = {};
   std::optional<double> clipGradNorm = {}; // absent: gradients are not clipped
+  NormType clipNormType = NormType::Two;
 };
 
 /// Which attention variants are recorded.

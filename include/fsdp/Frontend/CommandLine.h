@@ -33,6 +33,7 @@ private:
   std::string model, method = "forward", optimizer = "adamw", target = "cpu", paramDtype;
   std::vector<std::string> inputs;
   std::optional<double> lr, weightDecay, momentum, eps, clipGradNorm;
+  std::string clipNormType;
   std::vector<double> betas;
 };
 

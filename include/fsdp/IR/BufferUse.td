@@ -16,7 +16,8 @@ def Fsdp_BufferCategory : I32Enum<"BufferCategory", "what a buffer is for", [
   I32EnumCase<"Gathered", 5, "gathered">,           // full parameters
   I32EnumCase<"Gradient", 6, "gradient">,           // full gradients, where a collective reads them
   I32EnumCase<"ReducedShard", 7, "reduced shard">,  // gradients of this rank's shard
-  I32EnumCase<"Activation", 8, "activation">        // every other result
+  I32EnumCase<"Activation", 8, "activation">,       // every other result
+  I32EnumCase<"Chunk", 9, "chunk">                  // of gathered parameters, kept for the backward
 ]> {
   let cppNamespace = "::fsdp";
 }

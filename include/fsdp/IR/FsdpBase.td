@@ -176,7 +176,15 @@ def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
 
 def Fsdp_ReduceOp : Fsdp_Enum<"ReduceOp", "how a reduction joins what the ranks bring", [
   I32EnumCase<"Average", 0, "avg">,
-  I32EnumCase<"Sum", 1, "sum">
+  I32EnumCase<"Sum", 1, "sum">,
+  I32EnumCase<"Max", 2, "max">
+]>;
+
+/// Numbered as in plans (Plan/Abi.h).
+def Fsdp_NormType : Fsdp_Enum<"NormType", "norm_type of torch.nn.utils.clip_grad_norm_", [
+  I32EnumCase<"One", 1, "1">,
+  I32EnumCase<"Two", 2, "2">,
+  I32EnumCase<"Infinity", 3, "inf">
 ]>;
 
 //===----------------------------------------------------------------------===//
@@ -194,12 +202,21 @@ def Fsdp_ShardType : TypeDef<Fsdp_Dialect, "Shard"> {
   let description = [{
     One buffer, laid out as the group says, of elements of `elementType`.
 
+    With a number of ranks k it is a k-th of the group: so many neighbours on the group's axis hold
+    the whole together, each the parts of as many consecutive ranks (`fsdp.chunk`).
+
     ```mlir
     !fsdp.shard<@layers.0, f32>
+    !fsdp.shard<@layers.0, f32, 2>
     ```
   }];
-  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType);
-  let assemblyFormat = "`<` $group `,` $elementType `>`";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType,
+                        DefaultValuedParameter<"int64_t", "0">:$ranks);
+  let assemblyFormat = "`<` $group `,` $elementType (`,` $ranks^)? `>`";
+  let builders = [
+    TypeBuilder<(ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType),
+                "return $_get($_ctxt, group, elementType, /*ranks=*/0);">
+  ];
 }
 
 def Fsdp_StateType : TypeDef<Fsdp_Dialect, "State"> {
@@ -245,6 +262,12 @@ def Fsdp_CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
     ::mlir::FlatSymbolRefAttr getCollectiveGroup() {
       auto shard = ::mlir::dyn_cast<::fsdp::ShardType>($_op.getPayload());
       return shard ? shard.getGroup() : ::mlir::FlatSymbolRefAttr();
+    }
+
+    /// How many neighbours on the axis meet; 0: all of its ranks.
+    int64_t getNeighbours() {
+      auto shard = ::mlir::dyn_cast<::fsdp::ShardType>($_op.getPayload());
+      return shard ? shard.getRanks() : 0;
     }
   }];
 }

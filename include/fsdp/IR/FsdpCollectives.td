@@ -91,6 +91,35 @@ def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
   let hasVerifier = 1;
 }
 
+def Fsdp_ChunkOp : Fsdp_Op<"chunk", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "A chunk of gathered parameters, which a few ranks gather again";
+  let description = [{
+    Takes the results of the group's gather before their reshard. The result says over how many
+    neighbours on the group's axis they are cut, each of which copies its own chunk. `offset`, written
+    by memory planning, is the chunk's place in the arena (bytes).
+
+    ```mlir
+    %p:2 = fsdp.all_gather.wait %u : tensor<64x64xf32>, tensor<64xf32>
+    %k = fsdp.chunk(%p#0, %p#1) : (tensor<64x64xf32>, tensor<64xf32>) -> !fsdp.shard<@layers.0, f32, 2>
+    fsdp.reshard %u fwd
+    %v = fsdp.all_gather.start %k over ["dp"] bwd on gather : !fsdp.shard<@layers.0, f32, 2>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$params, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    `(` $params `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` functional-type($params, $result)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getResult().getType().getGroup(); }
+    /// The gather whose results these are.
+    ::fsdp::AllGatherStartOp getGather();
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//
@@ -126,6 +155,8 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
   let description = [{
     `offset`, written by memory planning, is the place of the gathered bytes in the arena, rank by
     rank. In the flat layout they are the parameters.
+
+    A chunk is gathered by the neighbours that its type says.
 
     `coalesced` makes a bucket: the gather is issued in one launch with the start before it, on the
     same stream, and completes with it.
@@ -255,7 +286,7 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
         : tensor<64x64xf32>, tensor<64xf32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@layers.0, f32>
-    %n = fsdp.all_reduce.start %squares over ["shard"] sum bwd on reduce : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["shard"] sum bwd on reduce : tensor<f64>
     ```
   }];
   let arguments = (ins Fsdp_AllReduceSource:$source,
@@ -291,30 +322,34 @@ def Fsdp_AllReduceWaitOp : Fsdp_WaitOp<"all_reduce.wait", [
 // Clipping
 //===----------------------------------------------------------------------===//
 
-def Fsdp_SquareSumType : TypeConstraint<
+def Fsdp_NormPart : TypeConstraint<
     CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float64Type::get($_self.getContext()))">,
     "tensor<f64>", "::mlir::RankedTensorType">;
 
-def Fsdp_SquareSumOp : Fsdp_Op<"square_sum", [
+def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
-  let summary = "The sum of the squares of gradients of this rank's shards";
+  let summary = "This rank's part of the norm of gradients";
   let description = [{
-    `offset`, written by memory planning, is its place in the arena (bytes).
+    Over the elements of this rank's shards, in double: the sum of their squares (norm 2) or of their
+    absolute values (1), or the largest absolute value (inf). A NaN among them makes it a NaN. The
+    parts of all ranks are added up (`sum`), of norm inf the largest is taken (`max`). `offset`,
+    written by memory planning, is its place in the arena (bytes).
 
     ```mlir
-    %squares = fsdp.square_sum(%d0, %d1)
+    %part = fsdp.partial_norm 2(%d0, %d1)
         : (!fsdp.shard<@layers.0, f32>, !fsdp.shard<@layers.1, f32>) -> tensor<f64>
-    %n = fsdp.all_reduce.start %squares over ["dp"] sum bwd on reduce : tensor<f64>
+    %n = fsdp.all_reduce.start %part over ["dp"] sum bwd on reduce : tensor<f64>
     %total = fsdp.all_reduce.wait %n : tensor<f64>
     %clip = fsdp.clip_factor %total : tensor<f64>
     fsdp.update @layers.0 with %d0 step %step lr %lr clip %clip : !fsdp.shard<@layers.0, f32>
     ```
   }];
-  let arguments = (ins Variadic<Fsdp_ShardType>:$gradients, OptionalAttr<I64Attr>:$offset);
-  let results = (outs Fsdp_SquareSumType:$result);
+  let arguments = (ins EnumProp<Fsdp_NormType>:$norm_type, Variadic<Fsdp_ShardType>:$gradients,
+                       OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_NormPart:$result);
   let assemblyFormat = [{
-    `(` $gradients `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
+    custom<NormType>($norm_type) `(` $gradients `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
     `:` functional-type($gradients, $result)
   }];
 }
@@ -323,10 +358,11 @@ def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
     Pure, Fsdp_NamesResults, Fsdp_UsesBuffers]> {
   let summary = "The factor that brings the gradients' norm down to the optimizer's `clip_grad_norm`";
   let description = [{
-    min(1, clip_grad_norm / (norm + 1e-6)) in fp32, of norm = sqrt(total) rounded to fp32. Of an
-    infinite norm it is 0, of a NaN a NaN, as in torch.
+    min(1, clip_grad_norm / (norm + 1e-6)) in fp32, of the norm rounded to fp32: `total`, or if the
+    optimizer's `clip_norm_type` is 2, as it is unless said, its square root. Of an infinite norm it
+    is 0, of a NaN a NaN, as in torch.
   }];
-  let arguments = (ins Fsdp_SquareSumType:$total);
+  let arguments = (ins Fsdp_NormPart:$total);
   let results = (outs F32:$factor);
   let assemblyFormat = "$total attr-dict `:` type($total)";
 }

@@ -68,12 +68,12 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     sgd, `betas` and `eps` to adam and adamw.
 
     With `clip_grad_norm` updates take clipped gradients: multiplied by
-    min(1, clip_grad_norm / (norm + 1e-6)), where norm is the 2-norm of the averaged gradients of all
-    parameters (torch.nn.utils.clip_grad_norm_).
+    min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
+    parameters: the 2-norm, unless `clip_norm_type` is 1 or inf (torch.nn.utils.clip_grad_norm_).
 
     ```mlir
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
-    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0
+    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0 clip_norm_type = inf
     ```
   }];
   let arguments = (ins EnumProp<Fsdp_OptimizerKind>:$kind,
@@ -82,12 +82,14 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
                        OptionalAttr<F64Attr>:$momentum,
                        OptionalAttr<DenseF64ArrayAttr>:$betas,
                        OptionalAttr<F64Attr>:$eps,
-                       OptionalAttr<F64Attr>:$clip_grad_norm);
+                       OptionalAttr<F64Attr>:$clip_grad_norm,
+                       DefaultValuedProp<EnumProp<Fsdp_NormType>, "::fsdp::NormType::Two">:$clip_norm_type);
   let assemblyFormat = [{
     $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
     (`momentum` `=` custom<PlainFloat>($momentum)^)? (`betas` `=` $betas^)?
     (`eps` `=` custom<PlainFloat>($eps)^)?
-    (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)? attr-dict
+    (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?
+    (`clip_norm_type` `=` custom<NormType>($clip_norm_type)^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -121,6 +123,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     Parameters are sharded over one axis of the mesh. A mesh of two axes holds `replicated` copies
     of the shards along its first (FSDP2's HSDP).
+
+    `reshard_after_forward true to 2` (FSDP2: `reshard_after_forward=2`) keeps a half of the gathered
+    parameters from forward to backward: every 2 neighbours on the axis hold them together
+    (`fsdp.chunk`).
 
     `gather_dtype` is the dtype in which the parameters are gathered, and `reduce_dtype` the one in
     which their gradients are reduced (`param_dtype` and `reduce_dtype` of FSDP2's
@@ -162,6 +168,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<StrAttr>:$replicate_axis,
                        EnumProp<Fsdp_Layout>:$layout,
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
+                       OptionalAttr<I64Attr>:$reshard_ranks,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$gather_dtype,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
@@ -174,9 +181,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<DenseI64ArrayAttr>:$host_offsets);
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
-    `reshard_after_forward` $reshard_after_forward (`gather_dtype` $gather_dtype^)?
-    (`reduce_dtype` $reduce_dtype^)? (`recompute` `` $recompute^)?
-    (`gradient_sync` `` $gradient_sync^)? (`reshard_after_backward` $reshard_after_backward^)?
+    `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
+    (`gather_dtype` $gather_dtype^)? (`reduce_dtype` $reduce_dtype^)?
+    (`recompute` `` $recompute^)? (`gradient_sync` `` $gradient_sync^)?
+    (`reshard_after_backward` $reshard_after_backward^)?
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?
     (`optimizer_state` `` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
   }];

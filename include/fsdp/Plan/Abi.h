@@ -56,6 +56,10 @@ typedef enum fsdp_optimizer_kind {
   FSDP_ADAMW = 2
 } fsdp_optimizer_kind;
 
+/* Which norm gradients are clipped by: of absolute values their sum, the root of the sum of their
+ * squares, or the largest. */
+typedef enum fsdp_norm_type { FSDP_NORM_1 = 1, FSDP_NORM_2 = 2, FSDP_NORM_INF = 3 } fsdp_norm_type;
+
 /* A tensor of the step: a view of the arena at a fixed address. Two values may share bytes: a view
  * and its base. */
 typedef struct fsdp_value {
@@ -103,7 +107,9 @@ typedef enum fsdp_entry_kind {
    */
   FSDP_VIEW = 1,
   /* Gathers group `target`: `bytes` per rank from `source` (its gather_shard, of `dtype`) to
-   * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. */
+   * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. With
+   * `ranks`, which is then chunk_ranks, only so many neighbours on the shard axis meet, those of
+   * equal quotient rank / ranks; `source` is what FSDP_CHUNK left. */
   FSDP_ALL_GATHER_START = 2,
   /* Averages group `target`: the input at `source` holds `count` elements per rank (rank by rank)
    * of `dtype`; this rank's average goes to `destination`. */
@@ -131,19 +137,27 @@ typedef enum fsdp_entry_kind {
   FSDP_FETCH_STATE_START = 10,
   /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST. */
   FSDP_STORE_STATE_START = 11,
-  /* Puts the sum of the squares of the gradients that all updates of the plan read, on this rank,
-   * to the double at `destination`. Together with FSDP_CLIP_FACTOR, before all updates, or not at
-   * all. */
-  FSDP_SQUARE_SUM = 12,
-  /* Adds the double at `destination` (and `source`) up over the ranks of the shard axis, in place,
-   * on stream FSDP_REDUCE: `count` is 1, `dtype` FSDP_F64. `handle` is waited for by one FSDP_WAIT.
-   */
-  FSDP_SQUARE_SUM_ALL_REDUCE_START = 13,
+  /* Puts this rank's part of the norm of the gradients that all updates of the plan read to the
+   * double at `destination`: the sum of their squares (FSDP_NORM_2) or absolute values
+   * (FSDP_NORM_1), or the largest absolute value (FSDP_NORM_INF). Together with FSDP_CLIP_FACTOR,
+   * before all updates, or not at all. */
+  FSDP_PARTIAL_NORM = 12,
+  /* Adds the double at `destination` (and `source`) up over the ranks of the shard axis, or takes
+   * the largest (FSDP_NORM_INF), in place, on stream FSDP_REDUCE: `count` is 1, `dtype` FSDP_F64.
+   * `handle` is waited for by one FSDP_WAIT. */
+  FSDP_NORM_ALL_REDUCE_START = 13,
   /* Computes from the total at `source`, a double, by what the updates behind it multiply
-   * gradients: min(1, clip_grad_norm / (sqrt(total) + 1e-6)). */
+   * gradients: min(1, clip_grad_norm / (norm + 1e-6)), where norm is the total, or its root
+   * (FSDP_NORM_2). */
   FSDP_CLIP_FACTOR = 14,
   /* Adds value `source_value` to value `destination_value`, in place (equal sizes, any strides). */
-  FSDP_ACCUMULATE = 15
+  FSDP_ACCUMULATE = 15,
+  /* Copies this rank's chunk of the gathered group `target`, of `bytes` bytes of `dtype`, to
+   * `destination`; `count` is its elements. Parameter i is value `integers[first_result + i]`. Rank
+   * r of the shard axis keeps the elements that a shard of rank n holds for every n with n / m = r
+   * % chunk_ranks, where m is the number of ranks of the axis divided by chunk_ranks; in the flat
+   * layout rank by rank, else parameter by parameter and then rank by rank. */
+  FSDP_CHUNK = 16
 } fsdp_entry_kind;
 
 /* `after` of an all-reduce of what the compute stream has there. */
@@ -168,8 +182,8 @@ typedef struct fsdp_entry {
   int64_t bytes, count;
   int64_t expected_ns; /* starts: how long the collective is predicted to take; 0: unknown */
   uint32_t source_value, destination_value;
-  uint32_t after; /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
-  uint32_t reserved;
+  uint32_t after;    /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
+  uint32_t ranks;    /* FSDP_ALL_GATHER_START: how many meet; 0: all of the shard axis */
   uint32_t module;   /* string: qualified name of the module */
   uint32_t location; /* string: file:line, or "" */
 } fsdp_entry;
@@ -255,6 +269,9 @@ typedef struct fsdp_plan {
   uint32_t loss_value;
   uint32_t num_handles;
   uint32_t num_microbatches; /* whose gradients a step accumulates, at least 1 */
+  uint32_t clip_norm_type;   /* fsdp_norm_type; if the plan does not clip, 0 */
+  uint32_t chunk_ranks; /* how many neighbours on the shard axis hold a group together from forward
+                           to backward, each a chunk of it; divides the axis; 0: none do */
   int64_t arena_bytes;
   int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
   int64_t peak_live_bytes;  /* largest sum of live buffers: arena_bytes cannot be less */

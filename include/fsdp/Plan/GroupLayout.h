@@ -50,6 +50,11 @@ struct GroupLayout {
 GroupLayout layOutGroup(Layout layout, std::span<const std::vector<int64_t>> shapes, unsigned ranks,
                         int64_t alignmentElements);
 
+/// The same group in larger parts, over `ranks`, which divides the layout's: a rank holds what as
+/// many consecutive ranks hold in `layout`, in the flat layout rank by rank, else parameter by
+/// parameter. The whole has as many elements.
+GroupLayout mergeRanks(const GroupLayout &layout, unsigned ranks);
+
 } // namespace fsdp::plan
 
 #endif // FSDP_PLAN_GROUPLAYOUT_H

@@ -1,37 +1,49 @@
-//===- GradientNorm.cu - Square sums of gradients and the clip factor -----===//
+//===- GradientNorm.cu - Parts of gradients' norm and the clip factor ------===//
 
 #include "cuda/kernels/Elements.cuh"
 
 using namespace fsdp::rt;
 
-/// The sum of `value` over the block, in a fixed order; valid in thread 0.
-static __device__ double sumOfBlock(double value) {
+/// joinNormParts() of a type.
+template <fsdp_norm_type Type> static __device__ double join(double a, double b) {
+  if (Type == FSDP_NORM_INF)
+    return a > b || a != a ? a : b;
+  return __dadd_rn(a, b);
+}
+
+/// `part` with one more element.
+template <fsdp_norm_type Type> static __device__ double joinElement(double part, double element) {
+  return Type == FSDP_NORM_2 ? __fma_rn(element, element, part) : join<Type>(part, fabs(element));
+}
+
+/// The parts of the block's threads joined, in a fixed order; valid in thread 0.
+template <fsdp_norm_type Type> static __device__ double joinOfBlock(double value) {
   constexpr int kWarps = kKernelThreads / 32;
   __shared__ double sums[kWarps];
 #pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2)
-    value = __dadd_rn(value, __shfl_down_sync(0xffffffffu, value, lanes));
+    value = join<Type>(value, __shfl_down_sync(0xffffffffu, value, lanes));
   if (threadIdx.x % 32 == 0)
     sums[threadIdx.x / 32] = value;
   __syncthreads();
   double total = 0;
   if (threadIdx.x == 0)
     for (int warp = 0; warp < kWarps; ++warp)
-      total += sums[warp];
+      total = join<Type>(total, sums[warp]);
   return total;
 }
 
-template <typename T>
+template <typename T, fsdp_norm_type Type>
 static __global__ void __launch_bounds__(kKernelThreads)
-    squareSumKernel(const T *gradients, int64_t vectorElements, int64_t elements,
-                    double *partials) {
+    partialNormKernel(const T *gradients, int64_t vectorElements, int64_t elements,
+                      double *partials) {
   constexpr int kWidth = kWidthOf<T>;
   // One sum by place in a vector, so that additions need not wait for each other.
   double sums[kWidth] = {};
   auto add = [&](const auto &g) {
 #pragma unroll
     for (int i = 0; i < int(sizeof(g) / sizeof(float)); ++i)
-      sums[i] = __fma_rn(double(g[i]), double(g[i]), sums[i]);
+      sums[i] = joinElement<Type>(sums[i], double(g[i]));
   };
   // Reads one buffer only: several loads at a time keep enough bytes in flight.
   constexpr int kLoads = 4;
@@ -61,57 +73,72 @@ static __global__ void __launch_bounds__(kKernelThreads)
   double sum = 0;
 #pragma unroll
   for (int i = 0; i < kWidth; ++i)
-    sum += sums[i];
-  sum = sumOfBlock(sum);
+    sum = join<Type>(sum, sums[i]);
+  sum = joinOfBlock<Type>(sum);
   if (threadIdx.x == 0)
     partials[blockIdx.x] = sum;
 }
 
 /// One block.
+template <fsdp_norm_type Type>
 static __global__ void __launch_bounds__(kKernelThreads)
-    sumPartialsKernel(const double *partials, int64_t count, double *total) {
+    joinPartialsKernel(const double *partials, int64_t count, double *total) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kKernelThreads)
-    sum += partials[i];
-  sum = sumOfBlock(sum);
+    sum = join<Type>(sum, partials[i]);
+  sum = joinOfBlock<Type>(sum);
   if (threadIdx.x == 0)
     *total = sum;
 }
 
 /// torch 2.11, torch/nn/utils/clip_grad.py: clip_coef = max_norm / (total_norm + 1e-6), which
 /// Tensor.__rtruediv__ computes as a reciprocal times max_norm, clamped to 1.
-static __global__ void clipFactorKernel(const double *total, float maxNorm, float *clipFactor,
-                                        float *norm) {
-  const float totalNorm = static_cast<float>(__dsqrt_rn(*total));
+static __global__ void clipFactorKernel(const double *total, bool isSquared, float maxNorm,
+                                        float *clipFactor, float *norm) {
+  const float totalNorm = static_cast<float>(isSquared ? __dsqrt_rn(*total) : *total);
   const float factor = __fmul_rn(__frcp_rn(__fadd_rn(totalNorm, 1e-6f)), maxNorm);
   *clipFactor = factor > 1.f ? 1.f : factor; // unlike fminf, keeps a NaN
   if (norm)
     *norm = totalNorm;
 }
 
-cudaError_t fsdp::rt::launchKernel(const SquareSumArguments &a, cudaStream_t stream) {
+/// Calls launch(type), a constant.
+template <typename Launch> static cudaError_t withNormType(fsdp_norm_type type, Launch launch) {
+  if (type == FSDP_NORM_1)
+    launch(std::integral_constant<fsdp_norm_type, FSDP_NORM_1>());
+  else if (type == FSDP_NORM_2)
+    launch(std::integral_constant<fsdp_norm_type, FSDP_NORM_2>());
+  else
+    launch(std::integral_constant<fsdp_norm_type, FSDP_NORM_INF>());
+  return cudaGetLastError();
+}
+
+cudaError_t fsdp::rt::launchKernel(const PartialNormArguments &a, cudaStream_t stream) {
   if (cudaError_t error = checkArguments(a); error != cudaSuccess || a.elements == 0)
     return error;
   return withElement(a.dtype, [&](auto element) {
     using T = decltype(element);
-    squareSumKernel<<<static_cast<unsigned>(squareSumBlocks(a.elements)), kKernelThreads, 0,
-                      stream>>>(static_cast<const T *>(a.gradients),
-                                vectorElements(a.elements, kWidthOf<T>, a.gradients), a.elements,
-                                a.partials);
-    return cudaGetLastError();
+    return withNormType(a.type, [&](auto type) {
+      partialNormKernel<T, type.value>
+          <<<static_cast<unsigned>(partialNormBlocks(a.elements)), kKernelThreads, 0, stream>>>(
+              static_cast<const T *>(a.gradients),
+              vectorElements(a.elements, kWidthOf<T>, a.gradients), a.elements, a.partials);
+    });
   });
 }
 
-cudaError_t fsdp::rt::launchKernel(const SumPartialsArguments &a, cudaStream_t stream) {
+cudaError_t fsdp::rt::launchKernel(const JoinPartialsArguments &a, cudaStream_t stream) {
   if (cudaError_t error = checkArguments(a); error != cudaSuccess)
     return error;
-  sumPartialsKernel<<<1, kKernelThreads, 0, stream>>>(a.partials, a.count, a.total);
-  return cudaGetLastError();
+  return withNormType(a.type, [&](auto type) {
+    joinPartialsKernel<type.value><<<1, kKernelThreads, 0, stream>>>(a.partials, a.count, a.total);
+  });
 }
 
 cudaError_t fsdp::rt::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
   if (cudaError_t error = checkArguments(a); error != cudaSuccess)
     return error;
-  clipFactorKernel<<<1, 1, 0, stream>>>(a.total, a.maxNorm, a.clipFactor, a.norm);
+  clipFactorKernel<<<1, 1, 0, stream>>>(a.total, a.type == FSDP_NORM_2, a.maxNorm, a.clipFactor,
+                                        a.norm);
   return cudaGetLastError();
 }

@@ -1,6 +1,7 @@
 //===- KernelArguments.cpp - Checks and launch geometry, without a device -===//
 
 #include "cuda/kernels/Kernels.h"
+#include "plan/NormType.h"
 
 #include <algorithm>
 
@@ -8,14 +9,14 @@ using namespace fsdp::rt;
 
 /// Blocks per multiprocessor: several times what runs at once (6 to 8), so that they end evenly.
 static constexpr int64_t kBlocksPerMultiprocessor = 32;
-static constexpr int64_t kMaxSquareSumBlocks = 1024;
+static constexpr int64_t kMaxPartialNormBlocks = 1024;
 /// Below this many elements per thread, more blocks cost more than they bring.
-static constexpr int64_t kSquareSumElements = 16;
+static constexpr int64_t kPartialNormElements = 16;
 
 static int64_t ceilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
-int64_t fsdp::rt::squareSumBlocks(int64_t elements) {
-  return std::min(ceilDiv(elements, kKernelThreads * kSquareSumElements), kMaxSquareSumBlocks);
+int64_t fsdp::rt::partialNormBlocks(int64_t elements) {
+  return std::min(ceilDiv(elements, kKernelThreads * kPartialNormElements), kMaxPartialNormBlocks);
 }
 
 int64_t fsdp::rt::elementwiseBlocks(int64_t elements, int width, int multiprocessors) {
@@ -45,17 +46,17 @@ cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
   return validIf(a.parameters && a.gradients && (a.kind == FSDP_SGD || (a.state[0] && a.state[1])));
 }
 
-cudaError_t fsdp::rt::checkArguments(const SquareSumArguments &a) {
-  return validIf(isFloat(a.dtype) && a.elements >= 0 &&
+cudaError_t fsdp::rt::checkArguments(const PartialNormArguments &a) {
+  return validIf(isFloat(a.dtype) && normTypeName(a.type) && a.elements >= 0 &&
                  (a.elements == 0 || (a.gradients && a.partials)));
 }
 
-cudaError_t fsdp::rt::checkArguments(const SumPartialsArguments &a) {
-  return validIf(a.count >= 0 && (a.count == 0 || a.partials) && a.total);
+cudaError_t fsdp::rt::checkArguments(const JoinPartialsArguments &a) {
+  return validIf(normTypeName(a.type) && a.count >= 0 && (a.count == 0 || a.partials) && a.total);
 }
 
 cudaError_t fsdp::rt::checkArguments(const ClipFactorArguments &a) {
-  return validIf(a.total && a.clipFactor && a.maxNorm > 0);
+  return validIf(normTypeName(a.type) && a.total && a.clipFactor && a.maxNorm > 0);
 }
 
 cudaError_t fsdp::rt::checkArguments(const AccumulateArguments &a) {

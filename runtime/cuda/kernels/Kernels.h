@@ -63,32 +63,36 @@ struct OptimizerUpdateArguments {
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
 };
 
-/// Sums the squares of `elements` gradients into squareSumBlocks(elements) partial sums, in double
-/// and in an order that depends on `elements` and the alignment only. A square of a float is exact
-/// in double; the sum's relative error is at most elements * 2^-53, in practice near 1e-15.
-struct SquareSumArguments {
+/// Reduces `elements` gradients to partialNormBlocks(elements) parts of their norm
+/// (plan/NormType.h), in double and in an order that depends on `elements` and the alignment only.
+/// A square of a float is exact in double; a sum's relative error is at most elements * 2^-53, in
+/// practice near 1e-15. A NaN makes its part a NaN.
+struct PartialNormArguments {
   const void *gradients;
   fsdp_dtype dtype; // FSDP_F32, FSDP_BF16 or FSDP_F16
   int64_t elements;
   double *partials;
+  fsdp_norm_type type = FSDP_NORM_2;
 };
 
-/// Sums `count` partial sums, of all shards of the rank, in a fixed order. Over ranks, `total` is
-/// summed by a collective.
-struct SumPartialsArguments {
+/// Joins `count` parts of the norm, of all shards of the rank, in a fixed order. Over ranks,
+/// `total` is joined by a collective.
+struct JoinPartialsArguments {
   const double *partials;
   int64_t count;
   double *total;
+  fsdp_norm_type type = FSDP_NORM_2;
 };
 
-/// norm = sqrt(total) and clipFactor = min(1, maxNorm / (norm + 1e-6)) as torch.nn.utils'
-/// clip_grad_norm_ computes it in fp32, a reciprocal times maxNorm. A NaN stays one. torch's norm
-/// is the norm of fp32 norms of tensors and differs by their rounding.
+/// norm = total, or of norm 2 its square root, and clipFactor = min(1, maxNorm / (norm + 1e-6)) as
+/// torch.nn.utils' clip_grad_norm_ computes it in fp32, a reciprocal times maxNorm. A NaN stays
+/// one. torch's norm is the norm of fp32 norms of tensors and differs by their rounding.
 struct ClipFactorArguments {
   const double *total;
   float maxNorm; // > 0
   float *clipFactor;
   float *norm; // null: not wanted
+  fsdp_norm_type type = FSDP_NORM_2;
 };
 
 /// to[i] = to[i] * toScale + from[i] * fromScale in fp32, rounded to `toDtype`; exact sums (one
@@ -106,8 +110,8 @@ struct AccumulateArguments {
 
 // KernelArguments.cpp, on any machine.
 
-/// Partial sums that SquareSumArguments writes: 1 to 1024, 0 for 0 elements.
-int64_t squareSumBlocks(int64_t elements);
+/// Partial sums that PartialNormArguments writes: 1 to 1024, 0 for 0 elements.
+int64_t partialNormBlocks(int64_t elements);
 
 /// Threads of a block, of all kernels.
 constexpr int kKernelThreads = 256;
@@ -118,8 +122,8 @@ int64_t elementwiseBlocks(int64_t elements, int width, int multiprocessors);
 /// cudaErrorInvalidValue if a pointer is missing, a size negative or a dtype not supported.
 cudaError_t checkArguments(const OptimizerScalarsArguments &arguments);
 cudaError_t checkArguments(const OptimizerUpdateArguments &arguments);
-cudaError_t checkArguments(const SquareSumArguments &arguments);
-cudaError_t checkArguments(const SumPartialsArguments &arguments);
+cudaError_t checkArguments(const PartialNormArguments &arguments);
+cudaError_t checkArguments(const JoinPartialsArguments &arguments);
 cudaError_t checkArguments(const ClipFactorArguments &arguments);
 cudaError_t checkArguments(const AccumulateArguments &arguments);
 
@@ -127,8 +131,8 @@ cudaError_t checkArguments(const AccumulateArguments &arguments);
 
 cudaError_t launchKernel(const OptimizerScalarsArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream);
-cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream);
-cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream);
+cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream);
 cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream);
 

@@ -110,7 +110,7 @@ TEST(FakeCommunicator, Replicas) {
                           std::pair(2u, 100ul)));
   EXPECT_THAT(copying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Sum).message(),
               HasSubstr("averages and maxima only"));
-  // The gradients' square sum.
+  // The gradients' norm.
   double own = 3;
   EXPECT_TRUE(copying->allReduce(kReduceLane, &own, 1, FSDP_F64, ReduceOp::Sum).ok());
   EXPECT_EQ(own, 3);

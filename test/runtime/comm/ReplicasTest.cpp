@@ -18,19 +18,21 @@ namespace {
 struct Mesh {
   Ranks ranks;
   unsigned replicas;
+  unsigned chunkRanks = 1;
 
-  CommunicatorOptions options() const { return {.replicas = replicas}; }
+  CommunicatorOptions options() const { return {.replicas = replicas, .chunkRanks = chunkRanks}; }
 };
 
 void PrintTo(const Mesh &mesh, std::ostream *stream) {
   PrintTo(mesh.ranks, stream);
-  *stream << " as " << mesh.replicas << " replicas";
+  *stream << " as " << mesh.replicas << " replicas, " << mesh.chunkRanks << " on the chunk lane";
 }
 
 std::string nameOf(const testing::TestParamInfo<Mesh> &info) {
   const Mesh &mesh = info.param;
   return mesh.ranks.backend + std::to_string(mesh.replicas) + "x" +
-         std::to_string(mesh.ranks.size / mesh.replicas);
+         std::to_string(mesh.ranks.size / mesh.replicas) +
+         (mesh.chunkRanks > 1 ? "Chunks" + std::to_string(mesh.chunkRanks) : "");
 }
 
 class Replicas : public testing::TestWithParam<Mesh> {
@@ -45,7 +47,10 @@ INSTANTIATE_TEST_SUITE_P(Backends, Replicas,
                          testing::Values(Mesh{{"local", 4}, 2}, Mesh{{"local", 6}, 2},
                                          Mesh{{"local", 6}, 3}, Mesh{{"local", 3}, 3},
                                          Mesh{{"shm", 4}, 2}, Mesh{{"shm", 6}, 3},
-                                         Mesh{{"gloo", 4}, 2}, Mesh{{"nccl", 4}, 2}),
+                                         Mesh{{"gloo", 4}, 2}, Mesh{{"nccl", 4}, 2},
+                                         Mesh{{"local", 4}, 1, 2}, Mesh{{"local", 8}, 2, 2},
+                                         Mesh{{"shm", 6}, 1, 3}, Mesh{{"gloo", 4}, 1, 2},
+                                         Mesh{{"nccl", 4}, 1, 2}),
                          nameOf);
 
 #define EXPECT_OK(expression)                                                                      \
@@ -62,13 +67,14 @@ std::vector<at::Tensor> inputsOf(const LaneRanks &ranks, size_t count, unsigned 
   return inputs;
 }
 
-void checkGather(Communicator &communicator, std::byte *output, size_t count, unsigned salt) {
-  LaneRanks ranks = communicator.ranksOf(kGatherLane);
+void checkGather(Communicator &communicator, std::byte *output, size_t count, unsigned salt,
+                 unsigned lane = kGatherLane) {
+  LaneRanks ranks = communicator.ranksOf(lane);
   std::vector<at::Tensor> inputs = inputsOf(ranks, count, salt);
   size_t bytes = count * sizeof(float);
   std::byte *own = output + ranks.index * bytes;
   std::memcpy(own, inputs[ranks.index].const_data_ptr(), bytes);
-  EXPECT_OK(communicator.allGather(kGatherLane, own, output, bytes));
+  EXPECT_OK(communicator.allGather(lane, own, output, bytes));
   for (unsigned i = 0; i < ranks.size; ++i)
     EXPECT_EQ(difference(output + i * bytes, inputs[i]), "") << "block " << i;
 }
@@ -101,7 +107,7 @@ const size_t kCounts[] = {1, 7, 4099, 270001};
 } // namespace
 
 // Ranks are numbered replica by replica: shards meet on the gather and reduce lanes, equal shards
-// on the replicate lane, everybody on the control lane.
+// on the replicate lane, some neighbours on the chunk lane, everybody on the control lane.
 TEST_P(Replicas, LaneRanks) {
   Mesh mesh = GetParam();
   onRanks(
@@ -109,14 +115,17 @@ TEST_P(Replicas, LaneRanks) {
       [&](Communicator &communicator) {
         unsigned rank = communicator.rank(), shards = mesh.ranks.size / mesh.replicas;
         EXPECT_EQ(communicator.replicas(), mesh.replicas);
+        EXPECT_EQ(communicator.chunkRanks(), mesh.chunkRanks);
         for (unsigned lane = 0; lane < kNumLanes; ++lane) {
           LaneRanks ranks = communicator.ranksOf(lane);
           EXPECT_EQ(ranks.at(ranks.index), rank);
           EXPECT_EQ(ranks.size, lane == kControlLane     ? mesh.ranks.size
                                 : lane == kReplicateLane ? mesh.replicas
+                                : lane == kChunkLane     ? mesh.chunkRanks
                                                          : shards);
           EXPECT_EQ(ranks.first, lane == kControlLane     ? 0
                                  : lane == kReplicateLane ? rank % shards
+                                 : lane == kChunkLane     ? rank / mesh.chunkRanks * mesh.chunkRanks
                                                           : rank / shards * shards);
         }
       },
@@ -137,10 +146,13 @@ TEST_P(Replicas, EachLaneHasItsRanks) {
           for (size_t count : kCounts) {
             checkGather(communicator, memory, count, ++salt);
             checkReduceScatter(communicator, memory, count, ++salt);
-            checkAllReduce(communicator, kReplicateLane, memory, count, ++salt);
+            if (mesh.replicas > 1)
+              checkAllReduce(communicator, kReplicateLane, memory, count, ++salt);
+            if (mesh.chunkRanks > 1)
+              checkGather(communicator, memory, count, ++salt, kChunkLane);
             checkAllReduce(communicator, kControlLane, memory, count, ++salt);
           }
-        EXPECT_OK(communicator.barrier(kReplicateLane));
+        EXPECT_OK(communicator.barrier(mesh.replicas > 1 ? kReplicateLane : kControlLane));
       },
       mesh.options());
 }
@@ -164,14 +176,19 @@ TEST_P(Replicas, LanesInFlight) {
             checkReduceScatter(communicator, part(kReduceLane), 1 + i * 1009, i);
         });
         std::thread replicas([&] {
-          for (unsigned i = 0; i < 30; ++i)
+          for (unsigned i = 0; i < 30 && mesh.replicas > 1; ++i)
             checkAllReduce(communicator, kReplicateLane, part(kReplicateLane), 1 + i * 2003, i);
+        });
+        std::thread chunks([&] {
+          for (unsigned i = 0; i < 30 && mesh.chunkRanks > 1; ++i)
+            checkGather(communicator, part(kChunkLane), 1 + i * 1201, i, kChunkLane);
         });
         for (unsigned i = 0; i < 60; ++i)
           checkAllReduce(communicator, kControlLane, part(kControlLane), 3, i);
         gathers.join();
         reductions.join();
         replicas.join();
+        chunks.join();
       },
       mesh.options());
 }
@@ -193,8 +210,8 @@ TEST_P(Replicas, KilledRankFailsAll) {
             raise(SIGKILL);
           status = communicator.allGather(kGatherLane, data.data(), all.data(), 1000);
           if (status.ok())
-            status = communicator.allReduce(kReplicateLane, data.data(), 1000, FSDP_F32,
-                                            ReduceOp::Average);
+            status = communicator.allReduce(mesh.replicas > 1 ? kReplicateLane : kReduceLane,
+                                            data.data(), 1000, FSDP_F32, ReduceOp::Average);
         }
         EXPECT_NE(status.message(), "");
         EXPECT_FALSE(communicator.barrier(kControlLane).ok());

@@ -37,7 +37,7 @@ void expectSameTraining(const std::vector<RankRun> &runs, const std::vector<Rank
       const StepResults &own = runs[rank].results[i], &other = expected[rank].results[i];
       EXPECT_EQ(own.step, other.step);
       EXPECT_EQ(own.loss, other.loss) << "step " << own.step;
-      EXPECT_NEAR(own.gradientSquareSum, other.gradientSquareSum, 1e-12 * other.gradientSquareSum);
+      EXPECT_NEAR(own.partialNorm, other.partialNorm, 1e-12 * other.partialNorm);
     }
     EXPECT_EQ(runs[rank].parameters, expected[rank].parameters);
     // All were issued, have started and completed.
@@ -111,15 +111,20 @@ TEST(CudaExecutor, NarrowGroupsTrainAsOnCpus) {
     }
 }
 
-// Clipping needs no host: the factor stays on the device, in a graph too. The sum of the squares
+// Clipping needs no host: the factor stays on the device, in a graph too. That of the norm's parts
 // over the ranks is the third reduction. The norm that is told is the one before clipping.
 TEST(CudaExecutor, ClippedGradientsTrainAsOnCpus) {
-  for (uint32_t optimizer : {FSDP_SGD, FSDP_ADAMW}) {
-    TrainingStep step(optimizer, {.clipNorm = 0.5}), free(optimizer);
+  for (auto [optimizer, type] : {std::pair(FSDP_SGD, FSDP_NORM_2),
+                                 {FSDP_ADAMW, FSDP_NORM_2},
+                                 {FSDP_SGD, FSDP_NORM_1},
+                                 {FSDP_SGD, FSDP_NORM_INF}}) {
+    TrainingStep step(optimizer, {.clipNorm = 0.05, .clipNormType = type}), free(optimizer);
     const fsdp_plan &plan = step.finish();
     std::vector<RankRun> expected = runOnCpus(plan, 6), unclipped = runOnCpus(free.finish(), 6);
     EXPECT_NE(expected[0].parameters, unclipped[0].parameters);
-    EXPECT_EQ(expected[0].results[0].gradientSquareSum, unclipped[0].results[0].gradientSquareSum);
+    if (type == FSDP_NORM_2) {
+      EXPECT_EQ(expected[0].results[0].partialNorm, unclipped[0].results[0].partialNorm);
+    }
     RecordedRanks eager, graphs;
     expectSameTraining(eager.run(plan, 6, {.graph = GraphMode::Off}), expected, 3);
     std::vector<RankRun> runs = graphs.run(plan, 6);
@@ -127,7 +132,7 @@ TEST(CudaExecutor, ClippedGradientsTrainAsOnCpus) {
     EXPECT_EQ(runs[0].graphNote, "on: a step is one graph");
     std::vector<std::string> calls = graphs[0].calls.take();
     EXPECT_EQ(countOf(calls, "clipFactor"), 3u); // two steps, and the graph's capture
-    EXPECT_EQ(countOf(calls, "squareSum"), 6u);
+    EXPECT_EQ(countOf(calls, "partialNorm"), 6u);
     EXPECT_EQ(countOf(calls, "ncclAllReduce"), 3u);
   }
 }
@@ -208,13 +213,13 @@ TEST(CudaExecutor, CapturesThatFailHalfWayAreNoErrors) {
     RecordingCalls &calls = ranks[rank].calls;
     calls.onCall = [&calls](const std::string &name) {
       if (name == "cudaStreamBeginCapture")
-        calls.fail("squareSum", cudaErrorStreamCaptureInvalidated);
+        calls.fail("partialNorm", cudaErrorStreamCaptureInvalidated);
     };
   }
   std::vector<RankRun> runs = ranks.run(plan, 5);
   expectSameTraining(runs, runOnCpus(plan, 5));
   EXPECT_EQ(runs[0].graphNote,
-            "off: the step cannot be captured: the kernel squareSum: cuda error 901");
+            "off: the step cannot be captured: the kernel partialNorm: cuda error 901");
 }
 
 // Operators that need on the host what the device computes keep a step from being a graph, by name.
@@ -250,7 +255,7 @@ TEST(CudaExecutor, FailedKernelsAreErrors) {
   TrainingStep step(FSDP_SGD, {.clipNorm = 1});
   const fsdp_plan &plan = step.finish();
   for (const char *kernel :
-       {"optimizerScalars", "squareSum", "optimizerUpdate", "sumPartials", "clipFactor"}) {
+       {"optimizerScalars", "partialNorm", "optimizerUpdate", "joinPartials", "clipFactor"}) {
     RecordedRanks ranks;
     ranks[1].calls.fail(kernel, cudaErrorLaunchOutOfResources, kernel[0] == 's' ? 1 : 2);
     std::vector<RankRun> runs = ranks.run(plan, 3);

@@ -19,7 +19,7 @@ struct Buffers {
     return {FSDP_ADAMW, 4,        floats,   floats + 4, FSDP_F32, {floats + 8, floats + 12},
             nullptr,    FSDP_F32, &scalars, nullptr};
   }
-  SquareSumArguments squareSum() { return {floats, FSDP_BF16, 4, doubles}; }
+  PartialNormArguments partialNorm() { return {floats, FSDP_BF16, 4, doubles}; }
   AccumulateArguments accumulate() { return {floats, FSDP_F32, 1, floats + 8, FSDP_BF16, 0.5, 4}; }
 };
 } // namespace
@@ -31,12 +31,12 @@ TEST(KernelGeometryTest, ElementwiseKernelsHaveABlockPerWorkUpToABound) {
   EXPECT_EQ(elementwiseBlocks(int64_t(1) << 40, 4, 132), 32 * 132);
 }
 
-TEST(KernelGeometryTest, SquareSumsDependOnTheSizeAlone) {
-  EXPECT_EQ(squareSumBlocks(0), 0);
-  EXPECT_EQ(squareSumBlocks(1), 1);
-  EXPECT_EQ(squareSumBlocks(4096), 1);
-  EXPECT_EQ(squareSumBlocks(4097), 2);
-  EXPECT_EQ(squareSumBlocks(int64_t(1) << 40), 1024);
+TEST(KernelGeometryTest, PartialNormsDependOnTheSizeAlone) {
+  EXPECT_EQ(partialNormBlocks(0), 0);
+  EXPECT_EQ(partialNormBlocks(1), 1);
+  EXPECT_EQ(partialNormBlocks(4096), 1);
+  EXPECT_EQ(partialNormBlocks(4097), 2);
+  EXPECT_EQ(partialNormBlocks(int64_t(1) << 40), 1024);
 }
 
 TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
@@ -75,13 +75,16 @@ TEST(KernelArgumentsTest, OtherKernelsNeedTheirBuffersAndKnownDtypes) {
   EXPECT_EQ(checkArguments(OptimizerScalarsArguments{{}, &m.inputs, &m.scalars}), cudaSuccess);
   EXPECT_EQ(checkArguments(OptimizerScalarsArguments{{}, nullptr, &m.scalars}),
             cudaErrorInvalidValue);
-  EXPECT_EQ(checkArguments(m.squareSum()), cudaSuccess);
-  EXPECT_EQ(checkArguments(SquareSumArguments{m.floats, FSDP_I32, 4, m.doubles}),
+  EXPECT_EQ(checkArguments(m.partialNorm()), cudaSuccess);
+  EXPECT_EQ(checkArguments(PartialNormArguments{m.floats, FSDP_I32, 4, m.doubles}),
             cudaErrorInvalidValue);
-  EXPECT_EQ(checkArguments(SquareSumArguments{m.floats, FSDP_F32, 4, nullptr}),
+  EXPECT_EQ(checkArguments(PartialNormArguments{m.floats, FSDP_F32, 4, nullptr}),
             cudaErrorInvalidValue);
-  EXPECT_EQ(checkArguments(SumPartialsArguments{nullptr, 0, m.doubles}), cudaSuccess);
-  EXPECT_EQ(checkArguments(SumPartialsArguments{nullptr, 1, m.doubles}), cudaErrorInvalidValue);
+  EXPECT_EQ(checkArguments(PartialNormArguments{m.floats, FSDP_F32, 4, m.doubles,
+                                                static_cast<fsdp_norm_type>(0)}),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(checkArguments(JoinPartialsArguments{nullptr, 0, m.doubles}), cudaSuccess);
+  EXPECT_EQ(checkArguments(JoinPartialsArguments{nullptr, 1, m.doubles}), cudaErrorInvalidValue);
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 1, m.floats, nullptr}), cudaSuccess);
   EXPECT_EQ(checkArguments(ClipFactorArguments{m.doubles, 0, m.floats, nullptr}),
             cudaErrorInvalidValue);
@@ -106,9 +109,9 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
   auto *floats = static_cast<float *>(at(1024));
   CudaCalls &launcher = calls;
 
-  EXPECT_EQ(launcher.launchKernel(SquareSumArguments{floats, FSDP_F32, 100, sums}, stream),
+  EXPECT_EQ(launcher.launchKernel(PartialNormArguments{floats, FSDP_F32, 100, sums}, stream),
             cudaSuccess);
-  EXPECT_EQ(launcher.launchKernel(SumPartialsArguments{sums, 1, sums + 8}, stream), cudaSuccess);
+  EXPECT_EQ(launcher.launchKernel(JoinPartialsArguments{sums, 1, sums + 8}, stream), cudaSuccess);
   EXPECT_EQ(launcher.launchKernel(ClipFactorArguments{sums + 8, 0.5f, clip, nullptr}, stream),
             cudaSuccess);
   fsdp_optimizer adamw{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8};
@@ -131,14 +134,15 @@ TEST(KernelRecordTest, LaunchesAreNotedWithTheirArguments) {
   EXPECT_EQ(launcher.launchKernel(
                 AccumulateArguments{floats, FSDP_F32, 1, at(3072), FSDP_BF16, 0.5f, 100}, stream),
             cudaSuccess);
-  EXPECT_THAT(calls.take(),
-              ElementsAre("squareSum m1+1024 6 100 m1+256 s1", "sumPartials m1+256 1 m1+320 s1",
-                          "clipFactor m1+320 0.5 m1+128 null s1", "optimizerScalars 2 m1 m1+64 s1",
-                          "optimizerUpdate 2 100 m1+1024 m1+1424 6 m1+1824 m1+2224 m1+3072 15 "
-                          "m1+64 m1+128 s1",
-                          "accumulate m1+1024 6 1 m1+3072 15 0.5 100 s1"));
+  EXPECT_THAT(
+      calls.take(),
+      ElementsAre("partialNorm m1+1024 6 100 m1+256 2 s1", "joinPartials m1+256 1 m1+320 2 s1",
+                  "clipFactor m1+320 0.5 m1+128 null 2 s1", "optimizerScalars 2 m1 m1+64 s1",
+                  "optimizerUpdate 2 100 m1+1024 m1+1424 6 m1+1824 m1+2224 m1+3072 15 "
+                  "m1+64 m1+128 s1",
+                  "accumulate m1+1024 6 1 m1+3072 15 0.5 100 s1"));
 
-  EXPECT_EQ(launcher.launchKernel(SquareSumArguments{}, stream), cudaErrorInvalidValue);
+  EXPECT_EQ(launcher.launchKernel(PartialNormArguments{}, stream), cudaErrorInvalidValue);
   calls.fail("clipFactor", cudaErrorLaunchFailure);
   EXPECT_EQ(launcher.launchKernel(ClipFactorArguments{sums, 1, clip, nullptr}, stream),
             cudaErrorLaunchFailure);

@@ -124,14 +124,15 @@ constexpr fsdp_dtype kDtypes[] = {FSDP_F32, FSDP_BF16, FSDP_F16};
 TEST(KernelLaunchTest, BadArgumentsAreRefusedBeforeTheDevice) {
   EXPECT_EQ(launchKernel(OptimizerScalarsArguments{}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launchKernel(OptimizerUpdateArguments{}, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(launchKernel(SquareSumArguments{}, nullptr), cudaErrorInvalidValue);
-  EXPECT_EQ(launchKernel(SumPartialsArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(PartialNormArguments{}, nullptr), cudaErrorInvalidValue);
+  EXPECT_EQ(launchKernel(JoinPartialsArguments{}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launchKernel(ClipFactorArguments{}, nullptr), cudaErrorInvalidValue);
   EXPECT_EQ(launchKernel(AccumulateArguments{}, nullptr), cudaErrorInvalidValue);
 }
 
 TEST(KernelLaunchTest, NothingIsLaunchedForNoElements) {
-  EXPECT_EQ(launchKernel(SquareSumArguments{nullptr, FSDP_F32, 0, nullptr}, nullptr), cudaSuccess);
+  EXPECT_EQ(launchKernel(PartialNormArguments{nullptr, FSDP_F32, 0, nullptr}, nullptr),
+            cudaSuccess);
   EXPECT_EQ(
       launchKernel(AccumulateArguments{nullptr, FSDP_F32, 1, nullptr, FSDP_F32, 1, 0}, nullptr),
       cudaSuccess);
@@ -204,44 +205,45 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
           }
 }
 
-TEST_F(KernelDeviceTest, SquareSumsAreRightAndRepeat) {
+TEST_F(KernelDeviceTest, PartialNormsAreRightAndRepeat) {
   for (size_t size : kSizes)
-    for (fsdp_dtype dtype : kDtypes) {
-      std::vector<float> gradients = random(size, dtype);
-      auto blocks = static_cast<size_t>(squareSumBlocks(static_cast<int64_t>(size)));
-      DeviceBytes g(pack(gradients, dtype)), partials(std::vector<std::byte>(blocks * 8)),
-          total(bytesOf(0.0));
-      double first = 0;
-      for (int repeat = 0; repeat < 2; ++repeat) {
-        ASSERT_EQ(launchKernel(SquareSumArguments{g.as<void>(), dtype, static_cast<int64_t>(size),
-                                                  partials.as<double>()},
-                               nullptr),
-                  cudaSuccess);
-        ASSERT_EQ(
-            launchKernel(SumPartialsArguments{partials.as<double>(), static_cast<int64_t>(blocks),
-                                              total.as<double>()},
-                         nullptr),
-            cudaSuccess);
-        auto sum = valueOf<double>(total.read());
-        if (repeat == 0)
-          first = sum;
-        ASSERT_EQ(sum, first);
+    for (fsdp_dtype dtype : kDtypes)
+      for (fsdp_norm_type type : {FSDP_NORM_1, FSDP_NORM_2, FSDP_NORM_INF}) {
+        std::vector<float> gradients = random(size, dtype);
+        auto elements = static_cast<int64_t>(size);
+        int64_t blocks = partialNormBlocks(elements);
+        DeviceBytes g(pack(gradients, dtype)),
+            partials(std::vector<std::byte>(static_cast<size_t>(blocks) * 8)), total(bytesOf(0.0));
+        double first = 0;
+        for (int repeat = 0; repeat < 2; ++repeat) {
+          PartialNormArguments parts{g.as<void>(), dtype, elements, partials.as<double>(), type};
+          JoinPartialsArguments join{partials.as<double>(), blocks, total.as<double>(), type};
+          ASSERT_EQ(launchKernel(parts, nullptr), cudaSuccess);
+          ASSERT_EQ(launchKernel(join, nullptr), cudaSuccess);
+          auto part = valueOf<double>(total.read());
+          if (repeat == 0)
+            first = part;
+          ASSERT_EQ(part, first);
+        }
+        double expected = referencePartialNorm(type, gradients);
+        ASSERT_NEAR(first, expected, type == FSDP_NORM_INF ? 0 : 1e-13 * expected)
+            << size << " elements of dtype " << dtype << ", norm_type " << type;
       }
-      double expected = referenceSquareSum(gradients);
-      ASSERT_NEAR(first, expected, 1e-13 * expected) << size << " elements of dtype " << dtype;
-    }
 }
 
 TEST_F(KernelDeviceTest, ClipFactorsEqualTheReference) {
-  for (double sum : {0.0, 1e-14, 0.3, 2.0, 12345.678, HUGE_VAL, std::nan("")}) {
-    DeviceBytes total(bytesOf(sum)), factor(bytesOf(0.f)), norm(bytesOf(0.f));
-    ASSERT_EQ(launchKernel(ClipFactorArguments{total.as<double>(), 1.5f, factor.as<float>(),
-                                               norm.as<float>()},
-                           nullptr),
-              cudaSuccess);
-    EXPECT_EQ(ulpDistance(valueOf<float>(factor.read()), referenceClipFactor(sum, 1.5f)), 0);
-    EXPECT_EQ(ulpDistance(valueOf<float>(norm.read()), static_cast<float>(std::sqrt(sum))), 0);
-  }
+  for (double value : {0.0, 1e-14, 0.3, 2.0, 12345.678, HUGE_VAL, std::nan("")})
+    for (fsdp_norm_type type : {FSDP_NORM_1, FSDP_NORM_2, FSDP_NORM_INF}) {
+      DeviceBytes total(bytesOf(value)), factor(bytesOf(0.f)), norm(bytesOf(0.f));
+      ASSERT_EQ(launchKernel(ClipFactorArguments{total.as<double>(), 1.5f, factor.as<float>(),
+                                                 norm.as<float>(), type},
+                             nullptr),
+                cudaSuccess);
+      auto expected = static_cast<float>(type == FSDP_NORM_2 ? std::sqrt(value) : value);
+      EXPECT_EQ(ulpDistance(valueOf<float>(factor.read()), referenceClipFactor(type, value, 1.5f)),
+                0);
+      EXPECT_EQ(ulpDistance(valueOf<float>(norm.read()), expected), 0);
+    }
 }
 
 // Aligned, and one element further, where vectors are not possible.

@@ -2,6 +2,7 @@
 
 #include "KernelEffects.h"
 #include "KernelReference.h"
+#include "plan/NormType.h"
 
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sqrt.h>
@@ -47,14 +48,16 @@ void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
       std::ranges::copy(shard.state[i], a.state[i]);
 }
 
-void fsdp::rt::runOnHost(const SquareSumArguments &a) {
-  std::fill(a.partials, a.partials + squareSumBlocks(a.elements), 0.0);
+void fsdp::rt::runOnHost(const PartialNormArguments &a) {
+  std::fill(a.partials, a.partials + partialNormBlocks(a.elements), 0.0);
   if (a.elements)
-    a.partials[0] = referenceSquareSum(read(a.gradients, a.elements, a.dtype));
+    a.partials[0] = referencePartialNorm(a.type, read(a.gradients, a.elements, a.dtype));
 }
 
-void fsdp::rt::runOnHost(const SumPartialsArguments &a) {
-  *a.total = std::accumulate(a.partials, a.partials + a.count, 0.0);
+void fsdp::rt::runOnHost(const JoinPartialsArguments &a) {
+  *a.total = std::accumulate(a.partials, a.partials + a.count, 0.0, [&](double part, double next) {
+    return joinNormParts(a.type, part, next);
+  });
 }
 
 void fsdp::rt::runOnHost(const AccumulateArguments &a) {
@@ -66,7 +69,7 @@ void fsdp::rt::runOnHost(const AccumulateArguments &a) {
 }
 
 void fsdp::rt::runOnHost(const ClipFactorArguments &a) {
-  *a.clipFactor = referenceClipFactor(*a.total, a.maxNorm);
+  *a.clipFactor = referenceClipFactor(a.type, *a.total, a.maxNorm);
   if (a.norm)
-    *a.norm = static_cast<float>(std::sqrt(*a.total));
+    *a.norm = static_cast<float>(normOfPart(a.type, *a.total));
 }

@@ -11,8 +11,8 @@ namespace fsdp::rt {
 /// are torch's on a CPU, so that updates have the bits of the CPU's.
 void runOnHost(const OptimizerScalarsArguments &arguments);
 void runOnHost(const OptimizerUpdateArguments &arguments);
-void runOnHost(const SquareSumArguments &arguments);
-void runOnHost(const SumPartialsArguments &arguments);
+void runOnHost(const PartialNormArguments &arguments);
+void runOnHost(const JoinPartialsArguments &arguments);
 void runOnHost(const AccumulateArguments &arguments);
 void runOnHost(const ClipFactorArguments &arguments);
 

@@ -83,15 +83,20 @@ void fsdp::rt::referenceUpdate(uint32_t kind, const OptimizerScalars &scalars, f
   }
 }
 
-double fsdp::rt::referenceSquareSum(const std::vector<float> &gradients) {
-  long double sum = 0;
-  for (float gradient : gradients)
-    sum += static_cast<long double>(gradient) * gradient;
-  return static_cast<double>(sum);
+double fsdp::rt::referencePartialNorm(fsdp_norm_type type, const std::vector<float> &gradients) {
+  long double part = 0;
+  for (float gradient : gradients) {
+    long double size = std::abs(static_cast<long double>(gradient));
+    if (type == FSDP_NORM_INF)
+      part = part < size || std::isnan(size) ? size : part;
+    else
+      part += type == FSDP_NORM_2 ? size * size : size;
+  }
+  return static_cast<double>(part);
 }
 
-float fsdp::rt::referenceClipFactor(double squareSum, float maxNorm) {
-  auto norm = static_cast<float>(std::sqrt(squareSum));
+float fsdp::rt::referenceClipFactor(fsdp_norm_type type, double total, float maxNorm) {
+  auto norm = static_cast<float>(type == FSDP_NORM_2 ? std::sqrt(total) : total);
   float factor = 1.f / (norm + 1e-6f) * maxNorm;
   return factor > 1.f ? 1.f : factor;
 }

@@ -20,8 +20,8 @@ void roundedRoots(std::vector<float> &values);
 void referenceUpdate(uint32_t kind, const OptimizerScalars &scalars, float clipFactor,
                      const std::vector<float> &gradients, ReferenceShard &shard,
                      void (*takeRoots)(std::vector<float> &) = roundedRoots);
-double referenceSquareSum(const std::vector<float> &gradients);
-float referenceClipFactor(double squareSum, float maxNorm);
+double referencePartialNorm(fsdp_norm_type type, const std::vector<float> &gradients);
+float referenceClipFactor(fsdp_norm_type type, double total, float maxNorm);
 float referenceAccumulate(float to, float toScale, float from, float fromScale);
 
 /// `value` as a number of `dtype` (fp32, bf16, fp16), to the nearest.

@@ -84,12 +84,13 @@ TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {
 }
 
 TEST(KernelReferenceTest, ClipFactorEqualsTorchs) {
-  for (double squareSum : {0.0, 1e-14, 0.3, 1.0, 2.0, 12345.678, 1e30, HUGE_VAL, std::nan("")})
+  for (double total : {0.0, 1e-14, 0.3, 1.0, 2.0, 12345.678, 1e30, HUGE_VAL, std::nan("")})
     for (float maxNorm : {0.1f, 1.f, 7.f}) {
-      at::Tensor norm = at::full({}, squareSum, at::kDouble).sqrt().to(at::kFloat);
+      at::Tensor norm = at::full({}, total, at::kDouble).sqrt().to(at::kFloat);
       at::Tensor factor = norm.add(1e-6).reciprocal().mul(maxNorm).clamp_max(1.0);
-      ASSERT_EQ(ulpDistance(factor.item<float>(), referenceClipFactor(squareSum, maxNorm)), 0)
-          << squareSum << " " << maxNorm;
+      ASSERT_EQ(ulpDistance(factor.item<float>(), referenceClipFactor(FSDP_NORM_2, total, maxNorm)),
+                0)
+          << total << " " << maxNorm;
     }
 }
 

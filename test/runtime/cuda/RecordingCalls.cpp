@@ -296,14 +296,16 @@ cudaError_t RecordingCalls::launchKernel(const OptimizerUpdateArguments &a, cuda
                    a.gradients, int64_t(a.gradientDtype), a.state[0], a.state[1], a.gathered,
                    int64_t(a.gatheredDtype), a.scalars, a.clipFactor);
 }
-cudaError_t RecordingCalls::launchKernel(const SquareSumArguments &a, cudaStream_t stream) {
-  return effective(stream, "squareSum", a, a.gradients, int64_t(a.dtype), a.elements, a.partials);
+cudaError_t RecordingCalls::launchKernel(const PartialNormArguments &a, cudaStream_t stream) {
+  return effective(stream, "partialNorm", a, a.gradients, int64_t(a.dtype), a.elements, a.partials,
+                   int64_t(a.type));
 }
-cudaError_t RecordingCalls::launchKernel(const SumPartialsArguments &a, cudaStream_t stream) {
-  return effective(stream, "sumPartials", a, a.partials, a.count, a.total);
+cudaError_t RecordingCalls::launchKernel(const JoinPartialsArguments &a, cudaStream_t stream) {
+  return effective(stream, "joinPartials", a, a.partials, a.count, a.total, int64_t(a.type));
 }
 cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStream_t stream) {
-  return effective(stream, "clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm);
+  return effective(stream, "clipFactor", a, a.total, a.maxNorm, a.clipFactor, a.norm,
+                   int64_t(a.type));
 }
 cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
   return effective(stream, "accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from,

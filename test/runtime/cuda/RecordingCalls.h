@@ -95,8 +95,8 @@ public:
   cudaError_t launchKernel(const OptimizerScalarsArguments &arguments,
                            cudaStream_t stream) override;
   cudaError_t launchKernel(const OptimizerUpdateArguments &arguments, cudaStream_t stream) override;
-  cudaError_t launchKernel(const SquareSumArguments &arguments, cudaStream_t stream) override;
-  cudaError_t launchKernel(const SumPartialsArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const PartialNormArguments &arguments, cudaStream_t stream) override;
+  cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override;
   Status initializeTorch(int device) override;

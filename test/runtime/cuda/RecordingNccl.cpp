@@ -106,9 +106,12 @@ ncclResult_t RecordingCalls::ncclAllReduce(const void *input, void *output, size
                                            cudaStream_t stream) {
   int result = call("ncclAllReduce", input, output, int64_t(count), int64_t(dtype), int64_t(op),
                     comm, stream);
-  if (result == 0 && dtype == ncclFloat64) // the gradients' square sum
+  // The gradients' norm is a sum of doubles; norm inf is the largest, as integers.
+  bool isSum = dtype == ncclFloat64 && op == ncclSum, isMax = dtype == ncclInt64 && op == ncclMax;
+  if (result == 0 && (isSum || isMax))
     run("ncclAllReduce", stream, [=](Communicator &peers) {
-      (void)peers.allReduce(kGatherLane, output, count, FSDP_F64, ReduceOp::Sum);
+      (void)peers.allReduce(kGatherLane, output, count, isSum ? FSDP_F64 : FSDP_I64,
+                            isSum ? ReduceOp::Sum : ReduceOp::Max);
     });
   return nccl(result);
 }

@@ -84,7 +84,7 @@ TrainingStep::TrainingStep(uint32_t optimizer, Options options) : narrow(options
     builder.update(second, shards[1]);
   builder.wait(builder.reduceScatter(first, narrowed(dv, {16, 8}), shards[0]));
   if (clipNorm) {
-    builder.clip(*clipNorm);
+    builder.clip(*clipNorm, options.clipNormType);
     builder.update(second, shards[1]);
   }
   builder.update(first, shards[0]);

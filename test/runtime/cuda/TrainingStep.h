@@ -19,6 +19,7 @@ struct TrainingStep {
   struct Options {
     bool narrow = false; // groups are gathered and reduced in bf16; the step computes in fp32
     std::optional<double> clipNorm = {};
+    fsdp_norm_type clipNormType = FSDP_NORM_2;
   };
   TrainingStep(uint32_t optimizer = FSDP_SGD) : TrainingStep(optimizer, Options{}) {}
   TrainingStep(uint32_t optimizer, Options options);

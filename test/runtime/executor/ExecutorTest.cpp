@@ -61,7 +61,7 @@ TEST(ExecutorTest, MatmulChainForwardBackward) {
     StepResults results = rank.step(step);
     EXPECT_EQ(results.loss, h.sum().item<float>());
     EXPECT_TRUE(at::equal(rank.tensor(chain.gradient, {16, 8}), dw));
-    EXPECT_NEAR(results.gradientSquareSum, dw.to(at::kDouble).square().sum().item<double>(), 1e-9);
+    EXPECT_NEAR(results.partialNorm, dw.to(at::kDouble).square().sum().item<double>(), 1e-9);
     reference.add_(dw, -0.1);
     EXPECT_TRUE(at::equal(w, reference));
   }
@@ -401,7 +401,7 @@ TEST(ExecutorTest, UpdatesKeepTheirState) {
   SingleRank rank(builder.finish(loss));
   ASSERT_TRUE(rank.status().ok()) << rank.status().message();
   rank.tensor(gradient, {4}).fill_(2);
-  EXPECT_EQ(rank.step(1).gradientSquareSum, 16);
+  EXPECT_EQ(rank.step(1).partialNorm, 16);
   rank.step(2);
   // The first moment of a constant gradient after two steps: g (1 - 0.9^2).
   EXPECT_FLOAT_EQ(rank.tensor(builder.groupTable[0].state[0], {4})[0].item<float>(), 2 * 0.19f);

@@ -101,7 +101,7 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
       at::Tensor sign = at::mul(at::randn({piece.count}), at::rand({piece.count}).gt(0.05));
       part(gradient, piece).copy_(scale.mul_(sign));
     }
-    double before = update->squareSum();
+    double before = update->partialNorm(FSDP_NORM_2);
     double squares = update->run(step, lr, clip ? &*clip : nullptr);
     EXPECT_EQ(squares, before);
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -112,8 +112,12 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
       ASSERT_TRUE(at::equal(part(state[0], pieces[i]), references[i].state[0])) << step;
       ASSERT_TRUE(at::equal(part(state[1], pieces[i]), references[i].state[1])) << step;
     }
-    double expected = gradient.to(at::kDouble).square().sum().item<double>();
+    at::Tensor wide = gradient.to(at::kDouble);
+    double expected = wide.square().sum().item<double>();
     ASSERT_NEAR(squares, expected, 1e-12 * expected);
+    double sum = wide.abs().sum().item<double>();
+    ASSERT_NEAR(update->partialNorm(FSDP_NORM_1), sum, 1e-12 * sum);
+    ASSERT_EQ(update->partialNorm(FSDP_NORM_INF), wide.abs().max().item<double>());
   }
 }
 
@@ -187,12 +191,12 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
     }
 }
 
-// Several threads give the same bits, and the same sum of squares.
+// Several threads give the same bits, and the same parts of norms.
 TEST_P(OptimizerTest, ThreadsDoNotMatter) {
   at::manual_seed(3);
   at::Tensor start = at::randn({40003}), gradient = at::randn({40003});
   std::vector<at::Tensor> parameters;
-  std::vector<double> sums;
+  std::array<std::vector<double>, 2> norms;
   for (int count : {1, 2}) {
     at::set_num_threads(count);
     at::Tensor parameter = start.clone(), m = at::zeros_like(start), v = at::zeros_like(start);
@@ -202,12 +206,14 @@ TEST_P(OptimizerTest, ThreadsDoNotMatter) {
                                                bytes(gradient),
                                                {bytes(m), bytes(v)},
                                                {{0, start.numel()}}});
-    sums.push_back(update->run(1, 0.1, nullptr));
-    sums.back() += update->run(2, 0.1, nullptr);
+    for (fsdp_norm_type type : {FSDP_NORM_1, FSDP_NORM_2, FSDP_NORM_INF})
+      norms[count - 1].push_back(update->partialNorm(type));
+    update->run(1, 0.1, nullptr);
+    update->run(2, 0.1, nullptr);
     parameters.push_back(parameter);
   }
   EXPECT_TRUE(at::equal(parameters[0], parameters[1]));
-  EXPECT_EQ(sums[0], sums[1]);
+  EXPECT_EQ(norms[0], norms[1]);
 }
 
 // The factor is clip_grad_norm_'s of a tensor with that norm; also where the norm is not finite.
@@ -218,7 +224,7 @@ TEST(ClipFactor, IsTorchs) {
     for (float limit : {1e-6f, 0.25f, 1.f, 1.3f, 1e4f}) {
       at::Tensor total = at::full({}, static_cast<float>(norm), at::kFloat);
       at::Tensor expected = at::clamp_max(at::mul(at::reciprocal(at::add(total, 1e-6)), limit), 1);
-      float factor = clipFactor(norm * norm, limit), wanted = expected.item<float>();
+      float factor = clipFactor(FSDP_NORM_2, norm * norm, limit), wanted = expected.item<float>();
       EXPECT_TRUE(factor == wanted || (std::isnan(factor) && std::isnan(wanted)))
           << norm << " to " << limit << ": " << factor << ", torch " << wanted;
     }

@@ -2,6 +2,7 @@
 
 #include "PlanBuilder.h"
 #include "DType.h"
+#include "plan/PlanView.h"
 
 #include <bit>
 #include <cstring>
@@ -251,6 +252,27 @@ uint32_t PlanBuilder::allGather(uint32_t group, int64_t destination) {
   return start.handle;
 }
 
+fsdp_entry &PlanBuilder::chunk(uint32_t group, std::vector<int64_t> values, int64_t place) {
+  fsdp_entry &chunk = entry(FSDP_CHUNK);
+  chunk.target = group;
+  chunk.dtype = static_cast<uint8_t>(groupTable[group].gather_dtype);
+  chunk.destination = place;
+  chunk.bytes = fsdp::rt::PlanView(plan).chunkBytes(groupTable[group]);
+  chunk.num_results = static_cast<uint32_t>(values.size());
+  chunk.first_result = addIntegers(values);
+  return chunk;
+}
+
+uint32_t PlanBuilder::gatherChunks(uint32_t group, int64_t place, int64_t destination) {
+  uint32_t handle = allGather(group, destination);
+  fsdp_entry &gather = entryTable.back();
+  gather.phase = FSDP_BACKWARD;
+  gather.ranks = plan.chunk_ranks;
+  gather.source = place;
+  gather.bytes = fsdp::rt::PlanView(plan).chunkBytes(groupTable[group]);
+  return handle;
+}
+
 uint32_t PlanBuilder::reduceScatter(uint32_t group, int64_t source, int64_t destination) {
   fsdp_entry &start = entry(FSDP_REDUCE_SCATTER_START);
   start.phase = FSDP_BACKWARD;
@@ -279,12 +301,13 @@ uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
 
 void PlanBuilder::wait(uint32_t handle) { entry(FSDP_WAIT).handle = handle; }
 
-void PlanBuilder::clip(double norm) {
+void PlanBuilder::clip(double norm, fsdp_norm_type type) {
   plan.clip_grad_norm = norm;
+  plan.clip_norm_type = norm == 0 ? 0 : type;
   int64_t place = allocate(sizeof(double));
-  entry(FSDP_SQUARE_SUM).destination = place;
+  entry(FSDP_PARTIAL_NORM).destination = place;
   if (plan.world_size / plan.replicas > 1) {
-    fsdp_entry &start = entry(FSDP_SQUARE_SUM_ALL_REDUCE_START);
+    fsdp_entry &start = entry(FSDP_NORM_ALL_REDUCE_START);
     start.phase = FSDP_BACKWARD;
     start.stream = FSDP_REDUCE;
     start.handle = plan.num_handles++;

@@ -73,12 +73,16 @@ public:
   void narrow(uint32_t group, fsdp_dtype gatherDtype, fsdp_dtype reduceDtype);
   /// Gathers the group to `destination`; returns the handle.
   uint32_t allGather(uint32_t group, int64_t destination);
+  /// Keeps this rank's chunk of the gathered group, whose parameters are `values`, at `place`.
+  fsdp_entry &chunk(uint32_t group, std::vector<int64_t> values, int64_t place);
+  /// Gathers the group from the chunks at `place` to `destination`; returns the handle.
+  uint32_t gatherChunks(uint32_t group, int64_t place, int64_t destination);
   uint32_t reduceScatter(uint32_t group, int64_t source, int64_t destination);
   /// Over the replicas, of what the reduce-scatter of handle `after` leaves at `place`.
   uint32_t allReduce(uint32_t group, uint32_t after, int64_t place);
   void wait(uint32_t handle);
-  /// The sum of the gradients' squares, over the ranks if there are several, and the clip factor.
-  void clip(double norm);
+  /// The gradients' norm, over the ranks if there are several, and the clip factor.
+  void clip(double norm, fsdp_norm_type type = FSDP_NORM_2);
   void update(uint32_t group, int64_t gradients);
 
   /// The plan; valid as long as the builder, until the next change.

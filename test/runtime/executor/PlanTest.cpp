@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 using namespace fsdp::test;
 using fsdp::rt::describePlan;
@@ -51,6 +52,75 @@ struct SmallPlan {
   }
 };
 } // namespace
+
+namespace {
+/// 4 ranks; every 2 keep what is gathered in forward, each a half.
+struct ChunkPlan {
+  PlanBuilder builder;
+  uint32_t loss, small, chunk, gather;
+
+  ChunkPlan() {
+    builder.plan.world_size = 4;
+    builder.plan.chunk_ranks = 2;
+    builder.plan.optimizer = {FSDP_SGD, 0, 0.001, 0, 0, 0, 0, 0};
+    uint32_t group = builder.addGroup("layers.0", "layers.0.w", {4, 8});
+    int64_t gathered = builder.allocate(128), kept = builder.allocate(64);
+    uint32_t w = builder.addValue(FSDP_F32, {4, 8}, gathered);
+    small = builder.addValue(FSDP_F32, {2, 8});
+    loss = builder.addValue(FSDP_F32, {});
+    int64_t gradients = builder.allocate(128), shard = builder.allocate(32);
+    builder.wait(builder.allGather(group, gathered));
+    chunk = static_cast<uint32_t>(builder.entryTable.size());
+    builder.chunk(group, {w}, kept);
+    builder.entry(FSDP_RELEASE).target = group;
+    gather = static_cast<uint32_t>(builder.entryTable.size());
+    builder.wait(builder.gatherChunks(group, kept, gathered));
+    builder.call("sum", "", {value(w), none()}, {loss});
+    builder.zero(gradients, 128);
+    builder.wait(builder.reduceScatter(group, gradients, shard));
+    builder.update(group, shard);
+  }
+  std::string error() { return validatePlan(builder.finish(loss)).message(); }
+};
+} // namespace
+
+// What chunks and their gathers say fits their group and the ranks that hold it.
+TEST(PlanTest, Chunks) {
+  EXPECT_EQ(ChunkPlan().error(), "");
+  struct Case {
+    std::function<void(ChunkPlan &)> damage;
+    const char *error;
+  };
+  auto chunk = [](ChunkPlan &plan) -> fsdp_entry & { return plan.builder.entryTable[plan.chunk]; };
+  auto gather = [](ChunkPlan &plan) -> fsdp_entry & {
+    return plan.builder.entryTable[plan.gather];
+  };
+  const Case cases[] = {
+      {[](ChunkPlan &plan) { plan.builder.plan.chunk_ranks = 3; }, "chunks over 3 of 4 ranks"},
+      {[](ChunkPlan &plan) { plan.builder.plan.chunk_ranks = 4; }, "chunks over 4 of 4 ranks"},
+      {[&](ChunkPlan &plan) { chunk(plan).target = 1; }, "entry 2: group 1 of 1"},
+      {[&](ChunkPlan &plan) { chunk(plan).bytes = 32; },
+       "entry 2: a chunk of 32 bytes of f32, expected 64 of f32"},
+      {[&](ChunkPlan &plan) { chunk(plan).dtype = FSDP_BF16; },
+       "entry 2: a chunk of 64 bytes of bf16, expected 64 of f32"},
+      {[&](ChunkPlan &plan) { chunk(plan).num_results = 0; },
+       "entry 2: of 0 parameters, its group has 1"},
+      {[&](ChunkPlan &plan) { chunk(plan).destination = INT64_MAX - 8; },
+       "entry 2: it takes bytes"},
+      // Another shape than the parameter.
+      {[&](ChunkPlan &plan) { plan.builder.chunk(0, {plan.small}, 0); },
+       "for parameter layers.0.w"},
+      {[&](ChunkPlan &plan) { gather(plan).ranks = 3; }, "over 3 ranks, chunks are kept over 2"},
+      {[&](ChunkPlan &plan) { gather(plan).bytes = 32; },
+       "gathers 32 bytes per rank, a chunk has 64"},
+  };
+  for (const Case &damaged : cases) {
+    ChunkPlan plan;
+    damaged.damage(plan);
+    EXPECT_NE(plan.error().find(damaged.error), std::string::npos)
+        << plan.error() << "\nexpected: " << damaged.error;
+  }
+}
 
 TEST(PlanTest, ValidPlan) { EXPECT_EQ(SmallPlan().error(), ""); }
 
@@ -164,7 +234,7 @@ TEST(PlanTest, StateCopies) {
   EXPECT_NE(nowhere.error().find("which is not on the host"), std::string::npos);
 }
 
-// A plan that clips makes one factor of the squares of all gradients, over all ranks, before it
+// A plan that clips makes one factor of the norm of all gradients, over all ranks, before it
 // updates; one that does not has nothing of it.
 TEST(PlanTest, Clipping) {
   auto clip = [](SmallPlan &small, double norm) -> PlanBuilder & {
@@ -178,33 +248,34 @@ TEST(PlanTest, Clipping) {
   auto entry = [](PlanBuilder &builder, fsdp_entry_kind kind) -> fsdp_entry & {
     return *std::ranges::find(builder.entryTable, kind, &fsdp_entry::kind);
   };
-  SmallPlan right, none, norm, late, twice, alone, place, stream;
+  SmallPlan right, none, norm, type, late, twice, alone, place, stream;
   clip(right, 2);
   EXPECT_EQ(right.error(), "");
   std::string text = describePlan(right.builder.plan);
-  EXPECT_NE(text.find(", gradients clipped to norm 2\n"), std::string::npos) << text;
-  EXPECT_NE(text.find("\n  all_reduce of the gradients' square sum: 1, 8 bytes\n"),
-            std::string::npos)
+  EXPECT_NE(text.find(", gradients clipped to norm 2 (norm_type 2)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  all_reduce of the gradients' norm: 1, 8 bytes\n"), std::string::npos)
       << text;
   clip(none, 0);
   EXPECT_EQ(none.error(),
-            "invalid plan: entry 10: sum of the gradients' squares in a plan that does not clip");
+            "invalid plan: entry 10: norm of this rank's gradients in a plan that does not clip");
   clip(norm, -1);
   EXPECT_EQ(norm.error(), "invalid plan: clips gradients to norm -1.000000");
+  clip(type, 2).plan.clip_norm_type = 4;
+  EXPECT_EQ(type.error(), "invalid plan: clips gradients to norm 2.000000 of type 4");
   late.builder.clip(2);
   EXPECT_EQ(late.error(), "invalid plan: entry 10: update of group \"layers.0\" behind nothing of "
                           "the norm, expected behind the clip factor");
-  entry(clip(twice, 2), FSDP_CLIP_FACTOR).kind = FSDP_SQUARE_SUM;
-  EXPECT_EQ(twice.error(), "invalid plan: entry 13: sum of the gradients' squares behind the sum "
+  entry(clip(twice, 2), FSDP_CLIP_FACTOR).kind = FSDP_PARTIAL_NORM;
+  EXPECT_EQ(twice.error(), "invalid plan: entry 13: norm of this rank's gradients behind the norm "
                            "over the ranks, expected behind nothing of the norm");
-  entry(clip(alone, 2), FSDP_SQUARE_SUM_ALL_REDUCE_START).kind = FSDP_REDUCE_SCATTER_START;
+  entry(clip(alone, 2), FSDP_NORM_ALL_REDUCE_START).kind = FSDP_REDUCE_SCATTER_START;
   EXPECT_NE(alone.error(), "");
   entry(clip(place, 2), FSDP_CLIP_FACTOR).source = 0;
-  EXPECT_NE(place.error().find("entry 13: clip factor at byte 0, but the sum is at byte "),
+  EXPECT_NE(place.error().find("entry 13: clip factor at byte 0, but the norm is at byte "),
             std::string::npos)
       << place.error();
-  entry(clip(stream, 2), FSDP_SQUARE_SUM_ALL_REDUCE_START).stream = FSDP_GATHER;
-  EXPECT_EQ(stream.error(), "invalid plan: entry 11: all_reduce of the gradients' square sum of 1 "
+  entry(clip(stream, 2), FSDP_NORM_ALL_REDUCE_START).stream = FSDP_GATHER;
+  EXPECT_EQ(stream.error(), "invalid plan: entry 11: all_reduce of the gradients' norm of 1 "
                             "elements on stream 1 over 2 ranks");
 }
 
@@ -278,8 +349,8 @@ TEST(PlanTest, TravelDtypes) {
 TEST(PlanTest, Coalesced) {
   SmallPlan alone;
   alone.firstOf(FSDP_REDUCE_SCATTER_START).coalesced = 1;
-  EXPECT_EQ(alone.error(),
-            "invalid plan: entry 8: coalesced, but not behind a start of its kind on its stream");
+  EXPECT_EQ(alone.error(), "invalid plan: entry 8: coalesced, but not behind a start of its kind "
+                           "and ranks on its stream");
 }
 
 // Each start has one wait, after it.

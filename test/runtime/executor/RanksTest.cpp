@@ -36,7 +36,7 @@ struct ShardedStep {
   uint32_t x, group, dropped, loss;
   int64_t gradients, shard;
 
-  explicit ShardedStep(std::optional<double> clipNorm = {}) {
+  explicit ShardedStep(std::optional<double> clipNorm = {}, fsdp_norm_type type = FSDP_NORM_2) {
     builder.plan.world_size = 2;
     builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0};
     group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
@@ -66,7 +66,7 @@ struct ShardedStep {
     builder.call("mm", "", {value(ones), value(x)}, {gradient});
     builder.wait(builder.reduceScatter(group, gradients, shard));
     if (clipNorm)
-      builder.clip(*clipNorm);
+      builder.clip(*clipNorm, type);
     builder.update(group, shard);
   }
 };
@@ -231,7 +231,8 @@ TEST(RanksTest, GathersAndReducesNarrowly) {
 }
 
 // The norm is that of the gradients of all ranks, and each rank's shard is updated with its part
-// of the clipped gradient. The square sum that is told is that before clipping, of the own shard.
+// of the clipped gradient. The part of the norm that is told is that before clipping, of the own
+// shard.
 TEST(RanksTest, ClipsByTheNormOfAllRanks) {
   ShardedStep sharded(0.75);
   const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
@@ -252,24 +253,58 @@ TEST(RanksTest, ClipsByTheNormOfAllRanks) {
       auto results = executor.step({.step = 1, .learningRate = 0.1, .seed = 5});
       ASSERT_TRUE(results.ok()) << results.status().message();
       at::Tensor own = gradient.narrow(0, rank * 8, 8).to(at::kDouble);
-      EXPECT_NEAR((*results)->gradientSquareSum, own.square().sum().item<double>(), 1e-9 * squares);
+      EXPECT_NEAR((*results)->partialNorm, own.square().sum().item<double>(), 1e-9 * squares);
       final.narrow(0, rank * 8, 8).copy_(tensorAt(arena, plan.groups[0].shard, {8, 8}));
     };
     onExecutors(plan, train, options);
-    float factor = clipFactor(squares, static_cast<float>(limit));
+    float factor = clipFactor(FSDP_NORM_2, squares, static_cast<float>(limit));
     EXPECT_EQ(factor < 1, limit < 10);
     EXPECT_TRUE(at::equal(final, at::ones({16, 8}).add_(at::mul(gradient, factor), -0.1f)))
         << limit;
   }
 }
 
+// Norms 1 and inf are those of the gradients of all ranks, too: a sum and a maximum over them.
+TEST(RanksTest, ClipsByOtherNorms) {
+  at::manual_seed(2);
+  at::Tensor inputs = at::randn({2, 4, 8});
+  at::Tensor gradient =
+      at::mm(at::ones({16, 4}), inputs[0]).add_(at::mm(at::ones({16, 4}), inputs[1])).div_(2);
+  at::Tensor sizes = gradient.to(at::kDouble).abs();
+  for (fsdp_norm_type type : {FSDP_NORM_1, FSDP_NORM_INF}) {
+    ShardedStep sharded(0.75, type);
+    const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
+    at::Tensor final = at::empty({16, 8});
+    onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
+      tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
+      tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8}).copy_(inputs[rank]);
+      auto results = executor.step({.step = 1, .learningRate = 0.1, .seed = 5});
+      ASSERT_TRUE(results.ok()) << results.status().message();
+      at::Tensor own = sizes.narrow(0, rank * 8, 8);
+      double part = (type == FSDP_NORM_1 ? own.sum() : own.max()).item<double>();
+      EXPECT_NEAR((*results)->partialNorm, part, type == FSDP_NORM_1 ? 1e-12 * part : 0);
+      final.narrow(0, rank * 8, 8).copy_(tensorAt(arena, plan.groups[0].shard, {8, 8}));
+    });
+    double norm = (type == FSDP_NORM_1 ? sizes.sum() : sizes.max()).item<double>();
+    float factor = clipFactor(type, norm, 0.75f);
+    EXPECT_LT(factor, 1);
+    EXPECT_TRUE(at::equal(final, at::ones({16, 8}).add_(at::mul(gradient, factor), -0.1f))) << type;
+  }
+}
+
 // Non-finite gradients: as in torch an infinite norm makes a factor of 0, so that finite elements
 // change nothing and infinite ones become NaN, and a NaN makes all of them NaN.
 TEST(RanksTest, NormsThatAreNotFinite) {
-  for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    ShardedStep sharded(0.75);
+  struct Case {
+    float bad;
+    fsdp_norm_type type;
+  };
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+  for (auto [bad, type] : {Case{infinity, FSDP_NORM_2}, Case{nan, FSDP_NORM_2},
+                           Case{infinity, FSDP_NORM_INF}, Case{nan, FSDP_NORM_INF}}) {
+    ShardedStep sharded(0.75, type);
     const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
-    onExecutors(plan, [&](unsigned rank, Executor &executor, std::byte *arena) {
+    onExecutors(plan, [&, bad = bad](unsigned rank, Executor &executor, std::byte *arena) {
       tensorAt(arena, plan.groups[0].shard, {8, 8}).fill_(1);
       at::Tensor x = tensorAt(arena, sharded.builder.offsetOf(sharded.x), {4, 8});
       x.fill_(1);

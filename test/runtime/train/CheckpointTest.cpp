@@ -32,6 +32,7 @@ Manifest goodManifest() {
   manifest.minimumLearningRate = 1.0 / 3;
   manifest.warmupSteps = 2;
   manifest.clipGradNorm = 0.5;
+  manifest.clipNormType = "inf";
   manifest.files = {{"a.safetensors", 10, 0xffffffff}, {"b.safetensors", 20, 3}};
   return manifest;
 }

@@ -156,6 +156,7 @@ TEST(TrainOptions, ClipNorms) {
                 {"--clip-grad-norm 2", "compiled without clipping"});
   fsdp_plan clipping = tinyPlan(2).tables();
   clipping.clip_grad_norm = 0.5;
+  clipping.clip_norm_type = FSDP_NORM_2;
   auto parseClipping = [&](const char *norm) {
     const char *flags[] = {"train", "--data", "d.safetensors", "--clip-grad-norm", norm};
     return parseTrainOptions(5, flags, PlanView(clipping), nullptr);

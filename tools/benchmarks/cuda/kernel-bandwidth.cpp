@@ -43,7 +43,7 @@ public:
             "cudaMalloc of " + std::to_string(options.elements) + " floats");
       check(cudaMemset(buffer, 0, options.elements * sizeof(float)), "cudaMemset");
     }
-    check(cudaMalloc(reinterpret_cast<void **>(&sums), squareSumBlocks(options.elements) * 8),
+    check(cudaMalloc(reinterpret_cast<void **>(&sums), partialNormBlocks(options.elements) * 8),
           "cudaMalloc");
     check(cudaMalloc(reinterpret_cast<void **>(&scalars), sizeof(OptimizerScalars)), "cudaMalloc");
     check(cudaMalloc(reinterpret_cast<void **>(&inputs), sizeof(OptimizerInputs)), "cudaMalloc");
@@ -77,8 +77,9 @@ public:
     copyRate = copy;
     updates();
     for (fsdp_dtype dtype : {FSDP_F32, FSDP_BF16})
-      print("square_sum " + name(dtype), size(dtype), [&] {
-        return launchKernel(SquareSumArguments{buffers[0], dtype, options.elements, sums}, stream);
+      print("partial_norm " + name(dtype), size(dtype), [&] {
+        return launchKernel(PartialNormArguments{buffers[0], dtype, options.elements, sums},
+                            stream);
       });
     for (fsdp_dtype to : {FSDP_F32, FSDP_BF16})
       for (fsdp_dtype from : {FSDP_F32, FSDP_BF16})
