@@ -66,7 +66,7 @@ rm -f "$out/log.jsonl"
 # The -- keeps torchrun from reading the binary's flags.
 run env OMP_NUM_THREADS=1 torchrun --standalone --no-python --nproc-per-node 2 -- "$out/train" \
   --data "$out/text.bin" --data-dtype u8 --shuffle --init "$out/initial.safetensors" \
-  --lr-schedule cosine --warmup-steps 10 --steps 200 --log "$out/log.jsonl" --save "$out/trained.safetensors"
+  --lr-schedule cosine --warmup-steps 10 --steps 200 --log-file "$out/log.jsonl" --save "$out/trained.safetensors"
 
 stage "What happened"
 run python tools/demo/summary.py "$out/text.bin" "$out/log.jsonl" "$out/report.json" layers.1

@@ -134,13 +134,16 @@ Result<std::string> fsdp::rt::commitCheckpoint(const std::string &folder, int64_
   return path;
 }
 
-Status fsdp::rt::removeOldCheckpoints(const std::string &folder, uint64_t keep) {
+Status fsdp::rt::removeOldCheckpoints(const std::string &folder, uint64_t keep,
+                                      uint64_t keepEvery) {
   Result<std::vector<CheckpointEntry>> listed = listCheckpoints(folder);
   if (!listed.ok())
     return listed.status();
   std::erase_if(*listed, [](const CheckpointEntry &entry) { return !entry.complete; });
   for (size_t i = 0; i + keep < listed->size(); ++i) {
     const CheckpointEntry &old = (*listed)[i];
+    if (keepEvery != 0 && static_cast<uint64_t>(old.step) % keepEvery == 0)
+      continue;
     // Half removed it is no checkpoint.
     const std::string partial = partialPath(folder, old.step);
     if (::rename(old.path.c_str(), partial.c_str()) != 0)

@@ -42,8 +42,9 @@ Status beginCheckpoint(const std::string &folder, int64_t step);
 Result<std::string> commitCheckpoint(const std::string &folder, int64_t step,
                                      const std::string &manifest);
 
-/// Removes the oldest complete checkpoints but the last `keep`.
-Status removeOldCheckpoints(const std::string &folder, uint64_t keep);
+/// Removes complete checkpoints but the last `keep` and, if `keepEvery` is not 0, those of steps
+/// that are multiples of it.
+Status removeOldCheckpoints(const std::string &folder, uint64_t keep, uint64_t keepEvery = 0);
 
 } // namespace fsdp::rt
 

@@ -11,6 +11,9 @@
 
 using namespace fsdp::rt;
 
+// Checksums and writes are efficient in pieces of this size.
+static constexpr size_t kCopiedPieceBytes = size_t{4} << 20;
+
 CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t step,
                                    const RankMemory &memory, std::string folder)
     : memory(memory), step(static_cast<float>(step)), folder(std::move(folder)), rank(rank),
@@ -52,32 +55,62 @@ Status CheckpointWriter::openNext() {
 }
 
 Status CheckpointWriter::flush() {
+  if (copied) {
+    const size_t begin = *copied, bytes = std::exchange(staged, 0);
+    *copied += bytes;
+    return append(memory.staging.subspan(begin, bytes));
+  }
   if (Status status = memory.stream.synchronize(); !status.ok())
     return status;
   return append(memory.staging.first(std::exchange(staged, 0)));
 }
 
-Status CheckpointWriter::stage() {
-  const StoredPart &next = parts[written.size() - 1][part];
-  const int64_t left = next.tensor().bytes() - done;
-  const auto room = static_cast<int64_t>(memory.staging.size() - staged);
-  const auto bytes = static_cast<size_t>(std::min(left, room));
-  std::byte *to = memory.staging.data() + staged;
-  if (next.source == StoredPart::Source::StepNumber)
-    std::memcpy(to, reinterpret_cast<const std::byte *>(&step) + done, bytes);
+void CheckpointWriter::copyPart(const StoredPart &from, int64_t begin, std::byte *to,
+                                size_t bytes) {
+  if (from.source == StoredPart::Source::StepNumber)
+    std::memcpy(to, reinterpret_cast<const std::byte *>(&step) + begin, bytes);
   else
     memory.stream.copy(
         to,
-        (next.source == StoredPart::Source::HostArena ? memory.hostArena : memory.arena) +
-            next.offset + done,
+        (from.source == StoredPart::Source::HostArena ? memory.hostArena : memory.arena) +
+            from.offset + begin,
         bytes);
+}
+
+size_t CheckpointWriter::stateBytes() const {
+  size_t bytes = 0;
+  for (const StoredFile &file : parts)
+    for (const StoredPart &next : file)
+      bytes += static_cast<size_t>(next.tensor().bytes());
+  return bytes;
+}
+
+Status CheckpointWriter::copyState() {
+  size_t position = 0;
+  for (const StoredFile &file : parts)
+    for (const StoredPart &next : file) {
+      const auto bytes = static_cast<size_t>(next.tensor().bytes());
+      copyPart(next, 0, memory.staging.data() + position, bytes);
+      position += bytes;
+    }
+  copied = 0;
+  return memory.stream.synchronize();
+}
+
+Status CheckpointWriter::stage() {
+  const StoredPart &next = parts[written.size() - 1][part];
+  const int64_t left = next.tensor().bytes() - done;
+  const size_t most = copied ? kCopiedPieceBytes : memory.staging.size(), room = most - staged;
+  const size_t bytes = std::min(static_cast<size_t>(left), room);
+  if (!copied)
+    copyPart(next, done, memory.staging.data() + staged, bytes);
   staged += bytes;
   done += static_cast<int64_t>(bytes);
   if (static_cast<int64_t>(bytes) == left) {
     ++part;
     done = 0;
   }
-  return staged == memory.staging.size() ? flush() : Status();
+  return staged == most ? flush() : Status();
 }
 
 Status CheckpointWriter::closeFile() {

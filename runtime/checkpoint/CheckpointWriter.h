@@ -7,6 +7,8 @@
 #include "checkpoint/Manifest.h"
 #include "device/Device.h"
 
+#include <optional>
+
 namespace fsdp::rt {
 
 /// Where a rank has its state, and what copies it from there and to there.
@@ -18,7 +20,7 @@ struct RankMemory {
 };
 
 /// Writes what filesOf() says, part by part, into a folder that exists. The state must not change
-/// until all is written. Beside the state it uses `memory.staging` alone.
+/// until all is written, or copied: copyState(). Beside the state it uses `memory.staging` alone.
 class CheckpointWriter {
 public:
   /// The arguments outlive the object. `step` is the number that torch's optimizers keep.
@@ -26,6 +28,12 @@ public:
                    std::string folder);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter &) = delete;
+
+  /// Bytes of the state that this rank writes.
+  size_t stateBytes() const;
+  /// Copies them to `memory.staging`, which has as many, and which write() takes them from: the
+  /// state may change from now on.
+  Status copyState();
 
   /// Writes about `bytes` more and makes them durable. True once all files are.
   Result<bool> write(int64_t bytes);
@@ -36,6 +44,8 @@ public:
 private:
   Status openNext();
   Status append(std::span<const std::byte> bytes);
+  /// Enqueues the copy of `bytes` of a part, from `begin` on.
+  void copyPart(const StoredPart &from, int64_t begin, std::byte *to, size_t bytes);
   /// Puts the next bytes of the current part into the staging memory.
   Status stage();
   Status flush();
@@ -53,6 +63,8 @@ private:
   size_t part = 0;   // of the current file
   int64_t done = 0;  // bytes of the part that are staged or written
   size_t staged = 0; // bytes
+  /// Where copyState() has put what comes next; none before.
+  std::optional<size_t> copied;
 };
 
 } // namespace fsdp::rt

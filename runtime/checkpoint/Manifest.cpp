@@ -12,6 +12,13 @@ using nlohmann::ordered_json;
 static constexpr const char *kFormat = "fsdpc checkpoint";
 static constexpr uint64_t kVersion = 1;
 
+int64_t Manifest::fileBytes() const {
+  int64_t bytes = 0;
+  for (const ManifestFile &file : files)
+    bytes += static_cast<int64_t>(file.bytes);
+  return bytes;
+}
+
 std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   ordered_json json;
   json["format"] = kFormat;
@@ -26,11 +33,13 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["samples"] = manifest.samples;
   json["samples_in_data"] = manifest.samplesInData;
   json["shuffle"] = manifest.shuffle;
+  json["overfit"] = manifest.overfit;
   json["seed"] = manifest.seed;
   json["lr_schedule"] = manifest.schedule;
   json["lr"] = manifest.learningRate;
   json["min_lr"] = manifest.minimumLearningRate;
   json["warmup_steps"] = manifest.warmupSteps;
+  json["decay_steps"] = manifest.decaySteps;
   json["clip_grad_norm"] = manifest.clipGradNorm;
   json["clip_norm_type"] = manifest.clipNormType;
   ordered_json files = ordered_json::array();
@@ -133,11 +142,13 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.readWhole("samples", manifest.samples);
   reader.readWhole("samples_in_data", manifest.samplesInData);
   reader.read("shuffle", manifest.shuffle);
+  reader.read("overfit", manifest.overfit);
   reader.readWhole("seed", manifest.seed);
   reader.read("lr_schedule", manifest.schedule);
   reader.read("lr", manifest.learningRate);
   reader.read("min_lr", manifest.minimumLearningRate);
   reader.readWhole("warmup_steps", manifest.warmupSteps);
+  reader.readWhole("decay_steps", manifest.decaySteps);
   reader.read("clip_grad_norm", manifest.clipGradNorm);
   reader.read("clip_norm_type", manifest.clipNormType);
   if (!reader.status().ok())

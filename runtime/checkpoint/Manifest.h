@@ -37,15 +37,17 @@ struct Manifest {
   int64_t samples = 0; // read so far, by all ranks: position in the endless order of samples
   // What determines how it goes on.
   int64_t samplesInData = 0;
-  bool shuffle = false;
+  bool shuffle = false, overfit = false;
   uint64_t seed = 0;
   std::string schedule; // of the learning rate: "cosine"
   double learningRate = 0, minimumLearningRate = 0;
-  int64_t warmupSteps = 0;
+  int64_t warmupSteps = 0, decaySteps = 0;
   double clipGradNorm = 0;  // 0: gradients are not clipped
   std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped
 
   std::vector<ManifestFile> files;
+
+  int64_t fileBytes() const; // of all files
 };
 
 std::string formatManifest(const Manifest &manifest);

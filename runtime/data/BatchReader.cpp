@@ -1,10 +1,61 @@
-//===- BatchReader.cpp - Opening a data file ------------------------------===//
+//===- BatchReader.cpp - Batches from files -------------------------------===//
 
 #include "data/BatchReader.h"
-#include "data/Readers.h"
 #include "plan/PlanView.h"
 
+#include <algorithm>
+
 using namespace fsdp::rt;
+
+/// Smaller data are read ahead whole when they are opened; larger ones batch by batch.
+static constexpr size_t kReadWholeBytes = size_t{64} << 20;
+
+static std::vector<int64_t> endsOf(const std::vector<std::unique_ptr<SampleFile>> &files) {
+  std::vector<int64_t> ends;
+  for (const auto &file : files)
+    ends.push_back((ends.empty() ? 0 : ends.back()) + file->samples());
+  return ends;
+}
+
+BatchReader::BatchReader(std::vector<std::unique_ptr<SampleFile>> opened, int64_t batch,
+                         const DataOptions &options)
+    : files(std::move(opened)), ends(endsOf(files)), batch(batch),
+      order(ends.back(), batch, options.rank, options.worldSize, options.shuffleSeed,
+            options.overfit ? 0 : options.origin) {
+  if (options.overfit)
+    repeated = options.microbatches;
+  size_t bytes = 0;
+  for (const auto &file : files)
+    bytes += file->sizeBytes();
+  readAhead = bytes > kReadWholeBytes && !repeated;
+  if (bytes <= kReadWholeBytes)
+    for (const auto &file : files)
+      file->willNeedAll();
+}
+
+std::string BatchReader::description() const {
+  return files.size() == 1 ? files[0]->path() : std::to_string(files.size()) + " files";
+}
+
+BatchReader::Place BatchReader::place(int64_t step, int64_t index) {
+  const int64_t sample = order.sample(repeated ? step % *repeated : step, index);
+  const auto file = std::ranges::upper_bound(ends, sample) - ends.begin();
+  return {files[static_cast<size_t>(file)].get(),
+          sample - (file == 0 ? 0 : ends[static_cast<size_t>(file - 1)])};
+}
+
+Status BatchReader::fill(int64_t step, std::span<const std::span<std::byte>> inputs) {
+  for (int64_t row = 0; row < batch; ++row) {
+    const Place next = place(step, row);
+    if (Status status = next.file->read(next.sample, row, inputs); !status.ok())
+      return status;
+  }
+  for (int64_t row = 0; readAhead && row < batch; ++row) {
+    const Place next = place(step + 1, row);
+    next.file->willNeed(next.sample);
+  }
+  return {};
+}
 
 Result<std::vector<InputShape>> fsdp::rt::planInputs(const PlanView &plan) {
   std::vector<InputShape> inputs;
@@ -45,7 +96,7 @@ Status fsdp::rt::fillStep(BatchReader &reader, int64_t step, size_t inputsOfMicr
 
 Status fsdp::rt::checkIndices(std::span<const IndexUse> uses, const std::vector<InputShape> &shapes,
                               std::span<const std::span<std::byte>> inputs, BatchReader &reader,
-                              int64_t step, const std::string &path) {
+                              int64_t step) {
   for (const IndexUse &use : uses) {
     std::optional<BadIndex> bad = findBadIndex(use, inputs[use.input]);
     if (!bad)
@@ -56,25 +107,33 @@ Status fsdp::rt::checkIndices(std::span<const IndexUse> uses, const std::vector<
       sampleElements *= shape.sizes[i];
     const auto microbatches = static_cast<int64_t>(inputs.size() / shapes.size());
     const auto microbatch = static_cast<int64_t>(use.input / shapes.size());
-    int64_t sample = reader.sample(step * microbatches + microbatch, bad->element / sampleElements);
-    return Status::error(
-        "'" + path + "': element " + std::to_string(bad->element % sampleElements) + " of sample " +
-        std::to_string(sample) + " of input '" + shape.name + "' is " + std::to_string(bad->value) +
-        ", expected 0 to " + std::to_string(use.count - 1) + " by " + use.user);
+    const BatchReader::Place place =
+        reader.place(step * microbatches + microbatch, bad->element / sampleElements);
+    return Status::error("'" + place.file->path() + "': element " +
+                         std::to_string(bad->element % sampleElements) + " of sample " +
+                         std::to_string(place.sample) + " of input '" + shape.name + "' is " +
+                         std::to_string(bad->value) + ", expected 0 to " +
+                         std::to_string(use.count - 1) + " by " + use.user);
   }
   return {};
 }
 
 Result<std::unique_ptr<BatchReader>> fsdp::rt::openData(const DataOptions &options,
                                                         const std::vector<InputShape> &inputs) {
-  auto reader = options.tokenType ? openTokens(options, inputs) : openTensors(options, inputs);
-  if (!reader.ok())
-    return reader;
+  std::vector<std::unique_ptr<SampleFile>> files;
+  for (const std::string &path : options.paths) {
+    auto file = path.ends_with(".safetensors") ? openTensors(path, inputs)
+                                               : openTokens(path, options.tokenType, inputs);
+    if (!file.ok())
+      return file.status();
+    files.push_back(std::move(*file));
+  }
+  auto reader = std::make_unique<BatchReader>(std::move(files), inputs[0].sizes[0], options);
   int64_t batch = inputs[0].sizes[0] * options.microbatches, needed = batch * options.worldSize;
-  if ((*reader)->samples() < needed)
-    return Status::error("'" + options.path + "' has " + std::to_string((*reader)->samples()) +
-                         " samples, but one step of " + std::to_string(options.worldSize) +
-                         " ranks with " + std::to_string(batch) + " samples each needs " +
-                         std::to_string(needed));
+  if (reader->samples() < needed)
+    return Status::error("'" + reader->description() + "' has " +
+                         std::to_string(reader->samples()) + " samples, but one step of " +
+                         std::to_string(options.worldSize) + " ranks with " +
+                         std::to_string(batch) + " samples each needs " + std::to_string(needed));
   return reader;
 }

@@ -1,12 +1,11 @@
-//===- TokenReader.cpp - Batches from a file of raw tokens ----------------===//
+//===- TokenReader.cpp - Samples of a file of tokens ----------------------===//
 
 #include "DType.h"
 #include "checkpoint/SafetensorsReader.h"
-#include "data/Readers.h"
-#include "data/SampleOrder.h"
+#include "data/TokenHeader.h"
 
 #include <cstring>
-#include <limits>
+#include <utility>
 
 using namespace fsdp::rt;
 
@@ -16,9 +15,8 @@ static int64_t convertTokens(const std::byte *source, std::byte *target, int64_t
   for (int64_t i = 0; i < count; ++i) {
     Source token;
     std::memcpy(&token, source + static_cast<size_t>(i) * sizeof(Source), sizeof(Source));
-    if constexpr (sizeof(Source) > sizeof(Target))
-      if (token < std::numeric_limits<Target>::min() || token > std::numeric_limits<Target>::max())
-        return i;
+    if (!std::in_range<Target>(token))
+      return i;
     auto value = static_cast<Target>(token);
     std::memcpy(target + static_cast<size_t>(i) * sizeof(Target), &value, sizeof(Target));
   }
@@ -33,6 +31,8 @@ template <typename Target> static Convert converterTo(TokenType type) {
     return convertTokens<uint8_t, Target>;
   case TokenType::U16:
     return convertTokens<uint16_t, Target>;
+  case TokenType::U32:
+    return convertTokens<uint32_t, Target>;
   case TokenType::I32:
     return convertTokens<int32_t, Target>;
   case TokenType::I64:
@@ -41,85 +41,62 @@ template <typename Target> static Convert converterTo(TokenType type) {
   return nullptr;
 }
 
-static int64_t tokenBytes(TokenType type) {
-  switch (type) {
-  case TokenType::U8:
-    return 1;
-  case TokenType::U16:
-    return 2;
-  case TokenType::I32:
-    return 4;
-  case TokenType::I64:
-    return 8;
-  }
-  return 0;
-}
-
 namespace {
 
-class TokenReader final : public BatchReader {
+class TokenFile final : public SampleFile {
 public:
-  TokenReader(MappedFile file, int64_t samples, const DataOptions &options,
-              const std::vector<InputShape> &inputs)
-      : file(std::move(file)), path(options.path), width(tokenBytes(*options.tokenType)),
-        numSamples(samples), batch(inputs[0].sizes[0]), window(inputs[0].sizes[1]),
-        order(samples, batch, options.rank, options.worldSize, options.shuffleSeed,
-              options.origin) {
+  TokenFile(MappedFile file, const std::string &path, const TokenLayout &layout, int64_t samples,
+            const std::vector<InputShape> &inputs)
+      : SampleFile(path), file(std::move(file)), layout(layout), width(tokenBytes(layout.type)),
+        numSamples(samples), window(inputs[0].sizes[1]) {
     for (const InputShape &input : inputs)
-      columns.push_back({input.dtype == FSDP_I64 ? converterTo<int64_t>(*options.tokenType)
-                                                 : converterTo<int32_t>(*options.tokenType),
+      columns.push_back({input.dtype == FSDP_I64 ? converterTo<int64_t>(layout.type)
+                                                 : converterTo<int32_t>(layout.type),
                          window * static_cast<int64_t>(elementBytes(input.dtype))});
     tokens.resize(static_cast<size_t>((window + static_cast<int64_t>(inputs.size()) - 1) * width));
-    readAhead = this->file.bytes().size() > kReadWholeBytes;
-    if (!readAhead)
-      willNeed(this->file.bytes());
   }
 
   int64_t samples() const override { return numSamples; }
   int64_t tokensPerSample() const override { return window; }
-  int64_t sample(int64_t step, int64_t index) override { return order.sample(step, index); }
+  size_t sizeBytes() const override { return file.bytes().size(); }
 
-  Status fill(int64_t step, std::span<const std::span<std::byte>> inputs) override {
-    for (int64_t i = 0; i < batch; ++i) {
-      int64_t begin = order.sample(step, i) * window;
-      if (Status status =
-              file.read(file.bytes().subspan(static_cast<size_t>(begin * width), tokens.size()),
-                        tokens.data());
-          !status.ok())
-        return status;
-      for (size_t input = 0; input < columns.size(); ++input) {
-        // The second input is the first one's next tokens.
-        auto first = static_cast<int64_t>(input);
-        const auto &[convert, rowBytes] = columns[input];
-        int64_t bad =
-            convert(tokens.data() + first * width, inputs[input].data() + i * rowBytes, window);
-        if (bad >= 0)
-          return Status::error("'" + path + "': token " + std::to_string(begin + first + bad) +
-                               " does not fit the 32 bits of its input");
-      }
+  Status read(int64_t sample, int64_t row, std::span<const std::span<std::byte>> inputs) override {
+    if (Status status = file.read(bytesOf(sample), tokens.data()); !status.ok())
+      return status;
+    for (size_t input = 0; input < columns.size(); ++input) {
+      // The second input is the first one's next tokens.
+      auto first = static_cast<int64_t>(input);
+      const auto &[convert, rowBytes] = columns[input];
+      int64_t bad =
+          convert(tokens.data() + first * width, inputs[input].data() + row * rowBytes, window);
+      if (bad >= 0)
+        return Status::error("'" + path() + "': token " +
+                             std::to_string(sample * window + first + bad) +
+                             " does not fit the 32 bits of its input");
     }
-    if (readAhead)
-      for (int64_t i = 0; i < batch; ++i)
-        willNeed(
-            file.bytes().subspan(static_cast<size_t>(order.sample(step + 1, i) * window * width),
-                                 static_cast<size_t>(window * width)));
     return {};
   }
 
+  void willNeed(int64_t sample) const override { fsdp::rt::willNeed(bytesOf(sample)); }
+  void willNeedAll() const override { fsdp::rt::willNeed(file.bytes()); }
+
 private:
+  std::span<const std::byte> bytesOf(int64_t sample) const {
+    return file.bytes().subspan(static_cast<size_t>(layout.headerBytes + sample * window * width),
+                                tokens.size());
+  }
+
   struct Column {
     Convert convert;
     int64_t rowBytes;
   };
 
   MappedFile file;
-  std::string path;
+  TokenLayout layout;
   int64_t width; // bytes of a token in the file
-  int64_t numSamples, batch, window;
+  int64_t numSamples, window;
   std::vector<Column> columns;   // by input
   std::vector<std::byte> tokens; // of a sample, as the file has them
-  SampleOrder order;
-  bool readAhead = false;
 };
 
 } // namespace
@@ -143,30 +120,27 @@ static bool takesTokens(const std::vector<InputShape> &inputs) {
   return inputs.size() <= 2;
 }
 
-Result<std::unique_ptr<BatchReader>> fsdp::rt::openTokens(const DataOptions &options,
-                                                          const std::vector<InputShape> &inputs) {
+Result<std::unique_ptr<SampleFile>> fsdp::rt::openTokens(const std::string &path,
+                                                         std::optional<TokenType> type,
+                                                         const std::vector<InputShape> &inputs) {
   if (!takesTokens(inputs))
-    return Status::error("'" + options.path +
-                         "' is read as raw tokens (--data-dtype), for which "
-                         "this binary would need one or two i64 or i32 inputs of one shape [B,T]; "
-                         "it has " +
+    return Status::error("'" + path +
+                         "' is read as tokens, for which this binary would need one or two i64 or "
+                         "i32 inputs of one shape [B,T]; it has " +
                          describeInputs(inputs) + ": use a safetensors file");
-  Result<MappedFile> file = MappedFile::open(options.path);
+  Result<MappedFile> file = MappedFile::open(path);
   if (!file.ok())
     return file.status();
-  auto bytes = static_cast<int64_t>(file->bytes().size());
-  int64_t width = tokenBytes(*options.tokenType);
-  if (bytes % width != 0)
-    return Status::error("'" + options.path + "' has " + std::to_string(bytes) +
-                         " bytes, not a multiple of the " + std::to_string(width) +
-                         " bytes of a token (--data-dtype)");
+  Result<TokenLayout> layout = tokenLayoutOf(path, file->bytes(), type);
+  if (!layout.ok())
+    return layout.status();
   // Two inputs need one token more: the last target.
   int64_t extra = static_cast<int64_t>(inputs.size()) - 1;
-  int64_t samples = std::max<int64_t>(0, bytes / width - extra) / inputs[0].sizes[1];
+  int64_t samples = std::max<int64_t>(0, layout->tokens - extra) / inputs[0].sizes[1];
   if (samples == 0)
-    return Status::error("'" + options.path + "' has " + std::to_string(bytes / width) +
+    return Status::error("'" + path + "' has " + std::to_string(layout->tokens) +
                          " tokens, but one window takes " +
                          std::to_string(inputs[0].sizes[1] + extra));
-  return std::unique_ptr<BatchReader>(
-      std::make_unique<TokenReader>(std::move(*file), samples, options, inputs));
+  return std::unique_ptr<SampleFile>(
+      std::make_unique<TokenFile>(std::move(*file), path, *layout, samples, inputs));
 }

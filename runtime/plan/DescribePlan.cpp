@@ -2,7 +2,7 @@
 
 #include "DType.h"
 #include "plan/NormType.h"
-#include "plan/PlanView.h"
+#include "plan/PlanMemory.h"
 
 #include <array>
 #include <cstdio>
@@ -100,20 +100,20 @@ static std::string collectivesText(const PlanView &view) {
   return text + (any ? "\n" : " none\n");
 }
 
-static std::string memoryText(const PlanView &view) {
-  int64_t persistent = 0, copied = 0;
+PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
+  PlanMemory memory;
   for (const fsdp_group &group : view.groups()) {
-    persistent += view.shardBytes(group);
-    persistent +=
+    memory.shards += view.shardBytes(group);
+    memory.optimizerState +=
         view.stateBytes(group) * (view.isStateOnHost(group) ? 0 : view.numOptimizerStates());
-    persistent += view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
+    memory.gatherCopies += view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
   }
   // Buffers, inputs and constants may share a place; count each once.
   std::set<int64_t> seen;
   auto add = [&](uint32_t index) {
     const fsdp_value &value = view.values()[index];
     if (value.offset >= 0 && seen.insert(value.offset).second)
-      persistent += view.spanBytes(value);
+      memory.tensors += view.spanBytes(value);
   };
   for (const fsdp_buffer &buffer : view.buffers())
     add(buffer.value);
@@ -121,6 +121,14 @@ static std::string memoryText(const PlanView &view) {
     add(constant.value);
   for (const fsdp_input &input : view.inputs())
     add(input.value);
+  memory.working = view.tables().arena_bytes - memory.kept();
+  memory.hostState = view.tables().host_arena_bytes;
+  return memory;
+}
+
+static std::string memoryText(const PlanView &view) {
+  const PlanMemory memory = memoryOf(view);
+  int64_t copied = 0;
   for (const fsdp_entry &entry : view.entries())
     if (entry.kind == FSDP_COPY) {
       const fsdp_value &value = view.values()[entry.source_value];
@@ -129,13 +137,12 @@ static std::string memoryText(const PlanView &view) {
   const fsdp_plan &plan = view.tables();
   return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +
          "\n  largest sum of live buffers: " + bytesText(plan.peak_live_bytes) +
-         "\n  kept between steps: " + bytesText(persistent) +
+         "\n  kept between steps: " + bytesText(memory.kept()) +
          (plan.host_arena_bytes
               ? "\n  on the host: " + bytesText(plan.host_arena_bytes) + " of optimizer state"
               : "") +
-         "\n  activations, gathered parameters and gradients: " +
-         bytesText(plan.arena_bytes - persistent) + "\n  copied per step: " + bytesText(copied) +
-         "\n";
+         "\n  activations, gathered parameters and gradients: " + bytesText(memory.working) +
+         "\n  copied per step: " + bytesText(copied) + "\n";
 }
 
 static std::string entriesText(const PlanView &view) {

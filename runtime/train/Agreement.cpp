@@ -43,6 +43,30 @@ Outcome fsdp::rt::agree(Communicator &communicator, const Status &own) {
   return {};
 }
 
+Outcome fsdp::rt::inRounds(Communicator &communicator,
+                           const std::function<Result<bool>(int64_t bytes)> &work) {
+  // So that none waits longer for a slower disk.
+  constexpr int64_t kRoundBytes = int64_t{128} << 20;
+  enum State : uint32_t { Working, Done, Failed };
+  for (bool done = false;;) {
+    Status own;
+    if (!done) {
+      Result<bool> result = work(kRoundBytes);
+      own = result.status();
+      done = own.ok() && *result;
+    }
+    State state = !own.ok() ? Failed : done ? Done : Working;
+    std::vector<State> states(communicator.size());
+    if (Status status = communicator.allGather(kControlLane, &state, states.data(), sizeof(state));
+        !status.ok())
+      return {status, false};
+    if (std::ranges::count(states, Failed))
+      return agree(communicator, own);
+    if (!std::ranges::count(states, Working))
+      return {};
+  }
+}
+
 /// The first place at which the orders of two ranks differ. All ranks call this.
 static Outcome orderMismatch(Communicator &communicator, const PlanView &plan,
                              const std::vector<OrderSummary> &summaries) {

@@ -6,6 +6,8 @@
 #include "comm/Communicator.h"
 #include "plan/PlanView.h"
 
+#include <functional>
+
 namespace fsdp::rt {
 
 /// How a rank's part of a run ended.
@@ -19,6 +21,11 @@ struct Outcome {
 /// Exchanges what went wrong on each rank: fails on all ranks with the message of the lowest rank
 /// that failed, "[rank 1] ..." unless that is rank 0.
 Outcome agree(Communicator &communicator, const Status &own);
+
+/// Repeats work(bytes) until it has returned true on all ranks, which meet after each, or failed on
+/// one. No rank waits longer for another than for so many bytes.
+Outcome inRounds(Communicator &communicator,
+                 const std::function<Result<bool>(int64_t bytes)> &work);
 
 /// Compares the order of the plans' collectives (plan/CollectiveOrder.h) before the first of them.
 /// Where it differs, every rank fails with the first collective that does, as two ranks have it.

@@ -1,4 +1,4 @@
-//===- Checkpoints.cpp - Saving a run and going on with it ----------------===//
+//===- Checkpoints.cpp - Going on from a checkpoint -----------------------===//
 
 #include "train/Checkpoints.h"
 #include "checkpoint/CheckpointFolder.h"
@@ -10,10 +10,8 @@
 
 using namespace fsdp::rt;
 
-// Copies to and from a device, checksums and writes are efficient in pieces of this size.
+// Copies to a device, checksums and reads are efficient in pieces of this size.
 static constexpr size_t kStagingBytes = size_t{4} << 20;
-// The ranks meet when each has written so much, so that none waits longer for a slower disk.
-static constexpr int64_t kRoundBytes = int64_t{128} << 20;
 
 Status Checkpoints::prepare() {
   if (Status status = checkBuffers(plan); !status.ok())
@@ -25,31 +23,6 @@ Status Checkpoints::prepare() {
   stream = device.makeStream("fsdp-checkpoint");
   return {};
 }
-
-Outcome Checkpoints::inRounds(const std::function<Result<bool>(int64_t bytes)> &work) {
-  enum State : uint32_t { Working, Done, Failed };
-  for (bool done = false;;) {
-    Status own;
-    if (!done) {
-      Result<bool> result = work(kRoundBytes);
-      own = result.status();
-      done = own.ok() && *result;
-    }
-    State state = !own.ok() ? Failed : done ? Done : Working;
-    std::vector<State> states(communicator.size());
-    if (Status status = communicator.allGather(kControlLane, &state, states.data(), sizeof(state));
-        !status.ok())
-      return {status, false};
-    if (std::ranges::count(states, Failed))
-      return agree(communicator, own);
-    if (!std::ranges::count(states, Working))
-      return {};
-  }
-}
-
-//===----------------------------------------------------------------------===//
-// Going on
-//===----------------------------------------------------------------------===//
 
 namespace {
 /// What rank 0 tells the others: they may see another folder, or an older view of it.
@@ -107,7 +80,7 @@ Outcome Checkpoints::openReader(const std::string &path) {
     return outcome;
   CheckpointVerifier verifier(*reader, communicator.rank(), communicator.size(),
                               {staging->data(), staging->size()});
-  return inRounds([&](int64_t bytes) { return verifier.read(bytes); });
+  return inRounds(communicator, [&](int64_t bytes) { return verifier.read(bytes); });
 }
 
 /// A later checkpoint of another run would be what the next --resume finds.
@@ -157,66 +130,7 @@ Outcome Checkpoints::restore(std::byte *arena, std::byte *hostArena) {
     return outcome;
   RankMemory memory{*stream, arena, hostArena, {staging->data(), staging->size()}};
   CheckpointLoader loader(*reader, std::move(*copies), memory);
-  Outcome outcome = inRounds([&](int64_t bytes) { return loader.read(bytes); });
+  Outcome outcome = inRounds(communicator, [&](int64_t bytes) { return loader.read(bytes); });
   reader.reset();
   return outcome;
-}
-
-//===----------------------------------------------------------------------===//
-// Saving
-//===----------------------------------------------------------------------===//
-
-Outcome Checkpoints::collectFiles(const CheckpointWriter &writer, Manifest &state) {
-  struct Record {
-    uint64_t bytes;
-    uint32_t checksum, padding;
-  };
-  const unsigned size = communicator.size();
-  auto count = static_cast<uint32_t>(writer.files().size());
-  std::vector<uint32_t> counts(size);
-  if (Status status = communicator.allGather(kControlLane, &count, counts.data(), sizeof(count));
-      !status.ok())
-    return {status, false};
-  const size_t most = std::ranges::max(counts);
-  std::vector<Record> own(most), all(most * size);
-  for (size_t i = 0; i < count; ++i)
-    own[i] = {writer.files()[i].bytes, writer.files()[i].checksum, 0};
-  if (Status status =
-          communicator.allGather(kControlLane, own.data(), all.data(), most * sizeof(Record));
-      !status.ok())
-    return {status, false};
-  for (unsigned rank = 0; rank < size; ++rank)
-    for (size_t i = 0; i < counts[rank]; ++i) {
-      const Record &record = all[rank * most + i];
-      state.files.push_back(
-          {checkpointFileName(rank, i, counts[rank]), record.bytes, record.checksum});
-    }
-  return {};
-}
-
-Status Checkpoints::commit(const Manifest &state, std::string &path) const {
-  if (!isFirst())
-    return {};
-  Result<std::string> committed =
-      commitCheckpoint(options.checkpointDir, state.step, formatManifest(state));
-  if (!committed.ok())
-    return committed.status();
-  path = std::move(*committed);
-  return options.keep ? removeOldCheckpoints(options.checkpointDir, *options.keep) : Status();
-}
-
-Outcome Checkpoints::save(Manifest &state, std::byte *arena, std::byte *hostArena,
-                          std::string &path) {
-  Status begun = isFirst() ? beginCheckpoint(options.checkpointDir, state.step) : Status();
-  if (Outcome outcome = agree(communicator, begun); !outcome.status.ok())
-    return outcome;
-  RankMemory memory{*stream, arena, hostArena, {staging->data(), staging->size()}};
-  CheckpointWriter writer(plan, communicator.rank(), state.step, memory,
-                          partialPath(options.checkpointDir, state.step));
-  if (Outcome outcome = inRounds([&](int64_t bytes) { return writer.write(bytes); });
-      !outcome.status.ok())
-    return outcome;
-  if (Outcome outcome = collectFiles(writer, state); !outcome.status.ok())
-    return outcome;
-  return agree(communicator, commit(state, path));
 }

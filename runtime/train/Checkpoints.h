@@ -1,4 +1,4 @@
-//===- Checkpoints.h - Saving a run and going on with it ---------*- C++ -*-===//
+//===- Checkpoints.h - Going on from a checkpoint ----------------*- C++ -*-===//
 
 #ifndef FSDP_RUNTIME_CHECKPOINTS_H
 #define FSDP_RUNTIME_CHECKPOINTS_H
@@ -9,8 +9,8 @@
 
 namespace fsdp::rt {
 
-/// A rank's part of what --checkpoint-dir and --resume ask for. What returns an Outcome is called
-/// by all ranks, at the same place of their runs.
+/// A rank's part of what --resume asks for, and the check of --checkpoint-dir. What returns an
+/// Outcome is called by all ranks, at the same place of their runs.
 class Checkpoints {
 public:
   /// The arguments outlive the object.
@@ -30,21 +30,11 @@ public:
   /// Copies the ranks' state to their memory, and gives up the reader.
   Outcome restore(std::byte *arena, std::byte *hostArena);
 
-  /// Writes the state after step `state.step`, of which no step is under way, and removes what
-  /// --keep says. `state` is the same on all ranks and lacks the files, which are added to it. The
-  /// checkpoint's path goes to `path`.
-  Outcome save(Manifest &state, std::byte *arena, std::byte *hostArena, std::string &path);
-
 private:
   Status prepare();
   Outcome openReader(const std::string &path);
   Status readHeaders(const std::string &path);
   Status checkFolder() const;
-  /// Repeats work(bytes) until it has returned true on all ranks, which meet after each, or failed
-  /// on one.
-  Outcome inRounds(const std::function<Result<bool>(int64_t bytes)> &work);
-  Outcome collectFiles(const CheckpointWriter &writer, Manifest &state);
-  Status commit(const Manifest &state, std::string &path) const;
   bool isFirst() const { return communicator.rank() == 0; }
 
   const PlanView &plan;

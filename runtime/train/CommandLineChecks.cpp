@@ -119,23 +119,22 @@ Status CommandLine::checkFake() {
 Status CommandLine::checkPaths() {
   if (options.data.empty())
     return Status::error("--data FILE is needed: the samples to train on");
-  bool tensors = options.data.ends_with(".safetensors");
-  if (tensors && options.dataType)
-    return Status::error(typed("--data-dtype") + " describes raw tokens, but --data " +
-                         options.data + " names a safetensors file");
-  if (!tensors && !options.dataType)
-    return Status::error("--data " + options.data +
-                         " is not a .safetensors file: raw tokens need --data-dtype "
-                         "u8, u16, i32 or i64");
+  for (const std::string &path : options.data)
+    if (path.ends_with(".safetensors") && options.dataType)
+      return Status::error("--data-dtype " + dataType + " describes raw tokens, but --data " +
+                           path + " names a safetensors file");
   for (const char *flag : {"--init", "--save"})
     if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors"))
       return Status::error(typed(flag) + ": the name must end with .safetensors");
   // Weights may be saved where they were loaded from: they appear when all of them are written.
-  NamedPath data{"--data", options.data}, init{"--init", options.init},
-      save{"--save", options.save}, log{"--log", options.log}, trace{"--trace", options.trace};
+  NamedPath init{"--init", options.init}, save{"--save", options.save},
+      log{"--log-file", options.log}, trace{"--trace", options.trace};
+  std::vector<NamedPath> data;
+  for (const std::string &path : options.data)
+    data.push_back({"--data", path});
   for (const auto &[inputs, outputs] :
-       {std::pair<std::vector<NamedPath>, std::vector<NamedPath>>{{data, init}, {log, trace}},
-        {{data}, {save, log, trace}}})
+       {std::pair<std::vector<NamedPath>, std::vector<NamedPath>>{{init}, {log, trace}},
+        {data, {save, log, trace}}})
     if (std::optional<std::string> clash = findClash(inputs, outputs))
       return Status::error(*clash);
   return {};
@@ -151,6 +150,11 @@ Status CommandLine::checkCheckpoints() {
   if (options.keep && (*options.keep < 1 || !saves))
     return Status::error(typed("--keep") + (saves ? ": expected 1 or more"
                                                   : " is for --save-every N or --save-on-exit"));
+  if (options.keepEvery && (*options.keepEvery < 1 || !options.keep))
+    return Status::error(typed("--keep-every") +
+                         (options.keep ? ": expected 1 or more" : " is for --keep K"));
+  if (options.saveInPlace && !saves)
+    return Status::error("--save-in-place is for --save-every N or --save-on-exit");
   if (!options.checkpointDir.empty() && !saves && !options.resume)
     return Status::error(typed("--checkpoint-dir") +
                          " needs --save-every N, --save-on-exit or --resume");
@@ -195,6 +199,10 @@ Status CommandLine::checkLearningRate() {
       if (!std::isfinite(value) || value < 0)
         return Status::error(typed(flag) + ": expected a finite number, 0 or more");
     }
+  if (options.decaySteps && options.schedule != LearningRateShape::WarmupStableDecay)
+    return Status::error(typed("--decay-steps") + " is for --lr-schedule wsd");
+  if (options.decaySteps && *options.decaySteps < 1)
+    return Status::error(typed("--decay-steps") + ": expected 1 or more");
   if (given("--min-lr")) {
     if (options.schedule == LearningRateShape::Constant)
       return Status::error(typed("--min-lr") + " has no effect with --lr-schedule constant");

@@ -1,6 +1,7 @@
 //===- Console.cpp - What rank 0 tells a person ---------------------------===//
 
 #include "train/Console.h"
+#include "plan/PlanMemory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -49,6 +50,29 @@ std::string Console::rate(double samplesPerSecond) const {
   return text;
 }
 
+std::string Console::amount(int64_t samples) const {
+  std::string text = grouped(samples) + " sample" + plural(samples);
+  const int64_t tokens = samples * figures.tokensPerSample;
+  return tokens == 0 ? text : text + ", " + grouped(tokens) + " token" + plural(tokens);
+}
+
+/// "parameters 1.6 MiB, ...": what a rank's memory is for.
+static std::string memoryText(const PlanView &plan, const TrainOptions &options) {
+  const PlanMemory memory = memoryOf(plan);
+  std::string text;
+  auto add = [&](const char *what, int64_t bytes) {
+    if (bytes != 0)
+      text += (text.empty() ? "" : ", ") + std::string(what) + " " + readableBytes(bytes);
+  };
+  add("parameters", memory.shards);
+  add("their copies to gather", memory.gatherCopies);
+  add("optimizer state", memory.optimizerState);
+  add("inputs, buffers and constants", memory.tensors);
+  add("activations, gathered parameters and gradients", memory.working);
+  add("optimizer state on the host", memory.hostState);
+  return text;
+}
+
 void Console::begin(const std::string &origin, std::span<const std::string> notes) {
   if (options.quiet)
     return;
@@ -59,8 +83,9 @@ void Console::begin(const std::string &origin, std::span<const std::string> note
   std::printf("%s step%s of %s sample%s, %s samples in %s, arena %s per rank\n",
               grouped(figures.steps).c_str(), plural(figures.steps),
               grouped(figures.samplesPerStep).c_str(), plural(figures.samplesPerStep),
-              grouped(figures.samplesInData).c_str(), options.data.c_str(),
+              grouped(figures.samplesInData).c_str(), figures.data.c_str(),
               readableBytes(tables.arena_bytes).c_str());
+  std::printf("memory per rank: %s\n", memoryText(plan, options).c_str());
   for (const std::string &note : notes)
     std::printf("%s\n", note.c_str());
   std::fflush(stdout);
@@ -69,6 +94,7 @@ void Console::begin(const std::string &origin, std::span<const std::string> note
 void Console::graph(const std::string &note) {
   if (options.quiet)
     return;
+  bar.clear();
   std::printf("CUDA graph %s\n", note.c_str());
   std::fflush(stdout);
 }
@@ -79,14 +105,20 @@ void Console::step(const StepRecord &record, bool last) {
   if (stepsDone == 1)
     firstMilliseconds = record.milliseconds;
   Clock::time_point now = Clock::now();
-  if (options.quiet || (stepsDone != 1 && !last && now - lastLine < std::chrono::seconds(1)))
+  const auto interval = std::chrono::milliseconds(bar.available() ? 100 : 1000);
+  if (options.quiet || (stepsDone != 1 && !last && now - lastLine < interval))
     return;
   lastLine = now;
   int width = static_cast<int>(std::to_string(figures.steps).size());
-  std::printf("step %*lld/%lld  loss %.4f  grad norm %.4g  lr %.3g  %s\n", width,
-              static_cast<long long>(record.step), static_cast<long long>(figures.steps),
-              record.loss, record.gradientNorm, record.learningRate,
-              rate(record.samplesPerSecond).c_str());
+  char text[256];
+  std::snprintf(text, sizeof(text), "step %*lld/%lld  loss %.4f  grad norm %.4g  lr %.3g  %s",
+                width, static_cast<long long>(record.step), static_cast<long long>(figures.steps),
+                record.loss, record.gradientNorm, record.learningRate,
+                rate(record.samplesPerSecond).c_str());
+  if (bar.available() && !last)
+    return bar.draw(static_cast<double>(record.step) / static_cast<double>(figures.steps), text);
+  bar.clear();
+  std::printf("%s\n", text);
   std::fflush(stdout);
 }
 
@@ -97,10 +129,12 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
   double mean = stepsDone > 1
                     ? (totalMilliseconds - firstMilliseconds) / static_cast<double>(stepsDone - 1)
                     : firstMilliseconds;
-  std::printf("%s %s step%s in %.1f s: %.3g ms per step (first %.3g ms), %s\n",
+  bar.clear();
+  std::printf("%s %s step%s in %.1f s: %.3g ms per step (first %.3g ms), %s; seen: %s\n",
               interrupted ? "stopped by a signal after" : "done:", grouped(stepsDone).c_str(),
               plural(stepsDone), totalMilliseconds / 1000, mean, firstMilliseconds,
-              rate(static_cast<double>(figures.samplesPerStep) * 1000 / mean).c_str());
+              rate(static_cast<double>(figures.samplesPerStep) * 1000 / mean).c_str(),
+              amount(stepsDone * figures.samplesPerStep).c_str());
   std::printf("last step, rank 0: %s allocations at planned addresses, %s by the ordinary "
               "allocator, %s copied, scratch %s, %s operator%s by kernels of the runtime\n",
               grouped(statistics.plannedAllocations).c_str(),
@@ -128,13 +162,13 @@ void Console::saved(const std::string &path) {
   std::fflush(stdout);
 }
 
-void Console::checkpoint(const Manifest &state, const std::string &path, double milliseconds) {
+void Console::checkpoint(const SavedCheckpoint &saved) {
   if (options.quiet)
     return;
-  uint64_t bytes = 0;
-  for (const ManifestFile &file : state.files)
-    bytes += file.bytes;
-  std::printf("checkpoint of step %s: %s in %s, %.3g ms\n", grouped(state.step).c_str(),
-              readableBytes(static_cast<int64_t>(bytes)).c_str(), path.c_str(), milliseconds);
+  bar.clear();
+  std::printf("checkpoint of step %s: %s in %s, %.3g ms, of which steps stood still %.3g ms\n",
+              grouped(saved.manifest.step).c_str(),
+              readableBytes(saved.manifest.fileBytes()).c_str(), saved.path.c_str(),
+              saved.milliseconds, saved.exposedMilliseconds);
   std::fflush(stdout);
 }

@@ -3,9 +3,10 @@
 #ifndef FSDP_RUNTIME_CONSOLE_H
 #define FSDP_RUNTIME_CONSOLE_H
 
-#include "checkpoint/Manifest.h"
 #include "executor/Executor.h"
 #include "plan/PlanView.h"
+#include "train/CheckpointSaver.h"
+#include "train/ProgressBar.h"
 #include "train/StepLog.h"
 #include "train/TrainOptions.h"
 
@@ -19,11 +20,12 @@ struct RunFigures {
   int64_t samplesPerStep = 0;  // over all ranks
   int64_t tokensPerSample = 0; // 0: the data are not tokens
   int64_t samplesInData = 0;
+  std::string data;   // for people
   int64_t origin = 0; // of the order of samples, see SampleOrder
 };
 
 /// Progress on standard output: a line for the first and the last step and at most one a second
-/// between, then a summary. Silent with --quiet.
+/// between, or a bar on a terminal; then a summary. Silent with --quiet.
 class Console {
 public:
   Console(const TrainOptions &options, const PlanView &plan, const char *backend,
@@ -38,18 +40,21 @@ public:
   /// After the last step; `interrupted`: stopped by a signal.
   void end(const ExecutorStatistics &statistics, bool interrupted);
   void saved(const std::string &path);
-  /// A checkpoint that is complete, and how long the run stood still for it.
-  void checkpoint(const Manifest &state, const std::string &path, double milliseconds);
+  /// A checkpoint that is complete, and how long steps stood still for it.
+  void checkpoint(const SavedCheckpoint &saved);
 
 private:
   using Clock = std::chrono::steady_clock;
   /// "12,345 tokens/s" at that many samples per second.
   std::string rate(double samplesPerSecond) const;
+  /// "320 samples, 40,960 tokens", of so many samples.
+  std::string amount(int64_t samples) const;
 
   const TrainOptions &options;
   const PlanView &plan;
   const char *backend;
   RunFigures figures;
+  ProgressBar bar;
   Clock::time_point lastLine;
   int64_t stepsDone = 0;
   double firstMilliseconds = 0, totalMilliseconds = 0;

@@ -12,7 +12,8 @@ using namespace fsdp::rt;
 static constexpr std::pair<LearningRateShape, const char *> kNames[] = {
     {LearningRateShape::Constant, "constant"},
     {LearningRateShape::Linear, "linear"},
-    {LearningRateShape::Cosine, "cosine"}};
+    {LearningRateShape::Cosine, "cosine"},
+    {LearningRateShape::WarmupStableDecay, "wsd"}};
 
 const char *fsdp::rt::shapeName(LearningRateShape shape) {
   return std::ranges::find(kNames, shape, [](const auto &row) { return row.first; })->second;
@@ -29,11 +30,13 @@ double LearningRateSchedule::at(int64_t step) const {
   if (step <= warmupSteps)
     return peak * static_cast<double>(step) / static_cast<double>(warmupSteps);
   int64_t top = std::max<int64_t>(warmupSteps, 1);
+  if (shape == LearningRateShape::WarmupStableDecay)
+    top = std::max(top, steps - decaySteps);
   if (shape == LearningRateShape::Constant || step <= top)
     return peak;
   double progress = static_cast<double>(step - top) / static_cast<double>(steps - top);
-  double left = shape == LearningRateShape::Linear
-                    ? 1 - progress
-                    : 0.5 * (1 + std::cos(std::numbers::pi * progress));
+  double left = shape == LearningRateShape::Cosine
+                    ? 0.5 * (1 + std::cos(std::numbers::pi * progress))
+                    : 1 - progress;
   return minimum + (peak - minimum) * left;
 }

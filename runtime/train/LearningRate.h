@@ -9,7 +9,7 @@
 
 namespace fsdp::rt {
 
-enum class LearningRateShape { Constant, Linear, Cosine };
+enum class LearningRateShape { Constant, Linear, Cosine, WarmupStableDecay };
 
 /// "cosine", and back.
 const char *shapeName(LearningRateShape shape);
@@ -17,11 +17,12 @@ std::optional<LearningRateShape> shapeNamed(std::string_view name);
 
 /// Warm-up: step t <= warmupSteps has peak * t / warmupSteps. From step max(warmupSteps, 1), which
 /// has `peak`, the rate falls along the shape and reaches `minimum` at step `steps`; Constant
-/// stays.
+/// stays, WarmupStableDecay stays until step steps - decaySteps and then falls linearly.
 struct LearningRateSchedule {
   LearningRateShape shape = LearningRateShape::Constant;
   double peak = 0, minimum = 0;
   int64_t warmupSteps = 0, steps = 1;
+  int64_t decaySteps = 0;
 
   /// The rate of step `step`, from 1 to `steps`.
   double at(int64_t step) const;

@@ -47,6 +47,12 @@ Status RankRun::checkOutputs() {
       return Status::error("--save " + options.save + ": cannot write in '" + folder +
                            "': " + std::strerror(errno));
   }
+  if (!options.tensorboard.empty()) {
+    Result<EventFile> opened = EventFile::open(options.tensorboard, issued + 1);
+    if (!opened.ok())
+      return opened.status();
+    events = std::move(*opened);
+  }
   if (options.log.empty())
     return {};
   Result<StepLog> opened = StepLog::open(options.log, /*append=*/issued > 0);
@@ -76,6 +82,13 @@ Outcome RankRun::openCheckpoints() {
   return {};
 }
 
+Outcome RankRun::openSaver() {
+  if (!options.saveEvery && !options.saveOnExit)
+    return {};
+  saver.emplace(plan, options, device, communicator);
+  return agree(communicator, saver->prepare());
+}
+
 /// What the order of samples is of: a run that goes on continues where the checkpoint's stopped,
 /// whatever its batch was.
 static int64_t originOfSamples(const CheckpointReader *resumed, int64_t samplesPerStep) {
@@ -100,9 +113,12 @@ Status RankRun::openFiles() {
   figures.samplesPerStep =
       shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
   figures.origin = originOfSamples(resumed, figures.samplesPerStep);
-  DataOptions data{options.data,        options.dataType,    std::nullopt,
+  Result<std::vector<std::string>> paths = findDataFiles(options.data);
+  if (!paths.ok())
+    return paths.status();
+  DataOptions data{std::move(*paths),   options.dataType,    std::nullopt,
                    communicator.rank(), communicator.size(), plan.tables().num_microbatches,
-                   figures.origin};
+                   figures.origin,      options.overfit};
   if (options.shuffle)
     data.shuffleSeed = options.seed;
   Result<std::unique_ptr<BatchReader>> opened = openData(data, shapes);
@@ -110,6 +126,7 @@ Status RankRun::openFiles() {
     return opened.status();
   reader = std::move(*opened);
 
+  figures.data = reader->description();
   figures.samplesInData = reader->samples();
   figures.tokensPerSample = reader->tokensPerSample();
   if (resumed && resumed->manifest() && resumed->manifest()->samplesInData != figures.samplesInData)
@@ -124,8 +141,15 @@ Status RankRun::openFiles() {
     return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
                          " leaves nothing of the " + std::to_string(figures.steps) +
                          " steps (--steps)");
-  schedule = {options.schedule, options.learningRate, options.minimumLearningRate,
-              options.warmupSteps, figures.steps};
+  if (options.schedule == LearningRateShape::WarmupStableDecay && !options.decaySteps)
+    options.decaySteps = std::max<int64_t>(1, figures.steps / 5);
+  if (options.decaySteps.value_or(0) > figures.steps - options.warmupSteps)
+    return Status::error("--warmup-steps " + std::to_string(options.warmupSteps) +
+                         " and --decay-steps " + std::to_string(*options.decaySteps) +
+                         " are more than the " + std::to_string(figures.steps) +
+                         " steps (--steps)");
+  schedule = {options.schedule,    options.learningRate, options.minimumLearningRate,
+              options.warmupSteps, figures.steps,        options.decaySteps.value_or(0)};
   if (Status status = chooseTracedStep(); !status.ok())
     return status;
   if (!resumed)
@@ -178,5 +202,6 @@ Status RankRun::makeExecutor() {
     trace.emplace(plan, device, options.device == "cpu");
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
+  savingStates.resize(communicator.size());
   return {};
 }

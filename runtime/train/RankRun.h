@@ -10,8 +10,10 @@
 #include "checkpoint/Weights.h"
 #include "data/BatchReader.h"
 #include "executor/Executor.h"
+#include "train/CheckpointSaver.h"
 #include "train/Checkpoints.h"
 #include "train/Console.h"
+#include "train/EventFile.h"
 #include "train/StepTrace.h"
 #include "watch/Watchdog.h"
 #include "watch/WatchedCommunicator.h"
@@ -23,7 +25,8 @@ namespace fsdp::rt {
 /// What the ranks tell each other after each step.
 struct StepExchange {
   double loss, partialNorm;
-  int64_t stop; // 1: this rank received a signal
+  uint32_t stop; // 1: this rank received a signal
+  CheckpointSaver::State saving;
 };
 
 class RankRun {
@@ -37,6 +40,7 @@ public:
 
 private:
   Outcome openCheckpoints();
+  Outcome openSaver();
   Status openFiles();
   Status openWeights();
   Status checkOutputs();
@@ -48,6 +52,10 @@ private:
   Outcome drain(const Watchdog &watchdog);
   bool savesAtEnd() const;
   Outcome saveCheckpoint();
+  /// Waits for the checkpoint that is under way.
+  Outcome finishCheckpoint();
+  /// Tells of a checkpoint that has become complete.
+  Status tellSaved();
   /// Issues step `step`; the results that came meanwhile, of an earlier one if they lag.
   Result<std::optional<StepResults>> issue(int64_t step);
   /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
@@ -68,6 +76,7 @@ private:
   bool isFirst;
 
   std::optional<Checkpoints> checkpoints;
+  std::optional<CheckpointSaver> saver;
   std::vector<std::string> notes; // about what differs from the checkpoint's run
   std::string origin;             // of the state: "weights from FILE", for people
   std::unique_ptr<BatchReader> reader;
@@ -75,6 +84,7 @@ private:
   std::vector<IndexUse> indexUses;
   std::optional<SafetensorsFile> weights;
   StepLog log;
+  EventFile events;
   RunFigures figures;
   LearningRateSchedule schedule;
 
@@ -82,15 +92,16 @@ private:
   std::unique_ptr<StepProgress> progress;
   std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
   std::unique_ptr<Executor> executor;
-  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
-  std::vector<StepExchange> exchanged;      // by rank
-  std::vector<double> losses;               // by rank
-  std::optional<Console> console;           // on rank 0
-  std::optional<StepTrace> trace;           // on rank 0
-  int64_t tracedStep = 0;                   // 0: none
-  Clock::time_point lastResults;            // when they came, or the first step began
-  int64_t issued = 0;                       // steps, with those before a checkpoint
-  int64_t savedStep = -1;                   // of the last checkpoint in --checkpoint-dir
+  std::vector<std::span<std::byte>> inputs;         // of the step that is issued next
+  std::vector<StepExchange> exchanged;              // by rank
+  std::vector<double> losses;                       // by rank
+  std::optional<Console> console;                   // on rank 0
+  std::optional<StepTrace> trace;                   // on rank 0
+  int64_t tracedStep = 0;                           // 0: none
+  Clock::time_point lastResults;                    // when they came, or the first step began
+  int64_t issued = 0;                               // steps, with those before a checkpoint
+  int64_t savedStep = -1;                           // of the last save to --checkpoint-dir
+  std::vector<CheckpointSaver::State> savingStates; // by rank
   bool stopped = false, graphTold = false;
   std::atomic<bool> dumped{false};
 };

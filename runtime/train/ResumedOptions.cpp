@@ -29,11 +29,13 @@ Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options)
   manifest.ranks = tables.world_size;
   manifest.replicas = tables.replicas;
   manifest.shuffle = options.shuffle;
+  manifest.overfit = options.overfit;
   manifest.seed = options.seed;
   manifest.schedule = shapeName(options.schedule);
   manifest.learningRate = options.learningRate;
   manifest.minimumLearningRate = options.minimumLearningRate;
   manifest.warmupSteps = options.warmupSteps;
+  manifest.decaySteps = options.decaySteps.value_or(0);
   manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
   if (plan.clipsGradients())
     manifest.clipNormType = normTypeName(plan.normType());
@@ -113,10 +115,13 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   taken.take("--steps", options.steps, manifest.steps);
   taken.take("--seed", options.seed, manifest.seed);
   taken.take("--shuffle", options.shuffle, manifest.shuffle);
+  taken.take("--overfit", options.overfit, manifest.overfit);
   taken.take("--lr-schedule", options.schedule, *shapeNamed(manifest.schedule));
   taken.take("--lr", options.learningRate, manifest.learningRate);
   taken.take("--min-lr", options.minimumLearningRate, manifest.minimumLearningRate);
   taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
+  if (options.schedule == LearningRateShape::WarmupStableDecay && manifest.decaySteps != 0)
+    taken.take("--decay-steps", options.decaySteps, manifest.decaySteps);
   if (plan.clipsGradients() && manifest.clipGradNorm != 0) {
     taken.take("--clip-grad-norm", options.clipGradNorm, manifest.clipGradNorm);
     if (manifest.clipNormType != own.clipNormType)

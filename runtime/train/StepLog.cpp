@@ -2,12 +2,14 @@
 
 #include "train/StepLog.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
@@ -35,31 +37,54 @@ static void appendHex(std::string &line, double value) {
   line += text;
 }
 
-void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
-  line = "{\"step\": ";
-  char text[24];
-  line.append(text, std::to_chars(text, text + sizeof(text), record.step).ptr);
-  line += ", \"loss\": ";
-  appendNumber(line, record.loss);
+// So that lines stay short however many ranks there are.
+static constexpr size_t kMostRankLosses = 16;
+
+static void appendLosses(std::string &line, std::span<const double> losses) {
+  if (losses.size() > kMostRankLosses) {
+    auto [least, greatest] = std::ranges::minmax(losses);
+    line += ", \"loss_min\": ";
+    appendNumber(line, least);
+    line += ", \"loss_max\": ";
+    return appendNumber(line, greatest);
+  }
   line += ", \"loss_hex\": [";
   const char *separator = "\"";
-  for (double loss : record.rankLosses) {
+  for (double loss : losses) {
     line += separator;
     appendHex(line, loss);
     line += '"';
     separator = ", \"";
   }
-  const std::pair<const char *, double> fields[] = {{"grad_norm", record.gradientNorm},
-                                                    {"lr", record.learningRate},
-                                                    {"step_ms", record.milliseconds},
-                                                    {"samples_per_s", record.samplesPerSecond},
-                                                    {"issue_ms", record.issueMilliseconds}};
   line += ']';
-  for (const auto &[name, value] : fields) {
-    line += ", \"";
-    line += name;
-    line += "\": ";
-    appendNumber(line, value);
+}
+
+static void appendNumber(std::string &line, int64_t value) {
+  char text[24];
+  line.append(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+template <typename T> static void appendField(std::string &line, const char *name, T value) {
+  line += ", \"";
+  line += name;
+  line += "\": ";
+  appendNumber(line, value);
+}
+
+void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
+  line = "{\"step\": ";
+  appendNumber(line, record.step);
+  appendField(line, "loss", record.loss);
+  appendLosses(line, record.rankLosses);
+  appendField(line, "grad_norm", record.gradientNorm);
+  appendField(line, "lr", record.learningRate);
+  appendField(line, "step_ms", record.milliseconds);
+  appendField(line, "samples_per_s", record.samplesPerSecond);
+  appendField(line, "issue_ms", record.issueMilliseconds);
+  appendField(line, "samples", record.samples);
+  if (record.tokensPerSample) {
+    appendField(line, "tokens", record.samples * record.tokensPerSample);
+    appendField(line, "tokens_per_s", record.tokensPerSecond());
   }
   line += "}\n";
 }
@@ -79,7 +104,7 @@ StepLog::~StepLog() {
 }
 
 Status StepLog::failed() const {
-  return Status::error("--log " + path + ": cannot be written: " + std::strerror(errno));
+  return Status::error("--log-file " + path + ": cannot be written: " + std::strerror(errno));
 }
 
 Status StepLog::endLastLine() {
@@ -115,6 +140,17 @@ Status StepLog::write(const StepRecord &record) {
     return {};
   formatStep(record, line);
   return write(line);
+}
+
+Status StepLog::write(const SavedCheckpoint &saved) {
+  if (descriptor < 0)
+    return {};
+  nlohmann::ordered_json json{{"step", saved.manifest.step},
+                              {"checkpoint", saved.path},
+                              {"bytes", saved.manifest.fileBytes()},
+                              {"save_ms", saved.milliseconds},
+                              {"exposed_ms", saved.exposedMilliseconds}};
+  return write(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 Status StepLog::write(std::string_view text) {

@@ -3,7 +3,7 @@
 #ifndef FSDP_RUNTIME_STEPLOG_H
 #define FSDP_RUNTIME_STEPLOG_H
 
-#include "Status.h"
+#include "train/CheckpointSaver.h"
 
 #include <cstdint>
 #include <span>
@@ -22,12 +22,17 @@ struct StepRecord {
   double milliseconds = 0;
   double samplesPerSecond = 0;
   double issueMilliseconds = 0; // of the step issued last, on rank 0's host
+  int64_t samples = 0;          // that were read until then, from the first run on
+  int64_t tokensPerSample = 0;  // 0: the data are not tokens
+
+  double tokensPerSecond() const { return samplesPerSecond * static_cast<double>(tokensPerSample); }
 };
 
 /// The line, with its newline, in place of `line`: {"step", "loss", "loss_hex", "grad_norm", "lr",
-/// "step_ms", "samples_per_s", "issue_ms"}. Numbers read back to the same bits; one that is not
-/// finite is null.
-/// loss_hex holds each rank's loss as Python's float.hex writes it.
+/// "step_ms", "samples_per_s", "issue_ms", "samples"} and, of tokens, {"tokens", "tokens_per_s"}.
+/// Numbers read back to the same bits; one that is not finite is null. loss_hex holds each rank's
+/// loss as Python's float.hex writes it; of more than 16 ranks, instead of it, loss_min and
+/// loss_max are the least and the greatest.
 void formatStep(const StepRecord &record, std::string &line);
 
 /// The file of --log. Move-only.
@@ -43,6 +48,8 @@ public:
   static Result<StepLog> open(const std::string &path, bool append = false);
   /// Writes the step's line at once. Without a file: nothing.
   Status write(const StepRecord &record);
+  /// The same of a checkpoint: {"step", "checkpoint": path, "bytes", "save_ms", "exposed_ms"}.
+  Status write(const SavedCheckpoint &saved);
 
 private:
   Status failed() const;

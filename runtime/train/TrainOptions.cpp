@@ -1,15 +1,11 @@
 //===- TrainOptions.cpp - The command line of a training binary -----------===//
 
+#include "data/TokenHeader.h"
 #include "train/CommandLine.h"
 
 #include <algorithm>
 
 using namespace fsdp::rt;
-
-static const std::map<std::string, TokenType> kTokenTypes{{"u8", TokenType::U8},
-                                                          {"u16", TokenType::U16},
-                                                          {"i32", TokenType::I32},
-                                                          {"i64", TokenType::I64}};
 
 /// Breaks a help text into lines; CLI11 indents them.
 static std::string wrapped(const std::string &text) {
@@ -63,7 +59,7 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
     return TrainCommand{{}, describePlan(plan.tables())};
   }
   if (!dataType.empty())
-    options.dataType = kTokenTypes.at(dataType);
+    options.dataType = tokenTypeNamed(dataType);
   options.schedule = *shapeNamed(shape);
   options.kernels = kernels == "torch" ? OperatorKernels::Torch : OperatorKernels::Fastest;
   options.graph = graph == "off" ? GraphMode::Off : GraphMode::Automatic;

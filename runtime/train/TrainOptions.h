@@ -26,13 +26,17 @@ struct TrainOptions {
   double fakeGbPerSec = 0;         // 0: as fast as copies are
   std::optional<unsigned> lossLag; // steps; default: by the device
   GraphMode graph = GraphMode::Automatic;
-  std::string data;
-  std::optional<TokenType> dataType; // set: raw tokens
+  std::vector<std::string> data;     // files, or patterns of their names
+  std::optional<TokenType> dataType; // of raw tokens
   bool shuffle = false;
+  bool overfit = false;              // every step reads the first one's samples
   std::string init, save, log;       // "": not given
+  std::string tensorboard;           // folder; "": none
   std::string checkpointDir;         // "": none
   std::optional<int64_t> saveEvery;  // steps
+  bool saveInPlace = false;          // without a copy of the state
   std::optional<uint64_t> keep;      // checkpoints; default: all
+  std::optional<uint64_t> keepEvery; // steps
   std::optional<std::string> resume; // "": from checkpointDir, if it has a checkpoint
   bool saveOnExit = false;           // on a signal
   std::string failureDump;           // prefix of file names; "": none
@@ -43,6 +47,7 @@ struct TrainOptions {
   double learningRate = 0; // the peak
   double minimumLearningRate = 0;
   int64_t warmupSteps = 0;
+  std::optional<int64_t> decaySteps;  // of wsd; default: a fifth of the steps
   std::optional<double> clipGradNorm; // default: the plan's
   uint64_t seed = 0;
   unsigned threads = 1; // per rank

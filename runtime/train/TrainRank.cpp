@@ -20,6 +20,8 @@ Outcome RankRun::run() {
     return outcome;
   if (Outcome outcome = openCheckpoints(); !outcome.status.ok())
     return outcome;
+  if (Outcome outcome = openSaver(); !outcome.status.ok())
+    return outcome;
   if (Outcome outcome = agree(communicator, openFiles()); !outcome.status.ok())
     return outcome;
   Result<std::byte *> memory =
@@ -58,8 +60,7 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
     inputs[i] = executor->input(i);
   if (Status status = fillStep(*reader, step - 1, shapes.size(), inputs); !status.ok())
     return status;
-  if (Status status = checkIndices(indexUses, shapes, inputs, *reader, step - 1, options.data);
-      !status.ok())
+  if (Status status = checkIndices(indexUses, shapes, inputs, *reader, step - 1); !status.ok())
     return status;
   if (trace)
     executor->trace(step == tracedStep ? &*trace : nullptr);
@@ -67,7 +68,8 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
-  StepExchange mine{own.loss, own.partialNorm, StopSignals::requested() ? 1 : 0};
+  StepExchange mine{own.loss, own.partialNorm, StopSignals::requested() ? 1u : 0u,
+                    saver ? saver->state() : CheckpointSaver::State::Idle};
   return {communicator.allGather(kControlLane, &mine, exchanged.data(), sizeof(mine)), false};
 }
 
@@ -109,6 +111,7 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   double lossSum = 0, norm = 0;
   for (size_t rank = 0; rank < exchanged.size(); ++rank) {
     losses[rank] = exchanged[rank].loss;
+    savingStates[rank] = exchanged[rank].saving;
     lossSum += exchanged[rank].loss;
     // Replicas hold the same shards.
     if (rank < plan.numShards())
@@ -116,6 +119,9 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
     // A signal during the last step stops nothing.
     stopped |= exchanged[rank].stop != 0 && issued < figures.steps;
   }
+  if (saver)
+    if (Outcome outcome = saver->follow(savingStates); !outcome.status.ok())
+      return outcome;
   if (!console)
     return {};
   if (trace && own.step == tracedStep)
@@ -128,11 +134,15 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
                     schedule.at(own.step),
                     milliseconds,
                     static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,
-                    std::chrono::duration<double, std::milli>(executor->issueTime()).count()};
+                    std::chrono::duration<double, std::milli>(executor->issueTime()).count(),
+                    figures.origin + own.step * figures.samplesPerStep,
+                    figures.tokensPerSample};
   if (Status status = log.write(record); !status.ok())
     return {status, false};
+  if (Status status = events.write(record); !status.ok())
+    return {status, false};
   console->step(record, own.step == (stopped ? issued : figures.steps));
-  return {};
+  return {tellSaved(), false};
 }
 
 /// Says once whether steps are graphs, when it is known.
@@ -160,23 +170,35 @@ bool RankRun::savesAtEnd() const {
   return stopped ? options.saveOnExit : options.saveEvery.has_value();
 }
 
+Status RankRun::tellSaved() {
+  std::optional<SavedCheckpoint> saved = saver ? saver->takeSaved() : std::nullopt;
+  if (!saved || !console)
+    return {};
+  console->checkpoint(*saved);
+  return log.write(*saved);
+}
+
+Outcome RankRun::finishCheckpoint() {
+  if (!saver)
+    return {};
+  Outcome outcome = saver->finish();
+  return outcome.status.ok() ? Outcome{tellSaved(), false} : outcome;
+}
+
 Outcome RankRun::saveCheckpoint() {
-  const Clock::time_point begin = Clock::now();
+  if (Outcome outcome = finishCheckpoint(); !outcome.status.ok())
+    return outcome;
   Manifest state = manifestOf(plan, options);
   state.step = savedStep = issued;
   state.steps = figures.steps;
   state.samples = figures.origin + issued * figures.samplesPerStep;
   state.samplesInData = figures.samplesInData;
-  std::string path;
-  if (Outcome outcome = checkpoints->save(state, arena, executor->hostArena(), path);
+  if (Outcome outcome = saver->save(std::move(state), arena, executor->hostArena());
       !outcome.status.ok())
     return outcome;
-  const std::chrono::duration<double, std::milli> took = Clock::now() - begin;
-  if (console)
-    console->checkpoint(state, path, took.count());
   // The next step's time is its own.
   lastResults = Clock::now();
-  return {};
+  return {tellSaved(), false};
 }
 
 Outcome RankRun::loop(const Watchdog &watchdog) {
@@ -199,7 +221,10 @@ Outcome RankRun::loop(const Watchdog &watchdog) {
   }
   if (Outcome outcome = drain(watchdog); !outcome.status.ok())
     return outcome;
-  return savesAtEnd() ? saveCheckpoint() : Outcome();
+  if (savesAtEnd())
+    if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
+      return outcome;
+  return finishCheckpoint();
 }
 
 Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, const char *backend,

@@ -176,7 +176,9 @@ def finish(processes, timeout=TIMEOUT_SECONDS):
 
 
 def read_log(path):
-    return [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+    """The lines of steps."""
+    lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+    return [line for line in lines if "loss" in line]
 
 
 def bits(tensor):

@@ -26,7 +26,7 @@ Result<std::unique_ptr<BatchReader>> openCounting(const Folder &folder, TokenTyp
   std::vector<T> tokens;
   for (int i = 0; i < count; ++i)
     tokens.push_back(static_cast<T>(i));
-  return openData({folder.write("tokens.bin", rawBytes(tokens)), type, {}, rank, ranks}, inputs);
+  return openData({{folder.write("tokens.bin", rawBytes(tokens))}, type, {}, rank, ranks}, inputs);
 }
 
 std::string message(const Result<std::unique_ptr<BatchReader>> &reader) {
@@ -51,6 +51,7 @@ template <typename T> static void expectWindows(TokenType type) {
 TEST(TokenReader, CutsWindowsOfEveryType) {
   expectWindows<uint8_t>(TokenType::U8);
   expectWindows<uint16_t>(TokenType::U16);
+  expectWindows<uint32_t>(TokenType::U32);
   expectWindows<int32_t>(TokenType::I32);
   expectWindows<int64_t>(TokenType::I64);
 }
@@ -78,7 +79,7 @@ TEST(TokenReader, SingleInputNeedsNoTarget) {
 TEST(TokenReader, NamesATokenThatDoesNotFit) {
   Folder folder;
   std::vector<int64_t> file{1, 2, int64_t{1} << 40};
-  auto reader = openData({folder.write("t.bin", rawBytes(file)), TokenType::I64, {}, 0, 1},
+  auto reader = openData({{folder.write("t.bin", rawBytes(file))}, TokenType::I64, {}, 0, 1},
                          {{"tokens", FSDP_I32, {1, 3}}});
   std::vector<int32_t> tokens(3);
   std::vector<std::span<std::byte>> inputs{bytesOf(tokens)};
@@ -95,9 +96,9 @@ TEST(TokenReader, RefusesTooFewSamplesWithBothNumbers) {
 
 TEST(TokenReader, RefusesPartialTokensAndShortFiles) {
   Folder folder;
-  auto odd = openData({folder.write("odd.bin", "abc"), TokenType::U16, {}, 0, 1}, kTokenInputs);
+  auto odd = openData({{folder.write("odd.bin", "abc")}, TokenType::U16, {}, 0, 1}, kTokenInputs);
   EXPECT_NE(message(odd).find("3 bytes, not a multiple of the 2"), std::string::npos);
-  auto empty = openData({folder.write("empty.bin", ""), TokenType::U8, {}, 0, 1}, kTokenInputs);
+  auto empty = openData({{folder.write("empty.bin", "")}, TokenType::U8, {}, 0, 1}, kTokenInputs);
   EXPECT_NE(message(empty).find("has 0 tokens, but one window takes 4"), std::string::npos)
       << message(empty);
 }
@@ -121,7 +122,7 @@ TEST(TokenReader, SaysThatTheFileWasShortened) {
 TEST(TokenReader, RefusesAFifo) {
   Folder folder;
   ASSERT_EQ(mkfifo(folder.path("fifo").c_str(), 0600), 0);
-  auto reader = openData({folder.path("fifo"), TokenType::U8, {}, 0, 1}, kTokenInputs);
+  auto reader = openData({{folder.path("fifo")}, TokenType::U8, {}, 0, 1}, kTokenInputs);
   EXPECT_EQ(message(reader), "cannot read '" + folder.path("fifo") + "': not a regular file");
 }
 
@@ -134,8 +135,103 @@ TEST(TokenReader, RefusesInputsThatAreNotTokens) {
         std::vector<InputShape>{{"x", FSDP_I64, {2, 3}}, {"y", FSDP_I64, {2, 4}}},
         std::vector<InputShape>{
             {"x", FSDP_I64, {2, 3}}, {"y", FSDP_I64, {2, 3}}, {"z", FSDP_I64, {2, 3}}}}) {
-    auto reader = openData({file, TokenType::U8, {}, 0, 1}, inputs);
+    auto reader = openData({{file}, TokenType::U8, {}, 0, 1}, inputs);
     EXPECT_NE(message(reader).find("use a safetensors file"), std::string::npos) << message(reader);
+  }
+}
+
+namespace {
+
+/// A token file of llm.c: its header, then `tokens`.
+template <typename T>
+std::string headedFile(int32_t magic, int32_t version, int32_t count,
+                       const std::vector<T> &tokens) {
+  std::vector<int32_t> header(256);
+  header[0] = magic, header[1] = version, header[2] = count;
+  return rawBytes(header) + rawBytes(tokens);
+}
+
+template <typename T> void expectHeaded(int32_t magic, int32_t version, TokenType type) {
+  Folder folder;
+  std::vector<T> file{7, 8, 9, 10, 11, 12, 13};
+  std::string path = folder.write("t.bin", headedFile<T>(magic, version, 7, file));
+  for (std::optional<TokenType> wanted : {std::optional<TokenType>(), std::optional(type)}) {
+    auto reader = openData({{path}, wanted, {}, 0, 1}, kTokenInputs);
+    ASSERT_TRUE(reader.ok()) << message(reader);
+    EXPECT_EQ((*reader)->samples(), 2);
+    std::vector<int64_t> tokens(6), targets(6);
+    std::vector<std::span<std::byte>> inputs{bytesOf(tokens), bytesOf(targets)};
+    ASSERT_TRUE((*reader)->fill(0, inputs).ok());
+    EXPECT_EQ(tokens, (std::vector<int64_t>{7, 8, 9, 10, 11, 12}));
+    EXPECT_EQ(targets, (std::vector<int64_t>{8, 9, 10, 11, 12, 13}));
+  }
+  auto refused = [&](const std::string &bytes, std::optional<TokenType> wanted,
+                     const std::vector<std::string> &words) {
+    auto reader = openData({{folder.write("bad.bin", bytes)}, wanted, {}, 0, 1}, kTokenInputs);
+    for (const std::string &word : words)
+      EXPECT_NE(message(reader).find(word), std::string::npos) << message(reader);
+  };
+  refused(headedFile<T>(magic, version, 7, file), TokenType::U8,
+          {"header says tokens of type u", "--data-dtype is u8"});
+  refused(headedFile<T>(magic, 3, 7, file), {}, {"of version 3", "expected"});
+  refused(headedFile<T>(magic, version, 8, file), {}, {" bytes", "header says 8 tokens"});
+  refused(headedFile<T>(magic, version, -1, file), {}, {"header says -1 tokens"});
+  refused(headedFile<T>(magic, version, 7, file).substr(0, 100), {}, {"has 100 bytes"});
+  refused(rawBytes(file), {}, {"no header of llm.c's token files", "--data-dtype"});
+}
+
+} // namespace
+
+TEST(TokenReader, KnowsTheHeadersOfLlmC) {
+  expectHeaded<uint16_t>(20240520, 1, TokenType::U16);
+  expectHeaded<uint32_t>(20240801, 7, TokenType::U32);
+}
+
+// Samples are numbered over all files; none goes from one to the next, and each is said to be of
+// its file.
+TEST(TokenReader, ReadsSeveralFilesOneAfterAnother) {
+  Folder folder;
+  std::vector<uint8_t> first{0, 1, 2, 3, 4}, second{10, 11, 12, 13, 14, 15, 16};
+  folder.write("a-1.bin", rawBytes(first));
+  folder.write("a-2.bin", rawBytes(second));
+  folder.write("b[1].bin", rawBytes(first));
+  auto found = findDataFiles({folder.path("a-*.bin"), folder.path("b[1].bin")});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(*found, (std::vector<std::string>{folder.path("a-1.bin"), folder.path("a-2.bin"),
+                                              folder.path("b[1].bin")}));
+  EXPECT_EQ(findDataFiles({folder.path("c*")}).status().message(),
+            "--data '" + folder.path("c*") + "' matches no file");
+  auto reader = openData({*found, TokenType::U8, {}, 0, 1}, kTokenInputs);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  EXPECT_EQ((*reader)->samples(), 1 + 2 + 1);
+  EXPECT_EQ((*reader)->description(), "3 files");
+  std::vector<int64_t> tokens(6), targets(6);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens), bytesOf(targets)};
+  ASSERT_TRUE((*reader)->fill(0, inputs).ok());
+  EXPECT_EQ(tokens, (std::vector<int64_t>{0, 1, 2, 10, 11, 12}));
+  ASSERT_TRUE((*reader)->fill(1, inputs).ok());
+  EXPECT_EQ(tokens, (std::vector<int64_t>{13, 14, 15, 0, 1, 2}));
+  BatchReader::Place place = (*reader)->place(1, 0);
+  EXPECT_EQ(place.file->path(), folder.path("a-2.bin"));
+  EXPECT_EQ(place.sample, 1);
+}
+
+TEST(TokenReader, OverfitsToTheFirstStep) {
+  Folder folder;
+  std::vector<uint8_t> file(40);
+  for (uint8_t i = 0; i < 40; ++i)
+    file[i] = i;
+  DataOptions options{{folder.write("t.bin", rawBytes(file))}, TokenType::U8, {}, 1, 2};
+  options.microbatches = 2;
+  options.origin = 5;
+  options.overfit = true;
+  auto reader = openData(options, kTokenInputs);
+  ASSERT_TRUE(reader.ok()) << message(reader);
+  std::vector<int64_t> tokens(6), targets(6);
+  std::vector<std::span<std::byte>> inputs{bytesOf(tokens), bytesOf(targets)};
+  for (int64_t microbatch : {0, 1, 2, 3, 100}) {
+    ASSERT_TRUE((*reader)->fill(microbatch, inputs).ok());
+    EXPECT_EQ(tokens[0], microbatch % 2 == 0 ? 6 : 18);
   }
 }
 
@@ -153,7 +249,7 @@ std::string tensorFile(const std::string &x = R"("F32","shape":[4,2])",
 
 Result<std::unique_ptr<BatchReader>> openTensorFile(const Folder &folder, const std::string &bytes,
                                                     const std::vector<InputShape> &inputs) {
-  return openData({folder.write("data.safetensors", bytes), {}, {}, 0, 1}, inputs);
+  return openData({{folder.write("data.safetensors", bytes)}, {}, {}, 0, 1}, inputs);
 }
 
 } // namespace

@@ -25,12 +25,13 @@ Manifest goodManifest() {
   manifest.steps = 9;
   manifest.samples = 56;
   manifest.samplesInData = 40;
-  manifest.shuffle = true;
+  manifest.shuffle = manifest.overfit = true;
   manifest.seed = UINT64_MAX;
   manifest.schedule = "cosine";
   manifest.learningRate = 0.1;
   manifest.minimumLearningRate = 1.0 / 3;
   manifest.warmupSteps = 2;
+  manifest.decaySteps = 3;
   manifest.clipGradNorm = 0.5;
   manifest.clipNormType = "inf";
   manifest.files = {{"a.safetensors", 10, 0xffffffff}, {"b.safetensors", 20, 3}};
@@ -52,8 +53,9 @@ public:
     }
   }
 
-  /// Writes all ranks' files, with a manifest.
-  void write(const std::string &folder) {
+  /// Writes all ranks' files, with a manifest; of copies, the ranks' memory is overwritten before.
+  void write(const std::string &folder, bool copied = false) {
+    std::vector<std::vector<std::byte>> copies;
     std::filesystem::create_directory(folder);
     Manifest manifest = goodManifest();
     manifest.ranks = tiny.tables().world_size;
@@ -61,6 +63,12 @@ public:
     for (unsigned rank = 0; rank < arenas.size(); ++rank) {
       RankMemory memory = memoryOf(rank);
       CheckpointWriter writer(plan, rank, 7, memory, folder);
+      if (copied) { // and then the state changes
+        copies.emplace_back(writer.stateBytes());
+        memory.staging = copies.back();
+        ASSERT_TRUE(writer.copyState().ok());
+        std::ranges::fill(arenas[rank], std::byte(0x55));
+      }
       for (bool done = false; !done;) {
         Result<bool> written = writer.write(64);
         ASSERT_TRUE(written.ok()) << written.status().message();
@@ -230,6 +238,22 @@ TEST(Fingerprint, TellsPlansApart) {
   EXPECT_NE(fingerprintOf(PlanView(changed)), of(two));
 }
 
+// Files that are written from a copy are those of the state when it was copied.
+TEST(Checkpoint, OfACopyIsThatOfTheState) {
+  for (Layout layout : {Layout::Flat, Layout::PerParam}) {
+    Folder folder;
+    TinyRanks(3, layout, true).write(folder.path("state"));
+    TinyRanks(3, layout, true).write(folder.path("copy"), true);
+    size_t files = 0;
+    for (const auto &file : std::filesystem::directory_iterator(folder.path("state"))) {
+      EXPECT_EQ(readFile(file.path()),
+                readFile(folder.path("copy/" + file.path().filename().string())));
+      ++files;
+    }
+    EXPECT_GT(files, 3);
+  }
+}
+
 // What any number of ranks in any layout writes, any other reads, bit for bit.
 TEST(Checkpoint, IsReadByEveryLayout) {
   const std::pair<unsigned, Layout> kinds[] = {{1, Layout::Flat},
@@ -372,6 +396,10 @@ TEST(CheckpointFolder, ListsWhatIsCompleteAndRemovesTheRest) {
     found.emplace_back(entry.step, entry.complete);
   EXPECT_EQ(found, (std::vector<std::pair<int64_t, bool>>{
                        {9, true}, {10, true}, {12, false}, {1'000'000'000'000, true}}));
+  ASSERT_TRUE(removeOldCheckpoints(run, 1, 9).ok());
+  EXPECT_TRUE(std::filesystem::exists(run + "/step-000000009"));
+  EXPECT_FALSE(std::filesystem::exists(run + "/step-000000010"));
+  save(10);
   ASSERT_TRUE(removeOldCheckpoints(run, 2).ok());
   EXPECT_FALSE(std::filesystem::exists(run + "/step-000000009"));
   EXPECT_TRUE(std::filesystem::exists(run + "/step-000000010"));

@@ -43,6 +43,17 @@ TEST(LearningRate, FallsAlongHalfACosine) {
   EXPECT_EQ(fall.back(), 2);
 }
 
+TEST(LearningRate, FallsLinearlyAtTheEndOfAStableOne) {
+  auto wsd = [](int64_t warmup, int64_t steps, int64_t decay) {
+    return rates({LearningRateShape::WarmupStableDecay, 8, 2, warmup, steps, decay});
+  };
+  EXPECT_EQ(wsd(2, 8, 3), (std::vector<double>{4, 8, 8, 8, 8, 6, 4, 2}));
+  EXPECT_EQ(wsd(2, 5, 3), (std::vector<double>{4, 8, 6, 4, 2}));
+  EXPECT_EQ(wsd(0, 4, 3), (std::vector<double>{8, 6, 4, 2}));
+  EXPECT_EQ(wsd(0, 4, 4), (std::vector<double>{8, 6, 4, 2}));
+  EXPECT_EQ(wsd(0, 1, 1), (std::vector<double>{8}));
+}
+
 TEST(StepLog, WritesNumbersThatReadBackToTheSameBits) {
   const double losses[] = {0.1, 3.0};
   StepRecord record{7, 1.0 / 3, losses, 2.0 / 7, 1e-5, 12.5, 640};
@@ -54,7 +65,7 @@ TEST(StepLog, WritesNumbersThatReadBackToTheSameBits) {
   for (const auto &item : json.items())
     keys.push_back(item.key());
   EXPECT_EQ(keys, (std::vector<std::string>{"step", "loss", "loss_hex", "grad_norm", "lr",
-                                            "step_ms", "samples_per_s", "issue_ms"}));
+                                            "step_ms", "samples_per_s", "issue_ms", "samples"}));
   EXPECT_EQ(json["step"], 7);
   EXPECT_EQ(json["loss"].get<double>(), 1.0 / 3);
   EXPECT_EQ(json["grad_norm"].get<double>(), 2.0 / 7);
@@ -62,6 +73,37 @@ TEST(StepLog, WritesNumbersThatReadBackToTheSameBits) {
   // As Python writes (0.1).hex() and (3.0).hex().
   EXPECT_EQ(json["loss_hex"][0], "0x1.999999999999ap-4");
   EXPECT_EQ(json["loss_hex"][1], "0x1.8000000000000p+1");
+}
+
+TEST(StepLog, CountsTokens) {
+  StepRecord record;
+  record.samplesPerSecond = 2.5;
+  record.samples = 30;
+  record.tokensPerSample = 128;
+  std::string line;
+  formatStep(record, line);
+  auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["samples"], 30);
+  EXPECT_EQ(json["tokens"], 30 * 128);
+  EXPECT_EQ(json["tokens_per_s"], 2.5 * 128);
+}
+
+// However many ranks there are.
+TEST(StepLog, StaysShort) {
+  std::vector<double> losses(1000, 0.1);
+  losses[7] = -3;
+  losses[900] = 9;
+  StepRecord record{7, 1.0 / 3, losses};
+  std::string line;
+  formatStep(record, line);
+  EXPECT_LT(line.size(), 300);
+  auto json = nlohmann::json::parse(line);
+  EXPECT_FALSE(json.contains("loss_hex"));
+  EXPECT_EQ(json["loss_min"], -3);
+  EXPECT_EQ(json["loss_max"], 9);
+  record.rankLosses = std::span(losses).first(16);
+  formatStep(record, line);
+  EXPECT_EQ(nlohmann::json::parse(line)["loss_hex"].size(), 16);
 }
 
 TEST(StepLog, StaysJsonWhenTheLossIsNot) {
@@ -77,8 +119,9 @@ TEST(StepLog, StaysJsonWhenTheLossIsNot) {
 }
 
 TEST(StepLog, NamesAFileThatCannotBeWritten) {
-  EXPECT_NE(StepLog::open("/nonexistent/log").status().message().find("--log /nonexistent/log"),
-            std::string::npos);
+  EXPECT_NE(
+      StepLog::open("/nonexistent/log").status().message().find("--log-file /nonexistent/log"),
+      std::string::npos);
 }
 
 namespace {

@@ -44,6 +44,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
                         "local",
                         "--data",
                         "d.bin",
+                        "e.bin",
                         "--init",
                         "i.safetensors",
                         "--save",
@@ -87,7 +88,7 @@ TEST(TrainOptions, ReadsEveryFlag) {
   EXPECT_EQ(options.lossLag, 3u);
   EXPECT_EQ(options.trace, "t.json");
   EXPECT_EQ(options.traceStep, 5);
-  EXPECT_EQ(options.data, "d.bin");
+  EXPECT_EQ(options.data, (std::vector<std::string>{"d.bin", "e.bin"}));
   EXPECT_EQ(options.dataType, TokenType::U16);
   EXPECT_TRUE(options.shuffle);
   EXPECT_EQ(options.init, "i.safetensors");
@@ -237,7 +238,13 @@ TEST(TrainOptions, RefusesCombinationsThatContradict) {
   expectRefused({}, {"--data"});
   expectRefused({"--data", "d.safetensors", "--data-dtype", "u8"},
                 {"--data-dtype u8", "--data d.safetensors"});
-  expectRefused({"--data", "d.bin"}, {"--data d.bin", "--data-dtype"});
+  expectRefused({"--data", "d.bin", "e.safetensors", "--data-dtype", "u8"},
+                {"--data-dtype u8", "--data e.safetensors"});
+  expectRefused({"--data", "a.bin", "b.bin", "--log-file", "b.bin"},
+                {"--data", "--log-file", "'b.bin'"});
+  expectRefused({"--data", "d.bin", "--decay-steps", "3"}, {"--decay-steps 3", "wsd"});
+  expectRefused({"--data", "d.bin", "--lr-schedule", "wsd", "--decay-steps", "0"},
+                {"--decay-steps 0", "1 or more"});
   expectRefused({"--data", "d.safetensors", "--ranks", "2", "--communicator", "shm"},
                 {"--ranks 2", "--communicator shm"});
   expectRefused({"--data", "d.safetensors", "--min-lr", "0.1"},
@@ -249,9 +256,9 @@ TEST(TrainOptions, RefusesCombinationsThatContradict) {
   expectRefused({"--data", "d.safetensors", "--save", "d.safetensors"},
                 {"--save 'd.safetensors' is the file that --data reads"});
   expectRefused({"--data", "d.safetensors", "--save", "s.safetensors", "--log", "s.safetensors"},
-                {"--save and --log both write 's.safetensors'"});
+                {"--save and --log-file both write 's.safetensors'"});
   expectRefused({"--data", "d.safetensors", "--log", "l.json", "--trace", "./l.json"},
-                {"--log and --trace both write './l.json'"});
+                {"--log-file and --trace both write './l.json'"});
   expectRefused({"--data", "d.safetensors", "--trace", "d.safetensors"},
                 {"--trace 'd.safetensors' is the file that --data reads"});
   expectRefused({"--describe", "--steps", "3"}, {"--describe", "--steps"});

@@ -71,16 +71,16 @@ class TrainFailuresTest(TinyRunTest):
         self.assert_one_error(result, "--warmup-steps 3", "3 steps")
 
     def test_outputs_are_checked_before_training(self):
-        for flag in ("save", "log"):
+        for flag in ("save", "log_file"):
             with self.subTest(flag=flag):
                 file = self.path("none/file.safetensors")
                 code, out, err = self.run_alone(2, **{flag: file})
-                self.assert_one_error((code, out, err), f"--{flag} {file}")
+                self.assert_one_error((code, out, err), f"--{flag.replace('_', '-')} {file}")
                 self.assertNotIn("step", out)
 
     def test_a_full_disk_ends_all_ranks(self):
         ranks = self.start_ranks(2, lambda rank: self.flags(log="/dev/full"))
-        self.assert_one_error(self.finish(ranks[0]), "--log /dev/full")
+        self.assert_one_error(self.finish(ranks[0]), "--log-file /dev/full")
         self.assert_silent_failure(self.finish(ranks[1]))
 
     # Peers and signals --------------------------------------------------------------------------

@@ -1,0 +1,68 @@
+//===- SampleFile.h - One file of samples ------------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_SAMPLEFILE_H
+#define FSDP_RUNTIME_SAMPLEFILE_H
+
+#include "Status.h"
+#include "fsdp/Plan/Abi.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace fsdp::rt {
+
+/// An input of the step: [B, ...] per rank, contiguous.
+struct InputShape {
+  std::string name;
+  fsdp_dtype dtype;
+  std::vector<int64_t> sizes;
+};
+
+/// A file that is open. Used by one thread.
+class SampleFile {
+public:
+  explicit SampleFile(std::string path) : filePath(std::move(path)) {}
+  virtual ~SampleFile() = default;
+
+  const std::string &path() const { return filePath; }
+  virtual int64_t samples() const = 0;
+  /// 0 if the file does not hold tokens.
+  virtual int64_t tokensPerSample() const = 0;
+  virtual size_t sizeBytes() const = 0;
+  /// Copies `sample` to row `row` of all inputs, in the plan's order. Allocates nothing.
+  virtual Status read(int64_t sample, int64_t row,
+                      std::span<const std::span<std::byte>> inputs) = 0;
+  /// Asks the kernel to read the sample soon, or all of them; does not block.
+  virtual void willNeed(int64_t sample) const = 0;
+  virtual void willNeedAll() const = 0;
+
+private:
+  std::string filePath;
+};
+
+/// A safetensors file with one tensor per input.
+Result<std::unique_ptr<SampleFile>> openTensors(const std::string &path,
+                                                const std::vector<InputShape> &inputs);
+
+/// Element types of token files.
+enum class TokenType { U8, U16, U32, I32, I64 };
+
+/// A file of tokens: raw ones of `type`, or with a header that says what they are
+/// (TokenHeader.h), which has to agree with `type` if that is given.
+Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
+                                               std::optional<TokenType> type,
+                                               const std::vector<InputShape> &inputs);
+
+/// The files that `patterns` name, in their order: a pattern with *, ? or [ stands for all that it
+/// matches, in the order of their names, unless there is a file of just that name. An error names
+/// the pattern that matches nothing.
+Result<std::vector<std::string>> findDataFiles(const std::vector<std::string> &patterns);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_SAMPLEFILE_H

@@ -1,0 +1,30 @@
+//===- ProgressBar.h - A line that is drawn again and again ------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_PROGRESSBAR_H
+#define FSDP_RUNTIME_PROGRESSBAR_H
+
+#include <string>
+
+namespace fsdp::rt {
+
+/// The last line of standard output where that is a terminal.
+class ProgressBar {
+public:
+  ProgressBar();
+  /// Ends the line.
+  ~ProgressBar() { clear(); }
+  ProgressBar(const ProgressBar &) = delete;
+
+  bool available() const { return terminal; }
+  /// Draws a bar that is full at `done` == 1, and `text` behind it as far as the terminal is wide.
+  void draw(double done, const std::string &text);
+  /// Removes the line, so that others can be printed.
+  void clear();
+
+private:
+  bool terminal, drawn = false;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_PROGRESSBAR_H
