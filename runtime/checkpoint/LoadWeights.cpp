@@ -10,9 +10,15 @@
 
 using namespace fsdp::rt;
 
-static Status mismatch(const SafetensorsFile &file, const std::string &name,
-                       const StoredTensor &stored, uint32_t dtype, std::span<const int64_t> shape) {
-  return Status::error("'" + file.path() + "': '" + name + "' is " +
+using Found = WeightsFiles::Found;
+
+// Enough for a disk and for a device; small beside a shard.
+static constexpr size_t kPieceBytes = size_t{1} << 20;
+
+static Status mismatch(const Found &found, const std::string &name, uint32_t dtype,
+                       std::span<const int64_t> shape) {
+  const StoredTensor &stored = *found.tensor;
+  return Status::error("'" + found.file->path() + "': '" + name + "' is " +
                        describeStored(stored.dtypeName, stored.shape) + ", the model has " +
                        describeStored(safetensorsName(dtype), shape));
 }
@@ -22,21 +28,21 @@ static bool agrees(const StoredTensor &stored, uint32_t dtype, std::span<const i
 }
 
 /// Where the file has the parameter: at least once, each time with its shape.
-static Result<std::vector<const StoredTensor *>>
-findParameter(const PlanView &plan, const fsdp_parameter &parameter, const SafetensorsFile &file) {
+static Result<std::vector<Found>>
+findParameter(const PlanView &plan, const fsdp_parameter &parameter, const WeightsFiles &files) {
   std::vector<std::string> names = parameterNames(plan, parameter);
   std::span<const int64_t> shape = plan.sizes(parameter);
-  std::vector<const StoredTensor *> found;
+  std::vector<Found> found;
   for (const std::string &name : names) {
-    const StoredTensor *stored = file.find(name);
+    const Found *stored = files.find(name);
     if (!stored)
       continue;
-    if (!agrees(*stored, parameter.dtype, shape))
-      return mismatch(file, name, *stored, parameter.dtype, shape);
-    found.push_back(stored);
+    if (!agrees(*stored->tensor, parameter.dtype, shape))
+      return mismatch(*stored, name, parameter.dtype, shape);
+    found.push_back(*stored);
   }
   if (found.empty()) {
-    std::string text = "'" + file.path() + "' lacks parameter '" + names[0] + "' (" +
+    std::string text = "'" + files.path() + "' lacks parameter '" + names[0] + "' (" +
                        describeStored(safetensorsName(parameter.dtype), shape) + ")";
     for (size_t i = 1; i < names.size(); ++i)
       text += (i == 1 ? ", also known as '" : "', '") + names[i];
@@ -45,93 +51,110 @@ findParameter(const PlanView &plan, const fsdp_parameter &parameter, const Safet
   return found;
 }
 
-static Result<const StoredTensor *> findBuffer(const PlanView &plan, const fsdp_buffer &buffer,
-                                               const SafetensorsFile &file) {
+static Result<Found> findBuffer(const PlanView &plan, const fsdp_buffer &buffer,
+                                const WeightsFiles &files) {
   const char *name = plan.string(buffer.name);
   const fsdp_value &value = plan.values()[buffer.value];
   std::span<const int64_t> shape = plan.sizes(value);
   if (!plan.isContiguous(value))
     return Status::error("buffer " + plan.describeValue(value) +
                          " is not contiguous: it cannot be read from a weights file");
-  const StoredTensor *stored = file.find(name);
+  const Found *stored = files.find(name);
   if (!stored)
-    return Status::error("'" + file.path() + "' lacks buffer '" + name + "' (" +
+    return Status::error("'" + files.path() + "' lacks buffer '" + name + "' (" +
                          describeStored(safetensorsName(value.dtype), shape) + ")");
-  if (!agrees(*stored, value.dtype, shape))
-    return mismatch(file, name, *stored, value.dtype, shape);
-  return stored;
+  if (!agrees(*stored->tensor, value.dtype, shape))
+    return mismatch(*stored, name, value.dtype, shape);
+  return *stored;
 }
 
-Status fsdp::rt::checkWeights(const PlanView &plan, const SafetensorsFile &file) {
+Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
   std::set<std::string, std::less<>> known;
   for (const fsdp_parameter &parameter : plan.parameters()) {
-    if (auto found = findParameter(plan, parameter, file); !found.ok())
+    if (auto found = findParameter(plan, parameter, files); !found.ok())
       return found.status();
     for (std::string &name : parameterNames(plan, parameter))
       known.insert(std::move(name));
   }
   for (const fsdp_buffer &buffer : plan.buffers()) {
-    if (auto found = findBuffer(plan, buffer, file); !found.ok())
+    if (auto found = findBuffer(plan, buffer, files); !found.ok())
       return found.status();
     known.insert(plan.string(buffer.name));
   }
-  for (const auto &[name, stored] : file.tensors())
+  for (const auto &[name, stored] : files.tensors())
     if (!known.contains(name))
-      return Status::error("'" + file.path() + "' holds '" + name + "' (" +
-                           describeStored(stored.dtypeName, stored.shape) +
+      return Status::error("'" + stored.file->path() + "' holds '" + name + "' (" +
+                           describeStored(stored.tensor->dtypeName, stored.tensor->shape) +
                            "), which the model does not have");
   return {};
 }
 
 namespace {
-/// Brings parts of a weights file to the arena.
+/// Bytes of a tensor in a file.
+struct Part {
+  const SafetensorsFile &file;
+  std::span<const std::byte> bytes;
+};
+
+/// Brings parts of weights files to the arena, piece by piece.
 class WeightsCopier {
 public:
-  WeightsCopier(const SafetensorsFile &file, Stream &stream) : file(file), stream(stream) {}
+  explicit WeightsCopier(Stream &stream) : stream(stream), own(kPieceBytes) {}
 
-  Status copy(std::span<const std::byte> part, std::byte *to) {
-    if (Status status = read(part, own); !status.ok())
-      return status;
-    stream.copy(to, own.data(), own.size());
-    return stream.synchronize();
+  Status copy(const Part &part, std::byte *to) {
+    for (size_t done = 0; done < part.bytes.size();) {
+      const auto piece = part.bytes.subspan(done, std::min(kPieceBytes, part.bytes.size() - done));
+      if (Status status = part.file.read(piece, own.data()); !status.ok())
+        return status;
+      stream.copy(to + done, own.data(), piece.size());
+      if (Status status = stream.synchronize(); !status.ok())
+        return status;
+      done += piece.size();
+    }
+    return {};
   }
-  /// True if `part` holds what was copied last.
-  Result<bool> isSame(std::span<const std::byte> part) {
-    if (Status status = read(part, other); !status.ok())
-      return status;
-    return own == other;
+  /// True if both parts, which are equally long, hold the same.
+  Result<bool> areSame(const Part &first, const Part &second) {
+    other.resize(kPieceBytes);
+    for (size_t done = 0; done < first.bytes.size(); done += kPieceBytes) {
+      const size_t size = std::min(kPieceBytes, first.bytes.size() - done);
+      if (Status status = first.file.read(first.bytes.subspan(done, size), own.data());
+          !status.ok())
+        return status;
+      if (Status status = second.file.read(second.bytes.subspan(done, size), other.data());
+          !status.ok())
+        return status;
+      if (std::memcmp(own.data(), other.data(), size) != 0)
+        return false;
+    }
+    return true;
   }
 
 private:
-  Status read(std::span<const std::byte> part, std::vector<std::byte> &bytes) {
-    bytes.resize(part.size());
-    return file.read(part, bytes.data());
-  }
-
-  const SafetensorsFile &file;
   Stream &stream;
   std::vector<std::byte> own, other;
 };
 } // namespace
 
 static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
-                        const fsdp_piece &piece, const SafetensorsFile &file, WeightsCopier &copier,
+                        const fsdp_piece &piece, const WeightsFiles &files, WeightsCopier &copier,
                         std::byte *shard) {
   auto elementSize = static_cast<int64_t>(elementBytes(parameter.dtype));
-  auto found = findParameter(plan, parameter, file);
-  auto partOf = [&](const StoredTensor *stored) {
-    return stored->bytes.subspan(static_cast<size_t>(piece.first * elementSize),
-                                 static_cast<size_t>(piece.count * elementSize));
+  auto found = findParameter(plan, parameter, files);
+  auto partOf = [&](const Found &stored) {
+    return Part{*stored.file,
+                stored.tensor->bytes.subspan(static_cast<size_t>(piece.first * elementSize),
+                                             static_cast<size_t>(piece.count * elementSize))};
   };
   if (Status status = copier.copy(partOf((*found)[0]), shard + piece.shard_offset * elementSize);
       !status.ok())
     return status;
-  for (const StoredTensor *other : std::span(*found).subspan(1)) {
-    Result<bool> same = copier.isSame(partOf(other));
+  for (const Found &other : std::span(*found).subspan(1)) {
+    Result<bool> same = copier.areSame(partOf((*found)[0]), partOf(other));
     if (!same.ok())
       return same.status();
     if (!*same)
-      return Status::error("'" + file.path() + "' holds different values for '" +
+      return Status::error("'" + files.path() + "' holds different values for '" +
                            plan.string(parameter.name) +
                            "' and another name of the same parameter");
   }
@@ -139,21 +162,23 @@ static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
 }
 
 Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                             const SafetensorsFile &file) {
-  if (Status status = checkWeights(plan, file); !status.ok())
+                             const WeightsFiles &files) {
+  if (Status status = checkWeights(plan, files); !status.ok())
     return status;
-  WeightsCopier copier(file, stream);
+  WeightsCopier copier(stream);
   for (const fsdp_group &group : plan.groups())
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
       for (const fsdp_piece &piece : plan.piecesOf(parameter))
         if (piece.rank == plan.shardOf(rank))
-          if (Status status = loadPiece(plan, parameter, piece, file, copier, arena + group.shard);
+          if (Status status = loadPiece(plan, parameter, piece, files, copier, arena + group.shard);
               !status.ok())
             return status;
-  for (const fsdp_buffer &buffer : plan.buffers())
-    if (Status status = copier.copy((*findBuffer(plan, buffer, file))->bytes,
+  for (const fsdp_buffer &buffer : plan.buffers()) {
+    const Found stored = *findBuffer(plan, buffer, files);
+    if (Status status = copier.copy({*stored.file, stored.tensor->bytes},
                                     arena + plan.values()[buffer.value].offset);
         !status.ok())
       return status;
+  }
   return {};
 }

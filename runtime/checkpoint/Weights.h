@@ -10,23 +10,24 @@
 
 #include "Status.h"
 #include "checkpoint/Names.h"
-#include "checkpoint/SafetensorsReader.h"
+#include "checkpoint/WeightsFiles.h"
 #include "comm/Communicator.h"
 #include "plan/PlanView.h"
 
 namespace fsdp::rt {
 
-/// Fails unless `file` holds every parameter (under its name or an alias of it) and every buffer of
-/// the plan with the plan's shape and dtype, and nothing else. Reads the header only. The error
+/// Fails unless `files` hold every parameter (under its name or an alias of it) and every buffer of
+/// the plan with the plan's shape and dtype, and nothing else. Reads headers only. The error
 /// names the first such tensor and both shapes.
-Status checkWeights(const PlanView &plan, const SafetensorsFile &file);
+Status checkWeights(const PlanView &plan, const WeightsFiles &files);
 
 /// Copies `rank`'s pieces of every parameter into its shards, and every buffer, into `arena`
 /// (zeroed, plan.arena_bytes long: padding stays zero), by `stream` of the arena's device; all has
-/// arrived when it returns. Fails as checkWeights does, or if a parameter stands under several
-/// names with different values.
+/// arrived when it returns. Reads each byte that the rank keeps once, in pieces of 1 MiB, and takes
+/// no further memory. Fails as checkWeights does, or if a parameter stands under several names with
+/// different values.
 Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                   const SafetensorsFile &file);
+                   const WeightsFiles &files);
 
 /// Gathers the full weights group by group over the control lane; rank 0 writes them, each
 /// parameter under its name and its aliases, and rank 0's buffers. Called by all ranks, between

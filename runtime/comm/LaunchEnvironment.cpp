@@ -153,6 +153,10 @@ fsdp::rt::readLaunchEnvironment(const GetEnvironment &get) {
   if (result.runId.empty() && launcher != kLaunchers)
     result.runId = "launcher-" + std::to_string(launcherProcess(launcher->rank));
 
+  // Who does not know it finds none of the run's keys.
+  if (const char *token = valueOf(get, "FSDP_RUN_TOKEN"))
+    result.runId += (result.runId.empty() ? "token/" : "/token/") + std::string(token);
+
   if (const char *address = valueOf(get, "MASTER_ADDR"))
     result.masterAddress = address;
   if (const char *port = valueOf(get, "MASTER_PORT")) {

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace fsdp::rt;
@@ -89,20 +90,40 @@ void MappedMemory::makeHuge() const {
     madvise(address, whole, MADV_COLLAPSE);
 }
 
+// Whoever maps the file can rely on its size: a page that is cut off ends a process that touches
+// it.
+static constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
 Result<FileDescriptor> fsdp::rt::createMemoryFile(const char *purpose, size_t bytes) {
-  FileDescriptor file(memfd_create(purpose, MFD_CLOEXEC));
+  FileDescriptor file(memfd_create(purpose, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file.valid())
     return systemError("cannot create shared memory");
-  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0)
+  if (fchmod(file.get(), S_IRUSR | S_IWUSR) != 0 ||
+      ftruncate(file.get(), static_cast<off_t>(bytes)) != 0 ||
+      fcntl(file.get(), F_ADD_SEALS, kSeals) != 0)
     return systemError("cannot get " + std::to_string(bytes) + " bytes of shared memory");
   return file;
 }
 
-Result<FileDescriptor> fsdp::rt::openFileOfProcess(int pid, int file) {
-  std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
-  FileDescriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC));
+Result<FileDescriptor> fsdp::rt::openMemoryFile(int pid, int file, size_t bytes) {
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(file);
+  const std::string what =
+      "the shared memory of process " + std::to_string(pid) + " (" + path + ")";
+  // Not blocking, whatever it may be instead of memory.
+  FileDescriptor opened(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!opened.valid())
-    return systemError("cannot open the shared memory of process " + std::to_string(pid) + " (" +
-                       path + ")");
+    return systemError("cannot open " + what);
+  struct stat information = {};
+  if (fstat(opened.get(), &information) != 0)
+    return systemError("cannot look at " + what);
+  if (information.st_uid != geteuid())
+    return Status::error(what + " belongs to user " + std::to_string(information.st_uid) +
+                         ", this process to user " + std::to_string(geteuid()));
+  const int seals = fcntl(opened.get(), F_GET_SEALS);
+  if (!S_ISREG(information.st_mode) || seals < 0 || (seals & kSeals) != kSeals)
+    return Status::error(what + " is no memory that the run has made: its size is not sealed");
+  if (static_cast<uint64_t>(information.st_size) != bytes)
+    return Status::error(what + " has " + std::to_string(information.st_size) +
+                         " bytes, expected " + std::to_string(bytes));
   return opened;
 }

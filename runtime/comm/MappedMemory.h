@@ -63,11 +63,13 @@ private:
 };
 
 /// A file of `bytes` zeroes that has no name: it lives as long as a process has it open or mapped,
-/// so that nothing can be left behind. `purpose` is for people who look at /proc/<pid>/maps.
+/// so that nothing can be left behind. `purpose` is for people who look at /proc/<pid>/maps. Other
+/// users cannot open it; its size is sealed, so that nobody can take mapped pages away.
 Result<FileDescriptor> createMemoryFile(const char *purpose, size_t bytes);
 
-/// Opens what process `pid` has open as `file`.
-Result<FileDescriptor> openFileOfProcess(int pid, int file);
+/// Opens what process `pid` has open as `file`: a memory file of this user, made by
+/// createMemoryFile() with that many bytes. Errors name the process and what is not so.
+Result<FileDescriptor> openMemoryFile(int pid, int file, size_t bytes);
 
 } // namespace fsdp::rt
 

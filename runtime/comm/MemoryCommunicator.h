@@ -65,6 +65,7 @@ private:
     unsigned lane;
     CollectiveDescriptor descriptor;
     Clock::time_point deadline;
+    size_t inputBytes; // of one that is in the arena
   };
 
   Result<Operation> begin(unsigned lane, CollectiveKind kind, size_t count,

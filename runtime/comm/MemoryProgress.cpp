@@ -38,6 +38,7 @@ void MemoryCommunicator::useArena(Operation &operation, const void *input, size_
     return;
   operation.descriptor.inArena = 1;
   operation.descriptor.offset = address - begin;
+  operation.inputBytes = bytes;
 }
 
 uint32_t MemoryCommunicator::publish(const Operation &operation) {
@@ -56,6 +57,12 @@ Status MemoryCommunicator::awaitInput(const Operation &operation, uint32_t round
   if (theirs.kind != mine.kind || theirs.op != mine.op || theirs.dtype != mine.dtype ||
       theirs.root != mine.root || theirs.count != mine.count || theirs.inArena != mine.inArena)
     return mismatch(operation, peer, theirs);
+  if (mine.inArena &&
+      (theirs.offset > arenaBytes || arenaBytes - theirs.offset < operation.inputBytes))
+    return fail(operation, nameOf(peer) + " has its input of " +
+                               std::to_string(operation.inputBytes) + " bytes at " +
+                               std::to_string(theirs.offset) + " of an arena of " +
+                               std::to_string(arenaBytes) + " bytes");
   return {};
 }
 

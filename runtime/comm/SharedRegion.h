@@ -57,6 +57,11 @@ struct alignas(64) AbortState {
   char reason[kReasonBytes];
 };
 
+/// Whose memory this is: a random number that the run's ranks tell each other.
+struct alignas(64) RunState {
+  uint64_t token;
+};
+
 /// A view of such memory.
 class SharedRegion {
 public:
@@ -68,9 +73,12 @@ public:
   /// Bytes of the region of `size` ranks.
   static size_t bytes(unsigned size) { return stagingOffset(size) + size * kRankStagingBytes; }
 
-  AbortState &abortState() const { return *reinterpret_cast<AbortState *>(base); }
+  RunState &run() const { return *reinterpret_cast<RunState *>(base); }
+  AbortState &abortState() const {
+    return *reinterpret_cast<AbortState *>(base + sizeof(RunState));
+  }
   RankState &rank(unsigned rank) const {
-    return reinterpret_cast<RankState *>(base + sizeof(AbortState))[rank];
+    return reinterpret_cast<RankState *>(base + sizeof(RunState) + sizeof(AbortState))[rank];
   }
   LaneState &lane(unsigned lane, unsigned rank) const {
     return reinterpret_cast<LaneState *>(base + lanesOffset(size))[lane * size + rank];
@@ -85,7 +93,9 @@ public:
 private:
   static constexpr size_t kRankStagingBytes = kNumLanes * 2 * kStagingBytes;
 
-  static size_t lanesOffset(unsigned size) { return sizeof(AbortState) + size * sizeof(RankState); }
+  static size_t lanesOffset(unsigned size) {
+    return sizeof(RunState) + sizeof(AbortState) + size * sizeof(RankState);
+  }
   static size_t stagingOffset(unsigned size) {
     size_t end = lanesOffset(size) + kNumLanes * size * sizeof(LaneState);
     return (end + 4095) / 4096 * 4096;
@@ -95,8 +105,8 @@ private:
   unsigned size;
 };
 
-static_assert(sizeof(AbortState) % 64 == 0 && sizeof(RankState) % 64 == 0 &&
-              sizeof(LaneState) % 64 == 0);
+static_assert(sizeof(RunState) % 64 == 0 && sizeof(AbortState) % 64 == 0 &&
+              sizeof(RankState) % 64 == 0 && sizeof(LaneState) % 64 == 0);
 
 } // namespace fsdp::rt
 

@@ -7,7 +7,9 @@
 
 #include <climits>
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <sys/random.h>
 #include <unistd.h>
 
 using namespace fsdp::rt;
@@ -20,14 +22,17 @@ struct Introduction {
   std::string identity; // equal where processes see each other's numbers and memory
   int pid = 0;
   int regionFile = -1; // of rank 0: a file descriptor of that process
+  uint64_t token = 0;  // of rank 0: what the region holds, so that no other run's is taken for it
 
   std::string text() const {
-    return host + " " + identity + " " + std::to_string(pid) + " " + std::to_string(regionFile);
+    return host + " " + identity + " " + std::to_string(pid) + " " + std::to_string(regionFile) +
+           " " + std::to_string(token);
   }
-  static Introduction parse(const std::string &text) {
+  static std::optional<Introduction> parse(const std::string &text) {
     Introduction result;
-    std::istringstream(text) >> result.host >> result.identity >> result.pid >> result.regionFile;
-    return result;
+    std::istringstream words(text);
+    words >> result.host >> result.identity >> result.pid >> result.regionFile >> result.token;
+    return words && result.pid > 0 ? std::optional(result) : std::nullopt;
   }
   static Introduction ofThisProcess();
 };
@@ -40,8 +45,10 @@ public:
                            SharedRegion(memory.begin(), static_cast<unsigned>(ranks.size())),
                            options),
         memory(std::move(memory)), arenas(ranks.size()) {
-    for (const Introduction &introduction : ranks)
+    for (const Introduction &introduction : ranks) {
       watches.emplace_back(introduction.pid);
+      pids.push_back(introduction.pid);
+    }
     region.rank(rank).pid = getpid();
   }
 
@@ -61,8 +68,8 @@ private:
   }
 
   Result<std::byte *> mapArena(unsigned peer, size_t bytes) override {
-    Result<FileDescriptor> file =
-        openFileOfProcess(region.rank(peer).pid, region.rank(peer).arenaFile);
+    // Who it is was said at the rendezvous, not in memory that it can write.
+    Result<FileDescriptor> file = openMemoryFile(pids[peer], region.rank(peer).arenaFile, bytes);
     if (!file.ok())
       return file.status();
     return map(peer, *file, bytes);
@@ -87,6 +94,7 @@ private:
   MappedMemory memory;              // of the region
   std::vector<MappedMemory> arenas; // by rank
   std::vector<ProcessWatch> watches;
+  std::vector<int> pids;    // by rank
   FileDescriptor arenaFile; // until the peers have mapped it
 };
 
@@ -123,12 +131,25 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
   size_t bytes = SharedRegion::bytes(size);
   Introduction own = Introduction::ofThisProcess();
   FileDescriptor file;
+  std::optional<MappedMemory> memory;
+  auto map = [&]() -> Status {
+    Result<MappedMemory> mapped = MappedMemory::shared(file, bytes);
+    if (mapped.ok())
+      memory = std::move(*mapped);
+    return mapped.status();
+  };
+  auto token = [&]() -> uint64_t & { return SharedRegion(memory->begin(), size).run().token; };
   if (rank == 0) {
     Result<FileDescriptor> created = createMemoryFile("fsdpc-ranks", bytes);
     if (!created.ok())
       return created.status();
     file = std::move(*created);
     own.regionFile = file.get();
+    if (getrandom(&own.token, sizeof(own.token), 0) != sizeof(own.token))
+      return Status::error("no random number for the run's shared memory");
+    if (Status status = map(); !status.ok())
+      return status;
+    token() = own.token;
   }
   if (Status status = store->set("shm/" + std::to_string(rank), own.text()); !status.ok())
     return status;
@@ -139,7 +160,11 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
     if (!text.ok())
       return Status::error("rank " + std::to_string(peer) + " of " + std::to_string(size) +
                            " did not introduce itself: " + text.status().message());
-    ranks[peer] = Introduction::parse(*text);
+    std::optional<Introduction> parsed = Introduction::parse(*text);
+    if (!parsed)
+      return Status::error("rank " + std::to_string(peer) + " introduces itself by '" + *text +
+                           "', expected host, system, process and memory");
+    ranks[peer] = std::move(*parsed);
     if (ranks[peer].identity != ranks[0].identity)
       return Status::error(
           "the shm communicator needs all ranks on one host (and in one container): "
@@ -148,14 +173,16 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
           "; use --communicator gloo");
   }
   if (rank != 0) {
-    Result<FileDescriptor> opened = openFileOfProcess(ranks[0].pid, ranks[0].regionFile);
+    Result<FileDescriptor> opened = openMemoryFile(ranks[0].pid, ranks[0].regionFile, bytes);
     if (!opened.ok())
       return opened.status();
     file = std::move(*opened);
+    if (Status status = map(); !status.ok())
+      return status;
+    if (token() != ranks[0].token)
+      return Status::error("the shared memory of process " + std::to_string(ranks[0].pid) + " on " +
+                           ranks[0].host + " is another run's");
   }
-  Result<MappedMemory> memory = MappedMemory::shared(file, bytes);
-  if (!memory.ok())
-    return memory.status();
   std::unique_ptr<Communicator> communicator =
       std::make_unique<ShmCommunicator>(rank, ranks, std::move(*memory), options);
   // After this all ranks have mapped the region, and need the store and rank 0's file no more.

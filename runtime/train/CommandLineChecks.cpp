@@ -1,5 +1,6 @@
 //===- CommandLineChecks.cpp - Which flags go together --------------------===//
 
+#include "checkpoint/WeightsFiles.h"
 #include "fsdp/Files/SameFile.h"
 #include "plan/ValidateClipping.h"
 #include "train/CommandLine.h"
@@ -124,7 +125,8 @@ Status CommandLine::checkPaths() {
       return Status::error("--data-dtype " + dataType + " describes raw tokens, but --data " +
                            path + " names a safetensors file");
   for (const char *flag : {"--init", "--save"})
-    if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors"))
+    if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors") &&
+        !(flag == std::string("--init") && options.init.ends_with(kWeightsIndexEnd)))
       return Status::error(typed(flag) + ": the name must end with .safetensors");
   // Weights may be saved where they were loaded from: they appear when all of them are written.
   NamedPath init{"--init", options.init}, save{"--save", options.save},

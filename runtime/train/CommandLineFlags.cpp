@@ -90,7 +90,8 @@ void CommandLine::addDataFlags() {
              "Every step reads the samples of the first one, to see whether the model can learn "
              "them");
   group.value("--init", options.init, "FILE.safetensors",
-              "Initial weights: full tensors by qualified name, parameters and buffers. "
+              "Initial weights: full tensors by qualified name, parameters and buffers, in one "
+              "file or in those of a model.safetensors.index.json. "
               "Default: the binary's own path with .safetensors appended");
 }
 

@@ -28,7 +28,7 @@ Status RankRun::openWeights() {
                            "no '" +
                            path + "'");
   }
-  Result<SafetensorsFile> file = SafetensorsFile::open(path);
+  Result<WeightsFiles> file = WeightsFiles::open(path);
   if (!file.ok())
     return file.status();
   weights = std::move(*file);

@@ -82,7 +82,7 @@ private:
   std::unique_ptr<BatchReader> reader;
   std::vector<InputShape> shapes; // of the inputs
   std::vector<IndexUse> indexUses;
-  std::optional<SafetensorsFile> weights;
+  std::optional<WeightsFiles> weights;
   StepLog log;
   EventFile events;
   RunFigures figures;

@@ -59,6 +59,14 @@ def load(model, optimizer, folder, step):
     set_model_state_dict(model, state)
 
 
+def save_as_usual(model, optimizer, folder):
+    """As torch's tutorials do, parameter groups included."""
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optim": state}, checkpoint_id=str(folder))
+
+
 def worker(rank, run, port, first, last, source, target, out):
     store = dist.TCPStore("127.0.0.1", port, run.ranks, is_master=False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=run.ranks)
@@ -75,7 +83,9 @@ def worker(rank, run, port, first, last, source, target, out):
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item().hex())
-    if target:
+    if target and str(target).endswith(".distcp"):
+        save_as_usual(model, optimizer, target)
+    elif target:
         writer = dcp.HuggingFaceStorageWriter(str(target), save_distributed=True)
         dcp.save(state_dict(model, optimizer, last), storage_writer=writer)
     everyone = [None] * run.ranks

@@ -28,13 +28,14 @@ TARGETS = {
     "config": ("yaml",),
     "safetensors": ("data", "weights"),
     "plans": (),
+    "checkpoint": (),
 }
 #: MLIR's reader of bytecode does not survive every damaged file (docs/files.md), which is no finding of ours.
 BY_DEFAULT = [target for target in TARGETS if target != "bytecode"]
 #: Those whose binary has another name.
 BINARIES = {"bytecode": "modules"}
 #: Of tokens that mutations insert: text of modules and of YAML.
-WORDS = {"modules": r"[@%#!]?[A-Za-z_][A-Za-z0-9_.]*", "config": r"[A-Za-z_]+", "programs": r'"[A-Za-z_.]+"'}
+WORDS = {"checkpoint": r'"[a-z_0-9]+"', "modules": r"[@%#!]?[A-Za-z_][A-Za-z0-9_.]*", "config": r"[A-Za-z_]+", "programs": r'"[A-Za-z_.]+"'}
 PROGRAM = "models/model.json"
 
 
@@ -42,6 +43,14 @@ def read_program(archive):
     """The program's record of a .pt2 file; the folder before it is the archive's name."""
     with zipfile.ZipFile(archive) as records:
         return next(records.read(name) for name in records.namelist() if name.endswith(PROGRAM))
+
+
+def read_manifest(by_name, folder):
+    """What a run of the tool that reads data writes of its checkpoint."""
+    train, run = by_name["data"].commands[0][0], folder / "run"
+    subprocess.run([train, "--ranks", "1", "--steps", "1", "--data", folder / "data.safetensors", "--checkpoint-dir", run,
+                    "--save-every", "1", "--quiet"], check=True)  # fmt: skip
+    return (run / "step-000000001" / "checkpoint.json").read_bytes()
 
 
 def make_corpus(target, by_name, folder):
@@ -53,6 +62,8 @@ def make_corpus(target, by_name, folder):
         seeds = [read_program(folder / "mlp.pt2")]
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
+    if target == "checkpoint":
+        seeds = [read_manifest(by_name, folder)]
     words = set()
     if target in WORDS:
         for seed in seeds:

@@ -167,7 +167,7 @@ TEST(Shm, RefusesSeveralHosts) {
   LaunchEnvironment environment;
   c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
   store->set("fsdpc/run/come/0", {1});
-  std::string elsewhere = "node0 another-boot/pid:[1] 4711 3";
+  std::string elsewhere = "node0 another-boot/pid:[1] 4711 3 5";
   store->set("fsdpc/run/shm/0", std::vector<uint8_t>(elsewhere.begin(), elsewhere.end()));
   environment.rank = 1;
   environment.worldSize = 2;

@@ -77,6 +77,18 @@ TEST(LaunchEnvironment, Torchrun) {
   EXPECT_FALSE(environmentOf(variables).agentStore);
 }
 
+// Ranks with another token meet nobody.
+TEST(LaunchEnvironment, TokenOfTheRun) {
+  Variables variables{{"RANK", "0"},
+                      {"WORLD_SIZE", "2"},
+                      {"MASTER_ADDR", "127.0.0.1"},
+                      {"MASTER_PORT", "29500"},
+                      {"FSDP_RUN_TOKEN", "secret"}};
+  EXPECT_EQ(environmentOf(variables).runId, "token/secret");
+  variables["TORCHELASTIC_RUN_ID"] = "job7";
+  EXPECT_EQ(environmentOf(variables).runId, "job7/0/token/secret");
+}
+
 // On one host, mpirun's ranks meet on loopback, at a port that their job determines.
 TEST(LaunchEnvironment, MpirunOnOneHost) {
   Variables variables{{"OMPI_COMM_WORLD_RANK", "1"},

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sys/resource.h>
 #include <thread>
 
 using namespace fsdp::rt;
@@ -41,8 +43,8 @@ std::vector<Named> goodWeights() {
           {"count", "[]", {5}}};
 }
 
-SafetensorsFile openWeights(const Folder &folder, const std::vector<Named> &tensors) {
-  auto file = SafetensorsFile::open(folder.write("w.safetensors", weightsFile(tensors)));
+WeightsFiles openWeights(const Folder &folder, const std::vector<Named> &tensors) {
+  auto file = WeightsFiles::open(folder.write("w.safetensors", weightsFile(tensors)));
   EXPECT_TRUE(file.ok()) << file.status().message();
   return std::move(*file);
 }
@@ -59,7 +61,7 @@ TEST_P(EveryLayout, FillsShards) {
   PlanView plan(tiny.tables());
   ASSERT_TRUE(validatePlan(tiny.tables()).ok()) << validatePlan(tiny.tables()).message();
   Folder folder;
-  SafetensorsFile file = openWeights(folder, goodWeights());
+  WeightsFiles file = openWeights(folder, goodWeights());
   size_t elements = 0;
   double sum = 0, expected = 0;
   for (const Named &tensor : goodWeights())
@@ -75,7 +77,7 @@ TEST_P(EveryLayout, FillsShards) {
       for (int64_t i = 0; i < group.shard_elements; ++i)
         sum += shard[i];
       for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
-        const StoredTensor *stored = file.find(plan.string(parameter.name));
+        const StoredTensor *stored = file.find(plan.string(parameter.name))->tensor;
         for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
           if (piece.rank != rank)
             continue;
@@ -100,7 +102,7 @@ TEST_P(EveryLayout, SavesWhatWasLoaded) {
   TinyPlan tiny(ranks, layout);
   PlanView plan(tiny.tables());
   Folder folder;
-  SafetensorsFile file = openWeights(folder, goodWeights());
+  WeightsFiles file = openWeights(folder, goodWeights());
   auto communicators = makeLocalCommunicators(ranks, {});
   std::string path = folder.path("saved.safetensors");
   std::vector<std::thread> threads;
@@ -114,14 +116,14 @@ TEST_P(EveryLayout, SavesWhatWasLoaded) {
     });
   for (std::thread &thread : threads)
     thread.join();
-  auto saved = SafetensorsFile::open(path);
+  auto saved = WeightsFiles::open(path);
   ASSERT_TRUE(saved.ok()) << saved.status().message();
   EXPECT_TRUE(checkWeights(plan, *saved).ok());
   EXPECT_EQ(saved->tensors().size(), 5u);
   for (const auto &[name, tensor] : saved->tensors()) {
-    const StoredTensor *original = file.find(name == "tied.scale" ? "scale" : name);
-    EXPECT_EQ(tensor.shape, original->shape);
-    EXPECT_TRUE(std::ranges::equal(tensor.bytes, original->bytes)) << name;
+    const StoredTensor *original = file.find(name == "tied.scale" ? "scale" : name)->tensor;
+    EXPECT_EQ(tensor.tensor->shape, original->shape);
+    EXPECT_TRUE(std::ranges::equal(tensor.tensor->bytes, original->bytes)) << name;
   }
   EXPECT_EQ(folder.numFiles(), 2u);
 }
@@ -135,7 +137,7 @@ namespace {
 std::string loadError(const std::vector<Named> &tensors) {
   TinyPlan tiny(1, Layout::Flat);
   Folder folder;
-  SafetensorsFile file = openWeights(folder, tensors);
+  WeightsFiles file = openWeights(folder, tensors);
   std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
   std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
   return loadWeights(PlanView(tiny.tables()), 0, *stream, arena.data(), file).message();
@@ -147,6 +149,102 @@ void expectWords(const std::string &message, const std::vector<std::string> &wor
 }
 
 } // namespace
+
+// An index names the file of each tensor; what it says has to be so.
+TEST(Weights, OfAnIndex) {
+  std::vector<Named> all = goodWeights();
+  Folder folder;
+  folder.write("a.safetensors", weightsFile({all[0], all[3]}));
+  folder.write("b.safetensors", weightsFile({all[1], all[2]}));
+  auto open = [&](const std::string &map) {
+    return WeightsFiles::open(
+        folder.write("model.safetensors.index.json", R"({"weight_map":)" + map + "}"));
+  };
+  const std::string good =
+      R"({"l.w":"a.safetensors","count":"a.safetensors","l.b":"b.safetensors","scale":"b.safetensors"})";
+  auto files = open(good);
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  WeightsFiles whole = openWeights(folder, all);
+  for (Layout layout : {Layout::Flat, Layout::PerParam}) {
+    TinyPlan tiny(2, layout);
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes)), other(arena);
+      std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
+      PlanView plan(tiny.tables());
+      EXPECT_TRUE(loadWeights(plan, rank, *stream, arena.data(), *files).ok());
+      EXPECT_TRUE(loadWeights(plan, rank, *stream, other.data(), whole).ok());
+      EXPECT_EQ(arena, other);
+    }
+  }
+  auto refused = [&](std::string from, const std::string &to,
+                     const std::vector<std::string> &words) {
+    std::string map = good;
+    map.replace(map.find(from), from.size(), to);
+    expectWords(open(map).status().message(), words);
+  };
+  refused(R"("l.w":"a.)", R"("l.w":"b.)", {"b.safetensors' holds 'l.w', which it does not"});
+  refused(R"("l.w":)", R"("l.x":)", {"a.safetensors' holds 'l.x', which it does not"});
+  refused(R"("l.w":"a.safetensors",)", "", {"holds 'l.w', which", "does not name"});
+  refused("a.safetensors", "../a.safetensors",
+          {"'l.w' is in", "../a.safetensors", "in its folder"});
+  refused(R"("a.safetensors")", "3", {"'l.w' is in 3"});
+  refused("a.safetensors", "none.safetensors", {"none.safetensors"});
+  for (const char *map : {"{}", "[]", "3"})
+    expectWords(open(map).status().message(), {"is no index", "weight_map"});
+  folder.write("b.safetensors", weightsFile({all[0], all[1], all[2]}));
+  expectWords(open(good).status().message(), {"both hold 'l.w'"});
+}
+
+// A rank that has its arena needs no tenth of its shard beside it, however large a parameter is.
+TEST(Weights, TakeLittleMemory) {
+  constexpr int64_t kElements = 16 << 20, kBytes = kElements * 4;
+  const std::string header =
+      R"({"p":{"dtype":"F32","shape":[16777216],"data_offsets":[0,67108864]}})";
+  Folder folder;
+  std::string path = folder.write("w.safetensors", safetensorsBytes(header, ""));
+  std::filesystem::resize_file(path, 8 + header.size() + kBytes);
+  fsdp_group group{};
+  group.dtype = group.gather_dtype = group.reduce_dtype = FSDP_F32;
+  group.num_parameters = 1;
+  group.shard_elements = kElements;
+  fsdp_parameter parameter{};
+  parameter.name = 1;
+  parameter.dtype = FSDP_F32;
+  parameter.num_dims = parameter.num_pieces = 1;
+  const fsdp_piece piece{0, 0, 0, kElements, 0};
+  const int64_t sizes[] = {kElements};
+  fsdp_plan tables{};
+  tables.strings = "\0p";
+  tables.world_size = tables.replicas = 1;
+  tables.groups = &group;
+  tables.num_groups = 1;
+  tables.parameters = &parameter;
+  tables.num_parameters = 1;
+  tables.pieces = &piece;
+  tables.num_pieces = 1;
+  tables.integers = sizes;
+  tables.num_integers = 1;
+  std::vector<std::byte> arena(kBytes, std::byte(1));
+  auto files = WeightsFiles::open(path);
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
+  // Private memory that may be written, as the kernel counts it for the limit.
+  rlim_t used = 0;
+  std::string word;
+  for (std::ifstream status("/proc/self/status"); status >> word;)
+    if (word == "VmData:")
+      status >> used;
+  rlimit before{}, tight{};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  tight = before;
+  tight.rlim_cur = used * 1024 + kBytes / 10;
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &tight), 0);
+  Status loaded;
+  EXPECT_NO_THROW(loaded = loadWeights(PlanView(tables), 0, *stream, arena.data(), *files));
+  ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
+  EXPECT_TRUE(loaded.ok()) << loaded.message();
+  EXPECT_EQ(std::ranges::count(arena, std::byte(0)), kBytes);
+}
 
 TEST(Weights, AcceptsAliases) {
   std::vector<Named> weights = goodWeights();

@@ -29,8 +29,8 @@ def _split(tensors, shard_bytes):
     return shards
 
 
-def _write(path, tensors, progress):
-    header, end = {"__metadata__": {"format": "pt"}}, 0
+def _write(path, tensors, progress, metadata=None):
+    header, end = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
     for name, tensor in tensors.items():
         if tensor.dtype not in _NAMES:
             raise ValueError(f"'{name}' has dtype {tensor.dtype}, which safetensors lacks")

@@ -1,0 +1,142 @@
+"""Converts checkpoints from and to torch.distributed.checkpoint's own format (.distcp).
+
+    python -m fsdpc.checkpoints CHECKPOINT FOLDER [--model-key KEY]
+
+If CHECKPOINT is of torch (it holds .metadata), FOLDER becomes what a training binary resumes; if it is of a training
+binary, FOLDER becomes what torch.distributed.checkpoint.FileSystemReader reads, with parameters and buffers below
+KEY if one is given. Torch's format is pickled: loading such a checkpoint runs what it says, as torch.load does, so
+convert only what you trust. Memory: one file of 1 GiB in the first direction, all tensors in the second.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import struct
+import sys
+import warnings
+
+import torch
+import torch.distributed.checkpoint as dcp
+
+from . import weights
+
+_DTYPES = {name: dtype for dtype, name in weights._NAMES.items()}
+_FILE_BYTES = 1 << 30
+#: What ranks above 0 keep of buffers that differ between the ranks, which torch's checkpoints do not have.
+_OF_RANKS = "fsdpc.rank"
+
+
+class ConversionError(Exception):
+    """Says what is wrong with which file, in one line."""
+
+
+def is_torch(folder):
+    return (folder / ".metadata").exists()
+
+
+def from_torch(source, target):
+    """Writes torch's tensors as files that a training binary resumes; returns names that are no tensors."""
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+    stored = dcp.FileSystemReader(source).read_metadata().state_dict_metadata
+    tensors = {n: e for n, e in stored.items() if isinstance(e, TensorStorageMetadata)}
+    files, size = [[]], 0
+    for name, entry in tensors.items():
+        count = entry.size.numel() * entry.properties.dtype.itemsize
+        if files[-1] and size + count > _FILE_BYTES:
+            files.append([])
+            size = 0
+        files[-1].append(name)
+        size += count
+    for number, names in enumerate(files, 1):
+        state = {n: torch.empty(tensors[n].size, dtype=tensors[n].properties.dtype) for n in names}
+        dcp.load(state, storage_reader=dcp.FileSystemReader(source), no_dist=True)
+        places = {n: {"saved_offsets": [0] * t.dim()} for n, t in state.items()}
+        path = target / f"shard-00001-model-{number:05}-of-{len(files):05}.safetensors"
+        weights._write(path, state, lambda count: None, {"DCP_SHARDING_INFO": json.dumps(places)})
+    return sorted(set(stored) - set(tensors))
+
+
+def _parts(file):
+    """(name, offsets in its tensor, part) of a file with DCP_SHARDING_INFO."""
+    with open(file, "rb") as stream:
+        (length,) = struct.unpack("<Q", stream.read(8))
+        header = json.loads(stream.read(length))
+        metadata = header.pop("__metadata__", {})
+        if "DCP_SHARDING_INFO" not in metadata:
+            raise ConversionError(f"'{file}' has no DCP_SHARDING_INFO: it is no part of a checkpoint")
+        places = json.loads(metadata["DCP_SHARDING_INFO"])
+        for name, entry in header.items():
+            begin, end = entry["data_offsets"]
+            stream.seek(8 + length + begin)
+            data = bytearray(stream.read(end - begin))
+            part = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+            yield name, places[name]["saved_offsets"], part.view(_DTYPES[entry["dtype"]]).view(entry["shape"])
+
+
+def assemble(folder):
+    """The whole tensors of a training binary's checkpoint, by name."""
+    manifest = folder / "checkpoint.json"
+    if not manifest.exists():
+        raise ConversionError(f"'{folder}' is no complete checkpoint: it has neither .metadata nor checkpoint.json")
+    pieces = {}
+    for file in json.loads(manifest.read_text())["files"]:
+        for name, offsets, part in _parts(folder / file["name"]):
+            if not name.startswith(_OF_RANKS):
+                pieces.setdefault(name, []).append((offsets, part))
+    whole = {}
+    for name in list(pieces):
+        found = pieces.pop(name)
+        shape = [max(o[d] + p.shape[d] for o, p in found) for d in range(found[0][1].dim())]
+        if sum(part.numel() for _, part in found) != math.prod(shape):
+            raise ConversionError(f"'{folder}' does not hold each element of '{name}' once")
+        whole[name] = torch.empty(shape, dtype=found[0][1].dtype)
+        for offsets, part in found:
+            whole[name][tuple(slice(o, o + n) for o, n in zip(offsets, part.shape))] = part
+    return whole
+
+
+def to_torch(source, target, model_key=""):
+    """Writes a training binary's checkpoint as torch's FileSystemWriter does."""
+    state = assemble(source)
+    if model_key:
+        state = {n if n.startswith("optim.") else f"{model_key}.{n}": t for n, t in state.items()}
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(target), no_dist=True)
+
+
+def convert(source, target, model_key=""):
+    """One line for people."""
+    source, target = pathlib.Path(source), pathlib.Path(target)
+    if target.exists() and any(target.iterdir()):
+        raise ConversionError(f"'{target}' is not empty")
+    target.mkdir(parents=True, exist_ok=True)
+    if not is_torch(source):
+        to_torch(source, target, model_key)
+        return f"{target}: for torch.distributed.checkpoint.FileSystemReader"
+    if model_key:
+        raise ConversionError(f"--model-key {model_key} is for checkpoints of training binaries, '{source}' is torch's")
+    left = from_torch(source, target)
+    note = f"; no tensors, left out: {', '.join(left[:3])}{' and more' if len(left) > 3 else ''}" if left else ""
+    return f"{target}: for --resume{note}"
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="python -m fsdpc.checkpoints", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("checkpoint")
+    parser.add_argument("folder", help="made, or empty")
+    parser.add_argument("--model-key", default="", help="parameters and buffers are stored as KEY.NAME", metavar="KEY")
+    arguments = parser.parse_args()
+    # That there is one process is no surprise.
+    warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+    try:
+        print(convert(arguments.checkpoint, arguments.folder, arguments.model_key))
+    except (ConversionError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
