@@ -166,7 +166,7 @@ void Console::checkpoint(const SavedCheckpoint &saved) {
   if (options.quiet)
     return;
   bar.clear();
-  std::printf("checkpoint of step %s: %s in %s, %.3g ms, of which steps stood still %.3g ms\n",
+  std::printf("checkpoint of step %s: %s in %s, %.1f ms, of which steps stood still %.1f ms\n",
               grouped(saved.manifest.step).c_str(),
               readableBytes(saved.manifest.fileBytes()).c_str(), saved.path.c_str(),
               saved.milliseconds, saved.exposedMilliseconds);
