@@ -201,6 +201,8 @@ Status CommandLine::checkLearningRate() {
       if (!std::isfinite(value) || value < 0)
         return Status::error(typed(flag) + ": expected a finite number, 0 or more");
     }
+  if (options.stopOutliers && !(std::isfinite(*options.stopOutliers) && *options.stopOutliers > 0))
+    return Status::error(typed("--stop-outliers") + ": expected a finite number above 0");
   if (options.decaySteps && options.schedule != LearningRateShape::WarmupStableDecay)
     return Status::error(typed("--decay-steps") + " is for --lr-schedule wsd");
   if (options.decaySteps && *options.decaySteps < 1)

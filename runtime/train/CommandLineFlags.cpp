@@ -120,6 +120,9 @@ void CommandLine::addOptimizationFlags() {
                        ? "Default: " + shortestNumber(clip) + ", as compiled, of norm_type " +
                              normTypeName(plan.tables().clip_norm_type)
                        : std::string("Refused: this binary is compiled without clipping")));
+  group.value("--stop-outliers", options.stopOutliers, "Z",
+              "End with an error after a step whose loss or gradients' norm is not finite, or more "
+              "than Z standard deviations above the mean of the 128 steps before it");
   group.whole("--seed", options.seed, "N", UINT64_MAX,
               "Seed of dropout and other random operators, and of --shuffle. Default: 0");
 }

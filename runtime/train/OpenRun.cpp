@@ -202,6 +202,8 @@ Status RankRun::makeExecutor() {
     trace.emplace(plan, device, options.device == "cpu");
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
+  if (options.stopOutliers)
+    guard.emplace(*options.stopOutliers);
   savingStates.resize(communicator.size());
   return {};
 }

@@ -14,6 +14,7 @@
 #include "train/Checkpoints.h"
 #include "train/Console.h"
 #include "train/EventFile.h"
+#include "train/OutlierGuard.h"
 #include "train/StepTrace.h"
 #include "watch/Watchdog.h"
 #include "watch/WatchedCommunicator.h"
@@ -92,9 +93,10 @@ private:
   std::unique_ptr<StepProgress> progress;
   std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
   std::unique_ptr<Executor> executor;
-  std::vector<std::span<std::byte>> inputs;         // of the step that is issued next
-  std::vector<StepExchange> exchanged;              // by rank
-  std::vector<double> losses;                       // by rank
+  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
+  std::vector<StepExchange> exchanged;      // by rank
+  std::vector<double> losses;               // by rank
+  std::optional<OutlierGuard> guard;
   std::optional<Console> console;                   // on rank 0
   std::optional<StepTrace> trace;                   // on rank 0
   int64_t tracedStep = 0;                           // 0: none

@@ -49,6 +49,7 @@ struct TrainOptions {
   int64_t warmupSteps = 0;
   std::optional<int64_t> decaySteps;  // of wsd; default: a fifth of the steps
   std::optional<double> clipGradNorm; // default: the plan's
+  std::optional<double> stopOutliers; // standard deviations
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
   OperatorKernels kernels = OperatorKernels::Fastest;

@@ -122,15 +122,18 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   if (saver)
     if (Outcome outcome = saver->follow(savingStates); !outcome.status.ok())
       return outcome;
+  const double loss = lossSum / static_cast<double>(losses.size()),
+               gradientNorm = normOfPart(plan.normType(), norm);
+  const Status usual = guard ? guard->check(own.step, loss, gradientNorm) : Status();
   if (!console)
-    return {};
+    return {usual, true};
   if (trace && own.step == tracedStep)
     if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
       return {status, false};
   StepRecord record{own.step,
-                    lossSum / static_cast<double>(losses.size()),
+                    loss,
                     losses,
-                    normOfPart(plan.normType(), norm),
+                    gradientNorm,
                     schedule.at(own.step),
                     milliseconds,
                     static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,
@@ -142,7 +145,9 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   if (Status status = events.write(record); !status.ok())
     return {status, false};
   console->step(record, own.step == (stopped ? issued : figures.steps));
-  return {tellSaved(), false};
+  if (Status status = tellSaved(); !status.ok())
+    return {status, false};
+  return {usual, true};
 }
 
 /// Says once whether steps are graphs, when it is known.

@@ -1,5 +1,6 @@
 #include "train/Agreement.h"
 #include "train/LearningRate.h"
+#include "train/OutlierGuard.h"
 #include "train/StepLog.h"
 
 #include <gtest/gtest.h>
@@ -122,6 +123,28 @@ TEST(StepLog, NamesAFileThatCannotBeWritten) {
   EXPECT_NE(
       StepLog::open("/nonexistent/log").status().message().find("--log-file /nonexistent/log"),
       std::string::npos);
+}
+
+// From the 129th step on, by the mean and deviation of the 128 before.
+TEST(OutlierGuard, StopsAtWhatIsUnlikeTheStepsBefore) {
+  OutlierGuard guard(3);
+  auto loss = [](int64_t step) { return step % 2 ? 1.0 : 3.0; }; // mean 2, deviation 1
+  EXPECT_TRUE(guard.check(1, 100, 1).ok());
+  for (int64_t step = 2; step <= 200; ++step)
+    EXPECT_TRUE(guard.check(step, loss(step), 1).ok()) << step;
+  EXPECT_TRUE(guard.check(201, 4.99, 1).ok());
+  EXPECT_TRUE(guard.check(202, -100, 1).ok()); // below the mean nothing is wrong
+  OutlierGuard fresh(3);
+  for (int64_t step = 1; step <= 128; ++step)
+    EXPECT_TRUE(fresh.check(step, loss(step), step % 2).ok());
+  EXPECT_EQ(
+      fresh.check(129, 5.5, 0).message(),
+      "step 129: the loss is 5.5, but the 128 steps before have 2 on average, with a standard "
+      "deviation of 1 (--stop-outliers 3)");
+  EXPECT_NE(fresh.check(129, 2, 9).message().find("the gradients' norm is 9"), std::string::npos);
+  EXPECT_EQ(OutlierGuard(3).check(1, std::nan(""), 0).message(),
+            "step 1: the loss is nan (--stop-outliers 3)");
+  EXPECT_NE(OutlierGuard(3).check(7, 0, INFINITY).message().find("norm is inf"), std::string::npos);
 }
 
 namespace {

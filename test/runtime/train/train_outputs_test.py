@@ -88,6 +88,17 @@ class TrainOutputsTest(TinyRunTest):
         self.assertEqual(others[0], losses[0])
         self.assertNotEqual(others[1], losses[0])
 
+    def test_outliers_end_the_run(self):
+        """On all ranks, with one line."""
+        weights = {**self.weights, "scale": self.weights["scale"] * float("inf")}
+        safetensors_io.save(self.path("bad.safetensors"), weights)
+        flags = self.flags(init=self.path("bad.safetensors"), steps=5, stop_outliers=4)
+        ranks = self.start_ranks(2, lambda rank: flags)
+        self.assert_one_error(self.finish(ranks[0]), "step 1: the loss is", "--stop-outliers 4")
+        self.assert_silent_failure(self.finish(ranks[1]))
+        self.assertEqual(self.run_alone(2, steps=300, stop_outliers=50)[0], 0)
+        self.assert_one_error(self.run_alone(2, stop_outliers=0), "--stop-outliers 0")
+
     def test_torchrun_takes_no_flag_for_its_own(self):
         """torchrun looks at all words before it knows which are its own, and refuses one that begins as
         several of its flags do."""
