@@ -270,7 +270,9 @@ void GroupParametersPass::runOnOperation() {
   }
   if (failed(setPrefetchLists(module, groups)))
     return signalPassFailure();
-  if (int64_t count = choices->accumulation.microbatches.value_or(1); count > 1)
+  // An evaluation accumulates nothing.
+  if (int64_t count = choices->accumulation.microbatches.value_or(1);
+      count > 1 && !step->isEvaluation())
     module->setAttr(
         FsdpDialect::getAccumulationAttrName(),
         AccumulationAttr::get(&getContext(), count,

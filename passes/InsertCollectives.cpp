@@ -114,7 +114,7 @@ LogicalResult Inserter::prepare() {
     number = update.getStep();
     rate = update.getLr();
   }
-  if (!number && !step.params.empty())
+  if (!number && !step.params.empty() && !step.isEvaluation())
     return step.function.emitError("no parameter is updated");
   reductions.emplace(step, builder, number, rate, lastMicrobatch);
   return success();
@@ -204,8 +204,8 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
   case HookKind::PostBackward:
     if (state.gather && (step.groups[hook.group].getReshardAfterBackward().value_or(true) ||
                          hook.microbatch == lastMicrobatch))
-      reshard(hook.group, Phase::Backward);
-    return hook.isLast ? reduce(hook.group, hook.microbatch) : success();
+      reshard(hook.group, step.isEvaluation() ? Phase::Forward : Phase::Backward);
+    return hook.isLast && !step.isEvaluation() ? reduce(hook.group, hook.microbatch) : success();
   }
   llvm_unreachable("all kinds of hooks are handled");
 }

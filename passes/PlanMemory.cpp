@@ -1,5 +1,7 @@
 //===- PlanMemory.cpp - Places in the arena for every buffer --------------===//
 
+#include "fsdp/Analysis/Program.h"
+#include "fsdp/Analysis/Step.h"
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Transforms/ScheduleSearch.h"
@@ -37,12 +39,60 @@ static void placeOnHost(ModuleOp module, const GroupTable &groups) {
                     Builder(module.getContext()).getI64IntegerAttr(hostBytes));
 }
 
+namespace {
+/// The buffers of all steps of a program, as if these ran one behind the other: what one step
+/// leaves the next may overwrite, but for state and constants, which live throughout.
+struct ProgramBuffers {
+  explicit ProgramBuffers(ArrayRef<StepMemory> steps);
+
+  std::vector<LiveRange> ranges;
+  SmallVector<std::vector<size_t>> rangeOf; // by step and by range of the step
+};
+} // namespace
+
+/// The declaration of state that all steps have; null if the buffer is another one.
+static StringAttr getSharedName(const LiveRange &range) {
+  if (auto group = dyn_cast<GroupOp>(range.owner))
+    return group.getSymNameAttr();
+  if (auto buffer = dyn_cast<BufferOp>(range.owner))
+    return buffer.getSymNameAttr();
+  return {};
+}
+
+ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
+  int64_t total = 0, base = 0;
+  for (const StepMemory &step : steps)
+    total += step.ranges.getNumPositions();
+  DenseMap<std::pair<StringAttr, unsigned>, size_t> shared;
+  for (const StepMemory &step : steps) {
+    std::vector<size_t> &own = rangeOf.emplace_back();
+    auto firstBundle = static_cast<int64_t>(ranges.size());
+    for (LiveRange range : step.ranges.getRanges()) {
+      StringAttr name = getSharedName(range);
+      size_t index = ranges.size();
+      if (name)
+        index = shared.try_emplace({name, range.index}, index).first->second;
+      own.push_back(index);
+      if (index < ranges.size())
+        continue;
+      bool isKept = name || range.category == BufferCategory::Constant;
+      range.first = isKept ? 0 : range.first + base;
+      range.last = isKept ? total - 1 : range.last + base;
+      if (range.bundle >= 0)
+        range.bundle += firstBundle;
+      ranges.push_back(range);
+    }
+    base += step.ranges.getNumPositions();
+  }
+}
+
 /// Writes every buffer's place into the module, which is planned from then on.
-static void writeOffsets(ModuleOp module, const StepMemory &memory, const plan::ArenaPlan &arena) {
+static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<size_t> rangeOf,
+                         const plan::ArenaPlan &arena) {
   const GroupTable &groups = memory.groups;
   const LiveRanges &ranges = memory.ranges;
   Builder builder(module.getContext());
-  auto toOffset = [&](size_t range) { return arena.offsets[range]; };
+  auto toOffset = [&](size_t range) { return arena.offsets[rangeOf[range]]; };
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     op.setOffsets(llvm::map_to_vector(ranges.lookup(op), toOffset));
@@ -95,10 +145,18 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Scheduled);
-    if (failed(memory))
+    SmallVector<ModuleOp> steps = getSteps(module);
+    if (isProgram(module) && failed(checkSharedState(module)))
       return signalPassFailure();
-    plan::ArenaPlan arena = planArena(memory->ranges.getRanges());
+    std::vector<StepMemory> memories;
+    for (ModuleOp step : steps) {
+      FailureOr<StepMemory> memory = StepMemory::build(step, ModulePhase::Scheduled);
+      if (failed(memory))
+        return signalPassFailure();
+      memories.push_back(std::move(*memory));
+    }
+    ProgramBuffers buffers(memories);
+    plan::ArenaPlan arena = planArena(buffers.ranges);
     FailureOr<int64_t> cap = parseSizeOption(module, "memory-cap", memoryCap);
     if (failed(cap))
       return signalPassFailure();
@@ -107,7 +165,8 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
       FailureOr<std::shared_ptr<cost::CostModel>> costs = loadCosts(module, {.profile = profile});
       if (failed(costs))
         return signalPassFailure();
-      scratchBytes = cost::findTemporaries(module, **costs).scratchBytes;
+      for (ModuleOp step : steps)
+        scratchBytes += cost::findTemporaries(step, **costs).scratchBytes;
     }
     if (*cap > 0 && arena.arenaBytes + scratchBytes > *cap) {
       InFlightDiagnostic diag = module.emitError("the step needs an arena of ")
@@ -118,7 +177,13 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
            << " bytes are live at once";
       return signalPassFailure();
     }
-    writeOffsets(module, *memory, arena);
+    for (auto [step, memory, rangeOf] : llvm::zip_equal(steps, memories, buffers.rangeOf))
+      writeOffsets(step, memory, rangeOf, arena);
+    if (isProgram(module)) {
+      setPhase(module, ModulePhase::Planned);
+      for (StringRef name : {FsdpDialect::getArenaAttrName(), FsdpDialect::getPeakAttrName()})
+        module->setAttr(name, steps.front()->getAttr(name));
+    }
     double ratio = arena.peakLiveBytes == 0
                        ? 1.0
                        : static_cast<double>(arena.arenaBytes) / arena.peakLiveBytes;
@@ -126,9 +191,9 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
         << remark::metric("ArenaBytes", arena.arenaBytes)
         << remark::metric("PeakLiveBytes", arena.peakLiveBytes)
         << remark::metric("ArenaOverPeak", ratio)
-        << remark::metric("GradientsPlaced", memory->ranges.numPlaced)
-        << remark::metric("GradientsCopied", memory->ranges.numCopied)
-        << remark::metric("GradientBytesCopied", memory->ranges.bytesCopied);
+        << remark::metric("GradientsPlaced", memories.front().ranges.numPlaced)
+        << remark::metric("GradientsCopied", memories.front().ranges.numCopied)
+        << remark::metric("GradientBytesCopied", memories.front().ranges.bytesCopied);
   }
 };
 } // namespace

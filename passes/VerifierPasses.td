@@ -14,11 +14,13 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
 
     And of a captured module alone:
 
-    - C1: it has one function `@step` without arguments whose result is one floating-point scalar.
+    - C1: it has one function without arguments whose result is one floating-point scalar: `@step`, or
+      of an evaluation `@evaluate`.
     - C2: nothing belongs to a later phase: no collectives, no clip factor, no arena offsets.
     - C3: operators are functional: none mutates an argument.
     - C4: every parameter has exactly one gradient in each microbatch, and one update; a frozen one
-      has neither. There is one optimizer.
+      has neither. There is one optimizer. An evaluation has no backward, no gradients and no
+      updates.
     - C5: inputs have names of their own in a microbatch, and random draws positions of their own. The backward may
       repeat a draw of the forward, at its position, where it computes the result again
       (`fsdp-recompute`): the same operator on the same values.
@@ -42,7 +44,7 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       for each microbatch, and on meshes of several replicas once over these; each group is updated
       once, with the sum of all its reductions, each once and in their order. What is reduced or
       added up in place are gradients, which nothing else reads. Groups of frozen parameters alone
-      are neither reduced nor updated.
+      are neither reduced nor updated. An evaluation reduces and updates none.
     - S5: with several ranks no parameter is read and no gradient left without a collective; with one
       rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,
@@ -91,5 +93,7 @@ def VerifyPlanned : Fsdp_Pass<"fsdp-verify-planned"> {
     - P4: a buffer or shard that is read keeps its value until the last use of what was read: no
       write or update comes before, neither before the use nor before the read.
     - P5: optimizer state on the host has places of its own in the host's arena.
+    - P6: the steps of a program declare one state, which lies in one place for all of them, in
+      arenas of one size; constants of one step lie where no other step has anything.
   }];
 }

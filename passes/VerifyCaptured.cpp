@@ -30,6 +30,7 @@ private:
   LogicalResult visit(InputOp input);
   LogicalResult visit(GradOp grad);
   LogicalResult visit(UpdateOp update);
+  LogicalResult checkForwardOnly(Operation &op);
   LogicalResult checkEnd();
 
   /// Notes `op` under `key`, or diagnoses the second.
@@ -63,9 +64,10 @@ LogicalResult Checker::takeOnce(DenseMap<KeyT, Operation *> &known, KeyT key, Op
 /// C1.
 LogicalResult Checker::checkSignature() {
   func::FuncOp function = step.function;
-  if (function.getSymName() != "step")
+  if (function.getSymName() != kTrainingName && function.getSymName() != kEvaluationName)
     return function.emitError("C1: the step's function is named @")
-           << function.getSymName() << ", expected @step";
+           << function.getSymName() << ", expected @" << kTrainingName << " or @"
+           << kEvaluationName;
   if (function.getNumArguments() != 0)
     return function.emitError("C1: the step has ")
            << function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
@@ -219,10 +221,20 @@ LogicalResult Checker::checkEnd() {
   return success();
 }
 
+/// C4: an evaluation is a forward alone.
+LogicalResult Checker::checkForwardOnly(Operation &op) {
+  auto call = dyn_cast<CallOp>(op);
+  if (!isa<GradOp, UpdateOp>(op) && !(call && call.getPhase() == Phase::Backward))
+    return success();
+  return op.emitError("C4: an evaluation has no backward, no gradients and no updates");
+}
+
 LogicalResult Checker::run() {
   if (failed(checkSignature()))
     return failure();
   for (Operation &op : step.getBody()) {
+    if (step.isEvaluation() && failed(checkForwardOnly(op)))
+      return failure();
     LogicalResult result = success();
     if (getStartedHandle(op) || getAwaitedHandle(op) ||
         isa<ShardOp, PackOp, ChunkOp, CastOp, AccumulateOp, ReshardOp>(op))
@@ -243,7 +255,7 @@ LogicalResult Checker::run() {
     if (failed(result))
       return failure();
   }
-  return checkEnd();
+  return step.isEvaluation() ? success() : checkEnd();
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include "passes/VerifyPhase.h"
 
+#include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/Step.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
@@ -24,6 +25,13 @@ static std::unique_ptr<Pass> createVerifier(ModulePhase phase) {
 }
 
 LogicalResult fsdp::verifyPhase(ModuleOp module) {
+  // What a planned program's steps share is proven with their places.
+  if (isProgram(module) && getPhase(module) != ModulePhase::Planned) {
+    for (ModuleOp step : getSteps(module))
+      if (failed(verifyPhase(step)))
+        return failure();
+    return checkSharedState(module);
+  }
   PassManager manager(module.getContext());
   manager.enableVerifier(false); // operations are verified when they are read
   manager.addPass(createVerifier(getPhase(module)));

@@ -11,6 +11,7 @@
 #include "fsdp/Analysis/HostPlaces.h"
 #include "fsdp/Analysis/Overwrites.h"
 #include "fsdp/Analysis/PlannedUses.h"
+#include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/ScheduleChecks.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
@@ -40,10 +41,11 @@ struct Placed {
 
 class Checker {
 public:
+  /// `others`: the program's other steps, whose constants lie in the arena, too.
   Checker(ModuleOp module, func::FuncOp step, GroupTable &groups, StepStorage &storage,
-          int64_t arenaBytes)
+          int64_t arenaBytes, ArrayRef<ModuleOp> others)
       : module(module), step(step), groups(groups), storage(storage), arenaBytes(arenaBytes),
-        uses(step, groups, storage) {}
+        others(others), uses(step, groups, storage) {}
 
   LogicalResult run();
 
@@ -51,6 +53,7 @@ private:
   /// Occupies the buffer's bytes, or says at its owner what is wrong with its place.
   LogicalResult place(Placed placed, bool isAligned = true);
   LogicalResult enterDeclarations();
+  LogicalResult enterConstantsOfOthers();
   LogicalResult enter(Operation &op);
   /// What the operation makes, and the gradients that it packs.
   LogicalResult enterMade(Operation &op);
@@ -64,6 +67,7 @@ private:
   GroupTable &groups;
   StepStorage &storage;
   int64_t arenaBytes;
+  ArrayRef<ModuleOp> others;
   const PlannedUses uses;
   unsigned numStates = 0; // of the optimizer
   plan::OccupiedBytes occupied;
@@ -158,6 +162,22 @@ LogicalResult Checker::enterDeclarations() {
     else
       continue;
     if (failed(enterStorage(index, offset, uses.getEnd())))
+      return failure();
+  }
+  return success();
+}
+
+/// They live throughout the program.
+LogicalResult Checker::enterConstantsOfOthers() {
+  for (ModuleOp other : others) {
+    WalkResult walked = other.walk([&](aten::ConstantOp constant) -> WalkResult {
+      if (!constant.getOffset())
+        return missingOffset(constant);
+      return place({static_cast<int64_t>(*constant.getOffset()),
+                    getStorageBytes(cast<RankedTensorType>(constant.getType())), uses.getEnd(),
+                    constant, "a constant of @" + other.getSymName()->str()});
+    });
+    if (walked.wasInterrupted())
       return failure();
   }
   return success();
@@ -282,7 +302,7 @@ LogicalResult Checker::enter(Operation &op) {
 //===----------------------------------------------------------------------===//
 
 LogicalResult Checker::run() {
-  if (failed(enterDeclarations()))
+  if (failed(enterDeclarations()) || failed(enterConstantsOfOthers()))
     return failure();
   int64_t position = 0;
   for (Operation &op : step.getBody().front()) {
@@ -294,32 +314,40 @@ LogicalResult Checker::run() {
   return success();
 }
 
+static LogicalResult checkPlanned(ModuleOp module, ArrayRef<ModuleOp> others) {
+  FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Planned);
+  if (failed(step))
+    return failure();
+  auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName());
+  if (!arena)
+    return module.emitError("P1: lacks the attribute '") << FsdpDialect::getArenaAttrName() << "'";
+  // First what the tables below take as sound.
+  FailureOr<Step> declared = Step::collect(module);
+  if (failed(declared) || failed(checkScheduled(*declared)))
+    return failure();
+  FailureOr<GroupTable> groups = GroupTable::build(module);
+  if (failed(groups))
+    return failure();
+  FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
+  if (failed(storage) || failed(checkHostPlaces(module, *groups)) ||
+      failed(Checker(module, *step, *groups, *storage, arena.getInt(), others).run()))
+    return failure();
+  return checkOverwrites(*step, *groups, *storage);
+}
+
 namespace {
 struct VerifyPlannedPass : public fsdp::impl::VerifyPlannedBase<VerifyPlannedPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Planned);
-    if (failed(step))
+    SmallVector<ModuleOp> steps = getSteps(module);
+    if (isProgram(module) && failed(checkSharedState(module)))
       return signalPassFailure();
-    auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName());
-    if (!arena) {
-      module.emitError("P1: lacks the attribute '") << FsdpDialect::getArenaAttrName() << "'";
-      return signalPassFailure();
+    for (ModuleOp step : steps) {
+      SmallVector<ModuleOp> others(steps);
+      llvm::erase(others, step);
+      if (failed(checkPlanned(step, others)))
+        return signalPassFailure();
     }
-    // First what the tables below take as sound.
-    FailureOr<Step> declared = Step::collect(module);
-    if (failed(declared) || failed(checkScheduled(*declared)))
-      return signalPassFailure();
-    FailureOr<GroupTable> groups = GroupTable::build(module);
-    if (failed(groups))
-      return signalPassFailure();
-    FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
-    if (failed(storage))
-      return signalPassFailure();
-    if (failed(checkHostPlaces(module, *groups)) ||
-        failed(Checker(module, *step, *groups, *storage, arena.getInt()).run()) ||
-        failed(checkOverwrites(*step, *groups, *storage)))
-      return signalPassFailure();
     markAllAnalysesPreserved();
   }
 };

@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/LiveRanges.h"
 
+#include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/TensorLayout.h"
 
 using namespace mlir;
@@ -143,7 +144,7 @@ LogicalResult LiveRanges::Builder::checkFetched() {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     if (op.isStateOnHost() && group.getNumStates(optimizer) > 0 &&
-        !fetched.contains(group.getName()))
+        step.getSymName() != kEvaluationName && !fetched.contains(group.getName()))
       return op.emitOpError("@") << op.getSymName()
                                  << " has its optimizer state on the host, but it is never "
                                     "fetched; run fsdp-offload-optimizer";

@@ -253,7 +253,7 @@ LogicalResult Checker::visit(GradOp grad) {
 
 LogicalResult Checker::checkEnd() {
   for (auto [group, state] : llvm::zip_equal(step.groups, groups)) {
-    if (step.getTrained(group).empty())
+    if (step.getTrained(group).empty() || step.isEvaluation())
       continue;
     std::string name = ("group @" + group.getSymName()).str();
     if (state.reductions.empty())
@@ -271,6 +271,8 @@ LogicalResult Checker::checkEnd() {
 
 LogicalResult Checker::run() {
   for (Operation &op : step.getBody()) {
+    if (step.isEvaluation() && isa<ReduceScatterStartOp, PackOp, AccumulateOp, UpdateOp>(op))
+      return fail(&op, "S4: an evaluation reduces no gradients and updates nothing", nullptr, "");
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceStartOp, UpdateOp, GradOp>(

@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/StepStorage.h"
 
+#include "fsdp/Analysis/Program.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/raw_ostream.h"
@@ -211,6 +212,8 @@ FailureOr<func::FuncOp> fsdp::getStep(ModuleOp module, ArrayRef<ModulePhase> pha
         [&] { diag << " or "; });
     return diag;
   }
+  if (isProgram(module))
+    return module.emitError("is a program of several steps; expected one of its modules");
   auto steps = module.getOps<func::FuncOp>();
   if (!llvm::hasSingleElement(steps) || !llvm::hasSingleElement((*steps.begin()).getBody()))
     return module.emitError("has ") << std::distance(steps.begin(), steps.end())

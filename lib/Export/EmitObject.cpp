@@ -25,7 +25,7 @@ static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
 static constexpr size_t kNumTables = 12;
 static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);
 static_assert(kNumberBytes % sizeof(void *) == 0 &&
-              sizeof(fsdp_plan) == kNumberBytes + kNumTables * sizeof(void *));
+              sizeof(fsdp_plan) == kNumberBytes + (kNumTables + 1) * sizeof(void *));
 
 namespace {
 struct Table {
@@ -40,7 +40,9 @@ static Constant *getBytes(LLVMContext &context, const void *data, size_t bytes) 
                                    Type::getInt8Ty(context));
 }
 
-static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan) {
+/// `name`: "" for a plan that only another one points to.
+static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef name) {
+  GlobalVariable *next = plan.next ? addPlan(module, *plan.next, "") : nullptr;
   // In the order of the pointers in fsdp_plan.
   const Table tables[] = {
       {"fsdp_values", plan.values, plan.num_values * sizeof(fsdp_value)},
@@ -66,7 +68,8 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan) {
                 offsetof(fsdp_plan, pieces) == kNumberBytes + 8 * sizeof(void *) &&
                 offsetof(fsdp_plan, integers) == kNumberBytes + 9 * sizeof(void *) &&
                 offsetof(fsdp_plan, strings) == kNumberBytes + 10 * sizeof(void *) &&
-                offsetof(fsdp_plan, data) == kNumberBytes + 11 * sizeof(void *));
+                offsetof(fsdp_plan, data) == kNumberBytes + 11 * sizeof(void *) &&
+                offsetof(fsdp_plan, next) == kNumberBytes + 12 * sizeof(void *));
 
   LLVMContext &context = module.getContext();
   SmallVector<Constant *> fields = {getBytes(context, &plan, kNumberBytes)};
@@ -77,9 +80,15 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan) {
     global->setAlignment(Align(64));
     fields.push_back(global);
   }
+  if (next)
+    fields.push_back(next);
+  else
+    fields.push_back(ConstantPointerNull::get(PointerType::get(context, 0)));
   Constant *contents = ConstantStruct::getAnon(fields, /*Packed=*/true);
-  auto *global = new GlobalVariable(module, contents->getType(), /*isConstant=*/true,
-                                    GlobalValue::ExternalLinkage, contents, fsdp::kPlanSymbol);
+  auto *global =
+      new GlobalVariable(module, contents->getType(), /*isConstant=*/true,
+                         name.empty() ? GlobalValue::InternalLinkage : GlobalValue::ExternalLinkage,
+                         contents, name.empty() ? "fsdp_next_plan" : name);
   global->setAlignment(Align(64));
   return global;
 }
@@ -99,7 +108,7 @@ static void addMain(Module &module, GlobalVariable *plan) {
 Expected<SmallVector<char, 0>> fsdp::emitObject(const fsdp_plan &plan, const EmitOptions &options) {
   LLVMContext context;
   Module module("fsdp_step", context);
-  GlobalVariable *global = addPlan(module, plan);
+  GlobalVariable *global = addPlan(module, plan, fsdp::kPlanSymbol);
   if (options.withMain)
     addMain(module, global);
 

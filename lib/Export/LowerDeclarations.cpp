@@ -18,7 +18,9 @@ LogicalResult Lowering::lowerHeader() {
            << FsdpDialect::getArenaAttrName() << "' and '" << FsdpDialect::getPeakAttrName() << "'";
   header.arena_bytes = *arena;
   header.peak_live_bytes = *peak;
-  header.host_arena_bytes = integer(FsdpDialect::getHostArenaAttrName()).value_or(0);
+  if (!isEvaluation)
+    header.host_arena_bytes = integer(FsdpDialect::getHostArenaAttrName()).value_or(0);
+  header.step_kind = isEvaluation ? FSDP_EVALUATION : FSDP_TRAINING;
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     header.model = builder.addString(model);
   auto accumulation =
@@ -58,7 +60,7 @@ LogicalResult Lowering::lowerHeader() {
   }
   if (optimizer.getEps())
     lowered.eps = optimizer.getEps()->convertToDouble();
-  if (optimizer.getClipGradNorm()) {
+  if (optimizer.getClipGradNorm() && !isEvaluation) {
     header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
     header.clip_norm_type = static_cast<uint32_t>(optimizer.getClipNormType());
   }
@@ -97,13 +99,19 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.shard_elements = info.layout.shardElements;
   group.trained_elements = info.trained.shardElements;
   group.shard = offsets[0];
-  group.state[0] = numStates > 0 ? offsets[1] : -1;
-  group.state[1] = numStates > 1 ? offsets[2] : -1;
+  group.state[0] = numStates > 0 && !isEvaluation ? offsets[1] : -1;
+  group.state[1] = numStates > 1 && !isEvaluation ? offsets[2] : -1;
   group.gather_shard = info.hasGatherCopy() ? offsets.back() : group.shard;
-  group.state_on_host = op.isStateOnHost();
   llvm::fill(group.host_state, -1);
+  if (isEvaluation)
+    return lowerParameters(info);
+  group.state_on_host = op.isStateOnHost();
   llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(2), group.host_state);
+  return lowerParameters(info);
+}
 
+LogicalResult Lowering::lowerParameters(const GroupInfo &info) {
+  PlanTables &tables = builder.tables;
   for (unsigned i = 0; i < info.params.size(); ++i) {
     ParamOp param = info.params[i];
     RankedTensorType type = info.getParamType(i);

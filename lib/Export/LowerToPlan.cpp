@@ -3,6 +3,7 @@
 #include "fsdp/Export/LowerToPlan.h"
 
 #include "Lowering.h"
+#include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -351,4 +352,15 @@ FailureOr<PlanTables> fsdp::lowerToPlan(ModuleOp module) {
   if (failed(groups) || failed(StepStorage::build(*step, *groups)))
     return failure();
   return Lowering(module, *step, std::move(*groups)).run();
+}
+
+FailureOr<std::vector<PlanTables>> fsdp::lowerProgram(ModuleOp module) {
+  std::vector<PlanTables> tables;
+  for (ModuleOp step : getSteps(module)) {
+    FailureOr<PlanTables> lowered = lowerToPlan(step);
+    if (failed(lowered))
+      return failure();
+    tables.push_back(std::move(*lowered));
+  }
+  return tables;
 }

@@ -25,8 +25,8 @@ fsdp_stream getPlanStream(Stream stream);
 class Lowering {
 public:
   Lowering(mlir::ModuleOp module, mlir::func::FuncOp step, GroupTable groups)
-      : module(module), step(step), groups(std::move(groups)),
-        names(module, mlir::OpPrintingFlags().assumeVerified()) {}
+      : module(module), step(step), isEvaluation(step.getSymName() == kEvaluationName),
+        groups(std::move(groups)), names(module, mlir::OpPrintingFlags().assumeVerified()) {}
 
   llvm::FailureOr<PlanTables> run();
 
@@ -34,6 +34,7 @@ private:
   // Declarations.
   llvm::LogicalResult lowerHeader();
   llvm::LogicalResult lowerGroup(const GroupInfo &group);
+  llvm::LogicalResult lowerParameters(const GroupInfo &group);
   llvm::LogicalResult lowerBuffer(BufferOp buffer);
 
   // Operations of the step.
@@ -102,6 +103,7 @@ private:
 
   mlir::ModuleOp module;
   mlir::func::FuncOp step;
+  bool isEvaluation;
   GroupTable groups;
   mlir::AsmState names;
   PlanBuilder builder;

@@ -309,14 +309,16 @@ void Printer::printEntry(const fsdp_entry &entry) {
 }
 
 void Printer::printAll() {
-  os << "plan of \"" << string(plan.model) << "\", ABI " << plan.abi_version << "\nmesh ";
+  os << (plan.step_kind == FSDP_EVALUATION ? "evaluation" : "plan") << " of \""
+     << string(plan.model) << "\", ABI " << plan.abi_version << "\nmesh ";
   if (plan.replicate_axis)
     os << string(plan.replicate_axis) << " = " << plan.replicas << ", ";
   os << string(plan.axis) << " = " << plan.world_size / plan.replicas << '\n'
      << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
   if (plan.host_arena_bytes)
     os << "host arena " << plan.host_arena_bytes << " bytes\n";
-  printOptimizer();
+  if (plan.step_kind == FSDP_TRAINING)
+    printOptimizer();
   for (const fsdp_group &group : ArrayRef(plan.groups, plan.num_groups))
     printGroup(group);
   for (const fsdp_input &input : ArrayRef(plan.inputs, plan.num_inputs)) {
@@ -346,4 +348,10 @@ void Printer::printAll() {
   os << '\n';
 }
 
-void fsdp::printPlan(const fsdp_plan &plan, raw_ostream &os) { Printer(plan, os).printAll(); }
+void fsdp::printPlan(const fsdp_plan &plan, raw_ostream &os) {
+  Printer(plan, os).printAll();
+  if (!plan.next)
+    return;
+  os << '\n';
+  printPlan(*plan.next, os);
+}

@@ -64,15 +64,41 @@ static void loadModel(const CaptureOptions &options, bool needsValues, Model &mo
     loadTorchScript(options, needsValues, model);
 }
 
-static void checkLoss(const at::Tensor &loss) {
+static void checkLoss(const at::Tensor &loss, bool needsGradient) {
   if (!loss.defined() || loss.dim() != 0)
     throw CaptureError("the loss is " + describe(loss.scalar_type(), loss.sizes()) +
                        ", expected a scalar");
   if (!at::isFloatingType(loss.scalar_type()))
     throw CaptureError(std::string("the loss has dtype ") + getDtypeName(loss.scalar_type()) +
                        ", expected a floating-point type");
-  if (!loss.requires_grad())
+  if (needsGradient && !loss.requires_grad())
     throw CaptureError("the loss needs no gradient: it depends on no parameter");
+}
+
+/// What the forward leaves in buffers.
+static void noteWrites(Model &model, StepOutputs &outputs) {
+  for (size_t i = 0; i < model.tensors.size(); ++i) {
+    const ModelTensor &tensor = model.tensors[i];
+    int value = model.recorder.getValue(tensor.wrapper, "the new value of '" + tensor.name + "'");
+    if (value == tensor.value)
+      continue;
+    if (tensor.isParameter)
+      throw CaptureError("parameter '" + tensor.name + "' is written by the forward");
+    outputs.writes.push_back({i, value});
+  }
+}
+
+/// Runs the forward alone, as under torch.no_grad().
+static StepOutputs recordEvaluation(Model &model) {
+  StepOutputs outputs;
+  outputs.isEvaluation = true;
+  Recorder::Region region(model.recorder);
+  at::NoGradGuard noGradients;
+  at::Tensor loss = model.forward();
+  checkLoss(loss, /*needsGradient=*/false);
+  outputs.loss = model.recorder.getValue(loss, "the loss");
+  noteWrites(model, outputs);
+  return outputs;
 }
 
 /// Runs forward and backward under the recorder.
@@ -88,7 +114,7 @@ static StepOutputs recordStep(Model &model) {
     }
   Recorder::Region region(recorder);
   at::Tensor loss = model.forward();
-  checkLoss(loss);
+  checkLoss(loss, /*needsGradient=*/true);
   recorder.beginBackward(loss);
   auto gradients = torch::autograd::grad({loss}, parameters, /*grad_outputs=*/{},
                                          /*retain_graph=*/false, /*create_graph=*/false,
@@ -107,15 +133,7 @@ static StepOutputs recordStep(Model &model) {
     outputs.gradients.push_back(
         recorder.getValue(gradients[i], "the gradient of parameter '" + name + "'"));
   }
-  for (size_t i = 0; i < model.tensors.size(); ++i) {
-    const ModelTensor &tensor = model.tensors[i];
-    int value = recorder.getValue(tensor.wrapper, "the new value of '" + tensor.name + "'");
-    if (value == tensor.value)
-      continue;
-    if (tensor.isParameter)
-      throw CaptureError("parameter '" + tensor.name + "' is written by the forward");
-    outputs.writes.push_back({i, value});
-  }
+  noteWrites(model, outputs);
   return outputs;
 }
 
@@ -160,7 +178,7 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     if (!hasParameter)
       throw CaptureError("the model has no parameters");
     CapturedStep step;
-    StepOutputs outputs = recordStep(model);
+    StepOutputs outputs = options.isEvaluation ? recordEvaluation(model) : recordStep(model);
     makeLiterals(model, outputs);
     step.module = buildStep(model, outputs, options.optimizer, context);
     step.notes = model.notes;

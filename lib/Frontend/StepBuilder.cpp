@@ -147,20 +147,23 @@ Location StepBuilder::getLocation(int place) {
 
 void StepBuilder::buildFunction() {
   RankedTensorType lossType = getType(graph.values[outputs.loss].tensor);
-  auto function = func::FuncOp::create(builder, "step", builder.getFunctionType({}, {lossType}));
+  auto function =
+      func::FuncOp::create(builder, outputs.isEvaluation ? kEvaluationName : kTrainingName,
+                           builder.getFunctionType({}, {lossType}));
   builder.setInsertionPointToStart(function.addEntryBlock());
   for (int id : model.inputs)
     values[id] = InputOp::create(builder, getType(graph.values[id].tensor), graph.values[id].name,
                                  /*microbatch=*/0, IntegerAttr());
-  mlir::Value step =
-      InputOp::create(builder, builder.getI64Type(), "step", /*microbatch=*/0, IntegerAttr());
-  mlir::Value lr =
-      InputOp::create(builder, builder.getF64Type(), "lr", /*microbatch=*/0, IntegerAttr());
+  mlir::Value step, lr;
+  if (!outputs.isEvaluation) {
+    step = InputOp::create(builder, builder.getI64Type(), "step", /*microbatch=*/0, IntegerAttr());
+    lr = InputOp::create(builder, builder.getF64Type(), "lr", /*microbatch=*/0, IntegerAttr());
+    size_t parameter = 0;
+    for (const ModelTensor &tensor : model.tensors)
+      if (tensor.isParameter && !tensor.isFrozen)
+        parametersOfGradient[outputs.gradients[parameter++]].push_back(tensor.name);
+  }
 
-  size_t parameter = 0;
-  for (const ModelTensor &tensor : model.tensors)
-    if (tensor.isParameter && !tensor.isFrozen)
-      parametersOfGradient[outputs.gradients[parameter++]].push_back(tensor.name);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (isNeeded[i])
       callOfNode[i] = buildCall(graph.nodes[i]);
@@ -173,7 +176,7 @@ void StepBuilder::buildFunction() {
   for (auto [buffer, value] : outputs.writes)
     WriteOp::create(builder, getSymbol(model.tensors[buffer].name), getOperand(value));
   for (const ModelTensor &tensor : model.tensors)
-    if (tensor.isParameter && !tensor.isFrozen)
+    if (tensor.isParameter && !tensor.isFrozen && !outputs.isEvaluation)
       UpdateOp::create(builder, getSymbol(tensor.name), /*gradient=*/mlir::Value(), step, lr,
                        /*clip=*/mlir::Value(), /*state=*/mlir::Value());
   func::ReturnOp::create(builder, getOperand(outputs.loss));

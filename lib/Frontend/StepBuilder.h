@@ -9,6 +9,7 @@ namespace fsdp::frontend {
 
 /// What the recorded step yields, as values of the graph.
 struct StepOutputs {
+  bool isEvaluation = false; // the forward alone: no gradients, no updates
   int loss = -1;
   std::vector<int> gradients; // one per parameter that is not frozen, in model order
   std::vector<std::pair<size_t, int>> writes; // (index of a buffer in Model::tensors, new value)

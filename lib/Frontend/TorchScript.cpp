@@ -35,6 +35,8 @@ public:
   ScriptModel(const CaptureOptions &options, bool needsValues, Model &model)
       : options(options), model(model) {
     module = load(needsValues);
+    if (options.isEvaluation)
+      module.eval();
     auto method = module.find_method(options.method);
     if (!method)
       throw CaptureError("the model has no method '" + options.method + "'");

@@ -84,9 +84,10 @@ llvm::Expected<StepValues> fsdp::interpreter::interpretStep(ModuleOp module,
                                                             const NamedTensors &state,
                                                             const NamedTensors &inputs,
                                                             const DrawSeed &seed) {
-  auto function = module.lookupSymbol<func::FuncOp>("step");
-  if (!function)
-    return llvm::createStringError("the module has no function @step");
+  auto functions = module.getOps<func::FuncOp>();
+  if (!llvm::hasSingleElement(functions))
+    return llvm::createStringError("the module has not one function, the step");
+  func::FuncOp function = *functions.begin();
   try {
     return Interpreter(state, inputs, seed).run(function);
   } catch (const std::exception &exception) {

@@ -7,7 +7,8 @@
 
 using namespace fsdp::rt;
 
-Result<std::vector<std::string>> fsdp::rt::findDataFiles(const std::vector<std::string> &patterns) {
+Result<std::vector<std::string>> fsdp::rt::findDataFiles(const std::vector<std::string> &patterns,
+                                                         const char *flag) {
   std::vector<std::string> paths;
   for (const std::string &pattern : patterns) {
     if (pattern.find_first_of("*?[") == std::string::npos || ::access(pattern.c_str(), F_OK) == 0) {
@@ -20,7 +21,7 @@ Result<std::vector<std::string>> fsdp::rt::findDataFiles(const std::vector<std::
     const bool none = found.gl_pathc == 0;
     ::globfree(&found);
     if (none)
-      return Status::error("--data '" + pattern + "' matches no file");
+      return Status::error(std::string(flag) + " '" + pattern + "' matches no file");
   }
   return paths;
 }

@@ -60,8 +60,9 @@ Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
 
 /// The files that `patterns` name, in their order: a pattern with *, ? or [ stands for all that it
 /// matches, in the order of their names, unless there is a file of just that name. An error names
-/// the pattern that matches nothing.
-Result<std::vector<std::string>> findDataFiles(const std::vector<std::string> &patterns);
+/// the pattern that matches nothing, and the `flag` that it stands behind.
+Result<std::vector<std::string>> findDataFiles(const std::vector<std::string> &patterns,
+                                               const char *flag);
 
 } // namespace fsdp::rt
 

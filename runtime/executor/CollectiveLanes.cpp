@@ -21,8 +21,14 @@ void CollectiveLanes::prepare() {
       streams[number] =
           device.makeStream((std::string("fsdp-") + streamName(entry.stream)).c_str());
     lane.stream = streams[number].get();
-    lane.asynchronous = communicator.useStream(laneOf(entry), *lane.stream);
   }
+  useStreams();
+}
+
+void CollectiveLanes::useStreams() {
+  for (unsigned number = 0; number < kNumLanes; ++number)
+    if (Lane &lane = lanes[number]; lane.stream)
+      lane.asynchronous = communicator.useStream(number, *lane.stream);
 }
 
 Status CollectiveLanes::run(void *lanes, uint32_t index) {

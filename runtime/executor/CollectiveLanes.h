@@ -30,6 +30,8 @@ public:
 
   /// Makes the streams and events.
   void prepare();
+  /// Tells the communicator of the streams; prepare() does so, too.
+  void useStreams();
 
   /// Starts the collectives of `count` entries from `first`, which the plan coalesces: one launch
   /// where the communicator is asynchronous, else one after another. `awaited`: nothing is to run

@@ -35,6 +35,7 @@ public:
   std::span<std::byte> input(unsigned index) override;
   Result<std::optional<StepResults>> step(const StepInputs &inputs) override;
   Result<std::optional<StepResults>> finish() override;
+  void resume() override { lanes->useStreams(); }
   const GraphNote &graphNote() const override { return graph->note(); }
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
   std::chrono::nanoseconds issueTime() const override { return issuing; }

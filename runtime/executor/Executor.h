@@ -113,6 +113,10 @@ public:
   /// there is none left: no step is under way then, and others may follow.
   virtual Result<std::optional<StepResults>> finish() = 0;
 
+  /// Makes its streams the communicator's again, where another executor has run steps with it. No
+  /// step of either is under way.
+  virtual void resume() = 0;
+
   /// Whether a step is one graph.
   virtual const GraphNote &graphNote() const = 0;
 

@@ -168,6 +168,12 @@ static std::string tensorsText(const PlanView &view) {
   return text;
 }
 
+/// Of the evaluation what is its own.
+static std::string evaluationText(const PlanView &view) {
+  return "evaluation, over the same state\n" + tensorsText(view) + collectivesText(view) +
+         entriesText(view);
+}
+
 std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
   PlanView view(plan);
   std::string replicas;
@@ -180,5 +186,5 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
                                          plan.clip_grad_norm, normTypeName(plan.clip_norm_type))
                                 : "") +
          "\n" + tensorsText(view) + groupsText(view) + collectivesText(view) + memoryText(view) +
-         entriesText(view);
+         entriesText(view) + (plan.next ? evaluationText(PlanView(*plan.next)) : "");
 }

@@ -76,6 +76,8 @@ int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
 }
 
 unsigned PlanView::numOptimizerStates() const {
+  if (isEvaluation())
+    return 0;
   if (plan.optimizer.kind == FSDP_SGD)
     return plan.optimizer.momentum != 0 ? 1 : 0;
   return 2;

@@ -105,13 +105,16 @@ public:
   bool isStateOnHost(const fsdp_group &group) const {
     return numOptimizerStates() > 0 && group.state_on_host != 0;
   }
+  /// True if the step only computes the loss of the parameters as they are.
+  bool isEvaluation() const { return plan.step_kind == FSDP_EVALUATION; }
   /// True if the gradients' norm is clipped before the updates.
   bool clipsGradients() const { return plan.clip_grad_norm != 0; }
   /// The norm of the gradients that runs tell: the one that is clipped, else norm 2.
   fsdp_norm_type normType() const {
     return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
   }
-  /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2.
+  /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2; 0 of an
+  /// evaluation.
   unsigned numOptimizerStates() const;
 
   /// An entry for a message: `aten::mm in module "layers.0" (model.py:12)`, or

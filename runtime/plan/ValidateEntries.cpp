@@ -249,6 +249,8 @@ Status EntryValidator::run() {
       range(entry.destination, entry.bytes, "it", where);
       break;
     case FSDP_UPDATE:
+      if (view.isEvaluation())
+        fail(where + ": an evaluation updates nothing");
       if (index(entry.target, plan.num_groups, "group", where)) {
         const fsdp_group &group = plan.groups[entry.target];
         if (entry.dtype != group.reduce_dtype && entry.dtype != group.dtype)

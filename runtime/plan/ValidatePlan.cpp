@@ -93,6 +93,11 @@ bool Validator::checkHeader() {
                            view.numShards() % plan.chunk_ranks != 0))
     return fail("chunks over " + std::to_string(plan.chunk_ranks) + " of " +
                 std::to_string(view.numShards()) + " ranks");
+  if (plan.step_kind > FSDP_EVALUATION)
+    return fail("a step of unknown kind " + std::to_string(plan.step_kind));
+  if (view.isEvaluation() && (plan.num_microbatches != 1 || plan.clip_grad_norm != 0))
+    return fail("an evaluation of " + std::to_string(plan.num_microbatches) +
+                " microbatches that clips to norm " + std::to_string(plan.clip_grad_norm));
   if (plan.arena_bytes < 0 || plan.peak_live_bytes < 0 || plan.peak_live_bytes > plan.arena_bytes)
     return fail("arena of " + std::to_string(plan.arena_bytes) + " bytes for " +
                 std::to_string(plan.peak_live_bytes) + " live bytes");

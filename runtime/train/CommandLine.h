@@ -33,6 +33,7 @@ private:
   Status checkCheckpoints();
   Status checkTrace();
   Status checkClipping();
+  Status checkEvaluation();
   Status checkLearningRate();
   Status setThreads(const char *environmentThreads);
   Status checkRanks();

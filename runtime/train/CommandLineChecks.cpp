@@ -181,6 +181,21 @@ Status CommandLine::checkTrace() {
   return {};
 }
 
+Status CommandLine::checkEvaluation() {
+  if (given("--eval-data") && !plan.tables().next)
+    return Status::error(typed("--eval-data") +
+                         ": this binary is compiled without an evaluation; compile it with fsdpc "
+                         "--eval-model");
+  for (const char *flag : {"--eval-every", "--eval-steps"})
+    if (given(flag)) {
+      if (!given("--eval-data"))
+        return Status::error(typed(flag) + " is for --eval-data FILE");
+      if (app[flag]->as<int64_t>() < 1)
+        return Status::error(typed(flag) + ": expected 1 or more");
+    }
+  return {};
+}
+
 Status CommandLine::checkClipping() {
   if (!options.clipGradNorm)
     return {};
@@ -244,6 +259,8 @@ Status CommandLine::check() {
   if (Status status = checkTrace(); !status.ok())
     return status;
   if (Status status = checkClipping(); !status.ok())
+    return status;
+  if (Status status = checkEvaluation(); !status.ok())
     return status;
   return checkLearningRate();
 }

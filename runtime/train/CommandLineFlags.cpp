@@ -89,6 +89,14 @@ void CommandLine::addDataFlags() {
   group.flag("--overfit", options.overfit,
              "Every step reads the samples of the first one, to see whether the model can learn "
              "them");
+  group.value("--eval-data", options.evalData, "FILE",
+              plan.tables().next
+                  ? "Files as for --data, on which the loss is evaluated, in file order"
+                  : "Refused: this binary is compiled without an evaluation (fsdpc --eval-model)");
+  group.whole("--eval-every", options.evalEvery, "N", kMaximumSteps,
+              "Evaluate after every N steps, and after the last one. Default: after the last one");
+  group.whole("--eval-steps", options.evalSteps, "N", kMaximumSteps,
+              "Batches of an evaluation. Default: all whole ones of --eval-data");
   group.value("--init", options.init, "FILE.safetensors",
               "Initial weights: full tensors by qualified name, parameters and buffers, in one "
               "file or in those of a model.safetensors.index.json. "

@@ -162,6 +162,18 @@ void Console::saved(const std::string &path) {
   std::fflush(stdout);
 }
 
+void Console::evaluation(const EvaluationRecord &record) {
+  if (options.quiet)
+    return;
+  bar.clear();
+  std::printf("evaluation after step %s: loss %.4f", grouped(record.step).c_str(), record.loss);
+  if (record.isOfTokens)
+    std::printf("  perplexity %.5g", std::exp(record.loss));
+  std::printf("  on %s sample%s in %.3g ms\n", grouped(record.samples).c_str(),
+              plural(record.samples), record.milliseconds);
+  std::fflush(stdout);
+}
+
 void Console::checkpoint(const SavedCheckpoint &saved) {
   if (options.quiet)
     return;

@@ -37,6 +37,7 @@ public:
   void graph(const std::string &note);
   /// A finished step. `last`: no other follows.
   void step(const StepRecord &record, bool last);
+  void evaluation(const EvaluationRecord &record);
   /// After the last step; `interrupted`: stopped by a signal.
   void end(const ExecutorStatistics &statistics, bool interrupted);
   void saved(const std::string &path);

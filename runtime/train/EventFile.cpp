@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cmath>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
@@ -133,23 +134,31 @@ Status EventFile::append(const std::string &event) {
   return {};
 }
 
-Status EventFile::write(const StepRecord &record) {
+Status EventFile::write(int64_t step, std::span<const Figure> figures) {
   if (descriptor < 0)
     return {};
   Message summary;
-  auto add = [&](const char *tag, double value) {
+  for (const auto &[tag, value] : figures) {
     Message item;
     item.bytes(kTag, tag);
     item.number(kSimpleValue, static_cast<float>(value));
     summary.bytes(kValue, item.text);
-  };
-  add("loss", record.loss);
-  add("grad_norm", record.gradientNorm);
-  add("lr", record.learningRate);
-  add("samples_per_s", record.samplesPerSecond);
-  if (record.tokensPerSample)
-    add("tokens_per_s", record.tokensPerSecond());
-  Message event = eventAt(record.step);
+  }
+  Message event = eventAt(step);
   event.bytes(kSummary, summary.text);
   return append(event.text);
+}
+
+Status EventFile::write(const StepRecord &record) {
+  const Figure figures[] = {{"loss", record.loss},
+                            {"grad_norm", record.gradientNorm},
+                            {"lr", record.learningRate},
+                            {"samples_per_s", record.samplesPerSecond},
+                            {"tokens_per_s", record.tokensPerSecond()}};
+  return write(record.step, std::span(figures).first(record.tokensPerSample ? 5 : 4));
+}
+
+Status EventFile::write(const EvaluationRecord &record) {
+  const Figure figures[] = {{"eval_loss", record.loss}, {"perplexity", std::exp(record.loss)}};
+  return write(record.step, std::span(figures).first(record.isOfTokens ? 2 : 1));
 }

@@ -26,8 +26,12 @@ public:
   static Result<EventFile> open(const std::string &folder, int64_t firstStep);
   /// Writes the step's figures at once. Without a file: nothing.
   Status write(const StepRecord &record);
+  /// The same of an evaluation: eval_loss and, of tokens, perplexity.
+  Status write(const EvaluationRecord &record);
 
 private:
+  using Figure = std::pair<const char *, double>;
+  Status write(int64_t step, std::span<const Figure> figures);
   Status append(const std::string &event);
 
   int descriptor = -1;

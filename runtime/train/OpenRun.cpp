@@ -113,7 +113,7 @@ Status RankRun::openFiles() {
   figures.samplesPerStep =
       shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
   figures.origin = originOfSamples(resumed, figures.samplesPerStep);
-  Result<std::vector<std::string>> paths = findDataFiles(options.data);
+  Result<std::vector<std::string>> paths = findDataFiles(options.data, "--data");
   if (!paths.ok())
     return paths.status();
   DataOptions data{std::move(*paths),   options.dataType,    std::nullopt,
@@ -150,6 +150,11 @@ Status RankRun::openFiles() {
                          " steps (--steps)");
   schedule = {options.schedule,    options.learningRate, options.minimumLearningRate,
               options.warmupSteps, figures.steps,        options.decaySteps.value_or(0)};
+  if (!options.evalData.empty()) {
+    evaluation.emplace(plan, options, device, communicator);
+    if (Status status = evaluation->openData(); !status.ok())
+      return status;
+  }
   if (Status status = chooseTracedStep(); !status.ok())
     return status;
   if (!resumed)
@@ -197,6 +202,11 @@ Status RankRun::makeExecutor() {
     return created.status();
   executor = std::move(*created);
   progress->followCompute(executor->currentEntry());
+  if (evaluation) {
+    if (Status status = evaluation->makeExecutor(arena); !status.ok())
+      return status;
+    executor->resume();
+  }
   inputs.resize(plan.tables().num_inputs);
   if (isFirst && tracedStep)
     trace.emplace(plan, device, options.device == "cpu");

@@ -13,6 +13,7 @@
 #include "train/CheckpointSaver.h"
 #include "train/Checkpoints.h"
 #include "train/Console.h"
+#include "train/Evaluation.h"
 #include "train/EventFile.h"
 #include "train/OutlierGuard.h"
 #include "train/StepTrace.h"
@@ -51,6 +52,8 @@ private:
   Outcome loop(const Watchdog &watchdog);
   /// Waits for all steps that have been issued.
   Outcome drain(const Watchdog &watchdog);
+  /// --eval-data, unless these parameters have been evaluated.
+  Outcome evaluate();
   bool savesAtEnd() const;
   Outcome saveCheckpoint();
   /// Waits for the checkpoint that is under way.
@@ -93,12 +96,14 @@ private:
   std::unique_ptr<StepProgress> progress;
   std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
   std::unique_ptr<Executor> executor;
+  std::optional<Evaluation> evaluation;     // null: none is asked for
   std::vector<std::span<std::byte>> inputs; // of the step that is issued next
   std::vector<StepExchange> exchanged;      // by rank
   std::vector<double> losses;               // by rank
   std::optional<OutlierGuard> guard;
   std::optional<Console> console;                   // on rank 0
   std::optional<StepTrace> trace;                   // on rank 0
+  int64_t evaluatedStep = -1;                       // behind which the last evaluation was
   int64_t tracedStep = 0;                           // 0: none
   Clock::time_point lastResults;                    // when they came, or the first step began
   int64_t issued = 0;                               // steps, with those before a checkpoint

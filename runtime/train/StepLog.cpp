@@ -135,6 +135,21 @@ Result<StepLog> StepLog::open(const std::string &path, bool append) {
   return log;
 }
 
+Status StepLog::write(const EvaluationRecord &record) {
+  if (descriptor < 0)
+    return {};
+  line = "{\"step\": ";
+  appendNumber(line, record.step);
+  appendField(line, "eval_loss", record.loss);
+  appendLosses(line, record.rankLosses);
+  if (record.isOfTokens)
+    appendField(line, "perplexity", std::exp(record.loss));
+  appendField(line, "eval_samples", record.samples);
+  appendField(line, "eval_ms", record.milliseconds);
+  line += "}\n";
+  return write(line);
+}
+
 Status StepLog::write(const StepRecord &record) {
   if (descriptor < 0)
     return {};

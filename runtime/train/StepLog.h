@@ -35,6 +35,16 @@ struct StepRecord {
 /// loss_max are the least and the greatest.
 void formatStep(const StepRecord &record, std::string &line);
 
+/// What an evaluation was, over all ranks.
+struct EvaluationRecord {
+  int64_t step = 0; // updates before it
+  double loss = 0;  // mean over steps and ranks
+  std::span<const double> rankLosses;
+  bool isOfTokens = false; // the loss is a cross-entropy per token: its exponential is a perplexity
+  int64_t samples = 0;
+  double milliseconds = 0;
+};
+
 /// The file of --log. Move-only.
 class StepLog {
 public:
@@ -48,6 +58,9 @@ public:
   static Result<StepLog> open(const std::string &path, bool append = false);
   /// Writes the step's line at once. Without a file: nothing.
   Status write(const StepRecord &record);
+  /// The same of an evaluation: {"step", "eval_loss", "loss_hex" as above, "eval_samples",
+  /// "eval_ms"} and, of tokens, {"perplexity"}.
+  Status write(const EvaluationRecord &record);
   /// The same of a checkpoint: {"step", "checkpoint": path, "bytes", "save_ms", "exposed_ms"}.
   Status write(const SavedCheckpoint &saved);
 

@@ -2,7 +2,7 @@
 
 #include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
-#include "plan/PlanView.h"
+#include "plan/ValidateProgram.h"
 #include "train/Launch.h"
 #include "train/RankResources.h"
 #include "train/StopSignals.h"
@@ -104,7 +104,7 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
   bool silent = environment.ok() && *environment && (*environment)->rank != 0;
   auto refuse = [&](const Status &status) { return silent ? 1 : fail(status.message()); };
 
-  if (Status status = validatePlan(tables); !status.ok())
+  if (Status status = validateProgram(tables); !status.ok())
     return refuse(status);
   PlanView plan(tables);
   Result<TrainCommand> command = parseTrainOptions(argc, argv, plan, get("OMP_NUM_THREADS"));

@@ -80,6 +80,15 @@ Result<TrainCommand> fsdp::rt::parseTrainOptions(int argc, const char *const *ar
   return CommandLine(plan, argc > 0 ? argv[0] : "train").parse(argc, argv, environmentThreads);
 }
 
+WatchdogOptions fsdp::rt::watchdogOptions(const TrainOptions &options) {
+  // Communicators that find a stall themselves say more about the peer: theirs is the first word.
+  constexpr std::chrono::milliseconds kGrace{1000};
+  WatchdogOptions watch;
+  watch.deadline =
+      kGrace + std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000));
+  return watch;
+}
+
 CommunicatorOptions fsdp::rt::communicatorOptions(const TrainOptions &options,
                                                   const PlanView &plan) {
   auto milliseconds = [](double seconds) {

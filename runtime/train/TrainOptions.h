@@ -9,6 +9,7 @@
 #include "executor/Executor.h"
 #include "plan/PlanView.h"
 #include "train/LearningRate.h"
+#include "watch/Watchdog.h"
 
 #include <optional>
 #include <set>
@@ -28,6 +29,9 @@ struct TrainOptions {
   GraphMode graph = GraphMode::Automatic;
   std::vector<std::string> data;     // files, or patterns of their names
   std::optional<TokenType> dataType; // of raw tokens
+  std::vector<std::string> evalData; // like data; none: no evaluations
+  std::optional<int64_t> evalEvery;  // updates; default: only after the last one
+  std::optional<int64_t> evalSteps;  // of one evaluation; default: one pass over evalData
   bool shuffle = false;
   bool overfit = false;              // every step reads the first one's samples
   std::string init, save, log;       // "": not given
@@ -61,6 +65,9 @@ struct TrainOptions {
 
 /// The shortest text that reads back to `value`.
 std::string shortestNumber(double value);
+
+/// When a collective of a step counts as hanging, by --timeout.
+WatchdogOptions watchdogOptions(const TrainOptions &options);
 
 CommunicatorOptions communicatorOptions(const TrainOptions &options, const PlanView &plan);
 

@@ -18,6 +18,10 @@ Outcome RankRun::run() {
   at::set_num_threads(static_cast<int>(options.threads));
   if (Outcome outcome = agreeOnOrder(communicator, plan); !outcome.status.ok())
     return outcome;
+  if (plan.tables().next)
+    if (Outcome outcome = agreeOnOrder(communicator, PlanView(*plan.tables().next));
+        !outcome.status.ok())
+      return outcome;
   if (Outcome outcome = openCheckpoints(); !outcome.status.ok())
     return outcome;
   if (Outcome outcome = openSaver(); !outcome.status.ok())
@@ -85,13 +89,8 @@ void RankRun::writeDump(const std::string &message, const std::string &dump) {
 }
 
 Outcome RankRun::train() {
-  // Communicators that find a stall themselves say more about the peer: theirs is the first word.
-  constexpr std::chrono::milliseconds kGrace{1000};
-  WatchdogOptions watch;
-  watch.deadline =
-      kGrace + std::chrono::milliseconds(static_cast<int64_t>(options.timeoutSeconds * 1000));
   Watchdog watchdog(
-      *watched, *progress, watch,
+      *watched, *progress, watchdogOptions(options),
       [this](const std::string &message, const std::string &dump) { writeDump(message, dump); });
   Outcome outcome = loop(watchdog);
   if (!outcome.status.ok())
@@ -206,6 +205,26 @@ Outcome RankRun::saveCheckpoint() {
   return {tellSaved(), false};
 }
 
+Outcome RankRun::evaluate() {
+  if (!evaluation || evaluatedStep == issued)
+    return {};
+  evaluatedStep = issued;
+  EvaluationRecord record;
+  auto told = [this](const std::string &message, const std::string &dump) {
+    writeDump(message, dump);
+  };
+  if (Outcome outcome = evaluation->run(issued, told, record); !outcome.status.ok())
+    return outcome;
+  executor->resume();
+  lastResults = Clock::now();
+  if (!console)
+    return {};
+  console->evaluation(record);
+  if (Status status = log.write(record); !status.ok())
+    return {status, false};
+  return {events.write(record), false};
+}
+
 Outcome RankRun::loop(const Watchdog &watchdog) {
   lastResults = Clock::now();
   while (issued < figures.steps && !stopped) {
@@ -217,15 +236,24 @@ Outcome RankRun::loop(const Watchdog &watchdog) {
     if (*results)
       if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
         return outcome;
-    if (!options.saveEvery || issued % *options.saveEvery != 0)
+    const bool saves = options.saveEvery && issued % *options.saveEvery == 0;
+    const bool evaluates = options.evalEvery && issued % *options.evalEvery == 0;
+    if (!saves && !evaluates)
       continue;
     if (Outcome outcome = drain(watchdog); !outcome.status.ok())
       return outcome;
-    if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
-      return outcome;
+    if (evaluates)
+      if (Outcome outcome = evaluate(); !outcome.status.ok())
+        return outcome;
+    if (saves)
+      if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
+        return outcome;
   }
   if (Outcome outcome = drain(watchdog); !outcome.status.ok())
     return outcome;
+  if (!stopped)
+    if (Outcome outcome = evaluate(); !outcome.status.ok())
+      return outcome;
   if (savesAtEnd())
     if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
       return outcome;

@@ -14,7 +14,7 @@ LABEL = r"[MCSDP][1-9]"
 #: What diagnoses violations of rules.
 CHECKERS = [
     *(f"lib/Analysis/{n}.cpp" for n in "Clipping HostPlaces Overwrites Provenance ReductionChecks ScheduleChecks "
-      "ShardingChecks ShardingDiagnostics StateCopies Step".split()),
+      "ShardingChecks ShardingDiagnostics SharedState StateCopies Step".split()),
     *(f"passes/Verify{n}.cpp" for n in ("Captured", "Sharded", "Scheduled", "Planned")),
 ]  # fmt: skip
 #: The library that the planner shares with the verifier: of its messages one is a rule.

@@ -391,3 +391,28 @@ module {
     return %x : tensor<f32>
   }
 }
+
+// -----
+
+// An evaluation holds without gradients, updates and an optimizer.
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @w : tensor<4xf32>
+  func.func @evaluate() -> tensor<f32> {
+    %w = fsdp.read @w : tensor<4xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @w : tensor<4xf32>
+  func.func @evaluate() -> tensor<f32> {
+    %w = fsdp.read @w : tensor<4xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    // expected-error@below {{C4: an evaluation has no backward, no gradients and no updates}}
+    fsdp.grad @w, %w : tensor<4xf32>
+    return %loss : tensor<f32>
+  }
+}

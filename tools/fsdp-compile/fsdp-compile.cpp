@@ -89,7 +89,7 @@ static int run(const Options &options) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module || failed(planModule(*module, options)))
     return 1;
-  FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(*module);
+  FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module);
   if (failed(tables))
     return 1;
   if (options.predicts) {
@@ -97,13 +97,14 @@ static int run(const Options &options) {
         fsdp::cost::CostModel::create(options.costs);
     if (!costs)
       return fail(llvm::toString(costs.takeError()));
-    fsdp::setExpectedDurations(*tables, **costs);
+    for (fsdp::PlanTables &table : *tables)
+      fsdp::setExpectedDurations(table, **costs);
   }
-  fsdp_plan plan = tables->getPlan();
+  const std::vector<fsdp_plan> plans = fsdp::linkPlans(*tables);
   llvm::Error failure = options.emit == "plan"
                             ? fsdp::printFile(options.output.empty() ? "-" : options.output,
-                                              [&](auto &os) { fsdp::printPlan(plan, os); })
-                            : compile(plan, options);
+                                              [&](auto &os) { fsdp::printPlan(plans.front(), os); })
+                            : compile(plans.front(), options);
   return failure ? fail(llvm::toString(std::move(failure))) : 0;
 }
 

@@ -66,7 +66,7 @@ void Progress::runAfterPass(Pass *pass, Operation *op) {
     stage.end(describe(module));
     if (!saveTemps.empty()) {
       llvm::SmallString<128> path(saveTemps);
-      llvm::sys::path::append(path, phase.file);
+      llvm::sys::path::append(path, prefix + phase.file.str());
       if (llvm::Error error = frontend::writeModule(module, std::string(path)))
         saveErrors = llvm::joinErrors(std::move(saveErrors), std::move(error));
     }

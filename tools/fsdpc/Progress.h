@@ -35,8 +35,10 @@ private:
 /// Ends a stage where the verifier of its phase has passed, and keeps the module if asked to.
 class Progress : public mlir::PassInstrumentation {
 public:
-  /// `saveTemps`: the folder for modules, or empty. Both outlive the instrumentation.
-  Progress(Stage &stage, const std::string &saveTemps) : stage(stage), saveTemps(saveTemps) {}
+  /// `saveTemps`: the folder for modules, or empty; `prefix`: of their names. The others outlive
+  /// the instrumentation.
+  Progress(Stage &stage, const std::string &saveTemps, std::string prefix)
+      : stage(stage), saveTemps(saveTemps), prefix(std::move(prefix)) {}
 
   void runAfterPass(mlir::Pass *pass, mlir::Operation *op) override;
   void runAfterPassFailed(mlir::Pass *pass, mlir::Operation *op) override;
@@ -49,6 +51,7 @@ public:
 private:
   Stage &stage;
   const std::string &saveTemps;
+  const std::string prefix;
 };
 
 /// Prints the compiler's diagnostics as lines of fsdpc.

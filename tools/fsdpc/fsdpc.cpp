@@ -10,6 +10,7 @@
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "Progress.h"
+#include "fsdp/Analysis/Program.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
@@ -19,6 +20,7 @@
 #include "fsdp/Frontend/CommandLine.h"
 #include "fsdp/IR/Fsdp.h"
 #include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
 #include "passes/Pipelines.h"
 #include "passes/SearchOptions.h"
 #include "llvm/Support/FileSystem.h"
@@ -28,6 +30,9 @@
 #include <CLI/CLI.hpp>
 
 using namespace mlir;
+
+/// Of the names of modules of the evaluation, with --save-temps.
+static constexpr char kEvaluationPrefix[] = "evaluate.";
 
 namespace {
 
@@ -42,7 +47,7 @@ struct Options {
   uint64_t seed = 0;
   int64_t budget = 3000;
   bool buckets = true;
-  std::string output, weights, saveTemps;
+  std::string output, weights, saveTemps, evalModel;
   fsdp::LinkOptions link;
   bool quiet = false;
 };
@@ -67,9 +72,25 @@ static fsdp::ScheduleChoice getSchedule(const Options &options) {
                                       : fsdp::ScheduleChoice::Fsdp2;
 }
 
-/// captured -> planned.
-static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &stage) {
-  fsdp::PipelineOptions pipeline;
+/// Runs what `build` adds to a pass manager. `prefix`: of the names of kept modules.
+static int runPasses(ModuleOp module, const Options &options, fsdp::Stage &stage,
+                     const std::string &prefix, llvm::function_ref<void(OpPassManager &)> build) {
+  PassManager manager(module.getContext());
+  build(manager);
+  auto owned = std::make_unique<fsdp::Progress>(stage, options.saveTemps, prefix);
+  fsdp::Progress &progress = *owned;
+  manager.addInstrumentation(std::move(owned));
+  bool failed = mlir::failed(manager.run(module));
+  llvm::Error saveErrors = std::move(progress.saveErrors);
+  if (failed) {
+    llvm::consumeError(std::move(saveErrors));
+    return stage.fail("pass '" + progress.failedPass + "' (see above)");
+  }
+  return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
+}
+
+/// How state is sharded: of training and of evaluation alike.
+static void setSharding(const Options &options, fsdp::PipelineOptions &pipeline) {
   pipeline.config = options.config;
   pipeline.mesh = options.mesh;
   pipeline.reshardAfterForward = options.reshardAfterForward;
@@ -77,6 +98,12 @@ static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &sta
   pipeline.prefetch = options.prefetch;
   pipeline.paramDtype = options.capture.getParamDtype();
   pipeline.reduceDtype = options.reduceDtype;
+}
+
+/// captured -> planned; where an evaluation follows, only to scheduled.
+static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &stage) {
+  fsdp::PipelineOptions pipeline;
+  setSharding(options, pipeline);
   pipeline.microbatches = options.microbatches;
   pipeline.microbatchLoss = options.microbatchLoss;
   pipeline.gradientSync = options.gradientSync;
@@ -95,23 +122,35 @@ static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &sta
   pipeline.budget = options.budget;
   pipeline.maxBucketSize = options.maxBucketSize;
   fsdp::setCostOptions(options.costs, pipeline);
-  PassManager manager(module.getContext());
-  fsdp::buildPipeline(manager, pipeline);
-  auto owned = std::make_unique<fsdp::Progress>(stage, options.saveTemps);
-  fsdp::Progress &progress = *owned;
-  manager.addInstrumentation(std::move(owned));
-  bool failed = mlir::failed(manager.run(module));
-  llvm::Error saveErrors = std::move(progress.saveErrors);
-  if (failed) {
-    llvm::consumeError(std::move(saveErrors));
-    return stage.fail("pass '" + progress.failedPass + "' (see above)");
-  }
-  return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
+  if (!options.evalModel.empty())
+    pipeline.upTo = fsdp::ModulePhase::Scheduled;
+  return runPasses(module, options, stage, /*prefix=*/"",
+                   [&](OpPassManager &manager) { fsdp::buildPipeline(manager, pipeline); });
+}
+
+/// Schedules the evaluation in FSDP2's order, and plans the memory of both steps, whose program
+/// `module` becomes.
+static int addEvaluation(OwningOpRef<ModuleOp> &module, OwningOpRef<ModuleOp> evaluation,
+                         const Options &options, fsdp::Stage &stage) {
+  stage.begin("evaluate");
+  fsdp::PipelineOptions pipeline;
+  setSharding(options, pipeline);
+  pipeline.recompute = fsdp::RecomputePolicy::None;
+  pipeline.upTo = fsdp::ModulePhase::Scheduled;
+  if (int code = runPasses(*evaluation, options, stage, kEvaluationPrefix,
+                           [&](OpPassManager &manager) { fsdp::buildPipeline(manager, pipeline); }))
+    return code;
+  module = fsdp::makeProgram(std::move(module), std::move(evaluation));
+  return runPasses(*module, options, stage, /*prefix=*/"", [&](OpPassManager &manager) {
+    manager.addPass(
+        fsdp::createPlanMemory({.memoryCap = options.memoryCap, .profile = options.costs.profile}));
+    manager.addPass(fsdp::createVerifyPlanned());
+  });
 }
 
 static int compile(ModuleOp module, const Options &options, fsdp::Stage &stage) {
   stage.begin("compile");
-  FailureOr<fsdp::PlanTables> tables = fsdp::lowerToPlan(module);
+  FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(module);
   if (failed(tables))
     return stage.fail("the plan cannot be lowered (see above)");
   const fsdp::cost::CostOptions &given = options.costs;
@@ -120,16 +159,20 @@ static int compile(ModuleOp module, const Options &options, fsdp::Stage &stage) 
         fsdp::cost::CostModel::create(given);
     if (!costs)
       return stage.fail(costs.takeError());
-    fsdp::setExpectedDurations(*tables, **costs);
+    for (fsdp::PlanTables &table : *tables)
+      fsdp::setExpectedDurations(table, **costs);
   }
-  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(tables->getPlan(), {});
+  const std::vector<fsdp_plan> plans = fsdp::linkPlans(*tables);
+  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(plans.front(), {});
   if (!object)
     return stage.fail(object.takeError());
   if (!options.saveTemps.empty())
     if (llvm::Error error = fsdp::writeObject(*object, inTemps(options, "step.o")))
       return stage.fail(std::move(error));
-  stage.end(llvm::Twine(tables->entries.size()) + " entries, " + llvm::Twine(object->size()) +
-            " bytes of object");
+  size_t entries = 0;
+  for (const fsdp::PlanTables &table : *tables)
+    entries += table.entries.size();
+  stage.end(llvm::Twine(entries) + " entries, " + llvm::Twine(object->size()) + " bytes of object");
   stage.begin("link");
   if (llvm::Error error = fsdp::linkObject(*object, options.output, options.link))
     return stage.fail(std::move(error));
@@ -161,9 +204,11 @@ static std::optional<std::string> findFileClash(const Options &options) {
       {"-o", options.output}, {"--weights", options.weights}, {"--fsdp-report", options.report}};
   if (!options.saveTemps.empty())
     for (const char *file :
-         {"captured.mlir", "sharded.mlir", "scheduled.mlir", "planned.mlir", "step.o"})
+         {"captured.mlir", "sharded.mlir", "scheduled.mlir", "planned.mlir", "step.o",
+          "evaluate.captured.mlir", "evaluate.sharded.mlir", "evaluate.scheduled.mlir"})
       outputs.push_back({"--save-temps", inTemps(options, file)});
   return fsdp::findClash({{"MODEL", options.capture.getModel()},
+                          {"--eval-model", options.evalModel},
                           {"--config", options.config},
                           {"--profile", options.costs.profile},
                           {"--network", options.costs.network}},
@@ -184,14 +229,36 @@ static llvm::Error takeParamDtype(Options &options) {
   return llvm::Error::success();
 }
 
+/// Captures a step, tells of it, and keeps it where asked to.
+static llvm::Expected<fsdp::frontend::CapturedStep>
+capture(const fsdp::frontend::CaptureOptions &asked, const Options &options,
+        fsdp::OutputFile *weights, MLIRContext &context, fsdp::Stage &stage) {
+  llvm::Expected<fsdp::frontend::CapturedStep> step =
+      fsdp::frontend::captureStep(asked, weights, context);
+  if (!step)
+    return step;
+  for (const std::string &note : step->notes)
+    stage.note(note);
+  unsigned calls = 0;
+  step->module->walk([&](fsdp::aten::CallOp) { ++calls; });
+  stage.end(llvm::Twine(calls) + " aten calls" + (asked.isEvaluation ? " of an evaluation" : "") +
+            (step->hasWeights ? "" : "; the model was saved on meta and has no weights"));
+  if (!options.saveTemps.empty()) {
+    std::string name = (asked.isEvaluation ? kEvaluationPrefix : "") + std::string("captured.mlir");
+    if (llvm::Error error = fsdp::frontend::writeModule(*step->module, inTemps(options, name)))
+      return error;
+  }
+  return step;
+}
+
 static int run(Options &options) {
   fsdp::Stage stage(options.quiet);
   stage.begin("capture");
   if (llvm::Error error = takeParamDtype(options))
     return stage.fail(std::move(error));
-  llvm::Expected<fsdp::frontend::CaptureOptions> capture = options.capture.getOptions();
-  if (!capture)
-    return stage.fail(capture.takeError());
+  llvm::Expected<fsdp::frontend::CaptureOptions> asked = options.capture.getOptions();
+  if (!asked)
+    return stage.fail(asked.takeError());
   if (options.weights.empty())
     options.weights = options.output + ".safetensors";
   if (std::optional<std::string> clash = findFileClash(options))
@@ -208,23 +275,26 @@ static int run(Options &options) {
   context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler(fsdp::printDiagnostic);
   llvm::Expected<fsdp::frontend::CapturedStep> step =
-      fsdp::frontend::captureStep(*capture, &*weights, context);
+      capture(*asked, options, &*weights, context, stage);
   if (!step)
     return stage.fail(step.takeError());
-  for (const std::string &note : step->notes)
-    stage.note(note);
-  unsigned calls = 0;
-  step->module->walk([&](fsdp::aten::CallOp) { ++calls; });
-  stage.end(llvm::Twine(calls) + " aten calls" +
-            (step->hasWeights ? "" : "; the model was saved on meta and has no weights"));
-  int code = 0;
-  if (!options.saveTemps.empty())
-    if (llvm::Error error =
-            fsdp::frontend::writeModule(*step->module, inTemps(options, "captured.mlir")))
-      code = stage.fail(std::move(error));
+  OwningOpRef<ModuleOp> evaluation;
+  if (!options.evalModel.empty()) {
+    asked->model = options.evalModel;
+    asked->isEvaluation = true;
+    stage.begin("capture");
+    llvm::Expected<fsdp::frontend::CapturedStep> captured =
+        capture(*asked, options, /*weights=*/nullptr, context, stage);
+    if (!captured)
+      return stage.fail(captured.takeError());
+    evaluation = std::move(captured->module);
+    if (failed(fsdp::takeStateOf(*step->module, *evaluation)))
+      return stage.fail("--eval-model " + options.evalModel + " is another model (see above)");
+  }
   stage.begin("shard");
-  if (code == 0)
-    code = runPipeline(*step->module, options, stage);
+  int code = runPipeline(*step->module, options, stage);
+  if (code == 0 && evaluation)
+    code = addEvaluation(step->module, std::move(evaluation), options, stage);
   if (code == 0)
     code = compile(*step->module, options, stage);
   if (code == 0 && step->hasWeights)
@@ -259,6 +329,11 @@ int main(int argc, char **argv) {
   Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
   options.capture.addTo(app);
+  app.add_option(
+         "--eval-model", options.evalModel,
+         "also compile the forward of this model, as an evaluation over the same state: the "
+         "TorchScript file, whose modules are set to eval(), or a .pt2 exported in that mode")
+      ->check(CLI::ExistingFile);
   app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
       ->check(CLI::ExistingFile);
   app.add_option("--mesh", options.mesh, "device mesh, as dp=4 or replicate=2,shard=4 (dp=1)");

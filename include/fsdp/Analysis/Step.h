@@ -35,6 +35,9 @@ struct Step {
 
   mlir::Block &getBody() { return function.getBody().front(); }
 
+  /// True if the function is @evaluate: a forward alone, which leaves parameters as they are.
+  bool isEvaluation() { return function.getSymName() == kEvaluationName; }
+
   /// Ranks over which the groups are sharded: the last axis of the mesh; 1 without a mesh.
   int64_t getRanks();
   /// Copies of every shard: the other axes of the mesh.

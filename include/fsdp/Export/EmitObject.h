@@ -20,8 +20,8 @@ struct EmitOptions {
   bool withMain = true;
 };
 
-/// The plan as a relocatable ELF object for x86-64: constant tables, the `fsdp_plan` that points to
-/// them, and `main`. Its only undefined symbol is the runtime's entry.
+/// The plan and those that follow it as a relocatable ELF object for x86-64: constant tables, the
+/// `fsdp_plan`s that point to them, and `main`. Its only undefined symbol is the runtime's entry.
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(const fsdp_plan &plan,
                                                       const EmitOptions &options);
 

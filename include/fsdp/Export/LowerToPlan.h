@@ -18,7 +18,10 @@ namespace fsdp {
 /// are reported at the operation concerned.
 llvm::FailureOr<PlanTables> lowerToPlan(mlir::ModuleOp module);
 
-/// Prints a plan for people, one line per item.
+/// Lowers each step of a planned program; of a module that is one step, that.
+llvm::FailureOr<std::vector<PlanTables>> lowerProgram(mlir::ModuleOp module);
+
+/// Prints a plan and those that follow it for people, one line per item.
 void printPlan(const fsdp_plan &plan, llvm::raw_ostream &os);
 
 } // namespace fsdp

@@ -58,9 +58,21 @@ struct PlanTables {
     plan.integers = integers.data();
     plan.strings = strings.data();
     plan.data = data.data();
+    plan.next = nullptr;
     return plan;
   }
 };
+
+/// The plans of a program as the runtime sees them, each followed by the next one. They point into
+/// `tables` and into the result.
+inline std::vector<fsdp_plan> linkPlans(const std::vector<PlanTables> &tables) {
+  std::vector<fsdp_plan> plans;
+  for (const PlanTables &table : tables)
+    plans.push_back(table.getPlan());
+  for (size_t i = 0; i + 1 < plans.size(); ++i)
+    plans[i].next = &plans[i + 1];
+  return plans;
+}
 
 } // namespace fsdp
 

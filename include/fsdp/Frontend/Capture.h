@@ -43,6 +43,9 @@ struct CaptureOptions {
   std::vector<InputSpec> inputs;  // TorchScript: one per argument, in order; .pt2: none, or checked
   OptimizerSpec optimizer;
   Target target = Target::Cpu;
+  /// The forward alone, in evaluation mode and without gradients. A .pt2 file has the mode in which
+  /// it was exported.
+  bool isEvaluation = false;
   /// The dtype to which fp32 parameters and floating-point inputs are cast before the forward,
   /// under autograd (`param_dtype` of FSDP2's MixedPrecisionPolicy): bf16 or f16; "": they are not.
   /// TorchScript only: a .pt2 file fixes the dtypes of its computation.
@@ -55,10 +58,10 @@ struct CapturedStep {
   std::vector<std::string> notes;           // what a user may not expect, a sentence each
 };
 
-/// Captures one training step (forward, loss, backward, update). If there is a file for
-/// weights and the model has some, writes parameters and buffers to it as safetensors, by qualified
-/// name; the caller commits it. Errors are one line that names the operator, module, input or file,
-/// and the reason.
+/// Captures one training step (forward, loss, backward, update), or one of evaluation. If there is
+/// a file for weights and the model has some, writes parameters and buffers to it as safetensors,
+/// by qualified name; the caller commits it. Errors are one line that names the operator, module,
+/// input or file, and the reason.
 llvm::Expected<CapturedStep> captureStep(const CaptureOptions &options, OutputFile *weights,
                                          mlir::MLIRContext &context);
 

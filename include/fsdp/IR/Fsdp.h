@@ -20,6 +20,9 @@ struct ParameterStorageResource : mlir::SideEffects::Resource::Base<ParameterSto
   llvm::StringRef getName() final { return "fsdp.storage"; }
 };
 
+/// The function that a module may have: one step of training, or of evaluation.
+inline constexpr llvm::StringLiteral kTrainingName = "step", kEvaluationName = "evaluate";
+
 } // namespace fsdp
 
 #include "fsdp/IR/FsdpDialect.h.inc"

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 5u
+#define FSDP_PLAN_ABI_VERSION 6u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -47,6 +47,9 @@ typedef enum fsdp_stream {
   FSDP_DEVICE_TO_HOST = 5
 } fsdp_stream;
 #define FSDP_NUM_STREAMS 6
+
+/* What a step does: an update, or only the loss of the parameters as they are. */
+typedef enum fsdp_step_kind { FSDP_TRAINING = 0, FSDP_EVALUATION = 1 } fsdp_step_kind;
 
 typedef enum fsdp_layout { FSDP_LAYOUT_FLAT = 0, FSDP_LAYOUT_PER_PARAM = 1 } fsdp_layout;
 
@@ -263,9 +266,11 @@ typedef struct fsdp_plan {
   uint32_t axis;           /* string: the mesh axis over which groups are sharded */
   uint32_t replicate_axis; /* string: the mesh axis over which shards are replicated; "": none */
   uint32_t world_size;
-  uint32_t replicas; /* of every shard, at least 1; divides world_size. Rank r of the run has rank
-                        r % (world_size / replicas) of the shard axis and is part of replica
-                        r / (world_size / replicas) */
+  uint32_t replicas;  /* of every shard, at least 1; divides world_size. Rank r of the run has rank
+                         r % (world_size / replicas) of the shard axis and is part of replica
+                         r / (world_size / replicas) */
+  uint32_t step_kind; /* fsdp_step_kind; an evaluation has no updates, and its groups no state */
+  uint32_t reserved;
   uint32_t loss_value;
   uint32_t num_handles;
   uint32_t num_microbatches; /* whose gradients a step accumulates, at least 1 */
@@ -293,6 +298,11 @@ typedef struct fsdp_plan {
   const int64_t *integers;
   const char *strings;
   const unsigned char *data;
+
+  /* Another step over the same state, in the same arena: shards, buffers and arena_bytes are equal,
+   * and what one step leaves elsewhere the other may overwrite. Null: there is none. The first
+   * plan trains, the second evaluates. */
+  const struct fsdp_plan *next;
 } fsdp_plan;
 
 /* The runtime's one entry: `main` of a training binary. Returns the exit code. */

@@ -195,11 +195,11 @@ TEST(TokenReader, ReadsSeveralFilesOneAfterAnother) {
   folder.write("a-1.bin", rawBytes(first));
   folder.write("a-2.bin", rawBytes(second));
   folder.write("b[1].bin", rawBytes(first));
-  auto found = findDataFiles({folder.path("a-*.bin"), folder.path("b[1].bin")});
+  auto found = findDataFiles({folder.path("a-*.bin"), folder.path("b[1].bin")}, "--data");
   ASSERT_TRUE(found.ok()) << found.status().message();
   EXPECT_EQ(*found, (std::vector<std::string>{folder.path("a-1.bin"), folder.path("a-2.bin"),
                                               folder.path("b[1].bin")}));
-  EXPECT_EQ(findDataFiles({folder.path("c*")}).status().message(),
+  EXPECT_EQ(findDataFiles({folder.path("c*")}, "--data").status().message(),
             "--data '" + folder.path("c*") + "' matches no file");
   auto reader = openData({*found, TokenType::U8, {}, 0, 1}, kTokenInputs);
   ASSERT_TRUE(reader.ok()) << message(reader);

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Evaluations between updates beside eager ones: the same losses, and training that knows nothing of them.
+
+After the last update the binary evaluates and saves its weights; eager torch loads these, in eval()
+and without gradients, and reads the batches that each rank has read.
+"""
+
+import json
+import unittest
+
+import torch
+
+import harness
+from oracle import models, safetensors_io
+
+STEPS, EVERY, EVAL_STEPS = 5, 2, 3
+LLAMA = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
+GPT2 = models.Config("gpt2", dim=32, layers=3, batch=2, dropout=0.2)
+CONVNET = models.Config("convnet", batch=2)
+
+
+class Evaluation(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+
+    def build(self, config, mesh, *flags, form="script", name="train", evaluates=True):
+        """A workspace with a binary, and the binary."""
+        workspace = harness.Workspace(config, samples=104)
+        self.addCleanup(workspace.remove)
+        # TorchScript holds both modes.
+        model = workspace.folder / ("model.pt2" if form == "pt2" else "model.pt")
+        harness.export.export(config, form, str(model))
+        binary = workspace.folder / name
+        inputs = [] if form == "pt2" else models.input_flags(config)
+        evaluation = ["--eval-model", model] if evaluates else []
+        harness.run([harness.TOOLS / "fsdpc", model, *evaluation, *inputs, "--mesh", mesh,
+                     *workspace.optimizer.flags(), *flags, "--weights", workspace.weights,
+                     "-o", binary])  # fmt: skip
+        return workspace, binary
+
+    def train(self, workspace, binary, ranks, *flags, communicator="local"):
+        """The lines of the steps, those of the evaluations, and the weights."""
+        log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
+        for path in (log, save):
+            path.unlink(missing_ok=True)
+        arguments = ["--data", workspace.data, "--init", workspace.weights, "--steps", STEPS,
+                     "--log-file", log, "--save", save, "--communicator", communicator, *flags]  # fmt: skip
+        if communicator == "local":
+            harness.run([binary, "--ranks", ranks, *arguments])
+        else:
+            ends = harness.finish(harness.start_ranks(binary, ranks, arguments))
+            for rank, (status, output) in enumerate(ends):
+                self.assertEqual(status, 0, f"rank {rank}:\n{output}")
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        steps = [line for line in lines if "loss" in line]
+        evaluations = [line for line in lines if "eval_loss" in line]
+        return steps, evaluations, safetensors_io.load(save)
+
+    def eager(self, config, weights, data, rank, ranks):
+        """The mean loss of the batches of one rank."""
+        model = models.build(config)
+        model.load_state_dict(weights, strict=False)
+        model.eval()
+        total = 0.0
+        with torch.no_grad():
+            for step in range(EVAL_STEPS):
+                first = (step * ranks + rank) * config.batch
+                batch = [tensor[first : first + config.batch] for tensor in data.values()]
+                total += model(*batch).item()
+        return total / EVAL_STEPS
+
+    def check(self, config, mesh="dp=2", flags=(), form="script", communicators=("local",)):
+        ranks = int(mesh.split("=")[-1]) * (2 if "," in mesh else 1)
+        workspace, binary = self.build(config, mesh, *flags, form=form)
+        evaluate = ["--eval-data", workspace.data, "--eval-every", EVERY, "--eval-steps", EVAL_STEPS]
+        data = safetensors_io.load(workspace.data)
+        # Batch statistics are each rank's own; rank 0's are saved.
+        compared = 1 if config.model == "convnet" else ranks
+        for communicator in communicators:
+            with self.subTest(model=config.model, mesh=mesh, flags=flags, communicator=communicator):
+                plain = self.train(workspace, binary, ranks, communicator=communicator)
+                self.assertEqual(plain[1], [])
+                steps, evaluations, weights = self.train(
+                    workspace, binary, ranks, *evaluate, communicator=communicator
+                )
+                self.assertEqual([line["loss_hex"] for line in steps],
+                                 [line["loss_hex"] for line in plain[0]])  # fmt: skip
+                self.assertIsNone(harness.bitwise_difference(plain[2], weights))
+                self.assertEqual([line["step"] for line in evaluations], [2, 4, 5])
+                losses = [float.fromhex(text) for text in evaluations[-1]["loss_hex"]]
+                expected = [
+                    self.eager(config, weights, data, rank, ranks) for rank in range(compared)
+                ]
+                self.assertEqual(losses[:compared], expected)
+                self.assertEqual(evaluations[-1]["eval_loss"], sum(losses) / ranks)
+
+    def test_tokens(self):
+        for layout in ("flat", "per-param"):
+            self.check(LLAMA, flags=["--layout", layout], communicators=("local", "shm", "gloo"))
+
+    def test_modes(self):
+        """No dropout, and running statistics in place of a batch's."""
+        self.check(GPT2)
+        self.check(CONVNET, flags=["--layout", "per-param"])
+
+    def test_exported(self):
+        self.check(LLAMA, form="pt2", flags=["--reshard-after-forward", "true"])
+
+    def test_meshes(self):
+        self.check(LLAMA, "dp=1")
+        self.check(LLAMA, "dp=4", flags=["--reshard-after-forward", "2"])
+        self.check(LLAMA, "replicate=2,shard=2", flags=["--reshard-after-forward", "false"])
+
+    def test_options(self):
+        """What belongs to training alone does not reach the evaluation."""
+        self.check(LLAMA, flags=["--microbatches", "2", "--clip-grad-norm", "0.5",
+                                 "--offload-optimizer", "all", "--recompute", "full"])  # fmt: skip
+        self.check(LLAMA, flags=["--schedule", "auto"])
+
+    def test_one_binary_without(self):
+        """A binary that does not evaluate trains the same; it refuses --eval-data."""
+        workspace, binary = self.build(LLAMA, "dp=2")
+        other, without = self.build(LLAMA, "dp=2", name="without", evaluates=False)
+        self.assertIsNone(harness.bitwise_difference(
+            self.train(workspace, binary, 2)[2], self.train(other, without, 2)[2]))  # fmt: skip
+        described = [harness.run([one, "--describe"]).stdout for one in (binary, without)]
+        self.assertIn("evaluation, over the same state\ninput: tokens i64[2,32]\n", described[0])
+        self.assertNotIn("evaluation", described[1])
+        with self.assertRaisesRegex(harness.CommandFailed, "compiled without an evaluation"):
+            self.train(other, without, 2, "--eval-data", other.data)
+        with self.assertRaisesRegex(harness.CommandFailed, "--eval-every 2 is for --eval-data"):
+            self.train(workspace, binary, 2, "--eval-every", 2)
+        with self.assertRaisesRegex(harness.CommandFailed, "--eval-steps 99 of 4 samples each"):
+            self.train(workspace, binary, 2, "--eval-data", workspace.data, "--eval-steps", 99)
+
+    def test_other_models(self):
+        """The evaluation's state is the training step's."""
+        workspace, _ = self.build(LLAMA, "dp=2")
+        other, _ = self.build(models.Config("llama", dim=32, layers=3, seq=32, batch=2), "dp=2",
+                              evaluates=False)
+        with self.assertRaisesRegex(harness.CommandFailed, "is another model"):
+            harness.run([harness.TOOLS / "fsdpc", workspace.folder / "model.pt", "--eval-model",
+                         other.folder / "model.pt", *models.input_flags(LLAMA), "--mesh", "dp=2",
+                         "-o", workspace.folder / "mixed"])  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
