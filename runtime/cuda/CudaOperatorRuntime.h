@@ -30,6 +30,7 @@ public:
                    const std::string &name) override {
     return updates->add(optimizer, shard, name);
   }
+  void addFrozen(const ShardBuffers &shard) override { updates->addFrozen(shard); }
   Status writeGathered() override { return updates->writeGathered(); }
 
   void releaseUnused() override { calls.releaseTorchMemory(); }

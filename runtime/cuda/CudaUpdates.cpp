@@ -47,6 +47,12 @@ Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
 }
 
 Status CudaUpdates::writeGathered() {
+  for (const ShardBuffers &shard : frozen) {
+    AccumulateArguments cast{
+        shard.gathered, shard.gatheredDtype, 0, shard.parameters, shard.dtype, 1, shard.elements};
+    if (Status status = launch(cast, "accumulate"); !status.ok())
+      return status;
+  }
   for (const Update &update : updates) {
     const OptimizerUpdateArguments &kernel = update.kernel;
     if (!kernel.gathered)

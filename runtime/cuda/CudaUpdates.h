@@ -22,6 +22,8 @@ public:
 
   /// As OperatorRuntime::addUpdate().
   Status add(const fsdp_optimizer &optimizer, const ShardBuffers &shard, const std::string &name);
+  /// As OperatorRuntime::addFrozen().
+  void addFrozen(const ShardBuffers &shard) { frozen.push_back(shard); }
   /// As OperatorRuntime::graphObstacle().
   const std::string &graphObstacle() const { return obstacle; }
 
@@ -50,6 +52,7 @@ private:
   const OptimizerInputs *const inputs;
   fsdp_optimizer optimizer{};
   std::vector<Update> updates;
+  std::vector<ShardBuffers> frozen;
   int64_t partials = 0;
   std::string obstacle;
   std::unique_ptr<Memory> scalars, parts; // OptimizerScalars; the partial norms of all updates

@@ -30,6 +30,8 @@ Status CpuOperatorRuntime::addUpdate(const fsdp_optimizer &optimizer, const Shar
 }
 
 Status CpuOperatorRuntime::writeGathered() {
+  for (const ShardBuffers &shard : frozen)
+    writeGatheredCopy(shard);
   for (std::unique_ptr<ShardUpdate> &update : updates)
     update->writeGathered();
   return {};

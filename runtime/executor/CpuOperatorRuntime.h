@@ -21,6 +21,7 @@ public:
   Status prepare(const OperatorContext &context) override;
   Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
                    const std::string &name) override;
+  void addFrozen(const ShardBuffers &shard) override { frozen.push_back(shard); }
   Status writeGathered() override;
 
   void setInputs(const StepInputs &next) override { inputs = next; }
@@ -38,6 +39,7 @@ private:
   unsigned rank = 0;
   StepInputs inputs;
   std::vector<std::unique_ptr<ShardUpdate>> updates;
+  std::vector<ShardBuffers> frozen;
   double normPart = 0;         // of the step so far
   std::optional<float> factor; // set: the step clips, and `normPart` is that of all gradients
   std::optional<RandomDraw> draw;

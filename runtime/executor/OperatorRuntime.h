@@ -51,6 +51,8 @@ public:
   /// Update number n (from 0, in order of these calls) is the one of `shard`, of group `name`.
   virtual Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
                            const std::string &name) = 0;
+  /// The elements of `shard` have a copy that is gathered, and no update.
+  virtual void addFrozen(const ShardBuffers &shard) = 0;
   /// Once, before the first step, when the shards are loaded: writes the copies that are gathered.
   virtual Status writeGathered() = 0;
   /// After the first step, when nothing runs: gives back what measuring it took. May throw.

@@ -185,6 +185,13 @@ float fsdp::rt::clipFactor(fsdp_norm_type type, double total, float maxNorm) {
   return factor > 1 ? 1 : factor; // unlike std::min, keeps a NaN
 }
 
+void fsdp::rt::writeGatheredCopy(const ShardBuffers &shard) {
+  auto tensorOf = [&](std::byte *values, fsdp_dtype dtype) {
+    return at::from_blob(values, {shard.elements}, static_cast<at::ScalarType>(dtype));
+  };
+  tensorOf(shard.gathered, shard.gatheredDtype).copy_(tensorOf(shard.parameters, shard.dtype));
+}
+
 static std::unique_ptr<ShardUpdate> makeFusedUpdate(const fsdp_optimizer &optimizer,
                                                     const ShardBuffers &shard) {
   if (optimizer.kind == FSDP_SGD)

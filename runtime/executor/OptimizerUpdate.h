@@ -62,6 +62,9 @@ public:
 /// differ by its rounding.
 float clipFactor(fsdp_norm_type type, double total, float maxNorm);
 
+/// Casts a shard on a CPU to its copy that is gathered.
+void writeGatheredCopy(const ShardBuffers &shard);
+
 std::unique_ptr<ShardUpdate> makeShardUpdate(const fsdp_optimizer &optimizer,
                                              const ShardBuffers &shard);
 

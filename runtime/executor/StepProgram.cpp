@@ -105,6 +105,26 @@ void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
   }
 }
 
+/// What is gathered from a copy and never updated. An evaluation finds the copies that training
+/// made.
+void StepProgram::prepareFrozen() {
+  for (const fsdp_group &group : view.groups()) {
+    const int64_t count = group.shard_elements - group.trained_elements;
+    if (view.isEvaluation() || !view.hasGatherCopy(group) || count == 0)
+      continue;
+    auto bytesBefore = [&](uint32_t dtype) {
+      return group.trained_elements * static_cast<int64_t>(elementBytes(dtype));
+    };
+    ShardBuffers frozen{};
+    frozen.dtype = frozen.gradientDtype = static_cast<fsdp_dtype>(group.dtype);
+    frozen.elements = count;
+    frozen.parameters = arena + group.shard + bytesBefore(group.dtype);
+    frozen.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
+    frozen.gathered = arena + group.gather_shard + bytesBefore(group.gather_dtype);
+    runtime.addFrozen(frozen);
+  }
+}
+
 Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
   const fsdp_group &group = view.groups()[entry.target];
   ShardBuffers buffers{static_cast<fsdp_dtype>(group.dtype),
@@ -177,6 +197,7 @@ Status StepProgram::prepare(unsigned shard, OperatorKernels kernels) {
   context.countOtherThreads = runtime.isHost() && at::get_num_threads() > 1;
   makeTensors();
   copyConstants();
+  prepareFrozen();
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i, shard); !status.ok())
       return status;

@@ -81,6 +81,7 @@ private:
   Status prepareEntry(uint32_t index, unsigned shard);
   void prepareCopy(const fsdp_entry &entry);
   void prepareChunk(const fsdp_entry &entry, unsigned shard);
+  void prepareFrozen();
   Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
 
   /// Makes chains of calls that follow each other.

@@ -5,6 +5,7 @@ Two models: one that casts its parameters to bf16 itself, and one without a cast
 --param-dtype. Their steps gather bf16 and update parameters in fp32, as FSDP2's do.
 """
 
+import dataclasses
 import json
 import unittest
 
@@ -83,6 +84,12 @@ class Mixed(unittest.TestCase):
     def test_inputs(self):
         """A floating-point input is cast. Without a reduce_dtype FSDP2 reduces in param_dtype."""
         self.compare(MLP, FLAGS, "param-dtype=bfloat16", reduce_dtype=None)
+
+    def test_frozen(self):
+        """What is never updated is gathered in param_dtype, too: of all groups, and a whole group."""
+        for frozen in (["*.up.*"], ["layers.1.*"]):
+            config = dataclasses.replace(MLP, frozen=frozen)
+            self.compare(config, FLAGS, "param-dtype=bfloat16", reduce_dtype=None)
 
     def test_replicas(self):
         """HSDP: the all-reduce is in reduce_dtype, too."""
