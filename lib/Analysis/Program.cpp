@@ -2,7 +2,9 @@
 
 #include "fsdp/Analysis/Program.h"
 
+#include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Step.h"
+#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -13,38 +15,48 @@ SmallVector<ModuleOp> fsdp::getSteps(ModuleOp module) {
   return SmallVector<ModuleOp>(module.getOps<ModuleOp>());
 }
 
-static InFlightDiagnostic &&withNote(InFlightDiagnostic &&diag, Operation *other) {
-  diag.attachNote(other->getLoc()) << "the training step has it here";
-  return std::move(diag);
+static constexpr char kTrainingHasIt[] = "the training step has it here";
+
+static std::string describe(Type type) {
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
 }
 
 LogicalResult fsdp::takeStateOf(ModuleOp training, ModuleOp evaluation) {
   SmallVector<ParamOp> own(evaluation.getOps<ParamOp>()), trained(training.getOps<ParamOp>());
   for (size_t i = 0; i < std::max(own.size(), trained.size()); ++i) {
     if (i >= trained.size())
-      return own[i].emitError("the evaluation has parameter @")
-             << own[i].getSymName() << ", which the training step has not";
+      return fail(own[i],
+                  "the training step does not have parameter @" + own[i].getSymName() +
+                      " of the evaluation",
+                  nullptr, "");
     if (i >= own.size())
-      return trained[i].emitError("the training step has parameter @")
-             << trained[i].getSymName() << ", which the evaluation has not";
+      return fail(trained[i],
+                  "the evaluation does not have parameter @" + trained[i].getSymName() +
+                      " of the training step",
+                  nullptr, "");
     if (own[i].getSymName() != trained[i].getSymName() || own[i].getType() != trained[i].getType())
-      return withNote(own[i].emitError("the evaluation's parameter ")
-                          << i << " is @" << own[i].getSymName() << " of " << own[i].getType()
-                          << ", the training step's is @" << trained[i].getSymName() << " of "
-                          << trained[i].getType(),
-                      trained[i]);
+      return fail(own[i],
+                  "parameter " + Twine(i) + " is @" + own[i].getSymName() + " of " +
+                      describe(own[i].getType()) + " in the evaluation, @" +
+                      trained[i].getSymName() + " of " + describe(trained[i].getType()) +
+                      " in the training step",
+                  trained[i], kTrainingHasIt);
     own[i].setFrozen(trained[i].getFrozen());
   }
   for (auto buffer : evaluation.getOps<BufferOp>()) {
     auto other = training.lookupSymbol<BufferOp>(buffer.getSymName());
     if (!other)
-      return buffer.emitError("the evaluation has buffer @")
-             << buffer.getSymName() << ", which the training step has not";
+      return fail(buffer,
+                  "the training step does not have buffer @" + buffer.getSymName() +
+                      " of the evaluation",
+                  nullptr, "");
     if (other.getType() != buffer.getType())
-      return withNote(buffer.emitError("the evaluation's buffer @")
-                          << buffer.getSymName() << " is " << buffer.getType()
-                          << ", the training step's is " << other.getType(),
-                      other);
+      return fail(buffer,
+                  "buffer @" + buffer.getSymName() + " is " + describe(buffer.getType()) +
+                      " in the evaluation, " + describe(other.getType()) + " in the training step",
+                  other, kTrainingHasIt);
   }
   for (OptimizerOp optimizer : llvm::make_early_inc_range(evaluation.getOps<OptimizerOp>()))
     optimizer.erase();

@@ -63,7 +63,7 @@ private:
   llvm::LogicalResult lower(FetchStateWaitOp wait);
   llvm::LogicalResult lower(StoreStateStartOp store);
   llvm::LogicalResult lower(StoreStateWaitOp wait);
-  llvm::LogicalResult lower(PartialNormOp sum);
+  llvm::LogicalResult lower(PartialNormOp norm);
   llvm::LogicalResult lower(ClipFactorOp factor);
   llvm::LogicalResult lower(mlir::func::ReturnOp ret);
 

@@ -157,6 +157,14 @@ static void makeLiterals(Model &model, StepOutputs &outputs) {
   model.tensors = std::move(kept);
 }
 
+static bool drawsNumbers(mlir::ModuleOp step) {
+  return step
+      .walk([](aten::CallOp call) {
+        return call.getRng() ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &options,
                                                          OutputFile *weights,
                                                          mlir::MLIRContext &context) {
@@ -182,6 +190,9 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     makeLiterals(model, outputs);
     step.module = buildStep(model, outputs, options.optimizer, context);
     step.notes = model.notes;
+    if (options.isEvaluation && drawsNumbers(*step.module))
+      step.notes.push_back("the evaluation draws random numbers, as dropout does in training: was "
+                           "the model exported in eval()?");
     if (mlir::failed(mlir::verify(*step.module)))
       return fail("the captured step is invalid");
     step.hasWeights = model.hasWeights;

@@ -57,7 +57,7 @@ std::string Console::amount(int64_t samples) const {
 }
 
 /// "parameters 1.6 MiB, ...": what a rank's memory is for.
-static std::string memoryText(const PlanView &plan, const TrainOptions &options) {
+static std::string memoryText(const PlanView &plan) {
   const PlanMemory memory = memoryOf(plan);
   std::string text;
   auto add = [&](const char *what, int64_t bytes) {
@@ -85,7 +85,7 @@ void Console::begin(const std::string &origin, std::span<const std::string> note
               grouped(figures.samplesPerStep).c_str(), plural(figures.samplesPerStep),
               grouped(figures.samplesInData).c_str(), figures.data.c_str(),
               readableBytes(tables.arena_bytes).c_str());
-  std::printf("memory per rank: %s\n", memoryText(plan, options).c_str());
+  std::printf("memory per rank: %s\n", memoryText(plan).c_str());
   for (const std::string &note : notes)
     std::printf("%s\n", note.c_str());
   std::fflush(stdout);

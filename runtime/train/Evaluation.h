@@ -8,13 +8,11 @@
 #ifndef FSDP_RUNTIME_EVALUATION_H
 #define FSDP_RUNTIME_EVALUATION_H
 
-#include "data/BatchReader.h"
-#include "executor/Executor.h"
 #include "train/Agreement.h"
 #include "train/StepLog.h"
+#include "train/StepRunner.h"
 #include "train/TrainOptions.h"
 #include "watch/Watchdog.h"
-#include "watch/WatchedCommunicator.h"
 
 namespace fsdp::rt {
 
@@ -23,18 +21,16 @@ public:
   /// The references outlive the object; of `training` there is a next plan.
   Evaluation(const PlanView &training, const TrainOptions &options, Device &device,
              Communicator &communicator)
-      : plan(*training.tables().next), options(options), device(device),
-        communicator(communicator) {}
+      : plan(*training.tables().next), options(options), communicator(communicator),
+        runner(plan, device, communicator) {}
 
   /// Opens --eval-data and decides how many steps of it are run.
   Status openData();
   /// `arena` holds the state; the run's executor has been made.
   Status makeExecutor(std::byte *arena);
-  /// Steps of one evaluation.
-  int64_t numSteps() const { return steps; }
 
   /// The mean loss of all steps on all ranks, after `step` updates. No step of the run's executor
-  /// is under way; it must resume() behind this. `told` hears of a rank that hangs.
+  /// is under way; it must resume() behind this. `told` hears of a step that fails or hangs.
   Outcome run(int64_t step, const Watchdog::Report &told, EvaluationRecord &record);
 
 private:
@@ -42,17 +38,9 @@ private:
 
   const PlanView plan;
   const TrainOptions &options;
-  Device &device;
   Communicator &communicator;
-  std::vector<InputShape> shapes;
-  std::vector<IndexUse> indexUses;
-  std::unique_ptr<BatchReader> reader;
-  int64_t steps = 0;
-
-  std::unique_ptr<StepProgress> progress;
-  std::optional<WatchedCommunicator> watched;
-  std::unique_ptr<Executor> executor;
-  std::vector<std::span<std::byte>> inputs;
+  StepRunner runner;
+  int64_t steps = 0;          // of one evaluation
   std::vector<double> losses; // by rank: the mean of its steps
 };
 

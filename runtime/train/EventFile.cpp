@@ -2,6 +2,7 @@
 
 #include "train/EventFile.h"
 #include "checkpoint/Crc32c.h"
+#include "train/AppendBytes.h"
 
 #include <cerrno>
 #include <chrono>
@@ -125,12 +126,8 @@ Status EventFile::append(const std::string &event) {
   appendChecksum(record, record);
   record += event;
   appendChecksum(record, event);
-  for (size_t done = 0; done < record.size();) {
-    const ssize_t written = ::write(descriptor, record.data() + done, record.size() - done);
-    if (written < 0 && errno != EINTR)
-      return Status::error("--tensorboard: cannot write '" + path + "': " + std::strerror(errno));
-    done += written < 0 ? 0 : static_cast<size_t>(written);
-  }
+  if (!appendBytes(descriptor, record))
+    return Status::error("--tensorboard: cannot write '" + path + "': " + std::strerror(errno));
   return {};
 }
 

@@ -105,30 +105,22 @@ Status RankRun::openFiles() {
       return Status::error("'" + resumed->path() + "': " + taken.status().message());
     notes = std::move(*taken);
   }
-  Result<std::vector<InputShape>> checked = planInputs(plan);
-  if (!checked.ok())
-    return checked.status();
-  shapes = std::move(*checked);
-  indexUses = findIndexUses(plan);
-  figures.samplesPerStep =
-      shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
+  if (Status status = training.findInputs(); !status.ok())
+    return status;
+  figures.samplesPerStep = training.samplesPerStep();
   figures.origin = originOfSamples(resumed, figures.samplesPerStep);
-  Result<std::vector<std::string>> paths = findDataFiles(options.data, "--data");
-  if (!paths.ok())
-    return paths.status();
-  DataOptions data{std::move(*paths),   options.dataType,    std::nullopt,
-                   communicator.rank(), communicator.size(), plan.tables().num_microbatches,
-                   figures.origin,      options.overfit};
+  DataOptions data;
+  data.tokenType = options.dataType;
+  data.origin = figures.origin;
+  data.overfit = options.overfit;
   if (options.shuffle)
     data.shuffleSeed = options.seed;
-  Result<std::unique_ptr<BatchReader>> opened = openData(data, shapes);
-  if (!opened.ok())
-    return opened.status();
-  reader = std::move(*opened);
+  if (Status status = training.openData(options.data, "--data", std::move(data)); !status.ok())
+    return status;
 
-  figures.data = reader->description();
-  figures.samplesInData = reader->samples();
-  figures.tokensPerSample = reader->tokensPerSample();
+  figures.data = training.data().description();
+  figures.samplesInData = training.data().samples();
+  figures.tokensPerSample = training.data().tokensPerSample();
   if (resumed && resumed->manifest() && resumed->manifest()->samplesInData != figures.samplesInData)
     notes.push_back("--data: " + std::to_string(figures.samplesInData) +
                     " samples, the checkpoint's run had " +
@@ -188,26 +180,17 @@ Status RankRun::makeExecutor() {
         !status.ok())
       return status;
   }
-  Result<std::unique_ptr<StepProgress>> numbers = StepProgress::create(plan, device);
-  if (!numbers.ok())
-    return numbers.status();
-  progress = std::move(*numbers);
-  watched.emplace(communicator, plan, *progress);
   ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
                             .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
-  auto created = Executor::create(plan.tables(), device, *watched, arena, execution);
-  if (!created.ok())
-    return created.status();
-  executor = std::move(*created);
-  progress->followCompute(executor->currentEntry());
+  if (Status status = training.makeExecutor(arena, execution); !status.ok())
+    return status;
   if (evaluation) {
     if (Status status = evaluation->makeExecutor(arena); !status.ok())
       return status;
-    executor->resume();
+    training.executor().resume();
   }
-  inputs.resize(plan.tables().num_inputs);
   if (isFirst && tracedStep)
     trace.emplace(plan, device, options.device == "cpu");
   exchanged.resize(communicator.size());

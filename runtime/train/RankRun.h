@@ -8,17 +8,15 @@
 #define FSDP_RUNTIME_RANKRUN_H
 
 #include "checkpoint/Weights.h"
-#include "data/BatchReader.h"
-#include "executor/Executor.h"
 #include "train/CheckpointSaver.h"
 #include "train/Checkpoints.h"
 #include "train/Console.h"
 #include "train/Evaluation.h"
 #include "train/EventFile.h"
 #include "train/OutlierGuard.h"
+#include "train/StepRunner.h"
 #include "train/StepTrace.h"
 #include "watch/Watchdog.h"
-#include "watch/WatchedCommunicator.h"
 
 #include <chrono>
 
@@ -36,7 +34,7 @@ public:
   RankRun(const PlanView &plan, const TrainOptions &options, const char *backend, Device &device,
           Communicator &communicator)
       : plan(plan), options(options), backend(backend), device(device), communicator(communicator),
-        isFirst(communicator.rank() == 0) {}
+        isFirst(communicator.rank() == 0), training(plan, device, communicator) {}
 
   Outcome run();
 
@@ -83,9 +81,6 @@ private:
   std::optional<CheckpointSaver> saver;
   std::vector<std::string> notes; // about what differs from the checkpoint's run
   std::string origin;             // of the state: "weights from FILE", for people
-  std::unique_ptr<BatchReader> reader;
-  std::vector<InputShape> shapes; // of the inputs
-  std::vector<IndexUse> indexUses;
   std::optional<WeightsFiles> weights;
   StepLog log;
   EventFile events;
@@ -93,13 +88,10 @@ private:
   LearningRateSchedule schedule;
 
   std::byte *arena = nullptr;
-  std::unique_ptr<StepProgress> progress;
-  std::optional<WatchedCommunicator> watched; // the communicator, as the executor sees it
-  std::unique_ptr<Executor> executor;
-  std::optional<Evaluation> evaluation;     // null: none is asked for
-  std::vector<std::span<std::byte>> inputs; // of the step that is issued next
-  std::vector<StepExchange> exchanged;      // by rank
-  std::vector<double> losses;               // by rank
+  StepRunner training;
+  std::optional<Evaluation> evaluation; // null: none is asked for
+  std::vector<StepExchange> exchanged;  // by rank
+  std::vector<double> losses;           // by rank
   std::optional<OutlierGuard> guard;
   std::optional<Console> console;                   // on rank 0
   std::optional<StepTrace> trace;                   // on rank 0

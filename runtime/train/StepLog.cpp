@@ -1,6 +1,7 @@
 //===- StepLog.cpp - A JSON line per step ---------------------------------===//
 
 #include "train/StepLog.h"
+#include "train/AppendBytes.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -169,11 +170,5 @@ Status StepLog::write(const SavedCheckpoint &saved) {
 }
 
 Status StepLog::write(std::string_view text) {
-  for (size_t done = 0; done < text.size();) {
-    ssize_t written = ::write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0 && errno != EINTR)
-      return failed();
-    done += written < 0 ? 0 : static_cast<size_t>(written);
-  }
-  return {};
+  return appendBytes(descriptor, text) ? Status() : failed();
 }

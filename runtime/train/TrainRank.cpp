@@ -36,7 +36,8 @@ Outcome RankRun::run() {
   if (Outcome outcome = agree(communicator, makeExecutor()); !outcome.status.ok())
     return outcome;
   if (!weights)
-    if (Outcome outcome = checkpoints->restore(arena, executor->hostArena()); !outcome.status.ok())
+    if (Outcome outcome = checkpoints->restore(arena, training.executor().hostArena());
+        !outcome.status.ok())
       return outcome;
   if (isFirst) {
     console.emplace(options, plan, backend, figures);
@@ -47,7 +48,7 @@ Outcome RankRun::run() {
   if (Outcome outcome = train(); !outcome.status.ok())
     return outcome;
   if (console)
-    console->end(executor->statistics(), stopped);
+    console->end(training.executor().statistics(), stopped);
   if (options.save.empty())
     return {};
   std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
@@ -59,16 +60,9 @@ Outcome RankRun::run() {
 }
 
 Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
-  progress->beginStep();
-  for (unsigned i = 0; i < inputs.size(); ++i)
-    inputs[i] = executor->input(i);
-  if (Status status = fillStep(*reader, step - 1, shapes.size(), inputs); !status.ok())
-    return status;
-  if (Status status = checkIndices(indexUses, shapes, inputs, *reader, step - 1); !status.ok())
-    return status;
   if (trace)
-    executor->trace(step == tracedStep ? &*trace : nullptr);
-  return executor->step({step, schedule.at(step), options.seed});
+    training.executor().trace(step == tracedStep ? &*trace : nullptr);
+  return training.issue(step - 1, {step, schedule.at(step), options.seed});
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
@@ -90,11 +84,11 @@ void RankRun::writeDump(const std::string &message, const std::string &dump) {
 
 Outcome RankRun::train() {
   Watchdog watchdog(
-      *watched, *progress, watchdogOptions(options),
+      training.watched(), training.progress(), watchdogOptions(options),
       [this](const std::string &message, const std::string &dump) { writeDump(message, dump); });
   Outcome outcome = loop(watchdog);
   if (!outcome.status.ok())
-    writeDump(outcome.status.message(), progress->dump());
+    writeDump(outcome.status.message(), training.progress().dump());
   return outcome;
 }
 
@@ -129,16 +123,17 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   if (trace && own.step == tracedStep)
     if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
       return {status, false};
-  StepRecord record{own.step,
-                    loss,
-                    losses,
-                    gradientNorm,
-                    schedule.at(own.step),
-                    milliseconds,
-                    static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,
-                    std::chrono::duration<double, std::milli>(executor->issueTime()).count(),
-                    figures.origin + own.step * figures.samplesPerStep,
-                    figures.tokensPerSample};
+  StepRecord record{
+      own.step,
+      loss,
+      losses,
+      gradientNorm,
+      schedule.at(own.step),
+      milliseconds,
+      static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,
+      std::chrono::duration<double, std::milli>(training.executor().issueTime()).count(),
+      figures.origin + own.step * figures.samplesPerStep,
+      figures.tokensPerSample};
   if (Status status = log.write(record); !status.ok())
     return {status, false};
   if (Status status = events.write(record); !status.ok())
@@ -152,15 +147,15 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
 /// Says once whether steps are graphs, when it is known.
 void RankRun::tellGraph() {
   if (!console || graphTold || options.device == "cpu" ||
-      executor->graphNote().state == GraphNote::State::Open)
+      training.executor().graphNote().state == GraphNote::State::Open)
     return;
   graphTold = true;
-  console->graph(executor->graphNote().text);
+  console->graph(training.executor().graphNote().text);
 }
 
 Outcome RankRun::drain(const Watchdog &watchdog) {
   while (true) {
-    Result<std::optional<StepResults>> results = executor->finish();
+    Result<std::optional<StepResults>> results = training.executor().finish();
     if (!results.ok() || !*results)
       return {results.status(), false};
     if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
@@ -197,7 +192,7 @@ Outcome RankRun::saveCheckpoint() {
   state.steps = figures.steps;
   state.samples = figures.origin + issued * figures.samplesPerStep;
   state.samplesInData = figures.samplesInData;
-  if (Outcome outcome = saver->save(std::move(state), arena, executor->hostArena());
+  if (Outcome outcome = saver->save(std::move(state), arena, training.executor().hostArena());
       !outcome.status.ok())
     return outcome;
   // The next step's time is its own.
@@ -215,7 +210,7 @@ Outcome RankRun::evaluate() {
   };
   if (Outcome outcome = evaluation->run(issued, told, record); !outcome.status.ok())
     return outcome;
-  executor->resume();
+  training.executor().resume();
   lastResults = Clock::now();
   if (!console)
     return {};

@@ -9,7 +9,7 @@ import unittest
 import harness
 import oracle
 from events import lines
-from oracle import models, safetensors_io
+from oracle import models
 
 CONFIG = models.Config("llama", dim=32, layers=2, batch=2)
 #: Dropout draws anew in each microbatch, statistics of batches go on from one to the next.
@@ -60,23 +60,13 @@ class Case(unittest.TestCase):
             harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binary])
             for communicator in communicators:
                 with self.subTest(layout=layout, communicator=communicator, more=more):
-                    log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
-                    for path in (log, save):
-                        path.unlink(missing_ok=True)
-                    arguments = harness.training_arguments(workspace, log, save, STEPS)
-                    arguments += ["--communicator", communicator]
-                    if communicator == "local":
-                        harness.run([binary, "--ranks", run.ranks, *arguments])
-                    else:
-                        ends = harness.finish(harness.start_ranks(binary, run.ranks, arguments))
-                        for rank, (status, output) in enumerate(ends):
-                            self.assertEqual(status, 0, f"rank {rank}:\n{output}")
-                    losses = [line["loss_hex"] for line in harness.read_log(log)]
+                    log, saved = harness.train(workspace, binary, run.ranks, STEPS, communicator)
+                    losses = [line["loss_hex"] for line in log]
                     self.assertEqual(
                         [[float.fromhex(text) for text in step] for step in losses],
                         [[float.fromhex(text) for text in step] for step in zip(*record["losses"])],
                     )
-                    self.assertIsNone(harness.bitwise_difference(final, safetensors_io.load(save)))
+                    self.assertIsNone(harness.bitwise_difference(final, saved))
 
 
 class Accumulation(Case):

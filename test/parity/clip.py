@@ -12,7 +12,7 @@ import unittest
 
 import harness
 import oracle
-from oracle import models, safetensors_io
+from oracle import models
 
 CONFIG = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
 STEPS = 10
@@ -57,18 +57,7 @@ class Clip(unittest.TestCase):
 
     def train(self, case, communicator, binary, extra=()):
         """The log and the parameters of a run."""
-        log, save = (case.workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
-        for path in (log, save):
-            path.unlink(missing_ok=True)
-        arguments = harness.training_arguments(case.workspace, log, save, STEPS)
-        arguments += ["--communicator", communicator, *extra]
-        if communicator == "local":
-            harness.run([binary, "--ranks", case.ranks, *arguments])
-        else:
-            ends = harness.finish(harness.start_ranks(binary, case.ranks, arguments))
-            for rank, (status, output) in enumerate(ends):
-                self.assertEqual(status, 0, f"rank {rank}:\n{output}")
-        return harness.read_log(log), safetensors_io.load(save)
+        return harness.train(case.workspace, binary, case.ranks, STEPS, communicator, extra)
 
     def check_norms(self, case, log):
         for step, (line, norm) in enumerate(zip(log, case.expected["grad_norms"], strict=True)):

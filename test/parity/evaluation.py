@@ -40,21 +40,9 @@ class Evaluation(unittest.TestCase):
 
     def train(self, workspace, binary, ranks, *flags, communicator="local"):
         """The lines of the steps, those of the evaluations, and the weights."""
-        log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
-        for path in (log, save):
-            path.unlink(missing_ok=True)
-        arguments = ["--data", workspace.data, "--init", workspace.weights, "--steps", STEPS,
-                     "--log-file", log, "--save", save, "--communicator", communicator, *flags]  # fmt: skip
-        if communicator == "local":
-            harness.run([binary, "--ranks", ranks, *arguments])
-        else:
-            ends = harness.finish(harness.start_ranks(binary, ranks, arguments))
-            for rank, (status, output) in enumerate(ends):
-                self.assertEqual(status, 0, f"rank {rank}:\n{output}")
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        steps = [line for line in lines if "loss" in line]
-        evaluations = [line for line in lines if "eval_loss" in line]
-        return steps, evaluations, safetensors_io.load(save)
+        steps, weights = harness.train(workspace, binary, ranks, STEPS, communicator, flags)
+        lines = map(json.loads, (workspace.folder / "log.jsonl").read_text().splitlines())
+        return steps, [line for line in lines if "eval_loss" in line], weights
 
     def eager(self, config, weights, data, rank, ranks):
         """The mean loss of the batches of one rank."""
@@ -104,6 +92,14 @@ class Evaluation(unittest.TestCase):
         self.check(CONVNET, flags=["--layout", "per-param"])
 
     def test_exported(self):
+        """A file has the mode in which it was exported; dropout there is noted."""
+        workspace = harness.Workspace(GPT2)
+        self.addCleanup(workspace.remove)
+        model = workspace.folder / "model.pt2"
+        harness.export.export(GPT2, "pt2", str(model))
+        compiled = harness.run([harness.TOOLS / "fsdpc", model, "--eval-model", model, "--mesh", "dp=2",
+                                "-o", workspace.folder / "train"])  # fmt: skip
+        self.assertIn("note: the evaluation draws random numbers", compiled.stderr)
         self.check(LLAMA, form="pt2", flags=["--reshard-after-forward", "true"])
 
     def test_meshes(self):

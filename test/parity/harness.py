@@ -175,6 +175,22 @@ def finish(processes, timeout=TIMEOUT_SECONDS):
     return [(p.returncode, out + err) for p, (out, err) in zip(processes, outputs)]
 
 
+def train(workspace, binary, ranks, steps, communicator="local", extra=()):
+    """Runs the binary from the workspace's weights on its data: the log's lines of steps, and the weights at
+    the end. The log stays in the workspace, as log.jsonl."""
+    log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
+    for path in (log, save):
+        path.unlink(missing_ok=True)
+    arguments = training_arguments(workspace, log, save, steps, ["--communicator", communicator, *extra])
+    if communicator == "local":
+        run([binary, "--ranks", ranks, *arguments])
+    else:
+        for rank, (status, output) in enumerate(finish(start_ranks(binary, ranks, arguments))):
+            if status != 0:
+                raise CommandFailed(f"rank {rank} ended with {status}:\n{output}")
+    return read_log(log), safetensors_io.load(save)
+
+
 def read_log(path):
     """The lines of steps."""
     lines = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]

@@ -12,7 +12,7 @@ import unittest
 import harness
 import oracle
 from events import MODELS, lines
-from oracle import models, safetensors_io
+from oracle import models
 
 RANKS, STEPS = 4, 5
 LLAMA = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
@@ -56,26 +56,15 @@ class Reshard(unittest.TestCase):
 
     def train(self, workspace, run, outcome, binary, communicator="local"):
         expected, final = outcome
-        log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
-        for path in (log, save):
-            path.unlink(missing_ok=True)
-        arguments = harness.training_arguments(workspace, log, save, STEPS)
-        arguments += ["--communicator", communicator]
-        if communicator == "local":
-            harness.run([binary, "--ranks", run.ranks, *arguments])
-        else:
-            ends = harness.finish(harness.start_ranks(binary, run.ranks, arguments))
-            for rank, (status, output) in enumerate(ends):
-                self.assertEqual(status, 0, f"rank {rank}:\n{output}")
+        log, saved = harness.train(workspace, binary, run.ranks, STEPS, communicator)
         is_exact = communicator != "gloo" or run.ranks // run.replicas <= 2
-        for step, line in enumerate(harness.read_log(log)):
+        for step, line in enumerate(log):
             losses = [float.fromhex(text) for text in line["loss_hex"]]
             wanted = [float.fromhex(rank[step]) for rank in expected["losses"]]
             if is_exact or step == 0:
                 self.assertEqual(losses, wanted)
             for loss, other in zip(losses, wanted, strict=True):
                 self.assertAlmostEqual(loss, other, delta=GLOO_TOLERANCE)
-        saved = safetensors_io.load(save)
         if run.config.model == "gpt2":
             del saved["head.weight"]  # the embedding's other name
         if is_exact:
