@@ -3,6 +3,8 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/Grouping.h"
 #include "fsdp/Transforms/PrefetchLists.h"
+#include "fsdp/Transforms/RecomputeRegions.h"
+#include "fsdp/Transforms/ReplaceOptimizer.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -26,7 +28,6 @@ private:
   llvm::Expected<ShardingConfig> readConfig();
   llvm::Error declareGroups(Step &step, const ShardingConfig &choices,
                             std::vector<ParamGroup> &declared);
-  llvm::Error replaceOptimizer(Step &step, const ShardingConfig &choices);
   void emitError(llvm::Error error);
 };
 } // namespace
@@ -104,6 +105,21 @@ static TypeAttr getTypeAttr(std::optional<PolicyDtype> dtype, MLIRContext *conte
   llvm_unreachable("all dtypes are listed");
 }
 
+/// In which dtypes a group is gathered and reduced, as the user says of it or of all, else as its
+/// modules were exported.
+static std::pair<TypeAttr, TypeAttr> getDtypes(Step &step, const ShardingConfig &choices,
+                                               const ParamGroup &group) {
+  MLIRContext *context = step.module.getContext();
+  const MixedPrecision policy = group.options.mixedPrecision.value_or(choices.mixedPrecision);
+  if (!group.options.mixedPrecision && !policy.paramDtype && !policy.reduceDtype)
+    for (auto exported : step.module.getOps<MixedPrecisionOp>())
+      if (llvm::equal(exported.getModules().getAsValueRange<StringAttr>(), group.modules))
+        return {exported.getParamDtypeAttr(), exported.getReduceDtype()
+                                                  ? exported.getReduceDtypeAttr()
+                                                  : exported.getParamDtypeAttr()};
+  return {getTypeAttr(policy.paramDtype, context), getTypeAttr(policy.getReduceDtype(), context)};
+}
+
 /// `name`, or with a number behind it if the module has such a symbol.
 static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   std::string symbol = name.str();
@@ -159,14 +175,14 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
     const GroupOptions &asked = group.options;
+    auto [gatherDtype, reduceDtype] = getDtypes(step, choices, group);
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
     auto op =
         GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
                         builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(),
                         replicateAxis, choices.layout.value_or(Layout::Flat), reshard.when,
                         reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(),
-                        getTypeAttr(choices.mixedPrecision.paramDtype, &getContext()),
-                        getTypeAttr(choices.mixedPrecision.getReduceDtype(), &getContext()),
+                        gatherDtype, reduceDtype,
                         /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
                         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
                         /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
@@ -187,50 +203,6 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   remark::analysis(loc, remark::RemarkOpts::name("groups").category(getArgument()))
       << remark::metric("Groups", groups->size()) << remark::metric("Ranks", spec.getRanks());
   declared = std::move(*groups);
-  return llvm::Error::success();
-}
-
-llvm::Error GroupParametersPass::replaceOptimizer(Step &step, const ShardingConfig &choices) {
-  if (!choices.optimizer)
-    return llvm::Error::success();
-  const OptimizerOverrides &chosen = *choices.optimizer;
-  auto fail = [&](const Twine &message) {
-    return llvm::make_error<ConfigError>(choices.file, chosen.place, message.str());
-  };
-  if (!step.optimizer)
-    return fail("the model's step has no optimizer whose values could be replaced");
-  OptimizerOp old = step.optimizer;
-  OptimizerKind kind = chosen.kind.value_or(old.getKind());
-  bool isSgd = kind == OptimizerKind::SGD, isSame = kind == old.getKind();
-  if (isSgd && (chosen.betas || chosen.eps))
-    return fail("sgd has no betas and no eps");
-  if (!isSgd && chosen.momentum)
-    return fail(stringifyOptimizerKind(kind) + " has no momentum");
-  if (chosen.clipNormType && !chosen.clipGradNorm && !old.getClipGradNorm())
-    return fail("clip_norm_type is " + stringifyNormType(*chosen.clipNormType) +
-                ", but there is no clip_grad_norm, here or in the captured step");
-  // torch's defaults where another kind of optimizer takes the captured one's place.
-  OpBuilder builder(old);
-  double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
-  double decay = isSame                         ? old.getWeightDecay().convertToDouble()
-                 : kind == OptimizerKind::AdamW ? 1e-2
-                                                : 0.0;
-  double momentum = isSame && isSgd ? old.getMomentum()->convertToDouble() : 0.0;
-  double eps = isSame && !isSgd ? old.getEps()->convertToDouble() : 1e-8;
-  SmallVector<double, 2> betas = {0.9, 0.999};
-  if (isSame && !isSgd)
-    betas.assign(old.getBetas()->begin(), old.getBetas()->end());
-  if (chosen.betas)
-    betas.assign(chosen.betas->begin(), chosen.betas->end());
-  auto real = [&](double value) { return builder.getF64FloatAttr(value); };
-  OptimizerOp::create(builder, old.getLoc(), kind, real(chosen.lr.value_or(lr)),
-                      real(chosen.weightDecay.value_or(decay)),
-                      isSgd ? real(chosen.momentum.value_or(momentum)) : FloatAttr(),
-                      isSgd ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(betas),
-                      isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)),
-                      chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr(),
-                      chosen.clipNormType.value_or(old.getClipNormType()));
-  old.erase();
   return llvm::Error::success();
 }
 
@@ -264,6 +236,8 @@ void GroupParametersPass::runOnOperation() {
   llvm::Error error = choices ? declareGroups(*step, *choices, groups) : choices.takeError();
   if (!error)
     error = replaceOptimizer(*step, *choices);
+  if (!error)
+    error = declareRecomputeRegions(*step, *choices);
   if (error) {
     emitError(std::move(error));
     return signalPassFailure();

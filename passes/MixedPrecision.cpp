@@ -154,14 +154,17 @@ static std::optional<StringRef> getMaker(Value value, const Step &step, ModuleTr
 }
 
 /// FSDP2 casts floating-point arguments of each group's modules to param_dtype
-/// (cast_forward_inputs). Here nothing does: those of groups for which that was asked may have no
-/// other dtype.
+/// (cast_forward_inputs). Here nothing does but fsdpc.export: those of other groups for which that
+/// was asked may have no other dtype.
 LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
   llvm::StringMap<std::pair<StringRef, Type>> policyOf; // by module of a group: its name and dtype
+  for (GroupOp group : step.groups)
+    for (auto module : group.getModules().getAsRange<StringAttr>())
+      policyOf[module.getValue()] = {};
   for (GroupOp group : asked)
     for (auto module : group.getModules().getAsRange<StringAttr>())
       policyOf[module.getValue()] = {module.getValue(), *group.getGatherDtype()};
-  if (policyOf.empty())
+  if (asked.empty())
     return success();
   DenseMap<StringAttr, std::pair<StringRef, Type>> innermost; // by module of a call
   ModuleTree tree;
@@ -270,9 +273,15 @@ void MixedPrecisionPass::runOnOperation() {
   step = std::move(*collected);
   numNarrowed = numCastsRemoved = 0;
   collectUses();
+  auto isExported = [&](GroupOp group) {
+    return llvm::any_of(module.getOps<MixedPrecisionOp>(), [&](MixedPrecisionOp exported) {
+      return exported.getModules() == group.getModules();
+    });
+  };
   SmallVector<GroupOp> asked;
   for (GroupOp group : step.groups)
-    if (group.getGatherDtype() && !group.getGatherDtype()->isF32() && !group.isRoot())
+    if (group.getGatherDtype() && !group.getGatherDtype()->isF32() && !group.isRoot() &&
+        !isExported(group))
       asked.push_back(group);
   for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf))
     if (failed(chooseGatherDtype(group, uses)))

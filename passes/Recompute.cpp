@@ -7,17 +7,14 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step.h"
-#include "fsdp/Config/ModuleTree.h"
 #include "fsdp/CostModel/OperatorWork.h"
 #include "fsdp/IR/TensorLayout.h"
-#include "fsdp/Transforms/RecomputePolicies.h"
+#include "fsdp/Transforms/RecomputeBlocks.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_RECOMPUTE
@@ -35,12 +32,12 @@ namespace {
 struct Storage {
   Value value;
   CallOp producer = {};              // null: a parameter, buffer, input or constant, always there
-  unsigned group = 0;                // of the producer
+  unsigned block = 0;                // of the producer
   SmallVector<CallOp, 2> views = {}; // of the forward, in order
   /// Positions of calls of the backward, those included before which a copy reads it; -1: none.
   int64_t firstUse = -1, lastUse = -1;
   bool isSaved = false;      // used by the backward as captured
-  bool isKept = false;       // something other than its own group's backward needs it
+  bool isKept = false;       // something other than its own block's backward needs it
   bool isRecomputed = false; // its producer is
 
   void use(int64_t position) {
@@ -59,70 +56,35 @@ struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
 private:
   void reset();
   BlockOptions getBlockOptions() {
-    std::vector<std::string> &patterns = blocks;
+    std::vector<std::string> &patterns = this->blockPatterns;
     return {policy, patterns, firstBlocks};
   }
   /// One round over the step, in which nothing is repeated by more than `limit`.
   LogicalResult runRound(RecomputePolicy limit);
-  LogicalResult checkKeep();
   LogicalResult collectUses(Block &body);
   LogicalResult collectForward(CallOp call);
   void collectBackward(CallOp call, int64_t position);
   void decide(MutableArrayRef<Storage> results);
-  bool isAllowed(CallOp call, unsigned group, int64_t position);
-  bool isThere(Value operand, unsigned group, int64_t position) const;
+  bool isAllowed(CallOp call, unsigned block, int64_t position);
+  bool isThere(Value operand, unsigned block, int64_t position) const;
   void findViews();
   void rewrite();
   void report();
 
-  /// Index of the group whose modules hold the module, innermost first; the root's for others.
-  unsigned groupOf(StringAttr module);
-  RecomputePolicy policyOf(unsigned group) const { return policies.policyOf[group]; }
-  bool isBlock(unsigned group) const { return policyOf(group) >= RecomputePolicy::Selected; }
+  unsigned blockOf(CallOp call) { return blocks.find(call.getModuleAttr()); }
   /// Calls `visit` with the storages of the results of each call of the forward, last call first.
   void forEachProducerReversed(function_ref<void(MutableArrayRef<Storage>)> visit);
 
   Step step;
-  SmallVector<CallOp> calls;                    // by position
-  std::vector<Storage> storages;                // in program order of their producers
-  DenseMap<Value, unsigned> storageOf;          // forward values only
-  std::shared_ptr<ModuleTree> tree;             // of this run
-  llvm::StringMap<unsigned> groupOfPath;        // of the modules that groups name
-  DenseMap<StringAttr, unsigned> groupOfModule; // found so far
-  GroupPolicies policies;
-  llvm::StringSet<> keptOperators;       // empty: by their arithmetic
+  SmallVector<CallOp> calls;             // by position
+  std::vector<Storage> storages;         // in program order of their producers
+  DenseMap<Value, unsigned> storageOf;   // forward values only
+  RecomputeBlocks blocks;                // of this round
   DenseMap<Operation *, int64_t> places; // of calls that are recomputed: before which
   DenseSet<Operation *> copied;          // these, and the views that are made again
 };
 
 } // namespace
-
-unsigned RecomputePass::groupOf(StringAttr module) {
-  auto [it, isNew] = groupOfModule.try_emplace(module, step.groups.size());
-  if (!isNew)
-    return it->second;
-  for (const Module *outer = &tree->add(module.getValue()); outer; outer = outer->parent)
-    if (auto found = groupOfPath.find(outer->path); found != groupOfPath.end())
-      return it->second = found->second;
-  return it->second;
-}
-
-//===----------------------------------------------------------------------===//
-// Options
-//===----------------------------------------------------------------------===//
-
-LogicalResult RecomputePass::checkKeep() {
-  if (!keep.empty() && !llvm::is_contained(policies.policyOf, RecomputePolicy::Selected))
-    return getOperation().emitError("'keep' is an option of policy=selected");
-  for (const std::string &name : keep) {
-    keptOperators.insert(name);
-    if (llvm::none_of(calls, [&](CallOp call) {
-          return call.getPhase() == Phase::Forward && call.getBaseName() == name;
-        }))
-      return getOperation().emitError("keep: the forward calls no operator '") << name << "'";
-  }
-  return success();
-}
 
 //===----------------------------------------------------------------------===//
 // Collect
@@ -136,7 +98,7 @@ void RecomputePass::collectBackward(CallOp call, int64_t position) {
     Storage &storage = storages[it->second];
     storage.use(position);
     storage.isSaved = true;
-    storage.isKept |= storage.producer && groupOf(call.getModuleAttr()) != storage.group;
+    storage.isKept |= storage.producer && blockOf(call) != storage.block;
   }
 }
 
@@ -153,7 +115,7 @@ LogicalResult RecomputePass::collectForward(CallOp call) {
   }
   for (Value result : call.getResults()) {
     storageOf[result] = storages.size();
-    storages.push_back({result, call, groupOf(call.getModuleAttr())});
+    storages.push_back({result, call, blockOf(call)});
   }
   return success();
 }
@@ -198,40 +160,41 @@ void RecomputePass::forEachProducerReversed(function_ref<void(MutableArrayRef<St
 }
 
 /// True if `operand` exists before call `position` of the backward without being kept for it.
-bool RecomputePass::isThere(Value operand, unsigned group, int64_t position) const {
+bool RecomputePass::isThere(Value operand, unsigned block, int64_t position) const {
   const Storage &storage = storages[storageOf.lookup(operand)];
   if (!storage.producer)
     return true;
   // Another block computes its results again later, for itself.
-  if (storage.group != group && isBlock(storage.group) && !storage.isKept)
+  if (storage.block != block && blocks[storage.block].isRepeated() && !storage.isKept)
     return false;
   return storage.lastUse >= position;
 }
 
-/// True if the policy lets the backward of `group` repeat `call`, first needed at `position`.
-bool RecomputePass::isAllowed(CallOp call, unsigned group, int64_t position) {
-  if (policyOf(group) == RecomputePolicy::None)
+/// True if the policy lets the backward of `index` repeat `call`, first needed at `position`.
+bool RecomputePass::isAllowed(CallOp call, unsigned index, int64_t position) {
+  const RecomputeBlock &block = blocks[index];
+  if (block.policy == RecomputePolicy::None)
     return false;
-  if (!isBlock(group))
+  if (!block.isRepeated())
     return call.isCheap() && call.getNumResults() == 1 &&
            llvm::all_of(call.getOperands(),
-                        [&](Value operand) { return isThere(operand, group, position); });
-  if (policyOf(group) == RecomputePolicy::Full)
+                        [&](Value operand) { return isThere(operand, index, position); });
+  if (block.policy == RecomputePolicy::Full)
     return true;
-  return keptOperators.empty() ? cost::countWork(call).arithmetic == cost::Arithmetic::None
-                               : !keptOperators.contains(call.getBaseName());
+  return block.keep.empty() ? cost::countWork(call).arithmetic == cost::Arithmetic::None
+                            : !block.keep.contains(call.getBaseName());
 }
 
 void RecomputePass::decide(MutableArrayRef<Storage> results) {
   CallOp producer = results.front().producer;
-  unsigned group = results.front().group;
+  unsigned block = results.front().block;
   int64_t place = -1, bytes = 0;
   for (Storage &result : results)
     if (!result.isKept && result.firstUse >= 0) {
       place = place < 0 ? result.firstUse : std::min(place, result.firstUse);
       bytes += result.getBytes();
     }
-  if (place < 0 || bytes < minBytes || !isAllowed(producer, group, place))
+  if (place < 0 || bytes < minBytes || !isAllowed(producer, block, place))
     return;
   places[producer] = place;
   for (Storage &result : results)
@@ -239,7 +202,7 @@ void RecomputePass::decide(MutableArrayRef<Storage> results) {
   for (Value operand : producer.getOperands()) {
     Storage &source = storages[storageOf.lookup(operand)];
     source.use(place);
-    source.isKept |= source.producer && source.group != group;
+    source.isKept |= source.producer && source.block != block;
   }
 }
 
@@ -268,8 +231,8 @@ void RecomputePass::rewrite() {
     auto again = cast<CallOp>(builder.clone(*call, copies));
     again.setPhase(Phase::Backward);
     // A view of another group's module must not extend that group's backward.
-    unsigned group = groupOf(producer.getModuleAttr());
-    if (groupOf(call.getModuleAttr()) != group)
+    unsigned group = blocks[blockOf(producer)].group;
+    if (blocks[blockOf(call)].group != group)
       again.setScopeAttr(producer.getScopeAttr());
     // Modules of one group may lie in those of several others: a copy belongs to the module that
     // needs it, or the backward of the groups around its own would begin with that one's.
@@ -308,13 +271,9 @@ void RecomputePass::report() {
 }
 
 void RecomputePass::reset() {
-  tree = std::make_shared<ModuleTree>();
   calls.clear();
   storages.clear();
   storageOf.clear();
-  groupOfModule.clear();
-  groupOfPath.clear();
-  keptOperators.clear();
   places.clear();
   copied.clear();
 }
@@ -329,32 +288,30 @@ void RecomputePass::runOnOperation() {
   BlockOptions options = getBlockOptions();
   if (failed(checkBlockOptions(step, options)))
     return signalPassFailure();
-  FailureOr<GroupPolicies> chosen = choosePolicies(step, options, RecomputePolicy::Full);
+  std::vector<std::string> &kept = keep;
+  FailureOr<RecomputeBlocks> chosen =
+      RecomputeBlocks::build(step, options, kept, RecomputePolicy::Full);
   if (failed(chosen))
     return signalPassFailure();
-  bool hasBlocks = llvm::any_of(
-      chosen->policyOf, [](RecomputePolicy policy) { return policy >= RecomputePolicy::Selected; });
-  if ((cheapFirst && hasBlocks && failed(runRound(RecomputePolicy::Cheap))) ||
+  if ((cheapFirst && chosen->hasRepeated() && failed(runRound(RecomputePolicy::Cheap))) ||
       failed(runRound(RecomputePolicy::Full)))
     return signalPassFailure();
   report();
   getOperation()->setAttr(
       FsdpDialect::getRecomputeAttrName(),
-      RecomputeAttr::get(&getContext(), policy, policies.numBlocks, RecomputeReason::Asked));
+      RecomputeAttr::get(&getContext(), policy, blocks.getNumBlocks(), RecomputeReason::Asked));
 }
 
 LogicalResult RecomputePass::runRound(RecomputePolicy limit) {
   reset();
-  for (auto [index, group] : llvm::enumerate(step.groups))
-    for (auto path : group.getModules().getAsRange<StringAttr>())
-      groupOfPath[path.getValue()] = index;
-  FailureOr<GroupPolicies> chosen = choosePolicies(step, getBlockOptions(), limit);
+  std::vector<std::string> &kept = keep;
+  FailureOr<RecomputeBlocks> chosen = RecomputeBlocks::build(step, getBlockOptions(), kept, limit);
   if (failed(chosen))
     return failure();
-  policies = std::move(*chosen);
+  blocks = std::move(*chosen);
   if (failed(collectUses(step.getBody())))
     return failure();
-  if (limit == RecomputePolicy::Full && failed(checkKeep()))
+  if (limit == RecomputePolicy::Full && failed(blocks.checkKeep(step, calls)))
     return failure();
   forEachProducerReversed([&](MutableArrayRef<Storage> results) { decide(results); });
   findViews();

@@ -140,11 +140,14 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     products, convolutions and fused attention, which cost the most (selective activation
     checkpointing).
 
+    A `fsdp.recompute_region` is a block of its own, whatever the policy: a module inside those of one
+    group.
+
     `none`: nothing. A group that says `recompute` itself follows that; what it leaves to a search
     (`auto`) is cheap here. The module's attribute `fsdp.recompute` says what the others follow.
 
     A result is recomputed only if all its uses in the backward, repeated operators included, belong
-    to the group that made it, so that no group's backward begins earlier or ends later than before.
+    to the block that made it, so that no group's backward begins earlier or ends later than before.
     What leaves a block for another's backward is therefore kept. New values of buffers are those of
     the forward: a batch normalisation that is repeated updates nothing. Parameters are read where
     the backward reads them, after its gather.
@@ -166,7 +169,7 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
                         "of blocks, all but the operators `keep`"),
              clEnumValN(::fsdp::RecomputePolicy::Full, "full",
                         "of blocks, all but what enters them"))}]>,
-    ListOption<"blocks", "blocks", "std::string",
+    ListOption<"blockPatterns", "blocks", "std::string",
                "Modules of groups that are blocks, as layers.*; default all">,
     Option<"firstBlocks", "first-blocks", "int64_t", "-1",
            "Only so many blocks, in the order of the groups; -1: all">,

@@ -1,5 +1,6 @@
 //===- VerifyCaptured.cpp - One step of single-device training ------------===//
 
+#include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "passes/Passes.h"
@@ -218,6 +219,8 @@ LogicalResult Checker::checkEnd() {
   }
   if (!updates.empty() && !step.optimizer)
     return step.module.emitError("C4: the module has parameters but no optimizer");
+  if (step.optimizer && failed(OptimizerTable::build(step.module)))
+    return failure();
   return success();
 }
 

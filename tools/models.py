@@ -7,7 +7,7 @@
     tools/models.py --write docs/models.md
 
 Each entry is exported, captured, compiled and trained for 3 steps on 2 ranks; the real FSDP2 trains
-the same beside it. Entries of transformers, torchvision and timm need these packages (docs/models.md
+the same beside it. Entries of transformers, torchvision, timm and PEFT need these packages (docs/models.md
 says which versions), and are left out where these are missing; those of torch.nn need torch alone. An
 entry that hangs is killed at its deadline.
 """

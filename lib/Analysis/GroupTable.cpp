@@ -104,6 +104,6 @@ unsigned GroupInfo::getNumStates(OptimizerOp optimizer) const {
 
 unsigned fsdp::getNumOptimizerStates(OptimizerOp optimizer) {
   if (optimizer.getKind() != OptimizerKind::SGD)
-    return 2;
+    return optimizer.getAmsgrad() ? 3 : 2;
   return optimizer.getMomentum()->isZero() ? 0 : 1;
 }

@@ -58,11 +58,14 @@ LogicalResult fsdp::takeStateOf(ModuleOp training, ModuleOp evaluation) {
                       " in the evaluation, " + describe(other.getType()) + " in the training step",
                   other, kTrainingHasIt);
   }
-  for (OptimizerOp optimizer : llvm::make_early_inc_range(evaluation.getOps<OptimizerOp>()))
-    optimizer.erase();
+  for (Operation &op : llvm::make_early_inc_range(*evaluation.getBody()))
+    if (isa<OptimizerOp, OptimizerGroupOp>(op))
+      op.erase();
   OpBuilder builder = OpBuilder::atBlockBegin(evaluation.getBody());
   for (OptimizerOp optimizer : training.getOps<OptimizerOp>())
     builder.clone(*optimizer);
+  for (OptimizerGroupOp group : training.getOps<OptimizerGroupOp>())
+    builder.clone(*group);
   return success();
 }
 

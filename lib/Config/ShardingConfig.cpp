@@ -10,6 +10,8 @@ using namespace fsdp;
 namespace yaml = llvm::yaml;
 
 LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::GroupRule)
+LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::OptimizerRule)
+LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::RecomputeRule)
 
 char ConfigError::ID = 0;
 
@@ -45,7 +47,7 @@ struct RootRule {
 
 constexpr llvm::StringRef kGroupKeys[] = {
     "reshard_after_forward",  "recompute",        "offload_optimizer", "gradient_sync",
-    "reshard_after_backward", "forward_prefetch", "backward_prefetch"};
+    "reshard_after_backward", "forward_prefetch", "backward_prefetch", "mixed_precision"};
 
 /// What a value that must not be a mapping is read as.
 struct NoMapping {};
@@ -151,6 +153,21 @@ template <> struct MappingTraits<MeshSpec> {
   }
 };
 
+template <> struct MappingTraits<MixedPrecision> {
+  static void mapping(IO &io, MixedPrecision &policy) {
+    for (StringRef key : {"output_dtype", "cast_forward_inputs"})
+      if (is_contained(io.keys(), key)) {
+        io.setError(key + " of FSDP2's MixedPrecisionPolicy is a part of what the model computes: "
+                          "export it with fsdpc.export(..., mixed_precision=...)");
+        return;
+      }
+    io.mapOptional("param_dtype", policy.paramDtype);
+    io.mapOptional("reduce_dtype", policy.reduceDtype);
+    if (std::optional<std::string> wrong = checkMixedPrecision(policy))
+      io.setError("mixed_precision: " + *wrong);
+  }
+};
+
 static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("reshard_after_forward", options.reshardAfterForward);
   io.mapOptional("recompute", options.recompute);
@@ -159,6 +176,7 @@ static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("reshard_after_backward", options.reshardAfterBackward);
   io.mapOptional("forward_prefetch", options.forwardPrefetch);
   io.mapOptional("backward_prefetch", options.backwardPrefetch);
+  io.mapOptional("mixed_precision", options.mixedPrecision);
 }
 
 template <> struct MappingTraits<GroupRule> {
@@ -196,17 +214,45 @@ template <> struct MappingTraits<RootRule> {
   }
 };
 
-template <> struct MappingTraits<MixedPrecision> {
-  static void mapping(IO &io, MixedPrecision &policy) {
-    for (StringRef key : {"output_dtype", "cast_forward_inputs"})
+/// Diagnoses a value of an optimizer that torch would refuse.
+static void checkValue(IO &io, StringRef name, std::optional<double> value,
+                       std::optional<std::string> (*check)(double) = checkHyperParameter) {
+  if (value)
+    if (std::optional<std::string> problem = check(*value))
+      io.setError(name + " " + *problem);
+}
+
+static void checkBetas(IO &io, StringRef what, const std::optional<std::vector<double>> &betas) {
+  if (betas && betas->size() != 2)
+    io.setError(what + " has " + Twine(betas->size()) + " betas, expected 2");
+  for (double beta : betas.value_or(std::vector<double>()))
+    checkValue(io, "betas", beta, checkBeta);
+}
+
+template <> struct MappingTraits<OptimizerRule> {
+  static void mapping(IO &io, OptimizerRule &rule) {
+    rule.place = getPlace(io);
+    std::optional<std::vector<std::string>> parameters;
+    io.mapOptional("parameters", parameters);
+    io.mapOptional("max_dims", rule.maxDims);
+    io.mapOptional("lr", rule.lr);
+    io.mapOptional("weight_decay", rule.weightDecay);
+    io.mapOptional("betas", rule.betas);
+    io.mapOptional("eps", rule.eps);
+    for (StringRef key : {"momentum", "dampening", "nesterov", "amsgrad", "maximize"})
       if (is_contained(io.keys(), key)) {
-        io.setError(key + " of FSDP2's MixedPrecisionPolicy is not supported: cast in the model");
+        io.setError(key + " is of the whole optimizer, not of a group of it");
         return;
       }
-    io.mapOptional("param_dtype", policy.paramDtype);
-    io.mapOptional("reduce_dtype", policy.reduceDtype);
-    if (std::optional<std::string> wrong = checkMixedPrecision(policy))
-      io.setError("mixed_precision: " + *wrong);
+    rule.parameters = parameters.value_or(std::vector<std::string>());
+    if (rule.parameters.empty() && !rule.maxDims)
+      io.setError("a group of the optimizer has 'parameters' or 'max_dims'");
+    if (rule.maxDims && *rule.maxDims < 0)
+      io.setError("max_dims is " + Twine(*rule.maxDims) + ", expected 0 or more");
+    checkValue(io, "lr", rule.lr);
+    checkValue(io, "weight_decay", rule.weightDecay);
+    checkBetas(io, "a group of the optimizer", rule.betas);
+    checkValue(io, "eps", rule.eps);
   }
 };
 
@@ -217,25 +263,38 @@ template <> struct MappingTraits<OptimizerOverrides> {
     io.mapOptional("lr", optimizer.lr);
     io.mapOptional("weight_decay", optimizer.weightDecay);
     io.mapOptional("momentum", optimizer.momentum);
+    io.mapOptional("dampening", optimizer.dampening);
+    io.mapOptional("nesterov", optimizer.nesterov);
     io.mapOptional("betas", optimizer.betas);
     io.mapOptional("eps", optimizer.eps);
+    io.mapOptional("amsgrad", optimizer.amsgrad);
+    io.mapOptional("maximize", optimizer.maximize);
     io.mapOptional("clip_grad_norm", optimizer.clipGradNorm);
     io.mapOptional("clip_norm_type", optimizer.clipNormType);
-    if (optimizer.betas && optimizer.betas->size() != 2)
-      io.setError("optimizer has " + Twine(optimizer.betas->size()) + " betas, expected 2");
-    auto check = [&](StringRef name, std::optional<double> value,
-                     std::optional<std::string> (*checkOne)(double)) {
-      if (value)
-        if (std::optional<std::string> problem = checkOne(*value))
-          io.setError(name + " " + *problem);
-    };
-    check("lr", optimizer.lr, checkHyperParameter);
-    check("weight_decay", optimizer.weightDecay, checkHyperParameter);
-    check("momentum", optimizer.momentum, checkHyperParameter);
-    for (double beta : optimizer.betas.value_or(std::vector<double>()))
-      check("betas", beta, checkBeta);
-    check("eps", optimizer.eps, checkHyperParameter);
-    check("clip_grad_norm", optimizer.clipGradNorm, checkClipGradNorm);
+    io.mapOptional("groups", optimizer.groups);
+    checkValue(io, "lr", optimizer.lr);
+    checkValue(io, "weight_decay", optimizer.weightDecay);
+    checkValue(io, "momentum", optimizer.momentum);
+    checkValue(io, "dampening", optimizer.dampening);
+    checkBetas(io, "optimizer", optimizer.betas);
+    checkValue(io, "eps", optimizer.eps);
+    checkValue(io, "clip_grad_norm", optimizer.clipGradNorm, checkClipGradNorm);
+  }
+};
+
+template <> struct MappingTraits<RecomputeRule> {
+  static void mapping(IO &io, RecomputeRule &rule) {
+    rule.place = getPlace(io);
+    io.mapRequired("modules", rule.modules);
+    io.mapOptional("recompute", rule.policy);
+    io.mapOptional("keep", rule.keep);
+    if (rule.modules.empty())
+      io.setError("an entry of activation_checkpointing names at least one module");
+    if (rule.policy != RecomputePolicy::Full && rule.policy != RecomputePolicy::Selected)
+      io.setError("recompute of activation_checkpointing is '" +
+                  Twine(stringifyRecomputePolicy(rule.policy)) + "', expected full or selected");
+    else if (rule.keep && rule.policy != RecomputePolicy::Selected)
+      io.setError("keep is of recompute: selected");
   }
 };
 
@@ -261,6 +320,7 @@ template <> struct MappingTraits<ShardingConfig> {
     config.rootPlace = root.place;
     io.mapOptional("accumulation", config.accumulation);
     io.mapOptional("optimizer", config.optimizer);
+    io.mapOptional("activation_checkpointing", config.checkpointing);
     io.mapOptional("mixed_precision", config.mixedPrecision);
   }
 };

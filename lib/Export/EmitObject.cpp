@@ -19,10 +19,10 @@ using namespace llvm;
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_entry) == 112 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
-              sizeof(fsdp_parameter) == 36 && sizeof(fsdp_group) == 96 &&
-              sizeof(fsdp_optimizer) == 56);
+              sizeof(fsdp_parameter) == 40 && sizeof(fsdp_group) == 112 &&
+              sizeof(fsdp_optimizer) == 64);
 // The plan itself: numbers first, then one pointer per table.
-static constexpr size_t kNumTables = 12;
+static constexpr size_t kNumTables = 13;
 static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);
 static_assert(kNumberBytes % sizeof(void *) == 0 &&
               sizeof(fsdp_plan) == kNumberBytes + (kNumTables + 1) * sizeof(void *));
@@ -55,6 +55,8 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
       {"fsdp_parameters", plan.parameters, plan.num_parameters * sizeof(fsdp_parameter)},
       {"fsdp_pieces", plan.pieces, plan.num_pieces * sizeof(fsdp_piece)},
       {"fsdp_integers", plan.integers, plan.num_integers * sizeof(int64_t)},
+      {"fsdp_optimizer_groups", plan.optimizer_groups,
+       plan.num_optimizer_groups * sizeof(fsdp_optimizer)},
       {"fsdp_strings", plan.strings, plan.num_string_bytes},
       {"fsdp_data", plan.data, plan.num_data_bytes}};
   static_assert(std::size(tables) == kNumTables);
@@ -67,9 +69,10 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
                 offsetof(fsdp_plan, parameters) == kNumberBytes + 7 * sizeof(void *) &&
                 offsetof(fsdp_plan, pieces) == kNumberBytes + 8 * sizeof(void *) &&
                 offsetof(fsdp_plan, integers) == kNumberBytes + 9 * sizeof(void *) &&
-                offsetof(fsdp_plan, strings) == kNumberBytes + 10 * sizeof(void *) &&
-                offsetof(fsdp_plan, data) == kNumberBytes + 11 * sizeof(void *) &&
-                offsetof(fsdp_plan, next) == kNumberBytes + 12 * sizeof(void *));
+                offsetof(fsdp_plan, optimizer_groups) == kNumberBytes + 10 * sizeof(void *) &&
+                offsetof(fsdp_plan, strings) == kNumberBytes + 11 * sizeof(void *) &&
+                offsetof(fsdp_plan, data) == kNumberBytes + 12 * sizeof(void *) &&
+                offsetof(fsdp_plan, next) == kNumberBytes + 13 * sizeof(void *));
 
   LLVMContext &context = module.getContext();
   SmallVector<Constant *> fields = {getBytes(context, &plan, kNumberBytes)};

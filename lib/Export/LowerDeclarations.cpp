@@ -1,9 +1,35 @@
 //===- LowerDeclarations.cpp - Header, groups and buffers of a plan -------===//
 
 #include "Lowering.h"
+#include "fsdp/Analysis/OptimizerValues.h"
 
 using namespace mlir;
 using namespace fsdp;
+
+static fsdp_optimizer lowerOptimizer(const OptimizerValues &values) {
+  fsdp_optimizer lowered = {};
+  switch (values.kind) {
+  case OptimizerKind::SGD:
+    lowered.kind = FSDP_SGD;
+    break;
+  case OptimizerKind::Adam:
+    lowered.kind = FSDP_ADAM;
+    break;
+  case OptimizerKind::AdamW:
+    lowered.kind = FSDP_ADAMW;
+    break;
+  }
+  lowered.options = (values.nesterov ? FSDP_NESTEROV : 0) | (values.amsgrad ? FSDP_AMSGRAD : 0) |
+                    (values.maximize ? FSDP_MAXIMIZE : 0) | (values.hasOwnLr ? FSDP_OWN_LR : 0);
+  lowered.lr = values.lr;
+  lowered.weight_decay = values.weightDecay;
+  lowered.momentum = values.momentum;
+  lowered.beta1 = values.beta1;
+  lowered.beta2 = values.beta2;
+  lowered.eps = values.eps;
+  lowered.dampening = values.dampening;
+  return lowered;
+}
 
 LogicalResult Lowering::lowerHeader() {
   fsdp_plan &header = builder.tables.header;
@@ -33,33 +59,13 @@ LogicalResult Lowering::lowerHeader() {
     header.axis = builder.addString(first.getAxis());
     header.replicate_axis = builder.addString(first.getReplicateAxis().value_or(""));
   }
-  auto optimizers = module.getOps<OptimizerOp>();
-  if (!llvm::hasSingleElement(optimizers))
-    return module.emitError("has ")
-           << std::distance(optimizers.begin(), optimizers.end()) << " optimizers, expected one";
-  OptimizerOp optimizer = *optimizers.begin();
-  fsdp_optimizer &lowered = header.optimizer;
-  switch (optimizer.getKind()) {
-  case OptimizerKind::SGD:
-    lowered.kind = FSDP_SGD;
-    break;
-  case OptimizerKind::Adam:
-    lowered.kind = FSDP_ADAM;
-    break;
-  case OptimizerKind::AdamW:
-    lowered.kind = FSDP_ADAMW;
-    break;
-  }
-  lowered.lr = optimizer.getLr().convertToDouble();
-  lowered.weight_decay = optimizer.getWeightDecay().convertToDouble();
-  if (optimizer.getMomentum())
-    lowered.momentum = optimizer.getMomentum()->convertToDouble();
-  if (optimizer.getBetas()) {
-    lowered.beta1 = (*optimizer.getBetas())[0];
-    lowered.beta2 = (*optimizer.getBetas())[1];
-  }
-  if (optimizer.getEps())
-    lowered.eps = optimizer.getEps()->convertToDouble();
+  FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
+  if (failed(optimizers))
+    return failure();
+  header.optimizer = lowerOptimizer(optimizers->getValues().front());
+  for (const OptimizerValues &values : optimizers->getValues().drop_front())
+    builder.tables.optimizerGroups.push_back(lowerOptimizer(values));
+  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   if (optimizer.getClipGradNorm() && !isEvaluation) {
     header.clip_grad_norm = optimizer.getClipGradNorm()->convertToDouble();
     header.clip_norm_type = static_cast<uint32_t>(optimizer.getClipNormType());
@@ -68,6 +74,11 @@ LogicalResult Lowering::lowerHeader() {
   for (const GroupInfo &group : groups.getGroups())
     if (failed(lowerGroup(group)))
       return failure();
+  // In the order of the plan's parameters.
+  fsdp_parameter *parameter = builder.tables.parameters.data();
+  for (const GroupInfo &group : groups.getGroups())
+    for (ParamOp param : group.params)
+      (parameter++)->optimizer = optimizers->getIndex(param.getSymNameAttr());
   for (auto buffer : module.getOps<BufferOp>())
     if (failed(lowerBuffer(buffer)))
       return failure();
@@ -99,14 +110,16 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.shard_elements = info.layout.shardElements;
   group.trained_elements = info.trained.shardElements;
   group.shard = offsets[0];
-  group.state[0] = numStates > 0 && !isEvaluation ? offsets[1] : -1;
-  group.state[1] = numStates > 1 && !isEvaluation ? offsets[2] : -1;
+  llvm::fill(group.state, -1);
+  if (!isEvaluation)
+    llvm::copy(offsets.slice(1, numStates), group.state);
   group.gather_shard = info.hasGatherCopy() ? offsets.back() : group.shard;
   llvm::fill(group.host_state, -1);
   if (isEvaluation)
     return lowerParameters(info);
   group.state_on_host = op.isStateOnHost();
-  llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(2), group.host_state);
+  llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(FSDP_MAX_STATES),
+             group.host_state);
   return lowerParameters(info);
 }
 

@@ -56,7 +56,8 @@ private:
     os << ']';
   }
 
-  void printOptimizer();
+  void printOptimizer(const fsdp_optimizer &optimizer);
+  void printClipping();
   void printGroup(const fsdp_group &group);
   /// `%mm f32[2, 4] at 128`, with strides where they are not row-major.
   void printValue(uint32_t index);
@@ -75,20 +76,29 @@ private:
 
 } // namespace
 
-void Printer::printOptimizer() {
-  const fsdp_optimizer &optimizer = plan.optimizer;
+void Printer::printOptimizer(const fsdp_optimizer &optimizer) {
   static constexpr const char *names[] = {"sgd", "adam", "adamw"};
-  os << "optimizer " << names[optimizer.kind] << " lr " << optimizer.lr << " weight_decay "
+  os << names[optimizer.kind] << " lr " << optimizer.lr << " weight_decay "
      << optimizer.weight_decay;
   if (optimizer.kind == FSDP_SGD)
     os << " momentum " << optimizer.momentum;
   else
     os << " betas [" << optimizer.beta1 << ", " << optimizer.beta2 << "] eps " << optimizer.eps;
+  if (optimizer.dampening != 0)
+    os << " dampening " << optimizer.dampening;
+  for (auto [option, name] : {std::pair(FSDP_NESTEROV, " nesterov"),
+                              {FSDP_AMSGRAD, " amsgrad"},
+                              {FSDP_MAXIMIZE, " maximize"},
+                              {FSDP_OWN_LR, " own_lr"}})
+    if (optimizer.options & option)
+      os << name;
+}
+
+void Printer::printClipping() {
   static constexpr const char *norms[] = {"", "1", "2", "inf"};
   if (plan.clip_grad_norm != 0)
     os << " clip_grad_norm " << plan.clip_grad_norm << " clip_norm_type "
        << norms[plan.clip_norm_type];
-  os << '\n';
 }
 
 void Printer::printGroup(const fsdp_group &group) {
@@ -113,6 +123,8 @@ void Printer::printGroup(const fsdp_group &group) {
     printList(integers(parameter.first_size, parameter.num_dims));
     for (int64_t alias : integers(parameter.first_alias, parameter.num_aliases))
       os << " alias " << string(alias);
+    if (parameter.optimizer)
+      os << " optimizer group " << parameter.optimizer;
     for (const fsdp_piece &piece :
          ArrayRef(plan.pieces + parameter.first_piece, parameter.num_pieces))
       os << ", rank " << piece.rank << " holds " << piece.first << " + " << piece.count << " at "
@@ -317,8 +329,17 @@ void Printer::printAll() {
      << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
   if (plan.host_arena_bytes)
     os << "host arena " << plan.host_arena_bytes << " bytes\n";
-  if (plan.step_kind == FSDP_TRAINING)
-    printOptimizer();
+  if (plan.step_kind == FSDP_TRAINING) {
+    os << "optimizer ";
+    printOptimizer(plan.optimizer);
+    printClipping();
+    os << '\n';
+    for (uint32_t i = 0; i < plan.num_optimizer_groups; ++i) {
+      os << "optimizer group " << i + 1 << ' ';
+      printOptimizer(plan.optimizer_groups[i]);
+      os << '\n';
+    }
+  }
   for (const fsdp_group &group : ArrayRef(plan.groups, plan.num_groups))
     printGroup(group);
   for (const fsdp_input &input : ArrayRef(plan.inputs, plan.num_inputs)) {

@@ -4,6 +4,7 @@
 
 #include "MetaKernels.h"
 #include "Model.h"
+#include "OptimizerChoice.h"
 #include "Overrides.h"
 #include "StepBuilder.h"
 #include "TorchErrors.h"
@@ -19,31 +20,6 @@
 
 using namespace fsdp;
 using namespace fsdp::frontend;
-
-static void checkOptimizer(const OptimizerSpec &spec) {
-  std::string kind = stringifyOptimizerKind(spec.kind).str();
-  bool isSgd = spec.kind == OptimizerKind::SGD;
-  auto refuse = [&](const char *name, bool given) {
-    if (given)
-      throw CaptureError("optimizer '" + kind + "' has no " + name);
-  };
-  refuse("momentum", !isSgd && spec.momentum);
-  refuse("betas", isSgd && (spec.beta1 || spec.beta2));
-  refuse("eps", isSgd && spec.eps);
-  auto check = [&](const char *name, std::optional<double> value,
-                   std::optional<std::string> (*checkOne)(double)) {
-    if (value)
-      if (std::optional<std::string> problem = checkOne(*value))
-        throw CaptureError("optimizer '" + kind + "': " + name + " " + *problem);
-  };
-  check("lr", spec.lr, checkHyperParameter);
-  check("weight-decay", spec.weightDecay, checkHyperParameter);
-  check("momentum", spec.momentum, checkHyperParameter);
-  check("eps", spec.eps, checkHyperParameter);
-  check("the first of betas", spec.beta1, checkBeta);
-  check("the second of betas", spec.beta2, checkBeta);
-  check("clip-grad-norm", spec.clipGradNorm, checkClipGradNorm);
-}
 
 static void loadModel(const CaptureOptions &options, bool needsValues, Model &model) {
   if (!llvm::sys::fs::exists(options.model))
@@ -182,13 +158,14 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     Overrides overrides(options.target);
     Model model(recorder);
     loadModel(options, weights != nullptr, model);
+    OptimizerSpec optimizer = chooseOptimizer(options.optimizer, model.optimizer);
     bool hasParameter = llvm::any_of(model.tensors, [](auto &t) { return t.isParameter; });
     if (!hasParameter)
       throw CaptureError("the model has no parameters");
     CapturedStep step;
     StepOutputs outputs = options.isEvaluation ? recordEvaluation(model) : recordStep(model);
     makeLiterals(model, outputs);
-    step.module = buildStep(model, outputs, options.optimizer, context);
+    step.module = buildStep(model, outputs, optimizer, context);
     step.notes = model.notes;
     if (options.isEvaluation && drawsNumbers(*step.module))
       step.notes.push_back("the evaluation draws random numbers, as dropout does in training: was "

@@ -20,16 +20,22 @@ void CaptureFlags::addTo(CLI::App &app) {
       ->delimiter('\0');
   app.add_option("--method", method, "the entry: takes the batch, returns the scalar loss")
       ->capture_default_str();
-  app.add_option("--optimizer", optimizer, "sgd, adam or adamw")
-      ->check(CLI::IsMember({"sgd", "adam", "adamw"}))
-      ->capture_default_str();
+  app.add_option(
+         "--optimizer", optimizer,
+         "sgd, adam or adamw (that of fsdpc.export's file, else adamw); another one than the "
+         "file's takes nothing from there")
+      ->check(CLI::IsMember({"sgd", "adam", "adamw"}));
   app.add_option("--lr", lr, "learning rate (1e-3)");
   app.add_option("--weight-decay", weightDecay, "weight decay (0; adamw: 1e-2)");
   app.add_option("--momentum", momentum, "momentum of sgd (0)");
+  app.add_option("--dampening", dampening, "dampening of sgd's momentum (0)");
+  app.add_flag("--nesterov", nesterov, "Nesterov momentum, of sgd");
   app.add_option("--betas", betas, "A,B: betas of adam and adamw (0.9,0.999)")
       ->delimiter(',')
       ->expected(2);
   app.add_option("--eps", eps, "eps of adam and adamw (1e-8)");
+  app.add_flag("--amsgrad", amsgrad, "AMSGrad, of adam and adamw");
+  app.add_flag("--maximize", maximize, "maximize the loss instead of minimizing it");
   app.add_option("--clip-grad-norm", clipGradNorm,
                  "clip the gradients of all parameters together to this norm, as clip_grad_norm_ "
                  "does before the optimizer's step (no clipping)");
@@ -62,11 +68,15 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
         return llvm::createStringError("input '" + spec->name + "' is given twice");
     options.inputs.push_back(*spec);
   }
-  options.optimizer.kind = *symbolizeOptimizerKind(optimizer);
+  options.optimizer.kind = symbolizeOptimizerKind(optimizer);
   options.optimizer.lr = lr;
   options.optimizer.weightDecay = weightDecay;
   options.optimizer.momentum = momentum;
+  options.optimizer.dampening = dampening;
   options.optimizer.eps = eps;
+  options.optimizer.nesterov = nesterov;
+  options.optimizer.amsgrad = amsgrad;
+  options.optimizer.maximize = maximize;
   options.optimizer.clipGradNorm = clipGradNorm;
   options.optimizer.clipNormType = symbolizeNormType(clipNormType).value_or(NormType::Two);
   if (!betas.empty()) {

@@ -7,6 +7,7 @@
 
 #include "ExportedGraph.h"
 #include "Model.h"
+#include "OptimizerChoice.h"
 
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
@@ -54,8 +55,19 @@ public:
     constants = parse(reader, std::string(archive::CONSTANTS_DIR) + "model_constants_config.json",
                       readConfig);
     if (reader.hasRecord(addedFacts))
-      aliases = parse(reader, addedFacts, [](const json &text) {
-        return text.value("aliases", std::map<std::string, std::string>());
+      parse(reader, addedFacts, [&](const json &text) {
+        aliases = text.value("aliases", std::map<std::string, std::string>());
+        if (auto optimizer = text.find("optimizer"); optimizer != text.end())
+          model.optimizer = parseOptimizer(*optimizer);
+        for (const json &policy : text.value("mixed_precision", json::array())) {
+          auto dtype = [&](const char *name) {
+            auto found = policy.find(name);
+            return found == policy.end() ? std::nullopt
+                                         : std::optional(parseDtype(found->get<std::string>()));
+          };
+          model.policies.push_back({policy.at("modules").get<std::vector<std::string>>(),
+                                    dtype("param_dtype"), dtype("reduce_dtype")});
+        }
       });
     addInputs();
     checkOutputs();

@@ -12,6 +12,12 @@
 
 namespace fsdp::frontend {
 
+/// A MixedPrecisionPolicy whose casts are in the program.
+struct ExportedPolicy {
+  std::vector<std::string> modules;
+  std::optional<at::ScalarType> paramDtype, reduceDtype;
+};
+
 /// What a tensor of a model is. A transient buffer (`persistent=False`) is no part of a state_dict.
 enum class TensorRole { Parameter, Buffer, TransientBuffer };
 
@@ -57,6 +63,8 @@ public:
   std::vector<int> inputs;                  // values, in order
   bool hasWeights = false;                  // false: it was saved on meta
   std::optional<at::ScalarType> paramDtype; // of CaptureOptions
+  std::optional<OptimizerSpec> optimizer;   // that the file has
+  std::vector<ExportedPolicy> policies;     // that the file has
   std::vector<std::string> notes;           // of CapturedStep
   /// Runs the forward; returns the loss.
   std::function<at::Tensor()> forward;

@@ -32,6 +32,7 @@ public:
     builder.setInsertionPointToStart(module->getBody());
     declareTensors();
     declareOptimizer(optimizer);
+    declarePolicies();
     buildFunction();
     return module;
   }
@@ -40,6 +41,8 @@ private:
   void findNeeded();
   void declareTensors();
   void declareOptimizer(const OptimizerSpec &spec);
+  FlatSymbolRefAttr getParam(const std::string &name);
+  void declarePolicies();
   void buildFunction();
   aten::CallOp buildCall(const GraphNode &node);
   void markGradientSums();
@@ -119,19 +122,51 @@ void StepBuilder::declareTensors() {
 void StepBuilder::declareOptimizer(const OptimizerSpec &spec) {
   bool isSgd = spec.kind == OptimizerKind::SGD;
   double weightDecay = spec.kind == OptimizerKind::AdamW ? 1e-2 : 0.0;
-  FloatAttr momentum, eps, clipGradNorm;
-  if (spec.clipGradNorm)
-    clipGradNorm = builder.getF64FloatAttr(*spec.clipGradNorm);
-  DenseF64ArrayAttr betas;
-  if (isSgd) {
-    momentum = builder.getF64FloatAttr(spec.momentum.value_or(0.0));
-  } else {
-    betas = builder.getDenseF64ArrayAttr({spec.beta1.value_or(0.9), spec.beta2.value_or(0.999)});
-    eps = builder.getF64FloatAttr(spec.eps.value_or(1e-8));
+  auto real = [&](std::optional<double> value) {
+    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
+  };
+  auto getBetas = [&](double beta1, double beta2) {
+    return builder.getDenseF64ArrayAttr({beta1, beta2});
+  };
+  auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
+  double beta1 = spec.beta1.value_or(0.9), beta2 = spec.beta2.value_or(0.999);
+  bool isDamped = spec.dampening.value_or(0) != 0;
+  OptimizerOp::create(builder, *spec.kind, real(spec.lr.value_or(1e-3)),
+                      real(spec.weightDecay.value_or(weightDecay)),
+                      isSgd ? real(spec.momentum.value_or(0)) : FloatAttr(),
+                      isDamped ? real(spec.dampening) : FloatAttr(),
+                      isSgd ? DenseF64ArrayAttr() : getBetas(beta1, beta2),
+                      isSgd ? FloatAttr() : real(spec.eps.value_or(1e-8)), flag(spec.nesterov),
+                      flag(spec.amsgrad), flag(spec.maximize), real(spec.clipGradNorm),
+                      spec.clipNormType);
+  for (const OptimizerGroupSpec &group : spec.groups) {
+    DenseF64ArrayAttr betas;
+    if (group.beta1)
+      betas = getBetas(*group.beta1, *group.beta2);
+    SmallVector<Attribute> members = llvm::map_to_vector(
+        group.parameters, [&](const std::string &name) { return Attribute(getParam(name)); });
+    OptimizerGroupOp::create(builder, builder.getArrayAttr(members), real(group.lr),
+                             real(group.weightDecay), betas, real(group.eps));
   }
-  OptimizerOp::create(builder, spec.kind, builder.getF64FloatAttr(spec.lr.value_or(1e-3)),
-                      builder.getF64FloatAttr(spec.weightDecay.value_or(weightDecay)), momentum,
-                      betas, eps, clipGradNorm, spec.clipNormType);
+}
+
+void StepBuilder::declarePolicies() {
+  auto get = [&](std::optional<at::ScalarType> dtype) {
+    return dtype ? TypeAttr::get(convertDtype(*dtype, context)) : TypeAttr();
+  };
+  for (const ExportedPolicy &policy : model.policies)
+    MixedPrecisionOp::create(builder,
+                             builder.getStrArrayAttr(llvm::to_vector_of<StringRef>(policy.modules)),
+                             get(policy.paramDtype), get(policy.reduceDtype));
+}
+
+/// The parameter that has this name among its names.
+FlatSymbolRefAttr StepBuilder::getParam(const std::string &name) {
+  for (const ModelTensor &tensor : model.tensors)
+    if (tensor.isParameter && (tensor.name == name || llvm::is_contained(tensor.aliases, name)))
+      return FlatSymbolRefAttr::get(&context, tensor.name);
+  throw CaptureError("the file's optimizer has a parameter '" + name +
+                     "', which the model does not have");
 }
 
 Location StepBuilder::getLocation(int place) {

@@ -28,6 +28,29 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+static std::optional<double> getDouble(std::optional<APFloat> value) {
+  return value ? std::optional(value->convertToDouble()) : std::nullopt;
+}
+
+static LogicalResult verifyValue(Operation *op, StringRef name, std::optional<double> value,
+                                 std::optional<std::string> (*check)(double)) {
+  if (value)
+    if (std::optional<std::string> problem = check(*value))
+      return op->emitOpError("'") << name << "' " << *problem;
+  return success();
+}
+
+static LogicalResult verifyBetas(Operation *op, std::optional<ArrayRef<double>> betas) {
+  if (!betas)
+    return success();
+  if (betas->size() != 2)
+    return op->emitOpError("has ") << betas->size() << " betas, expected 2";
+  for (double beta : *betas)
+    if (failed(verifyValue(op, "betas", beta, checkBeta)))
+      return failure();
+  return success();
+}
+
 LogicalResult OptimizerOp::verify() {
   bool isSgd = getKind() == OptimizerKind::SGD;
   auto check = [&](StringRef name, bool present, bool expected) -> LogicalResult {
@@ -40,31 +63,54 @@ LogicalResult OptimizerOp::verify() {
       failed(check("betas", getBetas().has_value(), !isSgd)) ||
       failed(check("eps", getEps().has_value(), !isSgd)))
     return failure();
-  if (getBetas() && getBetas()->size() != 2)
-    return emitOpError("has ") << getBetas()->size() << " betas, expected 2";
+  if ((isSgd && getAmsgrad()) || (!isSgd && (getNesterov() || getDampening())))
+    return emitOpError("'") << stringifyOptimizerKind(getKind()) << "' has no '"
+                            << (isSgd           ? "amsgrad"
+                                : getNesterov() ? "nesterov"
+                                                : "dampening")
+                            << "'";
+  if (std::optional<std::string> problem =
+          checkNesterov(getNesterov(), getDouble(getMomentum()).value_or(0),
+                        getDouble(getDampening()).value_or(0)))
+    return emitOpError() << *problem;
   if (getClipNormType() != NormType::Two && !getClipGradNorm())
     return emitOpError("has 'clip_norm_type' ")
            << stringifyNormType(getClipNormType()) << " but no 'clip_grad_norm' to clip to";
-  auto checkValue = [&](StringRef name, std::optional<double> value,
-                        std::optional<std::string> (*check)(double)) -> LogicalResult {
-    if (value)
-      if (std::optional<std::string> problem = check(*value))
-        return emitOpError("'") << name << "' " << *problem;
-    return success();
+  auto check1 = [&](StringRef name, std::optional<APFloat> value) {
+    return succeeded(verifyValue(*this, name, getDouble(value), checkHyperParameter));
   };
-  auto get = [](std::optional<APFloat> value) {
-    return value ? std::optional(value->convertToDouble()) : std::nullopt;
+  return success(check1("lr", getLr()) && check1("weight_decay", getWeightDecay()) &&
+                 check1("momentum", getMomentum()) && check1("dampening", getDampening()) &&
+                 succeeded(verifyBetas(*this, getBetas())) && check1("eps", getEps()) &&
+                 succeeded(verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()),
+                                       checkClipGradNorm)));
+}
+
+LogicalResult OptimizerGroupOp::verify() {
+  if (getParams().empty())
+    return emitOpError("has no parameters");
+  auto check = [&](StringRef name, std::optional<APFloat> value) {
+    return succeeded(verifyValue(*this, name, getDouble(value), checkHyperParameter));
   };
-  ArrayRef<double> betas = getBetas().value_or(ArrayRef<double>());
-  for (double beta : betas)
-    if (failed(checkValue("betas", beta, checkBeta)))
+  return success(check("lr", getLr()) && check("weight_decay", getWeightDecay()) &&
+                 succeeded(verifyBetas(*this, getBetas())) && check("eps", getEps()));
+}
+
+LogicalResult OptimizerGroupOp::verifySymbolUses(SymbolTableCollection &tables) {
+  for (auto param : getParams().getAsRange<FlatSymbolRefAttr>())
+    if (failed(resolve<ParamOp>(*this, param, tables, "parameter")))
       return failure();
-  return success(
-      succeeded(checkValue("lr", get(getLr()), checkHyperParameter)) &&
-      succeeded(checkValue("weight_decay", get(getWeightDecay()), checkHyperParameter)) &&
-      succeeded(checkValue("momentum", get(getMomentum()), checkHyperParameter)) &&
-      succeeded(checkValue("eps", get(getEps()), checkHyperParameter)) &&
-      succeeded(checkValue("clip_grad_norm", get(getClipGradNorm()), checkClipGradNorm)));
+  return success();
+}
+
+LogicalResult RecomputeRegionOp::verify() {
+  RecomputePolicy policy = getPolicy();
+  if (policy != RecomputePolicy::Selected && policy != RecomputePolicy::Full)
+    return emitOpError("recomputes '")
+           << stringifyRecomputePolicy(policy) << "', expected selected or full";
+  if (getKeep() && policy != RecomputePolicy::Selected)
+    return emitOpError("has 'keep', which is of 'selected'");
+  return success();
 }
 
 static ParseResult parseNormType(OpAsmParser &parser, NormType &type) {

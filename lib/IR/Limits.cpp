@@ -39,6 +39,13 @@ std::optional<std::string> fsdp::checkHyperParameter(double value) {
   return describe(value, "a finite number, 0 or more");
 }
 
+std::optional<std::string> fsdp::checkNesterov(bool nesterov, double momentum, double dampening) {
+  if (!nesterov || (momentum > 0 && dampening == 0))
+    return std::nullopt;
+  return momentum > 0 ? describe(dampening, "0 with nesterov").insert(0, "dampening ")
+                      : describe(momentum, "more than 0 with nesterov").insert(0, "momentum ");
+}
+
 std::optional<std::string> fsdp::checkBeta(double value) {
   if (value >= 0 && value < 1)
     return std::nullopt;

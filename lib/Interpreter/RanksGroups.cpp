@@ -112,9 +112,20 @@ void RanksInterpreter::visit(UpdateOp update) {
     else if (op.isStateOnHost() && !kept.states.empty())
       throw std::runtime_error("group @" + update.getTarget().str() +
                                " is updated without its state, which is on the host");
-    at::Tensor trained = kept.parameters.narrow(0, 0, group.states.shardElements);
-    updateFlat(step.optimizer, /*step=*/1, trained, get(index, update.getGradient(), update),
-               states, clip);
+    at::Tensor gradients = get(index, update.getGradient(), update);
+    unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
+    for (unsigned param = 0; param < group.states.numParams; ++param)
+      for (const plan::Piece &piece : group.layout.parameters[param].pieces) {
+        if (piece.rank != part)
+          continue;
+        auto take = [&](const at::Tensor &shard) {
+          return shard.narrow(0, piece.shardOffset, piece.count);
+        };
+        at::Tensor parameters = take(kept.parameters);
+        SmallVector<at::Tensor> ofPiece = llvm::map_to_vector(states, take);
+        updateFlat(optimizers.lookup(ParamOp(group.params[param]).getSymNameAttr()), /*step=*/1,
+                   parameters, take(gradients), ofPiece, clip);
+      }
     if (kept.gatherCopy.defined())
       kept.gatherCopy.copy_(kept.parameters);
   }

@@ -23,10 +23,11 @@ std::string fsdp::interpreter::describeUser(Operation *op) {
   return "'" + op->getName().getStringRef().str() + "'";
 }
 
-RanksInterpreter::RanksInterpreter(Step &step, const GroupTable &groups, const NamedTensors &state,
+RanksInterpreter::RanksInterpreter(Step &step, const GroupTable &groups,
+                                   const OptimizerTable &optimizers, const NamedTensors &state,
                                    const std::vector<NamedTensors> &inputs,
                                    const RankDrawSeed &seed)
-    : step(step), groups(groups), seed(seed),
+    : step(step), groups(groups), optimizers(optimizers), seed(seed),
       isPlanned(getPhase(step.module) == ModulePhase::Planned) {
   size_t numRanks = step.getRanks() * step.getReplicas();
   if (inputs.size() != numRanks)
@@ -283,11 +284,12 @@ llvm::Expected<RanksStep> fsdp::interpreter::interpretRanks(ModuleOp module,
                                    "planned one");
   FailureOr<Step> step = Step::collect(module);
   FailureOr<GroupTable> groups = GroupTable::build(module);
-  if (failed(step) || failed(groups) || !step->mesh || !step->optimizer)
+  FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
+  if (failed(step) || failed(groups) || !step->mesh || failed(optimizers))
     return llvm::createStringError("the module is no step on a mesh");
   try {
     at::AutoDispatchBelowADInplaceOrView belowAutograd;
-    return RanksInterpreter(*step, *groups, state, inputs, seed).run();
+    return RanksInterpreter(*step, *groups, *optimizers, state, inputs, seed).run();
   } catch (const std::exception &exception) {
     return llvm::createStringError(exception.what());
   }

@@ -11,6 +11,7 @@
 
 #include "RankMemory.h"
 #include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
@@ -51,8 +52,9 @@ struct Rank {
 
 class RanksInterpreter {
 public:
-  RanksInterpreter(Step &step, const GroupTable &groups, const NamedTensors &state,
-                   const std::vector<NamedTensors> &inputs, const RankDrawSeed &seed);
+  RanksInterpreter(Step &step, const GroupTable &groups, const OptimizerTable &optimizers,
+                   const NamedTensors &state, const std::vector<NamedTensors> &inputs,
+                   const RankDrawSeed &seed);
   RanksStep run();
 
 private:
@@ -112,6 +114,7 @@ private:
 
   Step &step;
   const GroupTable &groups;
+  const OptimizerTable &optimizers;
   const RankDrawSeed &seed;
   bool isPlanned;
   std::vector<Rank> ranks;

@@ -3,6 +3,7 @@
 #include "Updates.h"
 
 #include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -13,6 +14,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <cmath>
+#include <stdexcept>
 
 using namespace mlir;
 using namespace fsdp;
@@ -28,45 +30,49 @@ struct Chunk {
 };
 } // namespace
 
-static void runSgd(OptimizerOp optimizer, int64_t step, Chunk &chunk) {
+static void runSgd(const OptimizerValues &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = chunk.gradients;
-  if (double decay = optimizer.getWeightDecay().convertToDouble(); decay != 0)
-    gradients = gradients.add(chunk.parameters, decay);
+  if (values.weightDecay != 0)
+    gradients = gradients.add(chunk.parameters, values.weightDecay);
   if (!chunk.states.empty()) {
+    at::Tensor &momentum = chunk.states[0];
     if (step == 1)
-      chunk.states[0].copy_(gradients);
+      momentum.copy_(gradients);
     else
-      chunk.states[0].mul_(optimizer.getMomentum()->convertToDouble()).add_(gradients, 1.0);
-    gradients = chunk.states[0];
+      momentum.mul_(values.momentum).add_(gradients, 1 - values.dampening);
+    gradients = values.nesterov ? gradients.add(momentum, values.momentum) : momentum;
   }
-  chunk.parameters.add_(gradients, -optimizer.getLr().convertToDouble());
+  chunk.parameters.add_(gradients, -values.lr);
 }
 
-static void runAdam(OptimizerOp optimizer, int64_t step, Chunk &chunk) {
-  double decay = optimizer.getWeightDecay().convertToDouble();
-  double lr = optimizer.getLr().convertToDouble();
-  double beta1 = (*optimizer.getBetas())[0], beta2 = (*optimizer.getBetas())[1];
+static void runAdam(const OptimizerValues &values, int64_t step, Chunk &chunk) {
   at::Tensor gradients = chunk.gradients;
-  if (decay != 0) {
-    if (optimizer.getKind() == OptimizerKind::AdamW)
-      chunk.parameters.mul_(1 - lr * decay);
+  if (values.weightDecay != 0) {
+    if (values.kind == OptimizerKind::AdamW)
+      chunk.parameters.mul_(1 - values.lr * values.weightDecay);
     else
-      gradients = gradients.add(chunk.parameters, decay);
+      gradients = gradients.add(chunk.parameters, values.weightDecay);
   }
-  chunk.states[0].lerp_(gradients, 1 - beta1);
-  chunk.states[1].mul_(beta2).addcmul_(gradients, gradients, 1 - beta2);
-  double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
-  at::Tensor denominator = chunk.states[1].sqrt();
-  denominator.div_(std::sqrt(correction2)).add_(optimizer.getEps()->convertToDouble());
-  chunk.parameters.addcdiv_(chunk.states[0], denominator, -(lr / correction1));
+  chunk.states[0].lerp_(gradients, 1 - values.beta1);
+  chunk.states[1].mul_(values.beta2).addcmul_(gradients, gradients, 1 - values.beta2);
+  double correction1 = 1 - std::pow(values.beta1, step);
+  double correction2 = 1 - std::pow(values.beta2, step);
+  if (values.amsgrad)
+    at::maximum_out(chunk.states[2], chunk.states[2], chunk.states[1]);
+  at::Tensor denominator = chunk.states[values.amsgrad ? 2 : 1].sqrt();
+  denominator.div_(std::sqrt(correction2)).add_(values.eps);
+  chunk.parameters.addcdiv_(chunk.states[0], denominator, -(values.lr / correction1));
 }
 
-void fsdp::interpreter::updateFlat(OptimizerOp optimizer, int64_t step, at::Tensor &parameters,
-                                   at::Tensor gradients, MutableArrayRef<at::Tensor> states,
+void fsdp::interpreter::updateFlat(const OptimizerValues &values, int64_t step,
+                                   at::Tensor &parameters, at::Tensor gradients,
+                                   MutableArrayRef<at::Tensor> states,
                                    std::optional<float> clipFactor) {
   gradients = gradients.to(parameters.scalar_type());
   if (clipFactor)
     gradients = gradients.mul(at::full({}, *clipFactor, gradients.options()));
+  if (values.maximize)
+    gradients = gradients.neg();
   for (int64_t first = 0; first < parameters.numel(); first += kChunkElements) {
     int64_t count = std::min(kChunkElements, parameters.numel() - first);
     auto take = [&](const at::Tensor &tensor) {
@@ -75,10 +81,10 @@ void fsdp::interpreter::updateFlat(OptimizerOp optimizer, int64_t step, at::Tens
       return whole;
     };
     Chunk chunk{take(parameters), take(gradients), llvm::map_to_vector<2>(states, take)};
-    if (optimizer.getKind() == OptimizerKind::SGD)
-      runSgd(optimizer, step, chunk);
+    if (values.kind == OptimizerKind::SGD)
+      runSgd(values, step, chunk);
     else
-      runAdam(optimizer, step, chunk);
+      runAdam(values, step, chunk);
     auto give = [&](at::Tensor &tensor, const at::Tensor &whole) {
       tensor.narrow(0, first, count).copy_(whole.narrow(0, 0, count));
     };
@@ -108,14 +114,18 @@ float fsdp::interpreter::computeClipFactor(NormType type, double total, float ma
   return factor > 1 ? 1 : factor; // a NaN stays
 }
 
-void fsdp::interpreter::updateWhole(ModuleOp module, at::Tensor &parameter,
+void fsdp::interpreter::updateWhole(ModuleOp module, const std::string &name, at::Tensor &parameter,
                                     const at::Tensor &gradient, std::optional<float> clipFactor) {
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
+  FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
+  if (failed(optimizers))
+    throw std::runtime_error("the module's optimizer is not valid");
+  const OptimizerValues &values = optimizers->lookup(StringAttr::get(module.getContext(), name));
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   at::Tensor flat = parameter.detach().reshape({-1}).clone();
   SmallVector<at::Tensor, 2> states(getNumOptimizerStates(optimizer), at::Tensor());
   for (at::Tensor &state : states)
     state = at::zeros_like(flat);
-  updateFlat(optimizer, /*step=*/1, flat, gradient.reshape({-1}), states, clipFactor);
+  updateFlat(values, /*step=*/1, flat, gradient.reshape({-1}), states, clipFactor);
   parameter = flat.view(parameter.sizes());
 }

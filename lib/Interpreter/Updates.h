@@ -3,7 +3,7 @@
 #ifndef FSDP_LIB_INTERPRETER_UPDATES_H
 #define FSDP_LIB_INTERPRETER_UPDATES_H
 
-#include "fsdp/IR/Fsdp.h"
+#include "fsdp/Analysis/OptimizerValues.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -12,8 +12,9 @@ namespace fsdp::interpreter {
 /// One step of torch.optim's single-tensor implementation. All tensors are contiguous, of one
 /// dimension and size; `parameters` and `states` are changed. Each element's bits depend on that
 /// element of the operands alone, not on where it lies.
-void updateFlat(OptimizerOp optimizer, int64_t step, at::Tensor &parameters, at::Tensor gradients,
-                llvm::MutableArrayRef<at::Tensor> states, std::optional<float> clipFactor);
+void updateFlat(const OptimizerValues &values, int64_t step, at::Tensor &parameters,
+                at::Tensor gradients, llvm::MutableArrayRef<at::Tensor> states,
+                std::optional<float> clipFactor);
 
 /// The part that `values` have in a norm of this type, a double: the sum of their squares or
 /// absolute values, or the largest absolute value.

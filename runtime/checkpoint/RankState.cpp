@@ -14,7 +14,8 @@ int64_t StateRange::bytes() const { return count * static_cast<int64_t>(elementB
 const char *fsdp::rt::optimizerStateName(const PlanView &plan, unsigned index) {
   if (plan.tables().optimizer.kind == FSDP_SGD)
     return "momentum_buffer";
-  return index == 0 ? "exp_avg" : "exp_avg_sq";
+  constexpr const char *kNames[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+  return kNames[index];
 }
 
 std::string fsdp::rt::optimizerTensorName(const std::string &parameter, const std::string &state) {

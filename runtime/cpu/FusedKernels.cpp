@@ -57,9 +57,11 @@ template <typename Body>
       if (s.weightDecay != 0)
         gradient = __builtin_fmaf(s.weightDecay, parameters[i], gradient);
       if (s.hasMomentum) {
+        float buffer = gradient;
         if (!s.firstStep)
-          gradient = momentum[i] * s.momentum + gradient;
-        momentum[i] = gradient;
+          buffer = __builtin_fmaf(s.gradientWeight, gradient, momentum[i] * s.momentum);
+        momentum[i] = buffer;
+        gradient = s.nesterov ? __builtin_fmaf(s.momentum, buffer, gradient) : buffer;
       }
       parameters[i] = __builtin_fmaf(s.negativeLearningRate, gradient, parameters[i]);
     }

@@ -18,6 +18,8 @@ struct SgdScalars {
   float momentum;
   bool hasMomentum;
   bool firstStep; // the momentum buffer is the gradient
+  bool nesterov;
+  float gradientWeight; // in the momentum buffer: 1 - dampening
 };
 
 struct AdamScalars {

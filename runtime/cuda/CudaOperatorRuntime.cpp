@@ -9,18 +9,16 @@
 using namespace fsdp::rt;
 
 namespace {
-/// What the words begin with; the seeds follow.
-struct FixedWords {
-  OptimizerInputs optimizer;
-  int64_t zero;
-};
+/// What the words begin with: a 0, then the inputs of each optimizer of the plan; the seeds follow.
+using Zero = int64_t;
 } // namespace
 
 Status CudaOperatorRuntime::prepare(const OperatorContext &context) {
   compute = &static_cast<CudaStream &>(context.compute);
   rank = context.rank;
   draws.assign(context.draws.begin(), context.draws.end());
-  size_t bytes = sizeof(FixedWords) + draws.size() * sizeof(uint64_t);
+  optimizers = context.optimizers;
+  size_t bytes = fixedBytes() + draws.size() * sizeof(uint64_t);
   Result<std::unique_ptr<Memory>> memory = device.allocate(bytes);
   if (!memory.ok())
     return memory.status();
@@ -29,17 +27,24 @@ Status CudaOperatorRuntime::prepare(const OperatorContext &context) {
   if (!made.ok())
     return made.status();
   staging = std::move(*made);
-  auto *fixed = reinterpret_cast<const FixedWords *>(words->data());
-  updates.emplace(device, *compute, &fixed->optimizer);
+  updates.emplace(device, *compute,
+                  reinterpret_cast<const OptimizerInputs *>(words->data() + sizeof(Zero)));
   calls.installTorchPlacement();
   return {};
 }
 
+size_t CudaOperatorRuntime::fixedBytes() const {
+  return sizeof(Zero) + optimizers * sizeof(OptimizerInputs);
+}
+
 void CudaOperatorRuntime::setInputs(const StepInputs &next) {
   inputs = next;
-  FixedWords fixed{{inputs.learningRate, inputs.step}, 0};
-  std::memcpy(staging->host(0), &fixed, sizeof(fixed));
-  auto *seeds = reinterpret_cast<uint64_t *>(staging->host(0) + sizeof(fixed));
+  std::byte *host = staging->host(0);
+  std::memset(host, 0, sizeof(Zero));
+  auto *optimizer = reinterpret_cast<OptimizerInputs *>(host + sizeof(Zero));
+  for (unsigned i = 0; i < optimizers; ++i)
+    optimizer[i] = {inputs.learningRateOf(i), inputs.step};
+  auto *seeds = reinterpret_cast<uint64_t *>(host + fixedBytes());
   for (int64_t position : draws)
     *seeds++ = drawSeed(inputs.seed, inputs.step, rank, position);
   staging->enqueue(*compute);
@@ -50,6 +55,6 @@ void CudaOperatorRuntime::beginDraw(int64_t position) {
   const std::byte *fixed = words->data();
   calls.beginTorchDraw(device.ordinal(),
                        {drawSeed(inputs.seed, inputs.step, rank, position),
-                        reinterpret_cast<const int64_t *>(fixed + sizeof(FixedWords)) + index,
-                        &reinterpret_cast<const FixedWords *>(fixed)->zero});
+                        reinterpret_cast<const int64_t *>(fixed + fixedBytes()) + index,
+                        reinterpret_cast<const Zero *>(fixed)});
 }

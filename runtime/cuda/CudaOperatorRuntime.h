@@ -26,9 +26,9 @@ public:
   }
 
   Status prepare(const OperatorContext &context) override;
-  Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+  Status addUpdate(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                    const std::string &name) override {
-    return updates->add(optimizer, shard, name);
+    return updates->add(optimizer, index, shard, name);
   }
   void addFrozen(const ShardBuffers &shard) override { updates->addFrozen(shard); }
   Status writeGathered() override { return updates->writeGathered(); }
@@ -53,8 +53,11 @@ private:
   CudaStream *compute = nullptr;
   unsigned rank = 0;
   StepInputs inputs;
-  std::vector<int64_t> draws;    // positions, ascending
-  std::unique_ptr<Memory> words; // OptimizerInputs, a 0, a seed per draw
+  std::vector<int64_t> draws; // positions, ascending
+  size_t fixedBytes() const;
+
+  unsigned optimizers = 1;       // of the plan
+  std::unique_ptr<Memory> words; // a 0, OptimizerInputs by optimizer, a seed per draw
   std::unique_ptr<Staging> staging;
   std::optional<CudaUpdates> updates;
 };

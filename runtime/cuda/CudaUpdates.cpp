@@ -15,13 +15,14 @@ Status CudaUpdates::launch(const Arguments &arguments, const char *name) {
                                 std::string("the kernel ") + name));
 }
 
-Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
+Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                         const std::string &name) {
   if (shard.dtype != FSDP_F32 && shard.dtype != FSDP_BF16 && shard.dtype != FSDP_F16)
     return Status::error("group \"" + name + "\": no kernel updates shards of " +
                          dtypeName(shard.dtype) + " on a CUDA device; f32, bf16 and f16 are");
-  optimizer = wanted;
+  optimizers[index] = optimizer;
   Update update{};
+  update.optimizer = index;
   update.norm = {shard.gradients, shard.gradientDtype, shard.elements, nullptr, FSDP_NORM_2};
   update.firstPartial = partials;
   partials += partialNormBlocks(shard.elements);
@@ -32,11 +33,13 @@ Status CudaUpdates::add(const fsdp_optimizer &wanted, const ShardBuffers &shard,
                      .gradients = shard.gradients,
                      .gradientDtype = shard.gradientDtype,
                      .state = {reinterpret_cast<float *>(shard.state[0]),
-                               reinterpret_cast<float *>(shard.state[1])},
+                               reinterpret_cast<float *>(shard.state[1]),
+                               reinterpret_cast<float *>(shard.state[2])},
                      .gathered = shard.gathered,
                      .gatheredDtype = shard.gatheredDtype,
                      .scalars = nullptr,
-                     .clipFactor = nullptr};
+                     .clipFactor = nullptr,
+                     .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f};
   } else {
     update.torch = makeTorchUpdate(optimizer, shard, device.tensorDevice());
     obstacle = "torch's operators update group \"" + name + "\" of " + dtypeName(shard.dtype) +
@@ -77,19 +80,26 @@ Status CudaUpdates::begin() {
         memory = std::move(*made);
       return made.status();
     };
-    if (Status status = allocate(scalars, sizeof(OptimizerScalars)); !status.ok())
+    if (Status status =
+            allocate(scalars, (optimizers.rbegin()->first + 1) * sizeof(OptimizerScalars));
+        !status.ok())
       return status;
     if (Status status = allocate(parts, static_cast<size_t>(partials) * sizeof(double));
         !status.ok())
       return status;
     for (Update &update : updates) {
-      update.kernel.scalars = reinterpret_cast<const OptimizerScalars *>(scalars->data());
+      update.kernel.scalars =
+          reinterpret_cast<const OptimizerScalars *>(scalars->data()) + update.optimizer;
       update.norm.partials = reinterpret_cast<double *>(parts->data()) + update.firstPartial;
     }
   }
-  return launch(OptimizerScalarsArguments{optimizer, inputs,
-                                          reinterpret_cast<OptimizerScalars *>(scalars->data())},
-                "optimizerScalars");
+  auto *values = reinterpret_cast<OptimizerScalars *>(scalars->data());
+  for (const auto &[index, optimizer] : optimizers)
+    if (Status status = launch(OptimizerScalarsArguments{optimizer, inputs + index, values + index},
+                               "optimizerScalars");
+        !status.ok())
+      return status;
+  return {};
 }
 
 Status CudaUpdates::partialNorm(fsdp_norm_type type, double *part) {
@@ -125,7 +135,7 @@ Status CudaUpdates::run(size_t index, const StepInputs &step) {
       return status;
   if (!update.torch)
     return launch(update.kernel, "optimizerUpdate");
-  update.torch->run(step.step, step.learningRate, update.kernel.clipFactor);
+  update.torch->run(step.step, step.learningRateOf(update.optimizer), update.kernel.clipFactor);
   return {};
 }
 

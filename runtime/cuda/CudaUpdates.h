@@ -12,16 +12,20 @@
 #include "cuda/CudaDevice.h"
 #include "executor/OperatorRuntime.h"
 
+#include <map>
+
 namespace fsdp::rt {
 
 class CudaUpdates {
 public:
-  /// `inputs`: memory of the device, written before each step. All arguments outlive the object.
+  /// `inputs`: those of each optimizer of the plan, in memory of the device, written before each
+  /// step. All arguments outlive the object.
   CudaUpdates(CudaDevice &device, CudaStream &compute, const OptimizerInputs *inputs)
       : device(device), compute(compute), inputs(inputs) {}
 
   /// As OperatorRuntime::addUpdate().
-  Status add(const fsdp_optimizer &optimizer, const ShardBuffers &shard, const std::string &name);
+  Status add(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
+             const std::string &name);
   /// As OperatorRuntime::addFrozen().
   void addFrozen(const ShardBuffers &shard) { frozen.push_back(shard); }
   /// As OperatorRuntime::graphObstacle().
@@ -43,6 +47,7 @@ private:
     std::unique_ptr<ShardUpdate> torch; // of others
     PartialNormArguments norm;          // its partial results begin at firstPartial
     int64_t firstPartial;
+    uint32_t optimizer;
   };
 
   template <typename Arguments> Status launch(const Arguments &arguments, const char *name);
@@ -50,12 +55,12 @@ private:
   CudaDevice &device;
   CudaStream &compute;
   const OptimizerInputs *const inputs;
-  fsdp_optimizer optimizer{};
+  std::map<uint32_t, fsdp_optimizer> optimizers; // those of updates
   std::vector<Update> updates;
   std::vector<ShardBuffers> frozen;
   int64_t partials = 0;
   std::string obstacle;
-  std::unique_ptr<Memory> scalars, parts; // OptimizerScalars; the partial norms of all updates
+  std::unique_ptr<Memory> scalars, parts; // OptimizerScalars by optimizer; the partial norms
   std::unique_ptr<Memory> factor;         // of clipping, a float; null: no step has clipped
   fsdp_norm_type normType = FSDP_NORM_2;
   bool isNormTaken = false; // the partial norms are those of the step that is issued

@@ -23,9 +23,10 @@ Status CpuOperatorRuntime::prepare(const OperatorContext &context) {
   return {};
 }
 
-Status CpuOperatorRuntime::addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
-                                     const std::string &) {
+Status CpuOperatorRuntime::addUpdate(const fsdp_optimizer &optimizer, uint32_t index,
+                                     const ShardBuffers &shard, const std::string &) {
   updates.push_back(makeShardUpdate(optimizer, shard));
+  optimizerOf.push_back(index);
   return {};
 }
 
@@ -57,7 +58,8 @@ Status CpuOperatorRuntime::clip(fsdp_norm_type type, const double *total, float 
 }
 
 Status CpuOperatorRuntime::update(size_t index) {
-  double own = updates[index]->run(inputs.step, inputs.learningRate, factor ? &*factor : nullptr);
+  double own = updates[index]->run(inputs.step, inputs.learningRateOf(optimizerOf[index]),
+                                   factor ? &*factor : nullptr);
   if (!factor)
     normPart += own;
   return {};

@@ -19,7 +19,7 @@ public:
   Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) override;
 
   Status prepare(const OperatorContext &context) override;
-  Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
+  Status addUpdate(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                    const std::string &name) override;
   void addFrozen(const ShardBuffers &shard) override { frozen.push_back(shard); }
   Status writeGathered() override;
@@ -39,6 +39,7 @@ private:
   unsigned rank = 0;
   StepInputs inputs;
   std::vector<std::unique_ptr<ShardUpdate>> updates;
+  std::vector<uint32_t> optimizerOf; // by update
   std::vector<ShardBuffers> frozen;
   double normPart = 0;         // of the step so far
   std::optional<float> factor; // set: the step clips, and `normPart` is that of all gradients

@@ -107,7 +107,9 @@ Status PlanExecutor::prepare() {
   compute = device.makeComputeStream();
   runtime = makeOperatorRuntime(device);
   std::vector<int64_t> draws = StepProgram::drawsOf(view);
-  if (Status status = runtime->prepare({*compute, communicator.rank(), options.lossLag + 1, draws});
+  if (Status status =
+          runtime->prepare({*compute, communicator.rank(), options.lossLag + 1, draws,
+                            view.isEvaluation() ? 1 : 1 + view.tables().num_optimizer_groups});
       !status.ok())
     return status;
   Result<std::unique_ptr<Memory>> memory = device.allocate(sizeof(DeviceResults));
@@ -241,6 +243,10 @@ Result<std::optional<StepResults>> PlanExecutor::finish() { return taken(readbac
 Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
   if (spent)
     return Status::error("the executor has failed before");
+  if (!view.isEvaluation() && next.groupLearningRates.size() != view.optimizerGroups().size())
+    return Status::error(std::to_string(next.groupLearningRates.size()) +
+                         " learning rates of the " + std::to_string(view.optimizerGroups().size()) +
+                         " groups of the optimizer");
   auto begin = std::chrono::steady_clock::now();
   Status status = inputs ? inputs->enqueue(*compute) : Status();
   if (status.ok()) {

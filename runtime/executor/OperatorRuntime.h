@@ -29,6 +29,7 @@ struct OperatorContext {
   unsigned rank = 0;
   unsigned slots = 1;             // steps that the host may have issued and not yet waited for, + 1
   std::span<const int64_t> draws; // positions of the step's random draws, ascending
+  unsigned optimizers = 1;        // of the plan: groups, and what belongs to none
 };
 
 class OperatorRuntime {
@@ -48,9 +49,10 @@ public:
   /// Once, first: also makes torch allocate where OperatorAllocations says. May throw what torch
   /// throws.
   virtual Status prepare(const OperatorContext &context) = 0;
-  /// Update number n (from 0, in order of these calls) is the one of `shard`, of group `name`.
-  virtual Status addUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
-                           const std::string &name) = 0;
+  /// Update number n (from 0, in order of these calls) is the one of `shard`, of group `name`, by
+  /// the plan's optimizer of this index.
+  virtual Status addUpdate(const fsdp_optimizer &optimizer, uint32_t index,
+                           const ShardBuffers &shard, const std::string &name) = 0;
   /// The elements of `shard` have a copy that is gathered, and no update.
   virtual void addFrozen(const ShardBuffers &shard) = 0;
   /// Once, before the first step, when the shards are loaded: writes the copies that are gathered.

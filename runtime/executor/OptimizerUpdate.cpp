@@ -30,7 +30,8 @@ public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
       : optimizer(optimizer), elements(shard.elements),
         parameters(reinterpret_cast<float *>(shard.parameters)), gradients(shard.gradients),
-        state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1])},
+        state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1]),
+              reinterpret_cast<float *>(shard.state[2])},
         normParts((elements + kChunkElements - 1) / kChunkElements) {
     if (shard.gradientDtype == FSDP_BF16)
       widened.resize(at::get_num_threads() * kChunkElements);
@@ -46,6 +47,12 @@ public:
   }
 
 protected:
+  /// By what gradients are multiplied.
+  float scaleOf(const float *clipFactor) const {
+    const float factor = clipFactor ? *clipFactor : 1;
+    return optimizer.options & FSDP_MAXIMIZE ? -factor : factor;
+  }
+
   /// The gradients of a chunk, in fp32; in memory of the calling thread if they are not.
   const float *gradientsOf(int64_t first, int64_t count) {
     if (widened.empty())
@@ -74,7 +81,7 @@ protected:
   const int64_t elements;
   float *const parameters;
   const std::byte *const gradients;
-  float *const state[2];
+  float *const state[FSDP_MAX_STATES];
   std::vector<float> widened;    // a chunk by thread, of gradients that are not fp32
   std::vector<double> normParts; // by chunk
 };
@@ -84,12 +91,14 @@ public:
   using FusedUpdate::FusedUpdate;
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    const float clip = clipFactor ? *clipFactor : 1;
+    const float clip = scaleOf(clipFactor);
     SgdScalars scalars{.negativeLearningRate = static_cast<float>(-learningRate),
                        .weightDecay = static_cast<float>(optimizer.weight_decay),
                        .momentum = static_cast<float>(optimizer.momentum),
                        .hasMomentum = optimizer.momentum != 0,
-                       .firstStep = step == 1};
+                       .firstStep = step == 1,
+                       .nesterov = (optimizer.options & FSDP_NESTEROV) != 0,
+                       .gradientWeight = static_cast<float>(1 - optimizer.dampening)};
     const FusedKernels &kernels = fusedKernels();
     return forChunks([&](int64_t first, int64_t count) {
       return kernels.sgd(parameters + first, gradientsOf(first, count),
@@ -111,7 +120,7 @@ public:
   }
 
   double run(int64_t step, double learningRate, const float *clipFactor) override {
-    const float clip = clipFactor ? *clipFactor : 1;
+    const float clip = scaleOf(clipFactor);
     // torch's arithmetic of scalars, in doubles.
     double time = static_cast<double>(step);
     double correction1 = 1 - std::pow(optimizer.beta1, time);
@@ -131,12 +140,14 @@ public:
     return forChunks([&](int64_t first, int64_t count) {
       Root &root = roots.at(at::get_thread_num());
       const float *wide = gradientsOf(first, count);
-      if (isVectorAdamExact() && count % kVectorElements == 0)
+      if (!state[2] && isVectorAdamExact() && count % kVectorElements == 0)
         return vectorAdam(parameters + first, wide, state[0] + first, state[1] + first, count,
                           scalars, clip, root.vector);
       double squares =
           kernels.adamMoments(parameters + first, wide, state[0] + first, state[1] + first,
                               root.values.data(), count, scalars, clip);
+      if (state[2])
+        takeLargest(state[2] + first, root.values.data(), count);
       // torch's square root is not correctly rounded everywhere; take the same one.
       at::Tensor &tensor = count == kChunkElements ? root.whole : root.rest;
       at::sqrt_(tensor);
@@ -147,6 +158,14 @@ public:
   }
 
 private:
+  /// torch.maximum of both, in both.
+  static void takeLargest(float *largest, float *values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      float next = std::max(largest[i], values[i]); // the first, if one is a NaN
+      largest[i] = values[i] = std::isnan(values[i]) ? values[i] : next;
+    }
+  }
+
   struct Root {
     std::vector<float> values;
     at::Tensor whole, rest, vector; // of a whole chunk, of the last one, of kVectorElements

@@ -20,9 +20,11 @@
 
 namespace fsdp::rt {
 
-/// Elements [first, first + count) of a shard: what it holds of one parameter.
+/// Elements [first, first + count) of a shard: what it holds of one parameter, which `optimizer` of
+/// the plan updates (fsdp_parameter).
 struct ShardPiece {
   int64_t first, count;
+  uint32_t optimizer = 0;
 };
 
 /// One rank's part of a group: `elements` of `dtype` each (gradients of `gradientDtype`), of which
@@ -35,7 +37,7 @@ struct ShardBuffers {
   int64_t elements;
   std::byte *parameters;
   const std::byte *gradients;
-  std::byte *state[2];
+  std::byte *state[FSDP_MAX_STATES];
   std::vector<ShardPiece> pieces;
   fsdp_dtype gradientDtype = dtype;
   std::byte *gathered = nullptr;

@@ -3,6 +3,7 @@
 #include "executor/StepProgram.h"
 #include "DType.h"
 #include "executor/ResultReaders.h"
+#include "executor/ShardSegments.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -105,46 +106,47 @@ void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
   }
 }
 
+/// This rank's shard of the group, all of it, without states and gradients.
+ShardBuffers StepProgram::buffersOf(const fsdp_group &group) const {
+  ShardBuffers buffers{};
+  buffers.dtype = buffers.gradientDtype = static_cast<fsdp_dtype>(group.dtype);
+  buffers.elements = group.shard_elements;
+  buffers.parameters = arena + group.shard;
+  buffers.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
+  if (view.hasGatherCopy(group))
+    buffers.gathered = arena + group.gather_shard;
+  return buffers;
+}
+
 /// What is gathered from a copy and never updated. An evaluation finds the copies that training
 /// made.
 void StepProgram::prepareFrozen() {
-  for (const fsdp_group &group : view.groups()) {
-    const int64_t count = group.shard_elements - group.trained_elements;
-    if (view.isEvaluation() || !view.hasGatherCopy(group) || count == 0)
-      continue;
-    auto bytesBefore = [&](uint32_t dtype) {
-      return group.trained_elements * static_cast<int64_t>(elementBytes(dtype));
-    };
-    ShardBuffers frozen{};
-    frozen.dtype = frozen.gradientDtype = static_cast<fsdp_dtype>(group.dtype);
-    frozen.elements = count;
-    frozen.parameters = arena + group.shard + bytesBefore(group.dtype);
-    frozen.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
-    frozen.gathered = arena + group.gather_shard + bytesBefore(group.gather_dtype);
-    runtime.addFrozen(frozen);
-  }
+  for (const fsdp_group &group : view.groups())
+    if (int64_t count = group.shard_elements - group.trained_elements;
+        !view.isEvaluation() && view.hasGatherCopy(group) && count > 0)
+      runtime.addFrozen(sliceOf(buffersOf(group), group.trained_elements, count));
 }
 
 Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
   const fsdp_group &group = view.groups()[entry.target];
-  ShardBuffers buffers{static_cast<fsdp_dtype>(group.dtype),
-                       group.trained_elements,
-                       arena + group.shard,
-                       arena + entry.source,
-                       {nullptr, nullptr},
-                       {}};
+  ShardBuffers buffers = sliceOf(buffersOf(group), 0, group.trained_elements);
+  buffers.gradients = arena + entry.source;
+  buffers.gradientDtype = static_cast<fsdp_dtype>(entry.dtype);
   for (const fsdp_parameter &parameter : view.parametersOf(group))
     for (const fsdp_piece &piece : view.piecesOf(parameter))
       if (piece.rank == shard && piece.shard_offset < group.trained_elements)
-        buffers.pieces.push_back({piece.shard_offset, piece.count});
+        buffers.pieces.push_back({piece.shard_offset, piece.count, parameter.optimizer});
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
     buffers.state[state] = arena + group.state[state];
-  buffers.gradientDtype = static_cast<fsdp_dtype>(entry.dtype);
-  if (view.hasGatherCopy(group)) {
-    buffers.gathered = arena + group.gather_shard;
-    buffers.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
-  }
-  return runtime.addUpdate(view.tables().optimizer, buffers, displayName(view.string(group.name)));
+  std::vector<ShardSegment> segments = splitByOptimizer(buffers);
+  for (const ShardSegment &segment : segments)
+    if (Status status = runtime.addUpdate(view.optimizer(segment.optimizer), segment.optimizer,
+                                          segment.shard, displayName(view.string(group.name)));
+        !status.ok())
+      return status;
+  updates.push_back({numSegments, numSegments + segments.size()});
+  numSegments += segments.size();
+  return {};
 }
 
 Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
@@ -183,7 +185,7 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
     prepareChunk(entry, shard);
     return {};
   case FSDP_UPDATE:
-    add(updates++);
+    add(updates.size());
     return prepareUpdate(entry, shard);
   case FSDP_RELEASE:
     return {};
@@ -301,7 +303,10 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     return runtime.clip(view.normType(), reinterpret_cast<const double *>(arena + entry.source),
                         clipGradNorm);
   case FSDP_UPDATE:
-    return runtime.update(instruction.index);
+    for (auto [segment, end] = updates[instruction.index]; segment < end; ++segment)
+      if (Status status = runtime.update(segment); !status.ok())
+        return status;
+    return {};
   default:
     return {};
   }

@@ -81,8 +81,9 @@ private:
   Status prepareEntry(uint32_t index, unsigned shard);
   void prepareCopy(const fsdp_entry &entry);
   void prepareChunk(const fsdp_entry &entry, unsigned shard);
-  void prepareFrozen();
+  ShardBuffers buffersOf(const fsdp_group &group) const;
   Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
+  void prepareFrozen();
 
   /// Makes chains of calls that follow each other.
   void makeChains();
@@ -112,10 +113,11 @@ private:
   std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
   std::vector<Chain> chains;
   std::vector<Copy> copies;
-  std::vector<std::vector<BytesCopy>> chunks; // what each FSDP_CHUNK copies
-  size_t updates = 0;
-  std::vector<Instruction> instructions; // of a step
-  std::atomic<uint32_t> current{0};      // entry that runs, for messages
+  std::vector<std::vector<BytesCopy>> chunks;     // what each FSDP_CHUNK copies
+  std::vector<std::pair<size_t, size_t>> updates; // of each FSDP_UPDATE: the runtime's from, to
+  size_t numSegments = 0;                         // the runtime's updates
+  std::vector<Instruction> instructions;          // of a step
+  std::atomic<uint32_t> current{0};               // entry that runs, for messages
 };
 
 } // namespace fsdp::rt

@@ -9,7 +9,9 @@
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/maximum.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/sqrt.h>
 
 #include <algorithm>
@@ -32,7 +34,7 @@ private:
   static constexpr int64_t kChunkElements = 8192;
 
   struct Chunk {
-    at::Tensor parameters, gradients, state[2];
+    at::Tensor parameters, gradients, state[FSDP_MAX_STATES];
     at::Tensor decayed, denominator, clipped; // temporaries, shared by chunks of one size
   };
   void sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
@@ -73,7 +75,7 @@ TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &sh
       };
       chunks.push_back({part(shard.parameters),
                         part(shard.gradients),
-                        {part(shard.state[0]), part(shard.state[1])},
+                        {part(shard.state[0]), part(shard.state[1]), part(shard.state[2])},
                         decayed.narrow(0, 0, count),
                         denominator.narrow(0, 0, count),
                         clipped.narrow(0, 0, count)});
@@ -87,8 +89,10 @@ void TorchUpdate::sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double l
     if (step == 1)
       chunk.state[0].copy_(gradients);
     else
-      chunk.state[0].mul_(optimizer.momentum).add_(gradients, 1.0);
-    gradients = chunk.state[0];
+      chunk.state[0].mul_(optimizer.momentum).add_(gradients, 1 - optimizer.dampening);
+    gradients = optimizer.options & FSDP_NESTEROV
+                    ? at::add_out(chunk.denominator, gradients, chunk.state[0], optimizer.momentum)
+                    : chunk.state[0];
   }
   chunk.parameters.add_(gradients, -learningRate);
 }
@@ -105,7 +109,10 @@ void TorchUpdate::adam(Chunk &chunk, at::Tensor gradients, int64_t step, double 
   double time = static_cast<double>(step);
   double correction1 = 1 - std::pow(optimizer.beta1, time);
   double correction2 = 1 - std::pow(optimizer.beta2, time);
-  at::sqrt_out(chunk.denominator, chunk.state[1]);
+  const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
+  if (amsgrad)
+    at::maximum_out(chunk.state[2], chunk.state[2], chunk.state[1]);
+  at::sqrt_out(chunk.denominator, chunk.state[amsgrad ? 2 : 1]);
   chunk.denominator.div_(std::pow(correction2, 0.5)).add_(optimizer.eps);
   chunk.parameters.addcdiv_(chunk.state[0], chunk.denominator, -(learningRate / correction1));
 }
@@ -151,6 +158,8 @@ double TorchUpdate::run(int64_t step, double learningRate, const float *clipFact
     at::Tensor gradients = chunk.gradients;
     if (clipFactor)
       gradients = at::mul_out(chunk.clipped, gradients, factor);
+    if (optimizer.options & FSDP_MAXIMIZE)
+      gradients = at::neg_out(chunk.clipped, gradients);
     if (optimizer.kind == FSDP_SGD)
       sgd(chunk, gradients, step, learningRate);
     else

@@ -28,12 +28,38 @@ static std::string bytesText(int64_t bytes) {
 }
 
 static std::string optimizerText(const fsdp_optimizer &optimizer) {
-  if (optimizer.kind == FSDP_SGD)
-    return format("sgd lr %g, weight decay %g, momentum %g", optimizer.lr, optimizer.weight_decay,
-                  optimizer.momentum);
-  return format("%s lr %g, weight decay %g, betas %g, %g, eps %g",
-                optimizer.kind == FSDP_ADAM ? "adam" : "adamw", optimizer.lr,
-                optimizer.weight_decay, optimizer.beta1, optimizer.beta2, optimizer.eps);
+  std::string text =
+      optimizer.kind == FSDP_SGD
+          ? format("sgd lr %g, weight decay %g, momentum %g", optimizer.lr, optimizer.weight_decay,
+                   optimizer.momentum)
+          : format("%s lr %g, weight decay %g, betas %g, %g, eps %g",
+                   optimizer.kind == FSDP_ADAM ? "adam" : "adamw", optimizer.lr,
+                   optimizer.weight_decay, optimizer.beta1, optimizer.beta2, optimizer.eps);
+  if (optimizer.dampening != 0)
+    text += format(", dampening %g", optimizer.dampening);
+  for (auto [option, name] : {std::pair(FSDP_NESTEROV, ", nesterov"),
+                              {FSDP_AMSGRAD, ", amsgrad"},
+                              {FSDP_MAXIMIZE, ", maximize"}})
+    if (optimizer.options & option)
+      text += name;
+  return text;
+}
+
+/// Parameters with values of their own, a line for each group of them.
+static std::string optimizerGroupsText(const PlanView &view) {
+  std::string text;
+  for (uint32_t i = 0; i < view.optimizerGroups().size(); ++i) {
+    int64_t parameters = 0, elements = 0;
+    for (const fsdp_parameter &parameter : view.parameters())
+      if (parameter.optimizer == i + 1) {
+        ++parameters;
+        elements += view.numElements(parameter);
+      }
+    text += format("  for %lld parameters of %lld elements: ", static_cast<long long>(parameters),
+                   static_cast<long long>(elements)) +
+            optimizerText(view.optimizerGroups()[i]) + '\n';
+  }
+  return text;
 }
 
 static std::string groupsText(const PlanView &view) {
@@ -185,6 +211,7 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
          (view.clipsGradients() ? format(", gradients clipped to norm %g (norm_type %s)",
                                          plan.clip_grad_norm, normTypeName(plan.clip_norm_type))
                                 : "") +
-         "\n" + tensorsText(view) + groupsText(view) + collectivesText(view) + memoryText(view) +
-         entriesText(view) + (plan.next ? evaluationText(PlanView(*plan.next)) : "");
+         "\n" + optimizerGroupsText(view) + tensorsText(view) + groupsText(view) +
+         collectivesText(view) + memoryText(view) + entriesText(view) +
+         (plan.next ? evaluationText(PlanView(*plan.next)) : "");
 }

@@ -34,6 +34,7 @@ std::string fsdp::rt::fingerprintOf(const PlanView &plan) {
   hash.add(plan.parameters());
   hash.add(plan.pieces());
   hash.add(plan.integers(0, tables.num_integers));
+  hash.add(plan.optimizerGroups());
   hash.add(tables.strings, tables.num_string_bytes);
   hash.add(tables.data, tables.num_data_bytes);
   char text[24];

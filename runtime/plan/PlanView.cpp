@@ -80,7 +80,7 @@ unsigned PlanView::numOptimizerStates() const {
     return 0;
   if (plan.optimizer.kind == FSDP_SGD)
     return plan.optimizer.momentum != 0 ? 1 : 0;
-  return 2;
+  return plan.optimizer.options & FSDP_AMSGRAD ? 3 : 2;
 }
 
 const char *fsdp::rt::displayName(const char *name) { return *name ? name : "root"; }

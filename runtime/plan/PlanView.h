@@ -39,6 +39,13 @@ public:
     return {plan.parameters, plan.num_parameters};
   }
   std::span<const fsdp_piece> pieces() const { return {plan.pieces, plan.num_pieces}; }
+  std::span<const fsdp_optimizer> optimizerGroups() const {
+    return {plan.optimizer_groups, plan.num_optimizer_groups};
+  }
+  /// What updates parameters of this `fsdp_parameter::optimizer`.
+  const fsdp_optimizer &optimizer(uint32_t index) const {
+    return index == 0 ? plan.optimizer : plan.optimizer_groups[index - 1];
+  }
 
   std::span<const fsdp_argument> arguments(const fsdp_entry &entry) const {
     return {plan.arguments + entry.first_argument, entry.num_arguments};
@@ -113,8 +120,8 @@ public:
   fsdp_norm_type normType() const {
     return clipsGradients() ? static_cast<fsdp_norm_type>(plan.clip_norm_type) : FSDP_NORM_2;
   }
-  /// How many states of one element per parameter element the optimizer keeps: 0, 1 or 2; 0 of an
-  /// evaluation.
+  /// How many states of one element per parameter element the optimizer keeps: at most
+  /// FSDP_MAX_STATES; 0 of an evaluation.
   unsigned numOptimizerStates() const;
 
   /// An entry for a message: `aten::mm in module "layers.0" (model.py:12)`, or

@@ -76,6 +76,7 @@ bool Validator::checkHeader() {
       !table(plan.parameters, plan.num_parameters, "parameters") ||
       !table(plan.pieces, plan.num_pieces, "pieces") ||
       !table(plan.integers, plan.num_integers, "integers") ||
+      !table(plan.optimizer_groups, plan.num_optimizer_groups, "optimizer groups") ||
       !table(plan.data, plan.num_data_bytes, "data bytes"))
     return false;
   if (!plan.strings || plan.num_string_bytes == 0 || plan.strings[0] != 0 ||
@@ -142,6 +143,7 @@ void Validator::checkParameters() {
     std::string where = at("parameter", i);
     if (!string(parameter.name, where) ||
         !index(parameter.group, plan.num_groups, "group", where) ||
+        !index(parameter.optimizer, plan.num_optimizer_groups + 1, "optimizer", where) ||
         !list(parameter.first_size, parameter.num_dims, where) ||
         !list(parameter.first_alias, parameter.num_aliases, where))
       return;
@@ -219,8 +221,19 @@ void Validator::checkGroups() {
 }
 
 void Validator::checkOptimizer() {
-  if (plan.optimizer.kind > FSDP_ADAMW)
-    fail("unknown optimizer " + std::to_string(plan.optimizer.kind));
+  const fsdp_optimizer &shared = plan.optimizer;
+  if (shared.kind > FSDP_ADAMW)
+    fail("unknown optimizer " + std::to_string(shared.kind));
+  const uint32_t known = FSDP_MAXIMIZE | (shared.kind == FSDP_SGD ? FSDP_NESTEROV : FSDP_AMSGRAD);
+  if (shared.options & ~known)
+    fail("the optimizer has unknown options " + std::to_string(shared.options & ~known));
+  for (uint32_t i = 0; i < plan.num_optimizer_groups; ++i) {
+    const fsdp_optimizer &group = plan.optimizer_groups[i];
+    if (group.kind != shared.kind || (group.options & ~FSDP_OWN_LR) != shared.options ||
+        group.momentum != shared.momentum || group.dampening != shared.dampening)
+      fail(at("optimizer group", i) + ": of another kind, or with other options or momentum, than "
+                                      "the plan's optimizer");
+  }
 }
 
 /// The inputs of a microbatch stand together, and are those of the first.

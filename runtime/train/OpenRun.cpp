@@ -147,12 +147,29 @@ Status RankRun::openFiles() {
     if (Status status = evaluation->openData(); !status.ok())
       return status;
   }
+  if (Status status = chooseGroupRates(); !status.ok())
+    return status;
   if (Status status = chooseTracedStep(); !status.ok())
     return status;
   if (!resumed)
     if (Status status = openWeights(); !status.ok())
       return status;
   return checkOutputs();
+}
+
+/// Each group of the optimizer follows the run's schedule from its own learning rate.
+Status RankRun::chooseGroupRates() {
+  for (const fsdp_optimizer &group : plan.optimizerGroups()) {
+    LearningRateSchedule &own = groupSchedules.emplace_back(schedule);
+    if (group.options & FSDP_OWN_LR)
+      own.peak = group.lr;
+    if (own.minimum > own.peak)
+      return Status::error("--min-lr " + shortestNumber(own.minimum) +
+                           " is above the learning rate of a group of the optimizer, " +
+                           shortestNumber(own.peak));
+  }
+  groupLearningRates.resize(groupSchedules.size());
+  return {};
 }
 
 Status RankRun::chooseTracedStep() {

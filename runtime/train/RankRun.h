@@ -44,6 +44,7 @@ private:
   Status openFiles();
   Status openWeights();
   Status checkOutputs();
+  Status chooseGroupRates();
   Status chooseTracedStep();
   Status makeExecutor();
   Outcome train();
@@ -86,6 +87,8 @@ private:
   EventFile events;
   RunFigures figures;
   LearningRateSchedule schedule;
+  std::vector<LearningRateSchedule> groupSchedules; // by optimizer group
+  std::vector<double> groupLearningRates;           // of the step that is issued, likewise
 
   std::byte *arena = nullptr;
   StepRunner training;

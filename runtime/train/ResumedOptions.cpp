@@ -9,15 +9,13 @@
 
 using namespace fsdp::rt;
 
-static const char *optimizerName(const PlanView &plan) {
-  switch (plan.tables().optimizer.kind) {
-  case FSDP_SGD:
-    return "sgd";
-  case FSDP_ADAM:
-    return "adam";
-  default:
-    return "adamw";
-  }
+/// With what changes which states there are, or what they mean.
+static std::string optimizerName(const PlanView &plan) {
+  const fsdp_optimizer &optimizer = plan.tables().optimizer;
+  std::string name = optimizer.kind == FSDP_SGD    ? "sgd"
+                     : optimizer.kind == FSDP_ADAM ? "adam"
+                                                   : "adamw";
+  return name + (optimizer.options & FSDP_AMSGRAD ? " with amsgrad" : "");
 }
 
 Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options) {

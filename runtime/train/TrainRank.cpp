@@ -62,7 +62,9 @@ Outcome RankRun::run() {
 Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
   if (trace)
     training.executor().trace(step == tracedStep ? &*trace : nullptr);
-  return training.issue(step - 1, {step, schedule.at(step), options.seed});
+  for (size_t i = 0; i < groupSchedules.size(); ++i)
+    groupLearningRates[i] = groupSchedules[i].at(step);
+  return training.issue(step - 1, {step, schedule.at(step), options.seed, groupLearningRates});
 }
 
 Outcome RankRun::exchange(const StepResults &own) {

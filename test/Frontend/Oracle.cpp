@@ -15,10 +15,10 @@ using namespace fsdp::interpreter;
 static uint64_t getDrawSeed(unsigned rank, int64_t position) { return 1000 * rank + position + 1; }
 
 std::string Configuration::describe() const {
-  std::string text = model + " replicate=" + std::to_string(replicas) +
-                     " shard=" + std::to_string(shards) + " " + layout + " " +
-                     nameChoice(schedule).str() + " " + stringifyRecomputePolicy(recompute).str() +
-                     " " + stringifyOptimizerKind(optimizer.kind).str();
+  std::string text =
+      model + " replicate=" + std::to_string(replicas) + " shard=" + std::to_string(shards) + " " +
+      layout + " " + nameChoice(schedule).str() + " " + stringifyRecomputePolicy(recompute).str() +
+      " " + stringifyOptimizerKind(optimizer.kind.value_or(OptimizerKind::AdamW)).str();
   for (const std::string *flag : {&reshard, &prefetch, &reduceDtype})
     text += " '" + *flag + "'";
   if (optimizer.clipGradNorm)
@@ -234,7 +234,7 @@ std::string Oracle::compareRank(mlir::ModuleOp module, unsigned rank,
     if (!isBitwiseEqual(gradient, average))
       return "the gradient of " + name + " differs";
     at::Tensor parameter = state.at(name);
-    updateWhole(module, parameter, average, values.clipFactor);
+    updateWhole(module, name, parameter, average, values.clipFactor);
     if (!isBitwiseEqual(values.parameters.at(name), parameter))
       return "parameter " + name + " differs";
   }

@@ -22,6 +22,50 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9] eps = 1.0e-8
 
 // -----
 
+// Options belong to their optimizer.
+// expected-error@below {{'sgd' has no 'amsgrad'}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 amsgrad
+
+// -----
+
+// expected-error@below {{'adam' has no 'dampening'}}
+fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 dampening = 0.5 betas = [0.9, 0.999] eps = 1.0e-8
+
+// -----
+
+// expected-error@below {{momentum is 0, expected more than 0 with nesterov}}
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 nesterov
+
+// -----
+
+// A group of the optimizer names parameters.
+// expected-error@below {{names parameter @w, which is not declared}}
+fsdp.optimizer_group [@w] lr = 0.1
+
+// -----
+
+// expected-error@below {{has no parameters}}
+fsdp.optimizer_group [] lr = 0.1
+
+// -----
+
+fsdp.param @w : tensor<4xf32>
+// expected-error@below {{'weight_decay' is -1, expected a finite number, 0 or more}}
+fsdp.optimizer_group [@w] weight_decay = -1.0
+
+// -----
+
+// Regions are selected, or whole.
+// expected-error@below {{recomputes 'cheap', expected selected or full}}
+fsdp.recompute_region "layers.0" cheap
+
+// -----
+
+// expected-error@below {{has 'keep', which is of 'selected'}}
+fsdp.recompute_region "layers.0" full keep ["mm"]
+
+// -----
+
 // Values are those that torch.optim takes.
 // expected-error@below {{'lr' is nan, expected a finite number, 0 or more}}
 fsdp.optimizer sgd lr = 0x7FF8000000000000 weight_decay = 0.0 momentum = 0.9

@@ -72,7 +72,7 @@ def worker(rank, run, port, first, last, source, target, out):
     dist.init_process_group("gloo", store=store, rank=rank, world_size=run.ranks)
     torch.set_num_threads(1)
     model = oracle.shard(run, oracle.make_model(run), oracle.make_mesh(run))
-    optimizer = oracle.make_optimizer(run, list(model.parameters()))
+    optimizer = oracle.make_optimizer(run, list(model.named_parameters()))
     batches = oracle.Batches(run)
     if source:
         load(model, optimizer, source, first)
@@ -145,7 +145,7 @@ class Interop(unittest.TestCase):
                 workspace, run = self.case(config, harness.ADAMW)
                 _, folder = self.save(workspace, mesh, ranks, layout)
                 model = oracle.make_model(run)
-                optimizer = oracle.make_optimizer(run, list(model.parameters()))
+                optimizer = oracle.make_optimizer(run, list(model.named_parameters()))
                 expected = checkpoints.assemble(folder)
                 load(model, optimizer, folder, SAVED)
                 for name, tensor in [*model.named_parameters(), *model.named_buffers()]:

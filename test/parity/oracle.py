@@ -19,6 +19,7 @@ collective's input. With --time, `step_ms`; with --memory, `peak_bytes` of the a
 import argparse
 import dataclasses
 import fnmatch
+import functools
 import json
 import os
 import pathlib
@@ -58,6 +59,9 @@ class Run:
     momentum: float | None = None
     betas: tuple | None = None
     eps: float | None = None
+    optimizer_options: dict = dataclasses.field(default_factory=dict)  # amsgrad, nesterov, ...
+    #: Parameter groups, as `optimizer: groups:` of a config file.
+    optimizer_groups: list = dataclasses.field(default_factory=list)
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     init: str | None = None
@@ -69,7 +73,11 @@ class Run:
     #: Paths of modules, "" the root, and of those that they prefetch.
     forward_prefetch: dict = dataclasses.field(default_factory=dict)
     backward_prefetch: dict = dataclasses.field(default_factory=dict)
+    #: By pattern of modules: activation checkpointing, of all but these operators' results.
+    checkpoint: dict = dataclasses.field(default_factory=dict)
     mixed: bool = False  # param_dtype bf16
+    #: By pattern of `group`, "" the root: fields of MixedPrecisionPolicy, dtypes by name.
+    policies: dict | None = None
     reduce_dtype: str | None = "float32"  # of `mixed`
     threads: int = 1
     time: bool = False
@@ -91,7 +99,36 @@ def make_model(run):
     return model
 
 
-def make_optimizer(run, parameters):
+def matches_path(pattern, path):
+    """As the patterns of a config file: `**` stands for any number of components."""
+    if not pattern or not path:
+        return all(part == "**" for part in pattern) and not path
+    if pattern[0] == "**":
+        return matches_path(pattern[1:], path) or matches_path(pattern, path[1:])
+    return fnmatch.fnmatchcase(path[0], pattern[0]) and matches_path(pattern[1:], path[1:])
+
+
+def parameter_groups(run, named):
+    """torch's parameter groups: a parameter belongs to the first of run's that names it."""
+
+    def matches(group, name, parameter):
+        return parameter.dim() <= group.get("max_dims", parameter.dim()) and any(
+            matches_path(pattern.split("."), name.split("."))
+            for pattern in group.get("parameters", ["**"])
+        )
+
+    members = [[] for _ in range(len(run.optimizer_groups) + 1)]
+    for name, parameter in named:
+        found = [i for i, g in enumerate(run.optimizer_groups) if matches(g, name, parameter)]
+        members[found[0] if found else -1].append(parameter)
+    values = [
+        {key: value for key, value in group.items() if key not in ("parameters", "max_dims")}
+        for group in run.optimizer_groups
+    ]
+    return [{"params": own, **value} for own, value in zip(members, [*values, {}]) if own]
+
+
+def make_optimizer(run, named):
     options = {
         "weight_decay": run.weight_decay,
         "momentum": run.momentum,
@@ -100,7 +137,9 @@ def make_optimizer(run, parameters):
     }
     options = {name: value for name, value in options.items() if value is not None}
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kind[run.optimizer](parameters, lr=run.lr, foreach=False, **options)
+    return kind[run.optimizer](
+        parameter_groups(run, named), lr=run.lr, foreach=False, **options, **run.optimizer_options
+    )
 
 
 def matching_groups(model, patterns):
@@ -155,6 +194,36 @@ def reshard_of(text):
     return int(text) if text.isdigit() else {"true": True, "false": False, "none": None}[text]
 
 
+def apply_checkpoints(run, model):
+    """torch.utils.checkpoint around the forwards of modules, inside the hooks of FSDP2."""
+    from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+
+    for pattern, kept in run.checkpoint.items():
+        found = [
+            module
+            for name, module in model.named_modules()
+            if name and matches_path(pattern.split("."), name.split("."))
+        ]
+        assert found, pattern
+        options = {"use_reentrant": False}
+        if kept:
+            operators = [getattr(torch.ops.aten, name).default for name in kept]
+            options["context_fn"] = functools.partial(
+                create_selective_checkpoint_contexts, operators
+            )
+        for module in found:
+            module.forward = functools.partial(checkpoint, module.forward, **options)
+
+
+def policy_of(fields):
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    return MixedPrecisionPolicy(**{
+        key: getattr(torch, value) if isinstance(value, str) else value
+        for key, value in fields.items()
+    })  # fmt: skip
+
+
 def shard(run, model, mesh):
     from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
@@ -167,15 +236,16 @@ def shard(run, model, mesh):
             param_dtype=torch.bfloat16,
             reduce_dtype=run.reduce_dtype and getattr(torch, run.reduce_dtype),
         )
+    policies = {key: {"mp_policy": policy_of(p)} for key, p in (run.policies or {}).items()}
     for pattern in run.group:
-        own = options | (
+        own = options | policies.get(pattern, {}) | (
             {"reshard_after_forward": reshard_of(run.reshard_of[pattern])}
             if pattern in run.reshard_of
             else {}
         )
         for modules in matching_groups(model, [pattern]):
             fully_shard(modules, **own)
-    fully_shard(model, **options)
+    fully_shard(model, **options | policies.get("", {}))
     for path, targets in run.forward_prefetch.items():
         targets = [model.get_submodule(target) for target in targets]
         model.get_submodule(path).set_modules_to_forward_prefetch(targets)
@@ -235,6 +305,7 @@ def train(run, rank):
     torch.set_num_threads(run.threads)
     allocations = AllocationRecorder() if run.memory else None
     model = make_model(run)
+    apply_checkpoints(run, model)
     batches = Batches(run)
     if run.mode == "fsdp2":
         mesh = make_mesh(run)
@@ -243,7 +314,7 @@ def train(run, rank):
     if run.mode == "ddp":
         network = torch.nn.parallel.DistributedDataParallel(model)
     parameters = list(model.parameters())
-    optimizer = make_optimizer(run, parameters)
+    optimizer = make_optimizer(run, list(model.named_parameters()))
     recorder = None
     if run.mode == "fsdp2" and not (run.time or run.memory):
         recorder = step_recorder()

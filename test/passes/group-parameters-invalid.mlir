@@ -135,7 +135,7 @@ mixed_precision: {param_dtype: half}
 //--- half.yaml
 mixed_precision: {param_dtype: bfloat16, reduce_dtype: float16}
 
-# OUTPUT: {{.*}}output.yaml:1:{{.*}}: error: output_dtype of FSDP2's MixedPrecisionPolicy is not supported: cast in the model
+# OUTPUT: {{.*}}output.yaml:1:{{.*}}: error: output_dtype of FSDP2's MixedPrecisionPolicy is a part of what the model computes: export it with fsdpc.export(..., mixed_precision=...)
 //--- output.yaml
 mixed_precision: {param_dtype: bfloat16, output_dtype: float32}
 

@@ -110,9 +110,9 @@ class Package(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.path = self.folder / "model.pt2"
 
-    def capture(self):
+    def capture(self, *flags):
         tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
-        process = subprocess.run([tool, self.path], capture_output=True, text=True)
+        process = subprocess.run([tool, self.path, *flags], capture_output=True, text=True)
         self.assertEqual(process.returncode, 0, process.stderr)
         return process.stdout
 
@@ -202,6 +202,72 @@ class Package(unittest.TestCase):
     def test_python_operator(self):
         with self.assertRaisesRegex(fsdpc.ExportError, "'fsdpc_test.doubled.default' is defined in"):
             fsdpc.export(WithOperator(), (torch.randn(2, 4),), self.path)
+
+    def batch(self):
+        return {"tokens": self.tokens(), "labels": self.tokens()}
+
+    def test_optimizer(self):
+        """Values and groups of torch's optimizer are the step's; flags win, another kind takes none."""
+        model = Tied()
+        groups = [
+            {"params": [model.table.weight], "weight_decay": 0.0, "betas": (0.8, 0.9)},
+            {"params": []},
+        ]
+        optimizer = torch.optim.Adam(groups, lr=0.25, eps=0.125, amsgrad=True,
+                                     decoupled_weight_decay=True, weight_decay=0.5)  # fmt: skip
+        fsdpc.export(model, self.batch(), self.path, optimizer=optimizer)
+        step = self.capture()
+        self.assertRegex(step, r"fsdp.optimizer adamw lr = 2.5\d*e-01 weight_decay = 5.0\d*e-01 betas "
+                               r"= \[9.0\d*e-01, 9.99\d*e-01\] eps = 1.25\d*e-01 amsgrad ")  # fmt: skip
+        self.assertRegex(step, r"fsdp.optimizer_group \[@table.weight\] weight_decay = 0.0\d*e\+00 betas"
+                               r" = \[8.0\d*e-01, 9.0\d*e-01\] ")  # fmt: skip
+        step = self.capture("--lr", "1", "--optimizer", "adamw")
+        self.assertRegex(step, r"adamw lr = 1.0\d*e\+00 weight_decay = 5.0.* amsgrad")
+        self.assertIn("fsdp.optimizer_group", step)
+        step = self.capture("--optimizer", "sgd")
+        self.assertIn("fsdp.optimizer sgd", step)
+        self.assertNotIn("fsdp.optimizer_group", step)
+
+    def test_optimizers_refused(self):
+        model, other = Tied(), nn.Linear(2, 2)
+
+        def expect(text, optimizer):
+            with self.assertRaisesRegex(fsdpc.ExportError, text):
+                fsdpc.export(model, self.batch(), self.path, optimizer=optimizer)
+
+        own, adam = list(model.parameters()), torch.optim.Adam
+        expect("is RMSprop, expected", torch.optim.RMSprop(own))
+        expect(r"group 1 .* of shape \[2, 2\]", adam([{"params": own}, {"params": other.weight}]))
+        expect("differentiable .* not supported", adam(own, differentiable=True))
+        model.extra = nn.Parameter(torch.ones(1))
+        expect("'extra' requires a gradient", adam(own))
+        groups = [{"params": own}, {"params": [model.extra], "momentum": 0.5}]
+        expect("momentum of group 1 .* 0.5, but 0.9", torch.optim.SGD(groups, momentum=0.9))
+
+    def test_mixed_precision(self):
+        """Casts of parameters, arguments and results are operators; the model is left as it was."""
+        P, bf16 = torch.distributed.fsdp.MixedPrecisionPolicy, torch.bfloat16
+        model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 4))
+        norm = P(param_dtype=torch.float32, output_dtype=bf16)
+        policies = {"1": norm, "": P(param_dtype=bf16, reduce_dtype=torch.float32)}
+        before = {name: id(parameter) for name, parameter in model.named_parameters()}
+        loss = lambda out, batch: out.sum()
+        fsdpc.export(model, torch.randn(2, 4), self.path, loss, mixed_precision=policies)
+        after = {name: id(parameter) for name, parameter in model.named_parameters()}
+        self.assertEqual(before, after)
+        self.assertFalse(any(module._forward_pre_hooks for module in model.modules()))
+        step = self.capture()
+        self.assertIn('fsdp.mixed_precision ["1"] param_dtype f32 loc', step)
+        self.assertIn('fsdp.mixed_precision [""] param_dtype bf16 reduce_dtype f32 loc', step)
+        self.assertRegex(step, r"native_layer_norm.*tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>")
+        self.assertRegex(step, r"addmm.*tensor<4xbf16>, tensor<2x4xbf16>, tensor<4x4xbf16,")
+        for policies, text in (
+            ({"x": norm}, "'x' matches no module"),
+            ({("0", "y"): norm}, "has no module 'y'"),
+            ({"0": norm, "*": norm}, "module '0' has two policies: by '0' and by '\\*'"),
+        ):
+            with self.assertRaisesRegex(fsdpc.ExportError, text):
+                fsdpc.export(model, torch.randn(2, 4), self.path, loss, mixed_precision=policies)
 
     def test_compile(self):
         """A binary that finds its weights, and trains."""

@@ -219,12 +219,22 @@ static std::optional<std::string> findFileClash(const Options &options) {
 /// .pt2 file has its dtypes: the pipeline checks them.
 static llvm::Error takeParamDtype(Options &options) {
   bool isExported = llvm::StringRef(options.capture.getModel()).ends_with(".pt2");
-  if (isExported || options.config.empty() || !options.capture.getParamDtype().empty())
+  if (isExported || options.config.empty())
     return llvm::Error::success();
   llvm::Expected<fsdp::ShardingConfig> config = fsdp::readShardingConfig(options.config);
   if (!config)
     return config.takeError();
-  if (config->mixedPrecision.paramDtype)
+  auto ofGroup = [](const fsdp::GroupOptions &group) {
+    return group.mixedPrecision && group.mixedPrecision->paramDtype;
+  };
+  if (ofGroup(config->root) || (config->groups && llvm::any_of(*config->groups, [&](auto &rule) {
+                                  return ofGroup(rule.options);
+                                })))
+    return llvm::createStringError(
+        options.config + ": a group has a param_dtype of its own, but a TorchScript file is "
+                         "captured with one for all: save it with fsdpc.export(..., "
+                         "mixed_precision=...)");
+  if (config->mixedPrecision.paramDtype && options.capture.getParamDtype().empty())
     options.capture.setParamDtype(fsdp::getName(*config->mixedPrecision.paramDtype).str());
   return llvm::Error::success();
 }

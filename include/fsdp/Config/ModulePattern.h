@@ -7,9 +7,12 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/GlobPattern.h"
 
+#include <optional>
+
 namespace fsdp {
 
-/// As `layers.*`: a `*` stands for characters of one component of a module's path.
+/// As `layers.*` or `**.bias`: a `*` stands for characters of one component of the path of a module
+/// or parameter, a component `**` for any number of components.
 class ModulePattern {
 public:
   /// The error quotes a component that is no glob.
@@ -18,7 +21,9 @@ public:
   bool match(llvm::StringRef path) const;
 
 private:
-  llvm::SmallVector<llvm::GlobPattern> components;
+  bool matchFrom(size_t component, llvm::ArrayRef<llvm::StringRef> parts) const;
+
+  llvm::SmallVector<std::optional<llvm::GlobPattern>> components; // none: `**`
 };
 
 } // namespace fsdp

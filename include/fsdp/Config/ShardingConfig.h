@@ -73,6 +73,21 @@ struct ReshardChoice {
   std::optional<int64_t> ranks = {};
 };
 
+/// The dtypes of FSDP2's MixedPrecisionPolicy.
+enum class PolicyDtype { Float32, BFloat16, Float16 };
+
+/// FSDP2's MixedPrecisionPolicy. Where `reduceDtype` is absent, gradients are reduced in
+/// `paramDtype`; where both are, parameters are gathered as the model uses them and gradients
+/// reduced in the parameters' dtype.
+struct MixedPrecision {
+  std::optional<PolicyDtype> paramDtype; // in which parameters are gathered and used
+  std::optional<PolicyDtype> reduceDtype;
+
+  std::optional<PolicyDtype> getReduceDtype() const {
+    return reduceDtype ? reduceDtype : paramDtype;
+  }
+};
+
 /// What a group may say for itself.
 struct GroupOptions {
   std::optional<ReshardChoice> reshardAfterForward = {};
@@ -81,6 +96,7 @@ struct GroupOptions {
   std::optional<GradientSync> gradientSync = {};
   std::optional<bool> reshardAfterBackward = {};
   std::optional<PrefetchTargets> forwardPrefetch = {}, backwardPrefetch = {};
+  std::optional<MixedPrecision> mixedPrecision = {};
 };
 
 /// One entry of `groups`.
@@ -101,29 +117,33 @@ struct Accumulation {
   std::optional<bool> reshardAfterBackward; // between microbatches; absent: true
 };
 
-/// Replaces what the captured optimizer says; a value that is absent stays. Another `kind` starts
-/// from torch's defaults.
-struct OptimizerOverrides {
-  std::optional<OptimizerKind> kind;
-  std::optional<double> lr, weightDecay, momentum, eps, clipGradNorm;
-  std::optional<NormType> clipNormType;
+/// One entry of the optimizer's `groups`: parameters with values of their own.
+struct OptimizerRule {
+  std::vector<std::string> parameters; // names or patterns; none: all
+  std::optional<int64_t> maxDims;      // of these only those of at most so many dimensions
+  std::optional<double> lr, weightDecay, eps;
   std::optional<std::vector<double>> betas;
   ConfigPlace place;
 };
 
-/// The dtypes of FSDP2's MixedPrecisionPolicy.
-enum class PolicyDtype { Float32, BFloat16, Float16 };
+/// Replaces what the captured optimizer says; a value that is absent stays. Another `kind` starts
+/// from torch's defaults.
+struct OptimizerOverrides {
+  std::optional<OptimizerKind> kind;
+  std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
+  std::optional<bool> nesterov, amsgrad, maximize;
+  std::optional<NormType> clipNormType;
+  std::optional<std::vector<double>> betas;
+  std::optional<std::vector<OptimizerRule>> groups;
+  ConfigPlace place;
+};
 
-/// FSDP2's MixedPrecisionPolicy. Where `reduceDtype` is absent, gradients are reduced in
-/// `paramDtype`; where both are, parameters are gathered as the model uses them and gradients
-/// reduced in the parameters' dtype.
-struct MixedPrecision {
-  std::optional<PolicyDtype> paramDtype; // in which parameters are gathered and used
-  std::optional<PolicyDtype> reduceDtype;
-
-  std::optional<PolicyDtype> getReduceDtype() const {
-    return reduceDtype ? reduceDtype : paramDtype;
-  }
+/// One entry of `activation_checkpointing`.
+struct RecomputeRule {
+  std::vector<std::string> modules; // paths or patterns
+  RecomputePolicy policy = RecomputePolicy::Full;
+  std::optional<std::vector<std::string>> keep; // operators, of `selected`
+  ConfigPlace place;
 };
 
 struct ShardingConfig {
@@ -139,6 +159,7 @@ struct ShardingConfig {
   MixedPrecision mixedPrecision;
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
+  std::vector<RecomputeRule> checkpointing;
 };
 
 /// Reads a YAML file. Unknown keys, missing values and values out of range are ConfigErrors.

@@ -24,6 +24,7 @@ struct PlanTables {
   std::vector<fsdp_parameter> parameters;
   std::vector<fsdp_piece> pieces;
   std::vector<int64_t> integers;
+  std::vector<fsdp_optimizer> optimizerGroups;
   std::string strings;
   std::vector<unsigned char> data;
 
@@ -44,6 +45,7 @@ struct PlanTables {
     plan.num_parameters = count(parameters);
     plan.num_pieces = count(pieces);
     plan.num_integers = count(integers);
+    plan.num_optimizer_groups = count(optimizerGroups);
     plan.num_string_bytes = strings.size();
     plan.num_data_bytes = data.size();
     plan.values = values.data();
@@ -56,6 +58,7 @@ struct PlanTables {
     plan.parameters = parameters.data();
     plan.pieces = pieces.data();
     plan.integers = integers.data();
+    plan.optimizer_groups = optimizerGroups.data();
     plan.strings = strings.data();
     plan.data = data.data();
     plan.next = nullptr;

@@ -26,12 +26,22 @@ struct InputSpec {
 /// Parses `NAME:DTYPE[DIMS]`; the error quotes the text and says what was expected.
 llvm::Expected<InputSpec> parseInputSpec(llvm::StringRef text);
 
-/// torch.optim's optimizers under torch's names and with torch's defaults for what is not given.
+/// Parameters with values of their own, by their names; what is absent is the optimizer's.
+struct OptimizerGroupSpec {
+  std::vector<std::string> parameters;
+  std::optional<double> lr = {}, weightDecay = {}, beta1 = {}, beta2 = {}, eps = {};
+};
+
+/// torch.optim's optimizers under torch's names and with torch's defaults for what is not given: by
+/// the user or, where the user names no other kind, by the file.
 struct OptimizerSpec {
-  OptimizerKind kind = OptimizerKind::AdamW;
+  std::optional<OptimizerKind> kind = {}; // absent: the file's, else AdamW
   std::optional<double> lr = {}, weightDecay = {}, momentum = {}, beta1 = {}, beta2 = {}, eps = {};
   std::optional<double> clipGradNorm = {}; // absent: gradients are not clipped
   NormType clipNormType = NormType::Two;
+  std::optional<double> dampening = {};
+  bool nesterov = false, amsgrad = false, maximize = false;
+  std::vector<OptimizerGroupSpec> groups = {};
 };
 
 /// Which attention variants are recorded.

@@ -30,9 +30,10 @@ public:
   void setParamDtype(const std::string &dtype) { paramDtype = dtype; }
 
 private:
-  std::string model, method = "forward", optimizer = "adamw", target = "cpu", paramDtype;
+  std::string model, method = "forward", optimizer, target = "cpu", paramDtype;
   std::vector<std::string> inputs;
-  std::optional<double> lr, weightDecay, momentum, eps, clipGradNorm;
+  std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
+  bool nesterov = false, amsgrad = false, maximize = false;
   std::string clipNormType;
   std::vector<double> betas;
 };

@@ -64,8 +64,9 @@ def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
 def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
   let summary = "Declare the optimizer and its hyper-parameters, named as in torch.optim";
   let description = [{
-    `lr` is the default learning rate; the one of a step is a run-time input. `momentum` belongs to
-    sgd, `betas` and `eps` to adam and adamw.
+    `lr` is the default learning rate; the one of a step is a run-time input. `momentum`, `dampening`
+    and `nesterov` belong to sgd, `betas`, `eps` and `amsgrad` to adam and adamw. Parameters of a
+    `fsdp.optimizer_group` have values of their own.
 
     With `clip_grad_norm` updates take clipped gradients: multiplied by
     min(1, clip_grad_norm / (norm + 1e-6)), where norm is that of the averaged gradients of all
@@ -74,22 +75,51 @@ def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {
     ```mlir
     fsdp.optimizer adamw lr = 1.0e-3 weight_decay = 1.0e-2 betas = [0.9, 0.999] eps = 1.0e-8
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 clip_grad_norm = 1.0 clip_norm_type = inf
+    fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 nesterov maximize
     ```
   }];
   let arguments = (ins EnumProp<Fsdp_OptimizerKind>:$kind,
                        F64Attr:$lr,
                        F64Attr:$weight_decay,
                        OptionalAttr<F64Attr>:$momentum,
+                       OptionalAttr<F64Attr>:$dampening,
                        OptionalAttr<DenseF64ArrayAttr>:$betas,
                        OptionalAttr<F64Attr>:$eps,
+                       UnitAttr:$nesterov,
+                       UnitAttr:$amsgrad,
+                       UnitAttr:$maximize,
                        OptionalAttr<F64Attr>:$clip_grad_norm,
                        DefaultValuedProp<EnumProp<Fsdp_NormType>, "::fsdp::NormType::Two">:$clip_norm_type);
   let assemblyFormat = [{
     $kind `lr` `=` custom<PlainFloat>($lr) `weight_decay` `=` custom<PlainFloat>($weight_decay)
-    (`momentum` `=` custom<PlainFloat>($momentum)^)? (`betas` `=` $betas^)?
-    (`eps` `=` custom<PlainFloat>($eps)^)?
+    (`momentum` `=` custom<PlainFloat>($momentum)^)? (`dampening` `=` custom<PlainFloat>($dampening)^)?
+    (`betas` `=` $betas^)? (`eps` `=` custom<PlainFloat>($eps)^)?
+    (`nesterov` $nesterov^)? (`amsgrad` $amsgrad^)? (`maximize` $maximize^)?
     (`clip_grad_norm` `=` custom<PlainFloat>($clip_grad_norm)^)?
     (`clip_norm_type` `=` custom<NormType>($clip_norm_type)^)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {
+  let summary = "Declare parameters that the optimizer updates with values of their own";
+  let description = [{
+    One of torch.optim's parameter groups: what it does not say is the optimizer's. A parameter
+    belongs to one group at most; `betas` and `eps` are for adam and adamw.
+
+    ```mlir
+    fsdp.optimizer_group [@layers.0.norm.weight, @layers.0.wq.bias] weight_decay = 0.0
+    fsdp.optimizer_group [@wte.weight] lr = 1.0e-4 betas = [0.9, 0.95]
+    ```
+  }];
+  let arguments = (ins TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$params,
+                       OptionalAttr<F64Attr>:$lr,
+                       OptionalAttr<F64Attr>:$weight_decay,
+                       OptionalAttr<DenseF64ArrayAttr>:$betas,
+                       OptionalAttr<F64Attr>:$eps);
+  let assemblyFormat = [{
+    $params (`lr` `=` custom<PlainFloat>($lr)^)? (`weight_decay` `=` custom<PlainFloat>($weight_decay)^)?
+    (`betas` `=` $betas^)? (`eps` `=` custom<PlainFloat>($eps)^)? attr-dict
   }];
   let hasVerifier = 1;
 }
@@ -198,6 +228,46 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     /// The name that people and FSDP2 know it by: "root", or the modules' paths.
     std::string getModuleName();
   }];
+}
+
+def Fsdp_MixedPrecisionOp : Fsdp_Op<"mixed_precision"> {
+  let summary = "Declare the policy with which modules of one group were exported";
+  let description = [{
+    The casts that FSDP2 makes for its MixedPrecisionPolicy, of parameters, arguments of `modules` and
+    their results, are operators of the step already (`fsdpc.export(..., mixed_precision=...)`). The
+    group of these modules ("" is the root) is gathered in `param_dtype`, and its gradients are
+    reduced in `reduce_dtype`, unless the user says otherwise.
+
+    ```mlir
+    fsdp.mixed_precision ["layers.0"] param_dtype bf16 reduce_dtype f32
+    fsdp.mixed_precision ["norm"]
+    ```
+  }];
+  let arguments = (ins StrArrayAttr:$modules,
+                       OptionalAttr<TypeAttrOf<AnyFloat>>:$param_dtype,
+                       OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype);
+  let assemblyFormat = [{
+    $modules (`param_dtype` $param_dtype^)? (`reduce_dtype` $reduce_dtype^)? attr-dict
+  }];
+}
+
+def Fsdp_RecomputeRegionOp : Fsdp_Op<"recompute_region"> {
+  let summary = "Declare a module whose forward the backward computes again";
+  let description = [{
+    Activation checkpointing of one module (torch.utils.checkpoint), whatever group its parameters
+    belong to: `fsdp-recompute` keeps what enters the module, and for `selected` also the results of
+    the operators `keep` (none: of products, convolutions and attention). Of regions inside each
+    other the innermost says what is kept.
+
+    ```mlir
+    fsdp.recompute_region "layers.0.mlp" full
+    fsdp.recompute_region "layers.1.attn" selected keep ["mm", "bmm"]
+    ```
+  }];
+  let arguments = (ins StrAttr:$module, Fsdp_RecomputePolicyAttr:$policy,
+                       OptionalAttr<StrArrayAttr>:$keep);
+  let assemblyFormat = "$module `` $policy (`keep` $keep^)? attr-dict";
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

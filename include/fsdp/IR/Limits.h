@@ -24,8 +24,10 @@ std::optional<std::string> checkAxisSize(int64_t size);
 /// All axes together, whose sizes passed checkAxisSize.
 std::optional<std::string> checkRanks(llvm::ArrayRef<int64_t> sizes);
 
-/// Learning rate, weight decay, momentum, eps: finite and not negative.
+/// Learning rate, weight decay, momentum, dampening, eps: finite and not negative.
 std::optional<std::string> checkHyperParameter(double value);
+/// Nesterov momentum needs a momentum, and no dampening. Not put behind a name.
+std::optional<std::string> checkNesterov(bool nesterov, double momentum, double dampening);
 /// A beta of adam and adamw: at least 0 and below 1.
 std::optional<std::string> checkBeta(double value);
 /// A norm to clip gradients to. The clip factor is computed in fp32, so the norm must be above 0

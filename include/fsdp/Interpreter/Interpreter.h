@@ -38,8 +38,8 @@ struct StepValues {
 /// Evaluates `@step` of a captured module. `state` holds parameters and buffers by symbol name,
 /// `inputs` the batch by input name; none of them is changed. Random operators draw from torch's
 /// default generator, in program order, which is seeded before each draw if there is a `seed`. An
-/// error names the operator whose result has other sizes, dtype or aliasing than the IR says, or the
-/// view with other strides.
+/// error names the operator whose result has other sizes, dtype or aliasing than the IR says, or
+/// the view with other strides.
 llvm::Expected<StepValues> interpretStep(mlir::ModuleOp module, const NamedTensors &state,
                                          const NamedTensors &inputs, const DrawSeed &seed = {});
 
@@ -77,10 +77,10 @@ interpretRanks(mlir::ModuleOp module, const NamedTensors &state,
                const std::vector<NamedTensors> &inputs,
                const std::function<uint64_t(unsigned rank, int64_t position)> &seed = {});
 
-/// The first step of the module's optimizer on a whole parameter, element by element: what updates
-/// of shards are compared with. `parameter` is changed, `gradient` may be in another dtype.
-void updateWhole(mlir::ModuleOp module, at::Tensor &parameter, const at::Tensor &gradient,
-                 std::optional<float> clipFactor = {});
+/// The first step of the module's optimizer on the whole parameter `name`, element by element: what
+/// updates of shards are compared with. `parameter` is changed, `gradient` may be in another dtype.
+void updateWhole(mlir::ModuleOp module, const std::string &name, at::Tensor &parameter,
+                 const at::Tensor &gradient, std::optional<float> clipFactor = {});
 
 } // namespace fsdp::interpreter
 

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 6u
+#define FSDP_PLAN_ABI_VERSION 7u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -230,7 +230,10 @@ typedef struct fsdp_parameter {
   uint32_t first_size;               /* global sizes in `integers` */
   uint32_t first_alias, num_aliases; /* strings in `integers`: other names of a shared parameter */
   uint32_t first_piece, num_pieces;  /* in `pieces`, by rank */
+  uint32_t optimizer; /* what updates it: 0: the plan's `optimizer`; n: `optimizer_groups`[n - 1] */
 } fsdp_parameter;
+
+#define FSDP_MAX_STATES 3 /* of the optimizer, each one element per element of the shard */
 
 typedef struct fsdp_group {
   uint32_t name;
@@ -247,16 +250,24 @@ typedef struct fsdp_group {
   int64_t gather_shard;     /* arena offset of what this rank sends in a gather: `shard`, or if
                                gather_dtype is another dtype, the shard's copy in that, which updates
                                write, and the runtime before the first step */
-  int64_t state[2];      /* arena offsets of the optimizer's state of the shard: sgd with momentum:
-                            {momentum buffer, -1}; adam, adamw: {exp_avg, exp_avg_sq}; else -1 */
-  int64_t host_state[2]; /* with state_on_host: offsets in the host's arena; `state` is then where
-                            the states are fetched to */
+  /* Arena offsets of the optimizer's state of the shard: sgd with momentum: {momentum buffer};
+   * adam, adamw: {exp_avg, exp_avg_sq}, with FSDP_AMSGRAD also max_exp_avg_sq; else -1. */
+  int64_t state[FSDP_MAX_STATES];
+  /* With state_on_host: offsets in the host's arena; `state` is then where they are fetched to. */
+  int64_t host_state[FSDP_MAX_STATES];
 } fsdp_group;
 
+/* Options of torch.optim, as bits of `options`. */
+#define FSDP_NESTEROV 1u /* sgd */
+#define FSDP_AMSGRAD 2u  /* adam, adamw */
+#define FSDP_MAXIMIZE 4u
+#define FSDP_OWN_LR 8u /* the learning rate is the group's own: no flag of the run replaces it */
+
+/* How some parameters are updated: one of torch.optim's parameter groups. */
 typedef struct fsdp_optimizer {
-  uint32_t kind; /* fsdp_optimizer_kind */
-  uint32_t reserved;
-  double lr, weight_decay, momentum, beta1, beta2, eps;
+  uint32_t kind;    /* fsdp_optimizer_kind */
+  uint32_t options; /* FSDP_NESTEROV, ... */
+  double lr, weight_decay, momentum, beta1, beta2, eps, dampening;
 } fsdp_optimizer;
 
 typedef struct fsdp_plan {
@@ -270,7 +281,7 @@ typedef struct fsdp_plan {
                          r % (world_size / replicas) of the shard axis and is part of replica
                          r / (world_size / replicas) */
   uint32_t step_kind; /* fsdp_step_kind; an evaluation has no updates, and its groups no state */
-  uint32_t reserved;
+  uint32_t num_optimizer_groups; /* of `optimizer_groups` */
   uint32_t loss_value;
   uint32_t num_handles;
   uint32_t num_microbatches; /* whose gradients a step accumulates, at least 1 */
@@ -280,8 +291,8 @@ typedef struct fsdp_plan {
   int64_t arena_bytes;
   int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
   int64_t peak_live_bytes;  /* largest sum of live buffers: arena_bytes cannot be less */
-  fsdp_optimizer optimizer;
-  double clip_grad_norm; /* to which FSDP_CLIP_FACTOR clips; 0: the plan does not clip */
+  fsdp_optimizer optimizer; /* of parameters that belong to no optimizer group */
+  double clip_grad_norm;    /* to which FSDP_CLIP_FACTOR clips; 0: the plan does not clip */
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
       num_groups, num_parameters, num_pieces, num_integers;
@@ -296,6 +307,8 @@ typedef struct fsdp_plan {
   const fsdp_parameter *parameters;
   const fsdp_piece *pieces;
   const int64_t *integers;
+  const fsdp_optimizer *optimizer_groups; /* of `optimizer`'s kind, options but FSDP_OWN_LR,
+                                             momentum and dampening */
   const char *strings;
   const unsigned char *data;
 

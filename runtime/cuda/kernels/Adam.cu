@@ -1,10 +1,11 @@
 //===- Adam.cu - Adam and AdamW on a flat shard ---------------------------===//
 //
-// torch 2.11, torch/optim/adam.py, _single_tensor_adam (no amsgrad, not capturable):
+// torch 2.11, torch/optim/adam.py, _single_tensor_adam (not capturable):
 //   Adam:  g = g + weightDecay * p             (Tensor.add with alpha: fused)
 //   AdamW: p = p * (1 - lr * weightDecay)
 //   m = m + (1 - beta1) * (g - m)              (lerp_, from the nearer end: fused)
 //   v = v * beta2 + ((1 - beta2) * g) * g      (mul_, then addcmul_: fused)
+//   AMSGrad: v below is the largest v so far  (maximum, which keeps a NaN)
 //   p = p + (-stepSize * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)      (addcdiv_)
 // Equal to torch's on the CPU bit for bit, except that the square root is correctly rounded, where
 // torch's may be 1 ulp off.
@@ -20,9 +21,10 @@ static __global__ void __launch_bounds__(kKernelThreads)
     adamKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
   constexpr int kWidth = kWidthOf<float>;
   const AdamScalars s = arguments.scalars->adam;
-  const float clip = arguments.clipFactor ? *arguments.clipFactor : 1.f;
+  const float clip = (arguments.clipFactor ? *arguments.clipFactor : 1.f) * arguments.sign;
   const bool fromStart = fabsf(s.lerpWeight) < 0.5f;
   const float coefficient = fromStart ? s.lerpWeight : __fsub_rn(s.lerpWeight, 1.f);
+  const bool amsgrad = arguments.state[2] != nullptr;
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
@@ -32,6 +34,9 @@ static __global__ void __launch_bounds__(kKernelThreads)
     load(gradients + first, g);
     load(arguments.state[0] + first, m);
     load(arguments.state[1] + first, v);
+    float largest[kCount];
+    if (amsgrad)
+      load(arguments.state[2] + first, largest);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       g[i] = __fmul_rn(g[i], clip);
@@ -39,12 +44,17 @@ static __global__ void __launch_bounds__(kKernelThreads)
         g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
       m[i] = __fmaf_rn(coefficient, __fsub_rn(g[i], m[i]), fromStart ? m[i] : g[i]);
       v[i] = __fmaf_rn(__fmul_rn(s.oneMinusBeta2, g[i]), g[i], __fmul_rn(v[i], s.beta2));
-      float denominator = __fadd_rn(__fdiv_rn(__fsqrt_rn(v[i]), s.sqrtCorrection2), s.eps);
+      if (amsgrad)
+        largest[i] = largest[i] != largest[i] || largest[i] >= v[i] ? largest[i] : v[i];
+      const float square = amsgrad ? largest[i] : v[i];
+      float denominator = __fadd_rn(__fdiv_rn(__fsqrt_rn(square), s.sqrtCorrection2), s.eps);
       p[i] = __fadd_rn(__fmul_rn(p[i], s.decay),
                        __fdiv_rn(__fmul_rn(s.negativeStepSize, m[i]), denominator));
     }
     storeOnce(arguments.state[0] + first, m);
     storeOnce(arguments.state[1] + first, v);
+    if (amsgrad)
+      storeOnce(arguments.state[2] + first, largest);
     storeParameters<Gathered>(arguments.parameters, arguments.gathered, first, p);
   });
 }
@@ -55,7 +65,7 @@ cudaError_t fsdp::rt::launchAdam(const OptimizerUpdateArguments &a, cudaStream_t
   if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
     return error;
   int64_t vectors = vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0],
-                                   a.state[1], a.gathered);
+                                   a.state[1], a.state[2], a.gathered);
   return withUpdateTypes(a, [&](auto gradient, auto gathered) {
     adamKernel<decltype(gradient), decltype(gathered)>
         <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);

@@ -53,14 +53,16 @@ struct OptimizerUpdateArguments {
   float *parameters; // the fp32 master
   const void *gradients;
   fsdp_dtype gradientDtype; // FSDP_F32 or FSDP_BF16
-  /// SGD: {momentum buffer or null for none, null}, not read at step 1; else {exp_avg, exp_avg_sq}.
-  float *state[2];
+  /// SGD: {momentum buffer or null for none}, not read at step 1; else {exp_avg, exp_avg_sq,
+  /// max_exp_avg_sq or null for no AMSGrad}.
+  float *state[FSDP_MAX_STATES];
   /// Where the new parameters go, rounded to `gatheredDtype` (FSDP_F32, FSDP_BF16, FSDP_F16); null
   /// if the master itself is gathered. None of the buffers may overlap.
   void *gathered;
   fsdp_dtype gatheredDtype;
   const OptimizerScalars *scalars;
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
+  float sign = 1;          // likewise; -1 maximizes
 };
 
 /// Reduces `elements` gradients to partialNormBlocks(elements) parts of their norm

@@ -16,7 +16,8 @@ static __global__ void scalarsKernel(fsdp_optimizer optimizer, const OptimizerIn
   if (optimizer.kind == FSDP_SGD) {
     scalars->sgd = {static_cast<float>(-lr), static_cast<float>(decay),
                     static_cast<float>(optimizer.momentum), optimizer.momentum != 0,
-                    inputs->step == 1};
+                    inputs->step == 1, (optimizer.options & FSDP_NESTEROV) != 0,
+                    static_cast<float>(__dsub_rn(1, optimizer.dampening))};
     return;
   }
   const bool decoupled = optimizer.kind == FSDP_ADAMW;

@@ -1,9 +1,10 @@
 //===- Sgd.cu - SGD on a flat shard ---------------------------------------===//
 //
-// torch 2.11, torch/optim/sgd.py, _single_tensor_sgd (dampening 0, no Nesterov):
+// torch 2.11, torch/optim/sgd.py, _single_tensor_sgd:
 //   g = g + weightDecay * p                    (Tensor.add with alpha: fused)
-//   b = momentum * b + g; at the first step g  (mul_, then add_)
+//   b = momentum * b + (1 - dampening) * g     (mul_, then add_ with alpha: fused); first g
 //   p = p - lr * b                             (Tensor.add_ with alpha: fused)
+//   Nesterov: for b in the last line g + momentum * b       (Tensor.add with alpha: fused)
 // Exact: equal to torch's on the CPU bit for bit.
 //
 //===----------------------------------------------------------------------===//
@@ -17,7 +18,7 @@ static __global__ void __launch_bounds__(kKernelThreads)
     sgdKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
   constexpr int kWidth = kWidthOf<float>;
   const SgdScalars s = arguments.scalars->sgd;
-  const float clip = arguments.clipFactor ? *arguments.clipFactor : 1.f;
+  const float clip = (arguments.clipFactor ? *arguments.clipFactor : 1.f) * arguments.sign;
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
   float *momentum = arguments.state[0];
 
@@ -33,14 +34,16 @@ static __global__ void __launch_bounds__(kKernelThreads)
         g[i] = __fmaf_rn(s.weightDecay, p[i], g[i]);
     }
     if (s.hasMomentum) {
-      if (!s.firstStep) {
-        float b[kCount];
+      float b[kCount];
+      if (!s.firstStep)
         load(momentum + first, b);
 #pragma unroll
-        for (int i = 0; i < kCount; ++i)
-          g[i] = __fadd_rn(__fmul_rn(b[i], s.momentum), g[i]);
+      for (int i = 0; i < kCount; ++i) {
+        b[i] = s.firstStep ? g[i]
+                           : __fmaf_rn(s.gradientWeight, g[i], __fmul_rn(b[i], s.momentum));
+        g[i] = s.nesterov ? __fmaf_rn(s.momentum, b[i], g[i]) : b[i];
       }
-      storeOnce(momentum + first, g);
+      storeOnce(momentum + first, b);
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i)

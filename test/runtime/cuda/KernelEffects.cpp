@@ -35,15 +35,16 @@ void fsdp::rt::runOnHost(const OptimizerScalarsArguments &a) {
 }
 
 void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
-  ReferenceShard shard{read(a.parameters, a.elements),
-                       {read(a.state[0], a.elements), read(a.state[1], a.elements)}};
-  referenceUpdate(a.kind, *a.scalars, a.clipFactor ? *a.clipFactor : 1,
+  ReferenceShard shard{
+      read(a.parameters, a.elements),
+      {read(a.state[0], a.elements), read(a.state[1], a.elements), read(a.state[2], a.elements)}};
+  referenceUpdate(a.kind, *a.scalars, (a.clipFactor ? *a.clipFactor : 1) * a.sign,
                   read(a.gradients, a.elements, a.gradientDtype), shard, takeTorchRoots);
   std::ranges::copy(shard.parameters, a.parameters);
   if (a.gathered)
     tensorAt(a.gathered, a.gatheredDtype, a.elements)
         .copy_(tensorAt(a.parameters, FSDP_F32, a.elements));
-  for (int i = 0; i < 2; ++i)
+  for (int i = 0; i < FSDP_MAX_STATES; ++i)
     if (a.state[i])
       std::ranges::copy(shard.state[i], a.state[i]);
 }

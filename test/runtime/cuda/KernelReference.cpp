@@ -17,9 +17,13 @@ OptimizerScalars fsdp::rt::referenceScalars(const fsdp_optimizer &optimizer,
   double lr = inputs.learningRate, decay = optimizer.weight_decay;
   auto step = static_cast<double>(inputs.step);
   if (optimizer.kind == FSDP_SGD) {
-    scalars.sgd = {static_cast<float>(-lr), static_cast<float>(decay),
-                   static_cast<float>(optimizer.momentum), optimizer.momentum != 0,
-                   inputs.step == 1};
+    scalars.sgd = {static_cast<float>(-lr),
+                   static_cast<float>(decay),
+                   static_cast<float>(optimizer.momentum),
+                   optimizer.momentum != 0,
+                   inputs.step == 1,
+                   (optimizer.options & FSDP_NESTEROV) != 0,
+                   static_cast<float>(1 - optimizer.dampening)};
     return scalars;
   }
   bool decoupled = optimizer.kind == FSDP_ADAMW;
@@ -38,9 +42,9 @@ static void updateSgd(const SgdScalars &s, float gradient, float &parameter, flo
   if (s.weightDecay != 0)
     gradient = std::fma(s.weightDecay, parameter, gradient);
   if (s.hasMomentum) {
-    if (!s.firstStep)
-      gradient = *momentum * s.momentum + gradient;
-    *momentum = gradient;
+    *momentum =
+        s.firstStep ? gradient : std::fma(s.gradientWeight, gradient, *momentum * s.momentum);
+    gradient = s.nesterov ? std::fma(s.momentum, *momentum, gradient) : *momentum;
   }
   parameter = std::fma(s.negativeLearningRate, gradient, parameter);
 }
@@ -75,7 +79,11 @@ void fsdp::rt::referenceUpdate(uint32_t kind, const OptimizerScalars &scalars, f
   if (kind == FSDP_SGD)
     return;
   const AdamScalars &s = scalars.adam;
-  std::vector<float> roots = shard.state[1];
+  std::vector<float> &largest = shard.state[2];
+  for (size_t i = 0; i < largest.size(); ++i)
+    largest[i] =
+        std::isnan(largest[i]) || largest[i] >= shard.state[1][i] ? largest[i] : shard.state[1][i];
+  std::vector<float> roots = largest.empty() ? shard.state[1] : largest;
   takeRoots(roots);
   for (size_t i = 0; i < gradients.size(); ++i) {
     float denominator = roots[i] / s.sqrtCorrection2 + s.eps;

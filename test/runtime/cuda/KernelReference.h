@@ -10,7 +10,7 @@
 namespace fsdp::rt {
 
 struct ReferenceShard {
-  std::vector<float> parameters, state[2];
+  std::vector<float> parameters, state[FSDP_MAX_STATES];
 };
 
 OptimizerScalars referenceScalars(const fsdp_optimizer &optimizer, const OptimizerInputs &inputs);

@@ -33,14 +33,17 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
   constexpr int64_t kElements = 4099;
   std::vector<float> gradients(kElements);
   ReferenceShard torch{std::vector<float>(kElements),
-                       {std::vector<float>(kElements), std::vector<float>(kElements)}};
+                       {std::vector<float>(kElements), std::vector<float>(kElements),
+                        std::vector<float>(optimizer.options & FSDP_AMSGRAD ? kElements : 0)}};
   tensorOf(torch.parameters).copy_(at::randn({kElements}));
-  auto update = makeTorchUpdate(optimizer, {FSDP_F32,
-                                            kElements,
-                                            bytes(torch.parameters),
-                                            bytes(gradients),
-                                            {bytes(torch.state[0]), bytes(torch.state[1])},
-                                            {{0, kElements}}});
+  auto update =
+      makeTorchUpdate(optimizer, {FSDP_F32,
+                                  kElements,
+                                  bytes(torch.parameters),
+                                  bytes(gradients),
+                                  {bytes(torch.state[0]), bytes(torch.state[1]),
+                                   torch.state[2].empty() ? nullptr : bytes(torch.state[2])},
+                                  {{0, kElements}}});
   for (int64_t step = 1; step <= 6; ++step) {
     double lr = 1e-2 / static_cast<double>(step);
     float clip = step % 2 ? 1.f : 0.37f;
@@ -55,21 +58,24 @@ TEST_P(KernelUpdateReferenceTest, UpdatesEqualTorchsButForTheSquareRoot) {
     for (int64_t i = 0; i < kElements; ++i) {
       ASSERT_EQ(torch.parameters[i], reference.parameters[i])
           << "step " << step << ", element " << i;
-      for (int s : {0, 1})
+      for (int s = 0; s < (torch.state[2].empty() ? 2 : 3); ++s)
         ASSERT_EQ(torch.state[s][i], reference.state[s][i])
             << "step " << step << ", state " << s << ", element " << i;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Optimizers, KernelUpdateReferenceTest,
-                         testing::Values(fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0},
-                                         fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0},
-                                         fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8},
-                                         fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8},
-                                         fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8},
-                                         fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999,
-                                                        1e-8}));
+INSTANTIATE_TEST_SUITE_P(
+    Optimizers, KernelUpdateReferenceTest,
+    testing::Values(fsdp_optimizer{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_SGD, FSDP_NESTEROV, 0, 0.1, 0.9, 0, 0, 0, 0},
+                    fsdp_optimizer{FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0.3},
+                    fsdp_optimizer{FSDP_ADAM, FSDP_AMSGRAD, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0},
+                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0, 0, 0.9, 0.999, 1e-8, 0},
+                    fsdp_optimizer{FSDP_ADAM, 0, 0, 0.1, 0, 0.9, 0.95, 1e-8, 0},
+                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.9, 0.999, 1e-8, 0},
+                    fsdp_optimizer{FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0}));
 
 // What is left between the kernels and torch: torch's square root is not correctly rounded.
 TEST(KernelReferenceTest, SquareRootsAreTorchsWithinOneUlp) {

@@ -31,7 +31,7 @@ int64_t TrainingStep::narrowed(uint32_t gradient, std::vector<int64_t> sizes) {
 TrainingStep::TrainingStep(uint32_t optimizer, Options options) : narrow(options.narrow) {
   std::optional<double> clipNorm = options.clipNorm;
   builder.plan.world_size = 2;
-  builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8};
+  builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0};
   uint32_t first = builder.addGroup("layers.0", "layers.0.v", {16, 8});
   uint32_t second = builder.addGroup("layers.1", "layers.1.w", {8, 16});
   if (narrow)

@@ -3,6 +3,7 @@
 #include "cpu/FusedKernels.h"
 #include "cpu/VectorAdam.h"
 #include "executor/OptimizerUpdate.h"
+#include "executor/ShardSegments.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -21,10 +22,12 @@ namespace {
 /// _single_tensor_sgd), on a whole parameter.
 struct Reference {
   fsdp_optimizer optimizer;
-  at::Tensor parameter, state[2];
+  at::Tensor parameter, state[FSDP_MAX_STATES];
   bool hasBuffer = false;
 
   void step(at::Tensor gradient, int64_t number, double lr) {
+    if (optimizer.options & FSDP_MAXIMIZE)
+      gradient = gradient.neg();
     if (optimizer.kind == FSDP_SGD)
       sgd(gradient, lr);
     else
@@ -38,9 +41,10 @@ struct Reference {
       if (!hasBuffer)
         state[0] = gradient.detach().clone();
       else
-        state[0].mul_(optimizer.momentum).add_(gradient, 1.0 - 0.0);
+        state[0].mul_(optimizer.momentum).add_(gradient, 1 - optimizer.dampening);
       hasBuffer = true;
-      gradient = state[0];
+      gradient =
+          optimizer.options & FSDP_NESTEROV ? gradient.add(state[0], optimizer.momentum) : state[0];
     }
     parameter.add_(gradient, -lr);
   }
@@ -56,16 +60,24 @@ struct Reference {
     state[1].mul_(optimizer.beta2).addcmul_(gradient, gradient, 1 - optimizer.beta2);
     double correction1 = 1 - std::pow(optimizer.beta1, number);
     double correction2 = 1 - std::pow(optimizer.beta2, number);
-    at::Tensor denominator = state[1].sqrt().div(std::pow(correction2, 0.5)).add_(optimizer.eps);
+    at::Tensor square = state[1];
+    if (optimizer.options & FSDP_AMSGRAD)
+      square = at::maximum_out(state[2], state[2], state[1]);
+    at::Tensor denominator = square.sqrt().div(std::pow(correction2, 0.5)).add_(optimizer.eps);
     parameter.addcdiv_(state[0], denominator, -(lr / correction1));
   }
 };
 
 fsdp_optimizer sgd(double weightDecay, double momentum) {
-  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0};
+  return {FSDP_SGD, 0, 0, weightDecay, momentum, 0, 0, 0, 0};
+}
+fsdp_optimizer withOptions(fsdp_optimizer optimizer, uint32_t options, double dampening = 0) {
+  optimizer.options = options;
+  optimizer.dampening = dampening;
+  return optimizer;
 }
 fsdp_optimizer adam(fsdp_optimizer_kind kind, double weightDecay, double beta1 = 0.9) {
-  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, 0.999, 1e-8};
+  return {static_cast<uint32_t>(kind), 0, 0, weightDecay, 0, beta1, 0.999, 1e-8, 0};
 }
 
 std::byte *bytes(const at::Tensor &tensor) { return static_cast<std::byte *>(tensor.data_ptr()); }
@@ -78,7 +90,10 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
   int64_t elements = pieces.back().first + pieces.back().count;
   at::Tensor parameter = at::randn({elements}).to(type);
   at::Tensor gradient = at::zeros_like(parameter);
-  at::Tensor state[2] = {at::zeros_like(parameter), at::zeros_like(parameter)};
+  at::Tensor state[FSDP_MAX_STATES];
+  for (at::Tensor &values : state)
+    values = at::zeros_like(parameter);
+  const bool amsgrad = optimizer.options & FSDP_AMSGRAD;
   auto part = [](const at::Tensor &tensor, const ShardPiece &piece) {
     return tensor.narrow(0, piece.first, piece.count);
   };
@@ -86,13 +101,15 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
   for (const ShardPiece &piece : pieces)
     references.push_back({optimizer,
                           part(parameter, piece).clone(),
-                          {part(state[0], piece).clone(), part(state[1], piece).clone()}});
-  auto update = makeShardUpdate(optimizer, {static_cast<fsdp_dtype>(type),
-                                            elements,
-                                            bytes(parameter),
-                                            bytes(gradient),
-                                            {bytes(state[0]), bytes(state[1])},
-                                            pieces});
+                          {part(state[0], piece).clone(), part(state[1], piece).clone(),
+                           part(state[2], piece).clone()}});
+  auto update = makeShardUpdate(
+      optimizer, {static_cast<fsdp_dtype>(type),
+                  elements,
+                  bytes(parameter),
+                  bytes(gradient),
+                  {bytes(state[0]), bytes(state[1]), amsgrad ? bytes(state[2]) : nullptr},
+                  pieces});
   for (int64_t step = 1; step <= 5; ++step) {
     double lr = 1e-2 / static_cast<double>(step);
     // Gradients over many orders of magnitude, and exact zeros.
@@ -111,6 +128,7 @@ void compare(const fsdp_optimizer &optimizer, std::vector<ShardPiece> pieces, at
       ASSERT_TRUE(at::equal(part(parameter, pieces[i]), references[i].parameter)) << step;
       ASSERT_TRUE(at::equal(part(state[0], pieces[i]), references[i].state[0])) << step;
       ASSERT_TRUE(at::equal(part(state[1], pieces[i]), references[i].state[1])) << step;
+      ASSERT_TRUE(at::equal(part(state[2], pieces[i]), references[i].state[2])) << step;
     }
     at::Tensor wide = gradient.to(at::kDouble);
     double expected = wide.square().sum().item<double>();
@@ -160,7 +178,8 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
   at::manual_seed(5);
   for (int64_t elements : {7, 8192, 20011})
     for (at::ScalarType gathered : {at::kBFloat16, at::kHalf}) {
-      at::Tensor parameters = at::randn({2, elements}), state = at::zeros({4, elements});
+      at::Tensor parameters = at::randn({2, elements}), state = at::zeros({6, elements});
+      const bool amsgrad = GetParam().options & FSDP_AMSGRAD;
       parameters[1].copy_(parameters[0]);
       at::Tensor narrow = at::zeros({elements}, at::kBFloat16), wide = at::zeros({elements});
       at::Tensor copy = at::zeros({elements}, gathered);
@@ -168,7 +187,8 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
                                               .elements = elements,
                                               .parameters = bytes(parameters[0]),
                                               .gradients = bytes(narrow),
-                                              .state = {bytes(state[0]), bytes(state[1])},
+                                              .state = {bytes(state[0]), bytes(state[1]),
+                                                        amsgrad ? bytes(state[4]) : nullptr},
                                               .pieces = {{0, elements}},
                                               .gradientDtype = FSDP_BF16,
                                               .gathered = bytes(copy),
@@ -177,7 +197,8 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
                                                    .elements = elements,
                                                    .parameters = bytes(parameters[1]),
                                                    .gradients = bytes(wide),
-                                                   .state = {bytes(state[2]), bytes(state[3])},
+                                                   .state = {bytes(state[2]), bytes(state[3]),
+                                                             amsgrad ? bytes(state[5]) : nullptr},
                                                    .pieces = {{0, elements}}});
       own->writeGathered();
       EXPECT_TRUE(at::equal(copy, parameters[0].to(gathered)));
@@ -234,15 +255,52 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OptimizerTest,
                          testing::Values(sgd(0, 0), sgd(0.1, 0), sgd(0, 0.9), sgd(0.01, 0.9),
                                          adam(FSDP_ADAM, 0), adam(FSDP_ADAM, 0.1),
                                          adam(FSDP_ADAMW, 0), adam(FSDP_ADAMW, 0.1),
-                                         adam(FSDP_ADAMW, 0.1, 0.3)),
+                                         adam(FSDP_ADAMW, 0.1, 0.3),
+                                         withOptions(sgd(0.01, 0.9), FSDP_NESTEROV),
+                                         withOptions(sgd(0.01, 0.9), FSDP_MAXIMIZE, 0.3),
+                                         withOptions(adam(FSDP_ADAM, 0.1), FSDP_MAXIMIZE),
+                                         withOptions(adam(FSDP_ADAMW, 0.1), FSDP_AMSGRAD)),
                          [](const auto &info) { return "Case" + std::to_string(info.index); });
+
+// A shard is cut where the optimizer changes, not where a parameter ends; padding goes along.
+TEST(ShardSegments, AreCutByOptimizer) {
+  std::vector<float> values(20), state(20);
+  std::vector<uint16_t> gradients(20);
+  auto at = [](auto &memory, size_t i) { return reinterpret_cast<std::byte *>(&memory[i]); };
+  ShardBuffers shard{.dtype = FSDP_F32,
+                     .elements = 20,
+                     .parameters = at(values, 0),
+                     .gradients = at(gradients, 0),
+                     .state = {at(state, 0)},
+                     .pieces = {{12, 4, 0}, {0, 3, 1}, {3, 5, 1}, {8, 0, 0}, {10, 2, 2}},
+                     .gradientDtype = FSDP_BF16};
+  std::vector<ShardSegment> segments = splitByOptimizer(shard);
+  ASSERT_EQ(segments.size(), 3u);
+  const int64_t begins[] = {0, 10, 12}, ends[] = {10, 12, 20};
+  const uint32_t optimizers[] = {1, 2, 0};
+  for (size_t i = 0; i < 3; ++i) {
+    const ShardBuffers &part = segments[i].shard;
+    EXPECT_EQ(segments[i].optimizer, optimizers[i]);
+    EXPECT_EQ(part.elements, ends[i] - begins[i]);
+    EXPECT_EQ(part.parameters, at(values, begins[i]));
+    EXPECT_EQ(part.gradients, at(gradients, begins[i]));
+    EXPECT_EQ(part.state[0], at(state, begins[i]));
+    EXPECT_EQ(part.state[1], nullptr);
+    EXPECT_EQ(part.gathered, nullptr);
+    EXPECT_EQ(part.pieces.front().first, 0);
+  }
+  EXPECT_EQ(segments[0].shard.pieces[1].first, 3);
+  shard.pieces.clear();
+  ASSERT_EQ(splitByOptimizer(shard).size(), 1u);
+  EXPECT_EQ(splitByOptimizer(shard)[0].shard.elements, 20);
+}
 
 // The portable loops and those for this machine give the same bits.
 TEST(FusedKernelsTest, PortableLoopsAreTheSame) {
   at::manual_seed(4);
   constexpr size_t kCount = 1003;
   AdamScalars adamScalars{0.999f, 0.01f, 0.1f, 0.999f, 0.001f, 0.5f, 1e-8f, -0.01f};
-  SgdScalars sgdScalars{-0.1f, 0.01f, 0.9f, true, false};
+  SgdScalars sgdScalars{-0.1f, 0.01f, 0.9f, true, false, true, 0.7f};
   at::Tensor start = at::randn({6, kCount}), first = start.clone(), second = start.clone();
   double sums[2];
   int i = 0;

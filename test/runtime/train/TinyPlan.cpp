@@ -260,7 +260,7 @@ void TinyPlan::finish() {
   plan.num_microbatches = 1;
   plan.num_handles = handles;
   plan.arena_bytes = plan.peak_live_bytes = arenaBytes;
-  plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8};
+  plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8, 0};
   auto table = [](const auto &rows, auto &pointer, uint32_t &count) {
     pointer = rows.data();
     count = static_cast<uint32_t>(rows.size());

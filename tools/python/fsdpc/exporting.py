@@ -12,6 +12,7 @@ import types
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from . import optimizers, precision
 from . import weights as weights_file
 
 #: In the archive: what torch.export does not keep (lib/Frontend/ExportedProgram.cpp reads it).
@@ -75,9 +76,10 @@ def name_batch(model, batch):
     return dict(zip(names, batch))
 
 
-def as_step(model, batch, loss=None):
+def as_step(model, batch, loss=None, mixed=None):
     """A module that is `model` (the same parameters, buffers and submodules under the same names),
-    whose forward takes the batch by name and returns the scalar loss. Also what FSDP2 may run."""
+    whose forward takes the batch by name and returns the scalar loss. Also what FSDP2 may run, if it
+    does not cast itself (`mixed`)."""
     step = copy.copy(model)  # shares what __dict__ refers to: _parameters, _modules, ...
     forward = model.forward
     if getattr(forward, "__self__", None) is model:
@@ -95,11 +97,24 @@ def as_step(model, batch, loss=None):
         if p.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
     }
 
+    places = list(mixed.places()) if mixed else []
+    root = mixed.root if mixed else None
+
+    def run_mixed(leading, rest):
+        with precision.cast_parameters(places):
+            if root is not None:
+                leading, rest = precision.cast_arguments(root, leading, rest)
+            output = forward(*leading, **rest)
+        return output if root is None else precision.cast_result(root, output)
+
     def run(self, *values, **named):
         batch = {**dict(zip(names, values)), **named}
         leading = [batch[name] for name in given if name in positional]
         rest = {name: batch[name] for name in given if name not in positional}
-        output = forward(*leading, **rest)
+        if mixed is None:
+            output = forward(*leading, **rest)
+        else:
+            output = run_mixed(leading, rest)
         return find_loss(output if loss is None else loss(output, batch))
 
     step.forward = types.MethodType(run, step)
@@ -308,7 +323,27 @@ def _check_buffers(model):
             )
 
 
-def export(model, batch, path, loss=None, *, weights=None, shard_bytes=5 << 30, quiet=False):
+def _facts(model, optimizer):
+    facts = {"aliases": _aliases(model)}
+    if optimizer is not None:
+        try:
+            facts["optimizer"] = optimizers.describe(model, optimizer)
+        except optimizers.OptimizerError as error:
+            raise ExportError(str(error)) from error
+    return facts
+
+
+def _precision(model, policies):
+    if policies is None:
+        return None
+    try:
+        return precision.Precision(model, policies)
+    except precision.PrecisionError as error:
+        raise ExportError(str(error)) from error
+
+
+def export(model, batch, path, loss=None, *, optimizer=None, mixed_precision=None, weights=None,
+           shard_bytes=5 << 30, quiet=False):  # fmt: skip
     """Writes `model`'s training step to `path` (.pt2), and its parameters and buffers beside it.
 
     batch: a dict by the names of forward's arguments, a tuple in their order, or one tensor; its
@@ -316,6 +351,13 @@ def export(model, batch, path, loss=None, *, weights=None, shard_bytes=5 << 30, 
     loss: function of (output, batch) that returns a scalar. Absent: the forward returns the loss,
         alone, as `.loss` (transformers, with labels in the batch) or as the first of a tuple.
         What forward does not take of the batch is the loss's alone.
+    optimizer: torch.optim.SGD, Adam or AdamW of the model's parameters. Its values and those of its
+        parameter groups become the step's; flags of fsdpc and its --config win over them.
+    mixed_precision: torch.distributed.fsdp.MixedPrecisionPolicy of the model, or a dict of them from
+        patterns of modules ("layers.*", "**.norm"; "" is the model; a tuple of paths is one group) in
+        the order in which FSDP2's fully_shard is called. Casts of parameters, of modules' arguments
+        and of their results become operators of the program; the groups of these modules take
+        reduce_dtype from here, too, unless fsdpc's --config says otherwise.
     weights: where parameters and persistent buffers go, as safetensors; default: `path` with
         .safetensors, or shards and an index if they have more than `shard_bytes`. They are written
         one by one. Where parameters are on meta, there is none.
@@ -328,16 +370,22 @@ def export(model, batch, path, loss=None, *, weights=None, shard_bytes=5 << 30, 
     if not model.training and not quiet:
         print("fsdpc.export: note: the model is in eval mode: no dropout, frozen statistics; "
               "model.train() changes that", file=sys.stderr)  # fmt: skip
+    if mixed_precision is not None and not isinstance(mixed_precision, dict):
+        mixed_precision = {"": mixed_precision}
     _check_buffers(model)
     batch = name_batch(model, batch)
     batch = _separate(batch)
-    step = as_step(model, batch, loss)
     has_values = not any(parameter.is_meta for parameter in model.parameters())
-    facts = {"aliases": _aliases(model)}
-    with (
-        _without_cache(model), _refusing_functions(), _standing_in(model, batch) as batch
-    ):  # fmt: skip
-        program = _run_export(step, batch, quiet)
+    facts = _facts(model, optimizer)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_without_cache(model))
+        stack.enter_context(_refusing_functions())
+        batch = stack.enter_context(_standing_in(model, batch))
+        mixed = _precision(model, mixed_precision)
+        if mixed:
+            facts["mixed_precision"] = mixed.describe(mixed_precision)
+            stack.enter_context(mixed.hooks())
+        program = _run_export(as_step(model, batch, loss, mixed), batch, quiet)
     _check_operators(program)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)

@@ -1,0 +1,167 @@
+//===- ReplaceOptimizer.cpp - The optimizer of the file -------------------===//
+
+#include "fsdp/Transforms/ReplaceOptimizer.h"
+
+#include "fsdp/Config/ModulePattern.h"
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+class Replacement {
+public:
+  Replacement(Step &step, const ShardingConfig &config)
+      : step(step), config(config), chosen(*config.optimizer) {}
+  llvm::Error run();
+
+private:
+  llvm::Error fail(ConfigPlace place, const Twine &message) {
+    return llvm::make_error<ConfigError>(config.file, place, message.str());
+  }
+  llvm::Error check(OptimizerKind kind);
+  OptimizerOp replace(OptimizerOp old, OptimizerKind kind);
+  llvm::Error replaceGroups(OptimizerOp optimizer);
+  llvm::Expected<SmallVector<Attribute>> takeParams(const OptimizerRule &rule,
+                                                    DenseSet<Operation *> &taken);
+
+  Step &step;
+  const ShardingConfig &config;
+  const OptimizerOverrides &chosen;
+};
+} // namespace
+
+llvm::Error Replacement::check(OptimizerKind kind) {
+  bool isSgd = kind == OptimizerKind::SGD;
+  auto refuse = [&](bool isGiven, StringRef name) {
+    return isGiven ? fail(chosen.place, stringifyOptimizerKind(kind) + " has no " + name)
+                   : llvm::Error::success();
+  };
+  if (isSgd && (chosen.betas || chosen.eps))
+    return fail(chosen.place, "sgd has no betas and no eps");
+  if (llvm::Error error = refuse(isSgd && chosen.amsgrad, "amsgrad"))
+    return error;
+  if (llvm::Error error = refuse(!isSgd && chosen.momentum, "momentum"))
+    return error;
+  if (llvm::Error error = refuse(!isSgd && chosen.dampening, "dampening"))
+    return error;
+  if (llvm::Error error = refuse(!isSgd && chosen.nesterov, "nesterov"))
+    return error;
+  for (const OptimizerRule &rule : chosen.groups.value_or(std::vector<OptimizerRule>()))
+    if (isSgd && (rule.betas || rule.eps))
+      return fail(rule.place, "sgd has no betas and no eps");
+  return llvm::Error::success();
+}
+
+OptimizerOp Replacement::replace(OptimizerOp old, OptimizerKind kind) {
+  bool isSgd = kind == OptimizerKind::SGD, isSame = kind == old.getKind();
+  // torch's defaults where another kind of optimizer takes the captured one's place.
+  OpBuilder builder(old);
+  double lr = isSame ? old.getLr().convertToDouble() : 1e-3;
+  double decay = isSame                         ? old.getWeightDecay().convertToDouble()
+                 : kind == OptimizerKind::AdamW ? 1e-2
+                                                : 0.0;
+  double momentum = isSame && isSgd ? old.getMomentum()->convertToDouble() : 0.0;
+  double eps = isSame && !isSgd ? old.getEps()->convertToDouble() : 1e-8;
+  SmallVector<double, 2> betas = {0.9, 0.999};
+  if (isSame && !isSgd)
+    betas.assign(old.getBetas()->begin(), old.getBetas()->end());
+  if (chosen.betas)
+    betas.assign(chosen.betas->begin(), chosen.betas->end());
+  auto real = [&](double value) { return builder.getF64FloatAttr(value); };
+  auto flag = [&](bool isSet) { return isSet ? builder.getUnitAttr() : UnitAttr(); };
+  FloatAttr dampening = isSame ? old.getDampeningAttr() : FloatAttr();
+  if (chosen.dampening)
+    dampening = *chosen.dampening == 0 ? FloatAttr() : real(*chosen.dampening);
+  return OptimizerOp::create(
+      builder, old.getLoc(), kind, real(chosen.lr.value_or(lr)),
+      real(chosen.weightDecay.value_or(decay)),
+      isSgd ? real(chosen.momentum.value_or(momentum)) : FloatAttr(), dampening,
+      isSgd ? DenseF64ArrayAttr() : builder.getDenseF64ArrayAttr(betas),
+      isSgd ? FloatAttr() : real(chosen.eps.value_or(eps)),
+      flag(chosen.nesterov.value_or(isSame && old.getNesterov())),
+      flag(chosen.amsgrad.value_or(isSame && old.getAmsgrad())),
+      flag(chosen.maximize.value_or(isSame && old.getMaximize())),
+      chosen.clipGradNorm ? real(*chosen.clipGradNorm) : old.getClipGradNormAttr(),
+      chosen.clipNormType.value_or(old.getClipNormType()));
+}
+
+llvm::Expected<SmallVector<Attribute>> Replacement::takeParams(const OptimizerRule &rule,
+                                                               DenseSet<Operation *> &taken) {
+  SmallVector<ModulePattern> patterns;
+  for (const std::string &text : rule.parameters) {
+    llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
+    if (!pattern)
+      return fail(rule.place, llvm::toString(pattern.takeError()));
+    patterns.push_back(std::move(*pattern));
+  }
+  SmallVector<bool> hasMatched(patterns.size(), false);
+  SmallVector<Attribute> members;
+  for (ParamOp param : step.params) {
+    SmallVector<StringRef> names = {param.getSymName()};
+    if (ArrayAttr aliases = param.getAliasesAttr())
+      llvm::append_range(names, aliases.getAsValueRange<StringAttr>());
+    bool isNamed = patterns.empty();
+    for (auto [pattern, matched] : llvm::zip_equal(patterns, hasMatched))
+      if (llvm::any_of(names, [&](StringRef name) { return pattern.match(name); }))
+        isNamed = matched = true;
+    int64_t dims = cast<RankedTensorType>(param.getType()).getRank();
+    if (!isNamed || dims > rule.maxDims.value_or(dims) || !taken.insert(param).second)
+      continue;
+    members.push_back(FlatSymbolRefAttr::get(param.getSymNameAttr()));
+  }
+  for (auto [text, matched] : llvm::zip_equal(rule.parameters, hasMatched))
+    if (!matched)
+      return fail(rule.place, "pattern '" + text + "' matches no parameter of the model");
+  return members;
+}
+
+llvm::Error Replacement::replaceGroups(OptimizerOp optimizer) {
+  OpBuilder builder(optimizer->getContext());
+  builder.setInsertionPointAfter(optimizer);
+  auto real = [&](std::optional<double> value) {
+    return value ? builder.getF64FloatAttr(*value) : FloatAttr();
+  };
+  DenseSet<Operation *> taken;
+  for (const OptimizerRule &rule : *chosen.groups) {
+    llvm::Expected<SmallVector<Attribute>> members = takeParams(rule, taken);
+    if (!members)
+      return members.takeError();
+    if (members->empty()) // all belong to entries before it, or have more dimensions
+      continue;
+    OptimizerGroupOp::create(builder, optimizer.getLoc(), builder.getArrayAttr(*members),
+                             real(rule.lr), real(rule.weightDecay),
+                             rule.betas ? builder.getDenseF64ArrayAttr(*rule.betas)
+                                        : DenseF64ArrayAttr(),
+                             real(rule.eps));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Replacement::run() {
+  if (!step.optimizer)
+    return fail(chosen.place, "the model's step has no optimizer whose values could be replaced");
+  OptimizerOp old = step.optimizer;
+  OptimizerKind kind = chosen.kind.value_or(old.getKind());
+  if (llvm::Error error = check(kind))
+    return error;
+  if (chosen.clipNormType && !chosen.clipGradNorm && !old.getClipGradNorm())
+    return fail(chosen.place, "clip_norm_type is " + stringifyNormType(*chosen.clipNormType) +
+                                  ", but there is no clip_grad_norm, here or in the captured step");
+  OptimizerOp replaced = replace(old, kind);
+  if (std::optional<std::string> problem =
+          checkNesterov(replaced.getNesterov(),
+                        replaced.getMomentum() ? replaced.getMomentum()->convertToDouble() : 0,
+                        replaced.getDampening() ? replaced.getDampening()->convertToDouble() : 0))
+    return fail(chosen.place, *problem);
+  if (chosen.groups || kind != old.getKind())
+    for (auto group : llvm::make_early_inc_range(step.module.getOps<OptimizerGroupOp>()))
+      group.erase();
+  old.erase();
+  step.optimizer = replaced;
+  return chosen.groups ? replaceGroups(replaced) : llvm::Error::success();
+}
+
+llvm::Error fsdp::replaceOptimizer(Step &step, const ShardingConfig &config) {
+  return config.optimizer ? Replacement(step, config).run() : llvm::Error::success();
+}

@@ -1,0 +1,163 @@
+"""FSDP2's MixedPrecisionPolicy as a part of the exported program: casts of parameters, of the
+arguments of modules and of their results, under autograd, where FSDP2's hooks make them."""
+
+import contextlib
+import fnmatch
+import functools
+
+import torch
+from torch.distributed.utils import _apply_to_tensors
+
+
+_NAMES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+}  # fmt: skip
+
+
+class PrecisionError(ValueError):
+    """Policies that do not fit the model; the text names the pattern or module."""
+
+
+def _matches(pattern, path):
+    """As the patterns of a config file: `**` stands for any number of components."""
+    if not pattern or not path:
+        return all(part == "**" for part in pattern) and not path
+    if pattern[0] == "**":
+        return _matches(pattern[1:], path) or _matches(pattern, path[1:])
+    return fnmatch.fnmatchcase(path[0], pattern[0]) and _matches(pattern[1:], path[1:])
+
+
+def _cast(dtype, value):
+    """torch.distributed.fsdp's _cast_fp_tensor."""
+    if not torch.is_floating_point(value) or value.dtype == dtype:
+        return value
+    return value.to(dtype)
+
+
+def _cast_all(dtype, values):
+    return _apply_to_tensors(functools.partial(_cast, dtype), values)
+
+
+class _Group:
+    """The modules of one call of fully_shard. Of several, the first one's arguments are cast, and the
+    last one's results, as FSDP2 does."""
+
+    def __init__(self, modules, policy):
+        self.modules, self.policy, self.waiting = modules, policy, set()
+
+    def enter(self, module, arguments, named):
+        if not self.waiting:
+            self.waiting = set(self.modules)
+            return cast_arguments(self.policy, arguments, named)
+        return arguments, named
+
+    def leave(self, module, arguments, result):
+        self.waiting.discard(module)
+        return cast_result(self.policy, result) if not self.waiting else result
+
+
+def cast_arguments(policy, arguments, named):
+    if policy.cast_forward_inputs and policy.param_dtype:
+        return _cast_all(policy.param_dtype, arguments), _cast_all(policy.param_dtype, named)
+    return arguments, named
+
+
+def cast_result(policy, result):
+    return _cast_all(policy.output_dtype, result) if policy.output_dtype else result
+
+
+class Precision:
+    """What `mixed_precision` of fsdpc.export says of a model.
+
+    policies: from patterns of modules, or tuples of paths that are one group, to policies, in the
+        order in which fully_shard is called; "" is the model itself.
+    """
+
+    def __init__(self, model, policies):
+        modules = dict(model.named_modules())
+        self.model, self.groups, self.root = model, [], None
+        self.dtypes = {}  # of parameters, by id
+        seen = {}
+        for key, policy in policies.items():
+            for names in self._groups_of(key, modules):
+                for name in names:
+                    if name in seen:
+                        raise PrecisionError(
+                            f"module '{name}' has two policies: by {seen[name]!r} and by {key!r}"
+                        )
+                    seen[name] = key
+                held = [modules[name] for name in names]
+                for module in held:
+                    for parameter in module.parameters():
+                        self.dtypes.setdefault(id(parameter), policy.param_dtype)
+                if names == [""]:
+                    self.root = policy
+                else:
+                    self.groups.append(_Group(held, policy))
+
+    def describe(self, policies):
+        """As lib/Frontend/ExportedProgram.cpp reads it."""
+        modules, facts = dict(self.model.named_modules()), []
+        for key, policy in policies.items():
+            dtypes = {
+                name: _NAMES[dtype]
+                for name in ("param_dtype", "reduce_dtype")
+                if (dtype := getattr(policy, name)) is not None
+            }
+            facts += [{"modules": names, **dtypes} for names in self._groups_of(key, modules)]
+        return facts
+
+    def _groups_of(self, key, modules):
+        if isinstance(key, tuple):
+            missing = [name for name in key if name not in modules]
+            if missing:
+                raise PrecisionError(f"mixed_precision: the model has no module '{missing[0]}'")
+            return [list(key)]
+        if key == "":
+            return [[""]]
+        found = [[name] for name in modules if name and _matches(key.split("."), name.split("."))]
+        if not found:
+            raise PrecisionError(f"mixed_precision: '{key}' matches no module of the model")
+        return found
+
+    @contextlib.contextmanager
+    def hooks(self):
+        """While it is exported, modules cast what they take and give."""
+        handles = []
+        for group in self.groups:
+            for module in group.modules:
+                handles.append(
+                    module.register_forward_pre_hook(group.enter, prepend=True, with_kwargs=True)
+                )
+                handles.append(module.register_forward_hook(group.leave))
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def places(self):
+        """Where modules hold parameters that are to be cast: (dict, name, dtype)."""
+        for module in self.model.modules():
+            for name, parameter in module._parameters.items():
+                dtype = self.dtypes.get(id(parameter))
+                if dtype is not None and torch.is_floating_point(parameter):
+                    if parameter.dtype != dtype:
+                        yield module._parameters, name, dtype
+
+
+@contextlib.contextmanager
+def cast_parameters(places):
+    """In a forward: each parameter is its cast, made once."""
+    casts, originals = {}, []
+    for held, name, dtype in places:
+        parameter = held[name]
+        originals.append((held, name, parameter))
+        if id(parameter) not in casts:
+            casts[id(parameter)] = parameter.to(dtype)
+        held[name] = casts[id(parameter)]
+    try:
+        yield
+    finally:
+        for held, name, parameter in originals:
+            held[name] = parameter
