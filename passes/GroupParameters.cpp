@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/Grouping.h"
+#include "fsdp/Transforms/ExportedPolicies.h"
 #include "fsdp/Transforms/PrefetchLists.h"
 #include "fsdp/Transforms/RecomputeRegions.h"
 #include "fsdp/Transforms/ReplaceOptimizer.h"
@@ -105,19 +106,28 @@ static TypeAttr getTypeAttr(std::optional<PolicyDtype> dtype, MLIRContext *conte
   llvm_unreachable("all dtypes are listed");
 }
 
-/// In which dtypes a group is gathered and reduced, as the user says of it or of all, else as its
-/// modules were exported.
-static std::pair<TypeAttr, TypeAttr> getDtypes(Step &step, const ShardingConfig &choices,
-                                               const ParamGroup &group) {
-  MLIRContext *context = step.module.getContext();
+namespace {
+struct GroupDtypes {
+  TypeAttr gathered, reduced; // null: the parameters' own
+};
+} // namespace
+
+/// In which dtypes a group travels, as the user says of it or of all, else as its modules were
+/// exported.
+static llvm::Expected<GroupDtypes> getDtypes(ExportedPolicies &exported, MLIRContext *context,
+                                             const ShardingConfig &choices,
+                                             const ParamGroup &group) {
   const MixedPrecision policy = group.options.mixedPrecision.value_or(choices.mixedPrecision);
-  if (!group.options.mixedPrecision && !policy.paramDtype && !policy.reduceDtype)
-    for (auto exported : step.module.getOps<MixedPrecisionOp>())
-      if (llvm::equal(exported.getModules().getAsValueRange<StringAttr>(), group.modules))
-        return {exported.getParamDtypeAttr(), exported.getReduceDtype()
-                                                  ? exported.getReduceDtypeAttr()
-                                                  : exported.getParamDtypeAttr()};
-  return {getTypeAttr(policy.paramDtype, context), getTypeAttr(policy.getReduceDtype(), context)};
+  if (group.options.mixedPrecision || policy.paramDtype || policy.reduceDtype)
+    return GroupDtypes{getTypeAttr(policy.paramDtype, context),
+                       getTypeAttr(policy.getReduceDtype(), context)};
+  if (llvm::Error error = exported.check(group))
+    return error;
+  MixedPrecisionOp found = exported.find(group.modules);
+  if (!found)
+    return GroupDtypes{};
+  return GroupDtypes{found.getParamDtypeAttr(), found.getReduceDtype() ? found.getReduceDtypeAttr()
+                                                                       : found.getParamDtypeAttr()};
 }
 
 /// `name`, or with a number behind it if the module has such a symbol.
@@ -165,6 +175,8 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   StringAttr replicateAxis =
       spec.axes.size() > 1 ? builder.getStringAttr(axisNames.front()) : StringAttr();
   symbols.insert(meshOp, step.function->getIterator());
+  ExportedPolicies exported(step);
+  MLIRContext *context = step.module.getContext();
   for (const ParamGroup &group : *groups) {
     bool isRoot = group.modules.front().empty();
     std::string name = isRoot ? "root" : llvm::join(group.modules, ", ");
@@ -175,14 +187,16 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
     const GroupOptions &asked = group.options;
-    auto [gatherDtype, reduceDtype] = getDtypes(step, choices, group);
+    llvm::Expected<GroupDtypes> dtypes = getDtypes(exported, context, choices, group);
+    if (!dtypes)
+      return dtypes.takeError();
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
     auto op =
         GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
                         builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(),
                         replicateAxis, choices.layout.value_or(Layout::Flat), reshard.when,
                         reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(),
-                        gatherDtype, reduceDtype,
+                        dtypes->gathered, dtypes->reduced,
                         /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
                         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
                         /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
@@ -236,7 +250,7 @@ void GroupParametersPass::runOnOperation() {
   llvm::Error error = choices ? declareGroups(*step, *choices, groups) : choices.takeError();
   if (!error)
     error = replaceOptimizer(*step, *choices);
-  if (!error)
+  if (!error && !step->isEvaluation()) // which computes nothing again
     error = declareRecomputeRegions(*step, *choices);
   if (error) {
     emitError(std::move(error));

@@ -153,12 +153,15 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
   std::lock_guard<std::mutex> lock(oneAtATime);
   Recorder recorder;
   try {
-    checkOptimizer(options.optimizer);
+    // An evaluation takes the optimizer of the step that trains.
+    const OptimizerSpec asked =
+        options.isEvaluation ? OptimizerSpec{.kind = OptimizerKind::AdamW} : options.optimizer;
+    checkOptimizer(asked);
     MetaKernels metaKernels(options.target);
     Overrides overrides(options.target);
     Model model(recorder);
     loadModel(options, weights != nullptr, model);
-    OptimizerSpec optimizer = chooseOptimizer(options.optimizer, model.optimizer);
+    OptimizerSpec optimizer = chooseOptimizer(asked, model.optimizer);
     bool hasParameter = llvm::any_of(model.tensors, [](auto &t) { return t.isParameter; });
     if (!hasParameter)
       throw CaptureError("the model has no parameters");

@@ -43,9 +43,13 @@ LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
   blockOfModule.clear();
   for (auto [region, group] : llvm::zip_equal(regions, groupOf)) {
     const Module &outer = tree->add(region.getModule());
-    for (auto [index, other] : llvm::enumerate(step.groups))
+    for (auto [index, other] : llvm::enumerate(step.groups)) {
+      // The group's frozen parameters may be a group of their own.
+      if (index == group ||
+          (group < step.groups.size() && other.getModules() == step.groups[group].getModules()))
+        continue;
       for (auto path : other.getModules().getAsRange<StringAttr>()) {
-        if (index == group || !tree->add(path.getValue()).isIn(outer))
+        if (!tree->add(path.getValue()).isIn(outer))
           continue;
         InFlightDiagnostic diag =
             region.emitError("region '")
@@ -56,6 +60,7 @@ LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
         diag.attachNote(other.getLoc()) << "the group is declared here";
         return diag;
       }
+    }
     RecomputeBlock &block = blocks.emplace_back();
     block.policy = std::min(region.getPolicy(), limit);
     block.group = group;

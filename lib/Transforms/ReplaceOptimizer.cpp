@@ -127,8 +127,9 @@ llvm::Error Replacement::replaceGroups(OptimizerOp optimizer) {
     llvm::Expected<SmallVector<Attribute>> members = takeParams(rule, taken);
     if (!members)
       return members.takeError();
-    if (members->empty()) // all belong to entries before it, or have more dimensions
-      continue;
+    if (members->empty())
+      return fail(rule.place, "the entry takes no parameter: those that it names belong to entries "
+                              "before it, or have more than max_dims dimensions");
     OptimizerGroupOp::create(builder, optimizer.getLoc(), builder.getArrayAttr(*members),
                              real(rule.lr), real(rule.weightDecay),
                              rule.betas ? builder.getDenseF64ArrayAttr(*rule.betas)

@@ -38,6 +38,7 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["lr_schedule"] = manifest.schedule;
   json["lr"] = manifest.learningRate;
   json["min_lr"] = manifest.minimumLearningRate;
+  json["group_lr"] = manifest.groupLearningRates;
   json["warmup_steps"] = manifest.warmupSteps;
   json["decay_steps"] = manifest.decaySteps;
   json["clip_grad_norm"] = manifest.clipGradNorm;
@@ -66,6 +67,16 @@ public:
   void read(const char *key, double &value) {
     if (const ordered_json *item = find(key, "a number", &ordered_json::is_number))
       value = item->get<double>();
+  }
+  void read(const char *key, std::vector<double> &values) {
+    const ordered_json *list = find(key, "a list of numbers", &ordered_json::is_array);
+    if (!list)
+      return;
+    for (const ordered_json &item : *list) {
+      if (!item.is_number())
+        return fail(key, "a list of numbers");
+      values.push_back(item.get<double>());
+    }
   }
   /// A whole number from 0 to the largest of its type.
   template <typename T> void readWhole(const char *key, T &value) {
@@ -147,6 +158,8 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.read("lr_schedule", manifest.schedule);
   reader.read("lr", manifest.learningRate);
   reader.read("min_lr", manifest.minimumLearningRate);
+  if (json.contains("group_lr")) // as the first ones do not
+    reader.read("group_lr", manifest.groupLearningRates);
   reader.readWhole("warmup_steps", manifest.warmupSteps);
   reader.readWhole("decay_steps", manifest.decaySteps);
   reader.read("clip_grad_norm", manifest.clipGradNorm);

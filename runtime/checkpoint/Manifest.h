@@ -41,6 +41,7 @@ struct Manifest {
   uint64_t seed = 0;
   std::string schedule; // of the learning rate: "cosine"
   double learningRate = 0, minimumLearningRate = 0;
+  std::vector<double> groupLearningRates; // of the optimizer's groups, in the plan's order
   int64_t warmupSteps = 0, decaySteps = 0;
   double clipGradNorm = 0;  // 0: gradients are not clipped
   std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped

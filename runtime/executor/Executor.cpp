@@ -107,9 +107,8 @@ Status PlanExecutor::prepare() {
   compute = device.makeComputeStream();
   runtime = makeOperatorRuntime(device);
   std::vector<int64_t> draws = StepProgram::drawsOf(view);
-  if (Status status =
-          runtime->prepare({*compute, communicator.rank(), options.lossLag + 1, draws,
-                            view.isEvaluation() ? 1 : 1 + view.tables().num_optimizer_groups});
+  if (Status status = runtime->prepare({*compute, communicator.rank(), options.lossLag + 1, draws,
+                                        1 + view.tables().num_optimizer_groups});
       !status.ok())
     return status;
   Result<std::unique_ptr<Memory>> memory = device.allocate(sizeof(DeviceResults));
@@ -243,7 +242,8 @@ Result<std::optional<StepResults>> PlanExecutor::finish() { return taken(readbac
 Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
   if (spent)
     return Status::error("the executor has failed before");
-  if (!view.isEvaluation() && next.groupLearningRates.size() != view.optimizerGroups().size())
+  if (!next.groupLearningRates.empty() &&
+      next.groupLearningRates.size() != view.optimizerGroups().size())
     return Status::error(std::to_string(next.groupLearningRates.size()) +
                          " learning rates of the " + std::to_string(view.optimizerGroups().size()) +
                          " groups of the optimizer");

@@ -31,13 +31,14 @@ struct StepInputs {
   int64_t step = 1; // number of the update, from 1
   double learningRate = 0;
   uint64_t seed = 0; // of the run; with step, rank and a draw's position it determines the numbers
-  /// By optimizer group of the plan; parameters of no group have `learningRate`. Valid until the
-  /// step has been issued. An evaluation reads none.
+  /// By optimizer group of the plan; parameters of no group, or of any if there are none here, have
+  /// `learningRate`. Valid until the step has been issued.
   std::span<const double> groupLearningRates = {};
 
   /// The rate of parameters of this `fsdp_parameter::optimizer`.
   double learningRateOf(uint32_t optimizer) const {
-    return optimizer == 0 ? learningRate : groupLearningRates[optimizer - 1];
+    return optimizer == 0 || groupLearningRates.empty() ? learningRate
+                                                        : groupLearningRates[optimizer - 1];
   }
 };
 

@@ -27,14 +27,16 @@ static std::string bytesText(int64_t bytes) {
   return format("%.2f GiB", double(bytes) / (1 << 30));
 }
 
-static std::string optimizerText(const fsdp_optimizer &optimizer) {
-  std::string text =
-      optimizer.kind == FSDP_SGD
-          ? format("sgd lr %g, weight decay %g, momentum %g", optimizer.lr, optimizer.weight_decay,
-                   optimizer.momentum)
-          : format("%s lr %g, weight decay %g, betas %g, %g, eps %g",
-                   optimizer.kind == FSDP_ADAM ? "adam" : "adamw", optimizer.lr,
-                   optimizer.weight_decay, optimizer.beta1, optimizer.beta2, optimizer.eps);
+/// `hasRate`: its learning rate is its own, not the run's.
+static std::string optimizerText(const fsdp_optimizer &optimizer, bool hasRate) {
+  const char *kind = optimizer.kind == FSDP_SGD    ? "sgd"
+                     : optimizer.kind == FSDP_ADAM ? "adam"
+                                                   : "adamw";
+  std::string text = kind + (hasRate ? format(" lr %g,", optimizer.lr) : std::string()) +
+                     format(" weight decay %g", optimizer.weight_decay);
+  text += optimizer.kind == FSDP_SGD
+              ? format(", momentum %g", optimizer.momentum)
+              : format(", betas %g, %g, eps %g", optimizer.beta1, optimizer.beta2, optimizer.eps);
   if (optimizer.dampening != 0)
     text += format(", dampening %g", optimizer.dampening);
   for (auto [option, name] : {std::pair(FSDP_NESTEROV, ", nesterov"),
@@ -55,9 +57,11 @@ static std::string optimizerGroupsText(const PlanView &view) {
         ++parameters;
         elements += view.numElements(parameter);
       }
-    text += format("  for %lld parameters of %lld elements: ", static_cast<long long>(parameters),
-                   static_cast<long long>(elements)) +
-            optimizerText(view.optimizerGroups()[i]) + '\n';
+    text +=
+        format("  for %lld parameters of %lld elements: ", static_cast<long long>(parameters),
+               static_cast<long long>(elements)) +
+        optimizerText(view.optimizerGroups()[i], view.optimizerGroups()[i].options & FSDP_OWN_LR) +
+        '\n';
   }
   return text;
 }
@@ -207,7 +211,7 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
     replicas = format("%s = %u, ", view.string(plan.replicate_axis), plan.replicas);
   return format("model: %s\nmesh: %s%s = %u\n", view.string(plan.model), replicas.c_str(),
                 view.string(plan.axis), view.numShards()) +
-         "optimizer: " + optimizerText(plan.optimizer) +
+         "optimizer: " + optimizerText(plan.optimizer, /*hasRate=*/true) +
          (view.clipsGradients() ? format(", gradients clipped to norm %g (norm_type %s)",
                                          plan.clip_grad_norm, normTypeName(plan.clip_norm_type))
                                 : "") +

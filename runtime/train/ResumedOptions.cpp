@@ -32,6 +32,9 @@ Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options)
   manifest.schedule = shapeName(options.schedule);
   manifest.learningRate = options.learningRate;
   manifest.minimumLearningRate = options.minimumLearningRate;
+  for (const fsdp_optimizer &group : plan.optimizerGroups())
+    manifest.groupLearningRates.push_back(group.options & FSDP_OWN_LR ? group.lr
+                                                                      : options.learningRate);
   manifest.warmupSteps = options.warmupSteps;
   manifest.decaySteps = options.decaySteps.value_or(0);
   manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
@@ -45,6 +48,12 @@ static std::string text(uint64_t value) { return std::to_string(value); }
 static std::string text(int64_t value) { return std::to_string(value); }
 static std::string text(double value) { return shortestNumber(value); }
 static std::string text(LearningRateShape value) { return shapeName(value); }
+static std::string text(const std::vector<double> &values) {
+  std::string joined;
+  for (double value : values)
+    joined += (joined.empty() ? "" : ", ") + text(value);
+  return joined.empty() ? "none" : joined;
+}
 
 namespace {
 class Taken {
@@ -118,6 +127,11 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   taken.take("--lr", options.learningRate, manifest.learningRate);
   taken.take("--min-lr", options.minimumLearningRate, manifest.minimumLearningRate);
   taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
+  // Those of groups are compiled, and stay so.
+  if (std::vector<double> rates = manifestOf(plan, options).groupLearningRates;
+      rates != manifest.groupLearningRates)
+    notes.push_back("learning rates of the optimizer's groups: " + text(rates) +
+                    ", the checkpoint has " + text(manifest.groupLearningRates));
   if (options.schedule == LearningRateShape::WarmupStableDecay && manifest.decaySteps != 0)
     taken.take("--decay-steps", options.decaySteps, manifest.decaySteps);
   if (plan.clipsGradients() && manifest.clipGradNorm != 0) {

@@ -96,8 +96,16 @@ class Optimizers(accumulation.Case):
             again, resumed = self.train(workspace, binary, *saving, "--resume", init=False)
             self.assertEqual(again, lines[4:])
             self.assertIsNone(harness.bitwise_difference(final, resumed))
+        config = self.configure(
+            workspace, {"amsgrad": True}, [GROUPS[0], {**GROUPS[1], "lr": 4e-4}]
+        )
+        other = workspace.compile(2, "none", "flat", config)
+        run = harness.run([other, "--ranks", 2, "--data", workspace.data, "--resume", folder])
+        self.assertIn("optimizer's groups: 0.001, 4e-04, the checkpoint has 0.001, 3e-04", run.stdout)
         other = workspace.compile(2, "none", "flat")
-        with self.assertRaisesRegex(harness.CommandFailed, "max_exp_avg_sq.* which this binary does not have"):
+        with self.assertRaisesRegex(
+            harness.CommandFailed, "max_exp_avg_sq.* which this binary does not have"
+        ):
             self.train(workspace, other, "--resume", folder, init=False)
 
 

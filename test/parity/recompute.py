@@ -2,6 +2,7 @@
 """Activation checkpointing by module, beside torch.utils.checkpoint under FSDP2: losses, parameters,
 events and collectives are the same, and activations take less memory."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -22,8 +23,8 @@ class Checkpointing(accumulation.Case):
         return path
 
     def compare(self, rules, checkpoint, reshard="none", groups=("layers.*",), more="recompute=none",
-                mesh=2, **options):  # fmt: skip
-        workspace = self.workspace(LLAMA)
+                mesh=2, model=LLAMA, **options):  # fmt: skip
+        workspace = self.workspace(model)
         config = self.configure(
             workspace, rules, groups=[{"modules": [pattern]} for pattern in groups]
         )
@@ -44,6 +45,11 @@ class Checkpointing(accumulation.Case):
     def test_groups_modules(self):
         """A region of the very module of a group, and one of the root."""
         self.compare([{"modules": ["layers.*", "norm"]}], {"layers.*": None, "norm": None})
+
+    def test_frozen(self):
+        """The frozen parameters of a block are a group of their own in the flat layout."""
+        self.compare([{"modules": ["layers.*"]}], {"layers.*": None},
+                     model=dataclasses.replace(LLAMA, frozen=["*.attn.*"]))  # fmt: skip
 
     def test_nested(self):
         rules = [{"modules": ["layers.*"]}, {"modules": ["layers.*.mlp"], "recompute": "selected"}]

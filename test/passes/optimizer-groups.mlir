@@ -6,6 +6,7 @@
 // RUN: fsdp-opt %t/captured.mlir --fsdp-group-parameters=config=%t/empty.yaml | FileCheck %s --check-prefix=EMPTY
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=2 config=%t/groups.yaml" | fsdp-compile - --emit=plan | FileCheck %s --check-prefix=PLAN
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/nothing.yaml 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/emptied.yaml 2>&1 | FileCheck %s --check-prefix=EMPTIED
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/bare.yaml 2>&1 | FileCheck %s --check-prefix=BARE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/momentum.yaml 2>&1 | FileCheck %s --check-prefix=MOMENTUM
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/betas.yaml 2>&1 | FileCheck %s --check-prefix=BETAS
@@ -18,6 +19,7 @@
 // CHECK: fsdp.optimizer adamw lr = 1.000000e-03 weight_decay = 1.000000e-01 betas = {{.*}} eps = 1.000000e-08 amsgrad maximize
 // CHECK-NEXT: fsdp.optimizer_group [@bias, @layers.0.norm.weight] weight_decay = 0.000000e+00
 // CHECK-NEXT: fsdp.optimizer_group [@layers.0.w] lr = 1.000000e-04 betas = [5.000000e-01, 9.000000e-01] eps = 2.500000e-01
+// CHECK-NEXT: fsdp.optimizer_group [@wte] lr = 5.000000e-01
 // CHECK-NOT: fsdp.optimizer_group
 
 // Captured groups stay where the file says nothing of them, and go with the optimizer.
@@ -32,11 +34,12 @@
 // PLAN: optimizer adamw lr 1.000000e-03 weight_decay 1.000000e-01 betas [9.000000e-01, 9.990000e-01] eps 1.000000e-08 amsgrad maximize{{$}}
 // PLAN-NEXT: optimizer group 1 adamw lr 1.000000e-03 weight_decay 0.000000e+00 {{.*}} amsgrad maximize{{$}}
 // PLAN-NEXT: optimizer group 2 adamw lr 1.000000e-04 weight_decay 1.000000e-01 betas [5.000000e-01, 9.000000e-01] eps 2.500000e-01 amsgrad maximize own_lr
+// PLAN-NEXT: optimizer group 3 adamw lr 5.000000e-01 {{.*}} own_lr
 // PLAN-NEXT: group @layers.0 flat f32, {{.*}}, state at {{[0-9]+}}, state at {{[0-9]+}}, state at {{[0-9]+$}}
 // PLAN-NEXT: parameter layers.0.norm.weight f32[4] optimizer group 1, rank 0
 // PLAN-NEXT: parameter layers.0.w f32[4, 4] alias layers.0.head optimizer group 2, rank 1
 // PLAN-NEXT: group @root
-// PLAN-NEXT: parameter wte f32[4, 4], rank 0
+// PLAN-NEXT: parameter wte f32[4, 4] optimizer group 3, rank 0
 // PLAN-NEXT: parameter bias f32[4] optimizer group 1, rank 1
 
 //--- groups.yaml
@@ -48,7 +51,12 @@ optimizer:
   groups:
     - {max_dims: 1, weight_decay: 0.0}
     - {parameters: ["**.head"], lr: 1.0e-4, betas: [0.5, 0.9], eps: 0.25}
-    - {parameters: ["layers.**"], lr: 0.5}
+    - {parameters: ["layers.**", "wte"], lr: 0.5}
+
+# EMPTIED: emptied.yaml:2:{{.*}}: error: the entry takes no parameter: those that it names belong to entries before it, or have more than max_dims dimensions
+//--- emptied.yaml
+optimizer: {groups: [{parameters: ["**"], lr: 0.1},
+                     {parameters: ["layers.**"], lr: 0.5}]}
 
 //--- rate.yaml
 optimizer: {lr: 0.5}

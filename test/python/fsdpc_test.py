@@ -228,6 +228,18 @@ class Package(unittest.TestCase):
         self.assertIn("fsdp.optimizer sgd", step)
         self.assertNotIn("fsdp.optimizer_group", step)
 
+    def test_rates_before_schedulers(self):
+        """What all groups have is the optimizer's, for flags to replace; of a rate that which a
+        scheduler of torch began with, not its first step's."""
+        model = Tied()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.25)
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 10)
+        self.assertEqual(optimizer.param_groups[0]["lr"], 0)
+        fsdpc.export(model, self.batch(), self.path, optimizer=optimizer)
+        step = self.capture()
+        self.assertRegex(step, r"fsdp.optimizer sgd lr = 2.5\d*e-01")
+        self.assertNotIn("fsdp.optimizer_group", step)
+
     def test_optimizers_refused(self):
         model, other = Tied(), nn.Linear(2, 2)
 
@@ -265,6 +277,9 @@ class Package(unittest.TestCase):
             ({"x": norm}, "'x' matches no module"),
             ({("0", "y"): norm}, "has no module 'y'"),
             ({"0": norm, "*": norm}, "module '0' has two policies: by '0' and by '\\*'"),
+            ({"0": bf16}, "'0' has a dtype, expected .*MixedPrecisionPolicy"),
+            ({"0": P(param_dtype=torch.float8_e4m3fn)}, "param_dtype of '0' is torch.float8_e4m3fn"),
+            ({("", "0"): norm}, "holds the model itself"),
         ):
             with self.assertRaisesRegex(fsdpc.ExportError, text):
                 fsdpc.export(model, torch.randn(2, 4), self.path, loss, mixed_precision=policies)

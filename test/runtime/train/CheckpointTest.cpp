@@ -204,6 +204,8 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
     without.erase(key);
     other[key] = nlohmann::json::object();
     for (const auto &json : {without, other}) {
+      if (key == "group_lr" && !json.contains(key))
+        continue; // checkpoints of before have none
       Result<Manifest> read = parseManifest(json.dump());
       ASSERT_FALSE(read.ok()) << key;
       EXPECT_NE(read.status().message().find("'" + key + "'"), std::string::npos)

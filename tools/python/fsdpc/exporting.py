@@ -101,6 +101,7 @@ def as_step(model, batch, loss=None, mixed=None):
     root = mixed.root if mixed else None
 
     def run_mixed(leading, rest):
+        mixed.begin()
         with precision.cast_parameters(places):
             if root is not None:
                 leading, rest = precision.cast_arguments(root, leading, rest)

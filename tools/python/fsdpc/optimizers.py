@@ -37,12 +37,26 @@ def _kind_of(optimizer):
     return "adamw" if kind == "adam" and decoupled == {True} else kind
 
 
+def _value(group, name):
+    """Of the rate that which torch's schedulers begin with: what they made of it is for one step."""
+    if name == "lr" and "initial_lr" in group:
+        return _plain(name, group["initial_lr"])
+    return _plain(name, group[name])
+
+
+def _shared(optimizer, name):
+    """What all groups have, or if they differ the optimizer's default."""
+    values = [_value(group, name) for group in optimizer.param_groups]
+    same = all(value == values[0] for value in values)
+    return values[0] if same else _plain(name, optimizer.defaults[name])
+
+
 def describe(model, optimizer):
     """The optimizer as lib/Frontend/OptimizerChoice.cpp reads it; raises OptimizerError."""
     kind = _kind_of(optimizer)
     family = "sgd" if kind == "sgd" else "adam"
     shared = {name: _plain(name, optimizer.param_groups[0][name]) for name in _OF_ALL[family]}
-    own = {name: _plain(name, optimizer.defaults[name]) for name in _OF_GROUPS[family]}
+    own = {name: _shared(optimizer, name) for name in _OF_GROUPS[family]}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     groups, held = [], set()
     for number, group in enumerate(optimizer.param_groups):
@@ -65,7 +79,7 @@ def describe(model, optimizer):
                 )
             held.add(id(parameter))
             members.append(names[id(parameter)])
-        values = {name: _plain(name, group[name]) for name in own}
+        values = {name: _value(group, name) for name in own}
         differing = {name: value for name, value in values.items() if value != own[name]}
         if differing and members:
             groups.append({"parameters": members, **differing})

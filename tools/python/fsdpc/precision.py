@@ -6,6 +6,7 @@ import fnmatch
 import functools
 
 import torch
+from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.utils import _apply_to_tensors
 
 
@@ -38,18 +39,39 @@ def _cast_all(dtype, values):
     return _apply_to_tensors(functools.partial(_cast, dtype), values)
 
 
+def _check(key, policy):
+    """That it is a policy with dtypes that a step may have."""
+    if not isinstance(policy, MixedPrecisionPolicy):
+        raise PrecisionError(
+            f"mixed_precision: {key!r} has a {type(policy).__name__}, expected torch.distributed."
+            "fsdp.MixedPrecisionPolicy"
+        )
+    for name in ("param_dtype", "reduce_dtype", "output_dtype"):
+        dtype = getattr(policy, name)
+        if dtype is not None and dtype not in _NAMES:
+            raise PrecisionError(
+                f"mixed_precision: {name} of {key!r} is {dtype}, expected one of "
+                + ", ".join(str(known) for known in _NAMES)
+            )
+
+
 class _Group:
     """The modules of one call of fully_shard. Of several, the first one's arguments are cast, and the
     last one's results, as FSDP2 does."""
 
     def __init__(self, modules, policy):
-        self.modules, self.policy, self.waiting = modules, policy, set()
+        self.modules, self.policy = modules, policy
+        self.begin()
 
     def enter(self, module, arguments, named):
         if not self.waiting:
             self.waiting = set(self.modules)
             return cast_arguments(self.policy, arguments, named)
         return arguments, named
+
+    def begin(self):
+        """A forward begins; what the one before left, if it failed, is forgotten."""
+        self.waiting = set()
 
     def leave(self, module, arguments, result):
         self.waiting.discard(module)
@@ -79,6 +101,7 @@ class Precision:
         self.dtypes = {}  # of parameters, by id
         seen = {}
         for key, policy in policies.items():
+            _check(key, policy)
             for names in self._groups_of(key, modules):
                 for name in names:
                     if name in seen:
@@ -112,6 +135,8 @@ class Precision:
             missing = [name for name in key if name not in modules]
             if missing:
                 raise PrecisionError(f"mixed_precision: the model has no module '{missing[0]}'")
+            if "" in key:
+                raise PrecisionError(f"mixed_precision: {key!r} holds the model itself, \"\"")
             return [list(key)]
         if key == "":
             return [[""]]
@@ -135,6 +160,11 @@ class Precision:
         finally:
             for handle in handles:
                 handle.remove()
+
+    def begin(self):
+        """A forward of the model begins."""
+        for group in self.groups:
+            group.begin()
 
     def places(self):
         """Where modules hold parameters that are to be cast: (dict, name, dtype)."""

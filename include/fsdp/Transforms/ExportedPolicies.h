@@ -1,0 +1,40 @@
+//===- ExportedPolicies.h - Mixed precision of exported modules --*- C++ -*-===//
+
+#ifndef FSDP_TRANSFORMS_EXPORTEDPOLICIES_H
+#define FSDP_TRANSFORMS_EXPORTEDPOLICIES_H
+
+#include "fsdp/Analysis/Step.h"
+#include "fsdp/Config/Grouping.h"
+#include "fsdp/Config/ModuleTree.h"
+
+namespace fsdp {
+
+/// What the `fsdp.mixed_precision` of a module say of its groups. The policy of a module is the
+/// first that holds it: in the order of fully_shard's calls inner modules are first.
+class ExportedPolicies {
+public:
+  explicit ExportedPolicies(Step &step);
+
+  /// That which holds all modules of the group; null: none does.
+  MixedPrecisionOp find(llvm::ArrayRef<std::string> modules);
+
+  /// An error that names parameter, module and group if a parameter was exported under another
+  /// policy than its group has from its own modules.
+  llvm::Error check(const ParamGroup &group);
+
+private:
+  struct Policy {
+    MixedPrecisionOp op;
+    llvm::SmallVector<const Module *> modules;
+
+    bool holds(const Module &module) const;
+  };
+
+  Step &step;
+  ModuleTree tree;
+  llvm::SmallVector<Policy> policies;
+};
+
+} // namespace fsdp
+
+#endif // FSDP_TRANSFORMS_EXPORTEDPOLICIES_H

@@ -1,0 +1,63 @@
+//===- ExportedPolicies.cpp - Mixed precision of exported modules ----------===//
+
+#include "fsdp/Transforms/ExportedPolicies.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+ExportedPolicies::ExportedPolicies(Step &step) : step(step) {
+  for (auto op : step.module.getOps<MixedPrecisionOp>()) {
+    Policy &policy = policies.emplace_back();
+    policy.op = op;
+    for (StringRef path : op.getModules().getAsValueRange<StringAttr>())
+      policy.modules.push_back(&tree.add(path));
+  }
+}
+
+bool ExportedPolicies::Policy::holds(const Module &module) const {
+  return llvm::any_of(modules, [&](const Module *outer) { return module.isIn(*outer); });
+}
+
+MixedPrecisionOp ExportedPolicies::find(ArrayRef<std::string> modules) {
+  for (const Policy &policy : policies)
+    if (llvm::all_of(modules,
+                     [&](const std::string &path) { return policy.holds(tree.add(path)); }))
+      return policy.op;
+  return {};
+}
+
+/// In which dtypes a parameter of `type` travels under the policy; null: none.
+static std::pair<Type, Type> getDtypes(MixedPrecisionOp policy, Type type) {
+  Type gathered = type;
+  if (policy && policy.getParamDtype())
+    gathered = *policy.getParamDtype();
+  Type reduced = gathered;
+  if (policy && policy.getReduceDtype())
+    reduced = *policy.getReduceDtype();
+  return {gathered, reduced};
+}
+
+llvm::Error ExportedPolicies::check(const ParamGroup &group) {
+  MixedPrecisionOp ofGroup = find(group.modules);
+  for (unsigned index : group.params) {
+    ParamOp param = step.params[index];
+    const Module &holder = tree.addHolder(param.getSymName());
+    auto own = llvm::find_if(policies, [&](const Policy &policy) { return policy.holds(holder); });
+    if (own == policies.end() || own->op == ofGroup)
+      continue;
+    Type type = cast<RankedTensorType>(param.getType()).getElementType();
+    if (getDtypes(own->op, type) == getDtypes(ofGroup, type))
+      continue;
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    auto [gathered, reduced] = getDtypes(own->op, type);
+    auto [groupGathered, groupReduced] = getDtypes(ofGroup, type);
+    os << "parameter '" << param.getSymName() << "' was exported with param_dtype " << gathered
+       << " and reduce_dtype " << reduced << " of module '" << own->modules.front()->path
+       << "', but belongs to the group of module '" << group.modules.front() << "' with "
+       << groupGathered << " and " << groupReduced
+       << ": give that module a group of its own, or say mixed_precision of the group";
+    return llvm::createStringError(text);
+  }
+  return llvm::Error::success();
+}
