@@ -56,11 +56,16 @@ struct RecomputePass : public fsdp::impl::RecomputeBase<RecomputePass> {
 private:
   void reset();
   BlockOptions getBlockOptions() {
-    std::vector<std::string> &patterns = this->blockPatterns;
+    std::vector<std::string> &patterns = blockPatterns;
     return {policy, patterns, firstBlocks};
   }
-  /// One round over the step, in which nothing is repeated by more than `limit`.
-  LogicalResult runRound(RecomputePolicy limit);
+  /// Nothing of which is repeated by more than `limit`.
+  FailureOr<RecomputeBlocks> findBlocks(RecomputePolicy limit) {
+    std::vector<std::string> &kept = keep;
+    return RecomputeBlocks::build(step, getBlockOptions(), kept, limit);
+  }
+  /// One round over the step.
+  LogicalResult runRound(RecomputeBlocks &&found, RecomputePolicy limit);
   LogicalResult collectUses(Block &body);
   LogicalResult collectForward(CallOp call);
   void collectBackward(CallOp call, int64_t position);
@@ -285,16 +290,17 @@ void RecomputePass::runOnOperation() {
   if (failed(collected))
     return signalPassFailure();
   step = *collected;
-  BlockOptions options = getBlockOptions();
-  if (failed(checkBlockOptions(step, options)))
+  if (failed(checkBlockOptions(step, getBlockOptions())))
     return signalPassFailure();
-  std::vector<std::string> &kept = keep;
-  FailureOr<RecomputeBlocks> chosen =
-      RecomputeBlocks::build(step, options, kept, RecomputePolicy::Full);
-  if (failed(chosen))
+  FailureOr<RecomputeBlocks> all = findBlocks(RecomputePolicy::Full);
+  if (failed(all))
     return signalPassFailure();
-  if ((cheapFirst && chosen->hasRepeated() && failed(runRound(RecomputePolicy::Cheap))) ||
-      failed(runRound(RecomputePolicy::Full)))
+  if (cheapFirst && all->hasRepeated()) {
+    FailureOr<RecomputeBlocks> cheap = findBlocks(RecomputePolicy::Cheap);
+    if (failed(cheap) || failed(runRound(std::move(*cheap), RecomputePolicy::Cheap)))
+      return signalPassFailure();
+  }
+  if (failed(runRound(std::move(*all), RecomputePolicy::Full)))
     return signalPassFailure();
   report();
   getOperation()->setAttr(
@@ -302,13 +308,9 @@ void RecomputePass::runOnOperation() {
       RecomputeAttr::get(&getContext(), policy, blocks.getNumBlocks(), RecomputeReason::Asked));
 }
 
-LogicalResult RecomputePass::runRound(RecomputePolicy limit) {
+LogicalResult RecomputePass::runRound(RecomputeBlocks &&found, RecomputePolicy limit) {
   reset();
-  std::vector<std::string> &kept = keep;
-  FailureOr<RecomputeBlocks> chosen = RecomputeBlocks::build(step, getBlockOptions(), kept, limit);
-  if (failed(chosen))
-    return failure();
-  blocks = std::move(*chosen);
+  blocks = std::move(found);
   if (failed(collectUses(step.getBody())))
     return failure();
   if (limit == RecomputePolicy::Full && failed(blocks.checkKeep(step, calls)))

@@ -2,6 +2,8 @@
 
 #include "fsdp/Analysis/OptimizerValues.h"
 
+#include "fsdp/IR/OptimizerOptions.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -41,8 +43,12 @@ FailureOr<OptimizerTable> OptimizerTable::build(ModuleOp module) {
   table.values.push_back(getValuesOf(optimizer));
   DenseMap<StringAttr, OptimizerGroupOp> groupOf;
   for (auto group : module.getOps<OptimizerGroupOp>()) {
-    if (optimizer.getKind() == OptimizerKind::SGD && (group.getBetas() || group.getEps())) {
-      InFlightDiagnostic diag = group.emitError("the group has betas or eps, but sgd has neither");
+    if (std::optional<StringRef> name =
+            findForeignOption(optimizer.getKind(), {{"betas", group.getBetas().has_value()},
+                                                    {"eps", group.getEps().has_value()}})) {
+      InFlightDiagnostic diag = group.emitError("the group has ")
+                                << *name << ", which "
+                                << stringifyOptimizerKind(optimizer.getKind()) << " has not";
       diag.attachNote(optimizer.getLoc()) << "the optimizer is declared here";
       return diag;
     }

@@ -4,6 +4,7 @@
 
 #include "Recorder.h"
 #include "fsdp/IR/Limits.h"
+#include "fsdp/IR/OptimizerOptions.h"
 
 #include <nlohmann/json.hpp>
 
@@ -50,17 +51,14 @@ void fsdp::frontend::checkOptimizer(const OptimizerSpec &spec) {
   if (!spec.kind)
     return;
   std::string kind = stringifyOptimizerKind(*spec.kind).str();
-  bool isSgd = *spec.kind == OptimizerKind::SGD;
-  auto refuse = [&](const char *name, bool given) {
-    if (given)
-      throw CaptureError("optimizer '" + kind + "' has no " + name);
-  };
-  refuse("momentum", !isSgd && spec.momentum);
-  refuse("dampening", !isSgd && spec.dampening);
-  refuse("nesterov", !isSgd && spec.nesterov);
-  refuse("betas", isSgd && (spec.beta1 || spec.beta2));
-  refuse("eps", isSgd && spec.eps);
-  refuse("amsgrad", isSgd && spec.amsgrad);
+  if (std::optional<llvm::StringRef> name =
+          findForeignOption(*spec.kind, {{"momentum", spec.momentum.has_value()},
+                                         {"dampening", spec.dampening.has_value()},
+                                         {"nesterov", spec.nesterov},
+                                         {"betas", spec.beta1 || spec.beta2},
+                                         {"eps", spec.eps.has_value()},
+                                         {"amsgrad", spec.amsgrad}}))
+    throw CaptureError("optimizer '" + kind + "' has no " + name->str());
   auto check = [&](const char *name, std::optional<double> value,
                    std::optional<std::string> (*checkOne)(double) = checkHyperParameter) {
     if (value)

@@ -1,6 +1,7 @@
 //===- Fsdp.cpp - The fsdp dialect ----------------------------------------===//
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/OptimizerOptions.h"
 
 #include "PlainNumbers.h"
 #include "SymbolChecks.h"
@@ -52,23 +53,18 @@ static LogicalResult verifyBetas(Operation *op, std::optional<ArrayRef<double>> 
 }
 
 LogicalResult OptimizerOp::verify() {
-  bool isSgd = getKind() == OptimizerKind::SGD;
-  auto check = [&](StringRef name, bool present, bool expected) -> LogicalResult {
-    if (present == expected)
-      return success();
-    return emitOpError("'") << stringifyOptimizerKind(getKind()) << "' "
-                            << (expected ? "needs '" : "has no '") << name << "'";
-  };
-  if (failed(check("momentum", getMomentum().has_value(), isSgd)) ||
-      failed(check("betas", getBetas().has_value(), !isSgd)) ||
-      failed(check("eps", getEps().has_value(), !isSgd)))
-    return failure();
-  if ((isSgd && getAmsgrad()) || (!isSgd && (getNesterov() || getDampening())))
-    return emitOpError("'") << stringifyOptimizerKind(getKind()) << "' has no '"
-                            << (isSgd           ? "amsgrad"
-                                : getNesterov() ? "nesterov"
-                                                : "dampening")
-                            << "'";
+  StringRef kind = stringifyOptimizerKind(getKind());
+  const GivenOption options[] = {{"momentum", getMomentum().has_value()},
+                                 {"betas", getBetas().has_value()},
+                                 {"eps", getEps().has_value()},
+                                 {"amsgrad", getAmsgrad()},
+                                 {"nesterov", getNesterov()},
+                                 {"dampening", getDampening().has_value()}};
+  for (auto [name, isGiven] : ArrayRef(options).take_front(3)) // the others may be left out
+    if (!isGiven && hasOption(getKind(), name))
+      return emitOpError("'") << kind << "' needs '" << name << "'";
+  if (std::optional<StringRef> name = findForeignOption(getKind(), options))
+    return emitOpError("'") << kind << "' has no '" << *name << "'";
   if (std::optional<std::string> problem =
           checkNesterov(getNesterov(), getDouble(getMomentum()).value_or(0),
                         getDouble(getDampening()).value_or(0)))
@@ -76,12 +72,12 @@ LogicalResult OptimizerOp::verify() {
   if (getClipNormType() != NormType::Two && !getClipGradNorm())
     return emitOpError("has 'clip_norm_type' ")
            << stringifyNormType(getClipNormType()) << " but no 'clip_grad_norm' to clip to";
-  auto check1 = [&](StringRef name, std::optional<APFloat> value) {
+  auto checkReal = [&](StringRef name, std::optional<APFloat> value) {
     return succeeded(verifyValue(*this, name, getDouble(value), checkHyperParameter));
   };
-  return success(check1("lr", getLr()) && check1("weight_decay", getWeightDecay()) &&
-                 check1("momentum", getMomentum()) && check1("dampening", getDampening()) &&
-                 succeeded(verifyBetas(*this, getBetas())) && check1("eps", getEps()) &&
+  return success(checkReal("lr", getLr()) && checkReal("weight_decay", getWeightDecay()) &&
+                 checkReal("momentum", getMomentum()) && checkReal("dampening", getDampening()) &&
+                 succeeded(verifyBetas(*this, getBetas())) && checkReal("eps", getEps()) &&
                  succeeded(verifyValue(*this, "clip_grad_norm", getDouble(getClipGradNorm()),
                                        checkClipGradNorm)));
 }

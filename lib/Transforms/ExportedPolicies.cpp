@@ -41,8 +41,13 @@ llvm::Error ExportedPolicies::check(const ParamGroup &group) {
   MixedPrecisionOp ofGroup = find(group.modules);
   for (unsigned index : group.params) {
     ParamOp param = step.params[index];
-    const Module &holder = tree.addHolder(param.getSymName());
-    auto own = llvm::find_if(policies, [&](const Policy &policy) { return policy.holds(holder); });
+    SmallVector<const Module *> holders = {&tree.addHolder(param.getSymName())};
+    if (ArrayAttr aliases = param.getAliasesAttr())
+      for (StringRef alias : aliases.getAsValueRange<StringAttr>())
+        holders.push_back(&tree.addHolder(alias));
+    auto own = llvm::find_if(policies, [&](const Policy &policy) {
+      return llvm::any_of(holders, [&](const Module *module) { return policy.holds(*module); });
+    });
     if (own == policies.end() || own->op == ofGroup)
       continue;
     Type type = cast<RankedTensorType>(param.getType()).getElementType();

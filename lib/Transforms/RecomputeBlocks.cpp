@@ -16,7 +16,7 @@ FailureOr<RecomputeBlocks> RecomputeBlocks::build(Step &step, const BlockOptions
   RecomputeBlocks result;
   result.tree = std::make_shared<ModuleTree>();
   result.numBlocks = policies->numBlocks;
-  result.none = step.groups.size();
+  result.blockOfNoGroup = step.groups.size();
   bool isSelected = llvm::is_contained(policies->policyOf, RecomputePolicy::Selected);
   if (limit == RecomputePolicy::Full && !keep.empty() && !isSelected)
     return step.module.emitError("'keep' is an option of policy=selected");
@@ -70,12 +70,12 @@ LogicalResult RecomputeBlocks::addRegions(Step &step, RecomputePolicy limit) {
         block.keep.insert(name.getValue());
   }
   for (auto [index, region] : llvm::enumerate(regions))
-    blockOfPath[region.getModule()] = none + 1 + index;
+    blockOfPath[region.getModule()] = blockOfNoGroup + 1 + index;
   return success();
 }
 
 unsigned RecomputeBlocks::find(StringAttr module) {
-  auto [it, isNew] = blockOfModule.try_emplace(module, none);
+  auto [it, isNew] = blockOfModule.try_emplace(module, blockOfNoGroup);
   if (!isNew)
     return it->second;
   for (const Module *outer = &tree->add(module.getValue()); outer; outer = outer->parent)

@@ -3,6 +3,7 @@
 #include "fsdp/Transforms/ReplaceOptimizer.h"
 
 #include "fsdp/Config/ModulePattern.h"
+#include "fsdp/IR/OptimizerOptions.h"
 #include "mlir/IR/Builders.h"
 
 using namespace mlir;
@@ -32,24 +33,21 @@ private:
 } // namespace
 
 llvm::Error Replacement::check(OptimizerKind kind) {
-  bool isSgd = kind == OptimizerKind::SGD;
-  auto refuse = [&](bool isGiven, StringRef name) {
-    return isGiven ? fail(chosen.place, stringifyOptimizerKind(kind) + " has no " + name)
-                   : llvm::Error::success();
+  auto refuse = [&](ConfigPlace place, StringRef name) {
+    return fail(place, stringifyOptimizerKind(kind) + " has no " + name);
   };
-  if (isSgd && (chosen.betas || chosen.eps))
-    return fail(chosen.place, "sgd has no betas and no eps");
-  if (llvm::Error error = refuse(isSgd && chosen.amsgrad, "amsgrad"))
-    return error;
-  if (llvm::Error error = refuse(!isSgd && chosen.momentum, "momentum"))
-    return error;
-  if (llvm::Error error = refuse(!isSgd && chosen.dampening, "dampening"))
-    return error;
-  if (llvm::Error error = refuse(!isSgd && chosen.nesterov, "nesterov"))
-    return error;
+  if (std::optional<StringRef> name =
+          findForeignOption(kind, {{"betas", chosen.betas.has_value()},
+                                   {"eps", chosen.eps.has_value()},
+                                   {"amsgrad", chosen.amsgrad.has_value()},
+                                   {"momentum", chosen.momentum.has_value()},
+                                   {"dampening", chosen.dampening.has_value()},
+                                   {"nesterov", chosen.nesterov.has_value()}}))
+    return refuse(chosen.place, *name);
   for (const OptimizerRule &rule : chosen.groups.value_or(std::vector<OptimizerRule>()))
-    if (isSgd && (rule.betas || rule.eps))
-      return fail(rule.place, "sgd has no betas and no eps");
+    if (std::optional<StringRef> name = findForeignOption(
+            kind, {{"betas", rule.betas.has_value()}, {"eps", rule.eps.has_value()}}))
+      return refuse(rule.place, *name);
   return llvm::Error::success();
 }
 

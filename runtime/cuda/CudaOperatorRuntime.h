@@ -48,14 +48,15 @@ public:
   Status end(double *part) override { return updates->end(part); }
 
 private:
+  /// Of the words before the seeds.
+  size_t fixedBytes() const;
+
   CudaDevice &device;
   CudaCalls &calls;
   CudaStream *compute = nullptr;
   unsigned rank = 0;
   StepInputs inputs;
-  std::vector<int64_t> draws; // positions, ascending
-  size_t fixedBytes() const;
-
+  std::vector<int64_t> draws;    // positions, ascending
   unsigned optimizers = 1;       // of the plan
   std::unique_ptr<Memory> words; // a 0, OptimizerInputs by optimizer, a seed per draw
   std::unique_ptr<Staging> staging;

@@ -29,10 +29,8 @@ static std::string bytesText(int64_t bytes) {
 
 /// `hasRate`: its learning rate is its own, not the run's.
 static std::string optimizerText(const fsdp_optimizer &optimizer, bool hasRate) {
-  const char *kind = optimizer.kind == FSDP_SGD    ? "sgd"
-                     : optimizer.kind == FSDP_ADAM ? "adam"
-                                                   : "adamw";
-  std::string text = kind + (hasRate ? format(" lr %g,", optimizer.lr) : std::string()) +
+  std::string text = optimizerKindName(optimizer) +
+                     (hasRate ? format(" lr %g,", optimizer.lr) : std::string()) +
                      format(" weight decay %g", optimizer.weight_decay);
   text += optimizer.kind == FSDP_SGD
               ? format(", momentum %g", optimizer.momentum)

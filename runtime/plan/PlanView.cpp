@@ -83,6 +83,11 @@ unsigned PlanView::numOptimizerStates() const {
   return plan.optimizer.options & FSDP_AMSGRAD ? 3 : 2;
 }
 
+const char *fsdp::rt::optimizerKindName(const fsdp_optimizer &optimizer) {
+  constexpr const char *names[] = {"sgd", "adam", "adamw"};
+  return names[optimizer.kind];
+}
+
 const char *fsdp::rt::displayName(const char *name) { return *name ? name : "root"; }
 
 static std::string listText(std::span<const int64_t> numbers) {

@@ -143,6 +143,9 @@ std::string describeTensor(uint32_t dtype, std::span<const int64_t> sizes,
 /// A group's or module's name for people: the root, whose name is "", is `root`.
 const char *displayName(const char *name);
 
+/// "sgd", "adam" or "adamw", of a valid plan's optimizer.
+const char *optimizerKindName(const fsdp_optimizer &optimizer);
+
 /// Checks all that the runtime relies on: the ABI version and the size of the header, that every
 /// index and every list lies within its table and every byte that a step touches within the arena,
 /// that collectives and waits match. Errors name the table and the entry, with both figures.

@@ -9,13 +9,19 @@
 
 using namespace fsdp::rt;
 
-/// With what changes which states there are, or what they mean.
+/// With the option that adds a state.
 static std::string optimizerName(const PlanView &plan) {
   const fsdp_optimizer &optimizer = plan.tables().optimizer;
-  std::string name = optimizer.kind == FSDP_SGD    ? "sgd"
-                     : optimizer.kind == FSDP_ADAM ? "adam"
-                                                   : "adamw";
-  return name + (optimizer.options & FSDP_AMSGRAD ? " with amsgrad" : "");
+  return optimizerKindName(optimizer) +
+         std::string(optimizer.options & FSDP_AMSGRAD ? " with amsgrad" : "");
+}
+
+/// By group of the optimizer.
+static std::vector<double> groupLearningRates(const PlanView &plan, const TrainOptions &options) {
+  std::vector<double> rates;
+  for (const fsdp_optimizer &group : plan.optimizerGroups())
+    rates.push_back(group.options & FSDP_OWN_LR ? group.lr : options.learningRate);
+  return rates;
 }
 
 Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options) {
@@ -32,9 +38,7 @@ Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options)
   manifest.schedule = shapeName(options.schedule);
   manifest.learningRate = options.learningRate;
   manifest.minimumLearningRate = options.minimumLearningRate;
-  for (const fsdp_optimizer &group : plan.optimizerGroups())
-    manifest.groupLearningRates.push_back(group.options & FSDP_OWN_LR ? group.lr
-                                                                      : options.learningRate);
+  manifest.groupLearningRates = groupLearningRates(plan, options);
   manifest.warmupSteps = options.warmupSteps;
   manifest.decaySteps = options.decaySteps.value_or(0);
   manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
@@ -128,7 +132,7 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   taken.take("--min-lr", options.minimumLearningRate, manifest.minimumLearningRate);
   taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
   // Those of groups are compiled, and stay so.
-  if (std::vector<double> rates = manifestOf(plan, options).groupLearningRates;
+  if (std::vector<double> rates = groupLearningRates(plan, options);
       rates != manifest.groupLearningRates)
     notes.push_back("learning rates of the optimizer's groups: " + text(rates) +
                     ", the checkpoint has " + text(manifest.groupLearningRates));

@@ -14,6 +14,7 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 import checkpoints
+import fsdp2_setup
 import harness
 import interop
 import oracle
@@ -46,7 +47,7 @@ class Convert(interop.Interop):
         there, back = workspace.folder / "distcp", workspace.folder / "back"
         self.assertIn("FileSystemReader", self.converted(folder, there, "--model-key", "model"))
         model = oracle.make_model(run)
-        optimizer = oracle.make_optimizer(run, list(model.named_parameters()))
+        optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
         state = interop.state_dict(model, optimizer, SAVED)
         state = {"optim": state.pop("optim"), "model": state}
         dcp.load(state, checkpoint_id=str(there), no_dist=True)

@@ -6,12 +6,18 @@ and without gradients, and reads the batches that each rank has read.
 """
 
 import json
+import pathlib
+import sys
+import tempfile
 import unittest
 
 import torch
 
 import harness
-from oracle import models, safetensors_io
+from oracle import ROOT, models, safetensors_io
+
+sys.path.insert(0, str(ROOT / "tools" / "python"))
+import fsdpc  # noqa: E402
 
 STEPS, EVERY, EVAL_STEPS = 5, 2, 3
 LLAMA = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
@@ -112,6 +118,31 @@ class Evaluation(unittest.TestCase):
         self.check(LLAMA, flags=["--microbatches", "2", "--clip-grad-norm", "0.5",
                                  "--offload-optimizer", "all", "--recompute", "full"])  # fmt: skip
         self.check(LLAMA, flags=["--schedule", "auto"])
+
+    def test_what_an_evaluation_does_not_do(self):
+        """Regions whose operators its forward does not call, and values of the optimizer."""
+        config = self.enterContext(tempfile.NamedTemporaryFile("w", suffix=".yaml"))
+        json.dump({
+            "activation_checkpointing": [
+                {"modules": ["h.*"], "recompute": "selected", "keep": ["addmm", "native_dropout"]}
+            ],
+            "optimizer": {"groups": [{"max_dims": 1, "weight_decay": 0.0, "lr": 1e-4}]},
+        }, config)  # fmt: skip
+        config.flush()
+        self.check(GPT2, flags=["--config", config.name])
+
+    def test_optimizer_of_the_file(self):
+        """That of an evaluation's file counts for nothing, and flags are the training step's."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        train, evaluate = folder / "train.pt2", folder / "eval.pt2"
+        model, batch = models.build(LLAMA), models.example_inputs(LLAMA, batch=LLAMA.batch)
+        sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+        fsdpc.export(model, batch, train, optimizer=sgd, quiet=True)
+        fsdpc.export(model.eval(), batch, evaluate, quiet=True)
+        harness.run([harness.TOOLS / "fsdpc", train, "--eval-model", evaluate, "--mesh", "dp=2",
+                     "--momentum", "0.9", "-o", folder / "binary"])  # fmt: skip
+        described = harness.run([folder / "binary", "--describe"]).stdout
+        self.assertIn("optimizer: sgd lr 0.1, weight decay 0, momentum 0.9\n", described)
 
     def test_one_binary_without(self):
         """A binary that does not evaluate trains the same; it refuses --eval-data."""

@@ -17,6 +17,7 @@ import torch.distributed.checkpoint as dcp
 import torch.multiprocessing
 
 import checkpoints
+import fsdp2_setup
 import harness
 import oracle
 from oracle import models, safetensors_io
@@ -71,8 +72,8 @@ def worker(rank, run, port, first, last, source, target, out):
     store = dist.TCPStore("127.0.0.1", port, run.ranks, is_master=False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=run.ranks)
     torch.set_num_threads(1)
-    model = oracle.shard(run, oracle.make_model(run), oracle.make_mesh(run))
-    optimizer = oracle.make_optimizer(run, list(model.named_parameters()))
+    model = fsdp2_setup.shard(run, oracle.make_model(run), fsdp2_setup.make_mesh(run))
+    optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
     batches = oracle.Batches(run)
     if source:
         load(model, optimizer, source, first)
@@ -145,7 +146,7 @@ class Interop(unittest.TestCase):
                 workspace, run = self.case(config, harness.ADAMW)
                 _, folder = self.save(workspace, mesh, ranks, layout)
                 model = oracle.make_model(run)
-                optimizer = oracle.make_optimizer(run, list(model.named_parameters()))
+                optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
                 expected = checkpoints.assemble(folder)
                 load(model, optimizer, folder, SAVED)
                 for name, tensor in [*model.named_parameters(), *model.named_buffers()]:

@@ -18,8 +18,6 @@ collective's input. With --time, `step_ms`; with --memory, `peak_bytes` of the a
 
 import argparse
 import dataclasses
-import fnmatch
-import functools
 import json
 import os
 import pathlib
@@ -37,6 +35,9 @@ sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
 
 import models  # noqa: E402
 import safetensors_io  # noqa: E402
+from fsdp2_setup import (  # noqa: E402
+    apply_checkpoints, make_mesh, make_optimizer, set_communication, shard,
+)  # fmt: skip
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
 
 
@@ -99,166 +100,6 @@ def make_model(run):
     return model
 
 
-def matches_path(pattern, path):
-    """As the patterns of a config file: `**` stands for any number of components."""
-    if not pattern or not path:
-        return all(part == "**" for part in pattern) and not path
-    if pattern[0] == "**":
-        return matches_path(pattern[1:], path) or matches_path(pattern, path[1:])
-    return fnmatch.fnmatchcase(path[0], pattern[0]) and matches_path(pattern[1:], path[1:])
-
-
-def parameter_groups(run, named):
-    """torch's parameter groups: a parameter belongs to the first of run's that names it."""
-
-    def matches(group, name, parameter):
-        return parameter.dim() <= group.get("max_dims", parameter.dim()) and any(
-            matches_path(pattern.split("."), name.split("."))
-            for pattern in group.get("parameters", ["**"])
-        )
-
-    members = [[] for _ in range(len(run.optimizer_groups) + 1)]
-    for name, parameter in named:
-        found = [i for i, g in enumerate(run.optimizer_groups) if matches(g, name, parameter)]
-        members[found[0] if found else -1].append(parameter)
-    values = [
-        {key: value for key, value in group.items() if key not in ("parameters", "max_dims")}
-        for group in run.optimizer_groups
-    ]
-    return [{"params": own, **value} for own, value in zip(members, [*values, {}]) if own]
-
-
-def make_optimizer(run, named):
-    options = {
-        "weight_decay": run.weight_decay,
-        "momentum": run.momentum,
-        "betas": run.betas,
-        "eps": run.eps,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-    return kind[run.optimizer](
-        parameter_groups(run, named), lr=run.lr, foreach=False, **options, **run.optimizer_options
-    )
-
-
-def matching_groups(model, patterns):
-    """fully_shard's calls, in order: each module that matches, or those of a,b,c together."""
-    names = [name for name, _ in model.named_modules() if name]
-
-    def matches(name, pattern):
-        parts, wanted = name.split("."), pattern.split(".")
-        return len(parts) == len(wanted) and all(map(fnmatch.fnmatchcase, parts, wanted))
-
-    for pattern in patterns:
-        if "," in pattern:
-            yield [model.get_submodule(name) for name in pattern.split(",")]
-            continue
-        found = [name for name in names if matches(name, pattern)]
-        if not found:
-            raise SystemExit(f"oracle: no module matches '{pattern}'")
-        for name in found:
-            yield model.get_submodule(name)
-
-
-def rank_ordered_reduce_scatter():
-    """FSDP2's reduce-scatter with sums in rank order, which gloo promises for two ranks only."""
-    from torch.distributed.fsdp._fully_shard._fsdp_collectives import DefaultReduceScatter
-
-    class RankOrdered(DefaultReduceScatter):
-        def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-            parts = [torch.empty_like(input_tensor) for _ in range(group.size())]
-            dist.all_gather(parts, input_tensor, group=group)
-            count = output_tensor.numel()
-            mine = slice(group.rank() * count, (group.rank() + 1) * count)
-            total = parts[0][mine].clone()
-            for part in parts[1:]:
-                total += part[mine]
-            if op == dist.ReduceOp.AVG:
-                total /= group.size()
-            output_tensor.copy_(total)
-
-    return RankOrdered()
-
-
-def make_mesh(run):
-    from torch.distributed.device_mesh import init_device_mesh
-
-    if run.replicas == 1:
-        return init_device_mesh("cpu", (run.ranks,), mesh_dim_names=("dp",))
-    sizes = run.replicas, run.ranks // run.replicas
-    return init_device_mesh("cpu", sizes, mesh_dim_names=("replicate", "shard"))
-
-
-def reshard_of(text):
-    return int(text) if text.isdigit() else {"true": True, "false": False, "none": None}[text]
-
-
-def apply_checkpoints(run, model):
-    """torch.utils.checkpoint around the forwards of modules, inside the hooks of FSDP2."""
-    from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
-
-    for pattern, kept in run.checkpoint.items():
-        found = [
-            module
-            for name, module in model.named_modules()
-            if name and matches_path(pattern.split("."), name.split("."))
-        ]
-        assert found, pattern
-        options = {"use_reentrant": False}
-        if kept:
-            operators = [getattr(torch.ops.aten, name).default for name in kept]
-            options["context_fn"] = functools.partial(
-                create_selective_checkpoint_contexts, operators
-            )
-        for module in found:
-            module.forward = functools.partial(checkpoint, module.forward, **options)
-
-
-def policy_of(fields):
-    from torch.distributed.fsdp import MixedPrecisionPolicy
-
-    return MixedPrecisionPolicy(**{
-        key: getattr(torch, value) if isinstance(value, str) else value
-        for key, value in fields.items()
-    })  # fmt: skip
-
-
-def shard(run, model, mesh):
-    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
-
-    options = {
-        "mesh": mesh,
-        "reshard_after_forward": reshard_of(run.reshard_after_forward),
-    }
-    if run.mixed:
-        options["mp_policy"] = MixedPrecisionPolicy(
-            param_dtype=torch.bfloat16,
-            reduce_dtype=run.reduce_dtype and getattr(torch, run.reduce_dtype),
-        )
-    policies = {key: {"mp_policy": policy_of(p)} for key, p in (run.policies or {}).items()}
-    for pattern in run.group:
-        own = options | policies.get(pattern, {}) | (
-            {"reshard_after_forward": reshard_of(run.reshard_of[pattern])}
-            if pattern in run.reshard_of
-            else {}
-        )
-        for modules in matching_groups(model, [pattern]):
-            fully_shard(modules, **own)
-    fully_shard(model, **options | policies.get("", {}))
-    for path, targets in run.forward_prefetch.items():
-        targets = [model.get_submodule(target) for target in targets]
-        model.get_submodule(path).set_modules_to_forward_prefetch(targets)
-    for path, targets in run.backward_prefetch.items():
-        targets = [model.get_submodule(target) for target in targets]
-        model.get_submodule(path).set_modules_to_backward_prefetch(targets)
-    if run.det_rs:
-        for module in model.modules():
-            if isinstance(module, FSDPModule):
-                module.set_custom_reduce_scatter(rank_ordered_reduce_scatter())
-    return model
-
-
 class Batches:
     """The samples of each rank and step, in the order of fsdpc's training binary."""
 
@@ -285,19 +126,6 @@ def full(norm):
 def gradient_norm(parameters):
     grads = [p.grad for p in parameters if p.grad is not None]
     return full(torch.nn.utils.get_total_norm(grads)).item()
-
-
-def set_communication(run, model, microbatch):
-    """What FSDP2 does behind the backward of a microbatch."""
-    is_last = microbatch + 1 == run.microbatches
-    if run.mode != "fsdp2" or run.microbatches == 1:
-        return
-    if run.gradient_sync == "last":
-        model.set_requires_gradient_sync(is_last)
-    elif run.gradient_sync == "reduce_scatter":
-        model.set_requires_all_reduce(is_last)
-    if not run.reshard_after_backward:
-        model.set_reshard_after_backward(is_last)
 
 
 def train(run, rank):

@@ -7,8 +7,8 @@ import sys
 import unittest
 
 import accumulation
+import fsdp2_setup
 import harness
-import oracle
 from oracle import ROOT, models
 
 sys.path.insert(0, str(ROOT / "tools" / "python"))
@@ -21,13 +21,14 @@ BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
 
 class Policies(accumulation.Case):
     def compare(self, policies, model=LLAMA, config=None, mesh=2,
-                layouts=("flat", "per-param"), **options):  # fmt: skip
-        """`policies` by pattern, in the order of fully_shard; groups are the same."""
+                layouts=("flat", "per-param"), exported=None, **options):  # fmt: skip
+        """`policies` by pattern, in the order of fully_shard; groups are the same. `exported`: what
+        fsdpc.export gets, if that is something else."""
         workspace = harness.Workspace(model, harness.ADAMW, samples=26)
         self.addCleanup(workspace.remove)
         path = workspace.folder / "model.pt2"
         module, batch = models.build(model), models.example_inputs(model, batch=model.batch)
-        own = {key: oracle.policy_of(policy) for key, policy in policies.items()}
+        own = {key: fsdp2_setup.policy_of(policy) for key, policy in (exported or policies).items()}
         keys = {tuple(key.split(",")) if "," in key else key: p for key, p in own.items()}
         fsdpc.export(module, batch, path, mixed_precision=keys, weights=workspace.weights, quiet=True)
         harness.run([harness.TOOLS / "fsdp-capture", path, *workspace.optimizer.flags(),
@@ -45,6 +46,11 @@ class Policies(accumulation.Case):
     def test_one_policy(self):
         """Arguments of all groups' modules are cast, those that stay fp32 elsewhere, too."""
         self.compare({"layers.*": BF16, "": BF16})
+
+    def test_of_the_model(self):
+        """One policy of the whole model is that of all its groups."""
+        narrow = {"param_dtype": "bfloat16", "reduce_dtype": "bfloat16"}
+        self.compare({"blocks.*": narrow, "": narrow}, model=VIT, exported={"": narrow})
 
     def test_reduced_in_the_gathered_dtype(self):
         self.compare({"layers.*": {"param_dtype": "bfloat16"}, "": BF16})

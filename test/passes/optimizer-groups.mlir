@@ -79,7 +79,7 @@ optimizer: {groups: [{lr: 0.1}]}
 //--- momentum.yaml
 optimizer: {groups: [{max_dims: 1, momentum: 0.1}]}
 
-# BETAS: betas.yaml:1:{{.*}}: error: sgd has no betas and no eps
+# BETAS: betas.yaml:1:{{.*}}: error: sgd has no betas{{$}}
 //--- betas.yaml
 optimizer: {name: sgd, groups: [{max_dims: 1, betas: [0.1, 0.2]}]}
 

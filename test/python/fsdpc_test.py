@@ -284,6 +284,13 @@ class Package(unittest.TestCase):
             with self.assertRaisesRegex(fsdpc.ExportError, text):
                 fsdpc.export(model, torch.randn(2, 4), self.path, loss, mixed_precision=policies)
 
+    def test_mixed_precision_in_the_second_attempt(self):
+        """The first one fails inside a module that has a policy."""
+        model = nn.Sequential(nn.Linear(4, 4), Checking())
+        policy = torch.distributed.fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+        fsdpc.export(model, torch.randn(2, 4), self.path, mixed_precision={"1": policy})
+        self.assertRegex(self.capture(), r"addmm.*tensor<4xbf16>, tensor<2x4xbf16>, tensor<4x4xbf16,")
+
     def test_compile(self):
         """A binary that finds its weights, and trains."""
         model = Tied()

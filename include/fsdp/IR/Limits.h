@@ -26,7 +26,7 @@ std::optional<std::string> checkRanks(llvm::ArrayRef<int64_t> sizes);
 
 /// Learning rate, weight decay, momentum, dampening, eps: finite and not negative.
 std::optional<std::string> checkHyperParameter(double value);
-/// Nesterov momentum needs a momentum, and no dampening. Not put behind a name.
+/// Nesterov momentum needs a momentum, and no dampening. The text names the value that is wrong.
 std::optional<std::string> checkNesterov(bool nesterov, double momentum, double dampening);
 /// A beta of adam and adamw: at least 0 and below 1.
 std::optional<std::string> checkBeta(double value);

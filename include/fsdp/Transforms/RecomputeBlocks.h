@@ -17,7 +17,8 @@ namespace fsdp {
 /// (`fsdp.recompute_region`).
 struct RecomputeBlock {
   RecomputePolicy policy = RecomputePolicy::None;
-  unsigned group = 0; // of whose backward it is a part; the number of groups: of none
+  /// Its operators are a part of this group's backward. The number of groups: of no group's.
+  unsigned group = 0;
   /// Of a region: its module. Empty: the block of a group.
   std::string region;
   /// Operators whose results `selected` keeps; empty: by their arithmetic.
@@ -38,8 +39,8 @@ public:
                                                 llvm::ArrayRef<std::string> keep,
                                                 RecomputePolicy limit);
 
-  /// The index of the block of the operators of a module: of the innermost module around it that is
-  /// one's; the last block is of what belongs to no group.
+  /// The index of the block to which the operators of a module belong: that of the innermost group
+  /// or region around the module, else the block of what belongs to no group.
   unsigned find(mlir::StringAttr module);
   const RecomputeBlock &operator[](unsigned index) const { return blocks[index]; }
   bool hasRepeated() const {
@@ -57,7 +58,7 @@ private:
 
   std::vector<RecomputeBlock> blocks;
   int64_t numBlocks = 0;
-  unsigned none = 0; // the block of what belongs to no group
+  unsigned blockOfNoGroup = 0; // behind those of groups, before those of regions
   std::shared_ptr<ModuleTree> tree;
   llvm::StringMap<unsigned> blockOfPath; // of modules that groups or regions name
   llvm::DenseMap<mlir::StringAttr, unsigned> blockOfModule; // found so far

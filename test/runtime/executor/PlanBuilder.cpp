@@ -339,6 +339,7 @@ fsdp_plan &PlanBuilder::finish(uint32_t loss) {
   plan.num_constants = static_cast<uint32_t>(constantTable.size());
   plan.num_groups = static_cast<uint32_t>(groupTable.size());
   plan.num_parameters = static_cast<uint32_t>(parameterTable.size());
+  plan.num_optimizer_groups = static_cast<uint32_t>(optimizerGroupTable.size());
   plan.num_pieces = static_cast<uint32_t>(pieceTable.size());
   plan.num_integers = static_cast<uint32_t>(integerTable.size());
   plan.num_string_bytes = strings.size();
@@ -350,6 +351,7 @@ fsdp_plan &PlanBuilder::finish(uint32_t loss) {
   plan.constants = constantTable.data();
   plan.groups = groupTable.data();
   plan.parameters = parameterTable.data();
+  plan.optimizer_groups = optimizerGroupTable.data();
   plan.pieces = pieceTable.data();
   plan.integers = integerTable.data();
   plan.strings = strings.data();

@@ -92,6 +92,8 @@ public:
   std::vector<fsdp_value> valueTable;
   std::vector<fsdp_entry> entryTable;
   std::vector<fsdp_group> groupTable;
+  std::vector<fsdp_parameter> parameterTable;
+  std::vector<fsdp_optimizer> optimizerGroupTable;
 
 private:
   uint32_t addIntegers(const std::vector<int64_t> &numbers);
@@ -99,7 +101,6 @@ private:
   std::vector<fsdp_argument> argumentTable;
   std::vector<fsdp_input> inputTable;
   std::vector<fsdp_constant> constantTable;
-  std::vector<fsdp_parameter> parameterTable;
   std::vector<fsdp_piece> pieceTable;
   std::vector<int64_t> integerTable;
   std::string strings;
