@@ -23,45 +23,62 @@ static std::string describe(Type type) {
   return text;
 }
 
-LogicalResult fsdp::takeStateOf(ModuleOp training, ModuleOp evaluation) {
-  SmallVector<ParamOp> own(evaluation.getOps<ParamOp>()), trained(training.getOps<ParamOp>());
+static bool isEvaluation(ModuleOp captured) {
+  return captured.lookupSymbol<func::FuncOp>(kEvaluationName) != nullptr;
+}
+
+/// `what`: "the evaluation" or "the other training step", as which messages know the parameters'.
+static LogicalResult takeParameters(ModuleOp training, ModuleOp other, const std::string &what) {
+  SmallVector<ParamOp> own(other.getOps<ParamOp>()), trained(training.getOps<ParamOp>());
   for (size_t i = 0; i < std::max(own.size(), trained.size()); ++i) {
     if (i >= trained.size())
       return fail(own[i],
-                  "the training step does not have parameter @" + own[i].getSymName() +
-                      " of the evaluation",
+                  "the training step does not have parameter @" + own[i].getSymName() + " of " +
+                      what,
                   nullptr, "");
     if (i >= own.size())
       return fail(trained[i],
-                  "the evaluation does not have parameter @" + trained[i].getSymName() +
+                  what + " does not have parameter @" + trained[i].getSymName() +
                       " of the training step",
                   nullptr, "");
     if (own[i].getSymName() != trained[i].getSymName() || own[i].getType() != trained[i].getType())
       return fail(own[i],
                   "parameter " + Twine(i) + " is @" + own[i].getSymName() + " of " +
-                      describe(own[i].getType()) + " in the evaluation, @" +
-                      trained[i].getSymName() + " of " + describe(trained[i].getType()) +
-                      " in the training step",
+                      describe(own[i].getType()) + " in " + what + ", @" + trained[i].getSymName() +
+                      " of " + describe(trained[i].getType()) + " in the training step",
                   trained[i], kTrainingHasIt);
-    own[i].setFrozen(trained[i].getFrozen());
+    if (isEvaluation(other))
+      own[i].setFrozen(trained[i].getFrozen());
+    else if (own[i].getFrozen() != trained[i].getFrozen())
+      return fail(own[i],
+                  "parameter @" + own[i].getSymName() + " is " +
+                      (own[i].getFrozen() ? "frozen" : "trained") + " in " + what + ", " +
+                      (trained[i].getFrozen() ? "frozen" : "trained") + " in the training step",
+                  trained[i], kTrainingHasIt);
   }
-  for (auto buffer : evaluation.getOps<BufferOp>()) {
-    auto other = training.lookupSymbol<BufferOp>(buffer.getSymName());
-    if (!other)
+  return success();
+}
+
+LogicalResult fsdp::takeStateOf(ModuleOp training, ModuleOp other) {
+  const std::string what = isEvaluation(other) ? "the evaluation" : "the other training step";
+  if (failed(takeParameters(training, other, what)))
+    return failure();
+  for (auto buffer : other.getOps<BufferOp>()) {
+    auto same = training.lookupSymbol<BufferOp>(buffer.getSymName());
+    if (!same)
       return fail(buffer,
-                  "the training step does not have buffer @" + buffer.getSymName() +
-                      " of the evaluation",
+                  "the training step does not have buffer @" + buffer.getSymName() + " of " + what,
                   nullptr, "");
-    if (other.getType() != buffer.getType())
+    if (same.getType() != buffer.getType())
       return fail(buffer,
-                  "buffer @" + buffer.getSymName() + " is " + describe(buffer.getType()) +
-                      " in the evaluation, " + describe(other.getType()) + " in the training step",
-                  other, kTrainingHasIt);
+                  "buffer @" + buffer.getSymName() + " is " + describe(buffer.getType()) + " in " +
+                      what + ", " + describe(same.getType()) + " in the training step",
+                  same, kTrainingHasIt);
   }
-  for (Operation &op : llvm::make_early_inc_range(*evaluation.getBody()))
+  for (Operation &op : llvm::make_early_inc_range(*other.getBody()))
     if (isa<OptimizerOp, OptimizerGroupOp>(op))
       op.erase();
-  OpBuilder builder = OpBuilder::atBlockBegin(evaluation.getBody());
+  OpBuilder builder = OpBuilder::atBlockBegin(other.getBody());
   for (OptimizerOp optimizer : training.getOps<OptimizerOp>())
     builder.clone(*optimizer);
   for (OptimizerGroupOp group : training.getOps<OptimizerGroupOp>())
@@ -69,19 +86,24 @@ LogicalResult fsdp::takeStateOf(ModuleOp training, ModuleOp evaluation) {
   return success();
 }
 
-OwningOpRef<ModuleOp> fsdp::makeProgram(OwningOpRef<ModuleOp> training,
-                                        OwningOpRef<ModuleOp> evaluation) {
-  Builder builder(training->getContext());
-  OwningOpRef<ModuleOp> program = ModuleOp::create(training->getLoc());
+OwningOpRef<ModuleOp> fsdp::makeProgram(MutableArrayRef<OwningOpRef<ModuleOp>> steps) {
+  ModuleOp first = *steps.front();
+  Builder builder(first.getContext());
+  OwningOpRef<ModuleOp> program = ModuleOp::create(first.getLoc());
   (*program)->setAttr(FsdpDialect::getPhaseAttrName(),
-                      (*training)->getAttr(FsdpDialect::getPhaseAttrName()));
-  // Where optimizer state lies, only the training step's schedule has decided.
-  for (auto group : training->getOps<GroupOp>())
-    if (auto other = evaluation->lookupSymbol<GroupOp>(group.getSymName()))
-      other.setOptimizerStateAttr(group.getOptimizerStateAttr());
-  training->setSymName(kTrainingName);
-  evaluation->setSymName(kEvaluationName);
-  program->push_back(training.release());
-  program->push_back(evaluation.release());
+                      first->getAttr(FsdpDialect::getPhaseAttrName()));
+  for (auto [index, step] : llvm::enumerate(steps)) {
+    if (isEvaluation(*step)) {
+      step->setSymName(kEvaluationName);
+      // Where optimizer state lies, only the schedules of training steps have decided.
+      for (auto group : first.getOps<GroupOp>())
+        if (auto other = step->lookupSymbol<GroupOp>(group.getSymName()))
+          other.setOptimizerStateAttr(group.getOptimizerStateAttr());
+    } else {
+      step->setSymName(index == 0 ? kTrainingName.str()
+                                  : (kTrainingName + "_" + Twine(index + 1)).str());
+    }
+    program->push_back(step.release());
+  }
   return program;
 }

@@ -3,83 +3,157 @@
 #include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/Step.h"
+#include "mlir/IR/OperationSupport.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-/// `what` is not as the training step has it, which `other` declares.
-static LogicalResult differs(Operation *own, const Twine &what, Operation *other) {
-  return fail(own, "P6: " + what + " differ from the training step's", other,
-              "which are declared here");
+namespace {
+/// Compares what one step declares with what the first one does.
+class Comparison {
+public:
+  Comparison(Step &step, Step &first, bool isPlanned)
+      : step(step), first(first), isPlanned(isPlanned) {}
+
+  LogicalResult run();
+
+private:
+  /// `what` is not as the first step has it, which `other` declares.
+  LogicalResult differs(Operation *own, const Twine &what, Operation *other);
+  LogicalResult checkOptimizer();
+  LogicalResult check(ParamOp own, ParamOp other);
+  LogicalResult check(GroupOp own, GroupOp other);
+  LogicalResult check(BufferOp own, BufferOp other);
+
+  Step &step, &first;
+  const bool isPlanned;
+};
+} // namespace
+
+static StringRef getName(Step &step) { return step.module.getSymName().value_or(""); }
+
+LogicalResult Comparison::differs(Operation *own, const Twine &what, Operation *other) {
+  return fail(own,
+              "P6: " + what + " of @" + getName(step) + " differ from those of @" + getName(first),
+              other, "which are declared here");
 }
 
-static LogicalResult checkParam(ParamOp own, ParamOp other) {
+static bool haveEqualContents(Operation *own, Operation *other) {
+  return OperationEquivalence::isEquivalentTo(own, other, OperationEquivalence::IgnoreLocations);
+}
+
+LogicalResult Comparison::checkOptimizer() {
+  if (!step.optimizer || !first.optimizer)
+    return fail(step.module, "P6: the step, or the first one, has no optimizer", nullptr, "");
+  if (!haveEqualContents(step.optimizer, first.optimizer))
+    return differs(step.optimizer, "options of the optimizer", first.optimizer);
+  SmallVector<OptimizerGroupOp> own(step.module.getOps<OptimizerGroupOp>()),
+      others(first.module.getOps<OptimizerGroupOp>());
+  if (own.size() != others.size())
+    return differs(step.optimizer, "groups of the optimizer", first.optimizer);
+  for (auto [group, other] : llvm::zip_equal(own, others))
+    if (!haveEqualContents(group, other))
+      return differs(group, "groups of the optimizer", other);
+  return success();
+}
+
+LogicalResult Comparison::check(ParamOp own, ParamOp other) {
   if (other && own.getType() == other.getType() && own.getFrozen() == other.getFrozen())
     return success();
   return differs(own, "type and training of parameter @" + own.getSymName(), other);
 }
 
 /// What the declaration says of the state; of groups without what is decided for one step.
-static LogicalResult checkGroup(GroupOp own, GroupOp other, bool isPlanned) {
+LogicalResult Comparison::check(GroupOp own, GroupOp other) {
   std::string name = ("group @" + own.getSymName()).str();
   if (own.getSymName() != other.getSymName() || own.getParamsAttr() != other.getParamsAttr())
     return differs(own, "name and parameters of " + name, other);
   if (own.getAxisAttr() != other.getAxisAttr() ||
       own.getReplicateAxisAttr() != other.getReplicateAxisAttr() ||
       own.getLayout() != other.getLayout() ||
-      own.getGatherDtypeAttr() != other.getGatherDtypeAttr())
-    return differs(own, "axes, layout and dtype of " + name, other);
-  if (isPlanned && own.getOffsetsAttr() != other.getOffsetsAttr())
+      own.getGatherDtypeAttr() != other.getGatherDtypeAttr() ||
+      own.isStateOnHost() != other.isStateOnHost())
+    return differs(own, "axes, layout, dtype and place of optimizer state of " + name, other);
+  if (isPlanned && (own.getOffsetsAttr() != other.getOffsetsAttr() ||
+                    own.getHostOffsetsAttr() != other.getHostOffsetsAttr()))
     return differs(own, "the places of " + name + " in the arena", other);
   return success();
 }
 
-static LogicalResult checkBuffer(BufferOp own, BufferOp other, bool isPlanned) {
+LogicalResult Comparison::check(BufferOp own, BufferOp other) {
   if (other && own.getType() == other.getType() &&
       (!isPlanned || own.getOffset() == other.getOffset()))
     return success();
   return differs(own, "type and place of buffer @" + own.getSymName(), other);
 }
 
-static LogicalResult checkState(ModuleOp step, ModuleOp training, bool isPlanned) {
-  for (auto mesh : step.getOps<MeshOp>())
-    for (auto other : training.getOps<MeshOp>())
-      if (mesh.getSizes() != other.getSizes() || mesh.getAxesAttr() != other.getAxesAttr())
-        return differs(mesh, "axes of the mesh", other);
-  for (auto param : step.getOps<ParamOp>())
-    if (failed(checkParam(param, training.lookupSymbol<ParamOp>(param.getSymName()))))
+LogicalResult Comparison::run() {
+  if (step.mesh && first.mesh &&
+      (step.mesh.getSizes() != first.mesh.getSizes() ||
+       step.mesh.getAxesAttr() != first.mesh.getAxesAttr()))
+    return differs(step.mesh, "axes of the mesh", first.mesh);
+  if (failed(checkOptimizer()))
+    return failure();
+  for (ParamOp param : step.params)
+    if (failed(check(param, first.paramByName.lookup(param.getSymNameAttr()))))
       return failure();
-  SmallVector<GroupOp> groups(step.getOps<GroupOp>()), others(training.getOps<GroupOp>());
-  if (groups.size() != others.size())
-    return step.emitError("P6: the step has ")
-           << groups.size() << " groups, the training step " << others.size();
-  for (auto [group, other] : llvm::zip_equal(groups, others))
-    if (failed(checkGroup(group, other, isPlanned)))
+  if (step.groups.size() != first.groups.size())
+    return step.module.emitError("P6: @")
+           << getName(step) << " has " << step.groups.size() << " groups, @" << getName(first)
+           << ' ' << first.groups.size();
+  for (auto [group, other] : llvm::zip_equal(step.groups, first.groups))
+    if (failed(check(group, other)))
       return failure();
-  for (auto buffer : step.getOps<BufferOp>())
-    if (failed(
-            checkBuffer(buffer, training.lookupSymbol<BufferOp>(buffer.getSymName()), isPlanned)))
+  for (auto buffer : step.module.getOps<BufferOp>())
+    if (failed(check(buffer, first.module.lookupSymbol<BufferOp>(buffer.getSymName()))))
       return failure();
-  if (isPlanned && step->getAttr(FsdpDialect::getArenaAttrName()) !=
-                       training->getAttr(FsdpDialect::getArenaAttrName()))
-    return step.emitError("P6: the arenas of the steps have two sizes");
+  auto haveEqual = [&](StringRef attribute) {
+    return step.module->getAttr(attribute) == first.module->getAttr(attribute);
+  };
+  if (isPlanned && (!haveEqual(FsdpDialect::getArenaAttrName()) ||
+                    !haveEqual(FsdpDialect::getHostArenaAttrName())))
+    return step.module.emitError("P6: the arenas of @")
+           << getName(step) << " and @" << getName(first) << " have two sizes";
   return success();
 }
 
+/// True if a sample of one step is one of the other, too: inputs have equal types but for their
+/// first dimension, which counts samples.
+static bool haveEqualSamples(Step &step, Step &other) {
+  auto getSamples = [](Step &of) {
+    SmallVector<std::tuple<StringRef, Type, ArrayRef<int64_t>>> samples;
+    for (auto input : of.getBody().getOps<InputOp>())
+      if (auto type = dyn_cast<RankedTensorType>(input.getResult().getType());
+          type && input.getMicrobatch() == 0 && type.getRank() > 0)
+        samples.emplace_back(input.getName(), type.getElementType(), type.getShape().drop_front());
+    return samples;
+  };
+  return getSamples(step) == getSamples(other);
+}
+
 LogicalResult fsdp::checkSharedState(ModuleOp program) {
-  SmallVector<ModuleOp> steps = getSteps(program);
-  for (auto [index, module] : llvm::enumerate(steps)) {
+  std::vector<Step> steps;
+  for (ModuleOp module : getSteps(program)) {
     FailureOr<Step> step = Step::collect(module);
     if (failed(step))
       return failure();
-    if (index > 1 || step->isEvaluation() != (index == 1))
-      return module.emitError("P6: a program is a step @")
-             << kTrainingName << " and then a step @" << kEvaluationName;
+    if (!steps.empty() && steps.back().isEvaluation())
+      return module.emitError("P6: behind an evaluation a program has no other step");
+    if (steps.empty() && step->isEvaluation())
+      return module.emitError("P6: the first step of a program trains, this one is @")
+             << kEvaluationName;
     if (getPhase(module) != getPhase(program))
       return module.emitError("P6: the step is ")
              << stringifyModulePhase(getPhase(module)) << ", the program is "
              << stringifyModulePhase(getPhase(program));
-    if (failed(checkState(module, steps[0], getPhase(program) == ModulePhase::Planned)))
+    for (Step &other : steps)
+      if (!step->isEvaluation() && haveEqualSamples(*step, other))
+        return module.emitError("P6: samples of @")
+               << getName(*step) << " have the shape of those of @" << getName(other)
+               << ": no sample says to which of the two steps it belongs";
+    steps.push_back(std::move(*step));
+    if (failed(Comparison(steps.back(), steps.front(), getPhase(program) == ModulePhase::Planned)
+                   .run()))
       return failure();
   }
   return success();

@@ -53,21 +53,31 @@ void CaptureFlags::addTo(CLI::App &app) {
       ->capture_default_str();
 }
 
+llvm::Expected<std::vector<InputSpec>>
+fsdp::frontend::parseInputSpecs(const std::vector<std::string> &texts) {
+  std::vector<InputSpec> specs;
+  for (const std::string &text : texts) {
+    llvm::Expected<InputSpec> spec = parseInputSpec(text);
+    if (!spec)
+      return spec.takeError();
+    for (const InputSpec &other : specs)
+      if (other.name == spec->name)
+        return llvm::createStringError("input '" + spec->name + "' is given twice");
+    specs.push_back(*spec);
+  }
+  return specs;
+}
+
 llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   CaptureOptions options;
   options.model = model;
   options.method = method;
   options.target = target == "cuda" ? Target::Cuda : Target::Cpu;
   options.paramDtype = paramDtype == "bfloat16" ? "bf16" : paramDtype == "float16" ? "f16" : "";
-  for (const std::string &text : inputs) {
-    llvm::Expected<InputSpec> spec = parseInputSpec(text);
-    if (!spec)
-      return spec.takeError();
-    for (const InputSpec &other : options.inputs)
-      if (other.name == spec->name)
-        return llvm::createStringError("input '" + spec->name + "' is given twice");
-    options.inputs.push_back(*spec);
-  }
+  llvm::Expected<std::vector<InputSpec>> specs = parseInputSpecs(inputs);
+  if (!specs)
+    return specs.takeError();
+  options.inputs = std::move(*specs);
   options.optimizer.kind = symbolizeOptimizerKind(optimizer);
   options.optimizer.lr = lr;
   options.optimizer.weightDecay = weightDecay;

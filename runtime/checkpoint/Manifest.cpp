@@ -32,6 +32,13 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["steps"] = manifest.steps;
   json["samples"] = manifest.samples;
   json["samples_in_data"] = manifest.samplesInData;
+  if (!manifest.shapes.empty()) {
+    ordered_json shapes = ordered_json::array();
+    for (const Manifest::Shape &shape : manifest.shapes)
+      shapes.push_back(
+          {{"samples_per_step", shape.samplesPerStep}, {"samples_in_data", shape.samplesInData}});
+    json["shapes"] = std::move(shapes);
+  }
   json["shuffle"] = manifest.shuffle;
   json["overfit"] = manifest.overfit;
   json["seed"] = manifest.seed;
@@ -128,6 +135,26 @@ static Result<ManifestFile> parseFile(const ordered_json &json, size_t index) {
   return file;
 }
 
+static Status parseShapes(const ordered_json &json, std::vector<Manifest::Shape> &shapes) {
+  auto list = json.find("shapes");
+  if (list == json.end())
+    return {};
+  if (!list->is_array())
+    return Status::error("'shapes' is not a list");
+  for (const ordered_json &item : *list) {
+    std::string where = "of shape " + std::to_string(shapes.size() + 1) + " ";
+    if (!item.is_object())
+      return Status::error(where + "there is no object");
+    Reader reader(item, where);
+    Manifest::Shape &shape = shapes.emplace_back();
+    reader.readWhole("samples_per_step", shape.samplesPerStep);
+    reader.readWhole("samples_in_data", shape.samplesInData);
+    if (!reader.status().ok())
+      return reader.status();
+  }
+  return {};
+}
+
 Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
@@ -166,6 +193,8 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.read("clip_norm_type", manifest.clipNormType);
   if (!reader.status().ok())
     return reader.status();
+  if (Status status = parseShapes(json, manifest.shapes); !status.ok())
+    return status;
   auto files = json.find("files");
   if (files == json.end() || !files->is_array() || files->empty())
     return Status::error("'files' is missing or not a list of files");

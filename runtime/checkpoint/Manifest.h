@@ -37,6 +37,11 @@ struct Manifest {
   int64_t samples = 0; // read so far, by all ranks: position in the endless order of samples
   // What determines how it goes on.
   int64_t samplesInData = 0;
+  struct Shape {
+    int64_t samplesPerStep = 0, samplesInData = 0;
+    bool operator==(const Shape &) const = default;
+  };
+  std::vector<Shape> shapes; // of a run with several shapes of samples
   bool shuffle = false, overfit = false;
   uint64_t seed = 0;
   std::string schedule; // of the learning rate: "cosine"

@@ -58,6 +58,16 @@ Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
                                                std::optional<TokenType> type,
                                                const std::vector<InputShape> &inputs);
 
+/// "ids:i64[4,128], labels:i64[4,128]".
+std::string describeInputs(const std::vector<InputShape> &inputs);
+
+/// The files by shape, of which each has its samples. `shapes`: the inputs of each. With one shape
+/// nothing is looked at: opening the files does that. Of several each needs a file; errors name the
+/// file, or the shape that has none.
+Result<std::vector<std::vector<std::string>>>
+filesByShape(const std::vector<std::string> &paths,
+             const std::vector<std::vector<InputShape>> &shapes);
+
 /// The files that `patterns` name, in their order: a pattern with *, ? or [ stands for all that it
 /// matches, in the order of their names, unless there is a file of just that name. An error names
 /// the pattern that matches nothing, and the `flag` that it stands behind.

@@ -2,6 +2,7 @@
 
 #include "data/SampleOrder.h"
 
+#include <algorithm>
 #include <bit>
 
 using namespace fsdp::rt;
@@ -34,20 +35,42 @@ uint64_t Permutation::operator()(uint64_t position) const {
   return position;
 }
 
-SampleOrder::SampleOrder(int64_t samples, int64_t batch, unsigned rank, unsigned worldSize,
-                         std::optional<uint64_t> shuffleSeed, int64_t origin)
-    : samples(samples), batch(batch), rank(rank), worldSize(worldSize), shuffleSeed(shuffleSeed),
-      origin(origin) {}
-
-int64_t SampleOrder::sample(int64_t step, int64_t index) {
-  int64_t position = origin + (step * worldSize + rank) * batch + index;
-  int64_t epoch = position / samples, place = position % samples;
+int64_t Passes::operator()(int64_t position) {
+  const int64_t pass = position / size, place = position % size;
   if (!shuffleSeed)
     return place;
-  if (epoch != permutationEpoch) {
-    permutation = Permutation(static_cast<uint64_t>(samples),
-                              mix(*shuffleSeed) ^ static_cast<uint64_t>(epoch));
-    permutationEpoch = epoch;
+  if (pass != permutationPass) {
+    permutation =
+        Permutation(static_cast<uint64_t>(size), mix(*shuffleSeed) ^ static_cast<uint64_t>(pass));
+    permutationPass = pass;
   }
   return static_cast<int64_t>(permutation(static_cast<uint64_t>(place)));
+}
+
+SampleOrder::SampleOrder(int64_t samples, int64_t batch, unsigned rank, unsigned worldSize,
+                         std::optional<uint64_t> shuffleSeed, int64_t origin)
+    : batch(batch), rank(rank), worldSize(worldSize), origin(origin), passes(samples, shuffleSeed) {
+}
+
+int64_t SampleOrder::sample(int64_t step, int64_t index) {
+  return passes(origin + (step * worldSize + rank) * batch + index);
+}
+
+static std::vector<int64_t> sumsOf(const std::vector<int64_t> &counts) {
+  std::vector<int64_t> sums;
+  for (int64_t count : counts)
+    sums.push_back((sums.empty() ? 0 : sums.back()) + count);
+  return sums;
+}
+
+ShapeOrder::ShapeOrder(const std::vector<int64_t> &batches, std::optional<uint64_t> shuffleSeed)
+    : ends(sumsOf(batches)), passes(ends.back(), shuffleSeed) {}
+
+ShapeOrder::Place ShapeOrder::at(int64_t step) {
+  if (ends.size() == 1)
+    return {0, step};
+  const int64_t slot = passes(step);
+  const auto shape = static_cast<size_t>(std::ranges::upper_bound(ends, slot) - ends.begin());
+  const int64_t begin = shape == 0 ? 0 : ends[shape - 1];
+  return {shape, step / ends.back() * (ends[shape] - begin) + slot - begin};
 }

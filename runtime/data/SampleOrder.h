@@ -3,8 +3,10 @@
 #ifndef FSDP_RUNTIME_SAMPLEORDER_H
 #define FSDP_RUNTIME_SAMPLEORDER_H
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace fsdp::rt {
 
@@ -25,6 +27,22 @@ private:
   uint64_t keys[kRounds];
 };
 
+/// Passes over 0, ..., size - 1, one behind the other: each in that order or, with a seed, in a
+/// permutation of its own.
+class Passes {
+public:
+  Passes(int64_t size, std::optional<uint64_t> shuffleSeed)
+      : size(size), shuffleSeed(shuffleSeed) {}
+  /// What is at `position` of the endless sequence.
+  int64_t operator()(int64_t position);
+
+private:
+  int64_t size;
+  std::optional<uint64_t> shuffleSeed;
+  int64_t permutationPass = -1; // of `permutation`
+  Permutation permutation{1, 0};
+};
+
 /// With B samples per rank and W ranks, rank r at step t (from 0) reads positions (t * W + r) * B
 /// to + B - 1 of an endless sequence: the file's samples again and again, each time in the same
 /// order or, shuffled, in a new permutation that depends on the seed and the number of the pass. A
@@ -37,12 +55,34 @@ public:
   int64_t sample(int64_t step, int64_t index);
 
 private:
-  int64_t samples, batch;
+  int64_t batch;
   unsigned rank, worldSize;
-  std::optional<uint64_t> shuffleSeed;
   int64_t origin;
-  int64_t permutationEpoch = -1; // of `permutation`
-  Permutation permutation{1, 0};
+  Passes passes;
+};
+
+/// Which shape a step's samples have, of several, and which batch of that shape's data they are. A
+/// pass has a step for each whole batch (of all ranks) that the data of a shape hold: first those
+/// of the first shape, then those of the second one, and so on; or, shuffled, all of them in a
+/// permutation that depends on the seed and the number of the pass. The batches of a shape are read
+/// as SampleOrder says, one behind the other over all passes, permuted with their steps.
+class ShapeOrder {
+public:
+  /// `batches` by shape, each at least 1.
+  ShapeOrder(const std::vector<int64_t> &batches, std::optional<uint64_t> shuffleSeed);
+
+  struct Place {
+    size_t shape;
+    int64_t batch; // a step of the shape's SampleOrder
+    bool operator==(const Place &) const = default;
+  };
+  /// That of step `step`, from 0. Of one shape it is the step itself.
+  Place at(int64_t step);
+  int64_t stepsPerPass() const { return ends.back(); }
+
+private:
+  std::vector<int64_t> ends; // by shape: steps of a pass until its end, unshuffled
+  Passes passes;
 };
 
 } // namespace fsdp::rt

@@ -101,7 +101,7 @@ private:
 
 } // namespace
 
-static std::string describeInputs(const std::vector<InputShape> &inputs) {
+std::string fsdp::rt::describeInputs(const std::vector<InputShape> &inputs) {
   std::string text;
   for (const InputShape &input : inputs) {
     text += text.empty() ? "" : ", ";

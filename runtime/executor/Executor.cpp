@@ -123,7 +123,7 @@ Status PlanExecutor::prepare() {
     return status;
   lanes.emplace(view, device, communicator, *compute, arena);
   lanes->prepare();
-  stateCopies.emplace(view, device, *compute, arena);
+  stateCopies.emplace(view, device, *compute, arena, options.hostArena);
   if (Status status = stateCopies->prepare(); !status.ok())
     return status;
   program =

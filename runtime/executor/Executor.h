@@ -81,6 +81,9 @@ struct ExecutorOptions {
   std::optional<double> clipGradNorm = {};
   /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
   unsigned lossLag = 0;
+  /// hostArena() of another executor over the same arena, which outlives this one; null: the
+  /// executor allocates its own.
+  std::byte *hostArena = nullptr;
 };
 
 /// An entry that is traced as part of another.

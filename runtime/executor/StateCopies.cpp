@@ -7,10 +7,13 @@ using namespace fsdp::rt;
 Status StateCopies::prepare() {
   if (view.tables().host_arena_bytes == 0)
     return {};
-  auto memory = device.allocateHost(static_cast<size_t>(view.tables().host_arena_bytes));
-  if (!memory.ok())
-    return Status::error("optimizer state on the host: " + memory.status().message());
-  hostArena = std::move(*memory);
+  if (!host) {
+    auto memory = device.allocateHost(static_cast<size_t>(view.tables().host_arena_bytes));
+    if (!memory.ok())
+      return Status::error("optimizer state on the host: " + memory.status().message());
+    hostArena = std::move(*memory);
+    host = hostArena->data();
+  }
   issued = device.makeEvent();
   fetches = device.makeStream("fsdp-fetch");
   stores = device.makeStream("fsdp-store");
@@ -26,7 +29,7 @@ void StateCopies::start(const fsdp_entry &entry, Event &done) {
   const fsdp_group &group = view.groups()[entry.target];
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state) {
     std::byte *place = arena + group.state[state];
-    std::byte *hostPlace = hostArena->data() + group.host_state[state];
+    std::byte *hostPlace = host + group.host_state[state];
     stream.copy(isFetch ? place : hostPlace, isFetch ? hostPlace : place,
                 static_cast<size_t>(entry.bytes));
   }

@@ -18,16 +18,18 @@ namespace fsdp::rt {
 
 class StateCopies {
 public:
-  /// All arguments outlive the object.
-  StateCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena)
-      : view(view), device(device), compute(compute), arena(arena) {}
+  /// All arguments outlive the object. `shared`: the host's arena of another executor with the same
+  /// state, or null.
+  StateCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena,
+              std::byte *shared)
+      : view(view), device(device), compute(compute), arena(arena), host(shared) {}
 
-  /// Allocates the host's arena, zeroed, and makes the streams; nothing where the plan keeps no
-  /// state on the host. Errors name the bytes.
+  /// Allocates the host's arena, zeroed, unless it is shared, and makes the streams; nothing where
+  /// the plan keeps no state on the host. Errors name the bytes.
   Status prepare();
 
   /// The host's arena, or null.
-  std::byte *hostMemory() const { return hostArena ? hostArena->data() : nullptr; }
+  std::byte *hostMemory() const { return host; }
 
   /// Starts a fetch or a store; records `done` behind it.
   void start(const fsdp_entry &entry, Event &done);
@@ -40,7 +42,8 @@ private:
   Device &device;
   Stream &compute;
   std::byte *const arena;
-  std::unique_ptr<Memory> hostArena;
+  std::unique_ptr<Memory> hostArena; // null: shared
+  std::byte *host;
   std::unique_ptr<Event> issued;           // by compute, when a copy starts
   std::unique_ptr<Stream> fetches, stores; // last: workers end before what they use
 };

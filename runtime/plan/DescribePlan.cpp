@@ -3,6 +3,7 @@
 #include "DType.h"
 #include "plan/NormType.h"
 #include "plan/PlanMemory.h"
+#include "plan/ProgramPlans.h"
 
 #include <array>
 #include <cstdio>
@@ -196,10 +197,17 @@ static std::string tensorsText(const PlanView &view) {
   return text;
 }
 
-/// Of the evaluation what is its own.
-static std::string evaluationText(const PlanView &view) {
-  return "evaluation, over the same state\n" + tensorsText(view) + collectivesText(view) +
-         entriesText(view);
+/// Of the other steps of a program what is their own.
+static std::string otherStepsText(const fsdp_plan &first) {
+  std::string text;
+  const std::vector<PlanView> training = trainingPlans(first);
+  for (size_t i = 1; i < training.size(); ++i)
+    text += "shape " + std::to_string(i + 1) + ", over the same state\n" +
+            tensorsText(training[i]) + collectivesText(training[i]) + entriesText(training[i]);
+  if (const fsdp_plan *evaluation = evaluationPlan(first))
+    text += "evaluation, over the same state\n" + tensorsText(PlanView(*evaluation)) +
+            collectivesText(PlanView(*evaluation)) + entriesText(PlanView(*evaluation));
+  return text;
 }
 
 std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
@@ -214,6 +222,5 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
                                          plan.clip_grad_norm, normTypeName(plan.clip_norm_type))
                                 : "") +
          "\n" + optimizerGroupsText(view) + tensorsText(view) + groupsText(view) +
-         collectivesText(view) + memoryText(view) + entriesText(view) +
-         (plan.next ? evaluationText(PlanView(*plan.next)) : "");
+         collectivesText(view) + memoryText(view) + entriesText(view) + otherStepsText(plan);
 }

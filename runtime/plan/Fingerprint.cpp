@@ -1,6 +1,7 @@
 //===- Fingerprint.cpp - A number that tells plans apart ------------------===//
 
 #include "plan/Fingerprint.h"
+#include "plan/ProgramPlans.h"
 
 #include <cstdio>
 
@@ -19,9 +20,8 @@ struct Hash {
 };
 } // namespace
 
-std::string fsdp::rt::fingerprintOf(const PlanView &plan) {
+static void add(Hash &hash, const PlanView &plan) {
   const fsdp_plan &tables = plan.tables();
-  Hash hash;
   // All before the addresses of the tables.
   hash.add(&tables, offsetof(fsdp_plan, values));
   hash.add(plan.values());
@@ -37,6 +37,12 @@ std::string fsdp::rt::fingerprintOf(const PlanView &plan) {
   hash.add(plan.optimizerGroups());
   hash.add(tables.strings, tables.num_string_bytes);
   hash.add(tables.data, tables.num_data_bytes);
+}
+
+std::string fsdp::rt::fingerprintOf(const PlanView &first) {
+  Hash hash;
+  for (const PlanView &plan : trainingPlans(first.tables()))
+    add(hash, plan);
   char text[24];
   std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash.state));
   return text;

@@ -7,9 +7,9 @@
 
 namespace fsdp::rt {
 
-/// FNV-1a of all tables of a plan, in 16 hexadecimal digits: equal for equal plans, wherever they
-/// were compiled.
-std::string fingerprintOf(const PlanView &plan);
+/// FNV-1a of all tables of a program's plans that train, from `first` on, in 16 hexadecimal digits:
+/// equal for equal plans, wherever they were compiled.
+std::string fingerprintOf(const PlanView &first);
 
 } // namespace fsdp::rt
 

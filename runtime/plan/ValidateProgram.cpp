@@ -7,9 +7,33 @@
 
 using namespace fsdp::rt;
 
-static Status differs(const std::string &what) {
-  return Status::error("invalid plan: the evaluation has " + what +
-                       ", which the training step has otherwise");
+namespace {
+/// Compares the state of one plan with that of the program's first one.
+class Comparison {
+public:
+  Comparison(const fsdp_plan &own, const fsdp_plan &first, std::string name)
+      : own(own), first(first), name(std::move(name)) {}
+
+  Status run() const;
+
+private:
+  Status differs(const std::string &what) const;
+  Status checkSizes() const;
+  Status checkGroup(uint32_t index) const;
+  Status checkParameters(const fsdp_group &group, const fsdp_group &other) const;
+  Status checkBuffers() const;
+  /// What only updates know.
+  Status checkOptimizer() const;
+  Status checkOptimizerState(uint32_t index) const;
+
+  const PlanView own, first;
+  const std::string name; // of the step, for people
+};
+} // namespace
+
+Status Comparison::differs(const std::string &what) const {
+  return Status::error("invalid plan: " + name + " has " + what +
+                       ", which the first training step has otherwise");
 }
 
 static bool haveEqualSizes(const PlanView &a, const fsdp_value &left, const PlanView &b,
@@ -19,61 +43,121 @@ static bool haveEqualSizes(const PlanView &a, const fsdp_value &left, const Plan
          std::equal(sizes.begin(), sizes.end(), others.begin(), others.end());
 }
 
-static Status checkGroup(const PlanView &evaluation, const fsdp_group &own,
-                         const PlanView &training, const fsdp_group &other) {
-  const std::string name = displayName(evaluation.string(own.name));
-  if (name != displayName(training.string(other.name)) ||
-      own.num_parameters != other.num_parameters)
-    return differs("group \"" + name + "\" of " + std::to_string(own.num_parameters) +
-                   " parameters");
-  for (uint32_t i = 0; i < own.num_parameters; ++i)
-    if (std::strcmp(evaluation.string(evaluation.parameters()[own.first_parameter + i].name),
-                    training.string(training.parameters()[other.first_parameter + i].name)) != 0)
-      return differs("the parameters of group \"" + name + "\"");
-  if (own.dtype != other.dtype || own.gather_dtype != other.gather_dtype ||
-      own.layout != other.layout || own.shard_elements != other.shard_elements)
-    return differs("the layout of group \"" + name + "\"");
-  if (own.shard != other.shard || own.gather_shard != other.gather_shard)
-    return differs("the place of group \"" + name + "\" at byte " + std::to_string(own.shard));
+Status Comparison::checkParameters(const fsdp_group &group, const fsdp_group &other) const {
+  for (uint32_t i = 0; i < group.num_parameters; ++i)
+    if (std::strcmp(own.string(own.parameters()[group.first_parameter + i].name),
+                    first.string(first.parameters()[other.first_parameter + i].name)) != 0)
+      return differs("the parameters of group \"" +
+                     std::string(displayName(own.string(group.name))) + "\"");
   return {};
 }
 
-static Status checkState(const PlanView &evaluation, const PlanView &training) {
-  const fsdp_plan &own = evaluation.tables(), &other = training.tables();
-  if (own.world_size != other.world_size || own.replicas != other.replicas)
-    return differs(std::to_string(own.world_size) + " ranks of " + std::to_string(own.replicas) +
-                   " replicas");
-  if (own.arena_bytes != other.arena_bytes)
-    return differs("an arena of " + std::to_string(own.arena_bytes) + " bytes");
-  if (own.num_groups != other.num_groups)
-    return differs(std::to_string(own.num_groups) + " groups");
-  for (uint32_t i = 0; i < own.num_groups; ++i)
-    if (Status status = checkGroup(evaluation, own.groups[i], training, other.groups[i]);
-        !status.ok())
-      return status;
-  for (const fsdp_buffer &buffer : evaluation.buffers()) {
-    auto same = std::ranges::find_if(training.buffers(), [&](const fsdp_buffer &candidate) {
-      return std::strcmp(training.string(candidate.name), evaluation.string(buffer.name)) == 0 &&
-             haveEqualSizes(evaluation, evaluation.values()[buffer.value], training,
-                            training.values()[candidate.value]);
+Status Comparison::checkGroup(uint32_t index) const {
+  const fsdp_group &group = own.groups()[index], &other = first.groups()[index];
+  const std::string text = displayName(own.string(group.name));
+  if (text != displayName(first.string(other.name)) || group.num_parameters != other.num_parameters)
+    return differs("group \"" + text + "\" of " + std::to_string(group.num_parameters) +
+                   " parameters");
+  if (Status status = checkParameters(group, other); !status.ok())
+    return status;
+  if (group.dtype != other.dtype || group.gather_dtype != other.gather_dtype ||
+      group.layout != other.layout || group.shard_elements != other.shard_elements)
+    return differs("the layout of group \"" + text + "\"");
+  if (group.shard != other.shard || group.gather_shard != other.gather_shard)
+    return differs("the place of group \"" + text + "\" at byte " + std::to_string(group.shard));
+  return {};
+}
+
+Status Comparison::checkBuffers() const {
+  for (const fsdp_buffer &buffer : own.buffers()) {
+    auto same = std::ranges::find_if(first.buffers(), [&](const fsdp_buffer &candidate) {
+      return std::strcmp(first.string(candidate.name), own.string(buffer.name)) == 0 &&
+             haveEqualSizes(own, own.values()[buffer.value], first,
+                            first.values()[candidate.value]);
     });
-    if (same == training.buffers().end())
-      return differs("buffer \"" + std::string(evaluation.string(buffer.name)) + "\"");
+    if (same == first.buffers().end())
+      return differs("buffer \"" + std::string(own.string(buffer.name)) + "\"");
   }
   return {};
 }
 
-Status fsdp::rt::validateProgram(const fsdp_plan &training) {
-  if (Status status = validatePlan(training); !status.ok())
-    return status;
-  if (training.step_kind != FSDP_TRAINING)
-    return Status::error("invalid plan: the first step of a program trains, this one is of kind " +
-                         std::to_string(training.step_kind));
-  if (!training.next)
+static bool areEqual(const fsdp_optimizer &a, const fsdp_optimizer &b) {
+  return a.kind == b.kind && a.options == b.options && a.lr == b.lr &&
+         a.weight_decay == b.weight_decay && a.momentum == b.momentum && a.beta1 == b.beta1 &&
+         a.beta2 == b.beta2 && a.eps == b.eps && a.dampening == b.dampening;
+}
+
+Status Comparison::checkOptimizerState(uint32_t index) const {
+  const fsdp_group &group = own.groups()[index], &other = first.groups()[index];
+  // State on the host is fetched to wherever a step has room.
+  if (group.trained_elements == other.trained_elements &&
+      group.state_on_host == other.state_on_host &&
+      (group.state_on_host || std::ranges::equal(group.state, other.state)) &&
+      std::ranges::equal(group.host_state, other.host_state))
     return {};
-  if (Status status = validatePlan(*training.next); !status.ok())
+  return differs("the place of the optimizer's state of group \"" +
+                 std::string(displayName(own.string(group.name))) + "\"");
+}
+
+Status Comparison::checkOptimizer() const {
+  const fsdp_plan &plan = own.tables(), &other = first.tables();
+  if (!areEqual(plan.optimizer, other.optimizer) ||
+      !std::ranges::equal(own.optimizerGroups(), first.optimizerGroups(), areEqual) ||
+      !std::ranges::equal(own.parameters(), first.parameters(), {}, &fsdp_parameter::optimizer,
+                          &fsdp_parameter::optimizer))
+    return differs("options of the optimizer");
+  if (plan.clip_grad_norm != other.clip_grad_norm || plan.clip_norm_type != other.clip_norm_type)
+    return differs("gradients clipped to norm " + std::to_string(plan.clip_grad_norm));
+  if (plan.host_arena_bytes != other.host_arena_bytes)
+    return differs("an arena of " + std::to_string(plan.host_arena_bytes) + " bytes on the host");
+  if (plan.chunk_ranks != other.chunk_ranks)
+    return differs("chunks over " + std::to_string(plan.chunk_ranks) + " ranks");
+  for (uint32_t i = 0; i < plan.num_groups; ++i)
+    if (Status status = checkOptimizerState(i); !status.ok())
+      return status;
+  return {};
+}
+
+Status Comparison::checkSizes() const {
+  const fsdp_plan &plan = own.tables(), &other = first.tables();
+  if (plan.world_size != other.world_size || plan.replicas != other.replicas)
+    return differs(std::to_string(plan.world_size) + " ranks of " + std::to_string(plan.replicas) +
+                   " replicas");
+  if (plan.arena_bytes != other.arena_bytes)
+    return differs("an arena of " + std::to_string(plan.arena_bytes) + " bytes");
+  if (plan.num_groups != other.num_groups)
+    return differs(std::to_string(plan.num_groups) + " groups");
+  return {};
+}
+
+Status Comparison::run() const {
+  if (Status status = checkSizes(); !status.ok())
     return status;
-  if (training.next->step_kind != FSDP_EVALUATION || training.next->next)
-    return Status::error("invalid plan: behind the step that trains a program has one evaluation");
-  return checkState(PlanView(*training.next), PlanView(training));
+  for (uint32_t i = 0; i < own.groups().size(); ++i)
+    if (Status status = checkGroup(i); !status.ok())
+      return status;
+  if (Status status = checkBuffers(); !status.ok())
+    return status;
+  return own.isEvaluation() ? Status() : checkOptimizer();
+}
+
+Status fsdp::rt::validateProgram(const fsdp_plan &first) {
+  if (Status status = validatePlan(first); !status.ok())
+    return status;
+  if (first.step_kind != FSDP_TRAINING)
+    return Status::error("invalid plan: the first step of a program trains, this one is of kind " +
+                         std::to_string(first.step_kind));
+  unsigned number = 2;
+  for (const fsdp_plan *plan = first.next; plan; plan = plan->next, ++number) {
+    const bool evaluates = plan->step_kind == FSDP_EVALUATION;
+    const std::string name =
+        evaluates ? "the evaluation" : "training step " + std::to_string(number);
+    if (Status status = validatePlan(*plan); !status.ok())
+      return Status::error("of " + name + ": " + status.message());
+    if (evaluates && plan->next)
+      return Status::error("invalid plan: behind an evaluation a program has no other step");
+    if (Status status = Comparison(*plan, first, name).run(); !status.ok())
+      return status;
+  }
+  return {};
 }

@@ -7,9 +7,9 @@
 
 namespace fsdp::rt {
 
-/// validatePlan() of a plan that trains and of the one that may follow it (fsdp_plan::next), which
-/// evaluates; and that both have the same state at the same places.
-Status validateProgram(const fsdp_plan &training);
+/// validatePlan() of a plan that trains and of those that follow it (fsdp_plan::next): others that
+/// train, and then at most one that evaluates; and that all have the same state at the same places.
+Status validateProgram(const fsdp_plan &first);
 
 } // namespace fsdp::rt
 

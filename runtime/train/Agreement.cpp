@@ -22,7 +22,7 @@ struct Place {
 };
 
 struct OrderSummary {
-  uint64_t collectives = 0, hash = 0;
+  uint64_t plans = 0, collectives = 0, hash = 0;
   bool operator==(const OrderSummary &) const = default;
 };
 } // namespace
@@ -115,16 +115,33 @@ static Outcome orderMismatch(Communicator &communicator, const PlanView &plan,
           true};
 }
 
-Outcome fsdp::rt::agreeOnOrder(Communicator &communicator, const PlanView &plan) {
+static Outcome agreeOnOne(Communicator &communicator, const PlanView &plan, uint64_t plans) {
   std::vector<uint64_t> hashes = collectiveOrderHashes(plan);
-  OrderSummary own{hashes.size(), hashes.empty() ? 0 : hashes.back()};
+  OrderSummary own{plans, hashes.size(), hashes.empty() ? 0 : hashes.back()};
   std::vector<OrderSummary> summaries(communicator.size());
   Status status = communicator.allGather(kControlLane, &own, summaries.data(), sizeof(own));
   if (!status.ok())
     return {status, false};
+  for (size_t rank = 0; rank < summaries.size(); ++rank)
+    if (summaries[rank].plans != summaries[0].plans)
+      return {Status::error("the ranks' plans differ: " + std::to_string(summaries[0].plans) +
+                            " steps on rank 0, but " + std::to_string(summaries[rank].plans) +
+                            " on rank " + std::to_string(rank) +
+                            ": start the same binary on every rank"),
+              true};
   for (const OrderSummary &summary : summaries)
     if (summary != summaries[0])
       return orderMismatch(communicator, plan, summaries);
+  return {};
+}
+
+Outcome fsdp::rt::agreeOnOrder(Communicator &communicator, const PlanView &first) {
+  uint64_t plans = 0;
+  for (const fsdp_plan *plan = &first.tables(); plan; plan = plan->next)
+    ++plans;
+  for (const fsdp_plan *plan = &first.tables(); plan; plan = plan->next)
+    if (Outcome outcome = agreeOnOne(communicator, PlanView(*plan), plans); !outcome.status.ok())
+      return outcome;
   return {};
 }
 

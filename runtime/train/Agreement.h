@@ -27,9 +27,10 @@ Outcome agree(Communicator &communicator, const Status &own);
 Outcome inRounds(Communicator &communicator,
                  const std::function<Result<bool>(int64_t bytes)> &work);
 
-/// Compares the order of the plans' collectives (plan/CollectiveOrder.h) before the first of them.
-/// Where it differs, every rank fails with the first collective that does, as two ranks have it.
-Outcome agreeOnOrder(Communicator &communicator, const PlanView &plan);
+/// Compares the order of collectives (plan/CollectiveOrder.h) of all plans of the program, from
+/// `first` on, before the first of them. Where it differs, every rank fails with the first
+/// collective that does, as two ranks have it.
+Outcome agreeOnOrder(Communicator &communicator, const PlanView &first);
 
 /// `message` of `rank`, to be passed to Communicator::abort.
 std::string abortReason(unsigned rank, const std::string &message);

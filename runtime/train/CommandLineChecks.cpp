@@ -2,6 +2,7 @@
 
 #include "checkpoint/WeightsFiles.h"
 #include "fsdp/Files/SameFile.h"
+#include "plan/ProgramPlans.h"
 #include "plan/ValidateClipping.h"
 #include "train/CommandLine.h"
 
@@ -182,7 +183,7 @@ Status CommandLine::checkTrace() {
 }
 
 Status CommandLine::checkEvaluation() {
-  if (given("--eval-data") && !plan.tables().next)
+  if (given("--eval-data") && !evaluationPlan(plan.tables()))
     return Status::error(typed("--eval-data") +
                          ": this binary is compiled without an evaluation; compile it with fsdpc "
                          "--eval-model");

@@ -1,6 +1,7 @@
 //===- CommandLineFlags.cpp - The flags and their texts -------------------===//
 
 #include "plan/NormType.h"
+#include "plan/ProgramPlans.h"
 #include "train/CommandLine.h"
 #include "train/FlagGroup.h"
 
@@ -75,22 +76,30 @@ void CommandLine::addDeviceFlags() {
 
 void CommandLine::addDataFlags() {
   FlagGroup group(app, "Data");
+  const size_t shapes = trainingPlans(plan.tables()).size();
   group.value("--data", options.data, "FILE",
               "One or more files, or quoted patterns ('shard-*.bin'): safetensors with one tensor "
               "per input (first dimension: samples), or tokens, of which a sample is a window of "
               "T+1: the first T for the first input and the last T for the second; windows begin "
               "every T tokens. Rank r of W reads samples (t*W + r)*B to +B-1 at step t (from 0), "
-              "from the start again after the end");
+              "from the start again after the end" +
+                  (shapes == 1 ? std::string()
+                               : ". This binary has " + std::to_string(shapes) +
+                                     " shapes of samples: safetensors files, each with samples of "
+                                     "one shape; a pass has a step for each batch of each shape, "
+                                     "those of the first shape first"));
   group.choice("--data-dtype", dataType, "u8|u16|u32|i32|i64",
                "The files hold raw little-endian tokens of this type, as nanoGPT's do (u16). "
                "llm.c's files say it themselves");
   group.flag("--shuffle", options.shuffle,
-             "Permute the samples by --seed, anew in each pass. Default: file order");
+             shapes == 1 ? "Permute the samples by --seed, anew in each pass. Default: file order"
+                         : "Permute the samples of each shape, and the steps, by --seed, anew in "
+                           "each pass. Default: file order, shape by shape");
   group.flag("--overfit", options.overfit,
              "Every step reads the samples of the first one, to see whether the model can learn "
              "them");
   group.value("--eval-data", options.evalData, "FILE",
-              plan.tables().next
+              evaluationPlan(plan.tables())
                   ? "Files as for --data, on which the loss is evaluated, in file order"
                   : "Refused: this binary is compiled without an evaluation (fsdpc --eval-model)");
   group.whole("--eval-every", options.evalEvery, "N", kMaximumSteps,

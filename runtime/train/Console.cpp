@@ -80,11 +80,20 @@ void Console::begin(const std::string &origin, std::span<const std::string> note
   std::printf("%s on %u rank%s (%s), %u thread%s each, %s\n", plan.string(tables.model),
               tables.world_size, plural(tables.world_size), backend, options.threads,
               plural(options.threads), origin.c_str());
-  std::printf("%s step%s of %s sample%s, %s samples in %s, arena %s per rank\n",
-              grouped(figures.steps).c_str(), plural(figures.steps),
-              grouped(figures.samplesPerStep).c_str(), plural(figures.samplesPerStep),
+  const ShapeFigures &first = figures.shapes.front();
+  const bool hasOne = figures.shapes.size() == 1;
+  const std::string ofShape =
+      hasOne ? grouped(first.samplesPerStep) + " sample" + plural(first.samplesPerStep)
+             : grouped(static_cast<int64_t>(figures.shapes.size())) + " shapes";
+  std::printf("%s step%s of %s, %s samples in %s, arena %s per rank\n",
+              grouped(figures.steps).c_str(), plural(figures.steps), ofShape.c_str(),
               grouped(figures.samplesInData).c_str(), figures.data.c_str(),
               readableBytes(tables.arena_bytes).c_str());
+  for (size_t shape = 0; !hasOne && shape < figures.shapes.size(); ++shape)
+    std::printf("  shape %zu: %s, %s of %s samples a step\n", shape + 1,
+                figures.shapes[shape].inputs.c_str(),
+                grouped(figures.shapes[shape].samplesPerStep).c_str(),
+                grouped(figures.shapes[shape].samplesInData).c_str());
   std::printf("memory per rank: %s\n", memoryText(plan).c_str());
   for (const std::string &note : notes)
     std::printf("%s\n", note.c_str());
@@ -102,8 +111,11 @@ void Console::graph(const std::string &note) {
 void Console::step(const StepRecord &record, bool last) {
   ++stepsDone;
   totalMilliseconds += record.milliseconds;
-  if (stepsDone == 1)
+  samplesDone += record.stepSamples;
+  if (stepsDone == 1) {
     firstMilliseconds = record.milliseconds;
+    firstSamples = record.stepSamples;
+  }
   Clock::time_point now = Clock::now();
   const auto interval = std::chrono::milliseconds(bar.available() ? 100 : 1000);
   if (options.quiet || (stepsDone != 1 && !last && now - lastLine < interval))
@@ -126,15 +138,16 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
   if (options.quiet)
     return;
   // The first step also measures temporaries: it is told apart.
-  double mean = stepsDone > 1
-                    ? (totalMilliseconds - firstMilliseconds) / static_cast<double>(stepsDone - 1)
-                    : firstMilliseconds;
+  const bool others = stepsDone > 1;
+  const double milliseconds = others ? totalMilliseconds - firstMilliseconds : firstMilliseconds;
+  const int64_t samples = others ? samplesDone - firstSamples : firstSamples;
+  const double mean = others ? milliseconds / static_cast<double>(stepsDone - 1) : milliseconds;
   bar.clear();
   std::printf("%s %s step%s in %.1f s: %.3g ms per step (first %.3g ms), %s; seen: %s\n",
               interrupted ? "stopped by a signal after" : "done:", grouped(stepsDone).c_str(),
               plural(stepsDone), totalMilliseconds / 1000, mean, firstMilliseconds,
-              rate(static_cast<double>(figures.samplesPerStep) * 1000 / mean).c_str(),
-              amount(stepsDone * figures.samplesPerStep).c_str());
+              rate(static_cast<double>(samples) * 1000 / milliseconds).c_str(),
+              amount(samplesDone).c_str());
   std::printf("last step, rank 0: %s allocations at planned addresses, %s by the ordinary "
               "allocator, %s copied, scratch %s, %s operator%s by kernels of the runtime\n",
               grouped(statistics.plannedAllocations).c_str(),

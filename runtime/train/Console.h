@@ -9,6 +9,7 @@
 #include "train/ProgressBar.h"
 #include "train/StepLog.h"
 #include "train/TrainOptions.h"
+#include "train/TrainingSteps.h"
 
 #include <chrono>
 
@@ -17,11 +18,10 @@ namespace fsdp::rt {
 /// What a run is about to do.
 struct RunFigures {
   int64_t steps = 0;
-  int64_t samplesPerStep = 0;  // over all ranks
-  int64_t tokensPerSample = 0; // 0: the data are not tokens
+  std::vector<ShapeFigures> shapes; // of samples, at least one
+  int64_t tokensPerSample = 0;      // 0: the data are not tokens
   int64_t samplesInData = 0;
-  std::string data;   // for people
-  int64_t origin = 0; // of the order of samples, see SampleOrder
+  std::string data; // for people
 };
 
 /// Progress on standard output: a line for the first and the last step and at most one a second
@@ -57,7 +57,7 @@ private:
   RunFigures figures;
   ProgressBar bar;
   Clock::time_point lastLine;
-  int64_t stepsDone = 0;
+  int64_t stepsDone = 0, firstSamples = 0, samplesDone = 0;
   double firstMilliseconds = 0, totalMilliseconds = 0;
 };
 

@@ -9,10 +9,13 @@ using namespace fsdp::rt;
 Status Evaluation::openData() {
   if (Status status = runner.findInputs(); !status.ok())
     return status;
+  Result<std::vector<std::string>> paths = findDataFiles(options.evalData, "--eval-data");
+  if (!paths.ok())
+    return Status::error("evaluation: " + paths.status().message());
   DataOptions data;
+  data.paths = std::move(*paths);
   data.tokenType = options.dataType;
-  if (Status status = runner.openData(options.evalData, "--eval-data", std::move(data));
-      !status.ok())
+  if (Status status = runner.openData(std::move(data)); !status.ok())
     return Status::error("evaluation: " + status.message());
   const int64_t perStep = runner.samplesPerStep(), whole = runner.data().samples() / perStep;
   steps = options.evalSteps.value_or(whole);

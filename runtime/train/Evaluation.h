@@ -1,6 +1,6 @@
 //===- Evaluation.h - The loss of held-out data ------------------*- C++ -*-===//
 //
-// Runs the program's second plan, a forward over the same shards in the same arena, on data of its
+// Runs the program's last plan, a forward over the same shards in the same arena, on data of its
 // own. Every rank takes part.
 //
 //===----------------------------------------------------------------------===//
@@ -18,10 +18,10 @@ namespace fsdp::rt {
 
 class Evaluation {
 public:
-  /// The references outlive the object; of `training` there is a next plan.
-  Evaluation(const PlanView &training, const TrainOptions &options, Device &device,
+  /// The references outlive the object. `plan` evaluates.
+  Evaluation(const PlanView &plan, const TrainOptions &options, Device &device,
              Communicator &communicator)
-      : plan(*training.tables().next), options(options), communicator(communicator),
+      : plan(plan), options(options), communicator(communicator),
         runner(plan, device, communicator) {}
 
   /// Opens --eval-data and decides how many steps of it are run.

@@ -1,6 +1,7 @@
 //===- OpenRun.cpp - What a run opens before its first step ---------------===//
 
 #include "checkpoint/CheckpointFolder.h"
+#include "plan/ProgramPlans.h"
 #include "train/RankRun.h"
 #include "train/ResumedOptions.h"
 
@@ -89,43 +90,45 @@ Outcome RankRun::openSaver() {
   return agree(communicator, saver->prepare());
 }
 
-/// What the order of samples is of: a run that goes on continues where the checkpoint's stopped,
-/// whatever its batch was.
-static int64_t originOfSamples(const CheckpointReader *resumed, int64_t samplesPerStep) {
-  if (!resumed || !resumed->manifest())
-    return 0;
-  return resumed->manifest()->samples - resumed->manifest()->step * samplesPerStep;
+static std::string describeShapes(const std::vector<Manifest::Shape> &shapes) {
+  if (shapes.empty())
+    return "samples of one shape";
+  std::string text;
+  for (const Manifest::Shape &shape : shapes)
+    text += (text.empty() ? "" : ", ") + std::to_string(shape.samplesPerStep) + " of " +
+            std::to_string(shape.samplesInData);
+  return text + " samples a step";
 }
 
-Status RankRun::openFiles() {
-  const CheckpointReader *resumed = checkpoints ? checkpoints->resumed() : nullptr;
-  if (resumed && resumed->manifest()) {
-    Result<std::vector<std::string>> taken = takeOver(*resumed->manifest(), plan, options);
-    if (!taken.ok())
-      return Status::error("'" + resumed->path() + "': " + taken.status().message());
-    notes = std::move(*taken);
-  }
+Status RankRun::openTrainingData(const Manifest *resumed) {
   if (Status status = training.findInputs(); !status.ok())
     return status;
-  figures.samplesPerStep = training.samplesPerStep();
-  figures.origin = originOfSamples(resumed, figures.samplesPerStep);
-  DataOptions data;
-  data.tokenType = options.dataType;
-  data.origin = figures.origin;
-  data.overfit = options.overfit;
-  if (options.shuffle)
-    data.shuffleSeed = options.seed;
-  if (Status status = training.openData(options.data, "--data", std::move(data)); !status.ok())
+  // The order of samples goes on where the checkpoint's run stopped, whatever its batch was. With
+  // several shapes it is a function of the step.
+  const bool hasOne = training.shapes().size() == 1;
+  const int64_t origin =
+      hasOne && resumed ? resumed->samples - resumed->step * training.samplesPerStep() : 0;
+  if (Status status = training.openData(options, origin); !status.ok())
     return status;
-
-  figures.data = training.data().description();
-  figures.samplesInData = training.data().samples();
-  figures.tokensPerSample = training.data().tokensPerSample();
-  if (resumed && resumed->manifest() && resumed->manifest()->samplesInData != figures.samplesInData)
+  samplesRead = resumed ? resumed->samples : training.samplesUntil(issued);
+  figures.shapes = training.shapes();
+  figures.data = training.dataDescription();
+  figures.samplesInData = training.samplesInData();
+  figures.tokensPerSample = training.tokensPerSample();
+  if (!resumed)
+    return {};
+  if (const auto own = training.manifestShapes(); own != resumed->shapes)
+    notes.push_back(
+        "the order of samples is not that of the checkpoint's run: " + describeShapes(own) +
+        ", the checkpoint's run had " + describeShapes(resumed->shapes));
+  else if (resumed->samplesInData != figures.samplesInData)
     notes.push_back("--data: " + std::to_string(figures.samplesInData) +
-                    " samples, the checkpoint's run had " +
-                    std::to_string(resumed->manifest()->samplesInData));
-  figures.steps = options.steps.value_or(figures.samplesInData / figures.samplesPerStep);
+                    " samples, the checkpoint's run had " + std::to_string(resumed->samplesInData));
+  return {};
+}
+
+Status RankRun::chooseSchedule() {
+  figures.steps = options.steps.value_or(training.stepsPerPass());
   if (issued > figures.steps)
     return Status::error("--steps " + std::to_string(figures.steps) +
                          ", but the checkpoint is of step " + std::to_string(issued));
@@ -142,16 +145,30 @@ Status RankRun::openFiles() {
                          " steps (--steps)");
   schedule = {options.schedule,    options.learningRate, options.minimumLearningRate,
               options.warmupSteps, figures.steps,        options.decaySteps.value_or(0)};
+  return chooseGroupRates();
+}
+
+Status RankRun::openFiles() {
+  const CheckpointReader *reader = checkpoints ? checkpoints->resumed() : nullptr;
+  const Manifest *resumed = reader && reader->manifest() ? &*reader->manifest() : nullptr;
+  if (resumed) {
+    Result<std::vector<std::string>> taken = takeOver(*resumed, plan, options);
+    if (!taken.ok())
+      return Status::error("'" + reader->path() + "': " + taken.status().message());
+    notes = std::move(*taken);
+  }
+  if (Status status = openTrainingData(resumed); !status.ok())
+    return status;
+  if (Status status = chooseSchedule(); !status.ok())
+    return status;
   if (!options.evalData.empty()) {
-    evaluation.emplace(plan, options, device, communicator);
+    evaluation.emplace(PlanView(*evaluationPlan(plan.tables())), options, device, communicator);
     if (Status status = evaluation->openData(); !status.ok())
       return status;
   }
-  if (Status status = chooseGroupRates(); !status.ok())
-    return status;
   if (Status status = chooseTracedStep(); !status.ok())
     return status;
-  if (!resumed)
+  if (!reader)
     if (Status status = openWeights(); !status.ok())
       return status;
   return checkOutputs();
@@ -177,6 +194,9 @@ Status RankRun::chooseTracedStep() {
     return {};
   const int64_t first = issued + 1; // which measures temporaries
   tracedStep = options.traceStep.value_or(std::min(first + 2, figures.steps));
+  // So does the first step of each shape.
+  while (!options.traceStep && tracedStep < figures.steps && !training.hasRun(first, tracedStep))
+    ++tracedStep;
   if (first >= figures.steps)
     return Status::error("--trace " + options.trace +
                          ": the first step also measures temporaries, and the run has no other");
@@ -187,6 +207,11 @@ Status RankRun::chooseTracedStep() {
   if (tracedStep > figures.steps)
     return Status::error("--trace-step " + std::to_string(tracedStep) + " of a run of " +
                          std::to_string(figures.steps) + " steps");
+  if (!training.hasRun(first, tracedStep))
+    return Status::error("--trace " + options.trace + ": step " + std::to_string(tracedStep) +
+                         " is the run's first with samples of shape " +
+                         std::to_string(training.shapeOf(tracedStep) + 1) +
+                         ", which also measures temporaries");
   return {};
 }
 
@@ -201,15 +226,15 @@ Status RankRun::makeExecutor() {
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
                             .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
-  if (Status status = training.makeExecutor(arena, execution); !status.ok())
+  if (Status status = training.makeExecutors(arena, execution); !status.ok())
     return status;
   if (evaluation) {
     if (Status status = evaluation->makeExecutor(arena); !status.ok())
       return status;
-    training.executor().resume();
+    training.resume();
   }
   if (isFirst && tracedStep)
-    trace.emplace(plan, device, options.device == "cpu");
+    trace.emplace(training.planOf(tracedStep), device, options.device == "cpu");
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
   if (options.stopOutliers)

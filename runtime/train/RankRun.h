@@ -14,9 +14,8 @@
 #include "train/Evaluation.h"
 #include "train/EventFile.h"
 #include "train/OutlierGuard.h"
-#include "train/StepRunner.h"
 #include "train/StepTrace.h"
-#include "watch/Watchdog.h"
+#include "train/TrainingSteps.h"
 
 #include <chrono>
 
@@ -44,13 +43,16 @@ private:
   Status openFiles();
   Status openWeights();
   Status checkOutputs();
+  /// What `training` does with the data, and where in them the run begins.
+  Status openTrainingData(const Manifest *resumed);
+  Status chooseSchedule();
   Status chooseGroupRates();
   Status chooseTracedStep();
   Status makeExecutor();
   Outcome train();
-  Outcome loop(const Watchdog &watchdog);
+  Outcome loop(const Watchdogs &watchdogs);
   /// Waits for all steps that have been issued.
-  Outcome drain(const Watchdog &watchdog);
+  Outcome drain(const Watchdogs &watchdogs);
   /// --eval-data, unless these parameters have been evaluated.
   Outcome evaluate();
   bool savesAtEnd() const;
@@ -63,7 +65,7 @@ private:
   Result<std::optional<StepResults>> issue(int64_t step);
   /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
   /// been issued.
-  Outcome finishStep(const StepResults &own, const Watchdog &watchdog);
+  Outcome finishStep(const StepResults &own, const Watchdogs &watchdogs);
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
@@ -91,7 +93,7 @@ private:
   std::vector<double> groupLearningRates;           // of the step that is issued, likewise
 
   std::byte *arena = nullptr;
-  StepRunner training;
+  TrainingSteps training;
   std::optional<Evaluation> evaluation; // null: none is asked for
   std::vector<StepExchange> exchanged;  // by rank
   std::vector<double> losses;           // by rank
@@ -102,6 +104,7 @@ private:
   int64_t tracedStep = 0;                           // 0: none
   Clock::time_point lastResults;                    // when they came, or the first step began
   int64_t issued = 0;                               // steps, with those before a checkpoint
+  int64_t samplesRead = 0;                          // of the steps that have finished
   int64_t savedStep = -1;                           // of the last save to --checkpoint-dir
   std::vector<CheckpointSaver::State> savingStates; // by rank
   bool stopped = false, graphTold = false;

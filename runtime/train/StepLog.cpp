@@ -87,6 +87,8 @@ void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
     appendField(line, "tokens", record.samples * record.tokensPerSample);
     appendField(line, "tokens_per_s", record.tokensPerSecond());
   }
+  if (record.shape)
+    appendField(line, "shape", static_cast<int64_t>(record.shape));
   line += "}\n";
 }
 

@@ -17,12 +17,7 @@ int64_t StepRunner::samplesPerStep() const {
   return shapes[0].sizes[0] * communicator.size() * plan.tables().num_microbatches;
 }
 
-Status StepRunner::openData(const std::vector<std::string> &patterns, const char *flag,
-                            DataOptions options) {
-  Result<std::vector<std::string>> paths = findDataFiles(patterns, flag);
-  if (!paths.ok())
-    return paths.status();
-  options.paths = std::move(*paths);
+Status StepRunner::openData(DataOptions options) {
   options.rank = communicator.rank();
   options.worldSize = communicator.size();
   options.microbatches = plan.tables().num_microbatches;

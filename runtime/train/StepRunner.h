@@ -9,8 +9,8 @@
 
 namespace fsdp::rt {
 
-/// Runs one plan's steps on batches of its data, with its collectives watched. A run that evaluates
-/// has two, over one arena.
+/// Runs one plan's steps on batches of its data, with its collectives watched. A run has one for
+/// each plan of the program, over one arena.
 class StepRunner {
 public:
   /// The device and the communicator outlive the object.
@@ -21,9 +21,9 @@ public:
   Status findInputs();
   /// Over all ranks and microbatches.
   int64_t samplesPerStep() const;
-  /// Opens the data that `patterns`, behind `flag`, name. Of `options` the files, ranks and
-  /// microbatches are filled in.
-  Status openData(const std::vector<std::string> &patterns, const char *flag, DataOptions options);
+  const std::vector<InputShape> &inputShapes() const { return shapes; }
+  /// Opens the data. Of `options` the ranks and microbatches are filled in.
+  Status openData(DataOptions options);
   /// `arena` holds the state.
   Status makeExecutor(std::byte *arena, const ExecutorOptions &options);
 

@@ -18,15 +18,13 @@ Outcome RankRun::run() {
   at::set_num_threads(static_cast<int>(options.threads));
   if (Outcome outcome = agreeOnOrder(communicator, plan); !outcome.status.ok())
     return outcome;
-  if (plan.tables().next)
-    if (Outcome outcome = agreeOnOrder(communicator, PlanView(*plan.tables().next));
-        !outcome.status.ok())
-      return outcome;
   if (Outcome outcome = openCheckpoints(); !outcome.status.ok())
     return outcome;
   if (Outcome outcome = openSaver(); !outcome.status.ok())
     return outcome;
   if (Outcome outcome = agree(communicator, openFiles()); !outcome.status.ok())
+    return outcome;
+  if (Outcome outcome = training.agreeOnData(); !outcome.status.ok())
     return outcome;
   Result<std::byte *> memory =
       communicator.makeArena(static_cast<size_t>(plan.tables().arena_bytes));
@@ -36,8 +34,7 @@ Outcome RankRun::run() {
   if (Outcome outcome = agree(communicator, makeExecutor()); !outcome.status.ok())
     return outcome;
   if (!weights)
-    if (Outcome outcome = checkpoints->restore(arena, training.executor().hostArena());
-        !outcome.status.ok())
+    if (Outcome outcome = checkpoints->restore(arena, training.hostArena()); !outcome.status.ok())
       return outcome;
   if (isFirst) {
     console.emplace(options, plan, backend, figures);
@@ -61,10 +58,10 @@ Outcome RankRun::run() {
 
 Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
   if (trace)
-    training.executor().trace(step == tracedStep ? &*trace : nullptr);
+    training.executorOf(step).trace(step == tracedStep ? &*trace : nullptr);
   for (size_t i = 0; i < groupSchedules.size(); ++i)
     groupLearningRates[i] = groupSchedules[i].at(step);
-  return training.issue(step - 1, {step, schedule.at(step), options.seed, groupLearningRates});
+  return training.issue({step, schedule.at(step), options.seed, groupLearningRates});
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
@@ -85,17 +82,17 @@ void RankRun::writeDump(const std::string &message, const std::string &dump) {
 }
 
 Outcome RankRun::train() {
-  Watchdog watchdog(
-      training.watched(), training.progress(), watchdogOptions(options),
+  const Watchdogs watchdogs = training.watch(
+      watchdogOptions(options),
       [this](const std::string &message, const std::string &dump) { writeDump(message, dump); });
-  Outcome outcome = loop(watchdog);
+  Outcome outcome = loop(watchdogs);
   if (!outcome.status.ok())
     writeDump(outcome.status.message(), training.progress().dump());
   return outcome;
 }
 
-Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
-  if (Status status = watchdog.status(); !status.ok())
+Outcome RankRun::finishStep(const StepResults &own, const Watchdogs &watchdogs) {
+  if (Status status = watchdogs.status(); !status.ok())
     return {status, false};
   if (Outcome outcome = exchange(own); !outcome.status.ok())
     return outcome;
@@ -117,6 +114,8 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
   if (saver)
     if (Outcome outcome = saver->follow(savingStates); !outcome.status.ok())
       return outcome;
+  const int64_t samples = training.samplesOf(own.step);
+  samplesRead += samples;
   const double loss = lossSum / static_cast<double>(losses.size()),
                gradientNorm = normOfPart(plan.normType(), norm);
   const Status usual = guard ? guard->check(own.step, loss, gradientNorm) : Status();
@@ -132,10 +131,12 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdog &watchdog) {
       gradientNorm,
       schedule.at(own.step),
       milliseconds,
-      static_cast<double>(figures.samplesPerStep) * 1000 / milliseconds,
+      static_cast<double>(samples) * 1000 / milliseconds,
       std::chrono::duration<double, std::milli>(training.executor().issueTime()).count(),
-      figures.origin + own.step * figures.samplesPerStep,
-      figures.tokensPerSample};
+      samplesRead,
+      figures.tokensPerSample,
+      samples,
+      figures.shapes.size() > 1 ? training.shapeOf(own.step) + 1 : 0};
   if (Status status = log.write(record); !status.ok())
     return {status, false};
   if (Status status = events.write(record); !status.ok())
@@ -155,12 +156,12 @@ void RankRun::tellGraph() {
   console->graph(training.executor().graphNote().text);
 }
 
-Outcome RankRun::drain(const Watchdog &watchdog) {
+Outcome RankRun::drain(const Watchdogs &watchdogs) {
   while (true) {
     Result<std::optional<StepResults>> results = training.executor().finish();
     if (!results.ok() || !*results)
       return {results.status(), false};
-    if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
+    if (Outcome outcome = finishStep(**results, watchdogs); !outcome.status.ok())
       return outcome;
   }
 }
@@ -192,9 +193,10 @@ Outcome RankRun::saveCheckpoint() {
   Manifest state = manifestOf(plan, options);
   state.step = savedStep = issued;
   state.steps = figures.steps;
-  state.samples = figures.origin + issued * figures.samplesPerStep;
+  state.samples = samplesRead;
   state.samplesInData = figures.samplesInData;
-  if (Outcome outcome = saver->save(std::move(state), arena, training.executor().hostArena());
+  state.shapes = training.manifestShapes();
+  if (Outcome outcome = saver->save(std::move(state), arena, training.hostArena());
       !outcome.status.ok())
     return outcome;
   // The next step's time is its own.
@@ -212,7 +214,7 @@ Outcome RankRun::evaluate() {
   };
   if (Outcome outcome = evaluation->run(issued, told, record); !outcome.status.ok())
     return outcome;
-  training.executor().resume();
+  training.resume();
   lastResults = Clock::now();
   if (!console)
     return {};
@@ -222,22 +224,28 @@ Outcome RankRun::evaluate() {
   return {events.write(record), false};
 }
 
-Outcome RankRun::loop(const Watchdog &watchdog) {
+Outcome RankRun::loop(const Watchdogs &watchdogs) {
   lastResults = Clock::now();
   while (issued < figures.steps && !stopped) {
+    if (training.changesShape(issued + 1)) {
+      if (Outcome outcome = drain(watchdogs); !outcome.status.ok())
+        return outcome;
+      if (stopped)
+        break;
+    }
     Result<std::optional<StepResults>> results = issue(issued + 1);
     if (!results.ok())
       return {results.status(), false};
     ++issued;
     tellGraph();
     if (*results)
-      if (Outcome outcome = finishStep(**results, watchdog); !outcome.status.ok())
+      if (Outcome outcome = finishStep(**results, watchdogs); !outcome.status.ok())
         return outcome;
     const bool saves = options.saveEvery && issued % *options.saveEvery == 0;
     const bool evaluates = options.evalEvery && issued % *options.evalEvery == 0;
     if (!saves && !evaluates)
       continue;
-    if (Outcome outcome = drain(watchdog); !outcome.status.ok())
+    if (Outcome outcome = drain(watchdogs); !outcome.status.ok())
       return outcome;
     if (evaluates)
       if (Outcome outcome = evaluate(); !outcome.status.ok())
@@ -246,7 +254,7 @@ Outcome RankRun::loop(const Watchdog &watchdog) {
       if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
         return outcome;
   }
-  if (Outcome outcome = drain(watchdog); !outcome.status.ok())
+  if (Outcome outcome = drain(watchdogs); !outcome.status.ok())
     return outcome;
   if (!stopped)
     if (Outcome outcome = evaluate(); !outcome.status.ok())

@@ -9,6 +9,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "ProgramSteps.h"
 #include "Progress.h"
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Config/ShardingConfig.h"
@@ -31,13 +32,11 @@
 
 using namespace mlir;
 
-/// Of the names of modules of the evaluation, with --save-temps.
-static constexpr char kEvaluationPrefix[] = "evaluate.";
-
 namespace {
 
 struct Options {
   fsdp::frontend::CaptureFlags capture;
+  fsdp::ProgramFlags program;
   std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
   std::string offloadOptimizer = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says
@@ -47,7 +46,7 @@ struct Options {
   uint64_t seed = 0;
   int64_t budget = 3000;
   bool buckets = true;
-  std::string output, weights, saveTemps, evalModel;
+  std::string output, weights, saveTemps;
   fsdp::LinkOptions link;
   bool quiet = false;
 };
@@ -89,7 +88,7 @@ static int runPasses(ModuleOp module, const Options &options, fsdp::Stage &stage
   return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
 }
 
-/// How state is sharded: of training and of evaluation alike.
+/// How state is sharded: of all steps alike.
 static void setSharding(const Options &options, fsdp::PipelineOptions &pipeline) {
   pipeline.config = options.config;
   pipeline.mesh = options.mesh;
@@ -100,10 +99,8 @@ static void setSharding(const Options &options, fsdp::PipelineOptions &pipeline)
   pipeline.reduceDtype = options.reduceDtype;
 }
 
-/// captured -> planned; where an evaluation follows, only to scheduled.
-static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &stage) {
-  fsdp::PipelineOptions pipeline;
-  setSharding(options, pipeline);
+/// What is a training step's alone; an evaluation has FSDP2's order.
+static void setTraining(const Options &options, fsdp::PipelineOptions &pipeline) {
   pipeline.microbatches = options.microbatches;
   pipeline.microbatchLoss = options.microbatchLoss;
   pipeline.gradientSync = options.gradientSync;
@@ -114,7 +111,6 @@ static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &sta
                        : options.recompute == "cheap"    ? fsdp::RecomputePolicy::Cheap
                                                          : fsdp::RecomputePolicy::Auto;
   pipeline.offloadOptimizer = getOffload(options);
-  pipeline.report = options.report;
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;
   pipeline.buckets = options.buckets;
@@ -122,26 +118,30 @@ static int runPipeline(ModuleOp module, const Options &options, fsdp::Stage &sta
   pipeline.budget = options.budget;
   pipeline.maxBucketSize = options.maxBucketSize;
   fsdp::setCostOptions(options.costs, pipeline);
-  if (!options.evalModel.empty())
+}
+
+/// captured -> planned; of a program only to scheduled.
+static int runPipeline(ModuleOp module, const fsdp::ProgramStep &step, bool isProgram,
+                       const Options &options, fsdp::Stage &stage) {
+  stage.begin(step.capture.isEvaluation ? "evaluate" : "shard");
+  fsdp::PipelineOptions pipeline;
+  setSharding(options, pipeline);
+  if (step.capture.isEvaluation)
+    pipeline.recompute = fsdp::RecomputePolicy::None;
+  else
+    setTraining(options, pipeline);
+  if (step.source.empty())
+    pipeline.report = options.report;
+  if (isProgram)
     pipeline.upTo = fsdp::ModulePhase::Scheduled;
-  return runPasses(module, options, stage, /*prefix=*/"",
+  return runPasses(module, options, stage, step.prefix,
                    [&](OpPassManager &manager) { fsdp::buildPipeline(manager, pipeline); });
 }
 
-/// Schedules the evaluation in FSDP2's order, and plans the memory of both steps, whose program
-/// `module` becomes.
-static int addEvaluation(OwningOpRef<ModuleOp> &module, OwningOpRef<ModuleOp> evaluation,
-                         const Options &options, fsdp::Stage &stage) {
-  stage.begin("evaluate");
-  fsdp::PipelineOptions pipeline;
-  setSharding(options, pipeline);
-  pipeline.recompute = fsdp::RecomputePolicy::None;
-  pipeline.upTo = fsdp::ModulePhase::Scheduled;
-  if (int code = runPasses(*evaluation, options, stage, kEvaluationPrefix,
-                           [&](OpPassManager &manager) { fsdp::buildPipeline(manager, pipeline); }))
-    return code;
-  module = fsdp::makeProgram(std::move(module), std::move(evaluation));
-  return runPasses(*module, options, stage, /*prefix=*/"", [&](OpPassManager &manager) {
+/// Plans the memory of all steps together.
+static int planProgram(ModuleOp program, const Options &options, fsdp::Stage &stage) {
+  stage.begin("plan");
+  return runPasses(program, options, stage, /*prefix=*/"", [&](OpPassManager &manager) {
     manager.addPass(
         fsdp::createPlanMemory({.memoryCap = options.memoryCap, .profile = options.costs.profile}));
     manager.addPass(fsdp::createVerifyPlanned());
@@ -199,20 +199,23 @@ static int finishWeights(fsdp::OutputFile &file, const Options &options, fsdp::S
 
 /// Why these files cannot be together, if they cannot. The kept weights are left out: they are a
 /// link to the weights, or these themselves.
-static std::optional<std::string> findFileClash(const Options &options) {
+static std::optional<std::string> findFileClash(const Options &options,
+                                                ArrayRef<fsdp::ProgramStep> steps) {
   std::vector<fsdp::NamedPath> outputs = {
       {"-o", options.output}, {"--weights", options.weights}, {"--fsdp-report", options.report}};
-  if (!options.saveTemps.empty())
-    for (const char *file :
-         {"captured.mlir", "sharded.mlir", "scheduled.mlir", "planned.mlir", "step.o",
-          "evaluate.captured.mlir", "evaluate.sharded.mlir", "evaluate.scheduled.mlir"})
+  if (!options.saveTemps.empty()) {
+    for (const char *file : {"planned.mlir", "step.o"})
       outputs.push_back({"--save-temps", inTemps(options, file)});
-  return fsdp::findClash({{"MODEL", options.capture.getModel()},
-                          {"--eval-model", options.evalModel},
-                          {"--config", options.config},
-                          {"--profile", options.costs.profile},
-                          {"--network", options.costs.network}},
-                         outputs);
+    for (const fsdp::ProgramStep &step : steps)
+      for (const char *file : {"captured.mlir", "sharded.mlir", "scheduled.mlir"})
+        outputs.push_back({"--save-temps", inTemps(options, step.prefix + file)});
+  }
+  std::vector<fsdp::NamedPath> inputs = {{"MODEL", options.capture.getModel()},
+                                         {"--config", options.config},
+                                         {"--profile", options.costs.profile},
+                                         {"--network", options.costs.network}};
+  llvm::append_range(inputs, options.program.getFiles());
+  return fsdp::findClash(inputs, outputs);
 }
 
 /// A param_dtype of the config file holds for the capture, too, unless the flag says another one. A
@@ -241,21 +244,23 @@ static llvm::Error takeParamDtype(Options &options) {
 
 /// Captures a step, tells of it, and keeps it where asked to.
 static llvm::Expected<fsdp::frontend::CapturedStep>
-capture(const fsdp::frontend::CaptureOptions &asked, const Options &options,
-        fsdp::OutputFile *weights, MLIRContext &context, fsdp::Stage &stage) {
+capture(const fsdp::ProgramStep &asked, const Options &options, fsdp::OutputFile *weights,
+        MLIRContext &context, fsdp::Stage &stage) {
+  stage.begin("capture");
   llvm::Expected<fsdp::frontend::CapturedStep> step =
-      fsdp::frontend::captureStep(asked, weights, context);
+      fsdp::frontend::captureStep(asked.capture, weights, context);
   if (!step)
     return step;
   for (const std::string &note : step->notes)
     stage.note(note);
   unsigned calls = 0;
   step->module->walk([&](fsdp::aten::CallOp) { ++calls; });
-  stage.end(llvm::Twine(calls) + " aten calls" + (asked.isEvaluation ? " of an evaluation" : "") +
+  stage.end(llvm::Twine(calls) + " aten calls" +
+            (asked.capture.isEvaluation ? " of an evaluation" : "") +
             (step->hasWeights ? "" : "; the model was saved on meta and has no weights"));
   if (!options.saveTemps.empty()) {
-    std::string name = (asked.isEvaluation ? kEvaluationPrefix : "") + std::string("captured.mlir");
-    if (llvm::Error error = fsdp::frontend::writeModule(*step->module, inTemps(options, name)))
+    std::string path = inTemps(options, asked.prefix + "captured.mlir");
+    if (llvm::Error error = fsdp::frontend::writeModule(*step->module, path))
       return error;
   }
   return step;
@@ -269,9 +274,12 @@ static int run(Options &options) {
   llvm::Expected<fsdp::frontend::CaptureOptions> asked = options.capture.getOptions();
   if (!asked)
     return stage.fail(asked.takeError());
+  llvm::Expected<std::vector<fsdp::ProgramStep>> steps = options.program.getSteps(*asked);
+  if (!steps)
+    return stage.fail(steps.takeError());
   if (options.weights.empty())
     options.weights = options.output + ".safetensors";
-  if (std::optional<std::string> clash = findFileClash(options))
+  if (std::optional<std::string> clash = findFileClash(options, *steps))
     return stage.fail(*clash);
   if (!options.saveTemps.empty())
     if (std::error_code code = llvm::sys::fs::create_directories(options.saveTemps))
@@ -284,32 +292,31 @@ static int run(Options &options) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false);
   context.getDiagEngine().registerHandler(fsdp::printDiagnostic);
-  llvm::Expected<fsdp::frontend::CapturedStep> step =
-      capture(*asked, options, &*weights, context, stage);
-  if (!step)
-    return stage.fail(step.takeError());
-  OwningOpRef<ModuleOp> evaluation;
-  if (!options.evalModel.empty()) {
-    asked->model = options.evalModel;
-    asked->isEvaluation = true;
-    stage.begin("capture");
+  std::vector<OwningOpRef<ModuleOp>> modules;
+  bool hasWeights = false;
+  for (const fsdp::ProgramStep &step : *steps) {
+    const bool isFirst = modules.empty();
     llvm::Expected<fsdp::frontend::CapturedStep> captured =
-        capture(*asked, options, /*weights=*/nullptr, context, stage);
+        capture(step, options, isFirst ? &*weights : nullptr, context, stage);
     if (!captured)
       return stage.fail(captured.takeError());
-    evaluation = std::move(captured->module);
-    if (failed(fsdp::takeStateOf(*step->module, *evaluation)))
-      return stage.fail("--eval-model " + options.evalModel + " is another model (see above)");
+    if (isFirst)
+      hasWeights = captured->hasWeights;
+    else if (failed(fsdp::takeStateOf(*modules.front(), *captured->module)))
+      return stage.fail(step.source + " is another model (see above)");
+    modules.push_back(std::move(captured->module));
   }
-  stage.begin("shard");
-  int code = runPipeline(*step->module, options, stage);
-  if (code == 0 && evaluation)
-    code = addEvaluation(step->module, std::move(evaluation), options, stage);
-  if (code == 0)
-    code = compile(*step->module, options, stage);
-  if (code == 0 && step->hasWeights)
-    code = finishWeights(*weights, options, stage);
-  return code;
+  const bool isProgram = modules.size() > 1;
+  for (auto [step, module] : llvm::zip_equal(*steps, modules))
+    if (int code = runPipeline(*module, step, isProgram, options, stage))
+      return code;
+  OwningOpRef<ModuleOp> program =
+      isProgram ? fsdp::makeProgram(modules) : std::move(modules.front());
+  if (int code = isProgram ? planProgram(*program, options, stage) : 0)
+    return code;
+  if (int code = compile(*program, options, stage))
+    return code;
+  return hasWeights ? finishWeights(*weights, options, stage) : 0;
 }
 
 /// Refuses what the chosen schedule would not look at.
@@ -317,6 +324,10 @@ static void checkSearchFlags(const CLI::App &app, const Options &options) {
   if (std::optional<std::string> why = fsdp::explainUnusedOffload(
           getOffload(options), getSchedule(options), options.memoryCap != "0"))
     throw CLI::ValidationError("--offload-optimizer", *why);
+  if (options.program.hasSeveralShapes() && getOffload(options) == fsdp::OffloadPolicy::Auto)
+    throw CLI::ValidationError("--offload-optimizer",
+                               "auto would decide for each shape by itself: with --also-model or "
+                               "--also-inputs choose all or none");
   fsdp::FlagUses uses{.schedule = getSchedule(options),
                       .hasReport = !options.report.empty(),
                       .hasCap = options.memoryCap != "0",
@@ -339,11 +350,7 @@ int main(int argc, char **argv) {
   Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
   options.capture.addTo(app);
-  app.add_option(
-         "--eval-model", options.evalModel,
-         "also compile the forward of this model, as an evaluation over the same state: the "
-         "TorchScript file, whose modules are set to eval(), or a .pt2 exported in that mode")
-      ->check(CLI::ExistingFile);
+  options.program.addTo(app);
   app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
       ->check(CLI::ExistingFile);
   app.add_option("--mesh", options.mesh, "device mesh, as dp=4 or replicate=2,shard=4 (dp=1)");
@@ -415,7 +422,8 @@ int main(int argc, char **argv) {
   app.add_option("--save-temps", options.saveTemps,
                  "folder that keeps captured.mlir, sharded.mlir, scheduled.mlir, planned.mlir, "
                  "step.o and weights.safetensors");
-  app.add_option("--fsdp-report", options.report, "write events and collectives here (JSON)");
+  app.add_option("--fsdp-report", options.report,
+                 "write events and collectives of MODEL's step here (JSON)");
   app.add_option("--weights", options.weights,
                  "write the model's initial weights here (OUT.safetensors)");
   app.add_option("--linker", options.link.linker,

@@ -1,8 +1,9 @@
 //===- Program.h - Several steps over one state ------------------*- C++ -*-===//
 //
 // A program is a module of modules: each holds one step with its declarations, as it would alone.
-// The first step trains; the second, an evaluation, computes the loss of the same parameters. What
-// they declare of the state is equal, and from memory planning on lies in one place for both.
+// The first ones train, each with samples of another shape; the last one may be an evaluation,
+// which computes the loss of the same parameters. What they declare of the state is equal, and from
+// memory planning on lies in one place for all of them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,17 +20,19 @@ llvm::SmallVector<mlir::ModuleOp> getSteps(mlir::ModuleOp module);
 
 inline bool isProgram(mlir::ModuleOp module) { return !module.getOps<mlir::ModuleOp>().empty(); }
 
-/// Hands an evaluation what only the training step knows of the state: which parameters have
-/// gradients, and the optimizer. Both are captured. Diagnoses parameters and buffers of the
-/// evaluation that the training step does not have so.
-mlir::LogicalResult takeStateOf(mlir::ModuleOp training, mlir::ModuleOp evaluation);
+/// Hands another step of a program what the first training step says of the state: the optimizer,
+/// and, if the other one evaluates, which parameters have gradients. Both are captured. Diagnoses
+/// parameters and buffers that the other step does not have so.
+mlir::LogicalResult takeStateOf(mlir::ModuleOp training, mlir::ModuleOp other);
 
-/// The program of a training step and an evaluation, of their phase.
-mlir::OwningOpRef<mlir::ModuleOp> makeProgram(mlir::OwningOpRef<mlir::ModuleOp> training,
-                                              mlir::OwningOpRef<mlir::ModuleOp> evaluation);
+/// The program of steps that train, at least one, and then perhaps one that evaluates, of their
+/// phase. The steps' modules get names: @step, @step_2, ..., @evaluate.
+mlir::OwningOpRef<mlir::ModuleOp>
+makeProgram(llvm::MutableArrayRef<mlir::OwningOpRef<mlir::ModuleOp>> steps);
 
-/// P6: the steps are one that trains and one that evaluates, of one phase, mesh and groups; in a
-/// planned program state lies in one place for both, in arenas of one size.
+/// P6: the steps are some that train, with samples of different shapes, and then at most one that
+/// evaluates, of one phase, mesh, optimizer and groups; in a planned program state lies in one
+/// place for all of them, in arenas of one size.
 mlir::LogicalResult checkSharedState(mlir::ModuleOp program);
 
 } // namespace fsdp

@@ -38,6 +38,9 @@ private:
   std::vector<double> betas;
 };
 
+/// The inputs of one entry; a name that is given twice is an error.
+llvm::Expected<std::vector<InputSpec>> parseInputSpecs(const std::vector<std::string> &texts);
+
 /// Writes the module as bytecode if `path` ends in .mlirbc, else as text with locations; "-" is
 /// standard output.
 llvm::Error writeModule(mlir::ModuleOp module, const std::string &path);

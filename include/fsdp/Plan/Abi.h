@@ -314,7 +314,7 @@ typedef struct fsdp_plan {
 
   /* Another step over the same state, in the same arena: shards, buffers and arena_bytes are equal,
    * and what one step leaves elsewhere the other may overwrite. Null: there is none. The first
-   * plan trains, the second evaluates. */
+   * plans train, each with samples of another shape; the last one may evaluate. */
   const struct fsdp_plan *next;
 } fsdp_plan;
 

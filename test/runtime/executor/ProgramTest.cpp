@@ -52,7 +52,7 @@ TEST(ProgramTest, DamagedPrograms) {
          program.evaluation.plan.step_kind = FSDP_TRAINING;
          program.evaluation.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0};
        },
-       "behind the step that trains a program has one evaluation"},
+       "training step 2 has options of the optimizer, which the first training step has otherwise"},
       {[](SmallProgram &program) { program.training.builder.plan.step_kind = FSDP_EVALUATION; },
        "an evaluation updates nothing"},
       {[](SmallProgram &program) { program.evaluation.plan.step_kind = 7; },
@@ -76,4 +76,59 @@ TEST(ProgramTest, DamagedPrograms) {
     EXPECT_NE(error.find(damaged.error), std::string::npos)
         << error << "\nexpected: " << damaged.error;
   }
+}
+
+namespace {
+/// Two training steps over one state, and perhaps something behind them.
+struct TwoShapes {
+  SmallPlan first, second;
+  SmallProgram evaluated;
+
+  std::string error(bool evaluates) {
+    fsdp_plan &one = first.builder.finish(first.loss), &two = second.builder.finish(second.loss);
+    one.next = &two;
+    two.next = evaluates ? &evaluated.evaluation.finish(evaluated.loss) : nullptr;
+    if (evaluates)
+      one.arena_bytes = two.arena_bytes = evaluated.evaluation.plan.arena_bytes =
+          std::max(one.arena_bytes, evaluated.evaluation.plan.arena_bytes);
+    return fsdp::rt::validateProgram(one).message();
+  }
+};
+} // namespace
+
+// A training step of another shape has the first one's state and updates it alike.
+TEST(ProgramTest, DamagedShapes) {
+  EXPECT_EQ(TwoShapes().error(false), "");
+  EXPECT_EQ(TwoShapes().error(true), "");
+  struct Case {
+    std::function<void(TwoShapes &)> damage;
+    const char *error;
+  };
+  const Case cases[] = {
+      {[](TwoShapes &program) { program.second.builder.plan.optimizer.lr = 0.5; },
+       "training step 2 has options of the optimizer"},
+      {[](TwoShapes &program) {
+         std::swap(program.second.builder.groupTable[0].state[0],
+                   program.second.builder.groupTable[0].state[1]);
+       },
+       "training step 2 has the place of the optimizer's state of group \"layers.0\""},
+      {[](TwoShapes &program) { program.second.builder.groupTable[0].shard_elements = 8; },
+       "of training step 2: invalid plan"},
+  };
+  for (const Case &damaged : cases) {
+    TwoShapes program;
+    damaged.damage(program);
+    std::string error = program.error(false);
+    EXPECT_NE(error.find(damaged.error), std::string::npos)
+        << error << "\nexpected: " << damaged.error;
+  }
+}
+
+TEST(ProgramTest, NothingIsBehindAnEvaluation) {
+  SmallProgram program;
+  ASSERT_EQ(program.error(), "");
+  SmallPlan third;
+  program.evaluation.plan.next = &third.builder.finish(third.loss);
+  EXPECT_EQ(fsdp::rt::validateProgram(program.training.builder.plan).message(),
+            "invalid plan: behind an evaluation a program has no other step");
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 using namespace fsdp::rt;
@@ -42,6 +43,43 @@ TEST(SampleOrder, AnOriginGoesOnWithAnotherBatch) {
   SampleOrder whole(10, 4, 0, 1, 5), half(10, 2, 0, 1, 5, /*origin=*/3 * 4 - 3 * 2);
   for (int64_t i = 0; i < 4; ++i)
     EXPECT_EQ(half.sample(3 + i / 2, i % 2), whole.sample(3, i));
+}
+
+// Passes of 2 + 3 batches, shape by shape; a shape's batches go on in the next pass.
+TEST(ShapeOrder, ShapesFollowEachOther) {
+  ShapeOrder order({2, 3}, std::nullopt);
+  EXPECT_EQ(order.stepsPerPass(), 5);
+  const ShapeOrder::Place expected[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2},
+                                        {0, 2}, {0, 3}, {1, 3}, {1, 4}, {1, 5}};
+  for (int64_t step = 0; step < 10; ++step)
+    EXPECT_EQ(order.at(step), expected[step]) << step;
+}
+
+TEST(ShapeOrder, ShuffledPassesHaveEveryBatchOnceAndDiffer) {
+  ShapeOrder order({5, 7, 1}, 3), again({5, 7, 1}, 3);
+  std::vector<size_t> shapes[2];
+  for (int64_t pass = 0; pass < 2; ++pass) {
+    std::vector<std::vector<int64_t>> batches(3);
+    for (int64_t step = 13 * pass; step < 13 * (pass + 1); ++step) {
+      const ShapeOrder::Place place = order.at(step);
+      batches[place.shape].push_back(place.batch);
+      shapes[pass].push_back(place.shape);
+    }
+    const int64_t counts[] = {5, 7, 1};
+    for (size_t shape = 0; shape < 3; ++shape) {
+      std::sort(batches[shape].begin(), batches[shape].end());
+      ASSERT_EQ(batches[shape].size(), static_cast<size_t>(counts[shape]));
+      EXPECT_EQ(batches[shape].front(), pass * counts[shape]);
+      EXPECT_EQ(batches[shape].back(), (pass + 1) * counts[shape] - 1);
+    }
+  }
+  EXPECT_NE(shapes[0], shapes[1]);
+  // A function of the step alone.
+  EXPECT_EQ(again.at(20), order.at(20));
+}
+
+TEST(ShapeOrder, OneShapeHasTheStepsOfTheRun) {
+  EXPECT_EQ(ShapeOrder({4}, 9).at(17), (ShapeOrder::Place{0, 17}));
 }
 
 TEST(Permutation, IsBijectiveForEverySize) {

@@ -1,0 +1,51 @@
+//===- FilesByShape.cpp - Which shape a file's samples have ---------------===//
+
+#include "data/SampleFile.h"
+
+using namespace fsdp::rt;
+
+static std::string numbered(size_t shape) { return "shape " + std::to_string(shape + 1); }
+
+static Result<size_t> shapeOf(const std::string &path,
+                              const std::vector<std::vector<InputShape>> &shapes) {
+  if (!path.ends_with(".safetensors"))
+    return Status::error("'" + path + "' is read as tokens, which fit each of the " +
+                         std::to_string(shapes.size()) +
+                         " shapes of this binary: give the samples of each shape in safetensors "
+                         "files");
+  std::optional<size_t> found;
+  std::string reasons;
+  for (size_t shape = 0; shape < shapes.size(); ++shape) {
+    auto opened = openTensors(path, shapes[shape]);
+    if (opened.ok() && found)
+      return Status::error("'" + path + "' has samples of " + numbered(*found) + " and of " +
+                           numbered(shape) + " of this binary");
+    if (opened.ok())
+      found = shape;
+    else
+      reasons += (reasons.empty() ? "" : "; ") + numbered(shape) + ": " + opened.status().message();
+  }
+  if (!found)
+    return Status::error("'" + path + "' has samples of none of the " +
+                         std::to_string(shapes.size()) + " shapes of this binary: " + reasons);
+  return *found;
+}
+
+Result<std::vector<std::vector<std::string>>>
+fsdp::rt::filesByShape(const std::vector<std::string> &paths,
+                       const std::vector<std::vector<InputShape>> &shapes) {
+  if (shapes.size() == 1)
+    return std::vector<std::vector<std::string>>{paths};
+  std::vector<std::vector<std::string>> files(shapes.size());
+  for (const std::string &path : paths) {
+    Result<size_t> shape = shapeOf(path, shapes);
+    if (!shape.ok())
+      return shape.status();
+    files[*shape].push_back(path);
+  }
+  for (size_t shape = 0; shape < shapes.size(); ++shape)
+    if (files[shape].empty())
+      return Status::error("no file of --data has samples of " + numbered(shape) +
+                           " of this binary, " + describeInputs(shapes[shape]));
+  return files;
+}

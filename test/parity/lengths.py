@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""A binary with steps for several lengths of sequences: each step is eager torch's on the batch that the
+documented order names, bit for bit; a run goes on from a checkpoint as if it had not stopped; and one
+whose lengths follow each other is a run of one binary for each length."""
+
+import dataclasses
+import shutil
+import unittest
+
+import torch
+
+import harness
+from oracle import models, safetensors_io
+
+RANKS = 2
+MASK = (1 << 64) - 1
+
+
+def mix(x):
+    """SplitMix64's finalizer."""
+    x = (x + 0x9E3779B97F4A7C15) & MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def passes(size, seed, position):
+    """What is at a position of the endless passes over 0, ..., size - 1."""
+    number, place = divmod(position, size)
+    if seed is None:
+        return place
+    keys, key = [], mix(seed) ^ number
+    for _ in range(6):
+        key = mix(key)
+        keys.append(key)
+    half = ((size - 1).bit_length() + 1) // 2
+    mask = (1 << half) - 1
+    while True:
+        left, right = place >> half, place & mask
+        for key in keys:
+            left, right = right, left ^ (mix(right ^ key) & mask)
+        place = left << half | right
+        if place < size:
+            return place
+
+
+@dataclasses.dataclass
+class Length:
+    """Batches of one length, and how many samples of it the data have."""
+
+    seq: int
+    batch: int
+    samples: int
+
+
+#: The longest is first: its module holds tables and positions for all.
+LENGTHS = [Length(32, 2, 13), Length(16, 4, 20), Length(24, 2, 9)]
+LLAMA = models.Config("llama", dim=32, layers=2, seq=32)
+GPT2 = models.Config("gpt2", dim=32, layers=2, seq=32, dropout=0.1)
+
+
+def batch_of(config, length, samples, seed):
+    return models.example_inputs(dataclasses.replace(config, seq=length.seq), seed, samples)
+
+
+def order(lengths, step, seed=None):
+    """The length of a step, from 0, and the number of its batch among all of that length."""
+    counts = [length.samples // (length.batch * RANKS) for length in lengths]
+    number, slot = step // sum(counts), passes(sum(counts), seed, step)
+    for index, count in enumerate(counts):
+        if slot < count:
+            return index, number * count + slot
+        slot -= count
+
+
+class Lengths(unittest.TestCase):
+    def setUp(self):
+        torch.set_num_threads(1)
+
+    def prepare(self, config, lengths, optimizer=harness.ADAMW):
+        """A workspace with the model, and with the data in a file for each length."""
+        workspace = harness.Workspace(config, optimizer)
+        self.addCleanup(workspace.remove)
+        workspace.files = []
+        for index, length in enumerate(lengths):
+            path = workspace.folder / f"length-{length.seq}.safetensors"
+            safetensors_io.save(path, batch_of(config, length, length.samples, 10 + index))
+            workspace.files.append(path)
+        return workspace
+
+    def save_model(self, workspace, lengths, form):
+        """The file of the model, or one for each length."""
+        model = models.build(workspace.config)
+        path = workspace.folder / "model.pt"
+        if form == "script":
+            torch.jit.script(model).save(path)
+            return [path]
+        paths = [workspace.folder / f"model-{length.seq}.pt2" for length in lengths]
+        for length, path in zip(lengths, paths):
+            inputs = batch_of(workspace.config, length, length.batch, 1)
+            torch.export.save(torch.export.export(model, tuple(inputs.values())), path)
+        return paths
+
+    def inputs(self, length):
+        return [f"{name}:i64[{length.batch},{length.seq}]" for name in ("tokens", "targets")]
+
+    def compile(self, workspace, lengths, *flags, form="script", name="train", mesh=f"dp={RANKS}"):
+        files = self.save_model(workspace, lengths, form)
+        binary = workspace.folder / name
+        shapes = []
+        if form == "script":
+            shapes += [part for text in self.inputs(lengths[0]) for part in ("--input", text)]
+            for length in lengths[1:]:
+                shapes += ["--also-inputs", " ".join(self.inputs(length))]
+        for path in files[1:]:
+            shapes += ["--also-model", path]
+        harness.run([harness.TOOLS / "fsdpc", files[0], *shapes, "--mesh", mesh,
+                     *workspace.optimizer.flags(), *flags, "--weights", workspace.weights,
+                     "-o", binary])  # fmt: skip
+        return binary
+
+    def train(self, workspace, binary, steps, *flags, files=None, communicator="local", ranks=RANKS):
+        workspace.data, *rest = files or workspace.files
+        more = ["--data", *rest] if rest else []
+        return harness.train(workspace, binary, ranks, steps, communicator, [*flags, *more])
+
+    def eager(self, workspace, lengths, steps, seed=None):
+        """Losses by step and rank, and the parameters, of AdamW with gradients averaged in rank order."""
+        model = models.build(workspace.config)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False, **workspace.optimizer.options)
+        data = [list(safetensors_io.load(path).values()) for path in workspace.files]
+        losses = []
+        for step in range(steps):
+            index, batch = order(lengths, step, seed)
+            length, gradients = lengths[index], []
+            losses.append([])
+            for rank in range(RANKS):
+                first = (batch * RANKS + rank) * length.batch
+                rows = [passes(length.samples, seed, first + i) for i in range(length.batch)]
+                loss = model(*[tensor[rows] for tensor in data[index]])
+                losses[-1].append(loss.item())
+                gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+            for parameter, *parts in zip(model.parameters(), *gradients):
+                parameter.grad = sum(parts[1:], parts[0]) / RANKS
+            optimizer.step()
+        return losses, dict(model.state_dict())
+
+    def check_eager(self, form, communicator, flags=(), seed=None):
+        workspace = self.prepare(LLAMA, LENGTHS)
+        binary = self.compile(workspace, LENGTHS, *flags, form=form)
+        # Two passes and a bit: 3 + 2 + 2 steps each.
+        steps = 16
+        shuffle = [] if seed is None else ["--shuffle", "--seed", seed]
+        lines, weights = self.train(workspace, binary, steps, *shuffle, communicator=communicator)
+        losses, expected = self.eager(workspace, LENGTHS, steps, seed)
+        self.assertEqual([line["shape"] for line in lines],
+                         [order(LENGTHS, step, seed)[0] + 1 for step in range(steps)])  # fmt: skip
+        got = [[float.fromhex(text) for text in line["loss_hex"]] for line in lines]
+        self.assertEqual(got, losses)
+        self.assertIsNone(harness.bitwise_difference(expected, weights))
+        read = [RANKS * LENGTHS[order(LENGTHS, step, seed)[0]].batch for step in range(steps)]
+        self.assertEqual([line["samples"] for line in lines],
+                         [sum(read[: step + 1]) for step in range(steps)])  # fmt: skip
+
+    def test_equal_to_eager(self):
+        for form, communicator, flags, seed in (
+            ("script", "local", (), None),
+            ("pt2", "shm", ("--layout", "per-param"), 3),
+            ("script", "gloo", ("--reshard-after-forward", "true"), 7),
+        ):
+            with self.subTest(form=form, communicator=communicator, seed=seed):
+                self.check_eager(form, communicator, flags, seed)
+
+    def test_goes_on_as_if_it_had_not_stopped(self):
+        workspace = self.prepare(GPT2, LENGTHS)
+        flags = ["--shuffle", "--seed", 5, "--lr-schedule", "cosine"]
+        for options in ((), ("--offload-optimizer", "all")):
+            binary = self.compile(workspace, LENGTHS, *options)
+            folder = workspace.folder / "run"
+            whole, final = self.train(workspace, binary, 12, *flags)
+            for saved in (4, 5):
+                with self.subTest(options=options, saved=saved):
+                    shutil.rmtree(folder, ignore_errors=True)
+                    saving = ["--checkpoint-dir", folder, "--save-every", saved]
+                    lines, _ = self.train(workspace, binary, 12, *flags, *saving)
+                    drop = ("step_ms", "samples_per_s", "issue_ms")
+                    values = lambda lines: [
+                        {key: value for key, value in line.items() if key not in drop} for line in lines
+                    ]
+                    self.assertEqual(values(lines), values(whole))
+                    for path in folder.iterdir():
+                        if path.name != f"step-{saved:09}":
+                            shutil.rmtree(path)
+                    lines, again = self.resume(workspace, binary, "--resume", folder)
+                    self.assertEqual(values(lines), values(whole[saved:]))
+                    self.assertIsNone(harness.bitwise_difference(final, again))
+
+    def resume(self, workspace, binary, *flags, files=None):
+        log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
+        for path in (log, save):
+            path.unlink(missing_ok=True)
+        harness.run([binary, "--ranks", RANKS, "--data", *(files or workspace.files), *flags,
+                     "--log", log, "--save", save])  # fmt: skip
+        return harness.read_log(log), safetensors_io.load(save)
+
+    def test_is_a_run_of_each_length(self):
+        """One length after the other is what a binary for each, resumed from the other's state, does."""
+        lengths = [Length(32, 2, 16), Length(16, 2, 16)]
+        for optimizer, options in (
+            (harness.ADAMW, ()),
+            (harness.SGD, ("--microbatches", "2", "--clip-grad-norm", "0.5")),
+            (harness.ADAMW, ("--schedule", "auto", "--memory-cap", "2MB")),
+            (harness.ADAMW, ("--offload-optimizer", "all", "--recompute", "full")),
+            (harness.SGD, ("--param-dtype", "bfloat16", "--reduce-dtype", "float32")),
+        ):
+            with self.subTest(optimizer=optimizer.kind, options=options):
+                workspace = self.prepare(GPT2, lengths, optimizer)
+                both = self.compile(workspace, lengths, *options, name="both")
+                steps = 16 // (2 * RANKS * (2 if "--microbatches" in options else 1))
+                lines, final = self.train(workspace, both, 2 * steps)
+                parts = [
+                    self.compile(workspace, [length], *options, name=f"one-{length.seq}")
+                    for length in lengths
+                ]
+                folder = workspace.folder / "run"
+                first, _ = self.train(workspace, parts[0], steps, "--checkpoint-dir", folder,
+                                      "--save-every", steps, files=workspace.files[:1])  # fmt: skip
+                second, expected = self.resume(workspace, parts[1], "--resume", folder, "--steps",
+                                               2 * steps, files=workspace.files[1:])  # fmt: skip
+                self.assertEqual([line["loss_hex"] for line in lines],
+                                 [line["loss_hex"] for line in first + second])  # fmt: skip
+                self.assertIsNone(harness.bitwise_difference(expected, final))
+
+    def test_evaluates_beside(self):
+        workspace = self.prepare(LLAMA, LENGTHS)
+        plain, final = self.train(workspace, self.compile(workspace, LENGTHS), 9)
+        binary = self.compile(workspace, LENGTHS, "--eval-model", workspace.folder / "model.pt",
+                              name="evaluates")  # fmt: skip
+        lines, weights = self.train(workspace, binary, 9, "--eval-every", 2, "--eval-steps", 2,
+                                    "--eval-data", workspace.files[0])  # fmt: skip
+        self.assertEqual([line["loss_hex"] for line in lines], [line["loss_hex"] for line in plain])
+        self.assertIsNone(harness.bitwise_difference(final, weights))
+        described = harness.run([binary, "--describe"]).stdout
+        for text in ("shape 2, over the same state\ninput: tokens i64[4,16]\n",
+                     "shape 3, over the same state\ninput: tokens i64[2,24]\n",
+                     "evaluation, over the same state\ninput: tokens i64[2,32]\n"):  # fmt: skip
+            self.assertIn(text, described)
+
+    def assert_fails(self, message, command, *arguments, **options):
+        with self.assertRaises(harness.CommandFailed) as raised:
+            command(*arguments, **options)
+        self.assertIn(message, str(raised.exception))
+
+    def test_data_that_fit_no_shape(self):
+        workspace = self.prepare(LLAMA, LENGTHS)
+        binary = self.compile(workspace, LENGTHS)
+        other, tokens = workspace.folder / "other.safetensors", workspace.folder / "tokens.bin"
+        safetensors_io.save(other, batch_of(LLAMA, Length(20, 2, 9), 9, 1))
+        tokens.write_bytes(bytes(4000))
+        train = lambda *files: self.train(workspace, binary, 4, files=files)
+        self.assert_fails("has samples of none of the 3 shapes of this binary: shape 1: '", train,
+                          *workspace.files, other)  # fmt: skip
+        self.assert_fails("no file of --data has samples of shape 2 of this binary, tokens:i64[4,16]",
+                          train, workspace.files[0], workspace.files[2])  # fmt: skip
+        self.assert_fails("is read as tokens, which fit each of the 3 shapes", train, tokens)
+
+    def test_what_is_no_program(self):
+        workspace = self.prepare(LLAMA, LENGTHS)
+        build = lambda lengths, *flags, **options: self.compile(workspace, lengths, *flags, **options)
+        self.assert_fails("P6: samples of @step_2 have the shape of those of @step: no sample says",
+                          build, [LENGTHS[0], dataclasses.replace(LENGTHS[0], batch=4)])  # fmt: skip
+        self.assert_fails("--also-inputs 'tokens:i64[4]': a .pt2 file has the shapes", build,
+                          LENGTHS, "--also-inputs", "tokens:i64[4]", form="pt2")  # fmt: skip
+        exported = workspace.folder / "model-16.pt2"
+        self.assert_fails("MODEL is a TorchScript file, which has no shapes of its own", build,
+                          LENGTHS, "--also-model", exported)  # fmt: skip
+        self.assert_fails("auto would decide for each shape by itself", build, LENGTHS,
+                          "--offload-optimizer", "auto", "--schedule", "auto", "--memory-cap", "1GiB")  # fmt: skip
+        self.assert_fails("--also-inputs 'tokens:i64': ", build, LENGTHS, "--also-inputs", "tokens:i64")
+        other = models.build(dataclasses.replace(LLAMA, dim=16))
+        inputs = batch_of(LLAMA, LENGTHS[1], 4, 1)
+        path = workspace.folder / "other.pt2"
+        torch.export.save(torch.export.export(other, tuple(inputs.values())), path)
+        self.assert_fails(f"--also-model {path} is another model", build, LENGTHS[:1], "--also-model",
+                          path, form="pt2")  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()
