@@ -2,6 +2,7 @@
 
 #include "fsdp/Frontend/CommandLine.h"
 
+#include "fsdp/Frontend/OperatorLibraries.h"
 #include "fsdp/IR/OutputFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 
@@ -18,6 +19,12 @@ void CaptureFlags::addTo(CLI::App &app) {
                  "taken from the file")
       ->allow_extra_args(false)
       ->delimiter('\0');
+  app.add_option("--load-library", libraries,
+                 "shared library with operators of the model that torch does not have "
+                 "(TORCH_LIBRARY), with meta kernels and autograd formulas; once for each library. "
+                 "The training binary needs it, too")
+      ->allow_extra_args(false)
+      ->check(CLI::ExistingFile);
   app.add_option("--method", method, "the entry: takes the batch, returns the scalar loss")
       ->capture_default_str();
   app.add_option(
@@ -69,6 +76,8 @@ fsdp::frontend::parseInputSpecs(const std::vector<std::string> &texts) {
 }
 
 llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
+  if (llvm::Error error = loadOperatorLibraries(libraries))
+    return error;
   CaptureOptions options;
   options.model = model;
   options.method = method;

@@ -86,7 +86,10 @@ std::vector<IValue> ExportedGraph::callOperator(const schema::Node &node, const 
   auto op = c10::Dispatcher::singleton().findSchema(
       {qualified, overloadName == "default" ? "" : overloadName});
   if (!op)
-    throw CaptureError("it is unknown to this version of torch");
+    throw CaptureError(qualified.starts_with("aten::")
+                           ? "it is unknown to this version of torch"
+                           : "torch does not have it: name the library that does by "
+                             "--load-library");
   torch::jit::Stack stack;
   for (const c10::Argument &formal : op->schema().arguments()) {
     const schema::Argument *given = nullptr;

@@ -45,6 +45,11 @@ static std::string explainInternal(StringRef line) {
 }
 
 static std::string pickLine(StringRef text) {
+  // The line behind it is of the source.
+  if (StringRef name = text.split("Unknown builtin op: ").second.split('\n').first; !name.empty())
+    return ("torch does not have operator '" + name.rtrim('.') +
+            "': name the library that does by --load-library")
+        .str();
   llvm::SmallVector<StringRef> lines(llvm::split(text, '\n'));
   // Behind the last mark, if there is anything.
   auto begin = lines.begin();

@@ -8,7 +8,7 @@
 
 using namespace fsdp::aten;
 
-/// Sorted.
+/// aten's, without its name, and the names of torch's other namespaces, "quantized::". Sorted.
 static constexpr llvm::StringLiteral kOperators[] = {
 #include "OperatorNames.inc"
 };
@@ -20,6 +20,15 @@ static constexpr llvm::StringLiteral kForbidden[] = {"_async_error", "_backward"
                                                      "record_stream"};
 
 std::optional<std::string> fsdp::aten::checkOperator(llvm::StringRef callee) {
+  if (size_t colons = callee.find("::"); colons != llvm::StringRef::npos && colons > 0) {
+    // Of a library that --load-library names: whether that has it shows where it is loaded.
+    if (!std::binary_search(std::begin(kOperators), std::end(kOperators),
+                            callee.take_front(colons + 2)))
+      return std::nullopt;
+    return "'" + callee.str() +
+           "' is torch's own, but not aten's: a step calls operators of aten " +
+           "and of libraries of the user";
+  }
   if (!std::binary_search(std::begin(kOperators), std::end(kOperators), callee))
     return "'" + callee.str() + "' is no operator of torch's aten, which training binaries have";
   if (llvm::is_contained(kForbidden, callee.split('.').first))

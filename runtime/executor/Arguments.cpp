@@ -8,6 +8,7 @@
 
 #include <bit>
 #include <optional>
+#include <string_view>
 
 using namespace fsdp::rt;
 using c10::IValue;
@@ -16,6 +17,9 @@ using c10::TypeKind;
 Result<c10::OperatorHandle> fsdp::rt::findOperator(const PlanView &view, const fsdp_entry &entry) {
   std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(
       {view.string(entry.callee), view.string(entry.overload)});
+  if (!op && !std::string_view(view.string(entry.callee)).starts_with("aten::"))
+    return Status::error("torch does not have operator " + view.describeEntry(entry) +
+                         ": name the library that does by --load-library");
   if (!op)
     return Status::error("this LibTorch has no operator " + view.describeEntry(entry));
   return *op;

@@ -40,6 +40,12 @@ void CommandLine::addLaunchFlags() {
                "Kernels of fp32 matrix products, attention and chains of elementwise operators. "
                "fastest: when the run starts, each is tried, and the fastest kernel that gives "
                "torch's bits is taken; torch: torch's own. Default: fastest");
+  group
+      .value("--load-library", options.libraries, "LIB.so",
+             "A shared library with operators of the model that torch does not have, as fsdpc was "
+             "given it. Once for each library")
+      ->allow_extra_args(false)
+      ->check(CLI::ExistingFile.description(""));
   group.value("--connect-timeout", options.connectTimeoutSeconds, "SECONDS",
               "Seconds to wait at the start until all processes have come. Default: 60");
   group.value("--timeout", options.timeoutSeconds, "SECONDS",

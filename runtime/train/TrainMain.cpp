@@ -2,6 +2,7 @@
 
 #include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
+#include "executor/OperatorLibrary.h"
 #include "plan/ValidateProgram.h"
 #include "train/Launch.h"
 #include "train/RankResources.h"
@@ -118,6 +119,9 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
   if (!environment.ok())
     return refuse(environment.status());
   const TrainOptions &options = command->options;
+  for (const std::string &path : options.libraries)
+    if (Status status = loadOperatorLibrary(path); !status.ok())
+      return fail(status.message());
   Result<Launch> launch = decideLaunch(options, *environment, get, plan);
   if (!launch.ok())
     return refuse(launch.status());

@@ -18,9 +18,10 @@
 namespace fsdp::rt {
 
 struct TrainOptions {
-  std::optional<unsigned> ranks; // threads of this process
-  std::string device = "cpu";    // or "cuda"
-  std::string communicator;      // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
+  std::optional<unsigned> ranks;      // threads of this process
+  std::vector<std::string> libraries; // with operators
+  std::string device = "cpu";         // or "cuda"
+  std::string communicator; // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
   bool copyEngineGathers = false;
   unsigned fakeRanks = 0; // of a fake communicator
   double fakeLatencyUs = 0;

@@ -1,5 +1,7 @@
 //===- ListOperators.cpp - Writes the names of torch's operators ----------===//
 //
+// Of namespaces beside aten their own names, "quantized::".
+//
 // Run by the build: the compiler's libraries do not link LibTorch.
 //
 //===----------------------------------------------------------------------===//
@@ -13,12 +15,15 @@ int main(int argc, char **argv) {
   if (argc != 2)
     return 1;
   std::set<std::string> names;
-  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames())
-    if (name.name.rfind("aten::", 0) == 0 && c10::Dispatcher::singleton().findSchema(name))
+  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (!name.name.starts_with("aten::"))
+      names.insert(name.name.substr(0, name.name.find("::") + 2));
+    else if (c10::Dispatcher::singleton().findSchema(name))
       names.insert(name.name.substr(6) + "." +
                    (name.overload_name.empty() ? "default" : name.overload_name));
+  }
   std::ofstream file(argv[1]);
   for (const std::string &name : names)
     file << '"' << name << "\",\n";
-  return names.empty() || !file.flush() ? 1 : 0;
+  return !names.contains("quantized::") || !file.flush() ? 1 : 0;
 }

@@ -15,13 +15,14 @@ class App;
 
 namespace fsdp::frontend {
 
-/// MODEL, --input, --method, --optimizer and its hyper-parameters, --target, --param-dtype.
+/// MODEL, --input, --load-library, --method, --optimizer and its hyper-parameters, --target,
+/// --param-dtype.
 class CaptureFlags {
 public:
   /// Adds the flags to the application; this object must outlive its parsing.
   void addTo(CLI::App &app);
 
-  /// The options after parsing, or an error that quotes the flag.
+  /// The options after parsing, or an error that quotes the flag. Loads --load-library's.
   llvm::Expected<CaptureOptions> getOptions() const;
 
   const std::string &getModel() const { return model; }
@@ -31,7 +32,7 @@ public:
 
 private:
   std::string model, method = "forward", optimizer, target = "cpu", paramDtype;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, libraries;
   std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
   bool nesterov = false, amsgrad = false, maximize = false;
   std::string clipNormType;

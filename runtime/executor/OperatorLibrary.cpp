@@ -1,0 +1,21 @@
+//===- OperatorLibrary.cpp - Operators that torch does not have -----------===//
+
+#include "executor/OperatorLibrary.h"
+
+#include <dlfcn.h>
+#include <exception>
+#include <filesystem>
+
+using namespace fsdp::rt;
+
+Status fsdp::rt::loadOperatorLibrary(const std::string &path) {
+  try {
+    // A bare name would be looked up in the system's folders.
+    if (!dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE))
+      return Status::error("--load-library " + path + ": " + dlerror());
+  } catch (const std::exception &error) {
+    const std::string text = error.what(); // of several lines, if it is torch's
+    return Status::error("--load-library " + path + ": " + text.substr(0, text.find('\n')));
+  }
+  return {};
+}

@@ -1,0 +1,18 @@
+//===- OperatorLibrary.h - Operators that torch does not have ----*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_OPERATORLIBRARY_H
+#define FSDP_RUNTIME_OPERATORLIBRARY_H
+
+#include "Status.h"
+
+#include <string>
+
+namespace fsdp::rt {
+
+/// Loads a shared library that registers operators (TORCH_LIBRARY), for as long as the process
+/// lives, before an executor of a plan that calls them is made. Errors name the path.
+Status loadOperatorLibrary(const std::string &path);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_OPERATORLIBRARY_H
