@@ -11,6 +11,8 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
 
+#include <deque>
+
 namespace fsdp {
 #define GEN_PASS_DEF_SCHEDULE
 #include "passes/Passes.h.inc"
@@ -46,12 +48,24 @@ struct Move {
   Operation *op, *after, *before;
 };
 
+/// A hook as a place for starts: behind `last`, what waits or starts there so far; if that is null,
+/// before `before`.
+struct Place {
+  Operation *last, *before;
+  unsigned position; // number of calls before it
+};
+
+/// On a device the host is far ahead of what runs. torch's stream of gathers then waits in forward,
+/// before the gather of a use, only for what precedes the last use but one; and for what precedes
+/// the last use, if the gather is issued by a list of the last use's module (`wait_for_unshard`).
+constexpr size_t kUsesAhead = 2, kUsesAheadByList = 1;
+
 class Scheduler {
 public:
   Scheduler(Step &step, ArrayRef<Hook> hooks)
       : step(step), hooks(hooks), groups(step.groups.size()) {}
   LogicalResult collect();
-  void prefetch();
+  void prefetch(Target target);
   void deferReductions();
   void apply();
 
@@ -63,20 +77,31 @@ private:
     size_t issued = 0;           // how many of them have been started
     bool isGathered = false;
     bool isAhead = false;               // gathered by a prefetch; nobody has waited for it yet
+    size_t firstPlace = 0;              // in forward, at which it is not gathered any more
     SmallVector<unsigned> postForwards; // places in the order of the microbatch's post-forwards
   };
 
   void collectGathers();
   void collectReduction(ReduceScatterStartOp start, int64_t microbatch);
   Operation *unshard(GroupState &state);
-  void prefetch(unsigned target, const Hook &hook, Operation *&after);
-  void prefetch(ArrayAttr targets, const Hook &hook, Operation *after);
+  void preForward(const Hook &hook, Target target);
+  void preBackward(const Hook &hook);
+  Place &placeInForward(const GroupState &state, size_t usesAhead);
+  void start(Gather &gather, Place &place);
+  Gather *issuePrefetch(unsigned target, const Hook &hook);
+  void beginMicrobatch(int64_t number);
   /// Where the microbatch behind this one begins; null behind the last.
   Operation *getEnd(int64_t microbatch);
 
   Step &step;
   ArrayRef<Hook> hooks;
   SmallVector<GroupState> groups;
+  // Of the microbatch that is walked over:
+  int64_t microbatch = 0;
+  SmallVector<unsigned> postForwards; // groups
+  std::deque<Place> forward;          // by pre-forward hook
+  size_t lastPlace = 0; // in forward, at which a gather starts: gathers keep their order
+
   SmallVector<Reduction> reductions;
   SmallVector<Operation *> begins; // of the microbatches
   PartialNormOp norm;              // null: gradients are not clipped
@@ -179,72 +204,107 @@ Operation *Scheduler::unshard(GroupState &state) {
   return waits ? state.gathers[state.issued - 1].wait.getOperation() : nullptr;
 }
 
-/// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already, behind
-/// `after`, or, if that is null, before `hook`. Where FSDP2 would gather in vain, the step has
-/// no gather, and nothing is done.
-void Scheduler::prefetch(unsigned target, const Hook &hook, Operation *&after) {
+/// Where the gather that the last hook issues may begin on a device.
+Place &Scheduler::placeInForward(const GroupState &state, size_t usesAhead) {
+  const size_t last = forward.size() - 1;
+  lastPlace = std::max({lastPlace, state.firstPlace, last - std::min(last, usesAhead)});
+  return forward[lastPlace];
+}
+
+void Scheduler::start(Gather &gather, Place &place) {
+  // Begins at the same place: it is in order as it stands.
+  if (gather.position != place.position) {
+    moves.push_back({gather.start, place.last, place.before});
+    ++prefetched;
+  }
+  place.last = gather.start;
+}
+
+/// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already. Where
+/// FSDP2 would gather in vain, the step has no gather, and nothing is done: null.
+Gather *Scheduler::issuePrefetch(unsigned target, const Hook &hook) {
   GroupState &state = groups[target];
   if (state.isGathered || state.issued == state.gathers.size() ||
       state.gathers[state.issued].microbatch != hook.microbatch)
-    return;
+    return nullptr;
   Gather &gather = state.gathers[state.issued++];
   state.isGathered = state.isAhead = true;
-  if (hook.kind == HookKind::PreForward)
-    gather.start.setPhase(Phase::Forward);
-  // Begins at the same place: it is in order as it stands.
-  if (gather.position != hook.position) {
-    moves.push_back({gather.start, after, hook.before});
-    ++prefetched;
+  return &gather;
+}
+
+void Scheduler::preForward(const Hook &hook, Target target) {
+  GroupState &state = groups[hook.group];
+  const size_t issuedBefore = state.issued;
+  Operation *own = unshard(state);
+  forward.push_back({own, hook.before, hook.position});
+  if (target == Target::Cuda && state.issued > issuedBefore)
+    start(state.gathers[issuedBefore], placeInForward(state, kUsesAhead));
+  ArrayAttr targets = step.groups[hook.group].getForwardPrefetchAttr();
+  if (!targets)
+    return;
+  for (auto symbol : targets.getAsRange<FlatSymbolRefAttr>()) {
+    const unsigned group = step.groupByName.lookup(symbol.getAttr());
+    Gather *gather = issuePrefetch(group, hook);
+    if (!gather)
+      continue;
+    gather->start.setPhase(Phase::Forward);
+    start(*gather, target == Target::Cuda ? placeInForward(groups[group], kUsesAheadByList)
+                                          : forward.back());
   }
-  after = gather.start;
 }
 
-/// An explicit list, in its order.
-void Scheduler::prefetch(ArrayAttr targets, const Hook &hook, Operation *after) {
-  for (auto target : targets.getAsRange<FlatSymbolRefAttr>())
-    prefetch(step.groupByName.lookup(target.getAttr()), hook, after);
+void Scheduler::preBackward(const Hook &hook) {
+  GroupState &state = groups[hook.group];
+  Place place{unshard(state), hook.before, hook.position};
+  auto prefetch = [&](unsigned group) {
+    if (Gather *gather = issuePrefetch(group, hook))
+      start(*gather, place);
+  };
+  // Explicit lists take the place of the implicit order.
+  if (ArrayAttr targets = step.groups[hook.group].getBackwardPrefetchAttr();
+      targets && !targets.empty()) {
+    for (auto symbol : targets.getAsRange<FlatSymbolRefAttr>())
+      prefetch(step.groupByName.lookup(symbol.getAttr()));
+  } else if (!state.postForwards.empty()) {
+    if (unsigned place = state.postForwards.pop_back_val(); place > 0)
+      prefetch(postForwards[place - 1]);
+  }
 }
 
-void Scheduler::prefetch() {
-  SmallVector<unsigned> postForwards;
-  int64_t microbatch = 0;
+/// FSDP2 forgets the order at the end of each backward.
+void Scheduler::beginMicrobatch(int64_t number) {
+  microbatch = number;
+  lastPlace = 0;
+  forward.clear();
+  postForwards.clear();
+  for (GroupState &state : groups) {
+    state.firstPlace = 0;
+    state.postForwards.clear();
+  }
+}
+
+void Scheduler::prefetch(Target target) {
   for (const Hook &hook : hooks) {
-    if (hook.microbatch != microbatch) {
-      // FSDP2 forgets the order at the end of each backward.
-      microbatch = hook.microbatch;
-      postForwards.clear();
-      for (GroupState &state : groups)
-        state.postForwards.clear();
-    }
+    if (hook.microbatch != microbatch)
+      beginMicrobatch(hook.microbatch);
     GroupState &state = groups[hook.group];
-    GroupOp group = step.groups[hook.group];
     switch (hook.kind) {
-    case HookKind::PreForward: {
-      Operation *own = unshard(state);
-      if (ArrayAttr targets = group.getForwardPrefetchAttr())
-        prefetch(targets, hook, own);
+    case HookKind::PreForward:
+      preForward(hook, target);
       break;
-    }
     case HookKind::PostForward:
-      if (state.issued > 0 && state.gathers[state.issued - 1].isResharded)
+      if (state.issued > 0 && state.gathers[state.issued - 1].isResharded) {
         state.isGathered = false;
+        state.firstPlace = forward.size();
+      }
       state.postForwards.push_back(postForwards.size());
       postForwards.push_back(hook.group);
       break;
-    case HookKind::PreBackward: {
-      Operation *own = unshard(state);
-      // Explicit lists take the place of the implicit order.
-      if (ArrayAttr targets = group.getBackwardPrefetchAttr(); targets && !targets.empty()) {
-        prefetch(targets, hook, own);
-      } else if (!state.postForwards.empty()) {
-        unsigned place = state.postForwards.pop_back_val();
-        if (place > 0)
-          prefetch(postForwards[place - 1], hook, own);
-      }
+    case HookKind::PreBackward:
+      preBackward(hook);
       break;
-    }
     case HookKind::PostBackward:
-      state.isGathered = !group.getReshardAfterBackward().value_or(true) &&
+      state.isGathered = !step.groups[hook.group].getReshardAfterBackward().value_or(true) &&
                          microbatch + 1 < static_cast<int64_t>(begins.size());
       break;
     }
@@ -306,8 +366,9 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
     Scheduler scheduler(*step, *hooks);
     if (failed(scheduler.collect()))
       return signalPassFailure();
+    auto target = module->getAttrOfType<TargetAttr>(FsdpDialect::getTargetAttrName());
     if (*order == Prefetch::Fsdp2)
-      scheduler.prefetch();
+      scheduler.prefetch(target ? target.getValue() : Target::Cpu);
     else if (failed(expectNoLists(*step)))
       return signalPassFailure();
     scheduler.deferReductions();

@@ -19,7 +19,16 @@ def Schedule : Fsdp_Pass<"fsdp-schedule"> {
     is gathered already. A group's `forward_prefetch` and `backward_prefetch` name groups whose gathers
     start when the forward or the backward of its modules begins, behind the wait for its own; the
     latter take the place of the implicit order. What is gathered early is kept until its use, also
-    where that is in the backward. `prefetch=none` leaves each gather where it is used. The default is what
+    where that is in the backward.
+
+    On CPUs a gather of the forward starts where it is used, as FSDP2's does there. In a step for CUDA
+    (`fsdp.target`) it starts as early as FSDP2's may begin on a device, whose host is far ahead:
+    torch's stream of gathers then waits for what precedes the last group but one. So while a group
+    computes, the next one is gathered, and the one behind that if there is time, and up to three
+    groups are in memory. The gather that a list of `forward_prefetch` starts may begin a group
+    earlier than where its list stands, likewise.
+
+    `prefetch=none` leaves each gather where it is used. The default is what
     the module's attribute `fsdp.prefetch` says, else fsdp2.
 
     Either way one reduction is pending at a time: its wait, and the update that follows it, stand

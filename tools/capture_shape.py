@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Captures one training step of a known model, for planning: `capture_shape.py llama3-8b -o 8b.mlir`.
 
-The modules are those of test/models/models.py, built on meta: no weights, any size, in seconds.
+The modules are those of test/models/models.py, built on meta: no weights, any size, in seconds. By
+default they are what people train: parameters and optimizer state in fp32, computation in bf16.
 """
 
 import argparse
@@ -53,19 +54,23 @@ def main():
     parser.add_argument("--layers", type=int, help="blocks (the model's)")
     parser.add_argument("--batch", type=int, help="samples of one rank: the microbatch")
     parser.add_argument("--seq", type=int, help="tokens of a sample")
-    parser.add_argument("--dtype", choices=["bf16", "f32"], default="bf16")
+    parser.add_argument("--dtype", choices=["mixed", "bf16", "f32"], default="mixed",
+                        help="mixed: fp32 parameters, computation in bf16; else all of it")  # fmt: skip
     parser.add_argument("--target", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--capture", default="fsdp-capture", help="the fsdp-capture to run")
     parser.add_argument("-o", "--output", required=True, help="the captured module")
     options = parser.parse_args()
     capture = find_capture(options.capture)
-    config = models.Config(**SHAPES[options.shape], dtype=options.dtype)
+    is_mixed = options.dtype == "mixed"
+    config = models.Config(**SHAPES[options.shape], dtype="f32" if is_mixed else options.dtype)
     changes = {name: getattr(options, name) for name in ("layers", "batch", "seq")}
     config = dataclasses.replace(config, **{k: v for k, v in changes.items() if v is not None})
     with tempfile.TemporaryDirectory() as folder:
         model = str(pathlib.Path(folder) / f"{options.shape}.pt")
         export.export(config, "script", model, meta=True)
         command = [capture, model, *models.input_flags(config), "--target", options.target]
+        if is_mixed:
+            command += ["--param-dtype", "bfloat16"]
         sys.exit(subprocess.run([*command, "-o", options.output]).returncode)
 
 

@@ -53,6 +53,7 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   problem.networkSpread = std::max({problem.networkSpread, gather.spread, reduce.spread});
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();
+  problem.problem.hostRunsAhead = costs.doesHostRunAhead();
   return success();
 }
 

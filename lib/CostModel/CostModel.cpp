@@ -45,6 +45,7 @@ public:
   }
   double getLaneContention() const override { return network.laneContention; }
   double getComputeContention() const override { return network.computeContention; }
+  bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }
   int64_t getMemoryBytes() const override { return device.memoryBytes; }
   std::string describeSources() const override;
 

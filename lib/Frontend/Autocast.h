@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 
-namespace fsdp::frontend {
+namespace fsdp {
+enum class Target : uint32_t;
+} // namespace fsdp
 
-enum class Target;
+namespace fsdp::frontend {
 
 /// torch's autocast looks at the device of tensors, and does nothing on meta. While one of these
 /// lives, a Region casts as torch does for the target: the same operators, under autograd, and

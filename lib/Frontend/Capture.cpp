@@ -169,6 +169,9 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     StepOutputs outputs = options.isEvaluation ? recordEvaluation(model) : recordStep(model);
     makeLiterals(model, outputs);
     step.module = buildStep(model, outputs, optimizer, context);
+    if (options.target != Target::Cpu)
+      (*step.module)
+          ->setAttr(FsdpDialect::getTargetAttrName(), TargetAttr::get(&context, options.target));
     step.notes = model.notes;
     if (options.isEvaluation && drawsNumbers(*step.module))
       step.notes.push_back("the evaluation draws random numbers, as dropout does in training: was "

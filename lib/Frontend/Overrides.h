@@ -5,9 +5,11 @@
 
 #include <torch/library.h>
 
-namespace fsdp::frontend {
+namespace fsdp {
+enum class Target : uint32_t;
+} // namespace fsdp
 
-enum class Target;
+namespace fsdp::frontend {
 
 /// While one lives, dropout, attention, batch norm and recurrent layers on meta tensors keep the
 /// form that they have on the target: torch would decompose them on meta, or lose a mutation. Other

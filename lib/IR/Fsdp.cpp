@@ -410,6 +410,8 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return expect(isa<IntegerAttr>(attribute.getValue()), "an integer (bytes)");
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
+  if (name == getTargetAttrName())
+    return expect(isa<TargetAttr>(attribute.getValue()), "a #fsdp.target");
   if (name == getRecomputeAttrName())
     return expect(isa<RecomputeAttr>(attribute.getValue()), "a #fsdp.recompute");
   if (name == getAccumulationAttrName())

@@ -67,15 +67,27 @@ static std::vector<uint8_t> findBackwardUses(const Problem &problem) {
   return isBackward;
 }
 
-/// By use: forward and the first backward gather where they are used, the others where the backward
-/// use before them begins (the pre-backward hook unshards the group that ran forward before it).
+/// How many uses ahead of its own a gather of the forward may begin on a device.
+static constexpr size_t kForwardUsesAhead = 2;
+
+/// By use: the first backward gathers where it is used, the others where the backward use before
+/// them begins (the pre-backward hook unshards the group that ran forward before it). For the
+/// forward see Policies.h.
 static std::vector<uint32_t> findFsdp2Launches(const Problem &problem) {
   std::vector<uint8_t> isBackward = findBackwardUses(problem);
   std::vector<int32_t> previous = problem.previousUses();
   std::vector<uint32_t> launches(problem.uses.size());
+  size_t forwardUses = 0; // in a row, before this one
   for (size_t i = 0; i < launches.size(); ++i) {
-    bool isPrefetched = i > 0 && isBackward[i] && isBackward[i - 1];
-    launches[i] = problem.uses[isPrefetched ? i - 1 : i].first;
+    size_t ahead = i > 0 && isBackward[i] && isBackward[i - 1];
+    // The second use of a group without a reduction is one of the backward, too.
+    if (!isBackward[i] && (previous[i] < 0 || isBackward[previous[i]])) {
+      ahead = problem.hostRunsAhead ? std::min(forwardUses, kForwardUsesAhead) : 0;
+      ++forwardUses;
+    } else {
+      forwardUses = 0;
+    }
+    launches[i] = problem.uses[i - ahead].first;
     if (previous[i] >= 0)
       launches[i] = std::max(launches[i], problem.uses[previous[i]].last + 1);
     if (i > 0)

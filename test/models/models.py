@@ -131,9 +131,10 @@ class Projection(nn.Linear):
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding of x [batch, heads, seq, head_dim]; cos, sin [seq, head_dim]."""
+    """Rotary position embedding of x [batch, heads, seq, head_dim]; cos, sin [seq, head_dim]. The
+    tables may be wider than x, whose dtype the result has."""
     a, b = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-b, a], dim=-1) * sin
+    return (x * cos + torch.cat([-b, a], dim=-1) * sin).to(x.dtype)
 
 
 class LlamaAttention(nn.Module):

@@ -78,6 +78,8 @@ public:
   /// computation: the latter is then large (100).
   virtual double getLaneContention() const = 0;
   virtual double getComputeContention() const = 0;
+  /// Whether the host issues work long before the device runs it: every GPU.
+  virtual bool doesHostRunAhead() const = 0;
   /// Memory of the device, bytes; 0: unknown (a CPU).
   virtual int64_t getMemoryBytes() const = 0;
 

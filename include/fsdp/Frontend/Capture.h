@@ -44,15 +44,12 @@ struct OptimizerSpec {
   std::vector<OptimizerGroupSpec> groups = {};
 };
 
-/// Which attention variants are recorded.
-enum class Target { Cpu, Cuda };
-
 struct CaptureOptions {
   std::string model;              // TorchScript file or .pt2
   std::string method = "forward"; // TorchScript entry
   std::vector<InputSpec> inputs;  // TorchScript: one per argument, in order; .pt2: none, or checked
   OptimizerSpec optimizer;
-  Target target = Target::Cpu;
+  Target target = Target::Cpu; // decides which variants of attention are recorded
   /// The forward alone, in evaluation mode and without gradients. A .pt2 file has the mode in which
   /// it was exported.
   bool isEvaluation = false;

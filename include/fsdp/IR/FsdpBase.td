@@ -45,6 +45,8 @@ def Fsdp_Dialect : Dialect {
     }
     /// Module attribute (`#fsdp.prefetch`): the order of gathers that the user asked for.
     static constexpr ::llvm::StringLiteral getPrefetchAttrName() { return "fsdp.prefetch"; }
+    /// Module attribute (`#fsdp.target`): what the step was captured for; absent: CPUs.
+    static constexpr ::llvm::StringLiteral getTargetAttrName() { return "fsdp.target"; }
     /// Module attribute (`#fsdp.recompute`): what is computed again.
     static constexpr ::llvm::StringLiteral getRecomputeAttrName() { return "fsdp.recompute"; }
     /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
@@ -113,6 +115,11 @@ def Fsdp_Prefetch : Fsdp_Enum<"Prefetch", "when a gather starts before its use",
   I32EnumCase<"Fsdp2", 1, "fsdp2">
 ]>;
 
+def Fsdp_Target : Fsdp_Enum<"Target", "devices that a step is captured for", [
+  I32EnumCase<"Cpu", 0, "cpu">,
+  I32EnumCase<"Cuda", 1, "cuda">
+]>;
+
 def Fsdp_RecomputePolicy : Fsdp_Enum<"RecomputePolicy", "what the backward computes again", [
   I32EnumCase<"None", 0, "none">,         // nothing
   I32EnumCase<"Cheap", 1, "cheap">,       // what costs about as much to compute as to read
@@ -151,6 +158,12 @@ def Fsdp_ModulePhaseAttr : Fsdp_Attr<"ModulePhase", "module_phase"> {
 def Fsdp_PrefetchAttr : Fsdp_Attr<"Prefetch", "prefetch"> {
   let summary = "When a gather starts before its use";
   let parameters = (ins EnumParameter<Fsdp_Prefetch>:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Fsdp_TargetAttr : Fsdp_Attr<"Target", "target"> {
+  let summary = "The devices that a step was captured for";
+  let parameters = (ins EnumParameter<Fsdp_Target>:$value);
   let assemblyFormat = "`<` $value `>`";
 }
 

@@ -19,9 +19,12 @@ enum class Policy : uint8_t { Fsdp2, Asap, XlaLatencyHiding, DeepCompile, Induct
 
 std::string_view getName(Policy policy); // "fsdp2", "asap", "xla-lhs", "deepcompile", "inductor"
 
-/// The policy's plan; none if it fits no plan under the problem's cap. `Fsdp2`: gathers one use
-/// ahead, one reduction pending, what `Group::keep` says (Free: gather again); under a cap that this
-/// order exceeds, its decisions through the list scheduler.
+/// The policy's plan; none if it fits no plan under the problem's cap. `Fsdp2`: gathers of the
+/// backward one use ahead, one reduction pending, what `Group::keep` says (Free: gather again);
+/// gathers of the forward where they are used, or where the host runs ahead up to two uses ahead:
+/// torch's stream of gathers waits, before the gather of a use, for what precedes the last use but
+/// one (wait_for_unshard). Under a cap that this order exceeds, its decisions through the list
+/// scheduler.
 std::optional<Plan> planByPolicy(const Problem &problem, Policy policy);
 
 /// The decisions behind it, as starts for a search.

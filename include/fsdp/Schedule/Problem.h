@@ -81,6 +81,9 @@ struct Problem {
   std::optional<CollectiveCost> acrossCost;
   /// True: gathers and reductions share one in-order lane.
   bool oneLane = false;
+  /// The host issues work long before it runs, as for every GPU. Only what eager FSDP2 does depends
+  /// on it (Policies.h).
+  bool hostRunsAhead = false;
   /// In [1, 2]: how much slower each lane is while both are busy.
   double laneContention = 1;
   /// In [1, 2]: what being busy at once adds, less 1, to each lane and to that over replicas.

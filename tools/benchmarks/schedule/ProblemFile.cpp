@@ -31,7 +31,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
                                         {KeepRule::Always, "always"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, gatherCost,
-                                   reduceCost, acrossCost, oneLane, laneContention,
+                                   reduceCost, acrossCost, oneLane, hostRunsAhead, laneContention,
                                    acrossContention, computeContention)
 } // namespace fsdp::schedule
 

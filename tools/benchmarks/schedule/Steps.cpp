@@ -207,6 +207,7 @@ Problem StepBuilder::build() {
   addUpdates();
   problem.gatherCost = problem.reduceCost = gatherCost();
   problem.oneLane = deployment.oneLane;
+  problem.hostRunsAhead = true;
   problem.laneContention = deployment.oneLane ? 1 : deployment.laneContention;
   problem.computeContention = deployment.computeContention;
   return std::move(problem);
