@@ -3,6 +3,7 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/Grouping.h"
 #include "fsdp/Transforms/ExportedPolicies.h"
+#include "fsdp/Transforms/IgnoreParams.h"
 #include "fsdp/Transforms/PrefetchLists.h"
 #include "fsdp/Transforms/RecomputeRegions.h"
 #include "fsdp/Transforms/ReplaceOptimizer.h"
@@ -87,8 +88,6 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error =
           takeOption<PolicyDtype>(reduceDtype, parsePolicyDtype, policy.reduceDtype))
     return error;
-  if (std::optional<std::string> wrong = checkMixedPrecision(policy))
-    return llvm::createStringError(*wrong);
   return choices;
 }
 
@@ -191,16 +190,19 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     if (!dtypes)
       return dtypes.takeError();
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
-    auto op =
-        GroupOp::create(builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
-                        builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(),
-                        replicateAxis, choices.layout.value_or(Layout::Flat), reshard.when,
-                        reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(),
-                        dtypes->gathered, dtypes->reduced,
-                        /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
-                        /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
-                        /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
-                        /*offsets=*/nullptr, /*host_offsets=*/nullptr);
+    auto op = GroupOp::create(
+        builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
+        builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(), replicateAxis,
+        choices.layout.value_or(Layout::Flat), reshard.when,
+        reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(), dtypes->gathered,
+        dtypes->reduced,
+        asked.gradientDivideFactor ? builder.getF64FloatAttr(*asked.gradientDivideFactor)
+                                   : FloatAttr(),
+        asked.forceSumReduction.value_or(false),
+        /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
+        /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
+        /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
+        /*offsets=*/nullptr, /*host_offsets=*/nullptr);
     if (asked.recompute)
       op.setRecompute(*asked.recompute);
     // Of frozen parameters the optimizer keeps nothing.
@@ -247,7 +249,9 @@ void GroupParametersPass::runOnOperation() {
   }
   llvm::Expected<ShardingConfig> choices = readConfig();
   std::vector<ParamGroup> groups;
-  llvm::Error error = choices ? declareGroups(*step, *choices, groups) : choices.takeError();
+  llvm::Error error = choices ? ignoreParams(*step, *choices) : choices.takeError();
+  if (!error)
+    error = declareGroups(*step, *choices, groups);
   if (!error)
     error = replaceOptimizer(*step, *choices);
   if (!error && !step->isEvaluation()) // which computes nothing again

@@ -81,11 +81,13 @@ private:
 
 LogicalResult Inserter::prepare() {
   isSharded = step.getRanks() > 1;
-  if (step.getReplicas() > 1 && !isSharded)
-    return step.mesh.emitError("holds ")
-           << step.getReplicas() << " replicas of parameters that are not sharded; shard them over "
-           << "an axis of more than one rank";
   for (auto [index, group] : llvm::enumerate(step.groups)) {
+    SmallVector<ParamOp> params = step.getParams(group);
+    Type own = params.empty() ? Type(builder.getF32Type())
+                              : cast<RankedTensorType>(params.front().getType()).getElementType();
+    Type dtype = group.getReduceDtype() ? Type(*group.getReduceDtype()) : own;
+    if (std::optional<std::string> problem = checkGradientDivision(group, dtype, step.getRanks()))
+      return group.emitError("group @") << group.getSymName() << ": " << *problem;
     Reshard choice = group.getReshardAfterForward();
     states[index].reshardAfterForward = choice == Reshard::Always || choice == Reshard::Auto ||
                                         (choice == Reshard::None && !group.isRoot());

@@ -229,6 +229,17 @@ static void advanceGradients(ArrayRef<GradOp> gradients) {
   }
 }
 
+/// Moves the cast of a parameter to what uses it first. The capture casts all before the forward,
+/// where it would seem that their modules begin to run.
+static void deferCast(CallOp cast) {
+  Operation *first = nullptr;
+  for (Operation *user : cast.getResult(0).getUsers())
+    if (!first || user->isBeforeInBlock(first))
+      first = user;
+  if (first)
+    cast->moveBefore(first);
+}
+
 /// Makes the gradients those of reduce_dtype: without the cast behind them, or with one.
 void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
   Type dtype = *group.getReduceDtype();
@@ -290,11 +301,15 @@ void MixedPrecisionPass::runOnOperation() {
     return signalPassFailure();
   for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {
     advanceGradients(uses.gradients);
-    if (uses.reads.empty() || step.getRanks() == 1) {
-      // Nothing travels: casts stay where they are.
+    if (uses.reads.empty()) {
       group.removeGatherDtypeAttr();
       group.removeReduceDtypeAttr();
       continue;
+    }
+    // What a rank holds whole is not gathered: it is cast where its modules run.
+    if (step.getRanks() == 1 && group.getGatherDtype()) {
+      llvm::for_each(uses.casts, deferCast);
+      group.removeGatherDtypeAttr();
     }
     ReadOp first = uses.reads.front();
     if (group.getReduceDtype() == getElementType(first.getResult()))

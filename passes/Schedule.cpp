@@ -34,9 +34,10 @@ struct Gather {
   bool isResharded = false; // after the forward
 };
 
-/// A reduction with what the sharded step does with its result.
+/// A reduction with what the sharded step does with its result: a reduce-scatter, or a pack whose
+/// result is reduced over the replicas, for which nothing waits.
 struct Reduction {
-  ReduceScatterStartOp start;
+  Operation *start;
   ReduceScatterWaitOp wait;
   int64_t microbatch;
   /// Behind the wait, and behind those that wait for the replicas, too: accumulations, updates.
@@ -82,7 +83,7 @@ private:
   };
 
   void collectGathers();
-  void collectReduction(ReduceScatterStartOp start, int64_t microbatch);
+  void collectReduction(Operation *start, int64_t microbatch);
   Operation *unshard(GroupState &state);
   void preForward(const Hook &hook, Target target);
   void preBackward(const Hook &hook);
@@ -110,6 +111,14 @@ private:
 
 } // namespace
 
+/// True of gradients that lie whole on this rank and are reduced over the replicas, as they are in
+/// one microbatch.
+static bool isReducedAcross(Operation &op) {
+  auto pack = dyn_cast<PackOp>(op);
+  return pack && llvm::any_of(pack.getResult().getUsers(),
+                              [](Operation *user) { return isa<AllReduceStartOp>(user); });
+}
+
 /// What reads the reduced shard; null if nothing does.
 static Operation *getReader(Reduction &reduction) {
   for (ArrayRef<Operation *> after :
@@ -121,12 +130,14 @@ static Operation *getReader(Reduction &reduction) {
 }
 
 /// What `fsdp-insert-collectives` has put behind the reduction.
-void Scheduler::collectReduction(ReduceScatterStartOp start, int64_t microbatch) {
-  Reduction reduction{start, start.getWait(), microbatch, {}, {}};
+void Scheduler::collectReduction(Operation *start, int64_t microbatch) {
+  auto scatter = dyn_cast<ReduceScatterStartOp>(start);
+  Reduction reduction{
+      start, scatter ? scatter.getWait() : ReduceScatterWaitOp(), microbatch, {}, {}};
   bool isAcross = false;
   for (Operation *op = start->getNextNode(); op; op = op->getNextNode()) {
     if (op == reduction.wait ||
-        (isa<AllReduceStartOp>(op) && op->getOperand(0) == start.getHandle()))
+        (isa<AllReduceStartOp>(op) && op->getOperand(0) == start->getResult(0)))
       continue; // the latter goes on without the compute stream
     if (isa<FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp>(op))
       continue; // they follow the update
@@ -177,17 +188,20 @@ LogicalResult Scheduler::collect() {
           begin = begin->getPrevNode();
         begins.push_back(begin);
       }
-    } else if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
-      collectReduction(start, static_cast<int64_t>(begins.size()) - 1);
+    } else if (isa<ReduceScatterStartOp>(op) || isReducedAcross(op)) {
+      collectReduction(&op, static_cast<int64_t>(begins.size()) - 1);
     } else if (auto sum = dyn_cast<PartialNormOp>(op)) {
       norm = sum;
     }
   }
-  for (Reduction &reduction : reductions)
-    if (!reduction.wait || (!norm && begins.size() < 2 && !getReader(reduction)))
-      return reduction.start.emitError("the reduction of group ")
-             << reduction.start.getGroupAttr() << " has no " << (reduction.wait ? "update" : "wait")
+  for (Reduction &reduction : reductions) {
+    auto scatter = dyn_cast<ReduceScatterStartOp>(reduction.start);
+    bool isAwaited = !scatter || reduction.wait;
+    if (!isAwaited || (!norm && begins.size() < 2 && !getReader(reduction)))
+      return reduction.start->emitError("the reduction of group ")
+             << reduction.start->getAttr("group") << " has no " << (isAwaited ? "update" : "wait")
              << " after it";
+  }
   return success();
 }
 
@@ -330,7 +344,8 @@ void Scheduler::deferReductions() {
   };
   for (auto [index, reduction] : llvm::enumerate(reductions)) {
     Operation *next = getStart(index, index + 1), *second = getStart(index, index + 2);
-    moves.push_back({reduction.wait, nullptr, next});
+    if (reduction.wait)
+      moves.push_back({reduction.wait, nullptr, next});
     for (Operation *op : reduction.afterWait)
       moves.push_back({op, nullptr, next});
     for (Operation *op : reduction.afterAcross)

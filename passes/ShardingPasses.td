@@ -27,6 +27,8 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     root: {reshard_after_forward: none}
     optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
     mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
+    gradient_divide_factor: 8             # of groups that do not say; default: all ranks
+    force_sum_reduction_for_comms: true   # likewise; default: false
     ```
 
     A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
@@ -56,7 +58,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     Option<"paramDtype", "param-dtype", "std::string", "\"\"",
            "In which parameters are gathered: float32, bfloat16, float16; default as they are used">,
     Option<"reduceDtype", "reduce-dtype", "std::string", "\"\"",
-           "In which gradients are reduced: float32, bfloat16; default param-dtype, or if that is "
+           "In which gradients are reduced: float32, bfloat16, float16; default param-dtype, or if that is "
            "not given the parameters'">,
     Option<"microbatches", "microbatches", "int64_t", "0",
            "Forwards and backwards of a step, whose gradients are added up; 0: as the file says, "
@@ -106,8 +108,8 @@ def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
 
     With `reduce_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
     another gradient is cast. Casts that stay move up behind what they cast: autograd runs those of
-    parameters that were cast before the forward at the end of the backward. On one rank nothing
-    travels, and nothing else changes.
+    parameters that were cast before the forward at the end of the backward. What a
+    rank holds whole is not gathered: it is cast where the step uses it first.
 
     Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); why a
     group that is cast in part is not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).

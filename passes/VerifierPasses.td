@@ -40,17 +40,17 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
       while it is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its reshard.
-    - S4: each group's gradients are reduced (on one rank: packed) at least once and at most once
+    - S4: each group's gradients are reduced (where they lie whole on a rank: packed) at least once and at most once
       for each microbatch, and on meshes of several replicas once over these; each group is updated
-      once, with the sum of all its reductions, each once and in their order. What is reduced or
+      once, with the sum of all its reductions, each once and in their order. Operation and divisors of
+      a reduction are those that the group asks for (`GradientDivision.h`). What is reduced or
       added up in place are gradients, which nothing else reads. Groups of frozen parameters alone
       are neither reduced nor updated. An evaluation reduces and updates none.
-    - S5: with several ranks no parameter is read and no gradient left without a collective; with one
-      rank there are no collectives.
+    - S5: with several shards no parameter is read and no gradient left without a collective; with one
+      nothing is gathered, and with one rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,
       behind which it is stored; the store is waited for. Other state is not fetched.
-    - S7: on one rank, where nothing is gathered or reduced, parameters and gradients have the dtype
-      that parameters are declared with.
+    - S7: a parameter that lies whole on each rank is read in the dtype that it is declared with.
     - S8: if the optimizer clips, all updates take a clip factor, which comes from the norm that
       the optimizer says of the gradients that they take, each once, over all ranks of the shards.
       Else none takes one.

@@ -217,6 +217,11 @@ LogicalResult Checker::enterPacked(BufferUseOpInterface op) {
   if (!sink)
     return missingOffset(op);
   const GroupInfo &group = *sink->group;
+  if (std::optional<unsigned> param = uses.getSpoiled(op)) {
+    ParamOp spoiled = group.params[*param];
+    return op.emitOpError("P4: writes to the gradient of @")
+           << spoiled.getSymName() << ", which is read later";
+  }
   std::string name = "the gradients of @" + group.getName().getValue().str();
   if (!group.isFlat())
     return place({sink->base, group.gradients.wholeBytes, sink->end, op, name});

@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/LiveRanges.h"
 
+#include "fsdp/Analysis/GradientDivision.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/TensorLayout.h"
 
@@ -177,6 +178,9 @@ LogicalResult LiveRanges::Builder::collect() {
 bool LiveRanges::Builder::canPlace(const GradientSink &sink, unsigned param) const {
   int64_t index = storage.lookup(sink.gradients[param]);
   if (index == StepStorage::kNone || result.rangeOfStorage[index] != kNone)
+    return false;
+  // Who reads the gradient later must find it as it was.
+  if (overwritesPacked(sink.op) && lastUse[index] > positionOf.lookup(sink.op))
     return false;
   const Storage &item = storage.getStorages()[index];
   auto type = cast<RankedTensorType>(sink.gradients[param].getType());

@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/PlannedUses.h"
 
+#include "fsdp/Analysis/GradientDivision.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -79,16 +80,18 @@ bool PlannedUses::isPlaced(const GradientSink &sink, unsigned param, Value gradi
 }
 
 void PlannedUses::keepPlacedGradients(mlir::Block &body) {
-  for (auto uses : body.getOps<BufferUseOpInterface>()) {
-    OperandRange packed = uses.getPacked();
-    std::optional<GradientSink> sink;
-    if (!packed.empty())
-      sink = getSink(uses);
+  for (auto [position, op] : llvm::enumerate(body)) {
+    auto uses = dyn_cast<BufferUseOpInterface>(op);
+    if (!uses || uses.getPacked().empty())
+      continue;
+    std::optional<GradientSink> sink = getSink(&op);
     if (!sink)
       continue;
-    for (auto [param, gradient] : llvm::enumerate(packed))
+    for (auto [param, gradient] : llvm::enumerate(uses.getPacked()))
       if (isPlaced(*sink, param, gradient)) {
         int64_t &last = lastUse[storage.lookup(gradient)];
+        if (last > static_cast<int64_t>(position) && overwritesPacked(&op))
+          spoiled.try_emplace(&op, param);
         last = std::max(last, sink->end);
       }
   }

@@ -2,6 +2,8 @@
 
 #include "fsdp/Analysis/ShardingChecks.h"
 
+#include "fsdp/Analysis/GradientDivision.h"
+
 #include "ShardingDiagnostics.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -35,6 +37,11 @@ private:
   LogicalResult noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what);
   LogicalResult checkReduced(UpdateOp update);
   LogicalResult checkEnd();
+  GradientDivision getDivision(FlatSymbolRefAttr group, Type payload) {
+    return getGradientDivision(step.groups[step.groupByName.lookup(group.getAttr())],
+                               cast<ShardType>(payload).getElementType(), step.getRanks(),
+                               step.getReplicas());
+  }
   GroupState &getState(FlatSymbolRefAttr group) {
     return groups[step.groupByName.lookup(group.getAttr())];
   }
@@ -98,10 +105,11 @@ LogicalResult Checker::visit(ReduceScatterStartOp start) {
   if (!isSharded)
     return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.mesh,
                 "the mesh is declared here");
-  if (start.getReduceOp() != ReduceOp::Average)
+  Reduction expected = getDivision(start.getGroupAttr(), start.getPayload()).scatter;
+  if (Reduction reduction = getReduction(start); reduction != expected)
     return fail(start,
-                "S4: the gradients of " + name + " are reduced by " +
-                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
+                "S4: the gradients of " + name + " are reduced by " + describe(reduction) +
+                    ", expected " + describe(expected),
                 nullptr, "");
   return noteReduction(start, start.getGroupAttr(), "reduced");
 }
@@ -146,11 +154,13 @@ LogicalResult Checker::visit(PackOp pack) {
                 step.mesh, "the mesh is declared here");
   if (failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
     return failure();
-  for (auto [gradient, param] : llvm::zip_equal(
-           pack.getGrads(),
-           step.getTrained(step.groups[step.groupByName.lookup(pack.getGroupAttr().getAttr())])))
-    if (failed(checkOwnDtype(pack, gradient, param)))
-      return failure();
+  double expected = getDivision(pack.getGroupAttr(), pack.getResult().getType()).alone;
+  if (double divisor = pack.getDivisor(); divisor != expected)
+    return fail(pack,
+                "S4: the gradients of group @" + pack.getGroup() + " are reduced by " +
+                    describe({ReduceOp::Sum, 1, divisor}) + ", expected " +
+                    describe({ReduceOp::Sum, 1, expected}),
+                nullptr, "");
   return success();
 }
 
@@ -176,10 +186,11 @@ LogicalResult Checker::visit(AllReduceStartOp start) {
   if (!isNew)
     return fail(start, "S4: the gradients of " + name + " are reduced over the replicas twice",
                 known->second, "reduced here");
-  if (start.getReduceOp() != ReduceOp::Average)
+  Reduction expected = getDivision(group, start.getPayload()).across;
+  if (Reduction reduction = getReduction(start); reduction != expected)
     return fail(start,
                 "S4: the gradients of " + name + " are reduced over the replicas by " +
-                    stringifyReduceOp(start.getReduceOp()) + ", expected avg",
+                    describe(reduction) + ", expected " + describe(expected),
                 nullptr, "");
   getState(group).isReducedAcross = true;
   return success();

@@ -19,7 +19,7 @@ LogicalResult fsdp::checkOwnDtype(Operation *op, Value value, ParamOp param) {
     return success();
   InFlightDiagnostic diag = op->emitError("S7: parameter @")
                             << param.getSymName() << " is " << got << " here, expected " << expected
-                            << ": on one rank nothing is gathered or reduced";
+                            << ": what lies whole on a rank is not gathered";
   diag.attachNote(param.getLoc()) << "the parameter is declared here";
   return diag;
 }

@@ -156,6 +156,8 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.reshardAfterForward, config.reshardAfterForward);
   otherwise(options.gradientSync, config.accumulation.gradientSync);
   otherwise(options.reshardAfterBackward, config.accumulation.reshardAfterBackward);
+  otherwise(options.gradientDivideFactor, config.gradientDivideFactor);
+  otherwise(options.forceSumReduction, config.forceSumReduction);
   if (options.reshardAfterForward) {
     llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, place);
     if (!resolved)

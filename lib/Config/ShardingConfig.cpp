@@ -2,9 +2,12 @@
 
 #include "fsdp/Config/ShardingConfig.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/YAMLTraits.h"
+
+#include <cmath>
 
 using namespace fsdp;
 namespace yaml = llvm::yaml;
@@ -12,6 +15,7 @@ namespace yaml = llvm::yaml;
 LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::GroupRule)
 LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::OptimizerRule)
 LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::RecomputeRule)
+LLVM_YAML_IS_SEQUENCE_VECTOR(fsdp::PlacedName)
 
 char ConfigError::ID = 0;
 
@@ -23,7 +27,13 @@ struct ReadContext {
   ConfigPlace getPlace(yaml::IO &io) const {
     // Only ever used to read.
     auto &input = static_cast<yaml::Input &>(io);
-    const char *start = input.getCurrentNode()->getSourceRange().Start.getPointer();
+    return getPlace(input.getCurrentNode()->getSourceRange().Start.getPointer());
+  }
+
+  /// Nowhere if it is not in the text, as what has been unescaped.
+  ConfigPlace getPlace(const char *start) const {
+    if (start < text.begin() || start > text.end())
+      return {};
     llvm::StringRef before = text.take_front(start - text.begin());
     size_t lineStart = before.rfind('\n');
     lineStart = lineStart == llvm::StringRef::npos ? 0 : lineStart + 1;
@@ -46,8 +56,11 @@ struct RootRule {
 };
 
 constexpr llvm::StringRef kGroupKeys[] = {
-    "reshard_after_forward",  "recompute",        "offload_optimizer", "gradient_sync",
-    "reshard_after_backward", "forward_prefetch", "backward_prefetch", "mixed_precision"};
+    "reshard_after_forward",  "recompute",
+    "offload_optimizer",      "gradient_sync",
+    "reshard_after_backward", "forward_prefetch",
+    "backward_prefetch",      "mixed_precision",
+    "gradient_divide_factor", "force_sum_reduction_for_comms"};
 
 /// What a value that must not be a mapping is read as.
 struct NoMapping {};
@@ -108,6 +121,15 @@ template <> struct ScalarTraits<AxisSize> {
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };
 
+template <> struct ScalarTraits<PlacedName> {
+  static void output(const PlacedName &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *context, PlacedName &name) {
+    name = {text.str(), static_cast<ReadContext *>(context)->getPlace(text.data())};
+    return {};
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
 template <> struct ScalarTraits<PrefetchDepth> {
   static void output(const PrefetchDepth &, void *, raw_ostream &) {}
   static StringRef input(StringRef text, void *, PrefetchDepth &depth) {
@@ -163,10 +185,18 @@ template <> struct MappingTraits<MixedPrecision> {
       }
     io.mapOptional("param_dtype", policy.paramDtype);
     io.mapOptional("reduce_dtype", policy.reduceDtype);
-    if (std::optional<std::string> wrong = checkMixedPrecision(policy))
-      io.setError("mixed_precision: " + *wrong);
   }
 };
+
+/// Of a group, or of all groups that do not say.
+static void mapReduction(IO &io, std::optional<double> &divideFactor,
+                         std::optional<bool> &forceSum) {
+  io.mapOptional("gradient_divide_factor", divideFactor);
+  io.mapOptional("force_sum_reduction_for_comms", forceSum);
+  if (divideFactor && (!std::isfinite(*divideFactor) || *divideFactor <= 0))
+    io.setError("gradient_divide_factor is " + Twine(llvm::formatv("{0}", *divideFactor).str()) +
+                ", expected a finite number above 0");
+}
 
 static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("reshard_after_forward", options.reshardAfterForward);
@@ -177,6 +207,7 @@ static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("forward_prefetch", options.forwardPrefetch);
   io.mapOptional("backward_prefetch", options.backwardPrefetch);
   io.mapOptional("mixed_precision", options.mixedPrecision);
+  mapReduction(io, options.gradientDivideFactor, options.forceSumReduction);
 }
 
 template <> struct MappingTraits<GroupRule> {
@@ -322,6 +353,8 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("optimizer", config.optimizer);
     io.mapOptional("activation_checkpointing", config.checkpointing);
     io.mapOptional("mixed_precision", config.mixedPrecision);
+    io.mapOptional("ignored_params", config.ignoredParams);
+    mapReduction(io, config.gradientDivideFactor, config.forceSumReduction);
   }
 };
 

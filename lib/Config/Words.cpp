@@ -45,15 +45,8 @@ std::optional<std::string> fsdp::checkMesh(const MeshSpec &mesh) {
   if (std::optional<std::string> wrong =
           checkRanks(llvm::map_to_vector(mesh.axes, [](const auto &axis) { return axis.size; })))
     return "it " + *wrong;
-  const MeshSpec::Axis &first = mesh.axes.front(), &last = mesh.axes.back();
-  if (mesh.axes.size() == 1)
-    return std::nullopt;
-  if (first.name == last.name)
-    return "it has two axes '" + first.name + "'";
-  if (first.size > 1 && last.size == 1)
-    return ("nothing is sharded over axis '" + last.name + "' of one rank; use " + last.name + "=" +
-            llvm::Twine(first.size))
-        .str();
+  if (mesh.axes.size() > 1 && mesh.axes.front().name == mesh.axes.back().name)
+    return "it has two axes '" + mesh.axes.front().name + "'";
   return std::nullopt;
 }
 
@@ -122,16 +115,6 @@ llvm::StringRef fsdp::getName(PolicyDtype dtype) {
     return "float16";
   }
   llvm_unreachable("all dtypes are listed");
-}
-
-std::optional<std::string> fsdp::checkMixedPrecision(const MixedPrecision &policy) {
-  if (policy.getReduceDtype() != PolicyDtype::Float16)
-    return std::nullopt;
-  return policy.reduceDtype
-             ? "reduce_dtype is float16, expected float32 or bfloat16: FSDP2 splits the divisor of "
-               "float16's average in two, which is not done here"
-             : "param_dtype is float16 and there is no reduce_dtype: gradients would be reduced in "
-               "float16; say reduce_dtype float32 or bfloat16";
 }
 
 llvm::Expected<int64_t> fsdp::parseSizeBytes(llvm::StringRef text, llvm::StringRef what) {

@@ -31,7 +31,9 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   if (failed(memory))
     return failure();
   if (memory->groups.getRanks() == 1)
-    return module.emitError("the mesh has one rank: there are no collectives to explain");
+    return module.emitError(memory->groups.getReplicas() > 1
+                                ? "parameters are not sharded: there are no gathers to explain"
+                                : "the mesh has one rank: there are no collectives to explain");
   FailureOr<ScheduledStep> step = getScheduledStep(module, *memory, costs);
   if (failed(step))
     return failure();

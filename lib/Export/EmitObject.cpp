@@ -17,7 +17,7 @@ using namespace llvm;
 
 // The tables go into the object as the bytes that they are here: host and target are one ABI.
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
-              sizeof(fsdp_entry) == 112 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
+              sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 40 && sizeof(fsdp_group) == 112 &&
               sizeof(fsdp_optimizer) == 64);

@@ -15,6 +15,26 @@ void Lowering::addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, 
   entry.location = builder.addLocation(location);
 }
 
+void Lowering::divideInPlace(uint32_t value, double divisor, Location location) {
+  fsdp_argument tensor{
+      .kind = FSDP_ARG_VALUE, .index = value, .count = 0, .reserved = 0, .payload = {}};
+  fsdp_argument number{
+      .kind = FSDP_ARG_FLOAT, .index = 0, .count = 0, .reserved = 0, .payload = {.real = divisor}};
+  std::vector<fsdp_argument> &arguments = builder.tables.arguments;
+  uint32_t first = arguments.size();
+  arguments.insert(arguments.end(), {tensor, number});
+  uint32_t unused = builder.addIntegers({-1});
+  fsdp_entry &entry = builder.addEntry(FSDP_CALL, FSDP_BACKWARD);
+  entry.callee = builder.addString("aten::div_");
+  entry.overload = builder.addString("Scalar");
+  entry.first_argument = first;
+  entry.num_arguments = 2;
+  entry.first_result = unused;
+  entry.num_results = 1;
+  entry.rng = -1;
+  entry.location = builder.addLocation(location);
+}
+
 void Lowering::addZero(int64_t begin, int64_t end) {
   if (begin == end)
     return;

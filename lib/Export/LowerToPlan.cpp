@@ -3,6 +3,7 @@
 #include "fsdp/Export/LowerToPlan.h"
 
 #include "Lowering.h"
+#include "fsdp/Analysis/GradientDivision.h"
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
@@ -101,6 +102,16 @@ fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
   return entry;
+}
+
+template <typename StartOp> void Lowering::setReduction(fsdp_entry &entry, StartOp start) {
+  const Reduction reduction = getReduction(start);
+  auto divisor = [](double value) { return value == 1 ? 0 : value; };
+  entry.reduce_op = reduction.op == ReduceOp::Average ? FSDP_AVERAGE
+                    : reduction.op == ReduceOp::Sum   ? FSDP_SUM
+                                                      : FSDP_PREMUL_SUM;
+  entry.predivide = divisor(reduction.predivide);
+  entry.postdivide = divisor(reduction.postdivide);
 }
 
 void Lowering::addWait(Operation *wait, fsdp_phase phase) {
@@ -208,6 +219,8 @@ LogicalResult Lowering::lower(PackOp pack) {
     return failure();
   packGradients(groups.lookup(pack.getGroupAttr()), pack.getGrads(), *base, pack.getLoc());
   baseOf[pack.getResult()] = *base;
+  if (pack.getDivisor() != 1)
+    divideInPlace(getShardValue(pack.getResult()), pack.getDivisor(), pack.getLoc());
   return success();
 }
 
@@ -258,6 +271,7 @@ LogicalResult Lowering::lower(ReduceScatterStartOp start) {
   }
   const GroupInfo &group = groups.lookup(start.getGroupAttr());
   fsdp_entry &entry = addStart(FSDP_REDUCE_SCATTER_START, start, group, group.gradients);
+  setReduction(entry, start);
   entry.source = (*start.getOffsets())[0];
   entry.destination = baseOf[start.getHandle()] = (*start.getOffsets())[1];
   return success();
@@ -276,6 +290,7 @@ LogicalResult Lowering::lower(AllReduceStartOp start) {
     return lowerTensorReduction(start);
   const GroupInfo &group = groups.lookup(shard);
   fsdp_entry &entry = addStart(FSDP_ALL_REDUCE_START, start, group, group.gradients);
+  setReduction(entry, start);
   Value predecessor = start.getPredecessor();
   entry.after = predecessor ? handleOf.lookup(predecessor) : FSDP_NO_HANDLE;
   entry.source = entry.destination = base;

@@ -79,10 +79,13 @@ private:
   void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
                mlir::Location location);
   void addZero(int64_t begin, int64_t end);
+  void divideInPlace(uint32_t value, double divisor, mlir::Location location);
   /// The entry of a collective on the shard of `group`, in one of its forms; source and destination
   /// are the caller's.
   fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start, const GroupInfo &group,
                        const GroupForm &form);
+  /// How the collective of an entry reduces.
+  template <typename StartOp> static void setReduction(fsdp_entry &entry, StartOp start);
   /// Waits for a start of this phase.
   void addWait(mlir::Operation *wait, fsdp_phase phase);
   /// Packs gradients into the group's buffer at `base`.

@@ -5,6 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/bit.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace llvm;
@@ -65,6 +66,15 @@ private:
   void printArgument(const fsdp_argument &argument);
   void printEntry(const fsdp_entry &entry);
   void printCall(const fsdp_entry &entry);
+  void printReduction(const fsdp_entry &start) {
+    static constexpr const char *ops[] = {"average", "sum", "premul_sum"};
+    if (start.reduce_op != FSDP_AVERAGE)
+      os << ", " << ops[start.reduce_op];
+    if (start.predivide != 0)
+      os << format(" predivide %g", start.predivide);
+    if (start.postdivide != 0)
+      os << format(" postdivide %g", start.postdivide);
+  }
   void printExpected(const fsdp_entry &start) {
     if (start.expected_ns)
       os << ", expected " << start.expected_ns << " ns";
@@ -255,6 +265,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "reduce_scatter.start @" << group() << " on " << streams[entry.stream] << ", handle "
        << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype)
        << " per rank from " << entry.source << " to " << entry.destination;
+    printReduction(entry);
     printExpected(entry);
     break;
   case FSDP_ALL_REDUCE_START:
@@ -263,6 +274,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
       os << " after handle " << entry.after;
     os << " on " << streams[entry.stream] << ", handle " << entry.handle << ": " << entry.count
        << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
+    printReduction(entry);
     printExpected(entry);
     break;
   case FSDP_WAIT:

@@ -145,6 +145,8 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
         addCollective(start);
       else if (auto reshard = dyn_cast<ReshardOp>(op))
         addEvent("reshard", reshard.getStart().getGroupAttr(), reshard.getPhase());
+      else if (auto pack = dyn_cast<PackOp>(op); pack && table->getReplicas() > 1)
+        addEvent("post_backward", pack.getGroupAttr(), Phase::Backward);
     }
 
   // Steps in the per-param layout are not simulated.

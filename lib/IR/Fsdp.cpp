@@ -275,8 +275,11 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   Type bf16 = BFloat16Type::get(getContext()), f16 = Float16Type::get(getContext());
   if (failed(checkTravelDtype(*this, getGatherDtypeAttr(), "gather_dtype", first, {bf16, f16})))
     return failure();
-  // f16 is left out: FSDP2 splits the divisor of its average in two.
-  return checkTravelDtype(*this, getReduceDtypeAttr(), "reduce_dtype", first, {bf16});
+  if (std::optional<llvm::APFloat> factor = getGradientDivideFactor();
+      factor && (!factor->isFinite() || factor->isNegative() || factor->isZero()))
+    return emitOpError("has gradient_divide_factor ")
+           << factor->convertToDouble() << ", expected a finite number above 0";
+  return checkTravelDtype(*this, getReduceDtypeAttr(), "reduce_dtype", first, {bf16, f16});
 }
 
 //===----------------------------------------------------------------------===//

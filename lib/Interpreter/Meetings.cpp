@@ -38,14 +38,20 @@ unsigned fsdp::interpreter::findPosition(ArrayRef<unsigned> peers, unsigned rank
   return llvm::find(peers, rank) - peers.begin();
 }
 
-at::Tensor fsdp::interpreter::reduceInOrder(ArrayRef<at::Tensor> tensors, ReduceOp op) {
-  at::Tensor sum = tensors.front().clone();
+at::Tensor fsdp::interpreter::reduceInOrder(ArrayRef<at::Tensor> tensors,
+                                            const Reduction &reduction) {
+  auto getInput = [&](const at::Tensor &tensor) {
+    if (reduction.op == ReduceOp::PremulSum)
+      return tensor.mul(1 / reduction.predivide);
+    return reduction.predivide == 1 ? tensor.clone() : tensor.div(reduction.predivide);
+  };
+  at::Tensor sum = getInput(tensors.front());
   for (const at::Tensor &tensor : tensors.drop_front())
-    if (op == ReduceOp::Max)
-      sum = at::maximum(sum, tensor);
+    if (reduction.op == ReduceOp::Max)
+      sum = at::maximum(sum, getInput(tensor));
     else
-      sum.add_(tensor);
-  if (op == ReduceOp::Average && tensors.size() > 1)
+      sum.add_(getInput(tensor));
+  if (reduction.op == ReduceOp::Average && tensors.size() > 1)
     sum.div_(static_cast<double>(tensors.size()));
-  return sum;
+  return reduction.postdivide == 1 ? sum : sum.div_(reduction.postdivide);
 }

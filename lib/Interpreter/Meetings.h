@@ -3,7 +3,7 @@
 #ifndef FSDP_LIB_INTERPRETER_MEETINGS_H
 #define FSDP_LIB_INTERPRETER_MEETINGS_H
 
-#include "fsdp/IR/Fsdp.h"
+#include "fsdp/Analysis/GradientDivision.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -19,8 +19,8 @@ llvm::SmallVector<unsigned> findPeers(MeshOp mesh, llvm::ArrayRef<llvm::StringRe
 unsigned findPosition(llvm::ArrayRef<unsigned> peers, unsigned rank);
 
 /// Adds one tensor after another, each sum rounded to the dtype; an average then divides by their
-/// number.
-at::Tensor reduceInOrder(llvm::ArrayRef<at::Tensor> tensors, ReduceOp op);
+/// number. Divisions are rounded to the dtype, too.
+at::Tensor reduceInOrder(llvm::ArrayRef<at::Tensor> tensors, const Reduction &reduction);
 
 } // namespace fsdp::interpreter
 

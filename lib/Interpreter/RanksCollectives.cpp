@@ -243,7 +243,7 @@ void RanksInterpreter::visit(ReduceScatterStartOp start) {
     SmallVector<at::Tensor> parts = llvm::map_to_vector(peers, [&](unsigned peer) {
       return flight.inputs[peer][0].atStart.narrow(0, begin, group.gradients.shardElements);
     });
-    results[rank].result = reduceInOrder(parts, start.getReduceOp());
+    results[rank].result = reduceInOrder(parts, getReduction(start));
   }
   if (start.getAcross()) // which works on the same bytes
     passedOn[start.getHandle()] = std::move(results);
@@ -282,7 +282,7 @@ void RanksInterpreter::visit(AllReduceStartOp start) {
     reduced.push_back(reduceInOrder(
         llvm::map_to_vector(findPeers(start, rank),
                             [&](unsigned peer) { return flight.outputs[peer][0].result; }),
-        start.getReduceOp()));
+        getReduction(start)));
   for (auto [outputs, result] : llvm::zip_equal(flight.outputs, reduced))
     outputs.front().result = result;
   flights[start.getHandle()] = std::move(flight);

@@ -197,9 +197,11 @@ void RanksInterpreter::visit(ShardOp op) {
 
 void RanksInterpreter::visit(PackOp pack) {
   const GroupInfo &group = groups.lookup(pack.getGroupAttr());
-  for (auto [index, rank] : llvm::enumerate(ranks))
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    at::Tensor packed = packGradients(index, group, pack.getGrads(), pack.getOffset(), pack);
     rank.values[pack.getResult()] =
-        packGradients(index, group, pack.getGrads(), pack.getOffset(), pack);
+        pack.getDivisor() == 1 ? packed : packed.div_(pack.getDivisor());
+  }
 }
 
 void RanksInterpreter::visit(CastOp cast) {

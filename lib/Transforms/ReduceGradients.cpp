@@ -10,11 +10,12 @@ using namespace fsdp;
 using aten::CallOp;
 using aten::Phase;
 
-Value GradientReductions::allReduce(Value source, Type type, StringAttr axis, ReduceOp how,
+Value GradientReductions::allReduce(Value source, Type type, StringAttr axis, const Reduction &how,
                                     Location loc) {
   auto start = AllReduceStartOp::create(builder, loc, HandleType::get(builder.getContext()), source,
-                                        builder.getArrayAttr(axis), how, Phase::Backward,
-                                        Stream::Compute, /*coalesced=*/nullptr);
+                                        builder.getArrayAttr(axis), how.op,
+                                        getDivisor(how.predivide), getDivisor(how.postdivide),
+                                        Phase::Backward, Stream::Compute, /*coalesced=*/nullptr);
   ++numAllReduces;
   return AllReduceWaitOp::create(builder, loc, type, start.getHandle());
 }
@@ -25,22 +26,35 @@ Value GradientReductions::reduce(GroupOp group, ValueRange gradients, bool isAcr
   Location loc = group.getLoc();
   Type dtype = cast<RankedTensorType>(gradients.front().getType()).getElementType();
   auto type = ShardType::get(context, name, dtype);
-  if (!isSharded())
-    return PackOp::create(builder, loc, type, name, gradients, /*offset=*/nullptr);
-  auto start = ReduceScatterStartOp::create(builder, loc, HandleType::get(context), name, gradients,
-                                            builder.getArrayAttr(group.getAxisAttr()),
-                                            ReduceOp::Average, Phase::Backward, Stream::Compute,
-                                            /*coalesced=*/nullptr, /*offsets=*/nullptr);
+  GradientDivision division = getDivision(group, dtype);
+  if (!isSharded()) {
+    Value packed = PackOp::create(builder, loc, type, name, gradients, getDivisor(division.alone),
+                                  /*offset=*/nullptr);
+    return isAcross ? allReduce(packed, type, group.getReplicateAxisAttr(), division.across, loc)
+                    : packed;
+  }
+  auto start = ReduceScatterStartOp::create(
+      builder, loc, HandleType::get(context), name, gradients,
+      builder.getArrayAttr(group.getAxisAttr()), division.scatter.op,
+      getDivisor(division.scatter.predivide), getDivisor(division.scatter.postdivide),
+      Phase::Backward, Stream::Compute,
+      /*coalesced=*/nullptr, /*offsets=*/nullptr);
   Value shard = ReduceScatterWaitOp::create(builder, loc, type, start.getHandle());
   ++numReduceScatters;
   if (!isAcross)
     return shard;
   // On the handle: the compute stream need not wait in between.
-  return allReduce(start.getHandle(), type, group.getReplicateAxisAttr(), ReduceOp::Average, loc);
+  return allReduce(start.getHandle(), type, group.getReplicateAxisAttr(), division.across, loc);
+}
+
+/// True if nothing is done to the gradients of a microbatch before they are added up.
+bool GradientReductions::isLeftAlone(GroupOp group) {
+  return !isSharded() && step.getReplicas() == 1 && !group.getReduceDtype() &&
+         group.getGradientDivideFactor().value_or(llvm::APFloat(1.0)).isExactlyValue(1);
 }
 
 /// True if nothing else sees the bytes of a gradient, so that others may be added there.
-static bool isAlone(Value gradient) {
+static bool isUnshared(Value gradient) {
   auto call = gradient.getDefiningOp<CallOp>();
   auto type = cast<RankedTensorType>(gradient.getType());
   return call && !call.isView() && gradient.hasOneUse() && !type.getEncoding();
@@ -54,7 +68,7 @@ void GradientReductions::addWhole(Sum &sum, ArrayRef<Value> gradients) {
   }
   auto scope = aten::ScopeAttr::get(builder.getContext(), "");
   for (Value gradient : gradients)
-    sum.whole.push_back(isAlone(gradient)
+    sum.whole.push_back(isUnshared(gradient)
                             ? gradient
                             : aten::cloneContiguously(builder, gradient, Phase::Backward, scope));
 }
@@ -83,7 +97,7 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
   Sum &sum = sums[index];
   bool isAccumulated = lastMicrobatch > 0, isLast = microbatch == lastMicrobatch;
   GradientSync sync = group.getGradientSync().value_or(GradientSync::Each);
-  if (isAccumulated && (sync == GradientSync::Last || !isSharded())) {
+  if (isAccumulated && (sync == GradientSync::Last || isLeftAlone(group))) {
     addWhole(sum, gradients);
     if (!isLast)
       return;
@@ -93,9 +107,11 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
   addShard(sum, group, reduce(group, gradients, step.getReplicas() > 1 && !isPartial));
   if (!isLast)
     return;
-  if (isPartial)
-    sum.shard = allReduce(sum.shard, sum.shard.getType(), group.getReplicateAxisAttr(),
-                          ReduceOp::Average, group.getLoc());
+  if (isPartial) {
+    auto type = cast<ShardType>(sum.shard.getType());
+    sum.shard = allReduce(sum.shard, type, group.getReplicateAxisAttr(),
+                          getDivision(group, type.getElementType()).across, group.getLoc());
+  }
   reduced.push_back({group, sum.shard});
   if (!step.optimizer || !step.optimizer.getClipGradNorm())
     update(group, sum.shard, /*clip=*/{});
@@ -115,7 +131,8 @@ void GradientReductions::finish() {
   NormType normType = step.optimizer.getClipNormType();
   Value norm = PartialNormOp::create(builder, loc, type, normType, gradients, /*offset=*/nullptr);
   if (isSharded())
-    norm = allReduce(norm, type, step.groups.front().getAxisAttr(), getNormReduceOp(normType), loc);
+    norm =
+        allReduce(norm, type, step.groups.front().getAxisAttr(), {getNormReduceOp(normType)}, loc);
   Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), norm);
   for (auto [group, gradient] : reduced)
     update(group, gradient, clip);

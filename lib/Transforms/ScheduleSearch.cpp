@@ -355,6 +355,10 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
   if (failed(memory))
     return failure();
   if (memory->groups.getRanks() == 1) {
+    if (memory->groups.getReplicas() > 1)
+      return module.emitError("parameters are not sharded, but gradients are reduced over ")
+             << memory->groups.getReplicas()
+             << " replicas: there is nothing to search for; expected schedule fsdp2";
     // No collectives: there is one order.
     overlapStateCopies(memory->getBody());
     setPhase(module, ModulePhase::Scheduled);

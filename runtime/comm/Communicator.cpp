@@ -1,6 +1,7 @@
 //===- Communicator.cpp - What all backends share --------------------------===//
 
 #include "comm/Communicator.h"
+#include "comm/Reduction.h"
 
 using namespace fsdp::rt;
 
@@ -17,6 +18,22 @@ LaneRanks Communicator::ranksOf(unsigned lane) const {
   default:
     return {0, 1, size(), rank()};
   }
+}
+
+Status Communicator::reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
+                                         fsdp_dtype dtype, double factor) {
+  if (Status status = checkReduction(dtype, ReduceOp::Average); !status.ok())
+    return status;
+  multiplyInPlace(static_cast<std::byte *>(input), ranksOf(lane).size * count, dtype, factor);
+  return reduceScatter(lane, input, output, count, dtype, ReduceOp::Sum);
+}
+
+Status Communicator::divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                            double divisor) {
+  if (Status status = checkReduction(dtype, ReduceOp::Average); !status.ok())
+    return status;
+  divideInPlace(static_cast<std::byte *>(data), count, dtype, divisor);
+  return {};
 }
 
 Status Communicator::abortStatus(const Status &reason) const {

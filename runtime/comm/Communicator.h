@@ -97,6 +97,15 @@ public:
   virtual Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                                fsdp_dtype dtype, ReduceOp op) = 0;
 
+  /// As reduceScatter(), of the sum of the ranks' inputs times `factor`, each product rounded to
+  /// `dtype`, a floating-point type. Overwrites `input` where the backend has no such operation.
+  virtual Status reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
+                                     fsdp_dtype dtype, double factor);
+
+  /// data[i] /= divisor, rounded to `dtype`, a floating-point type; in the lane's order, and
+  /// without its other ranks.
+  virtual Status divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype, double divisor);
+
   /// data = reduction of `data` over all ranks; the same bits on all ranks.
   virtual Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                            ReduceOp op) = 0;

@@ -138,6 +138,14 @@ Status FakeCommunicator::reduceScatter(unsigned lane, const void *input, void *o
   });
 }
 
+Status FakeCommunicator::reduceScatterScaled(unsigned, void *, void *, size_t, fsdp_dtype, double) {
+  return Status::error("the fake communicator has no sums of scaled gradients (premul_sum)");
+}
+
+Status FakeCommunicator::divide(unsigned, void *, size_t, fsdp_dtype, double) {
+  return Status::error("the fake communicator has no sums, nor what divides before and after them");
+}
+
 Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                    ReduceOp op) {
   CollectiveDescriptor what = describeReduction(CollectiveKind::AllReduce, count, dtype, op);

@@ -70,7 +70,7 @@ struct Max {
   }
 };
 
-template <typename T> T divided(T a, unsigned divisor) {
+template <typename T> T divided(T a, double divisor) {
   if constexpr (std::is_integral_v<T>)
     return a;
   else
@@ -88,9 +88,17 @@ template <typename T, typename Op>
     partial[i] = Op::apply(partial[i], next[i]);
 }
 
-template <typename T> void divideAll(T *values, size_t count, unsigned divisor) {
+template <typename T> void divideAll(T *values, size_t count, double divisor) {
   for (size_t i = 0; i < count; ++i)
     values[i] = divided(values[i], divisor);
+}
+
+template <typename T> void multiplyAll(T *values, size_t count, double factor) {
+  if constexpr (!std::is_integral_v<T>) {
+    const auto wide = static_cast<typename Element<T>::Wide>(factor);
+    for (size_t i = 0; i < count; ++i)
+      values[i] = Element<T>::narrow(Element<T>::widen(values[i]) * wide);
+  }
 }
 
 template <typename T, typename Op, bool Divide>
@@ -196,7 +204,13 @@ void fsdp::rt::reduceInOrder(std::span<const std::byte *const> inputs, std::byte
   withType(dtype, [&](auto type) { reduceAs<decltype(type)>(inputs, output, count, op); });
 }
 
-void fsdp::rt::divideInPlace(std::byte *data, size_t count, fsdp_dtype dtype, unsigned divisor) {
+void fsdp::rt::divideInPlace(std::byte *data, size_t count, fsdp_dtype dtype, double divisor) {
   withType(dtype,
            [&](auto type) { divideAll(reinterpret_cast<decltype(type) *>(data), count, divisor); });
+}
+
+void fsdp::rt::multiplyInPlace(std::byte *data, size_t count, fsdp_dtype dtype, double factor) {
+  withType(dtype, [&](auto type) {
+    multiplyAll(reinterpret_cast<decltype(type) *>(data), count, factor);
+  });
 }

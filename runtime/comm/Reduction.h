@@ -23,8 +23,10 @@ Status checkReduction(fsdp_dtype dtype, ReduceOp op);
 void reduceInOrder(std::span<const std::byte *const> inputs, std::byte *output, size_t count,
                    fsdp_dtype dtype, ReduceOp op);
 
-/// data[i] /= divisor, rounded to `dtype`, a floating-point type.
-void divideInPlace(std::byte *data, size_t count, fsdp_dtype dtype, unsigned divisor);
+/// data[i] /= divisor or data[i] *= factor, rounded to `dtype`, a floating-point type. The number
+/// is in fp32, of f64 in that, as torch's div_ and mul_ take it.
+void divideInPlace(std::byte *data, size_t count, fsdp_dtype dtype, double divisor);
+void multiplyInPlace(std::byte *data, size_t count, fsdp_dtype dtype, double factor);
 
 } // namespace fsdp::rt
 

@@ -1,6 +1,7 @@
 //===- NcclCommunicator.cpp - Collectives of GPUs over NCCL ---------------===//
 
 #include "cuda/NcclCommunicator.h"
+#include "DType.h"
 #include "comm/CollectiveNames.h"
 #include "comm/Reduction.h"
 
@@ -178,8 +179,28 @@ ncclResult_t NcclCommunicator::scaling(Lane &lane, ncclDataType_t dtype, double 
   return ncclSuccess;
 }
 
-Status NcclCommunicator::reduceScatterScaled(unsigned lane, const void *input, void *output,
-                                             size_t count, fsdp_dtype dtype, double factor) {
+Status NcclCommunicator::divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                                double divisor) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
+  if (lane == kControlLane)
+    return control->divide(lane, data, count, dtype, divisor);
+  if (!lanes[lane].stream)
+    return Status::error(std::string("a division on the ") + laneName(lane) +
+                         ": the lane has no stream");
+  AccumulateArguments scaling{.to = data,
+                              .toDtype = dtype,
+                              .toScale = 0,
+                              .from = data,
+                              .fromDtype = dtype,
+                              .fromScale = 1 / static_cast<float>(divisor),
+                              .elements = static_cast<int64_t>(count)};
+  return checkCuda(calls, calls.launchKernel(scaling, lanes[lane].stream->native()),
+                   std::string("the division of gradients of ") + dtypeName(dtype));
+}
+
+Status NcclCommunicator::reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
+                                             fsdp_dtype dtype, double factor) {
   if (Status status = checkLane(lane); !status.ok())
     return status;
   // Scaled sums exist for the types that have averages.

@@ -61,10 +61,11 @@ public:
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                        fsdp_dtype dtype, ReduceOp op) override;
-  /// Each input times `factor`, then the sum. The factor is rounded to `dtype`, one of f32, f64,
-  /// f16, bf16.
-  Status reduceScatterScaled(unsigned lane, const void *input, void *output, size_t count,
-                             fsdp_dtype dtype, double factor);
+  /// By NCCL's PreMulSum. The factor is rounded to `dtype`.
+  Status reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
+                             fsdp_dtype dtype, double factor) override;
+  /// Multiplies by the reciprocal in fp32, as torch's div_ does on GPUs. Not of f64.
+  Status divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype, double divisor) override;
   Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
   /// Also waits for the lane's stream.

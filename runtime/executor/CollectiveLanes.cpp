@@ -31,38 +31,65 @@ void CollectiveLanes::useStreams() {
       lane.asynchronous = communicator.useStream(number, *lane.stream);
 }
 
-Status CollectiveLanes::run(void *lanes, uint32_t index) {
-  auto &self = *static_cast<CollectiveLanes *>(lanes);
-  const fsdp_entry &entry = self.view.entries()[index];
+Status CollectiveLanes::collect(const fsdp_entry &entry) {
   unsigned lane = laneOf(entry);
-  std::byte *source = self.arena + entry.source, *destination = self.arena + entry.destination;
+  std::byte *source = arena + entry.source, *destination = arena + entry.destination;
   auto dtype = static_cast<fsdp_dtype>(entry.dtype);
   auto count = static_cast<size_t>(entry.count);
-  Status status;
+  ReduceOp op = entry.reduce_op == FSDP_AVERAGE ? ReduceOp::Average : ReduceOp::Sum;
   switch (entry.kind) {
   case FSDP_ALL_GATHER_START:
-    status =
-        self.communicator.allGather(lane, source, destination, static_cast<size_t>(entry.bytes));
-    break;
+    return communicator.allGather(lane, source, destination, static_cast<size_t>(entry.bytes));
   case FSDP_ALL_REDUCE_START:
-    status = self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Average);
-    break;
+    return communicator.allReduce(lane, destination, count, dtype, op);
   case FSDP_NORM_ALL_REDUCE_START:
     // The bits of doubles from 0 on order as integers, with NaNs last: a NaN of any rank arrives,
     // which maxima of floating point may drop.
-    status = self.view.normType() == FSDP_NORM_INF
-                 ? self.communicator.allReduce(lane, destination, count, FSDP_I64, ReduceOp::Max)
-                 : self.communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
-    break;
+    return view.normType() == FSDP_NORM_INF
+               ? communicator.allReduce(lane, destination, count, FSDP_I64, ReduceOp::Max)
+               : communicator.allReduce(lane, destination, count, dtype, ReduceOp::Sum);
   default:
-    status =
-        self.communicator.reduceScatter(lane, source, destination, count, dtype, ReduceOp::Average);
+    if (entry.reduce_op != FSDP_PREMUL_SUM)
+      return communicator.reduceScatter(lane, source, destination, count, dtype, op);
+    return communicator.reduceScatterScaled(lane, source, destination, count, dtype,
+                                            entry.predivide != 0 ? 1 / entry.predivide : 1);
   }
+}
+
+Status CollectiveLanes::describe(const fsdp_entry &entry, Status status) const {
   if (status.ok())
     return status;
-  return Status::error(self.view.describeEntry(entry) +
+  return Status::error(view.describeEntry(entry) +
                        (entry.phase == FSDP_FORWARD ? " in forward: " : " in backward: ") +
                        status.message());
+}
+
+Status CollectiveLanes::run(void *lanes, uint32_t index) {
+  auto &self = *static_cast<CollectiveLanes *>(lanes);
+  const fsdp_entry &entry = self.view.entries()[index];
+  return self.describe(entry, self.collect(entry));
+}
+
+Status CollectiveLanes::divideBefore(void *lanes, uint32_t index) {
+  auto &self = *static_cast<CollectiveLanes *>(lanes);
+  const fsdp_entry &entry = self.view.entries()[index];
+  unsigned lane = laneOf(entry);
+  // An all-reduce is in place.
+  size_t blocks =
+      entry.kind == FSDP_REDUCE_SCATTER_START ? self.communicator.ranksOf(lane).size : 1;
+  return self.describe(entry, self.communicator.divide(lane, self.arena + entry.source,
+                                                       blocks * static_cast<size_t>(entry.count),
+                                                       static_cast<fsdp_dtype>(entry.dtype),
+                                                       entry.predivide));
+}
+
+Status CollectiveLanes::divideAfter(void *lanes, uint32_t index) {
+  auto &self = *static_cast<CollectiveLanes *>(lanes);
+  const fsdp_entry &entry = self.view.entries()[index];
+  return self.describe(
+      entry, self.communicator.divide(laneOf(entry), self.arena + entry.destination,
+                                      static_cast<size_t>(entry.count),
+                                      static_cast<fsdp_dtype>(entry.dtype), entry.postdivide));
 }
 
 Status CollectiveLanes::beginGroup(void *lanes, uint32_t lane) {
@@ -97,14 +124,23 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
     if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE)
       (void)lane.stream->wait(*events[entry.after]);
   bool grouped = lane.asynchronous && count > 1;
+  bool deferred = awaited || choices[started[0].handle].deferred();
   if (tracer)
-    lane.stream->enqueue(
-        {traceBegin, this, first, awaited || choices[started[0].handle].deferred()});
+    lane.stream->enqueue({traceBegin, this, first, deferred});
+  for (uint32_t i = 0; i < count; ++i)
+    if (started[i].predivide != 0 && started[i].reduce_op != FSDP_PREMUL_SUM)
+      lane.stream->enqueue({divideBefore, this, first + i, deferred});
   if (grouped)
     lane.stream->enqueue({beginGroup, this, number});
+  auto divideResult = [&](uint32_t i, bool deferred) {
+    if (started[i].postdivide != 0)
+      lane.stream->enqueue({divideAfter, this, first + i, deferred});
+  };
   for (uint32_t i = 0; i < count; ++i) {
     WorkerChoice &choice = choices[started[i].handle];
     lane.stream->enqueue({run, this, first + i, awaited || choice.deferred()});
+    if (!grouped)
+      divideResult(i, awaited || choice.deferred());
     // Before the event: whoever waits for it may end the trace.
     if (tracer && !grouped && i + 1 == count)
       lane.stream->enqueue({traceEnd, this, first, awaited || choice.deferred()});
@@ -115,6 +151,8 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
   if (!grouped)
     return;
   lane.stream->enqueue({endGroup, this, number});
+  for (uint32_t i = 0; i < count; ++i)
+    divideResult(i, /*deferred=*/false);
   if (tracer)
     lane.stream->enqueue({traceEnd, this, first});
   for (const fsdp_entry &entry : started)

@@ -53,6 +53,11 @@ private:
   };
 
   static Status run(void *lanes, uint32_t entry);
+  /// What a rank divides of a reduction by itself.
+  static Status divideBefore(void *lanes, uint32_t entry);
+  static Status divideAfter(void *lanes, uint32_t entry);
+  Status collect(const fsdp_entry &entry);
+  Status describe(const fsdp_entry &entry, Status status) const;
   static Status beginGroup(void *lanes, uint32_t lane);
   static Status endGroup(void *lanes, uint32_t lane);
   static Status traceBegin(void *lanes, uint32_t entry);

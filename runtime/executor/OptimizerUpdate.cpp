@@ -11,6 +11,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/sqrt.h>
 #include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
 
 #include <algorithm>
 #include <cmath>
@@ -30,10 +31,11 @@ public:
   FusedUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
       : optimizer(optimizer), elements(shard.elements),
         parameters(reinterpret_cast<float *>(shard.parameters)), gradients(shard.gradients),
+        gradientDtype(shard.gradientDtype),
         state{reinterpret_cast<float *>(shard.state[0]), reinterpret_cast<float *>(shard.state[1]),
               reinterpret_cast<float *>(shard.state[2])},
         normParts((elements + kChunkElements - 1) / kChunkElements) {
-    if (shard.gradientDtype == FSDP_BF16)
+    if (shard.gradientDtype != FSDP_F32)
       widened.resize(at::get_num_threads() * kChunkElements);
   }
 
@@ -58,8 +60,13 @@ protected:
     if (widened.empty())
       return reinterpret_cast<const float *>(gradients) + first;
     float *values = widened.data() + at::get_thread_num() * kChunkElements;
-    const auto *narrow = reinterpret_cast<const c10::BFloat16 *>(gradients) + first;
-    std::copy(narrow, narrow + count, values);
+    auto widen = [&](const auto *narrow) {
+      std::copy(narrow + first, narrow + first + count, values);
+    };
+    if (gradientDtype == FSDP_BF16)
+      widen(reinterpret_cast<const c10::BFloat16 *>(gradients));
+    else
+      widen(reinterpret_cast<const c10::Half *>(gradients));
     return values;
   }
 
@@ -81,6 +88,7 @@ protected:
   const int64_t elements;
   float *const parameters;
   const std::byte *const gradients;
+  const fsdp_dtype gradientDtype;
   float *const state[FSDP_MAX_STATES];
   std::vector<float> widened;    // a chunk by thread, of gradients that are not fp32
   std::vector<double> normParts; // by chunk

@@ -3,6 +3,7 @@
 #include "plan/CollectiveOrder.h"
 #include "DType.h"
 
+#include <bit>
 #include <string_view>
 
 using namespace fsdp::rt;
@@ -52,6 +53,9 @@ std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
     for (int64_t field :
          {entry.bytes, entry.count, int64_t(entry.ranks), entry.source, entry.destination})
       hash.add(static_cast<uint64_t>(field));
+    hash.add(entry.reduce_op);
+    for (double divisor : {entry.predivide, entry.postdivide})
+      hash.add(std::bit_cast<uint64_t>(divisor));
     result.push_back(hash.value());
   }
   return result;

@@ -65,6 +65,26 @@ static std::string optimizerGroupsText(const PlanView &view) {
   return text;
 }
 
+/// How the gradients of a group are reduced, where that is no plain average.
+static std::string reductionText(const PlanView &view, uint32_t group) {
+  static constexpr const char *ops[] = {"avg", "sum", "premul_sum"};
+  std::string text;
+  bool isPlain = true;
+  for (fsdp_entry_kind kind : {FSDP_REDUCE_SCATTER_START, FSDP_ALL_REDUCE_START})
+    for (const fsdp_entry &entry : view.entries()) {
+      if (entry.kind != kind || entry.target != group)
+        continue;
+      text += format("%s%s", text.empty() ? ", reduced by " : ", then ", ops[entry.reduce_op]);
+      if (entry.predivide != 0)
+        text += format(" predivide %g", entry.predivide);
+      if (entry.postdivide != 0)
+        text += format(" postdivide %g", entry.postdivide);
+      isPlain &= entry.reduce_op == FSDP_AVERAGE;
+      break; // that of the other microbatches is the same
+    }
+  return isPlain ? "" : text;
+}
+
 static std::string groupsText(const PlanView &view) {
   int64_t elements = 0;
   for (const fsdp_parameter &parameter : view.parameters())
@@ -84,7 +104,7 @@ static std::string groupsText(const PlanView &view) {
       text += ", frozen";
     else if (group.trained_elements < group.shard_elements)
       text += format(", %s of them trained", bytesText(view.stateBytes(group)).c_str());
-    text += '\n';
+    text += reductionText(view, static_cast<uint32_t>(&group - view.groups().data())) + '\n';
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include "plan/Saturate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 using namespace fsdp::rt;
@@ -112,6 +113,11 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
   if (entry.dtype != group.reduce_dtype)
     return fail(where + ": reduces " + dtypeName(entry.dtype) + ", its group " +
                 dtypeName(group.reduce_dtype));
+  if (entry.reduce_op > FSDP_PREMUL_SUM || (isAcross && entry.reduce_op == FSDP_PREMUL_SUM))
+    return fail(where + ": reduces by operation " + std::to_string(entry.reduce_op));
+  for (double divisor : {entry.predivide, entry.postdivide})
+    if (!std::isfinite(divisor) || divisor < 0)
+      return fail(where + ": divides by " + std::to_string(divisor));
   int64_t bytes = multiply(entry.count, static_cast<int64_t>(elementBytes(entry.dtype)));
   if (isAcross)
     return range(entry.destination, bytes, "it", where);

@@ -197,7 +197,8 @@ void Validator::checkGroups() {
     bool isWide = group.dtype == FSDP_F32;
     if (!travels(group.gather_dtype, "gathered",
                  isWide && (group.gather_dtype == FSDP_BF16 || group.gather_dtype == FSDP_F16)) ||
-        !travels(group.reduce_dtype, "reduced", isWide && group.reduce_dtype == FSDP_BF16))
+        !travels(group.reduce_dtype, "reduced",
+                 isWide && (group.reduce_dtype == FSDP_BF16 || group.reduce_dtype == FSDP_F16)))
       return;
     if (group.layout > FSDP_LAYOUT_PER_PARAM ||
         uint64_t(group.first_parameter) + group.num_parameters > plan.num_parameters) {

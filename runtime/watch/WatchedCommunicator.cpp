@@ -90,6 +90,12 @@ Status WatchedCommunicator::reduceScatter(unsigned lane, const void *input, void
              [&] { return inner.reduceScatter(lane, input, output, count, dtype, op); });
 }
 
+Status WatchedCommunicator::reduceScatterScaled(unsigned lane, void *input, void *output,
+                                                size_t count, fsdp_dtype dtype, double factor) {
+  return run(lane, FSDP_REDUCE_SCATTER_START, count * elementBytes(dtype),
+             [&] { return inner.reduceScatterScaled(lane, input, output, count, dtype, factor); });
+}
+
 Status WatchedCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                       ReduceOp op) {
   // Over the shard axis only the gradients' norm is.

@@ -139,9 +139,6 @@ at::Tensor Oracle::getGradient(unsigned rank, unsigned microbatch,
                          : configuration.reduceDtype == "bfloat16"
                              ? at::kBFloat16
                              : state.at(parameter).scalar_type();
-  // On one rank nothing is reduced.
-  if (steps.size() == 1)
-    dtype = state.at(parameter).scalar_type();
   return steps[rank][microbatch].gradients.at(parameter).to(dtype);
 }
 
@@ -182,7 +179,9 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
     return average(list(configuration.replicas,
                         [&](unsigned replica) { return ofReplica(replica, microbatch); }));
   };
-  if (numMicrobatches == 1 || configuration.gradientSync == GradientSync::Last || steps.size() == 1)
+  // On one rank nothing is reduced, unless in another dtype.
+  bool isLeftAlone = steps.size() == 1 && configuration.reduceDtype.empty();
+  if (numMicrobatches == 1 || configuration.gradientSync == GradientSync::Last || isLeftAlone)
     return ofAll({});
   if (configuration.gradientSync == GradientSync::ReduceScatter)
     return average(list(configuration.replicas, [&](unsigned replica) {

@@ -54,8 +54,11 @@ class Case(unittest.TestCase):
             planned, report = workspace.plan(mesh, reshard, layout, config, more)
             if layout == "per-param":
                 report = json.loads(report.read_text())
+                collectives = report["collectives"]
+                if run.det_rs:  # by torch's all_gather, which is not recorded
+                    collectives = [c for c in collectives if c["kind"] != "reduce_scatter"]
                 self.assertEqual(lines(record["events"]), lines(report["events"]))
-                self.assertEqual(lines(record["collectives"]), lines(report["collectives"]))
+                self.assertEqual(lines(record["collectives"]), lines(collectives))
             binary = planned.with_suffix("")
             harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binary])
             for communicator in communicators:

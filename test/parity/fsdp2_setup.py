@@ -82,9 +82,11 @@ def rank_ordered_reduce_scatter():
             dist.all_gather(parts, input_tensor, group=group)
             count = output_tensor.numel()
             mine = slice(group.rank() * count, (group.rank() + 1) * count)
-            total = parts[0][mine].clone()
+            # A PREMUL_SUM tells its factor where it is pickled only.
+            factor = op.__getstate__()[1] if op == dist.ReduceOp.PREMUL_SUM else 1
+            total = parts[0][mine] * factor
             for part in parts[1:]:
-                total += part[mine]
+                total += part[mine] * factor
             if op == dist.ReduceOp.AVG:
                 total /= group.size()
             output_tensor.copy_(total)
@@ -95,7 +97,7 @@ def rank_ordered_reduce_scatter():
 def make_mesh(run):
     from torch.distributed.device_mesh import init_device_mesh
 
-    if run.replicas == 1:
+    if run.replicas == 1 and not run.two_axes:
         return init_device_mesh("cpu", (run.ranks,), mesh_dim_names=("dp",))
     sizes = run.replicas, run.ranks // run.replicas
     return init_device_mesh("cpu", sizes, mesh_dim_names=("replicate", "shard"))
@@ -136,6 +138,12 @@ def shard(run, model, mesh):
         "mesh": mesh,
         "reshard_after_forward": reshard_of(run.reshard_after_forward),
     }
+    if run.ignored:
+        options["ignored_params"] = {
+            parameter
+            for name, parameter in model.named_parameters()
+            if any(matches_path(p.split("."), name.split(".")) for p in run.ignored)
+        }
     if run.mixed:
         options["mp_policy"] = MixedPrecisionPolicy(
             param_dtype=torch.bfloat16,
@@ -157,10 +165,16 @@ def shard(run, model, mesh):
     for path, targets in run.backward_prefetch.items():
         targets = [model.get_submodule(target) for target in targets]
         model.get_submodule(path).set_modules_to_backward_prefetch(targets)
-    if run.det_rs:
-        for module in model.modules():
-            if isinstance(module, FSDPModule):
-                module.set_custom_reduce_scatter(rank_ordered_reduce_scatter())
+    for name, module in model.named_modules():
+        if not isinstance(module, FSDPModule):
+            continue
+        if run.det_rs:
+            module.set_custom_reduce_scatter(rank_ordered_reduce_scatter())
+        factor = run.divide_factor_of.get(name, run.gradient_divide_factor)
+        if factor is not None:
+            module.set_gradient_divide_factor(factor)
+        if run.force_sum:
+            module.set_force_sum_reduction_for_comms(True)
     return model
 
 

@@ -50,6 +50,7 @@ class Run:
     mode: str = "fsdp2"
     ranks: int = 2
     replicas: int = 1
+    two_axes: bool = False  # also with one replica
     steps: int = 10
     group: list = dataclasses.field(default_factory=list)
     reshard_after_forward: str = "none"  # or a number
@@ -63,6 +64,11 @@ class Run:
     optimizer_options: dict = dataclasses.field(default_factory=dict)  # amsgrad, nesterov, ...
     #: Parameter groups, as `optimizer: groups:` of a config file.
     optimizer_groups: list = dataclasses.field(default_factory=list)
+    #: Of all groups, and by path of a module that has a group, "" the root.
+    gradient_divide_factor: float | None = None
+    divide_factor_of: dict = dataclasses.field(default_factory=dict)
+    force_sum: bool = False
+    ignored: list = dataclasses.field(default_factory=list)  # patterns of parameters
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     init: str | None = None
@@ -193,7 +199,7 @@ def train(run, rank):
         result |= {"events": recorder.events, "collectives": recorder.collectives}
     tensors = dict(model.named_parameters())
     if run.mode == "fsdp2":
-        tensors = {name: tensor.full_tensor() for name, tensor in tensors.items()}
+        tensors = {name: full(tensor) for name, tensor in tensors.items()}
     tensors |= dict(model.named_buffers())
     return result, {name: tensor.detach().clone() for name, tensor in tensors.items()}
 

@@ -100,7 +100,7 @@ class StepRecorder:
                         "kind": kind,
                         "group": group_name(self._group),
                         "phase": self.phase,
-                        "dtype": {"float32": "f32", "bfloat16": "bf16"}[
+                        "dtype": {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}[
                             str(tensor.dtype).removeprefix("torch.")
                         ],
                         "elements": tensor.numel(),

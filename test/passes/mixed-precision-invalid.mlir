@@ -53,7 +53,7 @@ fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none ga
 // expected-note @below {{declared here}}
 fsdp.param @a : tensor<4xbf16>
 fsdp.mesh @mesh <dp = 2>
-// expected-error @below {{has reduce_dtype 'f32' for parameters of 'bf16'; expected theirs, or 'bf16' for parameters of f32}}
+// expected-error @below {{has reduce_dtype 'f32' for parameters of 'bf16'; expected theirs, or 'bf16' or 'f16' for parameters of f32}}
 fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none reduce_dtype f32
 
 // -----

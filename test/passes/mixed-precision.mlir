@@ -131,12 +131,14 @@ module @own {
 
 // -----
 
-// On one rank nothing travels: casts stay where they are.
+// What a rank holds whole is not gathered, but cast where it is used; gradients are rounded as elsewhere.
 // CHECK-LABEL: module @alone
-// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none{{$}}
-// CHECK: fsdp.read @a : tensor<4xf32>
-// CHECK-NEXT: aten.call "_to_copy.default"
-// CHECK: fsdp.grad @a, %{{.+}} : tensor<4xf32>
+// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none reduce_dtype bf16
+// CHECK: %[[A:.+]] = fsdp.read @a : tensor<4xf32>
+// CHECK-NEXT: aten.call "relu.default"
+// CHECK-NEXT: aten.call "_to_copy.default"(%[[A]]
+// CHECK-NEXT: aten.call "sum.default"
+// CHECK: fsdp.grad @a, %{{.+}} : tensor<4xbf16>
 !v = tensor<4xf32>
 !h = tensor<4xbf16>
 module @alone {
@@ -147,10 +149,13 @@ module @alone {
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
     %a = fsdp.read @a : !v
     %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "" : (!v) -> !h
+    %y = aten.call "relu.default"(%x) fwd in "" : (!v) -> !v
     %loss = aten.call "sum.default"(%c, f32) fwd in "" : (!h) -> tensor<f32>
-    %g = aten.call "_to_copy.default"(%c, f32, none, none, none, false, none) bwd in "" : (!h) -> !v
+    %n = aten.call "neg.default"(%c) bwd in "" : (!h) -> !h
+    %g = aten.call "_to_copy.default"(%n, f32, none, none, none, false, none) bwd in "" : (!h) -> !v
     fsdp.grad @a, %g : !v
     fsdp.update @a step %step lr %lr
     return %loss : tensor<f32>

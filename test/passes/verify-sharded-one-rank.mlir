@@ -159,7 +159,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" : !m
-    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': on one rank nothing is gathered or reduced}}
+    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': what lies whole on a rank is not gathered}}
     %w = fsdp.read @w : tensor<4x4xbf16>
     %loss = aten.call "sum.default"(%w, f32) fwd in "l" : (tensor<4x4xbf16>) -> !s
     %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
@@ -170,24 +170,23 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// S7: its gradient has its dtype.
+// S4: gradients are divided by the group's factor.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
-  // expected-note@below {{the parameter is declared here}}
   fsdp.param @w : !m
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   fsdp.mesh @mesh <dp = 1>
-  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true reduce_dtype bf16
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true gradient_divide_factor 3.0
   func.func @step() -> !s {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
-    %x = fsdp.input "x" : tensor<4x4xbf16>
+    %x = fsdp.input "x" : !m
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{S7: parameter @w is 'bf16' here, expected 'f32': on one rank nothing is gathered or reduced}}
-    %d = fsdp.pack @l(%x) : (tensor<4x4xbf16>) -> !fsdp.shard<@l, bf16>
-    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, bf16>
+    // expected-error@below {{S4: the gradients of group @l are reduced by sum postdivide 2, expected sum postdivide 3}}
+    %d = fsdp.pack @l(%x) postdivide 2.0 : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s
   }
 }

@@ -367,9 +367,10 @@ int main(int argc, char **argv) {
                  "(fsdp2)")
       ->check(CLI::IsMember({"fsdp2", "none"}));
   app.add_option("--reduce-dtype", options.reduceDtype,
-                 "in which gradients are reduced: float32 or bfloat16 (--param-dtype; without that "
+                 "in which gradients are reduced: float32, bfloat16 or float16 (--param-dtype; "
+                 "without that "
                  "the parameters')")
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   app.add_option(
          "--microbatches", options.microbatches,
          "forwards and backwards of a step, each on a batch of its own; their gradients are "

@@ -35,6 +35,12 @@ public:
   std::optional<GradientSink> getSink(mlir::Operation *op) const;
   /// True if the gradient lies at its place in the group's gradients already.
   bool isPlaced(const GradientSink &sink, unsigned param, mlir::Value gradient) const;
+  /// Of an operation that packs gradients and writes to them: the parameter whose gradient lies
+  /// there and is used later; none if there is none.
+  std::optional<unsigned> getSpoiled(mlir::Operation *op) const {
+    auto found = spoiled.find(op);
+    return found == spoiled.end() ? std::nullopt : std::optional(found->second);
+  }
 
 private:
   void findLastUses(mlir::Block &body);
@@ -45,6 +51,7 @@ private:
   int64_t end = 0;
   std::vector<int64_t> lastUse;                // by storage
   llvm::DenseMap<mlir::Value, int64_t> waitOf; // by handle
+  llvm::DenseMap<mlir::Operation *, unsigned> spoiled;
 };
 
 } // namespace fsdp

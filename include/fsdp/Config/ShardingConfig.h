@@ -38,6 +38,12 @@ struct ConfigPlace {
   unsigned line = 0, column = 0;
 };
 
+/// A name or pattern, and where the file says it.
+struct PlacedName {
+  std::string text;
+  ConfigPlace place = {};
+};
+
 /// What is wrong with a file, and where.
 class ConfigError : public llvm::ErrorInfo<ConfigError> {
 public:
@@ -97,6 +103,8 @@ struct GroupOptions {
   std::optional<bool> reshardAfterBackward = {};
   std::optional<PrefetchTargets> forwardPrefetch = {}, backwardPrefetch = {};
   std::optional<MixedPrecision> mixedPrecision = {};
+  std::optional<double> gradientDivideFactor = {};
+  std::optional<bool> forceSumReduction = {};
 };
 
 /// One entry of `groups`.
@@ -157,9 +165,12 @@ struct ShardingConfig {
   GroupOptions root; // recompute is none or cheap
   ConfigPlace rootPlace;
   MixedPrecision mixedPrecision;
+  std::optional<double> gradientDivideFactor; // likewise; absent: the number of all ranks
+  std::optional<bool> forceSumReduction;      // likewise; absent: false
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
   std::vector<RecomputeRule> checkpointing;
+  std::vector<PlacedName> ignoredParams; // names or patterns of parameters that are in no group
 };
 
 /// Reads a YAML file. Unknown keys, missing values and values out of range are ConfigErrors.
@@ -183,8 +194,6 @@ llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, f
 llvm::Error checkAccumulation(const ShardingConfig &config);
 llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
 llvm::StringRef getName(PolicyDtype dtype);                         // as parsePolicyDtype reads it
-/// What is wrong with a policy, for people.
-std::optional<std::string> checkMixedPrecision(const MixedPrecision &policy);
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.
 llvm::Expected<int64_t> parseSizeBytes(llvm::StringRef text, llvm::StringRef what);
 

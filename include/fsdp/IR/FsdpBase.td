@@ -190,7 +190,8 @@ def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
 def Fsdp_ReduceOp : Fsdp_Enum<"ReduceOp", "how a reduction joins what the ranks bring", [
   I32EnumCase<"Average", 0, "avg">,
   I32EnumCase<"Sum", 1, "sum">,
-  I32EnumCase<"Max", 2, "max">
+  I32EnumCase<"Max", 2, "max">,
+  I32EnumCase<"PremulSum", 3, "premul_sum"> // of inputs times a number, as NCCL's PreMulSum
 ]>;
 
 /// Numbered as in plans (Plan/Abi.h).

@@ -31,7 +31,7 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
   let summary = "The gradients of a group as its shard's gradient, on one rank";
   let description = [{
     One rank's shard is the whole group, without its frozen parameters: nothing is reduced. `offset`, written by memory planning, is
-    the place of the gradients in the arena (bytes).
+    the place of the gradients in the arena (bytes). The gradients are divided by `postdivide`, if it is there.
 
     ```mlir
     %d = fsdp.pack @layers.0(%g0, %g1) : (tensor<64x64xf32>, tensor<64xf32>)
@@ -39,11 +39,15 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$group, Variadic<AnyStaticShapeTensor>:$grads,
-                       OptionalAttr<I64Attr>:$offset);
+                       OptionalAttr<F64Attr>:$postdivide, OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_ShardType:$result);
   let assemblyFormat = [{
-    $group `(` $grads `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
-    `:` functional-type($grads, $result)
+    $group `(` $grads `)` (`postdivide` custom<PlainFloat>($postdivide)^)?
+    (`at` custom<PlainInteger>($offset)^)? attr-dict `:` functional-type($grads, $result)
+  }];
+  let extraClassDeclaration = [{
+    /// By what the gradients are divided; 1: they are not.
+    double getDivisor() { return getPostdivide() ? getPostdivide()->convertToDouble() : 1; }
   }];
 }
 
@@ -221,6 +225,9 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
     Takes one gradient per parameter that is not frozen, in the group's order. `coalesced` is that
     of `fsdp.all_gather.start`.
 
+    What the ranks bring is divided by `predivide` before they meet, and the result by `postdivide`,
+    each rounded to the dtype. `premul_sum` multiplies by the reciprocal of `predivide` while it adds.
+
     `offsets`, written by memory planning, are the place of the whole group's gradients (the
     collective's input) and of this rank's shard of the reduced ones (its output), in bytes.
 
@@ -228,19 +235,25 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
     %r0 = fsdp.reduce_scatter.start @layers.0(%g0, %g1) over ["dp"] avg bwd on reduce
         : tensor<64x64xf32>, tensor<64xf32>
     %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@layers.0, f32>
+    %r1 = fsdp.reduce_scatter.start @layers.1(%g2) over ["dp"] sum predivide 2.0 postdivide 2.0 bwd on reduce
+        : tensor<64x64xf16>
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$group,
                        Variadic<AnyStaticShapeTensor>:$grads,
                        StrArrayAttr:$axes,
                        EnumProp<Fsdp_ReduceOp>:$reduce_op,
+                       OptionalAttr<F64Attr>:$predivide,
+                       OptionalAttr<F64Attr>:$postdivide,
                        EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
                        UnitAttr:$coalesced,
                        OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $group `(` $grads `)` `over` $axes $reduce_op $phase `on` $stream (`coalesced` $coalesced^)?
+    $group `(` $grads `)` `over` $axes $reduce_op
+    (`predivide` custom<PlainFloat>($predivide)^)? (`postdivide` custom<PlainFloat>($postdivide)^)?
+    $phase `on` $stream (`coalesced` $coalesced^)?
     (`at` $offsets^)? attr-dict `:` type($grads)
   }];
   let extraClassDeclaration = declaration # [{
@@ -279,7 +292,7 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
   let description = [{
     Of the handle of a reduce-scatter it takes the result and begins, on a stream of its own, when
     that has ended; the compute stream waits for neither. `coalesced` is that of
-    `fsdp.all_gather.start`.
+    `fsdp.all_gather.start`, `predivide` and `postdivide` are those of `fsdp.reduce_scatter.start`.
 
     ```mlir
     %r = fsdp.reduce_scatter.start @layers.0(%g0, %g1) over ["shard"] avg bwd on reduce
@@ -292,13 +305,16 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
   let arguments = (ins Fsdp_AllReduceSource:$source,
                        StrArrayAttr:$axes,
                        EnumProp<Fsdp_ReduceOp>:$reduce_op,
+                       OptionalAttr<F64Attr>:$predivide,
+                       OptionalAttr<F64Attr>:$postdivide,
                        EnumProp<Aten_Phase>:$phase,
                        EnumProp<Fsdp_Stream>:$stream,
                        UnitAttr:$coalesced);
   let results = (outs Fsdp_HandleType:$handle);
   let assemblyFormat = [{
-    $source `over` $axes $reduce_op $phase `on` $stream (`coalesced` $coalesced^)? attr-dict
-    `:` type($source)
+    $source `over` $axes $reduce_op
+    (`predivide` custom<PlainFloat>($predivide)^)? (`postdivide` custom<PlainFloat>($postdivide)^)?
+    $phase `on` $stream (`coalesced` $coalesced^)? attr-dict `:` type($source)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = declaration # [{

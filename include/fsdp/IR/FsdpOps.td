@@ -163,6 +163,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     MixedPrecisionPolicy), where they are not the parameters' own. What is updated, saved and loaded
     stays in the parameters' dtype. Before `fsdp-mixed-precision` they are what the user asked for.
 
+    `gradient_divide_factor` is the number by which summed gradients are divided, where that is not
+    the number of all ranks, and `force_sum_reduction` divides them beside the collectives, which only add
+    (FSDP2's `set_gradient_divide_factor` and `set_force_sum_reduction_for_comms`).
+
     `offsets`, written by memory planning, are the places in the arena (bytes) of what the group
     keeps between steps: this rank's shard of the parameters, then each state of the optimizer, then,
     if the shard is gathered in another dtype, its copy in that.
@@ -201,6 +205,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<I64Attr>:$reshard_ranks,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$gather_dtype,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
+                       OptionalAttr<F64Attr>:$gradient_divide_factor,
+                       UnitAttr:$force_sum_reduction,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
                        OptionalAttr<Fsdp_GradientSyncAttr>:$gradient_sync,
                        OptionalAttr<BoolAttr>:$reshard_after_backward,
@@ -213,6 +219,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
     (`gather_dtype` $gather_dtype^)? (`reduce_dtype` $reduce_dtype^)?
+    (`gradient_divide_factor` custom<PlainFloat>($gradient_divide_factor)^)?
+    (`force_sum_reduction` $force_sum_reduction^)?
     (`recompute` `` $recompute^)? (`gradient_sync` `` $gradient_sync^)?
     (`reshard_after_backward` $reshard_after_backward^)?
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?

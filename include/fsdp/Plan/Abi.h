@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 7u
+#define FSDP_PLAN_ABI_VERSION 8u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -62,6 +62,13 @@ typedef enum fsdp_optimizer_kind {
 /* Which norm gradients are clipped by: of absolute values their sum, the root of the sum of their
  * squares, or the largest. */
 typedef enum fsdp_norm_type { FSDP_NORM_1 = 1, FSDP_NORM_2 = 2, FSDP_NORM_INF = 3 } fsdp_norm_type;
+
+/* How a reduction joins what the ranks bring. */
+typedef enum fsdp_reduce_op {
+  FSDP_AVERAGE = 0,
+  FSDP_SUM = 1,
+  FSDP_PREMUL_SUM = 2 /* the sum of the inputs times the reciprocal of predivide */
+} fsdp_reduce_op;
 
 /* A tensor of the step: a view of the arena at a fixed address. Two values may share bytes: a view
  * and its base. */
@@ -114,8 +121,10 @@ typedef enum fsdp_entry_kind {
    * `ranks`, which is then chunk_ranks, only so many neighbours on the shard axis meet, those of
    * equal quotient rank / ranks; `source` is what FSDP_CHUNK left. */
   FSDP_ALL_GATHER_START = 2,
-  /* Averages group `target`: the input at `source` holds `count` elements per rank (rank by rank)
-   * of `dtype`; this rank's average goes to `destination`. */
+  /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
+   * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to
+   * `destination`. Before, the input is divided by `predivide` in place, and the result by
+   * `postdivide`. */
   FSDP_REDUCE_SCATTER_START = 3,
   /* Compute waits for `handle`. */
   FSDP_WAIT = 4,
@@ -129,10 +138,11 @@ typedef enum fsdp_entry_kind {
   /* Updates this rank's shard of group `target`, and its gather_shard, with the gradients at
    * `source`, of the group's reduce_dtype. */
   FSDP_UPDATE = 8,
-  /* Averages the reduced shard of group `target` over the replicas, in place: `count` elements of
-   * `dtype` at `destination` (and `source`). Begins on `stream` when the reduce-scatter of handle
-   * `after` has ended, whose output it is; the compute stream waits for neither. With
-   * FSDP_NO_HANDLE it begins behind what precedes it on the compute stream. */
+  /* Reduces the reduced shard of group `target` over the replicas, in place, by `reduce_op` and
+   * with the divisions of FSDP_REDUCE_SCATTER_START: `count` elements of `dtype` at `destination`
+   * (and `source`). Begins on `stream` when the reduce-scatter of handle `after` has ended, whose
+   * output it is; the compute stream waits for neither. With FSDP_NO_HANDLE it begins behind what
+   * precedes it on the compute stream. */
   FSDP_ALL_REDUCE_START = 9,
   /* Copies the optimizer's state of group `target` from the host's arena (host_state) to the arena
    * (state), `bytes` for each state, on stream FSDP_HOST_TO_DEVICE. `handle` is waited for by one
@@ -185,10 +195,13 @@ typedef struct fsdp_entry {
   int64_t bytes, count;
   int64_t expected_ns; /* starts: how long the collective is predicted to take; 0: unknown */
   uint32_t source_value, destination_value;
-  uint32_t after;    /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
-  uint32_t ranks;    /* FSDP_ALL_GATHER_START: how many meet; 0: all of the shard axis */
-  uint32_t module;   /* string: qualified name of the module */
-  uint32_t location; /* string: file:line, or "" */
+  uint32_t after;     /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
+  uint32_t ranks;     /* FSDP_ALL_GATHER_START: how many meet; 0: all of the shard axis */
+  uint32_t module;    /* string: qualified name of the module */
+  uint32_t location;  /* string: file:line, or "" */
+  uint32_t reduce_op; /* fsdp_reduce_op */
+  uint32_t reserved;
+  double predivide, postdivide; /* divisors of reductions; 0: nothing is divided */
 } fsdp_entry;
 
 /* A tensor of the batch; the runtime fills its value before each step. */

@@ -3,6 +3,7 @@
 #ifndef FSDP_TRANSFORMS_REDUCEGRADIENTS_H
 #define FSDP_TRANSFORMS_REDUCEGRADIENTS_H
 
+#include "fsdp/Analysis/GradientDivision.h"
 #include "fsdp/Analysis/Step.h"
 #include "mlir/IR/Builders.h"
 
@@ -34,13 +35,21 @@ private:
   };
 
   bool isSharded() { return step.getRanks() > 1; }
+  bool isLeftAlone(GroupOp group);
   void addWhole(Sum &sum, llvm::ArrayRef<mlir::Value> gradients);
   void addShard(Sum &sum, GroupOp group, mlir::Value shard);
-  /// This rank's shard, averaged over the ranks of the shard axis, and if `isAcross` over the
+  /// This rank's shard, reduced over the ranks of the shard axis, and if `isAcross` over the
   /// replicas.
   mlir::Value reduce(GroupOp group, mlir::ValueRange gradients, bool isAcross);
-  mlir::Value allReduce(mlir::Value source, mlir::Type type, mlir::StringAttr axis, ReduceOp how,
-                        mlir::Location loc);
+  mlir::Value allReduce(mlir::Value source, mlir::Type type, mlir::StringAttr axis,
+                        const Reduction &how, mlir::Location loc);
+  GradientDivision getDivision(GroupOp group, mlir::Type dtype) {
+    return getGradientDivision(group, dtype, step.getRanks(), step.getReplicas());
+  }
+  /// The attribute of a divisor; null if it is 1.
+  mlir::FloatAttr getDivisor(double divisor) {
+    return divisor == 1 ? mlir::FloatAttr() : builder.getF64FloatAttr(divisor);
+  }
   void update(GroupOp group, mlir::Value gradient, mlir::Value clip);
 
   Step &step;

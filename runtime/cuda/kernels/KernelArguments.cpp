@@ -37,7 +37,7 @@ cudaError_t fsdp::rt::checkArguments(const OptimizerScalarsArguments &a) {
 cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
   if (a.kind > FSDP_ADAMW || a.elements < 0 || !a.scalars)
     return cudaErrorInvalidValue;
-  if (a.gradientDtype != FSDP_F32 && a.gradientDtype != FSDP_BF16)
+  if (!isFloat(a.gradientDtype))
     return cudaErrorInvalidValue;
   if (a.gathered && !isFloat(a.gatheredDtype))
     return cudaErrorInvalidValue;

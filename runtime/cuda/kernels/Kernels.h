@@ -99,7 +99,7 @@ struct ClipFactorArguments {
 
 /// to[i] = to[i] * toScale + from[i] * fromScale in fp32, rounded to `toDtype`; exact sums (one
 /// rounding) where the scales are 1. With toScale 0, `to` is not read. fp32, bf16 and fp16 each.
-/// `to` and `from` may not overlap.
+/// `to` and `from` may be the same memory, of one dtype; else they may not overlap.
 struct AccumulateArguments {
   void *to;
   fsdp_dtype toDtype;

@@ -17,7 +17,7 @@ cudaError_t withUpdateTypes(const OptimizerUpdateArguments &arguments, Launch la
     return withElement(arguments.gatheredDtype,
                        [&](auto gathered) { return launch(gradient, gathered); });
   };
-  return arguments.gradientDtype == FSDP_F32 ? withGradient(float()) : withGradient(Bf16());
+  return withElement(arguments.gradientDtype, withGradient);
 }
 
 /// Stores updated parameters: the master, and the copy that is gathered where there is one.

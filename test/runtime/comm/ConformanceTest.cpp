@@ -204,6 +204,37 @@ TEST_P(Conformance, ReduceScatter) {
   });
 }
 
+// The sum of what each rank brings, multiplied by a number; and divisions by a number.
+TEST_P(Conformance, ScaledSumsAndDivisions) {
+  Ranks ranks = GetParam();
+  onRanks(ranks, [&](Communicator &communicator) {
+    unsigned rank = communicator.rank(), size = communicator.size();
+    std::byte *arena = makeArena(communicator);
+    constexpr size_t kCount = 1000;
+    for (Place place : {Place::Outside, Place::Arena})
+      for (fsdp_dtype dtype : kFloating) {
+        size_t block = kCount * elementBytes(dtype);
+        std::vector<at::Tensor> inputs = allInputs(ranks, size * kCount, dtype, 7), blocks;
+        Memory memory(arena, place);
+        std::byte *input = memory.take(size * block), *output = memory.take(block);
+        copyBytes(input, inputs[rank], size * block);
+        EXPECT_OK(
+            communicator.reduceScatterScaled(kReduceLane, input, output, kCount, dtype, 0.25));
+        for (const at::Tensor &tensor : inputs)
+          blocks.push_back(
+              tensor.slice(0, int64_t(rank * kCount), int64_t((rank + 1) * kCount)).mul(0.25));
+        at::Tensor expected = reduceWithTorch(blocks, ReduceOp::Sum);
+        EXPECT_EQ(difference(output, expected), "") << name(dtype, ReduceOp::Sum, kCount, place);
+        EXPECT_OK(communicator.divide(kReduceLane, output, kCount, dtype, 1.5));
+        EXPECT_EQ(difference(output, expected.div_(1.5)), "") << dtypeName(dtype);
+        std::memset(input, 0, size * block);
+      }
+    int32_t integer = 3;
+    EXPECT_FALSE(communicator.divide(kReduceLane, &integer, 1, FSDP_I32, 2).ok());
+    EXPECT_OK(communicator.barrier(kControlLane));
+  });
+}
+
 // The output may be this rank's block of the input.
 TEST_P(Conformance, ReduceScatterInPlace) {
   Ranks ranks = GetParam();

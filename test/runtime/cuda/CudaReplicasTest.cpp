@@ -132,6 +132,59 @@ TEST(CudaReplicas, Step) {
                                            "cudaStreamWaitEvent s2 " + eventOf(*averaged)}));
 }
 
+// Sums take ncclSum or a PreMulSum of NCCL, and what a rank divides by itself is a kernel on the
+// collective's stream, before or behind it.
+TEST(CudaReplicas, DividedSums) {
+  struct Case {
+    fsdp_reduce_op scatter, across;
+    double scatterPre, scatterPost, acrossPre, acrossPost;
+    std::vector<std::string> calls;
+  };
+  const std::string gradients = "m1+" + std::to_string(Replicated().gradients),
+                    shard = "m1+" + std::to_string(Replicated().shard);
+  const std::string whole = "accumulate " + gradients + " 6 ", part = "accumulate " + shard + " 6 ";
+  const std::string scatter = "ncclReduceScatter " + gradients + " " + shard + " 64 7 ",
+                    across = "ncclAllReduce " + shard + " " + shard + " 64 7 ";
+  const Case cases[] = {
+      {FSDP_AVERAGE, FSDP_AVERAGE, 0, 0, 0, 0, {scatter + "4", across + "4"}},
+      {FSDP_AVERAGE, FSDP_SUM, 0, 0, 0, 0, {scatter + "4", across + "0"}},
+      {FSDP_SUM, FSDP_SUM, 0, 0, 0, 4, {scatter + "0", across + "0", part}},
+      {FSDP_SUM, FSDP_SUM, 2, 0, 0, 2, {whole, scatter + "0", across + "0", part}},
+      {FSDP_PREMUL_SUM, FSDP_SUM, 5, 0, 0, 0, {scatter + "5", across + "0"}}};
+  for (const Case &wanted : cases) {
+    Replicated replicated;
+    for (fsdp_entry &entry : replicated.builder.entryTable)
+      if (entry.kind == FSDP_REDUCE_SCATTER_START) {
+        entry.reduce_op = wanted.scatter;
+        entry.predivide = wanted.scatterPre;
+        entry.postdivide = wanted.scatterPost;
+      } else if (entry.kind == FSDP_ALL_REDUCE_START) {
+        entry.reduce_op = wanted.across;
+        entry.predivide = wanted.acrossPre;
+        entry.postdivide = wanted.acrossPost;
+      }
+    auto ranks = connectMesh();
+    std::vector<std::string> calls;
+    onEach(4, [&](unsigned rank) {
+      at::set_num_threads(1);
+      NcclRank &own = *ranks[rank];
+      std::byte *arena = *(*own).makeArena(static_cast<size_t>(replicated.plan().arena_bytes));
+      auto executor = Executor::create(replicated.plan(), *own.device, *own, arena);
+      ASSERT_TRUE(executor.ok()) << executor.status().message();
+      own.calls.take();
+      EXPECT_TRUE((*executor)->step({.step = 1}).ok());
+      if (rank == 1)
+        for (const std::string &call : own.calls.take())
+          if (call.starts_with("accumulate") || call.starts_with("ncclReduceScatter") ||
+              call.starts_with("ncclAllReduce"))
+            calls.push_back(call);
+    });
+    ASSERT_EQ(calls.size(), wanted.calls.size());
+    for (size_t i = 0; i < calls.size(); ++i)
+      EXPECT_THAT(calls[i], testing::StartsWith(wanted.calls[i]));
+  }
+}
+
 // One process can stand in for all of them.
 TEST(CudaReplicas, FakeOptions) {
   Replicated replicated;

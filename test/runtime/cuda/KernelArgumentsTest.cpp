@@ -54,7 +54,7 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
   EXPECT_TRUE(refused([](Arguments &a) { a.gradients = nullptr; }));
   EXPECT_TRUE(refused([](Arguments &a) { a.state[1] = nullptr; }));
   EXPECT_TRUE(refused([](Arguments &a) { a.scalars = nullptr; }));
-  EXPECT_TRUE(refused([](Arguments &a) { a.gradientDtype = FSDP_F16; }));
+  EXPECT_TRUE(refused([](Arguments &a) { a.gradientDtype = FSDP_F64; }));
   EXPECT_TRUE(refused([&](Arguments &a) {
     a.gathered = &memory;
     a.gatheredDtype = FSDP_F64;

@@ -241,6 +241,18 @@ TEST(NcclCommunicator, ScaledSums) {
       4);
 }
 
+// What a rank divides by itself is multiplied by the reciprocal, by a kernel on the lane's stream.
+TEST(NcclCommunicator, Divisions) {
+  Connected connected(1);
+  NcclCommunicator &one = connected[0];
+  std::vector<float> data = {3, 6};
+  EXPECT_TRUE(one.divide(kReduceLane, data.data(), data.size(), FSDP_F32, 1.5).ok());
+  EXPECT_THAT(connected.take(0),
+              ElementsAre(testing::MatchesRegex("accumulate .* 6 .* 6 .* 2 s2")));
+  EXPECT_THAT(data, ElementsAre(3 * (1 / 1.5f), 6 * (1 / 1.5f)));
+  EXPECT_FALSE(one.divide(kReplicateLane, data.data(), data.size(), FSDP_F32, 2).ok());
+}
+
 // The control lane moves the host's memory, without NCCL.
 TEST(NcclCommunicator, ControlLane) {
   Connected connected(2);

@@ -172,16 +172,18 @@ TEST_P(OptimizerTest, BFloat16IsBitwise) {
   compare(GetParam(), {{0, 17}, {32, 9000}, {9040, 5}}, at::kBFloat16);
 }
 
-// Gradients of bf16 update as those of fp32 with the same values do, and each update leaves the
-// parameters' copy in the dtype in which they are gathered.
+// Gradients of bf16 and f16 update as those of fp32 with the same values do, and each update leaves
+// the parameters' copy in the dtype in which they are gathered.
 TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
   at::manual_seed(5);
   for (int64_t elements : {7, 8192, 20011})
-    for (at::ScalarType gathered : {at::kBFloat16, at::kHalf}) {
+    for (auto [gathered, reduced] : {std::pair(at::kBFloat16, at::kBFloat16),
+                                     {at::kHalf, at::kBFloat16},
+                                     {at::kHalf, at::kHalf}}) {
       at::Tensor parameters = at::randn({2, elements}), state = at::zeros({6, elements});
       const bool amsgrad = GetParam().options & FSDP_AMSGRAD;
       parameters[1].copy_(parameters[0]);
-      at::Tensor narrow = at::zeros({elements}, at::kBFloat16), wide = at::zeros({elements});
+      at::Tensor narrow = at::zeros({elements}, reduced), wide = at::zeros({elements});
       at::Tensor copy = at::zeros({elements}, gathered);
       auto own = makeShardUpdate(GetParam(), {.dtype = FSDP_F32,
                                               .elements = elements,
@@ -190,7 +192,7 @@ TEST_P(OptimizerTest, NarrowGradientsAndCopies) {
                                               .state = {bytes(state[0]), bytes(state[1]),
                                                         amsgrad ? bytes(state[4]) : nullptr},
                                               .pieces = {{0, elements}},
-                                              .gradientDtype = FSDP_BF16,
+                                              .gradientDtype = static_cast<fsdp_dtype>(reduced),
                                               .gathered = bytes(copy),
                                               .gatheredDtype = static_cast<fsdp_dtype>(gathered)});
       auto expected = makeShardUpdate(GetParam(), {.dtype = FSDP_F32,

@@ -3,6 +3,7 @@
 #include "SmallPlan.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace fsdp::test;
 using fsdp::rt::describePlan;
@@ -226,9 +227,28 @@ TEST(PlanTest, TravelDtypes) {
   group(wide).gather_dtype = FSDP_F64;
   EXPECT_EQ(wide.error(),
             "invalid plan: group 0 (layers.0): gathered as f64 with parameters of f32");
-  group(split).reduce_dtype = FSDP_F16;
+  group(split).reduce_dtype = FSDP_F64;
   EXPECT_EQ(split.error(),
-            "invalid plan: group 0 (layers.0): reduced as f16 with parameters of f32");
+            "invalid plan: group 0 (layers.0): reduced as f64 with parameters of f32");
+}
+
+// Reductions have an operation and divisors, which the description tells.
+TEST(PlanTest, Reductions) {
+  SmallPlan operation, infinite, negative, scaled;
+  operation.firstOf(FSDP_REDUCE_SCATTER_START).reduce_op = 3;
+  EXPECT_EQ(operation.error(), "invalid plan: entry 8: reduces by operation 3");
+  infinite.firstOf(FSDP_REDUCE_SCATTER_START).predivide = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(infinite.error(), "invalid plan: entry 8: divides by inf");
+  negative.firstOf(FSDP_REDUCE_SCATTER_START).postdivide = -1;
+  EXPECT_EQ(negative.error(), "invalid plan: entry 8: divides by -1.000000");
+  fsdp_entry &entry = scaled.firstOf(FSDP_REDUCE_SCATTER_START);
+  entry.reduce_op = FSDP_SUM;
+  entry.predivide = 2;
+  entry.postdivide = 1.5;
+  EXPECT_EQ(scaled.error(), "");
+  EXPECT_NE(describePlan(scaled.builder.plan)
+                .find("bytes per rank, reduced by sum predivide 2 postdivide 1.5\n"),
+            std::string::npos);
 }
 
 // A coalesced start stands directly behind one of its kind.

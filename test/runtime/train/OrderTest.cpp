@@ -72,6 +72,9 @@ TEST(CollectiveOrder, EveryPropertyCounts) {
       [](fsdp_entry &entry) { entry.count += 1; },
       [](fsdp_entry &entry) { entry.source += 64; },
       [](fsdp_entry &entry) { entry.destination += 64; },
+      [](fsdp_entry &entry) { entry.reduce_op = FSDP_SUM; },
+      [](fsdp_entry &entry) { entry.predivide = 2; },
+      [](fsdp_entry &entry) { entry.postdivide = 2; },
   };
   std::vector<uint64_t> original = collectiveOrderHashes(PlanView(flat().tables()));
   ASSERT_GE(original.size(), 3u);

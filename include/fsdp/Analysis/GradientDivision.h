@@ -1,0 +1,58 @@
+//===- GradientDivision.h - By what summed gradients are divided -*- C++ -*-===//
+//
+// Gradients are summed over shards and replicas and divided by a factor, as a rule the number of
+// all ranks. Where the division happens, and which operation the collectives run, is FSDP2's choice
+// (torch 2.11, _fsdp_collectives.py, _get_gradient_divide_factors).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_ANALYSIS_GRADIENTDIVISION_H
+#define FSDP_ANALYSIS_GRADIENTDIVISION_H
+
+#include "fsdp/IR/Fsdp.h"
+
+#include <optional>
+#include <string>
+
+namespace fsdp {
+
+/// How a collective reduces. Each rank divides what it brings by `predivide`, and what it gets by
+/// `postdivide`. Of `premul_sum` the collective multiplies by the reciprocal of `predivide` itself.
+struct Reduction {
+  ReduceOp op = ReduceOp::Average;
+  double predivide = 1, postdivide = 1;
+
+  bool operator==(const Reduction &) const = default;
+};
+
+/// "sum predivide 2 postdivide 2".
+std::string describe(const Reduction &reduction);
+
+/// What the start of a reduce-scatter or of an all-reduce says.
+template <typename StartOp> Reduction getReduction(StartOp start) {
+  auto get = [](std::optional<llvm::APFloat> divisor) {
+    return divisor ? divisor->convertToDouble() : 1;
+  };
+  return {start.getReduceOp(), get(start.getPredivide()), get(start.getPostdivide())};
+}
+
+struct GradientDivision {
+  Reduction scatter; // over the shards
+  Reduction across;  // then over the replicas
+  double alone = 1;  // the divisor of gradients that no other rank takes part in
+};
+
+/// How the gradients of `group`, of `dtype`, are reduced over `shards` and `replicas`.
+GradientDivision getGradientDivision(GroupOp group, mlir::Type dtype, int64_t shards,
+                                     int64_t replicas);
+
+/// True if a reduce-scatter or a pack, or what goes on with it, writes to the packed gradients:
+/// they are divided, summed or reduced in place.
+bool overwritesPacked(mlir::Operation *op);
+
+/// Why the group's `gradient_divide_factor` cannot be as in FSDP2, for people; nullopt if it can.
+std::optional<std::string> checkGradientDivision(GroupOp group, mlir::Type dtype, int64_t shards);
+
+} // namespace fsdp
+
+#endif // FSDP_ANALYSIS_GRADIENTDIVISION_H

@@ -1,0 +1,88 @@
+//===- GradientDivision.cpp - By what summed gradients are divided --------===//
+
+#include "fsdp/Analysis/GradientDivision.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fsdp;
+
+std::string fsdp::describe(const Reduction &reduction) {
+  std::string text = stringifyReduceOp(reduction.op).str();
+  llvm::raw_string_ostream os(text);
+  if (reduction.predivide != 1)
+    os << llvm::format(" predivide %g", reduction.predivide);
+  if (reduction.postdivide != 1)
+    os << llvm::format(" postdivide %g", reduction.postdivide);
+  return text;
+}
+
+/// True if sums of `dtype` are not divided by the collective: FSDP2 calls all dtypes but f32 and
+/// bf16 at risk of overflow.
+static bool isSplit(Type dtype) { return !dtype.isF32() && !dtype.isBF16(); }
+
+/// The part of `factor` that goes before a sum of a dtype that may overflow: the power of two
+/// around its root, as far as that divides it.
+static double getPredivision(double factor) {
+  double before = 1;
+  while (std::fmod(factor, before) == 0 && factor / before > before)
+    before *= 2;
+  return before;
+}
+
+GradientDivision fsdp::getGradientDivision(GroupOp group, Type dtype, int64_t shards,
+                                           int64_t replicas) {
+  std::optional<double> asked;
+  if (std::optional<llvm::APFloat> factor = group.getGradientDivideFactor())
+    asked = factor->convertToDouble();
+  bool isAcross = replicas > 1, isSharded = shards > 1;
+  GradientDivision division;
+  if (!isSplit(dtype) && !group.getForceSumReduction()) {
+    if (!asked)
+      return division;
+    division.across.op = ReduceOp::Sum;
+    if (!isSharded)
+      (isAcross ? division.across.predivide : division.alone) = *asked;
+    else if (*asked != shards)
+      division.scatter = {ReduceOp::PremulSum, *asked};
+    return division;
+  }
+  double factor = asked.value_or(static_cast<double>(shards * replicas));
+  double before = isSplit(dtype) ? getPredivision(factor) : 1;
+  division.scatter.op = division.across.op = ReduceOp::Sum;
+  (isSharded ? division.scatter : division.across).predivide = before;
+  (isAcross ? division.across : division.scatter).postdivide = factor / before;
+  return division;
+}
+
+bool fsdp::overwritesPacked(Operation *op) {
+  if (auto start = dyn_cast<ReduceScatterStartOp>(op))
+    return start.getPredivide().has_value();
+  auto pack = dyn_cast<PackOp>(op);
+  if (!pack)
+    return false;
+  return pack.getDivisor() != 1 || llvm::any_of(pack.getResult().getUsers(), [&](Operation *user) {
+           auto sum = dyn_cast<AccumulateOp>(user);
+           return isa<AllReduceStartOp>(user) || (sum && sum.getSum() == pack.getResult());
+         });
+}
+
+std::optional<std::string> fsdp::checkGradientDivision(GroupOp group, Type dtype, int64_t shards) {
+  std::optional<llvm::APFloat> factor = group.getGradientDivideFactor();
+  if (!factor || shards > 1 || factor->convertToDouble() == 1 ||
+      (!isSplit(dtype) && !group.getForceSumReduction()))
+    return std::nullopt;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << llvm::format("gradient_divide_factor is %g and ", factor->convertToDouble());
+  if (group.getForceSumReduction())
+    os << "reductions are to be sums";
+  else
+    os << "gradients are reduced in " << dtype;
+  os << ": where a parameter lies on one rank alone, FSDP2 divides twice then; leave "
+        "gradient_divide_factor to its default";
+  return text;
+}
