@@ -17,9 +17,26 @@ public:
   Status() = default;
   static Status error(std::string message) { return Status(std::move(message)); }
 
-  /// An error that rank `rank` told all ranks of, by Communicator::abort.
-  static Status aborted(unsigned rank, std::string message) {
+  /// What rank `rank` says to all ranks of its error: "[rank 1] ...". An error that a rank has said
+  /// before stays as that rank said it.
+  static Status saidBy(unsigned rank, const Status &error) {
+    std::string said =
+        error.said().empty() ? "[rank " + std::to_string(rank) + "] " + error.text : error.said();
+    Status status = relayed(said, said.size());
+    status.rank = error.rank;
+    return status;
+  }
+
+  /// An error whose last `saidBytes` bytes are what a rank said to all.
+  static Status relayed(std::string message, size_t saidBytes) {
     Status status(std::move(message));
+    status.saidBytes = saidBytes;
+    return status;
+  }
+
+  /// An error that rank `rank` told all ranks of, by Communicator::abort; `saidBytes` as above.
+  static Status aborted(unsigned rank, std::string message, size_t saidBytes = 0) {
+    Status status = relayed(std::move(message), saidBytes);
     status.rank = rank;
     return status;
   }
@@ -28,17 +45,28 @@ public:
   const std::string &message() const { return text; }
   /// The rank whose abort this is; nothing for an error of another kind.
   std::optional<unsigned> abortedBy() const { return rank; }
+  /// The end of the message that a rank said to all; "" if none has.
+  std::string said() const { return text.substr(text.size() - saidBytes); }
 
-  /// The same error, said with more words.
-  Status withMessage(std::string message) const {
-    Status status(std::move(message));
-    status.rank = rank;
+  /// The same error, with words before it.
+  Status within(const std::string &prefix) const {
+    Status status = *this;
+    status.text = prefix + text;
+    return status;
+  }
+
+  /// The same error, with words behind it, which count as said, too.
+  Status followedBy(const std::string &more) const {
+    Status status = *this;
+    status.text += more;
+    status.saidBytes += saidBytes ? more.size() : 0;
     return status;
   }
 
 private:
   explicit Status(std::string message) : text(std::move(message)) {}
   std::string text;
+  size_t saidBytes = 0;
   std::optional<unsigned> rank;
 };
 

@@ -52,7 +52,6 @@ private:
   ModuleTree tree;
   llvm::StringMap<std::vector<unsigned>> paramsBelow; // by module path, the root left out
   llvm::StringMap<Mention> mentions;                  // modules that some rule names
-  std::optional<int64_t> chunkRanks;                  // of all groups that keep chunks
   std::vector<int> groupOfParam;
   std::vector<ParamGroup> groups;
 };
@@ -237,11 +236,6 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, ConfigPlace
     return ReshardChoice{Reshard::Never};
   if (ranks == axis.size)
     return ReshardChoice{Reshard::Always};
-  if (chunkRanks.value_or(ranks) != ranks)
-    return fail(place, "reshard_after_forward is " + std::to_string(ranks) + ", but " +
-                           std::to_string(*chunkRanks) +
-                           " for another group; groups that keep chunks have one number of ranks");
-  chunkRanks = ranks;
   return choice;
 }
 

@@ -19,10 +19,10 @@ using namespace llvm;
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
-              sizeof(fsdp_parameter) == 40 && sizeof(fsdp_group) == 112 &&
-              sizeof(fsdp_optimizer) == 64);
+              sizeof(fsdp_parameter) == 40 && sizeof(fsdp_group) == 120 &&
+              sizeof(fsdp_optimizer) == 64 && sizeof(fsdp_communicator) == 20);
 // The plan itself: numbers first, then one pointer per table.
-static constexpr size_t kNumTables = 13;
+static constexpr size_t kNumTables = 14;
 static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);
 static_assert(kNumberBytes % sizeof(void *) == 0 &&
               sizeof(fsdp_plan) == kNumberBytes + (kNumTables + 1) * sizeof(void *));
@@ -57,6 +57,8 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
       {"fsdp_integers", plan.integers, plan.num_integers * sizeof(int64_t)},
       {"fsdp_optimizer_groups", plan.optimizer_groups,
        plan.num_optimizer_groups * sizeof(fsdp_optimizer)},
+      {"fsdp_communicators", plan.communicators,
+       plan.num_communicators * sizeof(fsdp_communicator)},
       {"fsdp_strings", plan.strings, plan.num_string_bytes},
       {"fsdp_data", plan.data, plan.num_data_bytes}};
   static_assert(std::size(tables) == kNumTables);
@@ -70,9 +72,10 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
                 offsetof(fsdp_plan, pieces) == kNumberBytes + 8 * sizeof(void *) &&
                 offsetof(fsdp_plan, integers) == kNumberBytes + 9 * sizeof(void *) &&
                 offsetof(fsdp_plan, optimizer_groups) == kNumberBytes + 10 * sizeof(void *) &&
-                offsetof(fsdp_plan, strings) == kNumberBytes + 11 * sizeof(void *) &&
-                offsetof(fsdp_plan, data) == kNumberBytes + 12 * sizeof(void *) &&
-                offsetof(fsdp_plan, next) == kNumberBytes + 13 * sizeof(void *));
+                offsetof(fsdp_plan, communicators) == kNumberBytes + 11 * sizeof(void *) &&
+                offsetof(fsdp_plan, strings) == kNumberBytes + 12 * sizeof(void *) &&
+                offsetof(fsdp_plan, data) == kNumberBytes + 13 * sizeof(void *) &&
+                offsetof(fsdp_plan, next) == kNumberBytes + 14 * sizeof(void *));
 
   LLVMContext &context = module.getContext();
   SmallVector<Constant *> fields = {getBytes(context, &plan, kNumberBytes)};

@@ -22,14 +22,11 @@ LogicalResult Lowering::lower(PartialNormOp norm) {
 LogicalResult Lowering::lowerTensorReduction(AllReduceStartOp start) {
   if (!start.getSource().getDefiningOp<PartialNormOp>())
     return start.emitOpError("of a tensor that is no fsdp.partial_norm has no form in plans");
-  fsdp_entry &entry = builder.addEntry(FSDP_NORM_ALL_REDUCE_START, FSDP_BACKWARD);
-  entry.stream = getPlanStream(start.getStream());
+  fsdp_entry &entry = addStart(FSDP_NORM_ALL_REDUCE_START, start);
   entry.dtype = FSDP_F64;
-  entry.handle = handleOf[start.getHandle()] = builder.tables.header.num_handles++;
   entry.source = entry.destination = baseOf.lookup(start.getSource());
   entry.bytes = sizeof(double);
   entry.count = 1;
-  entry.location = builder.addLocation(start.getLoc());
   return success();
 }
 

@@ -59,6 +59,13 @@ LogicalResult Lowering::lowerHeader() {
     header.axis = builder.addString(first.getAxis());
     header.replicate_axis = builder.addString(first.getReplicateAxis().value_or(""));
   }
+  for (const Communicator &communicator : communicators.getCommunicators())
+    builder.tables.communicators.push_back(
+        {builder.addString(communicator.name), builder.addString(communicator.axes),
+         communicator.meeting.ranks, communicator.meeting.stride,
+         static_cast<uint32_t>(getPlanStream(communicator.stream))});
+  if (auto meshes = module.getOps<MeshOp>(); !meshes.empty())
+    mesh = *meshes.begin();
   FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
   if (failed(optimizers))
     return failure();

@@ -90,17 +90,23 @@ LogicalResult Lowering::lower(ReadOp read) {
 // Collectives, gradients and updates
 //===----------------------------------------------------------------------===//
 
-fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start,
-                               const GroupInfo &group, const GroupForm &form) {
+fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start) {
   fsdp_entry &entry = builder.addEntry(kind, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
-  entry.dtype = *getPlanDType(form.elementType);
-  entry.target = group.index;
+  entry.communicator = communicators.lookup(start, mesh);
   entry.handle = handleOf[start->getResult(0)] = builder.tables.header.num_handles++;
-  entry.bytes = form.shardBytes;
-  entry.count = form.shardElements;
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
+  return entry;
+}
+
+fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start,
+                               const GroupInfo &group, const GroupForm &form) {
+  fsdp_entry &entry = addStart(kind, start);
+  entry.dtype = *getPlanDType(form.elementType);
+  entry.target = group.index;
+  entry.bytes = form.shardBytes;
+  entry.count = form.shardElements;
   return entry;
 }
 
@@ -134,8 +140,7 @@ LogicalResult Lowering::lower(AllGatherStartOp start) {
     return failure();
   const GroupInfo &group = groups.lookup(start.getShard().getType());
   fsdp_entry &entry = addStart(FSDP_ALL_GATHER_START, start, group, group.gathered);
-  if (int64_t ranks = CollectiveOpInterface(start).getNeighbours()) {
-    entry.ranks = ranks;
+  if (CollectiveOpInterface(start).getNeighbours()) {
     entry.count = group.chunk.shardElements;
     entry.bytes = group.getChunkBytes();
   }
@@ -149,13 +154,8 @@ LogicalResult Lowering::lower(ChunkOp chunk) {
   if (failed(offset))
     return failure();
   ShardType type = chunk.getResult().getType();
-  uint32_t &ranks = builder.tables.header.chunk_ranks;
-  if (ranks != 0 && ranks != type.getRanks())
-    return chunk.emitOpError("keeps chunks over ")
-           << type.getRanks() << " ranks, but other groups over " << ranks
-           << "; a plan has one such number";
-  ranks = type.getRanks();
   const GroupInfo &group = groups.lookup(type);
+  builder.tables.groups[group.index].chunk_ranks = type.getRanks();
   std::vector<int64_t> params;
   for (auto [index, param] : llvm::enumerate(chunk.getParams())) {
     if (ParamOp op = group.params[index]; !isContiguous(cast<RankedTensorType>(param.getType())))
@@ -359,20 +359,31 @@ FailureOr<PlanTables> Lowering::run() {
   return std::move(builder.tables);
 }
 
-FailureOr<PlanTables> fsdp::lowerToPlan(ModuleOp module) {
+static FailureOr<PlanTables> lowerStep(ModuleOp module, const CommunicatorTable &communicators) {
   FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Planned);
   if (failed(step))
     return failure();
   FailureOr<GroupTable> groups = GroupTable::build(module);
   if (failed(groups) || failed(StepStorage::build(*step, *groups)))
     return failure();
-  return Lowering(module, *step, std::move(*groups)).run();
+  return Lowering(module, *step, std::move(*groups), communicators).run();
+}
+
+FailureOr<PlanTables> fsdp::lowerToPlan(ModuleOp module) {
+  FailureOr<CommunicatorTable> communicators = CommunicatorTable::build(module);
+  if (failed(communicators))
+    return failure();
+  return lowerStep(module, *communicators);
 }
 
 FailureOr<std::vector<PlanTables>> fsdp::lowerProgram(ModuleOp module) {
+  auto steps = getSteps(module);
+  FailureOr<CommunicatorTable> communicators = CommunicatorTable::build(steps);
+  if (failed(communicators))
+    return failure();
   std::vector<PlanTables> tables;
-  for (ModuleOp step : getSteps(module)) {
-    FailureOr<PlanTables> lowered = lowerToPlan(step);
+  for (ModuleOp step : steps) {
+    FailureOr<PlanTables> lowered = lowerStep(step, *communicators);
     if (failed(lowered))
       return failure();
     tables.push_back(std::move(*lowered));

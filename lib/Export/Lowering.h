@@ -10,6 +10,7 @@
 #define FSDP_LIB_EXPORT_LOWERING_H
 
 #include "PlanBuilder.h"
+#include "fsdp/Analysis/CommunicatorTable.h"
 #include "fsdp/Analysis/GroupTable.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -24,9 +25,12 @@ fsdp_stream getPlanStream(Stream stream);
 
 class Lowering {
 public:
-  Lowering(mlir::ModuleOp module, mlir::func::FuncOp step, GroupTable groups)
+  /// `communicators`, of the whole program, outlives the object.
+  Lowering(mlir::ModuleOp module, mlir::func::FuncOp step, GroupTable groups,
+           const CommunicatorTable &communicators)
       : module(module), step(step), isEvaluation(step.getSymName() == kEvaluationName),
-        groups(std::move(groups)), names(module, mlir::OpPrintingFlags().assumeVerified()) {}
+        groups(std::move(groups)), communicators(communicators),
+        names(module, mlir::OpPrintingFlags().assumeVerified()) {}
 
   llvm::FailureOr<PlanTables> run();
 
@@ -80,6 +84,8 @@ private:
                mlir::Location location);
   void addZero(int64_t begin, int64_t end);
   void divideInPlace(uint32_t value, double divisor, mlir::Location location);
+  /// The entry of a collective, but for what moves.
+  fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start);
   /// The entry of a collective on the shard of `group`, in one of its forms; source and destination
   /// are the caller's.
   fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start, const GroupInfo &group,
@@ -108,6 +114,8 @@ private:
   mlir::func::FuncOp step;
   bool isEvaluation;
   GroupTable groups;
+  const CommunicatorTable &communicators;
+  MeshOp mesh; // null: none is declared
   mlir::AsmState names;
   PlanBuilder builder;
   llvm::DenseMap<mlir::Value, uint32_t> valueOf;

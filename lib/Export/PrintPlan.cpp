@@ -38,6 +38,11 @@ static StringRef getDTypeName(uint32_t dtype) {
   return "?";
 }
 
+static const char *getStreamName(uint32_t stream) {
+  static constexpr const char *names[] = {"compute", "gather", "reduce", "replicate"};
+  return names[stream];
+}
+
 namespace {
 
 class Printer {
@@ -245,7 +250,6 @@ void Printer::printCall(const fsdp_entry &entry) {
 }
 
 void Printer::printEntry(const fsdp_entry &entry) {
-  static constexpr const char *streams[] = {"compute", "gather", "reduce", "replicate"};
   os << (entry.phase == FSDP_FORWARD ? "  fwd " : "  bwd ");
   auto group = [&] { return string(plan.groups[entry.target].name); };
   switch (entry.kind) {
@@ -254,16 +258,17 @@ void Printer::printEntry(const fsdp_entry &entry) {
     printCall(entry);
     break;
   case FSDP_ALL_GATHER_START:
-    os << "all_gather.start @" << group() << " on " << streams[entry.stream] << ", handle "
+    os << "all_gather.start @" << group() << " on " << getStreamName(entry.stream) << ", handle "
        << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source << " to "
        << entry.destination;
-    if (entry.ranks)
-      os << ", over " << entry.ranks << " ranks";
+    if (uint32_t ranks = plan.communicators[entry.communicator].ranks;
+        ranks < plan.world_size / plan.replicas)
+      os << ", over " << ranks << " ranks";
     printExpected(entry);
     break;
   case FSDP_REDUCE_SCATTER_START:
-    os << "reduce_scatter.start @" << group() << " on " << streams[entry.stream] << ", handle "
-       << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype)
+    os << "reduce_scatter.start @" << group() << " on " << getStreamName(entry.stream)
+       << ", handle " << entry.handle << ": " << entry.count << ' ' << getDTypeName(entry.dtype)
        << " per rank from " << entry.source << " to " << entry.destination;
     printReduction(entry);
     printExpected(entry);
@@ -272,8 +277,8 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "all_reduce.start @" << group();
     if (entry.after != FSDP_NO_HANDLE)
       os << " after handle " << entry.after;
-    os << " on " << streams[entry.stream] << ", handle " << entry.handle << ": " << entry.count
-       << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
+    os << " on " << getStreamName(entry.stream) << ", handle " << entry.handle << ": "
+       << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
     printReduction(entry);
     printExpected(entry);
     break;
@@ -317,7 +322,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
     os << "partial_norm to " << entry.destination;
     break;
   case FSDP_NORM_ALL_REDUCE_START:
-    os << "norm_all_reduce.start on " << streams[entry.stream] << ", handle " << entry.handle
+    os << "norm_all_reduce.start on " << getStreamName(entry.stream) << ", handle " << entry.handle
        << ": " << entry.count << ' ' << getDTypeName(entry.dtype) << " at " << entry.destination;
     printExpected(entry);
     break;
@@ -337,8 +342,17 @@ void Printer::printAll() {
      << string(plan.model) << "\", ABI " << plan.abi_version << "\nmesh ";
   if (plan.replicate_axis)
     os << string(plan.replicate_axis) << " = " << plan.replicas << ", ";
-  os << string(plan.axis) << " = " << plan.world_size / plan.replicas << '\n'
-     << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
+  os << string(plan.axis) << " = " << plan.world_size / plan.replicas << '\n';
+  for (const fsdp_communicator &communicator :
+       ArrayRef(plan.communicators, plan.num_communicators)) {
+    os << "communicator " << string(communicator.name) << ": " << communicator.ranks << " ranks";
+    if (communicator.axes)
+      os << " over " << string(communicator.axes);
+    if (communicator.stride != 1)
+      os << " with stride " << communicator.stride;
+    os << " on " << getStreamName(communicator.stream) << '\n';
+  }
+  os << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
   if (plan.host_arena_bytes)
     os << "host arena " << plan.host_arena_bytes << " bytes\n";
   if (plan.step_kind == FSDP_TRAINING) {

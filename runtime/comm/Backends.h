@@ -11,12 +11,12 @@ namespace fsdp::rt {
 /// of them is gone, however it ended, so is the memory.
 Result<std::unique_ptr<Communicator>> connectShm(const LaunchEnvironment &environment,
                                                  std::unique_ptr<Store> store,
-                                                 CommunicatorOptions options);
+                                                 const CommunicatorOptions &options);
 
 /// Ranks on any hosts, over c10d's gloo process groups: one per lane.
 Result<std::unique_ptr<Communicator>> connectGloo(const LaunchEnvironment &environment,
                                                   std::unique_ptr<Store> store,
-                                                  CommunicatorOptions options);
+                                                  const CommunicatorOptions &options);
 
 } // namespace fsdp::rt
 

@@ -6,23 +6,6 @@
 
 using namespace fsdp::rt;
 
-const char *fsdp::rt::laneName(unsigned lane) {
-  switch (lane) {
-  case kGatherLane:
-    return "gather lane";
-  case kReduceLane:
-    return "reduce lane";
-  case kReplicateLane:
-    return "replicate lane";
-  case kChunkLane:
-    return "chunk lane";
-  case kControlLane:
-    return "control lane";
-  default:
-    return "unknown lane";
-  }
-}
-
 CollectiveDescriptor fsdp::rt::describeReduction(CollectiveKind kind, size_t count,
                                                  fsdp_dtype dtype, ReduceOp op) {
   CollectiveDescriptor what{};
@@ -60,16 +43,15 @@ std::string fsdp::rt::describeCollective(const CollectiveDescriptor &descriptor)
   return "collective";
 }
 
-Status fsdp::rt::checkLane(unsigned lane) {
-  if (lane < kNumLanes)
-    return {};
-  return Status::error("collective on lane " + std::to_string(lane) + ", but there are " +
-                       std::to_string(unsigned(kNumLanes)) + " lanes");
-}
-
 Status fsdp::rt::checkRoot(unsigned root, unsigned size) {
   if (root < size)
     return {};
   return Status::error("broadcast from rank " + std::to_string(root) + ", but there are " +
                        std::to_string(size) + " ranks");
+}
+
+Status fsdp::rt::otherLanes(unsigned rank, unsigned own, unsigned peer, unsigned theirs) {
+  return Status::error("rank " + std::to_string(peer) + " has " + std::to_string(theirs - 1) +
+                       " communicators, rank " + std::to_string(rank) + " " +
+                       std::to_string(own - 1) + ": do they run one program?");
 }

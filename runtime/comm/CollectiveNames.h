@@ -9,9 +9,6 @@
 
 namespace fsdp::rt {
 
-/// "gather lane".
-const char *laneName(unsigned lane);
-
 /// What a rank issues, beside where its input lies.
 CollectiveDescriptor describeReduction(CollectiveKind kind, size_t count, fsdp_dtype dtype,
                                        ReduceOp op);
@@ -21,11 +18,11 @@ CollectiveDescriptor describeTransfer(CollectiveKind kind, size_t bytes, unsigne
 /// "all_gather of 128 bytes", "reduce_scatter of 64 f32 (average)".
 std::string describeCollective(const CollectiveDescriptor &descriptor);
 
-/// An error if `lane` names none.
-Status checkLane(unsigned lane);
-
 /// An error if `root` is none of `size` ranks.
 Status checkRoot(unsigned root, unsigned size);
+
+/// The error of ranks that ask for different numbers of lanes, control among them.
+Status otherLanes(unsigned rank, unsigned own, unsigned peer, unsigned theirs);
 
 } // namespace fsdp::rt
 

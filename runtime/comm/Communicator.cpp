@@ -5,19 +5,20 @@
 
 using namespace fsdp::rt;
 
-LaneRanks Communicator::ranksOf(unsigned lane) const {
-  unsigned shards = size() / replicas();
-  switch (lane) {
-  case kGatherLane:
-  case kReduceLane:
-    return {rank() / shards * shards, 1, shards, rank() % shards};
-  case kReplicateLane:
-    return {rank() % shards, shards, replicas(), rank() / shards};
-  case kChunkLane:
-    return {rank() / chunkRanks() * chunkRanks(), 1, chunkRanks(), rank() % chunkRanks()};
-  default:
-    return {0, 1, size(), rank()};
-  }
+Communicator::Communicator(unsigned rank, unsigned size, std::vector<LaneShape> lanes)
+    : myRank(rank), numRanks(size), shapes(std::move(lanes)) {
+  shapes.insert(shapes.begin(), {"control", size, 1});
+}
+
+std::string Communicator::laneName(unsigned lane) const {
+  return (lane < numLanes() ? shapes[lane].name : "unknown") + " lane";
+}
+
+Status Communicator::checkLane(unsigned lane) const {
+  if (lane < numLanes())
+    return {};
+  return Status::error("collective on lane " + std::to_string(lane) + ", but there are " +
+                       std::to_string(numLanes()) + " lanes");
 }
 
 Status Communicator::reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
@@ -40,5 +41,6 @@ Status Communicator::abortStatus(const Status &reason) const {
   if (reason.abortedBy())
     return reason;
   return Status::aborted(rank(),
-                         "aborted by rank " + std::to_string(rank()) + ": " + reason.message());
+                         "aborted by rank " + std::to_string(rank()) + ": " + reason.message(),
+                         reason.said().size());
 }

@@ -4,16 +4,15 @@
 // on one host), `gloo` (c10d, across hosts). One conformance suite (test/runtime/comm) holds for
 // all.
 //
-// A communicator has lanes, numbered from 0: independent orders of collectives, so that gathers and
-// reductions may be in flight at the same time. Within a lane all ranks issue the same collectives
-// in the same order. Each lane is used by one thread at a time. Collectives block the calling
-// thread, which is a stream's worker, until the output is complete and the input may be
-// overwritten.
+// A communicator has lanes, numbered from 0: each is a set of ranks that meet and an order of
+// collectives of its own, so that gathers and reductions may be in flight at the same time. Within
+// a lane all its ranks issue the same collectives in the same order. Each lane is used by one
+// thread at a time. Collectives block the calling thread, which is a stream's worker, until the
+// output is complete and the input may be overwritten.
 //
-// Ranks form a mesh of replicas x shards, in row-major order: the ranks of one replica have
-// consecutive numbers. On the gather and reduce lanes the ranks of one replica meet, on the
-// replicate lane those that hold the same shard, on the chunk lane chunkRanks() consecutive ones of
-// a replica, on the control lane all (ranksOf). A failure in any lane is one of all ranks.
+// Lane 0 is control: on it all ranks meet, for what they tell each other. The others are those that
+// the run asks for (CommunicatorOptions::lanes), as a plan's table of communicators. A failure in
+// any lane is one of all ranks.
 //
 // A device's communicator (`nccl`, and `fake` on a device) is asynchronous on all lanes but
 // control: a collective is enqueued on the stream that useStream() gave to its lane, on device
@@ -32,6 +31,7 @@
 #include "Status.h"
 #include "device/Device.h"
 #include "fsdp/Plan/Abi.h"
+#include "fsdp/Plan/RanksThatMeet.h"
 
 #include <chrono>
 #include <cstddef>
@@ -44,40 +44,37 @@ namespace fsdp::rt {
 
 enum class ReduceOp { Sum, Average, Max };
 
-/// The lanes of a training run.
-enum Lane : unsigned {
-  kGatherLane = 0,
-  kReduceLane = 1,
-  kReplicateLane = 2, // of meshes with more than one replica
-  kChunkLane = 3,     // of gathers between some neighbours on the shard axis
-  kControlLane = 4,
-  kNumLanes = 5
+/// The lane on which all ranks meet.
+inline constexpr unsigned kControlLane = 0;
+
+/// Who meets on a lane: `ranks` ranks, `stride` apart (fsdp/Plan/RanksThatMeet.h).
+struct LaneShape {
+  std::string name; // "gather", for messages
+  unsigned ranks = 1, stride = 1;
+  bool isGather = false; // groups are gathered there: NCCL may do that by copy engines
+
+  bool operator==(const LaneShape &) const = default;
 };
 
-/// Those on which a step's collectives run.
-inline constexpr Lane kStepLanes[] = {kGatherLane, kReduceLane, kReplicateLane, kChunkLane};
-
-/// The ranks that meet on a lane, seen by one of them: first, first + stride, ...
-struct LaneRanks {
-  unsigned first = 0, stride = 1, size = 1;
-  unsigned index = 0; // of the rank itself: it is at(index)
-
-  unsigned at(unsigned i) const { return first + i * stride; }
-};
+/// With whom a rank meets on a lane.
+using LaneRanks = plan::RanksThatMeet;
 
 class Communicator {
 public:
   virtual ~Communicator() = default;
 
-  virtual unsigned rank() const = 0;
-  virtual unsigned size() const = 0;
-  /// Replicas of every shard; divides size().
-  virtual unsigned replicas() const { return 1; }
-  /// Ranks that meet on the chunk lane; divides size() / replicas(). 1: nobody uses the lane.
-  virtual unsigned chunkRanks() const { return 1; }
+  unsigned rank() const { return myRank; }
+  unsigned size() const { return numRanks; }
+  unsigned numLanes() const { return static_cast<unsigned>(shapes.size()); }
+  /// All lanes, control first.
+  const std::vector<LaneShape> &lanes() const { return shapes; }
+  /// "gather lane".
+  std::string laneName(unsigned lane) const;
 
   /// With whom this rank meets on a lane.
-  LaneRanks ranksOf(unsigned lane) const;
+  LaneRanks ranksOf(unsigned lane) const {
+    return plan::getRanksThatMeet(shapes[lane].ranks, shapes[lane].stride, myRank);
+  }
 
   /// The rank's arena: `bytes` of zeroed memory, 64-byte aligned, of the same size on all ranks,
   /// owned by the communicator and valid until it is destroyed. Called once, by all ranks.
@@ -140,16 +137,27 @@ public:
   virtual void abort(const Status &reason) = 0;
 
 protected:
+  /// `lanes` are those beside control, each of ranks that divide `size`.
+  Communicator(unsigned rank, unsigned size, std::vector<LaneShape> lanes);
+  /// One that passes calls on to another, or goes beside it.
+  explicit Communicator(const Communicator &) = default;
+
+  /// An error if `lane` names none.
+  Status checkLane(unsigned lane) const;
   /// What later calls fail with: "aborted by rank <this rank>: <reason>", or the abort of another
   /// rank as it is.
   Status abortStatus(const Status &reason) const;
+
+private:
+  unsigned myRank, numRanks;
+  std::vector<LaneShape> shapes;
 };
 
 struct CommunicatorOptions {
-  /// Of every shard; divides the number of ranks.
-  unsigned replicas = 1;
-  /// Ranks that meet on the chunk lane; divides the ranks of a replica. 1: the lane is not used.
-  unsigned chunkRanks = 1;
+  /// Beside control, which is always there.
+  std::vector<LaneShape> lanes = {};
+  /// Of all lanes.
+  unsigned numLanes() const { return 1 + static_cast<unsigned>(lanes.size()); }
   /// A collective that takes longer than this has failed.
   std::chrono::milliseconds deadline{std::chrono::seconds(60)};
   /// A rank that has not come to the rendezvous after this time is missing. Bounds the whole of
@@ -159,8 +167,8 @@ struct CommunicatorOptions {
 
 /// Communicators of `size` ranks of this process, by rank; each is for one rank's threads. Empty if
 /// there is no memory.
-std::vector<std::unique_ptr<Communicator>> makeLocalCommunicators(unsigned size,
-                                                                  CommunicatorOptions options);
+std::vector<std::unique_ptr<Communicator>>
+makeLocalCommunicators(unsigned size, const CommunicatorOptions &options);
 
 } // namespace fsdp::rt
 

@@ -15,6 +15,7 @@ using namespace fsdp::rt;
 namespace {
 class CpuFakeTransport final : public FakeTransport {
 public:
+  void prepare(unsigned numLanes) override { started.resize(numLanes); }
   Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return device.allocate(bytes); }
   Status copy(unsigned, void *to, const void *from, size_t bytes) override {
     std::memcpy(to, from, bytes);
@@ -33,7 +34,7 @@ private:
   using Clock = std::chrono::steady_clock;
 
   CpuDevice device;
-  Clock::time_point started[kNumLanes];
+  std::vector<Clock::time_point> started; // by lane
 };
 } // namespace
 
@@ -45,7 +46,8 @@ Result<std::unique_ptr<Communicator>>
 FakeCommunicator::create(FakeOptions options, std::unique_ptr<FakeTransport> transport) {
   std::unique_ptr<FakeCommunicator> communicator(
       new FakeCommunicator(options, std::move(transport)));
-  for (unsigned lane : kStepLanes) {
+  communicator->transport->prepare(communicator->numLanes());
+  for (unsigned lane = kControlLane + 1; lane < communicator->numLanes(); ++lane) {
     if (communicator->ranksOf(lane).size == 1)
       continue;
     Result<std::unique_ptr<Memory>> memory =
@@ -71,8 +73,7 @@ Status FakeCommunicator::check(unsigned lane, const CollectiveDescriptor &what) 
   if (Status status = checkLane(lane); !status.ok())
     return status;
   if (Status status = health(); !status.ok())
-    return Status::error(describeCollective(what) + " on the " + laneName(lane) + ": " +
-                         status.message());
+    return status.within(describeCollective(what) + " on the " + laneName(lane) + ": ");
   return {};
 }
 
@@ -154,8 +155,8 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  // The norm of gradients, on the reduce lane, stays the own one.
-  if (ranks > 1 && op == ReduceOp::Sum && lane != kReduceLane)
+  // The norm of gradients stays the own one.
+  if (ranks > 1 && op == ReduceOp::Sum && (count != 1 || lane == kControlLane))
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
                          ": the fake communicator has it for averages and maxima only");
   if (ranks == 1 || lane == kControlLane)

@@ -3,8 +3,8 @@
 // One process acts as rank 0 of any number of ranks: collectives cost what they would, and nobody
 // else takes part. All ranks are taken to hold what this one holds, so a gather fills the whole
 // output with copies of the own shard, an average is the own block and a maximum too; a sum is
-// refused, but for an all-reduce on the reduce lane (the gradients' norm), which leaves the
-// own value. An all-reduce over n ranks moves what a ring moves, 2 (n - 1) / n of its bytes. For
+// refused, but for an all-reduce of one element (the gradients' norm), which leaves the own
+// value. An all-reduce over n ranks moves what a ring moves, 2 (n - 1) / n of its bytes. For
 // planning runs and for measurements of overlap on one device; what such a run trains is worth
 // nothing.
 //
@@ -25,8 +25,7 @@ namespace fsdp::rt {
 
 struct FakeOptions {
   unsigned ranks = 1;
-  unsigned replicas = 1; // of every shard
-  unsigned chunkRanks = 1;
+  std::vector<LaneShape> lanes = {}; // beside control
   double latencyNs = 0;
   double bandwidthBytesPerSec = 0; // 0: as fast as copies are
   /// The largest input of a reduce-scatter, per rank: arriving blocks are copied there.
@@ -38,6 +37,8 @@ struct FakeOptions {
 class FakeTransport {
 public:
   virtual ~FakeTransport() = default;
+  /// Before all other calls: how many lanes there are, control among them.
+  virtual void prepare(unsigned numLanes) = 0;
   virtual Result<std::unique_ptr<Memory>> allocate(size_t bytes) = 0;
   virtual Status copy(unsigned lane, void *to, const void *from, size_t bytes) = 0;
   /// Notes when the lane gets here.
@@ -58,10 +59,6 @@ public:
   static Result<std::unique_ptr<Communicator>> create(FakeOptions options,
                                                       std::unique_ptr<FakeTransport> transport);
 
-  unsigned rank() const override { return 0; }
-  unsigned size() const override { return options.ranks; }
-  unsigned replicas() const override { return options.replicas; }
-  unsigned chunkRanks() const override { return options.chunkRanks; }
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
@@ -82,8 +79,9 @@ public:
   void abort(const Status &reason) override;
 
 private:
-  FakeCommunicator(FakeOptions options, std::unique_ptr<FakeTransport> transport)
-      : options(options), transport(std::move(transport)) {}
+  FakeCommunicator(const FakeOptions &options, std::unique_ptr<FakeTransport> transport)
+      : Communicator(/*rank=*/0, options.ranks, options.lanes), options(options),
+        transport(std::move(transport)), arrivals(numLanes()) {}
 
   Status check(unsigned lane, const CollectiveDescriptor &what);
   /// Copies on the lane; on the control lane, whose memory is the host's, at once.
@@ -93,7 +91,8 @@ private:
 
   const FakeOptions options;
   std::unique_ptr<FakeTransport> transport;
-  std::unique_ptr<Memory> arena, arrivals[kNumLanes];
+  std::unique_ptr<Memory> arena;
+  std::vector<std::unique_ptr<Memory>> arrivals; // by lane
   std::mutex mutex;
   Status failure; // guarded by `mutex`
 };

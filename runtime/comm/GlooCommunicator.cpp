@@ -43,17 +43,14 @@ class GlooCommunicator final : public Communicator {
 public:
   GlooCommunicator(unsigned rank, unsigned size, const CommunicatorOptions &options,
                    std::unique_ptr<Store> store)
-      : myRank(rank), numRanks(size), numReplicas(options.replicas),
-        numChunkRanks(options.chunkRanks), store(std::move(store)) {}
+      : Communicator(rank, size, options.lanes), store(std::move(store)), groups(numLanes()),
+        states(numLanes()) {}
 
+  /// An error if another rank asks for other lanes: then they would wait for each other in vain.
+  Status checkPeersLanes();
   /// Connects a lane's group; throws what c10d throws.
   void connect(unsigned lane, const std::string &address, const char *interface,
                const CommunicatorOptions &options);
-
-  unsigned rank() const override { return myRank; }
-  unsigned size() const override { return numRanks; }
-  unsigned replicas() const override { return numReplicas; }
-  unsigned chunkRanks() const override { return numChunkRanks; }
 
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
@@ -83,10 +80,9 @@ private:
                          static_cast<at::ScalarType>(dtype));
   }
 
-  const unsigned myRank, numRanks, numReplicas, numChunkRanks;
   std::unique_ptr<Store> store;
-  c10::intrusive_ptr<GlooGroup> groups[kNumLanes]; // null: a lane that the mesh does not have
-  std::atomic<GlooLane> lanes[kNumLanes] = {};
+  std::vector<c10::intrusive_ptr<GlooGroup>> groups; // by lane; null: not connected yet
+  std::vector<std::atomic<GlooLane>> states;         // by lane
   MappedMemory arena;
   std::mutex failureMutex; // held for an assignment only
   Status failure;          // guarded by `failureMutex`
@@ -96,19 +92,24 @@ private:
 
 static const char *const kAbortKey = "gloo/aborted";
 
-/// An abort as the store carries it: "<rank> <message>".
+/// An abort as the store carries it: "<rank> <bytes of what was said> <message>".
 static std::string toStore(const Status &aborted) {
-  return std::to_string(*aborted.abortedBy()) + " " + aborted.message();
+  return std::to_string(*aborted.abortedBy()) + " " + std::to_string(aborted.said().size()) + " " +
+         aborted.message();
 }
 
 /// What toStore() wrote; no error of "".
 static Status fromStore(const std::string &text) {
   unsigned rank = 0;
+  size_t said = 0;
   const char *end = text.data() + text.size();
   const char *rest = std::from_chars(text.data(), end, rank).ptr;
   if (rest == text.data() || rest == end)
     return Status::error(text);
-  return Status::aborted(rank, std::string(rest + 1, end));
+  rest = std::from_chars(rest + 1, end, said).ptr;
+  if (rest == end || said > static_cast<size_t>(end - rest - 1))
+    return Status::error(text);
+  return Status::aborted(rank, std::string(rest + 1, end), said);
 }
 
 // The store may be as dead as the peer: together these are a fraction of a second.
@@ -125,13 +126,13 @@ Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
     return memory.status();
   }
   // Sizes must agree, as for the backends that share arenas.
-  std::vector<uint64_t> sizes(numRanks);
+  std::vector<uint64_t> sizes(size());
   uint64_t own = bytes;
   if (Status status = allGather(kControlLane, &own, sizes.data(), sizeof(own)); !status.ok())
     return status;
-  for (unsigned peer = 0; peer < numRanks; ++peer)
+  for (unsigned peer = 0; peer < size(); ++peer)
     if (sizes[peer] != own)
-      return Status::error("arenas differ: rank " + std::to_string(myRank) + " asks for " +
+      return Status::error("arenas differ: rank " + std::to_string(rank()) + " asks for " +
                            std::to_string(own) + " bytes, rank " + std::to_string(peer) + " for " +
                            std::to_string(sizes[peer]));
   arena = std::move(*memory);
@@ -143,13 +144,11 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
   if (Status status = checkLane(lane); !status.ok())
     return status;
   std::string name = describeCollective(what) + " on the " + laneName(lane);
-  auto named = [&](const Status &status) {
-    return status.withMessage(name + ": " + status.message());
-  };
+  auto named = [&](const Status &status) { return status.within(name + ": "); };
   if (!groups[lane])
-    return Status::error(name + ": the mesh has one replica");
+    return Status::error(name + ": it is not connected");
   GlooLane idle = GlooLane::Idle;
-  if (!lanes[lane].compare_exchange_strong(idle, GlooLane::Busy))
+  if (!states[lane].compare_exchange_strong(idle, GlooLane::Busy))
     return named(failureReason());
   if (!failureReason().ok())
     return named(leaveLane(lane));
@@ -178,7 +177,7 @@ Status GlooCommunicator::failureReason() {
 }
 
 Status GlooCommunicator::leaveLane(unsigned lane) {
-  lanes[lane] = GlooLane::Idle;
+  states[lane] = GlooLane::Idle;
   // Who failed while the lane was busy has left it open.
   Status reason = failureReason();
   if (!reason.ok())
@@ -188,7 +187,7 @@ Status GlooCommunicator::leaveLane(unsigned lane) {
 
 void GlooCommunicator::close(unsigned lane) {
   GlooLane idle = GlooLane::Idle;
-  if (!lanes[lane].compare_exchange_strong(idle, GlooLane::Closed) || !groups[lane])
+  if (!states[lane].compare_exchange_strong(idle, GlooLane::Closed) || !groups[lane])
     return;
   try {
     groups[lane]->closeConnections();
@@ -216,7 +215,7 @@ void GlooCommunicator::fail(const Status &reason) {
     if (failure.ok())
       failure = reason;
   }
-  for (unsigned lane = 0; lane < kNumLanes; ++lane)
+  for (unsigned lane = 0; lane < numLanes(); ++lane)
     close(lane);
 }
 
@@ -279,6 +278,17 @@ Status GlooCommunicator::barrier(unsigned lane) {
   return run(lane, what, [](GlooGroup &group) { return group.barrier(); });
 }
 
+Status GlooCommunicator::checkPeersLanes() {
+  uint32_t own = numLanes();
+  std::vector<uint32_t> all(size());
+  if (Status status = allGather(kControlLane, &own, all.data(), sizeof(own)); !status.ok())
+    return status;
+  for (unsigned peer = 0; peer < size(); ++peer)
+    if (all[peer] != own)
+      return otherLanes(rank(), own, peer, all[peer]);
+  return {};
+}
+
 void GlooCommunicator::connect(unsigned lane, const std::string &address, const char *interface,
                                const CommunicatorOptions &options) {
   auto settings = c10d::ProcessGroupGloo::Options::create(options.connectTimeout);
@@ -296,7 +306,7 @@ void GlooCommunicator::connect(unsigned lane, const std::string &address, const 
 
 Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironment &environment,
                                                             std::unique_ptr<Store> store,
-                                                            CommunicatorOptions options) {
+                                                            const CommunicatorOptions &options) {
   const char *interface = std::getenv("GLOO_SOCKET_IFNAME");
   std::string address;
   if (!interface || !*interface) {
@@ -309,10 +319,11 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironm
   try {
     auto communicator = std::make_unique<GlooCommunicator>(environment.rank, environment.worldSize,
                                                            options, std::move(store));
-    for (unsigned lane = 0; lane < kNumLanes; ++lane)
-      if ((lane != kReplicateLane || options.replicas > 1) &&
-          (lane != kChunkLane || options.chunkRanks > 1))
-        communicator->connect(lane, address, interface, options);
+    communicator->connect(kControlLane, address, interface, options);
+    if (Status status = communicator->checkPeersLanes(); !status.ok())
+      return status;
+    for (unsigned lane = kControlLane + 1; lane < communicator->numLanes(); ++lane)
+      communicator->connect(lane, address, interface, options);
     return std::unique_ptr<Communicator>(std::move(communicator));
   } catch (const std::exception &exception) {
     return Status::error(

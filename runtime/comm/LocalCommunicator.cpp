@@ -16,8 +16,9 @@ struct LocalGroup {
 class LocalCommunicator final : public MemoryCommunicator {
 public:
   LocalCommunicator(unsigned rank, unsigned size, std::shared_ptr<LocalGroup> group,
-                    CommunicatorOptions options)
-      : MemoryCommunicator(rank, size, SharedRegion(group->region.begin(), size), options),
+                    const CommunicatorOptions &options)
+      : MemoryCommunicator(rank, size,
+                           SharedRegion(group->region.begin(), size, options.numLanes()), options),
         group(std::move(group)) {}
 
   ~LocalCommunicator() override { leave(); }
@@ -42,9 +43,10 @@ private:
 } // namespace
 
 std::vector<std::unique_ptr<Communicator>>
-fsdp::rt::makeLocalCommunicators(unsigned size, CommunicatorOptions options) {
+fsdp::rt::makeLocalCommunicators(unsigned size, const CommunicatorOptions &options) {
   std::vector<std::unique_ptr<Communicator>> communicators;
-  Result<MappedMemory> region = MappedMemory::anonymous(SharedRegion::bytes(size));
+  Result<MappedMemory> region =
+      MappedMemory::anonymous(SharedRegion::bytes(size, options.numLanes()));
   if (!region.ok())
     return communicators;
   auto group = std::make_shared<LocalGroup>();

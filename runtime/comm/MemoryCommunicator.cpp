@@ -15,11 +15,12 @@ using namespace fsdp::rt;
 static constexpr size_t kReduceInPartsBytes = size_t(64) << 10;
 
 MemoryCommunicator::MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
-                                       CommunicatorOptions options)
-    : region(region), myRank(rank), numRanks(size), options(options) {
-  for (unsigned lane = 0; lane < kNumLanes; ++lane) {
-    lanes[lane].ranks = ranksOf(lane);
-    lanes[lane].inputs.resize(lanes[lane].ranks.size);
+                                       const CommunicatorOptions &options)
+    : Communicator(rank, size, options.lanes), region(region), deadline(options.deadline),
+      scratch(numLanes()) {
+  for (unsigned lane = 0; lane < numLanes(); ++lane) {
+    scratch[lane].ranks = ranksOf(lane);
+    scratch[lane].inputs.resize(scratch[lane].ranks.size);
   }
 }
 
@@ -33,20 +34,20 @@ Result<std::byte *> MemoryCommunicator::makeArena(size_t bytes) {
   Result<std::byte *> own = createArena(std::max<size_t>(bytes, 1));
   if (!own.ok())
     return failed("makeArena", own.status());
-  region.rank(myRank).arenaBytes = bytes;
+  region.rank(rank()).arenaBytes = bytes;
   if (Status status = barrier(kControlLane); !status.ok())
     return status;
-  for (unsigned peer = 0; peer < numRanks; ++peer)
+  for (unsigned peer = 0; peer < size(); ++peer)
     if (uint64_t theirs = region.rank(peer).arenaBytes; theirs != bytes)
       return failed("makeArena",
-                    Status::error("arenas differ: rank " + std::to_string(myRank) + " asks for " +
+                    Status::error("arenas differ: rank " + std::to_string(rank()) + " asks for " +
                                   std::to_string(bytes) + " bytes, rank " + std::to_string(peer) +
                                   " for " + std::to_string(theirs)));
 
-  std::vector<std::byte *> mapped(numRanks);
-  mapped[myRank] = *own;
-  for (unsigned peer = 0; peer < numRanks; ++peer) {
-    if (peer == myRank)
+  std::vector<std::byte *> mapped(size());
+  mapped[rank()] = *own;
+  for (unsigned peer = 0; peer < size(); ++peer) {
+    if (peer == rank())
       continue;
     Result<std::byte *> theirs = mapArena(peer, std::max<size_t>(bytes, 1));
     if (!theirs.ok())
@@ -58,7 +59,7 @@ Result<std::byte *> MemoryCommunicator::makeArena(size_t bytes) {
   arenasAreMapped();
   arenas = std::move(mapped);
   arenaBytes = bytes;
-  return arenas[myRank];
+  return arenas[rank()];
 }
 
 //===----------------------------------------------------------------------===//
@@ -72,7 +73,7 @@ Status MemoryCommunicator::allGather(unsigned lane, const void *input, void *out
   useArena(*operation, input, bytes);
   auto *in = static_cast<const std::byte *>(input);
   auto *out = static_cast<std::byte *>(output);
-  if (lanes[lane].ranks.size == 1) {
+  if (scratch[lane].ranks.size == 1) {
     if (bytes && in != out)
       std::memcpy(out, in, bytes);
     return {};
@@ -84,9 +85,9 @@ Status MemoryCommunicator::allGather(unsigned lane, const void *input, void *out
 
 Status MemoryCommunicator::gatherFromArenas(const Operation &operation, std::byte *output,
                                             size_t bytes) {
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
   uint32_t round = publish(operation);
-  const std::byte *input = arenas[myRank] + operation.descriptor.offset;
+  const std::byte *input = arenas[rank()] + operation.descriptor.offset;
   std::byte *own = output + ranks.index * bytes;
   if (bytes && own != input)
     streamingCopy(own, input, bytes);
@@ -103,14 +104,14 @@ Status MemoryCommunicator::gatherFromArenas(const Operation &operation, std::byt
 
 Status MemoryCommunicator::gatherStaged(const Operation &operation, const std::byte *input,
                                         std::byte *output, size_t bytes) {
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
   std::byte *own = output + ranks.index * bytes;
   size_t first = 0;
   do {
     size_t length = std::min(SharedRegion::kStagingBytes, bytes - first);
-    uint32_t next = lanes[operation.lane].round + 1;
+    uint32_t next = scratch[operation.lane].round + 1;
     if (length)
-      std::memcpy(region.staging(operation.lane, myRank, next), input + first, length);
+      std::memcpy(region.staging(operation.lane, rank(), next), input + first, length);
     uint32_t round = publish(operation);
     if (length && own != input)
       std::memcpy(own + first, input + first, length);
@@ -134,7 +135,7 @@ Status MemoryCommunicator::reduceScatter(unsigned lane, const void *input, void 
   Result<Operation> operation = begin(lane, CollectiveKind::ReduceScatter, count, dtype, op);
   if (!operation.ok())
     return operation.status();
-  unsigned numInputs = lanes[lane].ranks.size;
+  unsigned numInputs = scratch[lane].ranks.size;
   useArena(*operation, input, numInputs * count * elementBytes(dtype));
   auto *in = static_cast<const std::byte *>(input);
   auto *out = static_cast<std::byte *>(output);
@@ -151,8 +152,8 @@ Status MemoryCommunicator::reduceFromArenas(const Operation &operation, std::byt
   const CollectiveDescriptor &what = operation.descriptor;
   auto dtype = static_cast<fsdp_dtype>(what.dtype);
   size_t block = count * elementBytes(dtype);
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
-  std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
+  std::vector<const std::byte *> &inputs = scratch[operation.lane].inputs;
   uint32_t round = publish(operation);
   if (Status status = awaitInputs(operation, round); !status.ok())
     return status;
@@ -169,15 +170,15 @@ Status MemoryCommunicator::reduceStaged(const Operation &operation, const std::b
   const CollectiveDescriptor &what = operation.descriptor;
   auto dtype = static_cast<fsdp_dtype>(what.dtype);
   size_t element = elementBytes(dtype), block = count * element;
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
   // A piece of every rank's block fits in the staging space.
   size_t stride = SharedRegion::kStagingBytes / ranks.size / 64 * 64, piece = stride / element;
-  std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
+  std::vector<const std::byte *> &inputs = scratch[operation.lane].inputs;
   size_t first = 0;
   do {
     size_t length = std::min(piece, count - first);
-    uint32_t next = lanes[operation.lane].round + 1;
-    std::byte *staging = region.staging(operation.lane, myRank, next);
+    uint32_t next = scratch[operation.lane].round + 1;
+    std::byte *staging = region.staging(operation.lane, rank(), next);
     for (unsigned i = 0; i < ranks.size; ++i)
       if (i != ranks.index && length)
         std::memcpy(staging + i * stride, input + i * block + first * element, length * element);
@@ -200,7 +201,7 @@ Status MemoryCommunicator::allReduce(unsigned lane, void *data, size_t count, fs
   Result<Operation> operation = begin(lane, CollectiveKind::AllReduce, count, dtype, op);
   if (!operation.ok())
     return operation.status();
-  if (lanes[lane].ranks.size == 1)
+  if (scratch[lane].ranks.size == 1)
     return {};
   auto *bytes = static_cast<std::byte *>(data);
   if (count * elementBytes(dtype) < kReduceInPartsBytes)
@@ -213,19 +214,19 @@ Status MemoryCommunicator::reduceEverywhere(const Operation &operation, std::byt
   const CollectiveDescriptor &what = operation.descriptor;
   auto dtype = static_cast<fsdp_dtype>(what.dtype);
   size_t element = elementBytes(dtype), piece = SharedRegion::kStagingBytes / element;
-  std::vector<const std::byte *> &inputs = lanes[operation.lane].inputs;
+  std::vector<const std::byte *> &inputs = scratch[operation.lane].inputs;
   size_t first = 0;
   do {
     size_t length = std::min(piece, count - first);
-    uint32_t next = lanes[operation.lane].round + 1;
+    uint32_t next = scratch[operation.lane].round + 1;
     if (length)
-      std::memcpy(region.staging(operation.lane, myRank, next), data + first * element,
+      std::memcpy(region.staging(operation.lane, rank(), next), data + first * element,
                   length * element);
     uint32_t round = publish(operation);
     if (Status status = awaitInputs(operation, round); !status.ok())
       return status;
     for (unsigned i = 0; i < inputs.size(); ++i)
-      inputs[i] = region.staging(operation.lane, lanes[operation.lane].ranks.at(i), round);
+      inputs[i] = region.staging(operation.lane, scratch[operation.lane].ranks.at(i), round);
     reduceInOrder(inputs, data + first * element, length, dtype, what.op);
     first += length;
   } while (first < count);
@@ -236,7 +237,7 @@ Status MemoryCommunicator::reduceEverywhere(const Operation &operation, std::byt
 Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *data,
                                          size_t count) {
   size_t element = elementBytes(operation.descriptor.dtype);
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
   size_t part = count / ranks.size, rest = count % ranks.size;
   std::byte *own = data + ranks.index * part * element;
   Operation gather = operation;
@@ -258,7 +259,7 @@ Status MemoryCommunicator::reduceInParts(const Operation &operation, std::byte *
 Status MemoryCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsigned root) {
   if (Status status = checkLane(lane); !status.ok())
     return status;
-  const LaneRanks &ranks = lanes[lane].ranks;
+  const LaneRanks &ranks = scratch[lane].ranks;
   if (Status status = checkRoot(root, ranks.size); !status.ok())
     return status;
   Result<Operation> operation =
@@ -271,9 +272,9 @@ Status MemoryCommunicator::broadcast(unsigned lane, void *data, size_t bytes, un
   size_t first = 0;
   do {
     size_t length = std::min(SharedRegion::kStagingBytes, bytes - first);
-    uint32_t next = lanes[lane].round + 1;
+    uint32_t next = scratch[lane].round + 1;
     if (ranks.index == root && length)
-      std::memcpy(region.staging(lane, myRank, next), target + first, length);
+      std::memcpy(region.staging(lane, rank(), next), target + first, length);
     uint32_t round = publish(*operation);
     // Everybody waits for everybody: that is what lets the halves of the staging space alternate.
     if (Status status = awaitInputs(*operation, round); !status.ok())

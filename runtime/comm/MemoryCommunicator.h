@@ -21,11 +21,6 @@ class MemoryCommunicator : public Communicator {
 public:
   ~MemoryCommunicator() override = default;
 
-  unsigned rank() const final { return myRank; }
-  unsigned size() const final { return numRanks; }
-  unsigned replicas() const final { return options.replicas; }
-  unsigned chunkRanks() const final { return options.chunkRanks; }
-
   Result<std::byte *> makeArena(size_t bytes) final;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) final;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
@@ -38,7 +33,7 @@ public:
 
 protected:
   MemoryCommunicator(unsigned rank, unsigned size, SharedRegion region,
-                     CommunicatorOptions options);
+                     const CommunicatorOptions &options);
 
   /// Tells the peers that this rank takes part in nothing any more. To be called first by the
   /// destructor of the derived class, while the region is mapped.
@@ -99,18 +94,17 @@ private:
   Status fail(const Operation &operation, const std::string &text);
   std::string describe(const Operation &operation) const;
 
-  const unsigned myRank, numRanks;
-  const CommunicatorOptions options;
+  const std::chrono::milliseconds deadline;
   std::vector<std::byte *> arenas; // by rank; empty until made
   size_t arenaBytes = 0;
 
   /// What a lane's thread works with, apart from other lanes'.
   struct alignas(64) LaneScratch {
-    LaneRanks ranks;
+    LaneRanks ranks = {};
     uint32_t round = 0;
     std::vector<const std::byte *> inputs; // by rank of the lane
   };
-  LaneScratch lanes[kNumLanes];
+  std::vector<LaneScratch> scratch; // by lane
 };
 
 } // namespace fsdp::rt

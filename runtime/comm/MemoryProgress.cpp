@@ -23,7 +23,7 @@ Result<MemoryCommunicator::Operation> MemoryCommunicator::begin(unsigned lane, C
   operation.descriptor.dtype = dtype;
   operation.descriptor.root = root;
   operation.descriptor.count = count;
-  operation.deadline = Clock::now() + options.deadline;
+  operation.deadline = Clock::now() + deadline;
   if (isAborted())
     return abortedStatus(describe(operation));
   return operation;
@@ -33,7 +33,7 @@ void MemoryCommunicator::useArena(Operation &operation, const void *input, size_
   if (arenas.empty())
     return;
   auto address = reinterpret_cast<uintptr_t>(input);
-  auto begin = reinterpret_cast<uintptr_t>(arenas[myRank]);
+  auto begin = reinterpret_cast<uintptr_t>(arenas[rank()]);
   if (address < begin || address > begin + arenaBytes || begin + arenaBytes - address < bytes)
     return;
   operation.descriptor.inArena = 1;
@@ -42,8 +42,8 @@ void MemoryCommunicator::useArena(Operation &operation, const void *input, size_
 }
 
 uint32_t MemoryCommunicator::publish(const Operation &operation) {
-  uint32_t round = ++lanes[operation.lane].round;
-  LaneState &own = region.lane(operation.lane, myRank);
+  uint32_t round = ++scratch[operation.lane].round;
+  LaneState &own = region.lane(operation.lane, rank());
   own.descriptors[round % 2] = operation.descriptor;
   own.published.advance(round);
   return round;
@@ -67,7 +67,7 @@ Status MemoryCommunicator::awaitInput(const Operation &operation, uint32_t round
 }
 
 Status MemoryCommunicator::awaitInputs(const Operation &operation, uint32_t round) {
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
   for (unsigned distance = 1; distance < ranks.size; ++distance) {
     unsigned peer = ranks.at((ranks.index + distance) % ranks.size);
     if (Status status = awaitInput(operation, round, peer); !status.ok())
@@ -77,8 +77,8 @@ Status MemoryCommunicator::awaitInputs(const Operation &operation, uint32_t roun
 }
 
 Status MemoryCommunicator::finishReading(const Operation &operation, uint32_t round) {
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
-  region.lane(operation.lane, myRank).consumed.advance(round);
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
+  region.lane(operation.lane, rank()).consumed.advance(round);
   for (unsigned distance = 1; distance < ranks.size; ++distance) {
     unsigned peer = ranks.at((ranks.index + distance) % ranks.size);
     if (Status status = await(operation, &LaneState::consumed, round, peer); !status.ok())
@@ -102,7 +102,7 @@ Status MemoryCommunicator::await(const Operation &operation, Progress progress, 
       return fail(operation, nameOf(peer) +
                                  (progress == &LaneState::published ? " did not take part within "
                                                                     : " did not finish within ") +
-                                 std::to_string(options.deadline.count()) + " ms");
+                                 std::to_string(deadline.count()) + " ms");
     counter.sleepFor(round, std::min<std::chrono::nanoseconds>(remaining, kCheckInterval));
     if (counter.reached(round))
       return {};
@@ -112,11 +112,11 @@ Status MemoryCommunicator::await(const Operation &operation, Progress progress, 
 /// Whoever has left or died before the round was reached will never reach it. One who has done so
 /// after it is no failure of this round.
 Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progress, uint32_t round) {
-  const LaneRanks &ranks = lanes[operation.lane].ranks;
+  const LaneRanks &ranks = scratch[operation.lane].ranks;
   for (unsigned i = 0; i < ranks.size; ++i) {
     unsigned peer = ranks.at(i);
     const SharedCounter &counter = region.lane(operation.lane, peer).*progress;
-    if (peer == myRank || counter.reached(round))
+    if (peer == rank() || counter.reached(round))
       continue;
     bool left = region.rank(peer).left.load(std::memory_order_acquire) != 0;
     if (!left && isAlive(peer))
@@ -138,7 +138,7 @@ Status MemoryCommunicator::mismatch(const Operation &operation, unsigned peer,
                                     const CollectiveDescriptor &other) {
   const CollectiveDescriptor &mine = operation.descriptor;
   std::string text =
-      "ranks disagree: rank " + std::to_string(myRank) + " issues " + describeCollective(mine);
+      "ranks disagree: rank " + std::to_string(rank()) + " issues " + describeCollective(mine);
   if (describeCollective(mine) == describeCollective(other))
     text += mine.inArena
                 ? " with its input in the arena, rank " + std::to_string(peer) + " outside"
@@ -155,7 +155,7 @@ std::string MemoryCommunicator::describe(const Operation &operation) const {
 Status MemoryCommunicator::abortedStatus(const std::string &what) const {
   const AbortState &aborted = region.abortState();
   std::string reason(aborted.reason, strnlen(aborted.reason, AbortState::kReasonBytes));
-  return Status::aborted(aborted.rank, what + ": " + reason);
+  return Status::aborted(aborted.rank, what + ": " + reason, aborted.saidBytes);
 }
 
 bool MemoryCommunicator::isAborted() const {
@@ -165,9 +165,9 @@ bool MemoryCommunicator::isAborted() const {
 Status MemoryCommunicator::health() {
   if (isAborted())
     return abortedStatus("the run");
-  for (unsigned peer = 0; peer < numRanks; ++peer)
+  for (unsigned peer = 0; peer < size(); ++peer)
     // Who is gone without having left has died.
-    if (peer != myRank && !isAlive(peer) &&
+    if (peer != rank() && !isAlive(peer) &&
         region.rank(peer).left.load(std::memory_order_acquire) == 0)
       return isAborted() ? abortedStatus("the run") : Status::error(nameOf(peer) + " died");
   return {};
@@ -195,24 +195,27 @@ void MemoryCommunicator::abort(const Status &reason) {
   Status told =
       reason.abortedBy()
           ? reason
-          : Status::aborted(myRank, "aborted by " + nameOf(myRank) + ": " + reason.message());
+          : Status::aborted(rank(), "aborted by " + nameOf(rank()) + ": " + reason.message(),
+                            reason.said().size());
   const std::string &text = told.message();
   aborted.rank = *told.abortedBy();
   size_t length = std::min(text.size(), AbortState::kReasonBytes - 1);
   std::memcpy(aborted.reason, text.data(), length);
   aborted.reason[length] = '\0';
+  size_t said = told.said().size(), cut = text.size() - length;
+  aborted.saidBytes = static_cast<uint32_t>(said - std::min(said, cut));
   aborted.state.store(AbortState::Done, std::memory_order_release);
-  for (unsigned lane = 0; lane < kNumLanes; ++lane)
-    for (unsigned rank = 0; rank < numRanks; ++rank) {
+  for (unsigned lane = 0; lane < numLanes(); ++lane)
+    for (unsigned rank = 0; rank < size(); ++rank) {
       region.lane(lane, rank).published.wakeAll();
       region.lane(lane, rank).consumed.wakeAll();
     }
 }
 
 void MemoryCommunicator::leave() {
-  region.rank(myRank).left.store(1, std::memory_order_release);
-  for (unsigned lane = 0; lane < kNumLanes; ++lane) {
-    region.lane(lane, myRank).published.wakeAll();
-    region.lane(lane, myRank).consumed.wakeAll();
+  region.rank(rank()).left.store(1, std::memory_order_release);
+  for (unsigned lane = 0; lane < numLanes(); ++lane) {
+    region.lane(lane, rank()).published.wakeAll();
+    region.lane(lane, rank()).consumed.wakeAll();
   }
 }

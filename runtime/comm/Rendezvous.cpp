@@ -23,7 +23,7 @@ struct Attempt {
 } // namespace
 
 static Connected rendezvous(const std::string &backend, const LaunchEnvironment &environment,
-                            CommunicatorOptions options, Attempt &attempt) {
+                            const CommunicatorOptions &options, Attempt &attempt) {
   Result<std::unique_ptr<Store>> store = Store::connect(environment, options.connectTimeout);
   if (!store.ok())
     return store.status();
@@ -37,7 +37,7 @@ static Connected rendezvous(const std::string &backend, const LaunchEnvironment 
 
 Result<std::unique_ptr<Communicator>> fsdp::rt::connect(const std::string &backend,
                                                         const LaunchEnvironment &environment,
-                                                        CommunicatorOptions options) {
+                                                        const CommunicatorOptions &options) {
   if (backend != "shm" && backend != "gloo")
     return Status::error("no communicator '" + backend +
                          "' between processes, expected shm or gloo");

@@ -40,7 +40,7 @@ inline constexpr std::chrono::milliseconds kRendezvousGrace{1000};
 /// of peers that may have died.
 Result<std::unique_ptr<Communicator>> connect(const std::string &backend,
                                               const LaunchEnvironment &environment,
-                                              CommunicatorOptions options);
+                                              const CommunicatorOptions &options);
 
 } // namespace fsdp::rt
 

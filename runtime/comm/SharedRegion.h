@@ -54,6 +54,7 @@ struct alignas(64) AbortState {
   enum : uint32_t { None = 0, Writing = 1, Done = 2 };
   std::atomic<uint32_t> state;
   uint32_t rank;
+  uint32_t saidBytes; // of the reason's end: Status::said()
   char reason[kReasonBytes];
 };
 
@@ -68,10 +69,13 @@ public:
   /// Bytes of one half of a rank's staging space in a lane.
   static constexpr size_t kStagingBytes = size_t(1) << 20;
 
-  SharedRegion(std::byte *base, unsigned size) : base(base), size(size) {}
+  SharedRegion(std::byte *base, unsigned size, unsigned numLanes)
+      : base(base), size(size), numLanes(numLanes) {}
 
   /// Bytes of the region of `size` ranks.
-  static size_t bytes(unsigned size) { return stagingOffset(size) + size * kRankStagingBytes; }
+  static size_t bytes(unsigned size, unsigned numLanes) {
+    return stagingOffset(size, numLanes) + size * rankStagingBytes(numLanes);
+  }
 
   RunState &run() const { return *reinterpret_cast<RunState *>(base); }
   AbortState &abortState() const {
@@ -86,23 +90,23 @@ public:
   /// Staging space of `rank` for rounds of the parity of `round`: what it wrote for round n is
   /// overwritten in round n + 2 at the earliest.
   std::byte *staging(unsigned lane, unsigned rank, uint32_t round) const {
-    return base + stagingOffset(size) + rank * kRankStagingBytes +
+    return base + stagingOffset(size, numLanes) + rank * rankStagingBytes(numLanes) +
            (2 * lane + round % 2) * kStagingBytes;
   }
 
 private:
-  static constexpr size_t kRankStagingBytes = kNumLanes * 2 * kStagingBytes;
+  static size_t rankStagingBytes(unsigned numLanes) { return numLanes * 2 * kStagingBytes; }
 
   static size_t lanesOffset(unsigned size) {
     return sizeof(RunState) + sizeof(AbortState) + size * sizeof(RankState);
   }
-  static size_t stagingOffset(unsigned size) {
-    size_t end = lanesOffset(size) + kNumLanes * size * sizeof(LaneState);
+  static size_t stagingOffset(unsigned size, unsigned numLanes) {
+    size_t end = lanesOffset(size) + numLanes * size * sizeof(LaneState);
     return (end + 4095) / 4096 * 4096;
   }
 
   std::byte *base;
-  unsigned size;
+  unsigned size, numLanes;
 };
 
 static_assert(sizeof(RunState) % 64 == 0 && sizeof(AbortState) % 64 == 0 &&

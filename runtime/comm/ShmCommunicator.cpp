@@ -1,6 +1,7 @@
 //===- ShmCommunicator.cpp - Ranks that are processes of one host ---------===//
 
 #include "comm/Backends.h"
+#include "comm/CollectiveNames.h"
 #include "comm/MappedMemory.h"
 #include "comm/MemoryCommunicator.h"
 #include "comm/ProcessWatch.h"
@@ -23,15 +24,17 @@ struct Introduction {
   int pid = 0;
   int regionFile = -1; // of rank 0: a file descriptor of that process
   uint64_t token = 0;  // of rank 0: what the region holds, so that no other run's is taken for it
+  unsigned lanes = 0;  // the region has room for so many
 
   std::string text() const {
     return host + " " + identity + " " + std::to_string(pid) + " " + std::to_string(regionFile) +
-           " " + std::to_string(token);
+           " " + std::to_string(token) + " " + std::to_string(lanes);
   }
   static std::optional<Introduction> parse(const std::string &text) {
     Introduction result;
     std::istringstream words(text);
-    words >> result.host >> result.identity >> result.pid >> result.regionFile >> result.token;
+    words >> result.host >> result.identity >> result.pid >> result.regionFile >> result.token >>
+        result.lanes;
     return words && result.pid > 0 ? std::optional(result) : std::nullopt;
   }
   static Introduction ofThisProcess();
@@ -40,10 +43,11 @@ struct Introduction {
 class ShmCommunicator final : public MemoryCommunicator {
 public:
   ShmCommunicator(unsigned rank, const std::vector<Introduction> &ranks, MappedMemory memory,
-                  CommunicatorOptions options)
-      : MemoryCommunicator(rank, static_cast<unsigned>(ranks.size()),
-                           SharedRegion(memory.begin(), static_cast<unsigned>(ranks.size())),
-                           options),
+                  const CommunicatorOptions &options)
+      : MemoryCommunicator(
+            rank, static_cast<unsigned>(ranks.size()),
+            SharedRegion(memory.begin(), static_cast<unsigned>(ranks.size()), options.numLanes()),
+            options),
         memory(std::move(memory)), arenas(ranks.size()) {
     for (const Introduction &introduction : ranks) {
       watches.emplace_back(introduction.pid);
@@ -126,10 +130,11 @@ Introduction Introduction::ofThisProcess() {
 
 Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironment &environment,
                                                            std::unique_ptr<Store> store,
-                                                           CommunicatorOptions options) {
+                                                           const CommunicatorOptions &options) {
   unsigned rank = environment.rank, size = environment.worldSize;
-  size_t bytes = SharedRegion::bytes(size);
+  size_t bytes = SharedRegion::bytes(size, options.numLanes());
   Introduction own = Introduction::ofThisProcess();
+  own.lanes = options.numLanes();
   FileDescriptor file;
   std::optional<MappedMemory> memory;
   auto map = [&]() -> Status {
@@ -138,7 +143,9 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
       memory = std::move(*mapped);
     return mapped.status();
   };
-  auto token = [&]() -> uint64_t & { return SharedRegion(memory->begin(), size).run().token; };
+  auto token = [&]() -> uint64_t & {
+    return SharedRegion(memory->begin(), size, options.numLanes()).run().token;
+  };
   if (rank == 0) {
     Result<FileDescriptor> created = createMemoryFile("fsdpc-ranks", bytes);
     if (!created.ok())
@@ -171,6 +178,8 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
           "rank 0 is on " +
           ranks[0].host + ", rank " + std::to_string(peer) + " on " + ranks[peer].host +
           "; use --communicator gloo");
+    if (ranks[peer].lanes != own.lanes)
+      return otherLanes(rank, own.lanes, peer, ranks[peer].lanes);
   }
   if (rank != 0) {
     Result<FileDescriptor> opened = openMemoryFile(ranks[0].pid, ranks[0].regionFile, bytes);

@@ -1,12 +1,11 @@
 //===- CudaFakeTransport.cpp - Traffic of ranks that are not there --------===//
 
 #include "cuda/CudaFakeTransport.h"
-#include "comm/CollectiveNames.h"
 
 using namespace fsdp::rt;
 
 static Status withoutStream(unsigned lane) {
-  return Status::error(std::string("the ") + laneName(lane) + " has no stream");
+  return Status::error("lane " + std::to_string(lane) + " has no stream");
 }
 
 Status CudaFakeTransport::copy(unsigned lane, void *to, const void *from, size_t bytes) {
@@ -39,7 +38,7 @@ Status CudaFakeTransport::awaitTimer(unsigned lane, uint64_t nanoseconds) {
 }
 
 bool CudaFakeTransport::useStream(unsigned lane, Stream &stream) {
-  if (lane >= kControlLane)
+  if (lane == kControlLane || lane >= streams.size())
     return false;
   streams[lane] = &static_cast<CudaStream &>(stream);
   return true;

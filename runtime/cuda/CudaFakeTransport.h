@@ -14,6 +14,7 @@ public:
   /// The device outlives the object.
   explicit CudaFakeTransport(CudaDevice &device) : device(device) {}
 
+  void prepare(unsigned numLanes) override { streams.resize(numLanes); }
   Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return device.allocate(bytes); }
   Status copy(unsigned lane, void *to, const void *from, size_t bytes) override;
   Status startTimer(unsigned lane) override;
@@ -26,7 +27,7 @@ private:
   template <typename Launch> Status launch(unsigned lane, const char *name, Launch &&start);
 
   CudaDevice &device;
-  CudaStream *streams[kNumLanes] = {};
+  std::vector<CudaStream *> streams; // by lane; null: it has none
 };
 
 } // namespace fsdp::rt

@@ -53,22 +53,22 @@ Status NcclCommunicator::ncclError(const std::string &what, ncclResult_t result,
 }
 
 bool NcclCommunicator::useStream(unsigned lane, Stream &stream) {
-  if (lane >= kControlLane)
+  if (lane == kControlLane || lane >= numLanes())
     return false;
-  lanes[lane].stream = &static_cast<CudaStream &>(stream);
+  states[lane].stream = &static_cast<CudaStream &>(stream);
   return true;
 }
 
 template <typename Start>
 Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what, Start &&start) {
   auto name = [&] { return describeCollective(what) + " on the " + laneName(lane); };
-  Lane &own = lanes[lane];
+  LaneState &own = states[lane];
   Status error;
   {
     std::lock_guard lock(own.mutex);
     if (Status reason = failureReason(); !reason.ok()) {
       leaveGroup(own);
-      return reason.withMessage(name() + ": " + reason.message());
+      return reason.within(name() + ": ");
     }
     if (!own.stream)
       return Status::error(name() + ": the lane has no stream");
@@ -84,7 +84,7 @@ Status NcclCommunicator::enqueue(unsigned lane, const CollectiveDescriptor &what
   return error;
 }
 
-void NcclCommunicator::leaveGroup(Lane &lane) {
+void NcclCommunicator::leaveGroup(LaneState &lane) {
   if (std::exchange(lane.grouped, false))
     (void)calls.ncclGroupEnd();
 }
@@ -92,7 +92,7 @@ void NcclCommunicator::leaveGroup(Lane &lane) {
 Status NcclCommunicator::beginGroup(unsigned lane) {
   if (Status status = checkLane(lane); !status.ok() || lane == kControlLane)
     return status;
-  Lane &own = lanes[lane];
+  LaneState &own = states[lane];
   std::lock_guard lock(own.mutex);
   if (Status reason = failureReason(); !reason.ok())
     return reason;
@@ -108,15 +108,14 @@ Status NcclCommunicator::endGroup(unsigned lane) {
     return status;
   Status error;
   {
-    Lane &own = lanes[lane];
+    LaneState &own = states[lane];
     std::lock_guard lock(own.mutex);
     if (!std::exchange(own.grouped, false))
       return {};
     ncclResult_t result = calls.ncclGroupEnd();
     if (result == ncclSuccess)
       return {};
-    error =
-        ncclError(std::string("a group of collectives on the ") + laneName(lane), result, own.comm);
+    error = ncclError("a group of collectives on the " + laneName(lane), result, own.comm);
   }
   abort(error);
   return error;
@@ -152,7 +151,7 @@ Status NcclCommunicator::reduceScatter(unsigned lane, const void *input, void *o
                  });
 }
 
-ncclResult_t NcclCommunicator::scaling(Lane &lane, ncclDataType_t dtype, double factor,
+ncclResult_t NcclCommunicator::scaling(LaneState &lane, ncclDataType_t dtype, double factor,
                                        ncclRedOp_t *op) {
   auto [found, isNew] = lane.scalings.try_emplace({dtype, factor});
   if (isNew) {
@@ -185,9 +184,8 @@ Status NcclCommunicator::divide(unsigned lane, void *data, size_t count, fsdp_dt
     return status;
   if (lane == kControlLane)
     return control->divide(lane, data, count, dtype, divisor);
-  if (!lanes[lane].stream)
-    return Status::error(std::string("a division on the ") + laneName(lane) +
-                         ": the lane has no stream");
+  if (!states[lane].stream)
+    return Status::error("a division on the " + laneName(lane) + ": the lane has no stream");
   AccumulateArguments scaling{.to = data,
                               .toDtype = dtype,
                               .toScale = 0,
@@ -195,7 +193,7 @@ Status NcclCommunicator::divide(unsigned lane, void *data, size_t count, fsdp_dt
                               .fromDtype = dtype,
                               .fromScale = 1 / static_cast<float>(divisor),
                               .elements = static_cast<int64_t>(count)};
-  return checkCuda(calls, calls.launchKernel(scaling, lanes[lane].stream->native()),
+  return checkCuda(calls, calls.launchKernel(scaling, states[lane].stream->native()),
                    std::string("the division of gradients of ") + dtypeName(dtype));
 }
 
@@ -212,7 +210,7 @@ Status NcclCommunicator::reduceScatterScaled(unsigned lane, void *input, void *o
                  describeReduction(CollectiveKind::ReduceScatter, count, dtype, ReduceOp::Sum),
                  [&](ncclComm_t comm, cudaStream_t stream) {
                    ncclRedOp_t op = ncclSum;
-                   ncclResult_t made = scaling(lanes[lane], ncclType(dtype), factor, &op);
+                   ncclResult_t made = scaling(states[lane], ncclType(dtype), factor, &op);
                    return made != ncclSuccess
                               ? made
                               : calls.ncclReduceScatter(input, output, count, ncclType(dtype), op,
@@ -251,8 +249,8 @@ Status NcclCommunicator::broadcast(unsigned lane, void *data, size_t bytes, unsi
 Status NcclCommunicator::barrier(unsigned lane) {
   if (Status status = checkLane(lane); !status.ok())
     return status;
-  if (lanes[lane].stream)
-    if (Status status = lanes[lane].stream->synchronize(); !status.ok())
+  if (states[lane].stream)
+    if (Status status = states[lane].stream->synchronize(); !status.ok())
       return status;
   return control->barrier(lane);
 }
@@ -271,8 +269,8 @@ Status NcclCommunicator::health() {
     return reason;
   if (Status status = control->health(); !status.ok())
     return status;
-  for (unsigned lane : deviceLanes()) {
-    Lane &own = lanes[lane];
+  for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane) {
+    LaneState &own = states[lane];
     // A lane that is inside NCCL says what it finds itself.
     std::unique_lock lock(own.mutex, std::try_to_lock);
     if (!lock.owns_lock() || !own.comm)
@@ -281,7 +279,7 @@ Status NcclCommunicator::health() {
     if (result == ncclSuccess)
       result = state;
     if (result != ncclSuccess && result != ncclInProgress)
-      return ncclError(std::string("NCCL on the ") + laneName(lane), result, own.comm);
+      return ncclError("NCCL on the " + laneName(lane), result, own.comm);
   }
   return {};
 }
@@ -305,7 +303,7 @@ void NcclCommunicator::abort(const Status &reason) {
     failure = abortStatus(reason);
   }
   control->abort(reason);
-  for (Lane &lane : lanes) {
+  for (LaneState &lane : states) {
     // A call that waits inside NCCL for a peer ends by the abort, and not before.
     std::unique_lock lock = lockFor(lane.mutex, kCallGrace);
     if (lane.comm && inGraph)

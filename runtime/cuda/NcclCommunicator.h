@@ -39,11 +39,6 @@ public:
   connect(CudaDevice &device, std::unique_ptr<Communicator> control, NcclOptions options);
   ~NcclCommunicator() override;
 
-  unsigned rank() const override { return control->rank(); }
-  unsigned size() const override { return control->size(); }
-  unsigned replicas() const override { return control->replicas(); }
-  unsigned chunkRanks() const override { return control->chunkRanks(); }
-
   /// From ncclMemAlloc, registered on every lane as a symmetric window, if all ranks can; else
   /// plain memory of the device. Zeroed.
   Result<std::byte *> makeArena(size_t bytes) override;
@@ -75,7 +70,7 @@ public:
   void abort(const Status &reason) override;
 
 private:
-  struct Lane {
+  struct LaneState {
     // Held while NCCL is called, but for an abort that finds it held for too long.
     std::mutex mutex;
     ncclComm_t comm = nullptr;
@@ -86,20 +81,12 @@ private:
   };
 
   NcclCommunicator(CudaDevice &device, std::unique_ptr<Communicator> control, NcclOptions options)
-      : device(device), calls(device.cuda()), options(options), control(std::move(control)) {}
+      : Communicator(*control), device(device), calls(device.cuda()), options(options),
+        control(std::move(control)), states(numLanes()) {}
 
   Status initialize();
   Status connectRanks();
   Status split(unsigned lane);
-  /// The lanes that are NCCL communicators.
-  std::vector<unsigned> deviceLanes() const {
-    std::vector<unsigned> used = {kGatherLane, kReduceLane};
-    if (replicas() > 1)
-      used.push_back(kReplicateLane);
-    if (chunkRanks() > 1)
-      used.push_back(kChunkLane);
-    return used;
-  }
   /// Waits until `comm` is ready, or the connect timeout.
   Status awaitReady(ncclComm_t comm, const std::string &what);
 
@@ -111,9 +98,9 @@ private:
   template <typename Start>
   Status enqueue(unsigned lane, const CollectiveDescriptor &what, Start &&start);
   /// Makes the operator of a scaled sum, once. Expects the lane's mutex.
-  ncclResult_t scaling(Lane &lane, ncclDataType_t dtype, double factor, ncclRedOp_t *op);
+  ncclResult_t scaling(LaneState &lane, ncclDataType_t dtype, double factor, ncclRedOp_t *op);
   /// Closes a group that an error leaves open. Expects the lane's mutex.
-  void leaveGroup(Lane &lane);
+  void leaveGroup(LaneState &lane);
   Status failureReason();
   Status ncclError(const std::string &what, ncclResult_t result, ncclComm_t comm);
 
@@ -122,7 +109,7 @@ private:
   const NcclOptions options;
   std::unique_ptr<Communicator> control;
   ncclComm_t root = nullptr;
-  Lane lanes[kNumLanes]; // control's stays empty
+  std::vector<LaneState> states; // by lane; control's stays empty
 
   std::byte *arena = nullptr;
   size_t arenaBytes = 0;

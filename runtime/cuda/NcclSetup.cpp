@@ -47,7 +47,7 @@ Status NcclCommunicator::initialize() {
                          "one host only, but the ranks run on several");
   if (Status status = connectRanks(); !status.ok())
     return status;
-  for (unsigned lane : deviceLanes())
+  for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane)
     if (Status status = split(lane); !status.ok())
       return status;
   return {};
@@ -81,24 +81,23 @@ Status NcclCommunicator::connectRanks() {
 Status NcclCommunicator::split(unsigned lane) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  static constexpr const char *names[] = {"fsdpc-gather", "fsdpc-reduce", "fsdpc-replicate",
-                                          "fsdpc-chunk"};
-  config.commName = names[lane];
-  if (lane == kGatherLane && options.copyEngineGathers)
+  const std::string name = "fsdpc-" + lanes()[lane].name;
+  config.commName = name.c_str(); // NCCL copies it
+  if (lanes()[lane].isGather && options.copyEngineGathers)
     config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-  std::string what = std::string("NCCL cannot make the communicator of the ") + laneName(lane);
+  std::string what = "NCCL cannot make the communicator of the " + laneName(lane);
   LaneRanks ranks = ranksOf(lane);
   ncclResult_t result =
       calls.ncclCommSplit(root, static_cast<int>(ranks.first), static_cast<int>(ranks.index),
-                          &lanes[lane].comm, &config);
+                          &states[lane].comm, &config);
   if (result != ncclSuccess && result != ncclInProgress)
     return ncclError(what, result, root);
   // The handle is set when the communicator it comes from is ready again.
   if (Status status = awaitReady(root, what); !status.ok())
     return status;
-  if (!lanes[lane].comm)
+  if (!states[lane].comm)
     return Status::error(what + ": it gave none");
-  return awaitReady(lanes[lane].comm, what);
+  return awaitReady(states[lane].comm, what);
 }
 
 Status NcclCommunicator::awaitReady(ncclComm_t comm, const std::string &what) {
@@ -113,7 +112,7 @@ Status NcclCommunicator::awaitReady(ncclComm_t comm, const std::string &what) {
     if (state != ncclInProgress)
       return ncclError(what, state, comm);
     if (Status status = control->health(); !status.ok())
-      return Status::error(what + ": " + status.message());
+      return status.within(what + ": ");
     if (std::chrono::steady_clock::now() >= deadline)
       return Status::error(what + " " + Store::within(options.communication.connectTimeout));
     std::this_thread::sleep_for(kPollInterval);
@@ -127,14 +126,14 @@ NcclCommunicator::~NcclCommunicator() {
   bool alive = failureReason().ok();
   if (alive)
     deregisterArena();
-  for (Lane *lane = lanes; alive && lane != lanes + kNumLanes; ++lane) {
-    if (!lane->comm)
+  for (LaneState &lane : states) {
+    if (!alive || !lane.comm)
       continue;
-    for (const auto &[scale, op] : lane->scalings)
-      (void)calls.ncclRedOpDestroy(op, lane->comm);
+    for (const auto &[scale, op] : lane.scalings)
+      (void)calls.ncclRedOpDestroy(op, lane.comm);
     // Flushes what is enqueued, on all ranks.
-    (void)calls.ncclCommFinalize(lane->comm);
-    (void)calls.ncclCommDestroy(lane->comm);
+    (void)calls.ncclCommFinalize(lane.comm);
+    (void)calls.ncclCommDestroy(lane.comm);
   }
   if (alive && root) {
     ncclResult_t result = calls.ncclCommFinalize(root);
@@ -204,8 +203,9 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
   else if (allFromNccl)
     if (status = registerArena(); !status.ok())
       return status;
-  bool registered = lanes[kGatherLane].window != nullptr;
-  if (options.copyEngineGathers && size() > 1 && !registered) {
+  bool isRegistered =
+      std::ranges::any_of(states, [](const LaneState &state) { return state.window != nullptr; });
+  if (options.copyEngineGathers && size() > 1 && !isRegistered) {
     status = Status::error("--copy-engine-gathers: NCCL gathers by copy engines in symmetric "
                            "windows only, and there are none (" +
                            note + ")");
@@ -218,18 +218,18 @@ Result<std::byte *> NcclCommunicator::makeArena(size_t bytes) {
 Status NcclCommunicator::registerArena() {
   // All ranks register on all lanes, and then tell each other whether that has worked.
   ncclResult_t failed = ncclSuccess;
-  for (unsigned lane : deviceLanes()) {
+  for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane) {
     ncclResult_t result =
-        calls.ncclCommWindowRegister(lanes[lane].comm, arena, windowBytes(arenaBytes),
-                                     &lanes[lane].window, NCCL_WIN_COLL_SYMMETRIC);
+        calls.ncclCommWindowRegister(states[lane].comm, arena, windowBytes(arenaBytes),
+                                     &states[lane].window, NCCL_WIN_COLL_SYMMETRIC);
     if (result != ncclSuccess && failed == ncclSuccess) {
       failed = result;
-      note = "no symmetric windows: " + calls.describe(result, lanes[lane].comm);
+      note = "no symmetric windows: " + calls.describe(result, states[lane].comm);
     }
   }
   // Success without a window: NCCL does not support them between these devices.
-  bool hasAll =
-      std::ranges::all_of(deviceLanes(), [&](unsigned lane) { return lanes[lane].window; });
+  bool hasAll = std::all_of(states.begin() + kControlLane + 1, states.end(),
+                            [](const LaneState &state) { return state.window != nullptr; });
   if (failed == ncclSuccess && !hasAll)
     note = "no symmetric windows: NCCL does not support them between these devices";
   uint8_t own = hasAll ? 1 : 0;
@@ -248,7 +248,7 @@ Status NcclCommunicator::registerArena() {
 }
 
 void NcclCommunicator::deregisterArena() {
-  for (Lane &lane : lanes)
+  for (LaneState &lane : states)
     if (lane.window) {
       (void)calls.ncclCommWindowDeregister(lane.comm, lane.window);
       lane.window = nullptr;

@@ -2,7 +2,7 @@
 
 #include "executor/CollectiveLanes.h"
 #include "plan/CollectiveOrder.h"
-#include "watch/StepProgress.h"
+#include "watch/PlanLanes.h"
 
 using namespace fsdp::rt;
 
@@ -11,22 +11,22 @@ void CollectiveLanes::prepare() {
   for (uint32_t i = 0; i < view.tables().num_handles; ++i)
     events.push_back(device.makeEvent());
   choices.resize(events.size());
+  lanes.resize(communicator.numLanes());
   for (uint32_t index : collectiveEntries(view)) {
     const fsdp_entry &entry = view.entries()[index];
     Lane &lane = lanes[laneOf(entry)];
     if (lane.stream)
       continue;
-    unsigned number = laneOf(entry) == kChunkLane ? kGatherLane : laneOf(entry);
-    if (!streams[number])
-      streams[number] =
-          device.makeStream((std::string("fsdp-") + streamName(entry.stream)).c_str());
-    lane.stream = streams[number].get();
+    std::unique_ptr<Stream> &stream = streams[entry.stream];
+    if (!stream)
+      stream = device.makeStream((std::string("fsdp-") + streamName(entry.stream)).c_str());
+    lane.stream = stream.get();
   }
   useStreams();
 }
 
 void CollectiveLanes::useStreams() {
-  for (unsigned number = 0; number < kNumLanes; ++number)
+  for (unsigned number = 0; number < lanes.size(); ++number)
     if (Lane &lane = lanes[number]; lane.stream)
       lane.asynchronous = communicator.useStream(number, *lane.stream);
 }
@@ -59,9 +59,8 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
 Status CollectiveLanes::describe(const fsdp_entry &entry, Status status) const {
   if (status.ok())
     return status;
-  return Status::error(view.describeEntry(entry) +
-                       (entry.phase == FSDP_FORWARD ? " in forward: " : " in backward: ") +
-                       status.message());
+  return status.within(view.describeEntry(entry) +
+                       (entry.phase == FSDP_FORWARD ? " in forward: " : " in backward: "));
 }
 
 Status CollectiveLanes::run(void *lanes, uint32_t index) {

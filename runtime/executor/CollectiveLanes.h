@@ -73,9 +73,10 @@ private:
   std::vector<std::unique_ptr<Event>> events; // by handle
   std::vector<WorkerChoice> choices;          // by handle
   EntryTracer *tracer = nullptr;
-  Lane lanes[kNumLanes];
-  /// Gathers of chunks run in order with the other gathers. Last: workers end before what they use.
-  std::unique_ptr<Stream> streams[kNumLanes];
+  std::vector<Lane> lanes; // by number
+  /// By fsdp_stream: what communicators issue on one stream runs in order. Last: workers end before
+  /// what they use.
+  std::unique_ptr<Stream> streams[FSDP_REPLICATE + 1];
 };
 
 } // namespace fsdp::rt

@@ -6,6 +6,7 @@
 #include "executor/InputStaging.h"
 #include "executor/StepGraph.h"
 #include "executor/StepProgram.h"
+#include "watch/PlanLanes.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
@@ -270,16 +271,8 @@ Result<std::unique_ptr<Executor>> Executor::create(const fsdp_plan &plan, Device
                                                    ExecutorOptions options) {
   if (Status status = validatePlan(plan); !status.ok())
     return status;
-  if (plan.world_size != communicator.size())
-    return Status::error("the step was compiled for " + std::to_string(plan.world_size) +
-                         " ranks, the run has " + std::to_string(communicator.size()));
-  if (plan.replicas != communicator.replicas())
-    return Status::error("the step was compiled for " + std::to_string(plan.replicas) +
-                         " replicas, the run has " + std::to_string(communicator.replicas()));
-  if (PlanView view(plan); view.chunkRanks() > 1 && view.chunkRanks() != communicator.chunkRanks())
-    return Status::error("the step keeps chunks over " + std::to_string(view.chunkRanks()) +
-                         " ranks, on the run's chunk lane " +
-                         std::to_string(communicator.chunkRanks()) + " meet");
+  if (Status status = checkLanes(PlanView(plan), communicator); !status.ok())
+    return status;
   auto executor = std::make_unique<PlanExecutor>(plan, device, communicator, arena, options);
   try {
     if (Status status = executor->prepare(); !status.ok())

@@ -87,7 +87,8 @@ void StepProgram::prepareCopy(const fsdp_entry &entry) {
 void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
   const fsdp_group &group = view.groups()[entry.target];
   const auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
-  const unsigned merged = view.numShards() / view.chunkRanks(), own = shard % view.chunkRanks();
+  const unsigned ranks = view.chunkRanks(group), merged = view.numShards() / ranks;
+  const unsigned own = shard % ranks;
   std::vector<BytesCopy> &copies = chunks.emplace_back();
   for (uint32_t i = 0; i < group.num_parameters; ++i) {
     const std::byte *full = arena + view.values()[view.results(entry)[i]].offset;

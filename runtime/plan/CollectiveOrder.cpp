@@ -41,7 +41,6 @@ std::vector<uint32_t> fsdp::rt::collectiveEntries(const PlanView &plan) {
 std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
   std::vector<uint64_t> result;
   Hash hash;
-  hash.add(plan.tables().replicas);
   for (uint32_t index : collectiveEntries(plan)) {
     const fsdp_entry &entry = plan.entries()[index];
     // The gradients' norm is of no group.
@@ -50,9 +49,11 @@ std::vector<uint64_t> fsdp::rt::collectiveOrderHashes(const PlanView &plan) {
                  : plan.string(plan.groups()[entry.target].name));
     for (uint64_t field : {entry.kind, entry.phase, entry.stream, entry.dtype})
       hash.add(field);
-    for (int64_t field :
-         {entry.bytes, entry.count, int64_t(entry.ranks), entry.source, entry.destination})
+    for (int64_t field : {entry.bytes, entry.count, entry.source, entry.destination})
       hash.add(static_cast<uint64_t>(field));
+    const fsdp_communicator &communicator = plan.communicatorOf(entry);
+    for (uint64_t field : {entry.communicator, communicator.ranks, communicator.stride})
+      hash.add(field);
     hash.add(entry.reduce_op);
     for (double divisor : {entry.predivide, entry.postdivide})
       hash.add(std::bit_cast<uint64_t>(divisor));

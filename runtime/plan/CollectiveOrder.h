@@ -25,8 +25,8 @@ inline bool isCollective(const fsdp_entry &entry) {
 std::vector<uint32_t> collectiveEntries(const PlanView &plan);
 
 /// One number per collective, in order of issue. Number n is a hash of the first n + 1 collectives
-/// (number of replicas; kind, group by name, stream, phase, dtype, bytes, elements, places in the
-/// arena), so that the first difference between two plans is where their numbers begin to differ.
+/// (kind, group by name, stream, phase, dtype, bytes, elements, places in the arena, and who
+/// meets), so that the first difference between two plans is where their numbers begin to differ.
 /// FNV-1a, 64 bits.
 std::vector<uint64_t> collectiveOrderHashes(const PlanView &plan);
 

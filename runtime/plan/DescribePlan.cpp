@@ -124,7 +124,7 @@ static std::string collectivesText(const PlanView &view) {
       sum.count += 1;
       // An all-reduce is one of shards.
       sum.bytes += entry.kind == FSDP_ALL_GATHER_START
-                       ? entry.bytes * view.gatherRanks(entry)
+                       ? entry.bytes * view.communicatorOf(entry).ranks
                        : entry.count * int64_t(elementBytes(entry.dtype)) *
                              (entry.kind == FSDP_REDUCE_SCATTER_START ? view.numShards() : 1);
     }

@@ -64,7 +64,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   case FSDP_ALL_GATHER_START:
     result.untilWait = true;
     reads.add(entry.source, entry.bytes);
-    overwrites.add(entry.destination, view.gatherRanks(entry) * entry.bytes);
+    overwrites.add(entry.destination, view.communicatorOf(entry).ranks * entry.bytes);
     return result;
   case FSDP_REDUCE_SCATTER_START:
     result.untilWait = true;

@@ -35,6 +35,7 @@ static void add(Hash &hash, const PlanView &plan) {
   hash.add(plan.pieces());
   hash.add(plan.integers(0, tables.num_integers));
   hash.add(plan.optimizerGroups());
+  hash.add(plan.communicators());
   hash.add(tables.strings, tables.num_string_bytes);
   hash.add(tables.data, tables.num_data_bytes);
 }

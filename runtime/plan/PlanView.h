@@ -42,6 +42,13 @@ public:
   std::span<const fsdp_optimizer> optimizerGroups() const {
     return {plan.optimizer_groups, plan.num_optimizer_groups};
   }
+  std::span<const fsdp_communicator> communicators() const {
+    return {plan.communicators, plan.num_communicators};
+  }
+  /// That of a collective.
+  const fsdp_communicator &communicatorOf(const fsdp_entry &start) const {
+    return plan.communicators[start.communicator];
+  }
   /// What updates parameters of this `fsdp_parameter::optimizer`.
   const fsdp_optimizer &optimizer(uint32_t index) const {
     return index == 0 ? plan.optimizer : plan.optimizer_groups[index - 1];
@@ -90,15 +97,17 @@ public:
   /// The shard that a rank of the run holds, below numShards().
   unsigned shardOf(unsigned rank) const { return rank % numShards(); }
 
-  /// Neighbours on the shard axis that hold a group together, each a chunk; 1: no group is kept so.
-  unsigned chunkRanks() const { return plan.chunk_ranks ? plan.chunk_ranks : 1; }
-  /// The ranks that an all-gather joins.
-  unsigned gatherRanks(const fsdp_entry &gather) const {
-    return gather.ranks ? gather.ranks : numShards();
+  /// Neighbours on the shard axis that hold a group together, each a chunk; 1: it is not kept so.
+  unsigned chunkRanks(const fsdp_group &group) const {
+    return group.chunk_ranks ? group.chunk_ranks : 1;
+  }
+  /// True if an all-gather joins chunks, not shards.
+  bool gathersChunks(const fsdp_entry &gather) const {
+    return communicatorOf(gather).ranks < numShards();
   }
   /// Bytes of such a chunk.
   int64_t chunkBytes(const fsdp_group &group) const {
-    return gatherShardBytes(group) * (numShards() / chunkRanks());
+    return gatherShardBytes(group) * (numShards() / chunkRanks(group));
   }
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;

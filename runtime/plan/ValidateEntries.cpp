@@ -22,6 +22,9 @@ public:
 
 private:
   bool checkArguments(const fsdp_entry &entry, const std::string &where);
+  /// The start's communicator exists, and is of its stream.
+  bool checkCommunicator(const fsdp_entry &start, const std::string &where);
+  bool meets(const fsdp_entry &start, uint64_t ranks, uint64_t stride, const std::string &where);
   bool checkCollective(const fsdp_entry &entry, const std::string &where);
   bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
   bool checkChunk(const fsdp_entry &entry, const std::string &where);
@@ -84,28 +87,46 @@ bool EntryValidator::checkArguments(const fsdp_entry &entry, const std::string &
   return true;
 }
 
+bool EntryValidator::checkCommunicator(const fsdp_entry &start, const std::string &where) {
+  return index(start.communicator, plan.num_communicators, "communicator", where) &&
+         (view.communicatorOf(start).stream == start.stream ||
+          fail(where + ": on stream " + std::to_string(start.stream) + ", its communicator on " +
+               std::to_string(view.communicatorOf(start).stream)));
+}
+
+bool EntryValidator::meets(const fsdp_entry &start, uint64_t ranks, uint64_t stride,
+                           const std::string &where) {
+  const fsdp_communicator &communicator = view.communicatorOf(start);
+  return (communicator.ranks == ranks && communicator.stride == stride) ||
+         fail(where + ": " + std::to_string(communicator.ranks) + " ranks with stride " +
+              std::to_string(communicator.stride) + " meet, expected " + std::to_string(ranks) +
+              " with stride " + std::to_string(stride));
+}
+
 bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
   int64_t ranks = view.numShards();
   bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
-  if (entry.stream == FSDP_COMPUTE || entry.stream > FSDP_REPLICATE ||
-      isAcross != (entry.stream == FSDP_REPLICATE))
+  if (isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
+  const fsdp_communicator &communicator = view.communicatorOf(entry);
   if (entry.kind == FSDP_ALL_GATHER_START) {
-    if (entry.ranks && entry.ranks != plan.chunk_ranks)
-      return fail(where + ": over " + std::to_string(entry.ranks) +
-                  " ranks, chunks are kept over " + std::to_string(plan.chunk_ranks));
-    int64_t own = entry.ranks ? view.chunkBytes(group) : view.gatherShardBytes(group);
+    bool ofChunks = view.gathersChunks(entry);
+    if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
+      return false;
+    int64_t own = ofChunks ? view.chunkBytes(group) : view.gatherShardBytes(group);
     if (entry.bytes != own)
       return fail(where + ": gathers " + std::to_string(entry.bytes) + " bytes per rank, a " +
-                  (entry.ranks ? "chunk" : "shard") + " has " + std::to_string(own));
-    if (entry.dtype != group.gather_dtype || (!entry.ranks && entry.source != group.gather_shard))
+                  (ofChunks ? "chunk" : "shard") + " has " + std::to_string(own));
+    if (entry.dtype != group.gather_dtype || (!ofChunks && entry.source != group.gather_shard))
       return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
                   std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
                   " from " + std::to_string(group.gather_shard));
     return range(entry.source, entry.bytes, "its input", where) &&
-           range(entry.destination, entry.bytes * view.gatherRanks(entry), "its output", where);
+           range(entry.destination, entry.bytes * communicator.ranks, "its output", where);
   }
+  if (isAcross ? !meets(entry, plan.replicas, ranks, where) : !meets(entry, ranks, 1, where))
+    return false;
   if (entry.count != group.trained_elements || elementBytes(entry.dtype) == 0)
     return fail(where + ": reduces " + std::to_string(entry.count) +
                 " elements per rank, a shard's gradient has " +
@@ -127,7 +148,7 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
 
 bool EntryValidator::checkChunk(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
-  if (plan.chunk_ranks == 0 || entry.dtype != group.gather_dtype ||
+  if (group.chunk_ranks == 0 || entry.dtype != group.gather_dtype ||
       entry.bytes != view.chunkBytes(group))
     return fail(where + ": a chunk of " + std::to_string(entry.bytes) + " bytes of " +
                 dtypeName(entry.dtype) + ", expected " + std::to_string(view.chunkBytes(group)) +
@@ -190,14 +211,14 @@ Status EntryValidator::run() {
     case FSDP_REDUCE_SCATTER_START:
     case FSDP_ALL_REDUCE_START:
       if (!index(entry.target, plan.num_groups, "group", where) ||
-          !index(entry.handle, plan.num_handles, "handle", where) || !checkCollective(entry, where))
+          !index(entry.handle, plan.num_handles, "handle", where) ||
+          !checkCommunicator(entry, where) || !checkCollective(entry, where))
         return status;
       if (entry.expected_ns < 0)
         fail(where + ": expected to take " + std::to_string(entry.expected_ns) + " ns");
-      if (entry.coalesced &&
-          (i == 0 || plan.entries[i - 1].kind != entry.kind ||
-           plan.entries[i - 1].stream != entry.stream || plan.entries[i - 1].ranks != entry.ranks))
-        fail(where + ": coalesced, but not behind a start of its kind and ranks on its stream");
+      if (entry.coalesced && (i == 0 || plan.entries[i - 1].kind != entry.kind ||
+                              plan.entries[i - 1].communicator != entry.communicator))
+        fail(where + ": coalesced, but not behind a start of its kind and communicator");
       start(entry, where);
       if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE &&
           index(entry.after, plan.num_handles, "handle", where) &&
@@ -213,7 +234,8 @@ Status EntryValidator::run() {
       start(entry, where);
       break;
     case FSDP_NORM_ALL_REDUCE_START:
-      if (!index(entry.handle, plan.num_handles, "handle", where))
+      if (!index(entry.handle, plan.num_handles, "handle", where) ||
+          !checkCommunicator(entry, where) || !meets(entry, view.numShards(), 1, where))
         return status;
       start(entry, where);
       break;

@@ -16,7 +16,7 @@ public:
   explicit Validator(const PlanView &view) : PlanChecks(view) {}
 
   Status run() {
-    if (!checkHeader())
+    if (!checkHeader() || !checkCommunicators())
       return status;
     checkValues();
     checkParameters();
@@ -33,6 +33,7 @@ public:
 
 private:
   bool checkHeader();
+  bool checkCommunicators();
   void checkValues();
   void checkParameters();
   void checkGroups();
@@ -77,6 +78,7 @@ bool Validator::checkHeader() {
       !table(plan.pieces, plan.num_pieces, "pieces") ||
       !table(plan.integers, plan.num_integers, "integers") ||
       !table(plan.optimizer_groups, plan.num_optimizer_groups, "optimizer groups") ||
+      !table(plan.communicators, plan.num_communicators, "communicators") ||
       !table(plan.data, plan.num_data_bytes, "data bytes"))
     return false;
   if (!plan.strings || plan.num_string_bytes == 0 || plan.strings[0] != 0 ||
@@ -90,10 +92,6 @@ bool Validator::checkHeader() {
   if (plan.num_handles > plan.num_entries)
     return fail(std::to_string(plan.num_handles) + " handles of " +
                 std::to_string(plan.num_entries) + " entries");
-  if (plan.chunk_ranks && (plan.chunk_ranks == 1 || plan.chunk_ranks >= view.numShards() ||
-                           view.numShards() % plan.chunk_ranks != 0))
-    return fail("chunks over " + std::to_string(plan.chunk_ranks) + " of " +
-                std::to_string(view.numShards()) + " ranks");
   if (plan.step_kind > FSDP_EVALUATION)
     return fail("a step of unknown kind " + std::to_string(plan.step_kind));
   if (view.isEvaluation() && (plan.num_microbatches != 1 || plan.clip_grad_norm != 0))
@@ -104,6 +102,24 @@ bool Validator::checkHeader() {
                 std::to_string(plan.peak_live_bytes) + " live bytes");
   return string(plan.model, "model") && string(plan.axis, "axis") &&
          string(plan.replicate_axis, "replicate axis");
+}
+
+bool Validator::checkCommunicators() {
+  for (uint32_t i = 0; i < plan.num_communicators; ++i) {
+    const fsdp_communicator &communicator = plan.communicators[i];
+    std::string where = at("communicator", i);
+    if (!string(communicator.name, where) || !string(communicator.axes, where))
+      return false;
+    uint64_t span = uint64_t(communicator.ranks) * communicator.stride;
+    if (span == 0 || span > plan.world_size || plan.world_size % span != 0)
+      return fail(where + " (" + view.string(communicator.name) +
+                  "): " + std::to_string(communicator.ranks) + " ranks with stride " +
+                  std::to_string(communicator.stride) + ", of " + std::to_string(plan.world_size));
+    if (communicator.stream == FSDP_COMPUTE || communicator.stream > FSDP_REPLICATE)
+      return fail(where + " (" + view.string(communicator.name) + "): on stream " +
+                  std::to_string(communicator.stream));
+  }
+  return true;
 }
 
 void Validator::checkValues() {
@@ -203,6 +219,12 @@ void Validator::checkGroups() {
     if (group.layout > FSDP_LAYOUT_PER_PARAM ||
         uint64_t(group.first_parameter) + group.num_parameters > plan.num_parameters) {
       fail(where + ": layout or parameters out of range");
+      return;
+    }
+    if (uint32_t ranks = group.chunk_ranks;
+        ranks && (ranks == 1 || ranks >= view.numShards() || view.numShards() % ranks != 0)) {
+      fail(where + " (" + displayName(view.string(group.name)) + "): chunks over " +
+           std::to_string(ranks) + " of " + std::to_string(view.numShards()) + " ranks");
       return;
     }
     if (!range(group.shard, view.shardBytes(group), "its shard", where) ||

@@ -89,6 +89,9 @@ static bool areEqual(const fsdp_optimizer &a, const fsdp_optimizer &b) {
 
 Status Comparison::checkOptimizerState(uint32_t index) const {
   const fsdp_group &group = own.groups()[index], &other = first.groups()[index];
+  if (group.chunk_ranks != other.chunk_ranks)
+    return differs("chunks of group \"" + std::string(displayName(own.string(group.name))) +
+                   "\" over " + std::to_string(group.chunk_ranks) + " ranks");
   // State on the host is fetched to wherever a step has room.
   if (group.trained_elements == other.trained_elements &&
       group.state_on_host == other.state_on_host &&
@@ -110,8 +113,6 @@ Status Comparison::checkOptimizer() const {
     return differs("gradients clipped to norm " + std::to_string(plan.clip_grad_norm));
   if (plan.host_arena_bytes != other.host_arena_bytes)
     return differs("an arena of " + std::to_string(plan.host_arena_bytes) + " bytes on the host");
-  if (plan.chunk_ranks != other.chunk_ranks)
-    return differs("chunks over " + std::to_string(plan.chunk_ranks) + " ranks");
   for (uint32_t i = 0; i < plan.num_groups; ++i)
     if (Status status = checkOptimizerState(i); !status.ok())
       return status;
@@ -123,6 +124,11 @@ Status Comparison::checkSizes() const {
   if (plan.world_size != other.world_size || plan.replicas != other.replicas)
     return differs(std::to_string(plan.world_size) + " ranks of " + std::to_string(plan.replicas) +
                    " replicas");
+  auto meets = [](const fsdp_communicator &a, const fsdp_communicator &b) {
+    return a.ranks == b.ranks && a.stride == b.stride && a.stream == b.stream;
+  };
+  if (!std::ranges::equal(own.communicators(), first.communicators(), meets))
+    return differs("a table of " + std::to_string(plan.num_communicators) + " communicators");
   if (plan.arena_bytes != other.arena_bytes)
     return differs("an arena of " + std::to_string(plan.arena_bytes) + " bytes");
   if (plan.num_groups != other.num_groups)

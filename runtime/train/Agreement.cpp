@@ -12,7 +12,7 @@ using namespace fsdp::rt;
 namespace {
 // What a rank tells the others: its message, cut to a fixed size.
 struct Report {
-  uint32_t failed = 0;
+  uint32_t failed = 0, saidBytes = 0;
   char message[1020] = {};
 };
 
@@ -30,15 +30,19 @@ struct OrderSummary {
 Outcome fsdp::rt::agree(Communicator &communicator, const Status &own) {
   Report report;
   report.failed = !own.ok();
-  own.message().copy(report.message, sizeof(report.message) - 1);
+  size_t length = own.message().copy(report.message, sizeof(report.message) - 1);
+  size_t cut = own.message().size() - length;
+  report.saidBytes = static_cast<uint32_t>(own.said().size() - std::min(own.said().size(), cut));
   std::vector<Report> reports(communicator.size());
   Status status = communicator.allGather(kControlLane, &report, reports.data(), sizeof(Report));
   if (!status.ok())
     return own.ok() ? Outcome{status, false} : Outcome{own, false};
   for (unsigned rank = 0; rank < reports.size(); ++rank)
     if (reports[rank].failed) {
-      std::string message = rank == communicator.rank() ? own.message() : reports[rank].message;
-      return {Status::error(rank == 0 ? message : abortReason(rank, message)), true};
+      Status told = rank == communicator.rank()
+                        ? own
+                        : Status::relayed(reports[rank].message, reports[rank].saidBytes);
+      return {rank == 0 ? told : Status::saidBy(rank, told), true};
     }
   return {};
 }
@@ -143,16 +147,4 @@ Outcome fsdp::rt::agreeOnOrder(Communicator &communicator, const PlanView &first
     if (Outcome outcome = agreeOnOne(communicator, PlanView(*plan), plans); !outcome.status.ok())
       return outcome;
   return {};
-}
-
-std::string fsdp::rt::abortReason(unsigned rank, const std::string &message) {
-  // Passing on what another rank said keeps that rank's name.
-  if (std::string relayed = relayedReason(message); !relayed.empty())
-    return relayed;
-  return "[rank " + std::to_string(rank) + "] " + message;
-}
-
-std::string fsdp::rt::relayedReason(const std::string &message) {
-  size_t begin = message.find("[rank ");
-  return begin == std::string::npos ? "" : message.substr(begin);
 }

@@ -32,12 +32,6 @@ Outcome inRounds(Communicator &communicator,
 /// collective that does, as two ranks have it.
 Outcome agreeOnOrder(Communicator &communicator, const PlanView &first);
 
-/// `message` of `rank`, to be passed to Communicator::abort.
-std::string abortReason(unsigned rank, const std::string &message);
-
-/// The part of an error message that comes from another rank's abortReason; "" if none does.
-std::string relayedReason(const std::string &message);
-
 } // namespace fsdp::rt
 
 #endif // FSDP_RUNTIME_AGREEMENT_H

@@ -29,7 +29,7 @@ Status Evaluation::openData() {
 Status Evaluation::makeExecutor(std::byte *arena) {
   losses.resize(communicator.size());
   Status status = runner.makeExecutor(arena, {.kernels = options.kernels, .graph = options.graph});
-  return status.ok() ? status : Status::error("evaluation: " + status.message());
+  return status.ok() ? status : status.within("evaluation: ");
 }
 
 Status Evaluation::issueAll(double &lossSum) {

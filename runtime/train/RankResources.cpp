@@ -39,7 +39,7 @@ Result<RankResources> fsdp::rt::openRank(const PlanView &plan, const TrainOption
       Status status =
           Status::error("--device " + options.device + ": " + device.status().message());
       if (control)
-        control->abort(Status::error(abortReason(control->rank(), status.message())));
+        control->abort(Status::saidBy(control->rank(), status));
       return status;
     }
     resources.device = std::move(*device);

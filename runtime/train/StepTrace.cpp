@@ -161,7 +161,7 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
     const fsdp_group &group = plan.groups()[entries[i].target];
     name += std::string(groups ? " + " : " ") + displayName(plan.string(group.name));
     bytes += entries[i].bytes * (across    ? 1
-                                 : gathers ? plan.gatherRanks(entries[i])
+                                 : gathers ? plan.communicatorOf(entries[i]).ranks
                                            : plan.numShards());
   }
   int64_t duration = collective.slice.end - collective.slice.begin;

@@ -32,13 +32,11 @@ static int fail(const std::string &message) {
 static int report(unsigned rank, bool onlyProcess, const Outcome &outcome) {
   if (outcome.status.ok())
     return 0;
-  std::string message = outcome.status.message(), relayed = relayedReason(message);
-  if (!relayed.empty())
-    message = relayed;
+  const std::string &message = outcome.status.message(), said = outcome.status.said();
   if (rank == 0)
-    return fail(message);
-  if (!outcome.known && relayed.empty())
-    return fail(onlyProcess ? message : abortReason(rank, message));
+    return fail(said.empty() ? message : said);
+  if (!outcome.known && said.empty())
+    return fail(onlyProcess ? message : Status::saidBy(rank, outcome.status).message());
   return 1;
 }
 

@@ -2,6 +2,7 @@
 
 #include "data/TokenHeader.h"
 #include "train/CommandLine.h"
+#include "watch/PlanLanes.h"
 
 #include <algorithm>
 
@@ -95,8 +96,7 @@ CommunicatorOptions fsdp::rt::communicatorOptions(const TrainOptions &options,
     return std::chrono::milliseconds(std::max<int64_t>(1, static_cast<int64_t>(seconds * 1000)));
   };
   CommunicatorOptions result;
-  result.replicas = plan.tables().replicas;
-  result.chunkRanks = plan.chunkRanks();
+  result.lanes = lanesOf(plan);
   result.deadline = milliseconds(options.timeoutSeconds);
   result.connectTimeout = milliseconds(options.connectTimeoutSeconds);
   return result;

@@ -277,8 +277,7 @@ Outcome fsdp::rt::trainRank(const PlanView &plan, const TrainOptions &options, c
     }
     // Before the executor is destroyed: its streams may be waiting for a peer.
     if (!outcome.status.ok() && !outcome.known)
-      communicator.abort(
-          outcome.status.withMessage(abortReason(communicator.rank(), outcome.status.message())));
+      communicator.abort(Status::saidBy(communicator.rank(), outcome.status));
   }
   return outcome;
 }

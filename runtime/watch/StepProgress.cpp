@@ -1,25 +1,13 @@
 //===- StepProgress.cpp - How far a rank is in its plan -------------------===//
 
 #include "watch/StepProgress.h"
-#include "comm/CollectiveNames.h"
 #include "plan/CollectiveOrder.h"
 
 using namespace fsdp::rt;
 
-unsigned fsdp::rt::laneOf(const fsdp_entry &entry) {
-  switch (entry.stream) {
-  case FSDP_GATHER:
-    return entry.ranks ? kChunkLane : kGatherLane;
-  case FSDP_REPLICATE:
-    return kReplicateLane;
-  default:
-    return kReduceLane;
-  }
-}
-
 Result<std::unique_ptr<StepProgress>> StepProgress::create(const PlanView &plan, Device &device) {
-  Result<std::unique_ptr<Memory>> memory =
-      device.allocateHost(2 * kNumLanes * sizeof(ProgressWord));
+  unsigned numLanes = 1 + plan.tables().num_communicators;
+  Result<std::unique_ptr<Memory>> memory = device.allocateHost(2 * numLanes * sizeof(ProgressWord));
   if (!memory.ok())
     return memory.status();
   return std::unique_ptr<StepProgress>(new StepProgress(plan, std::move(*memory)));
@@ -27,9 +15,14 @@ Result<std::unique_ptr<StepProgress>> StepProgress::create(const PlanView &plan,
 
 StepProgress::StepProgress(const PlanView &plan, std::unique_ptr<Memory> memory)
     : plan(plan), memory(std::move(memory)),
-      words(reinterpret_cast<ProgressWord *>(this->memory->data())) {
+      words(reinterpret_cast<ProgressWord *>(this->memory->data())),
+      lanes(1 + plan.tables().num_communicators) {
   for (uint32_t entry : collectiveEntries(plan))
     lanes[laneOf(plan.entries()[entry])].entries.push_back(entry);
+}
+
+std::string StepProgress::laneName(unsigned lane) const {
+  return std::string(plan.string(plan.communicators()[lane - 1].name)) + " lane";
 }
 
 uint32_t StepProgress::issue(unsigned lane) {
@@ -74,11 +67,11 @@ std::string StepProgress::dump() const {
   std::string text = "step " + std::to_string(currentStep()) + "\n";
   text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
           (compute ? describeEntry(compute->load(std::memory_order_relaxed)) : "nothing") + "\n";
-  for (unsigned lane : kStepLanes) {
+  for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane) {
     if (lanes[lane].entries.empty())
       continue;
     Numbers now = numbers(lane);
-    text += std::string(laneName(lane)) + ": issued " + describe(lane, now.issued) + ", started " +
+    text += laneName(lane) + ": issued " + describe(lane, now.issued) + ", started " +
             describe(lane, now.started) + ", completed " + describe(lane, now.completed) + "\n";
   }
   return text;

@@ -16,13 +16,9 @@
 #ifndef FSDP_RUNTIME_WATCH_STEPPROGRESS_H
 #define FSDP_RUNTIME_WATCH_STEPPROGRESS_H
 
-#include "comm/Communicator.h"
-#include "plan/PlanView.h"
+#include "watch/PlanLanes.h"
 
 namespace fsdp::rt {
-
-/// The lane on which a collective of a plan is issued.
-unsigned laneOf(const fsdp_entry &entry);
 
 class StepProgress {
 public:
@@ -39,6 +35,10 @@ public:
   /// Steps begun so far.
   uint64_t currentStep() const { return steps.load(std::memory_order_relaxed); }
 
+  /// Of all lanes, control among them, which has no progress.
+  unsigned numLanes() const { return static_cast<unsigned>(lanes.size()); }
+  /// "gather lane".
+  std::string laneName(unsigned lane) const;
   /// The plan's entries on a lane, in order of issue.
   std::span<const uint32_t> entriesOf(unsigned lane) const { return lanes[lane].entries; }
 
@@ -78,7 +78,7 @@ private:
   const PlanView plan;
   std::unique_ptr<Memory> memory;
   ProgressWord *words; // in `memory`
-  Lane lanes[kNumLanes];
+  std::vector<Lane> lanes;
   std::atomic<uint64_t> steps{0};
   const std::atomic<uint32_t> *compute = nullptr;
 };

@@ -1,7 +1,6 @@
 //===- Watchdog.cpp - Ends a run whose collectives do not complete --------===//
 
 #include "watch/Watchdog.h"
-#include "comm/CollectiveNames.h"
 
 #include <csignal>
 #include <cstdio>
@@ -59,14 +58,14 @@ static bool isBusy(const StepProgress::Numbers &numbers) {
 
 Status Watchdog::look() {
   if (Status health = communicator.health(); !health.ok())
-    return health.withMessage(health.message() + underWay());
+    return health.followedBy(underWay());
   std::string stall = detector.look(StallDetector::Clock::now());
   return stall.empty() ? Status() : Status::error(stall);
 }
 
 std::string StallDetector::look(Clock::time_point now) {
   std::string message;
-  for (unsigned lane : kStepLanes)
+  for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
     if (std::string found = look(lane, now); message.empty())
       message = std::move(found);
   return message;
@@ -91,7 +90,8 @@ std::string StallDetector::look(unsigned lane, Clock::time_point now) {
     return std::string(text);
   };
   std::string message = progress.describe(lane, sight.numbers.started) + " on the " +
-                        laneName(lane) + " has not completed within " + milliseconds(allowed);
+                        progress.laneName(lane) + " has not completed within " +
+                        milliseconds(allowed);
   if (expected.count() > 0)
     message += " (" + milliseconds(deadline) + " and " + std::to_string(kExpectedMultiple) +
                " times the predicted " + milliseconds(expected) + ")";
@@ -100,7 +100,7 @@ std::string StallDetector::look(unsigned lane, Clock::time_point now) {
 
 std::string Watchdog::underWay() const {
   std::string text;
-  for (unsigned lane : kStepLanes)
+  for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
     if (StepProgress::Numbers numbers = progress.numbers(lane); isBusy(numbers))
       text += (text.empty() ? "; under way: " : " and ") + progress.describe(lane, numbers.started);
   return text;

@@ -29,7 +29,7 @@ public:
   static constexpr int kExpectedMultiple = 10;
 
   StallDetector(const StepProgress &progress, std::chrono::milliseconds deadline)
-      : progress(progress), deadline(deadline) {}
+      : progress(progress), deadline(deadline), sights(progress.numLanes()) {}
 
   /// To be called again and again; `now` is the time of the call. The message names the collective;
   /// "" if none has been seen under way, in the same step, for the deadline.
@@ -47,7 +47,7 @@ private:
 
   const StepProgress &progress;
   const std::chrono::milliseconds deadline;
-  Sight sights[kNumLanes];
+  std::vector<Sight> sights; // by lane
 };
 
 struct WatchdogOptions {

@@ -8,13 +8,13 @@ using namespace fsdp::rt;
 
 bool WatchedCommunicator::useStream(unsigned lane, Stream &stream) {
   bool used = inner.useStream(lane, stream);
-  streams[lane] = used ? &stream : nullptr;
+  states[lane].stream = used ? &stream : nullptr;
   return used;
 }
 
 void WatchedCommunicator::mark(unsigned lane, ProgressWord &word, uint32_t value) {
-  if (streams[lane])
-    streams[lane]->mark(word, value);
+  if (states[lane].stream)
+    states[lane].stream->mark(word, value);
   else
     word.store(value, std::memory_order_release);
 }
@@ -23,59 +23,61 @@ template <typename Issue>
 Status WatchedCommunicator::run(unsigned lane, fsdp_entry_kind kind, size_t bytes, Issue &&issue) {
   if (lane == kControlLane)
     return issue();
-  if (progress.entriesOf(lane).empty())
-    return Status::error(std::string("a collective on the ") + laneName(lane) +
-                         ", where the plan has none");
+  if (lane >= progress.numLanes() || progress.entriesOf(lane).empty())
+    return Status::error("a collective on the " + laneName(lane) + ", where the plan has none");
   uint32_t number = progress.issue(lane);
   const fsdp_entry &entry = plan.entries()[progress.entriesOf(lane)[number - 1]];
   size_t expected = entry.kind == FSDP_ALL_GATHER_START
                         ? static_cast<size_t>(entry.bytes)
                         : static_cast<size_t>(entry.count) * elementBytes(entry.dtype);
-  if (entry.kind != kind || bytes != expected)
+  // The gradients' norm is an all-reduce, too.
+  uint8_t entryKind =
+      entry.kind == FSDP_NORM_ALL_REDUCE_START ? uint8_t(FSDP_ALL_REDUCE_START) : entry.kind;
+  if (entryKind != kind || bytes != expected)
     return Status::error("a collective of " + std::to_string(bytes) + " bytes per rank on the " +
                          laneName(lane) + ", where the plan has " +
                          progress.describe(lane, number) + " of " + std::to_string(expected));
   // A group starts with its first collective and completes with its last.
-  bool first = !grouped[lane] || lastOfGroup[lane] == 0;
+  bool first = !states[lane].grouped || states[lane].lastOfGroup == 0;
   // Never a started one that has completed in an earlier step.
   if (number == 1)
     mark(lane, progress.completed(lane), 0);
   if (first)
     mark(lane, progress.started(lane), number);
-  lastOfGroup[lane] = number;
+  states[lane].lastOfGroup = number;
   Status status = issue();
-  if (status.ok() && !grouped[lane])
+  if (status.ok() && !states[lane].grouped)
     mark(lane, progress.completed(lane), number);
   return status;
 }
 
 Status WatchedCommunicator::beginGroup(unsigned lane) {
-  grouped[lane] = true;
-  lastOfGroup[lane] = 0;
+  states[lane].grouped = true;
+  states[lane].lastOfGroup = 0;
   return inner.beginGroup(lane);
 }
 
 Status WatchedCommunicator::endGroup(unsigned lane) {
-  grouped[lane] = false;
+  states[lane].grouped = false;
   Status status = inner.endGroup(lane);
-  if (status.ok() && lastOfGroup[lane] != 0) {
-    mark(lane, progress.started(lane), lastOfGroup[lane]);
-    mark(lane, progress.completed(lane), lastOfGroup[lane]);
+  if (status.ok() && states[lane].lastOfGroup != 0) {
+    mark(lane, progress.started(lane), states[lane].lastOfGroup);
+    mark(lane, progress.completed(lane), states[lane].lastOfGroup);
   }
   return status;
 }
 
 Status WatchedCommunicator::beginCapture() {
-  for (unsigned lane = 0; lane < kNumLanes; ++lane)
-    issuedBefore[lane] = progress.numbers(lane).issued;
+  for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
+    states[lane].issuedBefore = progress.numbers(lane).issued;
   return inner.beginCapture();
 }
 
 void WatchedCommunicator::endCapture(bool kept) {
   inner.endCapture(kept);
   if (!kept)
-    for (unsigned lane = 0; lane < kNumLanes; ++lane)
-      progress.resumeAfter(lane, issuedBefore[lane]);
+    for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
+      progress.resumeAfter(lane, states[lane].issuedBefore);
 }
 
 Status WatchedCommunicator::allGather(unsigned lane, const void *input, void *output,
@@ -98,9 +100,7 @@ Status WatchedCommunicator::reduceScatterScaled(unsigned lane, void *input, void
 
 Status WatchedCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                       ReduceOp op) {
-  // Over the shard axis only the gradients' norm is.
-  fsdp_entry_kind kind = lane == kReduceLane ? FSDP_NORM_ALL_REDUCE_START : FSDP_ALL_REDUCE_START;
-  return run(lane, kind, count * elementBytes(dtype),
+  return run(lane, FSDP_ALL_REDUCE_START, count * elementBytes(dtype),
              [&] { return inner.allReduce(lane, data, count, dtype, op); });
 }
 

@@ -18,12 +18,8 @@ class WatchedCommunicator final : public Communicator {
 public:
   /// All arguments outlive the object.
   WatchedCommunicator(Communicator &inner, const PlanView &plan, StepProgress &progress)
-      : inner(inner), plan(plan), progress(progress) {}
+      : Communicator(inner), inner(inner), plan(plan), progress(progress), states(numLanes()) {}
 
-  unsigned rank() const override { return inner.rank(); }
-  unsigned size() const override { return inner.size(); }
-  unsigned replicas() const override { return inner.replicas(); }
-  unsigned chunkRanks() const override { return inner.chunkRanks(); }
   Result<std::byte *> makeArena(size_t bytes) override { return inner.makeArena(bytes); }
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
@@ -54,10 +50,14 @@ private:
   Communicator &inner;
   const PlanView plan;
   StepProgress &progress;
-  Stream *streams[kNumLanes] = {}; // null: calls block
-  bool grouped[kNumLanes] = {};
-  uint32_t lastOfGroup[kNumLanes] = {};  // number of the collective; 0: none yet
-  uint32_t issuedBefore[kNumLanes] = {}; // the capture
+
+  struct LaneState {
+    Stream *stream = nullptr; // null: calls block
+    bool grouped = false;
+    uint32_t lastOfGroup = 0;  // number of the collective; 0: none yet
+    uint32_t issuedBefore = 0; // the capture
+  };
+  std::vector<LaneState> states; // by lane
 };
 
 } // namespace fsdp::rt

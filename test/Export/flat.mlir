@@ -4,6 +4,8 @@
 // copied, one that does not (%gc is transposed) is; the padding behind @b's 5 elements is zeroed.
 // CHECK: plan of "tiny", ABI {{[0-9]+}}
 // CHECK-NEXT: mesh dp = 2
+// CHECK-NEXT: communicator gather: 2 ranks over dp on gather
+// CHECK-NEXT: communicator reduce: 2 ranks over dp on reduce
 // CHECK-NEXT: arena [[ARENA:[0-9]+]] bytes, peak live
 // CHECK-NEXT: optimizer sgd lr 1.000000e-03 weight_decay 0.000000e+00 momentum 9.000000e-01
 // CHECK-NEXT: group @g flat f32, 32 elements per rank at [[SHARD:[0-9]+]], state at {{[0-9]+$}}

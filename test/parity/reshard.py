@@ -72,13 +72,13 @@ class Reshard(unittest.TestCase):
 
     def compare(self, config, reshard="2", replicas=1, text="", flags=(), more="",
                 layouts=("flat", "per-param"), communicators=("local", "shm"), ranks=RANKS,
-                reshard_of=None, in_vain=(), **policy):  # fmt: skip
+                reshard_of=None, in_vain=(), groups=None, **policy):  # fmt: skip
         workspace = self.prepare(config, flags)
         mesh = ranks if replicas == 1 else f"replicate={replicas},shard={ranks // replicas}"
         # Sums in rank order are gathered and added by hand: reductions are counted without.
         run, counted = (
             workspace.oracle_run(
-                MODELS[config.model][1], ranks, replicas=replicas, steps=steps,
+                groups or MODELS[config.model][1], ranks, replicas=replicas, steps=steps,
                 init=str(workspace.weights), det_rs=in_order and ranks // replicas > 2,
                 reshard_after_forward=reshard, reshard_of=reshard_of or {}, **policy,
             )
@@ -146,6 +146,19 @@ class Reshard(unittest.TestCase):
         for root, blocks in (("none", "2"), ("2", "true"), ("2", "false")):
             self.compare(LLAMA, root, text=block % (root, blocks), reshard_of={"layers.*": blocks},
                          communicators=("local",))  # fmt: skip
+
+    def test_two_numbers(self):
+        """Groups that keep chunks over different numbers of ranks meet on communicators of their own."""
+        blocks = {"layers.0": "2", "layers.1": "4"}
+        text = "groups:\n" + "".join(
+            f'  - {{modules: ["{path}"], reshard_after_forward: {number}}}\n'
+            for path, number in [*blocks.items(), ("layers.2", "true")]
+        )
+        for layouts, communicators in ((("flat",), ("local", "shm")), (("per-param",), ("local",))):
+            self.compare(LLAMA, "none", text=text, ranks=8, layouts=layouts,
+                         communicators=communicators,
+                         groups=["layers.0", "layers.1", "layers.2"],
+                         reshard_of={**blocks, "layers.2": "true"})  # fmt: skip
 
     def test_gloo(self):
         """Gathers over a part of the ranks, between processes on any hosts."""

@@ -68,6 +68,9 @@
 
 // In the plan it works in place on what the reduce-scatter leaves.
 // PLAN: mesh replicate = 2, shard = 2
+// PLAN-NEXT: communicator gather: 2 ranks over shard on gather
+// PLAN-NEXT: communicator reduce: 2 ranks over shard on reduce
+// PLAN-NEXT: communicator replicate: 2 ranks over replicate with stride 2 on replicate
 // PLAN: bwd reduce_scatter.start @layers.1 on reduce, handle [[#R:]]: 16 f32 per rank from {{[0-9]+}} to [[#PLACE:]]
 // PLAN-NEXT: bwd all_reduce.start @layers.1 after handle [[#R]] on replicate, handle [[#A:]]: 16 f32 at [[#PLACE]]
 // PLAN: bwd wait for handle [[#R]]

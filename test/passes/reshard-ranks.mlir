@@ -13,7 +13,7 @@
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 config=%t/groups.yaml reshard-after-forward=4 up-to=sharded" | FileCheck %s --check-prefix=ALL
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 reshard-after-forward=3" 2>&1 | FileCheck %s --check-prefix=THREE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 config=%t/eight.yaml" 2>&1 | FileCheck %s --check-prefix=EIGHT
-// RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=8 config=%t/two-numbers.yaml" 2>&1 | FileCheck %s --check-prefix=NUMBERS
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=8 config=%t/two-numbers.yaml up-to=sharded" | FileCheck %s --check-prefix=NUMBERS
 // RUN: fsdp-opt %t/frozen.mlir --fsdp-pipeline="mesh=dp=4 config=%t/blocks.yaml reshard-after-forward=2 up-to=sharded" | FileCheck %s --check-prefix=FROZEN
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 config=%t/groups.yaml reshard-after-forward=2 microbatches=2 microbatch-loss=sum up-to=sharded" | FileCheck %s --check-prefix=MICROBATCHES
 
@@ -44,6 +44,9 @@
 // REPORT-NEXT: "dtype": "f32",
 // REPORT-NEXT: "elements": 32,
 
+// PLAN: communicator gather: 4 ranks over dp on gather
+// PLAN-NEXT: communicator chunk: 2 ranks on gather
+// PLAN-NEXT: communicator reduce: 4 ranks over dp on reduce
 // PLAN: fwd chunk @layers.0 of {{.*}}: 128 bytes to [[#PLACE:]]
 // PLAN: bwd all_gather.start @layers.0 on gather, handle {{.*}}: 128 bytes per rank from [[#PLACE]] to {{[0-9]+}}, over 2 ranks
 
@@ -71,7 +74,10 @@
 // ALL-NOT: fsdp.chunk
 // THREE: reshard_after_forward is 3, expected a factor of 4, the ranks of axis 'dp'
 // EIGHT: eight.yaml:1:{{.*}} reshard_after_forward is 8, expected a factor of 4, the ranks of axis 'dp'
-// NUMBERS: two-numbers.yaml:1:{{.*}} reshard_after_forward is 4, but 2 for another group; groups that keep chunks have one number of ranks
+
+// Groups may keep chunks over different numbers of ranks.
+// NUMBERS-DAG: fsdp.group @layers.0 {{.*}} reshard_after_forward true to 2
+// NUMBERS-DAG: fsdp.group @e {{.*}} reshard_after_forward true to 4
 
 // No backward gathers a group up to which all is frozen: nothing is kept of it.
 // FROZEN: fsdp.all_gather.start {{.*}}!fsdp.shard<@e, f32>

@@ -3,7 +3,7 @@
 #ifndef FSDP_TOOLS_PROFILE_COLLECTIVESTREAMS_H
 #define FSDP_TOOLS_PROFILE_COLLECTIVESTREAMS_H
 
-#include "comm/Communicator.h"
+#include "comm/StandardLanes.h"
 #include "executor/OperatorRuntime.h"
 
 #include <memory>

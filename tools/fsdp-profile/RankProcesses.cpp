@@ -3,6 +3,7 @@
 #include "RankProcesses.h"
 
 #include "comm/Rendezvous.h"
+#include "comm/StandardLanes.h"
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -43,7 +44,7 @@ chooseOutcome(const std::vector<rt::Result<std::string>> &outcomes) {
 }
 
 static llvm::Expected<std::string> runOnThreads(unsigned ranks, const RankBody &body) {
-  auto communicators = rt::makeLocalCommunicators(ranks, {});
+  auto communicators = rt::makeLocalCommunicators(ranks, {.lanes = rt::standardLanes(ranks)});
   if (communicators.empty())
     return llvm::createStringError("no memory for " + std::to_string(ranks) + " communicators");
   std::vector<rt::Result<std::string>> outcomes(ranks, std::string());
@@ -77,7 +78,8 @@ constexpr char kSuccess = '+', kFailure = '-';
     environment.masterAddress = "127.0.0.1";
     environment.agentStore = true;
     environment.launcher = "fsdp-profile";
-    auto communicator = rt::connect("shm", environment, {});
+    auto communicator =
+        rt::connect("shm", environment, {.lanes = rt::standardLanes(environment.worldSize)});
     rt::Result<std::string> outcome =
         communicator.ok() ? runBody(body, std::move(*communicator)) : communicator.status();
     text = outcome.ok() ? kSuccess + *outcome : kFailure + outcome.status().message();
@@ -149,7 +151,8 @@ llvm::Expected<std::string> fsdp::profile::runOnRanks(const std::string &communi
 llvm::Expected<std::string> fsdp::profile::runAsRank(const std::string &communicator,
                                                      const rt::LaunchEnvironment &environment,
                                                      const RankBody &body) {
-  auto connected = rt::connect(communicator, environment, {});
+  auto connected =
+      rt::connect(communicator, environment, {.lanes = rt::standardLanes(environment.worldSize)});
   if (!connected.ok())
     return failureOf(environment.rank, connected.status());
   rt::Result<std::string> outcome = runBody(body, std::move(*connected));

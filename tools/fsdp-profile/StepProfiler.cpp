@@ -7,6 +7,7 @@
 #include "StepContents.h"
 #include "device/CpuDevice.h"
 #include "executor/FakeRun.h"
+#include "watch/PlanLanes.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <ATen/Parallel.h>
@@ -199,7 +200,8 @@ llvm::Expected<cost::Profile> fsdp::profile::profileOnCpus(const PlannedStep &st
   fsdp_plan plan = step.tables.getPlan();
   if (llvm::Error error = checkMemory(plan))
     return error;
-  auto communicators = rt::makeLocalCommunicators(plan.world_size, {.replicas = plan.replicas});
+  auto communicators =
+      rt::makeLocalCommunicators(plan.world_size, {.lanes = rt::lanesOf(rt::PlanView(plan))});
   if (communicators.empty())
     return llvm::createStringError("no memory for the communicators of the ranks");
   bool wall = options.clock == Clock::Wall;

@@ -25,6 +25,7 @@ struct PlanTables {
   std::vector<fsdp_piece> pieces;
   std::vector<int64_t> integers;
   std::vector<fsdp_optimizer> optimizerGroups;
+  std::vector<fsdp_communicator> communicators;
   std::string strings;
   std::vector<unsigned char> data;
 
@@ -46,6 +47,7 @@ struct PlanTables {
     plan.num_pieces = count(pieces);
     plan.num_integers = count(integers);
     plan.num_optimizer_groups = count(optimizerGroups);
+    plan.num_communicators = count(communicators);
     plan.num_string_bytes = strings.size();
     plan.num_data_bytes = data.size();
     plan.values = values.data();
@@ -59,6 +61,7 @@ struct PlanTables {
     plan.pieces = pieces.data();
     plan.integers = integers.data();
     plan.optimizer_groups = optimizerGroups.data();
+    plan.communicators = communicators.data();
     plan.strings = strings.data();
     plan.data = data.data();
     plan.next = nullptr;

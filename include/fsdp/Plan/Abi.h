@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 8u
+#define FSDP_PLAN_ABI_VERSION 9u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -70,6 +70,16 @@ typedef enum fsdp_reduce_op {
   FSDP_PREMUL_SUM = 2 /* the sum of the inputs times the reciprocal of predivide */
 } fsdp_reduce_op;
 
+/* Ranks that meet, and one order of collectives among them: the same on all of them. They are
+ * `ranks` ranks, `stride` apart: rank r of the run meets those of equal quotient
+ * rank / (ranks * stride) and of equal remainder rank % stride. */
+typedef struct fsdp_communicator {
+  uint32_t name; /* string: "gather" */
+  uint32_t axes; /* string: the mesh axes along which they meet: "dp"; "" if some neighbours do */
+  uint32_t ranks, stride;
+  uint32_t stream; /* fsdp_stream: on which the plan issues its collectives */
+} fsdp_communicator;
+
 /* A tensor of the step: a view of the arena at a fixed address. Two values may share bytes: a view
  * and its base. */
 typedef struct fsdp_value {
@@ -117,9 +127,9 @@ typedef enum fsdp_entry_kind {
    */
   FSDP_VIEW = 1,
   /* Gathers group `target`: `bytes` per rank from `source` (its gather_shard, of `dtype`) to
-   * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. With
-   * `ranks`, which is then chunk_ranks, only so many neighbours on the shard axis meet, those of
-   * equal quotient rank / ranks; `source` is what FSDP_CHUNK left. */
+   * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. If
+   * `communicator` is one of the group's chunk_ranks neighbours, `source` is what FSDP_CHUNK left.
+   */
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
    * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to
@@ -195,11 +205,11 @@ typedef struct fsdp_entry {
   int64_t bytes, count;
   int64_t expected_ns; /* starts: how long the collective is predicted to take; 0: unknown */
   uint32_t source_value, destination_value;
-  uint32_t after;     /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
-  uint32_t ranks;     /* FSDP_ALL_GATHER_START: how many meet; 0: all of the shard axis */
-  uint32_t module;    /* string: qualified name of the module */
-  uint32_t location;  /* string: file:line, or "" */
-  uint32_t reduce_op; /* fsdp_reduce_op */
+  uint32_t after; /* FSDP_ALL_REDUCE_START: handle of the reduce-scatter, or FSDP_NO_HANDLE */
+  uint32_t communicator; /* of collectives: in `communicators` */
+  uint32_t module;       /* string: qualified name of the module */
+  uint32_t location;     /* string: file:line, or "" */
+  uint32_t reduce_op;    /* fsdp_reduce_op */
   uint32_t reserved;
   double predivide, postdivide; /* divisors of reductions; 0: nothing is divided */
 } fsdp_entry;
@@ -256,6 +266,9 @@ typedef struct fsdp_group {
   uint32_t layout;       /* fsdp_layout */
   uint32_t first_parameter, num_parameters;
   uint32_t state_on_host;   /* 1: between steps the optimizer's state lies in the host's arena */
+  uint32_t chunk_ranks;     /* how many neighbours on the shard axis hold the group together from
+                               forward to backward, each a chunk; divides the axis; 0: none do */
+  uint32_t reserved;
   int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
   int64_t trained_elements; /* those of parameters that have gradients, the first ones: what is
                                reduced, what is updated, and the size of each optimizer state */
@@ -299,8 +312,7 @@ typedef struct fsdp_plan {
   uint32_t num_handles;
   uint32_t num_microbatches; /* whose gradients a step accumulates, at least 1 */
   uint32_t clip_norm_type;   /* fsdp_norm_type; if the plan does not clip, 0 */
-  uint32_t chunk_ranks; /* how many neighbours on the shard axis hold a group together from forward
-                           to backward, each a chunk of it; divides the axis; 0: none do */
+  uint32_t num_communicators;
   int64_t arena_bytes;
   int64_t host_arena_bytes; /* memory of the host for state between steps; 0: none */
   int64_t peak_live_bytes;  /* largest sum of live buffers: arena_bytes cannot be less */
@@ -322,6 +334,7 @@ typedef struct fsdp_plan {
   const int64_t *integers;
   const fsdp_optimizer *optimizer_groups; /* of `optimizer`'s kind, options but FSDP_OWN_LR,
                                              momentum and dampening */
+  const fsdp_communicator *communicators; /* equal in all plans of a program */
   const char *strings;
   const unsigned char *data;
 

@@ -375,8 +375,7 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
   onRanks(GetParam(), [](Communicator &communicator) {
     int64_t data[8] = {};
     int64_t output = 0;
-    EXPECT_EQ(communicator.barrier(kNumLanes).message(),
-              "collective on lane 5, but there are 5 lanes");
+    EXPECT_EQ(communicator.barrier(3).message(), "collective on lane 3, but there are 3 lanes");
     EXPECT_EQ(
         communicator.reduceScatter(kReduceLane, data, &output, 1, FSDP_I64, ReduceOp::Average)
             .message(),

@@ -1,6 +1,7 @@
 //===- FakeTest.cpp - The collectives of ranks that are not there ---------===//
 
 #include "comm/FakeCommunicator.h"
+#include "comm/StandardLanes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@ struct Notes {
 class NotingTransport final : public FakeTransport {
 public:
   explicit NotingTransport(Notes &notes) : notes(notes) {}
+  void prepare(unsigned numLanes) override { cpu->prepare(numLanes); }
   Result<std::unique_ptr<Memory>> allocate(size_t bytes) override { return cpu->allocate(bytes); }
   Status copy(unsigned lane, void *to, const void *from, size_t bytes) override {
     notes.copies.emplace_back(lane, bytes);
@@ -42,6 +44,8 @@ private:
 };
 
 std::unique_ptr<Communicator> make(FakeOptions options, Notes &notes) {
+  if (options.lanes.empty())
+    options.lanes = standardLanes(options.ranks);
   return std::move(*FakeCommunicator::create(options, std::make_unique<NotingTransport>(notes)));
 }
 
@@ -62,7 +66,7 @@ TEST(FakeCommunicator, GatherCopies) {
   EXPECT_TRUE(fake->allGather(kGatherLane, all, all, 8).ok());
   EXPECT_THAT(all, ElementsAre(9, 2, 9, 2, 9, 2, 9, 2));
   EXPECT_THAT(notes.copies,
-              ElementsAre(std::pair(0u, 8ul), std::pair(0u, 8ul), std::pair(0u, 8ul)));
+              ElementsAre(std::pair(1u, 8ul), std::pair(1u, 8ul), std::pair(1u, 8ul)));
 }
 
 // A reduction moves what the other ranks would send, and gives the own block, as the average of
@@ -95,7 +99,7 @@ TEST(FakeCommunicator, Times) {
   EXPECT_TRUE(
       fake->reduceScatter(kReduceLane, input, output, 50, FSDP_BF16, ReduceOp::Average).ok());
   // 4 blocks of 100 bytes at 2 bytes per nanosecond.
-  EXPECT_THAT(notes.times, ElementsAre(std::pair(0u, 1200ul), std::pair(1u, 1200ul)));
+  EXPECT_THAT(notes.times, ElementsAre(std::pair(1u, 1200ul), std::pair(2u, 1200ul)));
   EXPECT_EQ(notes.copies.size(), 10u);
 }
 
@@ -104,13 +108,13 @@ TEST(FakeCommunicator, Times) {
 TEST(FakeCommunicator, Replicas) {
   Notes notes;
   char data[800] = {};
-  auto copying = make({.ranks = 8, .replicas = 4, .largestBlockBytes = 400}, notes);
+  auto copying = make({.ranks = 8, .lanes = standardLanes(8, 4), .largestBlockBytes = 400}, notes);
   EXPECT_TRUE(copying->allGather(kGatherLane, data, data, 100).ok());
   EXPECT_TRUE(copying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Average).ok());
   EXPECT_THAT(notes.copies,
-              ElementsAre(std::pair(0u, 100ul), std::pair(2u, 100ul), std::pair(2u, 100ul),
-                          std::pair(2u, 100ul), std::pair(2u, 100ul), std::pair(2u, 100ul),
-                          std::pair(2u, 100ul)));
+              ElementsAre(std::pair(1u, 100ul), std::pair(3u, 100ul), std::pair(3u, 100ul),
+                          std::pair(3u, 100ul), std::pair(3u, 100ul), std::pair(3u, 100ul),
+                          std::pair(3u, 100ul)));
   EXPECT_THAT(copying->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Sum).message(),
               HasSubstr("averages and maxima only"));
   // The gradients' norm.
@@ -118,13 +122,13 @@ TEST(FakeCommunicator, Replicas) {
   EXPECT_TRUE(copying->allReduce(kReduceLane, &own, 1, FSDP_F64, ReduceOp::Sum).ok());
   EXPECT_EQ(own, 3);
   auto timed = make({.ranks = 8,
-                     .replicas = 4,
+                     .lanes = standardLanes(8, 4),
                      .latencyNs = 1000,
                      .bandwidthBytesPerSec = 1e9,
                      .largestBlockBytes = 100},
                     notes);
   EXPECT_TRUE(timed->allReduce(kReplicateLane, data, 100, FSDP_F32, ReduceOp::Average).ok());
-  EXPECT_THAT(notes.times, ElementsAre(std::pair(2u, 1600ul)));
+  EXPECT_THAT(notes.times, ElementsAre(std::pair(3u, 1600ul)));
 }
 
 // The control lane moves host memory at once, without cost.

@@ -144,6 +144,31 @@ TEST_P(Processes, MissingAtTheRendezvous) {
                 " (launched by test; MASTER_ADDR and MASTER_PORT set the place) within 0.2 s");
 }
 
+// Ranks whose programs have different numbers of communicators would wait for each other in vain.
+TEST_P(Processes, OtherLanes) {
+  Ranks ranks = GetParam();
+  LaunchEnvironment environment;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
+  environment.worldSize = ranks.size;
+  environment.masterAddress = "127.0.0.1";
+  environment.agentStore = true;
+  environment.launcher = "test";
+  std::vector<std::string> messages(ranks.size);
+  std::vector<std::thread> threads;
+  for (unsigned rank = 0; rank < ranks.size; ++rank)
+    threads.emplace_back([&, rank, own = environment]() mutable {
+      own.rank = rank;
+      CommunicatorOptions options{.lanes = standardLanes(ranks.size)};
+      if (rank == 1)
+        options.lanes.pop_back();
+      messages[rank] = connect(ranks.backend, own, options).status().message();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(messages[0], "rank 1 has 1 communicators, rank 0 2: do they run one program?");
+  EXPECT_EQ(messages[1], "rank 0 has 2 communicators, rank 1 1: do they run one program?");
+}
+
 // A rendezvous that ends while a rank waits there for others is an error at once.
 TEST(Rendezvous, RankZeroLeaves) {
   LaunchEnvironment environment;
@@ -167,7 +192,7 @@ TEST(Shm, RefusesSeveralHosts) {
   LaunchEnvironment environment;
   c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
   store->set("fsdpc/run/come/0", {1});
-  std::string elsewhere = "node0 another-boot/pid:[1] 4711 3 5";
+  std::string elsewhere = "node0 another-boot/pid:[1] 4711 3 5 1";
   store->set("fsdpc/run/shm/0", std::vector<uint8_t>(elsewhere.begin(), elsewhere.end()));
   environment.rank = 1;
   environment.worldSize = 2;

@@ -106,8 +106,15 @@ c10::intrusive_ptr<c10d::TCPStore> fsdp::rt::serveStore(uint16_t &port) {
   return store;
 }
 
-RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body,
-                             CommunicatorOptions options) {
+/// Lanes as those of a step, unless the test asks for others.
+static CommunicatorOptions withLanes(CommunicatorOptions options, unsigned size) {
+  if (options.lanes.empty())
+    options.lanes = standardLanes(size);
+  return options;
+}
+
+RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body, CommunicatorOptions asked) {
+  const CommunicatorOptions options = withLanes(std::move(asked), ranks.size);
   // Ranks start before this process serves the store on a port of the system's choice: a process
   // with threads must not fork.
   std::vector<int> portPipes;
@@ -172,7 +179,7 @@ RankProcesses::~RankProcesses() {
 
 void fsdp::rt::onRanks(const Ranks &ranks, const RankBody &body, CommunicatorOptions options) {
   if (ranks.backend == "local")
-    onThreads(ranks.size, body, options);
+    onThreads(ranks.size, body, withLanes(options, ranks.size));
   else
     RankProcesses(ranks, body, options);
 }

@@ -3,7 +3,7 @@
 #ifndef FSDP_TEST_RUNTIME_COMM_RANKS_H
 #define FSDP_TEST_RUNTIME_COMM_RANKS_H
 
-#include "comm/Communicator.h"
+#include "comm/StandardLanes.h"
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 

@@ -20,7 +20,9 @@ struct Mesh {
   unsigned replicas;
   unsigned chunkRanks = 1;
 
-  CommunicatorOptions options() const { return {.replicas = replicas, .chunkRanks = chunkRanks}; }
+  CommunicatorOptions options() const {
+    return {.lanes = standardLanes(ranks.size, replicas, chunkRanks)};
+  }
 };
 
 void PrintTo(const Mesh &mesh, std::ostream *stream) {
@@ -114,9 +116,8 @@ TEST_P(Replicas, LaneRanks) {
       mesh.ranks,
       [&](Communicator &communicator) {
         unsigned rank = communicator.rank(), shards = mesh.ranks.size / mesh.replicas;
-        EXPECT_EQ(communicator.replicas(), mesh.replicas);
-        EXPECT_EQ(communicator.chunkRanks(), mesh.chunkRanks);
-        for (unsigned lane = 0; lane < kNumLanes; ++lane) {
+        EXPECT_EQ(communicator.numLanes(), 1 + mesh.options().lanes.size());
+        for (unsigned lane = 0; lane < communicator.numLanes(); ++lane) {
           LaneRanks ranks = communicator.ranksOf(lane);
           EXPECT_EQ(ranks.at(ranks.index), rank);
           EXPECT_EQ(ranks.size, lane == kControlLane     ? mesh.ranks.size
@@ -166,7 +167,7 @@ TEST_P(Replicas, LanesInFlight) {
       [&](Communicator &communicator) {
         Result<std::byte *> arena = communicator.makeArena(kArenaBytes);
         ASSERT_TRUE(arena.ok()) << arena.status().message();
-        auto part = [&](unsigned lane) { return *arena + lane * (kArenaBytes / kNumLanes); };
+        auto part = [&](unsigned lane) { return *arena + lane * (kArenaBytes / 5); };
         std::thread gathers([&] {
           for (unsigned i = 0; i < 30; ++i)
             checkGather(communicator, part(kGatherLane), 1 + i * 1511, i);

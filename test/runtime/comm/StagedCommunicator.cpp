@@ -7,8 +7,9 @@ using namespace fsdp::rt;
 
 StagedCommunicator::StagedCommunicator(std::unique_ptr<Device> device,
                                        std::unique_ptr<Communicator> inner)
-    : device(std::move(device)), inner(std::move(inner)) {
-  for (unsigned lane : {kGatherLane, kReduceLane, kReplicateLane}) {
+    : Communicator(*inner), device(std::move(device)), inner(std::move(inner)), streams(numLanes()),
+      followsStream(numLanes()) {
+  for (unsigned lane = kControlLane + 1; lane < numLanes(); ++lane) {
     streams[lane] = this->device->makeStream("test");
     followsStream[lane] = this->inner->useStream(lane, *streams[lane]);
   }
@@ -55,7 +56,7 @@ template <typename Collective>
 Status StagedCommunicator::run(unsigned lane, void *whole, size_t wholeBytes, void *part,
                                size_t partBytes, void *result, size_t resultBytes,
                                Collective &&collective) {
-  if (lane >= kNumLanes || !streams[lane])
+  if (lane >= numLanes() || !streams[lane])
     return collective(whole, part);
   Stream &stream = *streams[lane];
   Result<Staged> all = stage(whole, wholeBytes);

@@ -9,7 +9,7 @@
 #ifndef FSDP_TEST_RUNTIME_COMM_STAGEDCOMMUNICATOR_H
 #define FSDP_TEST_RUNTIME_COMM_STAGEDCOMMUNICATOR_H
 
-#include "comm/Communicator.h"
+#include "comm/StandardLanes.h"
 
 namespace fsdp::rt {
 
@@ -18,9 +18,6 @@ public:
   /// Gives the lanes streams of `device`.
   StagedCommunicator(std::unique_ptr<Device> device, std::unique_ptr<Communicator> inner);
 
-  unsigned rank() const override { return inner->rank(); }
-  unsigned size() const override { return inner->size(); }
-  unsigned replicas() const override { return inner->replicas(); }
   Result<std::byte *> makeArena(size_t bytes) override;
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
@@ -46,8 +43,8 @@ private:
 
   std::unique_ptr<Device> device;
   std::unique_ptr<Communicator> inner;
-  std::unique_ptr<Stream> streams[kNumLanes];
-  bool followsStream[kNumLanes] = {};
+  std::vector<std::unique_ptr<Stream>> streams; // by lane
+  std::vector<char> followsStream;              // by lane
   std::unique_ptr<Memory> arena; // the host's image
   std::byte *deviceArena = nullptr;
 };

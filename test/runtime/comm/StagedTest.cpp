@@ -13,7 +13,7 @@ using namespace fsdp::rt;
 // Over a CPU, whose memory both sides see, collectives outside, inside and across the arena give
 // what the communicator itself gives.
 TEST(StagedCommunicator, CopiesThereAndBack) {
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < 2; ++rank)
     threads.emplace_back([&, rank] {

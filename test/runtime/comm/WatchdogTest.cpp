@@ -2,6 +2,7 @@
 
 #include "watch/Watchdog.h"
 #include "../executor/PlanBuilder.h"
+#include "comm/StandardLanes.h"
 #include "device/CpuDevice.h"
 #include "executor/Executor.h"
 #include "watch/WatchedCommunicator.h"
@@ -44,10 +45,8 @@ struct TwoGroups {
 class FaultyCommunicator final : public Communicator {
 public:
   FaultyCommunicator(Communicator &inner, unsigned stalledCall)
-      : inner(inner), stalledCall(stalledCall) {}
+      : Communicator(inner), inner(inner), stalledCall(stalledCall) {}
 
-  unsigned rank() const override { return inner.rank(); }
-  unsigned size() const override { return inner.size(); }
   Result<std::byte *> makeArena(size_t bytes) override { return inner.makeArena(bytes); }
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override {
     return stalls() ? await() : inner.allGather(lane, input, output, bytes);
@@ -111,7 +110,7 @@ struct RankResult {
 /// Runs one step on two ranks of the CPU; call `stalledCall` of rank 1 stalls (0: none does).
 std::vector<RankResult> runStep(const TwoGroups &plan, unsigned stalledCall,
                                 const std::string &feigned = "") {
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   std::vector<RankResult> results(2);
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < 2; ++rank)
@@ -282,7 +281,7 @@ TEST(StallDetector, NewStepsAreProgress) {
 TEST(WatchedCommunicator, RefusesWhatIsNotInThePlan) {
   TwoGroups plan;
   CpuDevice device;
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   auto progress = std::move(*StepProgress::create(plan.view(), device));
   WatchedCommunicator watched(*communicators[0], plan.view(), *progress);
   std::byte memory[1024];
@@ -299,7 +298,7 @@ TEST(WatchedCommunicator, RefusesWhatIsNotInThePlan) {
 TEST(WatchedCommunicator, NumbersBeginAgain) {
   TwoGroups plan;
   CpuDevice device;
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   auto progress = std::move(*StepProgress::create(plan.view(), device));
   FaultyCommunicator stalled(*communicators[0], 0);
   WatchedCommunicator watched(stalled, plan.view(), *progress);
@@ -325,8 +324,7 @@ TEST(WatchedCommunicator, NumbersBeginAgain) {
 // On a stream that does not block, the numbers follow the stream: they change when it gets there.
 TEST(WatchedCommunicator, MarksFollowTheStream) {
   struct AsyncCommunicator final : Communicator {
-    unsigned rank() const override { return 0; }
-    unsigned size() const override { return 2; }
+    AsyncCommunicator() : Communicator(/*rank=*/0, /*size=*/2, standardLanes(2)) {}
     Result<std::byte *> makeArena(size_t) override { return nullptr; }
     Status allGather(unsigned, const void *, void *, size_t) override { return {}; }
     Status reduceScatter(unsigned, const void *, void *, size_t, fsdp_dtype, ReduceOp) override {

@@ -1,6 +1,7 @@
 //===- CudaFakeTest.cpp - Fake collectives on a device --------------------===//
 
 #include "RecordingCalls.h"
+#include "comm/StandardLanes.h"
 #include "cuda/CudaFakeTransport.h"
 
 #include <gmock/gmock.h>
@@ -15,6 +16,7 @@ namespace {
 /// A fake communicator with streams s3 (gather) and s4 (reduce), and an arena m3.
 struct Fake {
   explicit Fake(FakeOptions options) {
+    options.lanes = standardLanes(options.ranks);
     device = std::move(*CudaDevice::open(calls, {}));
     communicator =
         std::move(*FakeCommunicator::create(options, std::make_unique<CudaFakeTransport>(*device)));
@@ -55,8 +57,8 @@ TEST(CudaFake, Times) {
   Fake fake({.ranks = 3, .latencyNs = 500, .bandwidthBytesPerSec = 1e9});
   EXPECT_TRUE(fake.communicator->allGather(kGatherLane, fake.arena, fake.arena, 256).ok());
   EXPECT_THAT(fake.calls.take(),
-              ElementsAre("startTimer 0 s3", "cudaMemcpyAsync m3+256 m3 256 s3",
-                          "cudaMemcpyAsync m3+512 m3 256 s3", "awaitTimer 0 1012 s3"));
+              ElementsAre("startTimer 1 s3", "cudaMemcpyAsync m3+256 m3 256 s3",
+                          "cudaMemcpyAsync m3+512 m3 256 s3", "awaitTimer 1 1012 s3"));
 }
 
 // A copy or timer that cannot be launched is the collective's error, and the stream's.
@@ -76,7 +78,8 @@ TEST(CudaFake, FailedAllocation) {
   RecordingCalls calls;
   auto device = std::move(*CudaDevice::open(calls, {}));
   calls.fail("cudaMalloc", cudaErrorMemoryAllocation, 2);
-  auto made = FakeCommunicator::create({.ranks = 2, .largestBlockBytes = 77},
-                                       std::make_unique<CudaFakeTransport>(*device));
+  auto made =
+      FakeCommunicator::create({.ranks = 2, .lanes = standardLanes(2), .largestBlockBytes = 77},
+                               std::make_unique<CudaFakeTransport>(*device));
   EXPECT_EQ(made.status().message(), "cudaMalloc of 77 bytes: cuda error 2");
 }

@@ -64,27 +64,27 @@ struct Prefetch {
     const fsdp_entry &reduction = entries[5];
     return {"cudaEventRecord e2 s2",
             "cudaStreamWaitEvent s5 e2",
-            "cuStreamWriteValue32 s5 m2+4 0",
-            "cuStreamWriteValue32 s5 m2 1",
+            "cuStreamWriteValue32 s5 m2+12 0",
+            "cuStreamWriteValue32 s5 m2+8 1",
             gatherCall(entries[0]),
-            "cuStreamWriteValue32 s5 m2+4 1",
+            "cuStreamWriteValue32 s5 m2+12 1",
             "cudaEventRecord e3 s5",
             "cudaEventRecord e2 s2",
             "cudaStreamWaitEvent s5 e2",
-            "cuStreamWriteValue32 s5 m2 2",
+            "cuStreamWriteValue32 s5 m2+8 2",
             gatherCall(entries[1]),
-            "cuStreamWriteValue32 s5 m2+4 2",
+            "cuStreamWriteValue32 s5 m2+12 2",
             "cudaEventRecord e4 s5",
             "cudaStreamWaitEvent s2 e3",
             "cudaStreamWaitEvent s2 e4",
             "cudaMemsetAsync " + place(reduction.source) + " 0 512 s2",
             "cudaEventRecord e2 s2",
             "cudaStreamWaitEvent s6 e2",
-            "cuStreamWriteValue32 s6 m2+12 0",
-            "cuStreamWriteValue32 s6 m2+8 1",
+            "cuStreamWriteValue32 s6 m2+20 0",
+            "cuStreamWriteValue32 s6 m2+16 1",
             "ncclReduceScatter " + place(reduction.source) + " " + place(reduction.destination) +
                 " 64 7 4 c3 s6",
-            "cuStreamWriteValue32 s6 m2+12 1",
+            "cuStreamWriteValue32 s6 m2+20 1",
             "cudaEventRecord e5 s6",
             "cudaStreamWaitEvent s2 e5",
             "cudaMemcpyAsync m5+8 " + place(builder.offsetOf(loss)) + " 4 s2"};
@@ -206,13 +206,13 @@ TEST(CudaPlan, CoalescedStarts) {
   std::vector<std::string> group = {"cudaEventRecord e2 s2",
                                     "cudaStreamWaitEvent s5 e2",
                                     "ncclGroupStart",
-                                    "cuStreamWriteValue32 s5 m2+4 0",
-                                    "cuStreamWriteValue32 s5 m2 1",
+                                    "cuStreamWriteValue32 s5 m2+12 0",
+                                    "cuStreamWriteValue32 s5 m2+8 1",
                                     Prefetch::gatherCall(entries[0]),
                                     Prefetch::gatherCall(entries[1]),
                                     "ncclGroupEnd",
-                                    "cuStreamWriteValue32 s5 m2 2",
-                                    "cuStreamWriteValue32 s5 m2+4 2",
+                                    "cuStreamWriteValue32 s5 m2+8 2",
+                                    "cuStreamWriteValue32 s5 m2+12 2",
                                     "cudaEventRecord e3 s5",
                                     "cudaEventRecord e4 s5",
                                     "cudaStreamWaitEvent s2 e3"};
@@ -309,8 +309,9 @@ TEST(CudaPlan, CapturedCollectives) {
   Prefetch prefetch;
   RecordingCalls calls;
   auto device = std::move(*CudaDevice::open(calls, {}));
-  auto fake = std::move(*FakeCommunicator::create({.ranks = 2, .largestBlockBytes = 256},
-                                                  std::make_unique<CudaFakeTransport>(*device)));
+  auto fake = std::move(
+      *FakeCommunicator::create({.ranks = 2, .lanes = standardLanes(2), .largestBlockBytes = 256},
+                                std::make_unique<CudaFakeTransport>(*device)));
   auto compute = device->makeComputeStream(), gather = device->makeStream("fsdp-gather");
   auto fork = device->makeEvent(), join = device->makeEvent();
   fake->useStream(kGatherLane, *gather);

@@ -41,7 +41,7 @@ struct Replicated {
 };
 
 std::vector<std::unique_ptr<NcclRank>> connectMesh() {
-  return connectRanks(4, {.communication = {.replicas = 2}});
+  return connectRanks(4, {.communication = {.lanes = standardLanes(4, 2)}});
 }
 
 } // namespace
@@ -123,10 +123,10 @@ TEST(CudaReplicas, Step) {
   EXPECT_THAT(std::vector<std::string>(issued + 1, averaged),
               ElementsAre("cudaStreamWaitEvent " + replicate + " " + eventOf(*issued),
                           "cudaStreamWaitEvent " + replicate + " " + eventOf(*reduced),
-                          "cuStreamWriteValue32 " + replicate + " m2+20 0",
-                          "cuStreamWriteValue32 " + replicate + " m2+16 1",
+                          "cuStreamWriteValue32 " + replicate + " m2+28 0",
+                          "cuStreamWriteValue32 " + replicate + " m2+24 1",
                           "ncclAllReduce " + shard + " " + shard + " 64 7 4 c4 " + replicate,
-                          "cuStreamWriteValue32 " + replicate + " m2+20 1"));
+                          "cuStreamWriteValue32 " + replicate + " m2+28 1"));
   std::vector<std::string> rest(averaged + 1, calls.end());
   EXPECT_THAT(rest, testing::IsSupersetOf({"cudaStreamWaitEvent s2 " + eventOf(*reduced),
                                            "cudaStreamWaitEvent s2 " + eventOf(*averaged)}));
@@ -190,6 +190,6 @@ TEST(CudaReplicas, FakeOptions) {
   Replicated replicated;
   FakeOptions fake = fakeOptionsOf(PlanView(replicated.plan()));
   EXPECT_EQ(fake.ranks, 4u);
-  EXPECT_EQ(fake.replicas, 2u);
+  EXPECT_EQ(fake.lanes, standardLanes(4, 2));
   EXPECT_EQ(fake.largestBlockBytes, 256u);
 }

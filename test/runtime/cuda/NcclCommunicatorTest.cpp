@@ -279,7 +279,7 @@ TEST(NcclCommunicator, RefusesWhatHasNoMeaning) {
   auto ranks = connectRanks(1);
   NcclCommunicator &one = **ranks[0];
   int64_t data[2] = {};
-  EXPECT_EQ(one.barrier(kNumLanes).message(), "collective on lane 5, but there are 5 lanes");
+  EXPECT_EQ(one.barrier(3).message(), "collective on lane 3, but there are 3 lanes");
   EXPECT_EQ(one.allGather(kGatherLane, data, data, 8).message(),
             "all_gather of 8 bytes on the gather lane: the lane has no stream");
   EXPECT_THAT(one.allReduce(kReduceLane, data, 1, FSDP_I64, ReduceOp::Average).message(),

@@ -4,6 +4,7 @@
 #define FSDP_TEST_RUNTIME_CUDA_NCCLRANKS_H
 
 #include "RecordingCalls.h"
+#include "comm/StandardLanes.h"
 #include "cuda/NcclCommunicator.h"
 
 #include <functional>
@@ -34,6 +35,8 @@ inline void onEach(unsigned ranks, const std::function<void(unsigned)> &body) {
 inline std::vector<std::unique_ptr<NcclRank>>
 connectRanks(unsigned size, NcclOptions options = {},
              const std::function<void(unsigned, RecordingCalls &)> &prepare = {}) {
+  if (options.communication.lanes.empty())
+    options.communication.lanes = standardLanes(size);
   auto controls = makeLocalCommunicators(size, options.communication);
   std::vector<std::unique_ptr<NcclRank>> ranks(size);
   onEach(size, [&](unsigned rank) {

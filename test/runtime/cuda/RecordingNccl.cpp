@@ -1,6 +1,7 @@
 //===- RecordingNccl.cpp - Calls of NCCL, written down --------------------===//
 
 #include "RecordingCalls.h"
+#include "comm/StandardLanes.h"
 
 #include <cstdio>
 #include <cstring>

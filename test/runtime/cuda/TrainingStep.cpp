@@ -1,6 +1,7 @@
 //===- TrainingStep.cpp - A small step to run on recorded devices ---------===//
 
 #include "TrainingStep.h"
+#include "comm/StandardLanes.h"
 
 #include <ATen/Parallel.h>
 
@@ -148,7 +149,7 @@ RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &devic
 }
 
 std::vector<RankRun> fsdp::test::runOnCpus(const fsdp_plan &plan, int64_t steps) {
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   std::vector<RankRun> runs(2);
   onEach(2, [&](unsigned rank) {
     CpuDevice device;
@@ -158,7 +159,7 @@ std::vector<RankRun> fsdp::test::runOnCpus(const fsdp_plan &plan, int64_t steps)
 }
 
 RecordedRanks::RecordedRanks(unsigned size)
-    : exchanges(makeLocalCommunicators(size, {})),
+    : exchanges(makeLocalCommunicators(size, {.lanes = standardLanes(size)})),
       ranks(connectRanks(size, {}, [this](unsigned rank, RecordingCalls &calls) {
         calls.exchange = exchanges[rank].get();
       })) {}

@@ -18,9 +18,9 @@ struct ChunkPlan {
 
   ChunkPlan() {
     builder.plan.world_size = 4;
-    builder.plan.chunk_ranks = 2;
     builder.plan.optimizer = {FSDP_SGD, 0, 0.001, 0, 0, 0, 0, 0, 0};
     uint32_t group = builder.addGroup("layers.0", "layers.0.w", {4, 8});
+    builder.groupTable[group].chunk_ranks = 2;
     int64_t gathered = builder.allocate(128), kept = builder.allocate(64);
     uint32_t w = builder.addValue(FSDP_F32, {4, 8}, gathered);
     small = builder.addValue(FSDP_F32, {2, 8});
@@ -52,9 +52,15 @@ TEST(ChunkPlanTest, DamagedPlans) {
   auto gather = [](ChunkPlan &plan) -> fsdp_entry & {
     return plan.builder.entryTable[plan.gather];
   };
+  auto communicators = [](ChunkPlan &plan) -> std::vector<fsdp_communicator> & {
+    plan.builder.addCommunicators();
+    return plan.builder.communicatorTable;
+  };
   const Case cases[] = {
-      {[](ChunkPlan &plan) { plan.builder.plan.chunk_ranks = 3; }, "chunks over 3 of 4 ranks"},
-      {[](ChunkPlan &plan) { plan.builder.plan.chunk_ranks = 4; }, "chunks over 4 of 4 ranks"},
+      {[](ChunkPlan &plan) { plan.builder.groupTable[0].chunk_ranks = 3; },
+       "communicator 3 (chunk): 3 ranks with stride 1, of 4"},
+      {[](ChunkPlan &plan) { plan.builder.groupTable[0].chunk_ranks = 4; },
+       "group 0 (layers.0): chunks over 4 of 4 ranks"},
       {[&](ChunkPlan &plan) { chunk(plan).target = 1; }, "entry 2: group 1 of 1"},
       {[&](ChunkPlan &plan) { chunk(plan).bytes = 32; },
        "entry 2: a chunk of 32 bytes of f32, expected 64 of f32"},
@@ -67,7 +73,13 @@ TEST(ChunkPlanTest, DamagedPlans) {
       // Another shape than the parameter.
       {[&](ChunkPlan &plan) { plan.builder.chunk(0, {plan.small}, 0); },
        "for parameter layers.0.w"},
-      {[&](ChunkPlan &plan) { gather(plan).ranks = 3; }, "over 3 ranks, chunks are kept over 2"},
+      {[&](ChunkPlan &plan) { communicators(plan)[3].ranks = 1; },
+       "1 ranks with stride 1 meet, expected 2 with stride 1"},
+      {[&](ChunkPlan &plan) { communicators(plan)[3].ranks = 3; },
+       "communicator 3 (chunk): 3 ranks with stride 1, of 4"},
+      {[&](ChunkPlan &plan) { gather(plan).communicator = 4; }, "communicator 4 of 4"},
+      {[&](ChunkPlan &plan) { gather(plan).communicator = 1; },
+       "on stream 1, its communicator on 2"},
       {[&](ChunkPlan &plan) { gather(plan).bytes = 32; },
        "gathers 32 bytes per rank, a chunk has 64"},
   };

@@ -88,8 +88,9 @@ TEST(ExecutorErrorTest, WorldSizeMustMatch) {
   whole.plan.replicas = 2;
   fsdp_plan &plan = whole.finish(whole.addValue(FSDP_F32, {}));
   fsdp::rt::CpuDevice device;
-  auto communicators = fsdp::rt::makeLocalCommunicators(2, {});
+  auto communicators = fsdp::rt::makeLocalCommunicators(2, {.lanes = fsdp::rt::standardLanes(2)});
   std::vector<std::byte> arena(static_cast<size_t>(plan.arena_bytes) + 1);
   auto refused = fsdp::rt::Executor::create(plan, device, *communicators[0], arena.data());
-  EXPECT_EQ(refused.status().message(), "the step was compiled for 2 replicas, the run has 1");
+  EXPECT_EQ(refused.status().message(), "the step's communicator 'gather' joins 1 ranks with "
+                                        "stride 1, the run has 2 ranks with stride 1");
 }

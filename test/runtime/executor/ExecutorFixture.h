@@ -4,6 +4,7 @@
 #define FSDP_TEST_RUNTIME_EXECUTOR_EXECUTORFIXTURE_H
 
 #include "PlanBuilder.h"
+#include "comm/StandardLanes.h"
 #include "device/CpuDevice.h"
 #include "executor/Executor.h"
 
@@ -24,7 +25,7 @@ inline at::Tensor tensorAt(std::byte *arena, int64_t offset, at::IntArrayRef siz
 class SingleRank {
 public:
   explicit SingleRank(const fsdp_plan &plan, rt::ExecutorOptions options = {})
-      : communicators(rt::makeLocalCommunicators(1, {})),
+      : communicators(rt::makeLocalCommunicators(1, {.lanes = rt::standardLanes(1)})),
         arena(*communicators[0]->makeArena(static_cast<size_t>(plan.arena_bytes))),
         result(create(plan, device, *communicators[0], arena, options)) {}
 

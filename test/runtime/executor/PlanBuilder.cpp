@@ -2,8 +2,10 @@
 
 #include "PlanBuilder.h"
 #include "DType.h"
+#include "comm/StandardLanes.h"
 #include "plan/PlanView.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -242,6 +244,7 @@ void PlanBuilder::narrow(uint32_t index, fsdp_dtype gatherDtype, fsdp_dtype redu
 uint32_t PlanBuilder::allGather(uint32_t group, int64_t destination) {
   fsdp_entry &start = entry(FSDP_ALL_GATHER_START);
   start.stream = FSDP_GATHER;
+  start.communicator = fsdp::rt::kGatherLane - 1;
   start.target = group;
   start.handle = plan.num_handles++;
   start.dtype = static_cast<uint8_t>(groupTable[group].gather_dtype);
@@ -267,7 +270,7 @@ uint32_t PlanBuilder::gatherChunks(uint32_t group, int64_t place, int64_t destin
   uint32_t handle = allGather(group, destination);
   fsdp_entry &gather = entryTable.back();
   gather.phase = FSDP_BACKWARD;
-  gather.ranks = plan.chunk_ranks;
+  gather.communicator = fsdp::rt::kChunkLane - 1;
   gather.source = place;
   gather.bytes = fsdp::rt::PlanView(plan).chunkBytes(groupTable[group]);
   return handle;
@@ -277,6 +280,7 @@ uint32_t PlanBuilder::reduceScatter(uint32_t group, int64_t source, int64_t dest
   fsdp_entry &start = entry(FSDP_REDUCE_SCATTER_START);
   start.phase = FSDP_BACKWARD;
   start.stream = FSDP_REDUCE;
+  start.communicator = fsdp::rt::kReduceLane - 1;
   start.target = group;
   start.handle = plan.num_handles++;
   start.dtype = static_cast<uint8_t>(groupTable[group].reduce_dtype);
@@ -290,6 +294,7 @@ uint32_t PlanBuilder::allReduce(uint32_t group, uint32_t after, int64_t place) {
   fsdp_entry &start = entry(FSDP_ALL_REDUCE_START);
   start.phase = FSDP_BACKWARD;
   start.stream = FSDP_REPLICATE;
+  start.communicator = fsdp::rt::kReplicateLane - 1;
   start.target = group;
   start.after = after;
   start.handle = plan.num_handles++;
@@ -310,6 +315,7 @@ void PlanBuilder::clip(double norm, fsdp_norm_type type) {
     fsdp_entry &start = entry(FSDP_NORM_ALL_REDUCE_START);
     start.phase = FSDP_BACKWARD;
     start.stream = FSDP_REDUCE;
+    start.communicator = fsdp::rt::kReduceLane - 1;
     start.handle = plan.num_handles++;
     start.dtype = FSDP_F64;
     start.source = start.destination = place;
@@ -326,10 +332,25 @@ void PlanBuilder::update(uint32_t group, int64_t gradients) {
   update.source = gradients;
 }
 
+void PlanBuilder::addCommunicators() {
+  uint32_t chunkRanks = 1;
+  for (const fsdp_group &group : groupTable)
+    chunkRanks = std::max(chunkRanks, group.chunk_ranks);
+  constexpr uint32_t streams[] = {FSDP_GATHER, FSDP_REDUCE, FSDP_REPLICATE, FSDP_GATHER};
+  for (const fsdp::rt::LaneShape &lane :
+       fsdp::rt::standardLanes(plan.world_size, plan.replicas, chunkRanks))
+    communicatorTable.push_back({addString(lane.name), /*axes=*/0, lane.ranks, lane.stride,
+                                 streams[communicatorTable.size()]});
+}
+
 fsdp_plan &PlanBuilder::finish(uint32_t loss) {
   plan.model = addString("test");
   plan.axis = addString("dp");
   plan.loss_value = loss;
+  if (communicatorTable.empty())
+    addCommunicators();
+  plan.num_communicators = static_cast<uint32_t>(communicatorTable.size());
+  plan.communicators = communicatorTable.data();
   plan.arena_bytes = top;
   plan.peak_live_bytes = top;
   plan.num_values = static_cast<uint32_t>(valueTable.size());

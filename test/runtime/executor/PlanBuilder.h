@@ -85,6 +85,8 @@ public:
   void clip(double norm, fsdp_norm_type type = FSDP_NORM_2);
   void update(uint32_t group, int64_t gradients);
 
+  /// The table of communicators, of the plan's ranks and its groups' chunks; once.
+  void addCommunicators();
   /// The plan; valid as long as the builder, until the next change.
   fsdp_plan &finish(uint32_t loss);
 
@@ -94,6 +96,7 @@ public:
   std::vector<fsdp_group> groupTable;
   std::vector<fsdp_parameter> parameterTable;
   std::vector<fsdp_optimizer> optimizerGroupTable;
+  std::vector<fsdp_communicator> communicatorTable;
 
 private:
   uint32_t addIntegers(const std::vector<int64_t> &numbers);

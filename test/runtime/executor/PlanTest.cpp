@@ -71,7 +71,7 @@ TEST(PlanTest, Replicas) {
   odd.builder.plan.replicas = 3;
   EXPECT_EQ(odd.error(), "invalid plan: world size 2 of 3 replicas");
   makeReplicated(stream).stream = FSDP_REDUCE;
-  EXPECT_EQ(stream.error(), "invalid plan: entry 12: a collective on stream 2");
+  EXPECT_EQ(stream.error(), "invalid plan: entry 12: on stream 2, its communicator on 3");
   makeReplicated(after).after = 0;
   EXPECT_EQ(after.error(), "invalid plan: entry 12: goes on with handle 0, which is no "
                            "reduce_scatter of its group to its place");
@@ -162,8 +162,7 @@ TEST(PlanTest, Clipping) {
             std::string::npos)
       << place.error();
   entry(clip(stream, 2), FSDP_NORM_ALL_REDUCE_START).stream = FSDP_GATHER;
-  EXPECT_EQ(stream.error(), "invalid plan: entry 11: all_reduce of the gradients' norm of 1 "
-                            "elements on stream 1 over 2 ranks");
+  EXPECT_EQ(stream.error(), "invalid plan: entry 11: on stream 1, its communicator on 2");
 }
 
 TEST(PlanTest, UnknownDtype) {
@@ -202,7 +201,7 @@ TEST(PlanTest, Collectives) {
   place.firstOf(FSDP_ALL_GATHER_START).destination = place.builder.allocate(0) - 64;
   EXPECT_NE(place.error().find("entry 0: its output takes bytes"), std::string::npos);
   stream.firstOf(FSDP_REDUCE_SCATTER_START).stream = FSDP_COMPUTE;
-  EXPECT_EQ(stream.error(), "invalid plan: entry 8: a collective on stream 0");
+  EXPECT_EQ(stream.error(), "invalid plan: entry 8: on stream 0, its communicator on 2");
   count.firstOf(FSDP_REDUCE_SCATTER_START).count = 3;
   EXPECT_EQ(count.error(),
             "invalid plan: entry 8: reduces 3 elements per rank, a shard's gradient has 16");
@@ -256,7 +255,7 @@ TEST(PlanTest, Coalesced) {
   SmallPlan alone;
   alone.firstOf(FSDP_REDUCE_SCATTER_START).coalesced = 1;
   EXPECT_EQ(alone.error(), "invalid plan: entry 8: coalesced, but not behind a start of its kind "
-                           "and ranks on its stream");
+                           "and communicator");
 }
 
 // Each start has one wait, after it.

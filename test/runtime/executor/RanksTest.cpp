@@ -76,7 +76,7 @@ struct ShardedStep {
 static void onExecutors(const fsdp_plan &plan,
                         const std::function<void(unsigned, Executor &, std::byte *)> &use,
                         const ExecutorOptions &options = {}) {
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
     CpuDevice device;
     std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
@@ -341,7 +341,7 @@ TEST(RanksTest, RanksDrawDifferentNumbers) {
 TEST(RanksTest, CollectiveErrorNamesTheGroup) {
   ShardedStep sharded;
   const fsdp_plan &plan = sharded.builder.finish(sharded.loss);
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   std::vector<std::string> messages(2);
   onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
     CpuDevice device;
@@ -372,7 +372,7 @@ TEST(RanksTest, OperatorErrorReachesThePeers) {
       break;
     }
   const fsdp_plan &brokenPlan = broken.builder.finish(broken.loss);
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   std::vector<std::string> messages(2);
   onRanks(communicators, [&](unsigned rank, Communicator &communicator) {
     CpuDevice device;

@@ -180,9 +180,15 @@ TEST(Agreement, CutsLongMessages) {
 }
 
 TEST(Agreement, PassedOnReasonsKeepTheirRank) {
-  std::string reason = abortReason(2, "token 7 does not fit");
-  EXPECT_EQ(reason, "[rank 2] token 7 does not fit");
-  EXPECT_EQ(relayedReason("all_gather was aborted: " + reason), reason);
-  EXPECT_EQ(abortReason(0, "all_gather was aborted: " + reason), reason);
-  EXPECT_EQ(relayedReason("rank 1 died"), "");
+  Status reason = Status::saidBy(2, Status::error("token 7 does not fit"));
+  EXPECT_EQ(reason.message(), "[rank 2] token 7 does not fit");
+  EXPECT_EQ(reason.said(), reason.message());
+  Status passedOn = reason.within("all_gather was aborted: ");
+  EXPECT_EQ(passedOn.message(), "all_gather was aborted: [rank 2] token 7 does not fit");
+  EXPECT_EQ(Status::saidBy(0, passedOn).message(), reason.message());
+  EXPECT_EQ(passedOn.followedBy("; more").said(), reason.message() + "; more");
+  EXPECT_EQ(Status::error("[rank 3] is what a file is called").said(), "");
+  std::vector<Outcome> outcomes = agreeAll({passedOn, {}});
+  EXPECT_EQ(outcomes[1].status.message(), passedOn.message());
+  EXPECT_EQ(outcomes[1].status.said(), reason.message());
 }

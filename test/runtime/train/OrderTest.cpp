@@ -1,6 +1,7 @@
 //===- OrderTest.cpp - Ranks that run different plans ---------------------===//
 
 #include "TinyPlan.h"
+#include "comm/StandardLanes.h"
 #include "plan/CollectiveOrder.h"
 #include "train/Agreement.h"
 
@@ -36,7 +37,9 @@ struct ChangedPlan {
 };
 
 std::vector<Outcome> compare(const std::vector<const fsdp_plan *> &plans) {
-  auto communicators = makeLocalCommunicators(static_cast<unsigned>(plans.size()), {});
+  auto communicators =
+      makeLocalCommunicators(static_cast<unsigned>(plans.size()),
+                             {.lanes = standardLanes(static_cast<unsigned>(plans.size()))});
   std::vector<Outcome> outcomes(plans.size());
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < plans.size(); ++rank)
@@ -119,7 +122,7 @@ TEST(CollectiveOrder, NamesWhatIsMissing) {
 
 // A peer that is gone is an error that not every rank knows.
 TEST(CollectiveOrder, PeerLeaves) {
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   communicators[1].reset();
   Outcome outcome = agreeOnOrder(*communicators[0], PlanView(flat().tables()));
   EXPECT_FALSE(outcome.status.ok());

@@ -159,6 +159,7 @@ std::vector<uint32_t> TinyPlan::gather(uint32_t group) {
     fsdp_entry &start = entry(FSDP_ALL_GATHER_START, FSDP_FORWARD);
     start.target = group;
     start.stream = FSDP_GATHER;
+    start.communicator = 0;
     start.handle = handles;
     start.source = groups[group].shard;
     start.dtype = FSDP_F32;
@@ -199,6 +200,7 @@ void TinyPlan::reduceAndUpdate(uint32_t group, const std::vector<uint32_t> &grad
     fsdp_entry &start = entry(FSDP_REDUCE_SCATTER_START, FSDP_BACKWARD);
     start.target = group;
     start.stream = FSDP_REDUCE;
+    start.communicator = 1;
     start.handle = handles;
     start.source = from.gradients;
     start.destination = from.reduced;
@@ -261,6 +263,8 @@ void TinyPlan::finish() {
   plan.num_handles = handles;
   plan.arena_bytes = plan.peak_live_bytes = arenaBytes;
   plan.optimizer = {FSDP_ADAMW, 0, 0.01, 0.0, 0.0, 0.9, 0.999, 1e-8, 0};
+  communicators = {{string("gather"), plan.axis, ranks, 1, FSDP_GATHER},
+                   {string("reduce"), plan.axis, ranks, 1, FSDP_REDUCE}};
   auto table = [](const auto &rows, auto &pointer, uint32_t &count) {
     pointer = rows.data();
     count = static_cast<uint32_t>(rows.size());
@@ -273,6 +277,7 @@ void TinyPlan::finish() {
   table(groups, plan.groups, plan.num_groups);
   table(parameters, plan.parameters, plan.num_parameters);
   table(pieces, plan.pieces, plan.num_pieces);
+  table(communicators, plan.communicators, plan.num_communicators);
   table(numbers, plan.integers, plan.num_integers);
   plan.strings = strings.data();
   plan.num_string_bytes = strings.size();

@@ -73,6 +73,7 @@ private:
   std::vector<fsdp_group> groups;
   std::vector<fsdp_parameter> parameters;
   std::vector<fsdp_piece> pieces;
+  std::vector<fsdp_communicator> communicators;
   std::vector<int64_t> numbers;
   std::string strings = std::string(1, '\0');
   std::vector<Group> layouts;

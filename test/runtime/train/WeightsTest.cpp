@@ -1,6 +1,7 @@
 #include "checkpoint/Weights.h"
 #include "Files.h"
 #include "TinyPlan.h"
+#include "comm/StandardLanes.h"
 #include "device/CpuDevice.h"
 
 #include <gtest/gtest.h>
@@ -103,7 +104,7 @@ TEST_P(EveryLayout, SavesWhatWasLoaded) {
   PlanView plan(tiny.tables());
   Folder folder;
   WeightsFiles file = openWeights(folder, goodWeights());
-  auto communicators = makeLocalCommunicators(ranks, {});
+  auto communicators = makeLocalCommunicators(ranks, {.lanes = standardLanes(ranks)});
   std::string path = folder.path("saved.safetensors");
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < ranks; ++rank)
@@ -278,7 +279,7 @@ TEST(Weights, ShowsBothShapes) {
 TEST(Weights, AFailedDiskStopsNoOtherRank) {
   TinyPlan tiny(2, Layout::Flat);
   PlanView plan(tiny.tables());
-  auto communicators = makeLocalCommunicators(2, {});
+  auto communicators = makeLocalCommunicators(2, {.lanes = standardLanes(2)});
   std::vector<Status> statuses(2);
   std::vector<std::thread> threads;
   for (unsigned rank = 0; rank < 2; ++rank)
