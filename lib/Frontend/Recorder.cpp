@@ -8,6 +8,8 @@
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <set>
+
 using namespace fsdp::frontend;
 namespace functional = at::functionalization::impl;
 using c10::DispatchKey;
@@ -232,6 +234,24 @@ bool Recorder::checkOperands(const c10::OperatorHandle &op, const std::vector<IV
   return isKnown;
 }
 
+/// Products of two dtypes have shapes on meta, and errors on every device.
+void Recorder::checkProduct(const GraphNode &node) {
+  static const std::set<std::string> products = {
+      "aten::mm",    "aten::bmm", "aten::addmm", "aten::baddbmm",     "aten::mv",
+      "aten::addmv", "aten::dot", "aten::vdot",  "aten::convolution",
+  };
+  if (!products.count(node.op.operator_name().name))
+    return;
+  std::optional<at::ScalarType> first;
+  for (const IValue &argument : node.arguments)
+    forEachTensor(argument, [&](const at::Tensor &tensor) {
+      if (first.value_or(tensor.scalar_type()) != tensor.scalar_type())
+        fail(node.op, std::string("multiplies tensors of dtypes ") + toString(*first) + " and " +
+                          toString(tensor.scalar_type()) + ", which torch refuses; cast one");
+      first = tensor.scalar_type();
+    });
+}
+
 void Recorder::checkResults(const GraphNode &node) {
   for (const IValue &result : node.results)
     forEachTensor(result, [&](const at::Tensor &tensor) {
@@ -332,6 +352,7 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
     return;
   }
   node.isBackward = inBackward;
+  checkProduct(node);
   checkResults(node);
   checkAliasing(node);
   for (const IValue &result : node.results)

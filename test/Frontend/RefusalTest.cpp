@@ -46,6 +46,12 @@ TEST(Refusal, ConstantsOfUnknownOrigin) {
       {"operator 'mul.Tensor' in the root module", "constant of unknown origin", "'factors'"});
 }
 
+TEST(Refusal, ProductsOfTwoDtypes) {
+  expectContains(getError("MixedProduct.pt", {"x:f32[4,4]"}),
+                 {"operator 'mm.default' in the root module",
+                  "multiplies tensors of dtypes Float and BFloat16, which torch refuses"});
+}
+
 TEST(Refusal, SparseGradients) {
   expectContains(getError("Sparse.pt", {"x:f32[4]"}),
                  {"in module 'embedding' (backward)", "sparse"});

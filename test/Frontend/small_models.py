@@ -21,6 +21,17 @@ class Item(Weighted):
         return z / z.item()
 
 
+class MixedProduct(nn.Module):
+    """A product of two dtypes, which only meta tensors have."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.mm(x, self.w.to(torch.bfloat16)).sum()
+
+
 class Branch(Weighted):
     def forward(self, x: Tensor) -> Tensor:
         z = (self.w * x).sum()
@@ -311,7 +322,7 @@ class Readers(nn.Module):
 
 
 REFUSED = [
-    Item, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient, Detached,
-    Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
+    Item, MixedProduct, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
+    Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
 WORKING = [Literals, Two, Random, Extra, Masked, UnusedInput, Readers]
