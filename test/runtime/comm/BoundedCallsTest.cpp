@@ -32,17 +32,20 @@ TEST(BoundedCalls, Answers) {
 TEST(BoundedCalls, NobodyWaitsForACallThatHangs) {
   auto release = std::make_shared<std::promise<void>>();
   auto ended = std::make_shared<std::promise<void>>();
-  std::future<void> end = ended->get_future();
+  auto began = std::make_shared<std::promise<void>>();
+  std::future<void> end = ended->get_future(), begin = began->get_future();
   {
     BoundedCalls calls;
     EXPECT_FALSE(calls.ask(
-        [release, ended] {
+        [release, began, ended] {
+          began->set_value();
           release->get_future().wait();
           ended->set_value();
           return true;
         },
         kShort));
     EXPECT_FALSE(calls.ask([] { return true; }, kShort));
+    begin.wait(); // what has not begun is dropped
   }
   release->set_value();
   end.wait();
