@@ -202,7 +202,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
         /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
         /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
-        /*offsets=*/nullptr, /*host_offsets=*/nullptr);
+        /*places=*/nullptr);
     if (asked.recompute)
       op.setRecompute(*asked.recompute);
     // Of frozen parameters the optimizer keeps nothing.

@@ -19,26 +19,6 @@ namespace fsdp {
 using namespace mlir;
 using namespace fsdp;
 
-/// State on the host stays throughout: one place behind the other.
-static void placeOnHost(ModuleOp module, const GroupTable &groups) {
-  unsigned numStates = getNumOptimizerStates(*module.getOps<OptimizerOp>().begin());
-  int64_t hostBytes = 0;
-  for (const GroupInfo &group : groups.getGroups()) {
-    GroupOp op = group.op;
-    if (!op.isStateOnHost() || numStates == 0 || group.isFrozen())
-      continue;
-    SmallVector<int64_t> offsets;
-    for (unsigned i = 0; i < numStates; ++i) {
-      offsets.push_back(hostBytes);
-      hostBytes += plan::alignToArena(group.states.shardBytes);
-    }
-    op.setHostOffsets(offsets);
-  }
-  if (hostBytes > 0)
-    module->setAttr(FsdpDialect::getHostArenaAttrName(),
-                    Builder(module.getContext()).getI64IntegerAttr(hostBytes));
-}
-
 namespace {
 /// The buffers of all steps of a program, as if these ran one behind the other: what one step
 /// leaves the next may overwrite, but for state and constants, which live throughout.
@@ -63,7 +43,7 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
   int64_t total = 0, base = 0;
   for (const StepMemory &step : steps)
     total += step.ranges.getNumPositions();
-  DenseMap<std::pair<StringAttr, unsigned>, size_t> shared;
+  DenseMap<std::tuple<StringAttr, BufferCategory, unsigned>, size_t> shared;
   for (const StepMemory &step : steps) {
     std::vector<size_t> &own = rangeOf.emplace_back();
     auto firstBundle = static_cast<int64_t>(ranges.size());
@@ -71,7 +51,7 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
       StringAttr name = getSharedName(range);
       size_t index = ranges.size();
       if (name)
-        index = shared.try_emplace({name, range.index}, index).first->second;
+        index = shared.try_emplace({name, range.category, range.index}, index).first->second;
       own.push_back(index);
       if (index < ranges.size())
         continue;
@@ -86,6 +66,31 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
   }
 }
 
+/// Writes where each group keeps its shard, the optimizer's states and the copy that is gathered.
+/// States on the host stay throughout: one lies behind the other.
+static void writePlaces(ModuleOp module, const StepMemory &memory,
+                        function_ref<int64_t(size_t)> toOffset) {
+  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
+  int64_t hostBytes = 0;
+  for (const GroupInfo &group : memory.groups.getGroups()) {
+    GroupOp op = group.op;
+    const KeptRanges &kept = memory.ranges.getKept(group);
+    std::optional<int64_t> copy;
+    if (kept.copy)
+      copy = toOffset(*kept.copy);
+    SmallVector<int64_t> hostStates;
+    for (unsigned i = 0; op.isStateOnHost() && i < group.getNumStates(optimizer); ++i) {
+      hostStates.push_back(hostBytes);
+      hostBytes += plan::alignToArena(group.states.shardBytes);
+    }
+    op.setPlacesAttr(PlacesAttr::get(module.getContext(), toOffset(kept.shard),
+                                     llvm::map_to_vector(kept.states, toOffset), copy, hostStates));
+  }
+  if (hostBytes > 0)
+    module->setAttr(FsdpDialect::getHostArenaAttrName(),
+                    Builder(module.getContext()).getI64IntegerAttr(hostBytes));
+}
+
 /// Writes every buffer's place into the module, which is planned from then on.
 static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<size_t> rangeOf,
                          const plan::ArenaPlan &arena) {
@@ -93,11 +98,7 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<siz
   const LiveRanges &ranges = memory.ranges;
   Builder builder(module.getContext());
   auto toOffset = [&](size_t range) { return arena.offsets[rangeOf[range]]; };
-  for (const GroupInfo &group : groups.getGroups()) {
-    GroupOp op = group.op;
-    op.setOffsets(llvm::map_to_vector(ranges.lookup(op), toOffset));
-  }
-  placeOnHost(module, groups);
+  writePlaces(module, memory, toOffset);
   for (auto buffer : module.getOps<BufferOp>())
     buffer.setOffset(toOffset(ranges.lookup(buffer).front()));
   auto valueOffset = [&](Value value) -> int64_t {

@@ -124,25 +124,21 @@ LogicalResult Checker::enterDeclarations() {
     numStates = getNumOptimizerStates(*optimizers.begin());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    size_t copyIndex = 1; // behind shard and states
-    if (numStates > 0 && !op.isStateOnHost() && !group.isFrozen())
-      copyIndex += numStates;
-    size_t expected = copyIndex + group.hasGatherCopy();
-    if (!op.getOffsets() || op.getOffsets()->size() != expected)
-      return op.emitOpError("P1: @")
-             << op.getSymName() << " has " << (op.getOffsets() ? op.getOffsets()->size() : 0)
-             << " offsets, expected " << expected;
-    for (auto [i, offset] : llvm::enumerate(*op.getOffsets())) {
-      std::string what = i == 0           ? "the shard"
-                         : i == copyIndex ? "the copy that is gathered"
-                                          : "optimizer state " + std::to_string(i);
-      const GroupForm &form = i == 0           ? group.master
-                              : i == copyIndex ? group.gathered
-                                               : group.states;
-      if (failed(place({offset, form.shardBytes, uses.getEnd(), op,
-                        what + " of @" + op.getSymName().str()})))
+    if (std::optional<std::string> wrong = group.explainPlaces(numStates))
+      return op.emitOpError("P1: @") << op.getSymName() << ' ' << *wrong;
+    auto keep = [&](int64_t offset, const GroupForm &form, const Twine &what) {
+      return place({offset, form.shardBytes, uses.getEnd(), op,
+                    (what + " of @" + op.getSymName()).str()});
+    };
+    PlacesAttr places = op.getPlacesAttr();
+    if (failed(keep(places.getShard(), group.master, "the shard")))
+      return failure();
+    for (auto [i, offset] : llvm::enumerate(places.getStates()))
+      if (failed(keep(offset, group.states, "optimizer state " + Twine(i + 1))))
         return failure();
-    }
+    if (places.getCopy() &&
+        failed(keep(*places.getCopy(), group.gathered, "the copy that is gathered")))
+      return failure();
   }
   for (auto buffer : module.getOps<BufferOp>()) {
     if (!buffer.getOffset())

@@ -102,6 +102,22 @@ unsigned GroupInfo::getNumStates(OptimizerOp optimizer) const {
   return isFrozen() ? 0 : getNumOptimizerStates(optimizer);
 }
 
+std::optional<std::string> GroupInfo::explainPlaces(unsigned numOptimizerStates) const {
+  GroupOp group = op; // accessors of operations are not const
+  PlacesAttr places = group.getPlacesAttr();
+  if (!places)
+    return "has no places in the arena";
+  size_t numStates = group.isStateOnHost() || isFrozen() ? 0 : numOptimizerStates;
+  if (places.getStates().size() != numStates)
+    return "has places for " + std::to_string(places.getStates().size()) +
+           " optimizer states in the arena, expected " + std::to_string(numStates);
+  if (hasGatherCopy() && !places.getCopy())
+    return "has no place for the copy that is gathered";
+  if (!hasGatherCopy() && places.getCopy())
+    return "has a place for a copy that is gathered, but its shard is gathered itself";
+  return std::nullopt;
+}
+
 unsigned fsdp::getNumOptimizerStates(OptimizerOp optimizer) {
   if (optimizer.getKind() != OptimizerKind::SGD)
     return optimizer.getAmsgrad() ? 3 : 2;

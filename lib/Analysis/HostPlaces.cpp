@@ -17,12 +17,15 @@ LogicalResult fsdp::checkHostPlaces(ModuleOp module, const GroupTable &groups) {
   SmallVector<State> states;
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (op.isStateOnHost() != op.getHostOffsets().has_value())
+    ArrayRef<int64_t> places;
+    if (op.getPlacesAttr())
+      places = op.getPlacesAttr().getHostStates();
+    if (op.isStateOnHost() != !places.empty())
       return op.emitOpError("P5: @") << op.getSymName() << " has its optimizer state "
                                      << (op.isStateOnHost() ? "on the host, but no place there"
                                                             : "in the arena, and places on the "
                                                               "host");
-    for (int64_t begin : op.getHostOffsets().value_or(ArrayRef<int64_t>()))
+    for (int64_t begin : places)
       states.push_back({begin, begin + group.states.shardBytes, op});
   }
   llvm::stable_sort(states, [](const State &a, const State &b) { return a.begin < b.begin; });

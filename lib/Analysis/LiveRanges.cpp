@@ -229,14 +229,13 @@ void LiveRanges::Builder::addDeclarations() {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     unsigned numStates = op.isStateOnHost() ? 0 : group.getNumStates(optimizer);
-    result.rangesOf[group.op].push_back(
-        addPersistent(group.master.shardBytes, BufferCategory::Shard, group.op));
+    KeptRanges &kept = result.keptBy.emplace_back();
+    kept.shard = addPersistent(group.master.shardBytes, BufferCategory::Shard, op);
     for (unsigned i = 1; i <= numStates; ++i)
-      result.rangesOf[group.op].push_back(
-          addPersistent(group.states.shardBytes, BufferCategory::OptimizerState, group.op, i));
+      kept.states.push_back(
+          addPersistent(group.states.shardBytes, BufferCategory::OptimizerState, op, i));
     if (group.hasGatherCopy())
-      result.rangesOf[group.op].push_back(
-          addPersistent(group.gathered.shardBytes, BufferCategory::Shard, group.op, 1 + numStates));
+      kept.copy = addPersistent(group.gathered.shardBytes, BufferCategory::Shard, op, 1);
   }
   for (auto buffer : module.getOps<BufferOp>())
     result.rangesOf[buffer].push_back(addPersistent(

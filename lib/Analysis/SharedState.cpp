@@ -74,8 +74,7 @@ LogicalResult Comparison::check(GroupOp own, GroupOp other) {
       own.getGatherDtypeAttr() != other.getGatherDtypeAttr() ||
       own.isStateOnHost() != other.isStateOnHost())
     return differs(own, "axes, layout, dtype and place of optimizer state of " + name, other);
-  if (isPlanned && (own.getOffsetsAttr() != other.getOffsetsAttr() ||
-                    own.getHostOffsetsAttr() != other.getHostOffsetsAttr()))
+  if (isPlanned && own.getPlacesAttr() != other.getPlacesAttr())
     return differs(own, "the places of " + name + " in the arena", other);
   return success();
 }

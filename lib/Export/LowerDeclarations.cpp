@@ -96,15 +96,9 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
   GroupOp op = info.op;
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
-  size_t numStates = op.isStateOnHost() ? 0 : info.getNumStates(optimizer);
-  size_t expected = 1 + numStates + info.hasGatherCopy();
-  if (!op.getOffsets() || op.getOffsets()->size() != expected)
-    return op.emitOpError("@") << op.getSymName() << " has "
-                               << (op.getOffsets() ? op.getOffsets()->size() : 0)
-                               << " offsets, expected " << expected
-                               << ": the shard's, the optimizer's and that of a copy that is "
-                                  "gathered";
-  ArrayRef<int64_t> offsets = *op.getOffsets();
+  if (std::optional<std::string> wrong = info.explainPlaces(getNumOptimizerStates(optimizer)))
+    return op.emitOpError("@") << op.getSymName() << ' ' << *wrong;
+  PlacesAttr places = op.getPlacesAttr();
 
   fsdp_group &group = tables.groups.emplace_back();
   group.name = builder.addString(op.getSymName());
@@ -116,17 +110,16 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.num_parameters = info.params.size();
   group.shard_elements = info.layout.shardElements;
   group.trained_elements = info.trained.shardElements;
-  group.shard = offsets[0];
+  group.shard = places.getShard();
   llvm::fill(group.state, -1);
   if (!isEvaluation)
-    llvm::copy(offsets.slice(1, numStates), group.state);
-  group.gather_shard = info.hasGatherCopy() ? offsets.back() : group.shard;
+    llvm::copy(places.getStates(), group.state);
+  group.gather_shard = places.getCopy().value_or(group.shard);
   llvm::fill(group.host_state, -1);
   if (isEvaluation)
     return lowerParameters(info);
   group.state_on_host = op.isStateOnHost();
-  llvm::copy(op.getHostOffsets().value_or(ArrayRef<int64_t>()).take_front(FSDP_MAX_STATES),
-             group.host_state);
+  llvm::copy(places.getHostStates().take_front(FSDP_MAX_STATES), group.host_state);
   return lowerParameters(info);
 }
 

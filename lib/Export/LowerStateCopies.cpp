@@ -23,7 +23,7 @@ LogicalResult Lowering::lower(FetchStateStartOp fetch) {
   GroupOp op = info.op;
   fsdp_group &group = builder.tables.groups[info.index];
   ArrayRef<int64_t> places = fetch.getOffsets().value_or(ArrayRef<int64_t>());
-  ArrayRef<int64_t> hostPlaces = op.getHostOffsets().value_or(ArrayRef<int64_t>());
+  ArrayRef<int64_t> hostPlaces = op.getPlacesAttr().getHostStates();
   if (places.empty() || places.size() > std::size(group.state) ||
       places.size() != hostPlaces.size())
     return fetch.emitOpError("of ")

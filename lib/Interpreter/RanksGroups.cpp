@@ -30,25 +30,21 @@ RanksInterpreter::collectShards(const GroupInfo &group, unsigned rank,
   return llvm::map_to_vector(interpreter::findPeers(step.mesh, op.getAxis(), rank), getShard);
 }
 
-/// In the order of `offsets` of `fsdp.group`: the shard, the states, the copy that is gathered.
 void RanksInterpreter::keepGroups(const NamedTensors &state) {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     unsigned numStates = group.getNumStates(step.optimizer);
-    std::optional<ArrayRef<int64_t>> offsets = op.getOffsets();
-    size_t numOffsets = 1 + (op.isStateOnHost() ? 0 : numStates) + group.hasGatherCopy();
-    if (offsets && offsets->size() != numOffsets)
-      throw std::runtime_error("group @" + op.getSymName().str() + " has " +
-                               std::to_string(offsets->size()) + " offsets, expected " +
-                               std::to_string(numOffsets));
+    PlacesAttr places = op.getPlacesAttr(); // null unless the step is planned
+    if (places)
+      if (std::optional<std::string> wrong = group.explainPlaces(numStates))
+        throw std::runtime_error("group @" + op.getSymName().str() + ' ' + *wrong);
     for (auto [index, rank] : llvm::enumerate(ranks)) {
-      size_t next = 0;
-      auto place = [&](const GroupForm &form) {
-        return rank.memory.placeFlat(form.shardElements, form.elementType,
-                                     offsets ? std::optional((*offsets)[next++]) : std::nullopt);
+      auto place = [&](const GroupForm &form, std::optional<int64_t> offset) {
+        return rank.memory.placeFlat(form.shardElements, form.elementType, offset);
       };
+      std::optional<int64_t> none;
       KeptShard kept;
-      kept.parameters = place(group.master).zero_();
+      kept.parameters = place(group.master, places ? places.getShard() : none).zero_();
       unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
       for (auto [param, pieces] : llvm::enumerate(group.layout.parameters)) {
         at::Tensor whole =
@@ -62,9 +58,11 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
         kept.states.push_back(op.isStateOnHost()
                                   ? at::zeros({group.states.shardElements},
                                               convertElementType(group.states.elementType))
-                                  : place(group.states).zero_());
+                                  : place(group.states, places ? places.getStates()[i] : none)
+                                        .zero_());
       if (group.hasGatherCopy())
-        kept.gatherCopy = place(group.gathered).copy_(kept.parameters);
+        kept.gatherCopy =
+            place(group.gathered, places ? places.getCopy() : none).copy_(kept.parameters);
       rank.groups.push_back(std::move(kept));
     }
   }

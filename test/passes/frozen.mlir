@@ -27,8 +27,8 @@
 // SHARDED-NOT: fsdp.update
 
 // The gradient and the states of the optimizer are those of 2 x 4 elements, the shard of 2 x 20.
-// PLANNED: fsdp.group @layers.0 {{.*}} at [{{[0-9]+, [0-9]+, [0-9]+}}]
-// PLANNED: fsdp.group @layers.1 {{.*}} at [{{[0-9]+}}]
+// PLANNED: fsdp.group @layers.0 {{.*}} at shard {{[0-9]+}} states [{{[0-9]+, [0-9]+}}]{{$}}
+// PLANNED: fsdp.group @layers.1 {{.*}} at shard {{[0-9]+$}}
 // OFFLOAD: fsdp.group @layers.0.frozen {{.*}} reshard_after_forward none at
 // OFFLOAD: fsdp.group @layers.0 {{.*}} optimizer_state host
 // OFFLOAD: fsdp.fetch_state.start @layers.0

@@ -10,7 +10,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.param @l.w : tensor<32xf32>
   // CHECK: fsdp.buffer @count : tensor<f32> at [[COUNT:[0-9]+]]
   fsdp.buffer @count : tensor<f32>
-  // CHECK: fsdp.group @l {{.*}} at [{{[0-9]+}}, {{[0-9]+}}, {{[0-9]+}}]
+  // CHECK: fsdp.group @l {{.*}} at shard {{[0-9]+}} states [{{[0-9]+}}, {{[0-9]+}}]{{$}}
   fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> tensor<f32> {
     // CHECK: %[[S:.+]] = fsdp.shard @l :

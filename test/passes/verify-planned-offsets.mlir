@@ -18,7 +18,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -44,7 +44,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -70,7 +70,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -91,7 +91,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -114,7 +114,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0] host [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [0]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -154,7 +154,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -181,7 +181,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64

@@ -23,7 +23,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64

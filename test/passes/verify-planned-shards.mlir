@@ -5,7 +5,7 @@ module attributes {fsdp.arena_bytes = 512 : i64, fsdp.host_arena_bytes = 128 : i
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0] host [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [0]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -30,7 +30,7 @@ module attributes {fsdp.arena_bytes = 512 : i64, fsdp.host_arena_bytes = 128 : i
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0] host [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [0]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -59,7 +59,7 @@ module attributes {fsdp.arena_bytes = 768 : i64, fsdp.host_arena_bytes = 192 : i
   fsdp.param @w : tensor<32xf32>
   // expected-note @below {{which is declared here}}
   // expected-error @below {{P5: optimizer state of @g at bytes [64, 192) of the host's arena overlaps that of @g}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0] host [0, 64]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [0, 64]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -83,7 +83,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at [0, 640]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at shard 0 copy 640
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, bf16>
     %step = fsdp.input "step" : i64
@@ -108,8 +108,8 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  // expected-error @below {{P1: @g has 1 offsets, expected 2}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at [0]
+  // expected-error @below {{P1: @g has no place for the copy that is gathered}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, bf16>
     %step = fsdp.input "step" : i64
@@ -129,13 +129,61 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
 
 // -----
 
+// P1: a shard that is gathered itself has no copy.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P1: @g has a place for a copy that is gathered, but its shard is gathered itself}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0 copy 640
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %loss = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// P1: each state of the optimizer needs a place.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P1: @g has places for 0 optimizer states in the arena, expected 1}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %loss = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// P1: a group needs places.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P1: @g has no places in the arena}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" at 128 : tensor<32xf32>
+    %loss = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
 // P2: the copy lives as long as the shard.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
   // expected-note @below {{the copy that is gathered of @g is made here}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at [0, 256]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false gather_dtype bf16 reduce_dtype bf16 at shard 0 copy 256
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, bf16>
     %step = fsdp.input "step" : i64
@@ -162,7 +210,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P5: @g has its optimizer state on the host, but no place there}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -187,7 +235,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P5: @g has its optimizer state in the arena, and places on the host}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0, 768] host [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0 states [768] host_states [0]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -208,7 +256,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 256 : 
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P5: optimizer state of @g at bytes [32, 160) of the host's arena of 256 bytes, expected within it, at a multiple of 64}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0] host [32]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [32]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -233,7 +281,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P5: optimizer state of @g at bytes [64, 192) of the host's arena of 128 bytes, expected within it, at a multiple of 64}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at [0] host [64]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [64]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64

@@ -5,7 +5,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -79,7 +79,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -106,7 +106,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -135,7 +135,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -163,7 +163,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -192,7 +192,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %s = fsdp.shard @g : !fsdp.shard<@g, f32>
     %step = fsdp.input "step" : i64
@@ -240,7 +240,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   // expected-error @below {{P2: buffer @b at bytes [0, 16) overlaps the shard of @g at bytes [0, 64), which is live}}
   fsdp.buffer @b : tensor<4xf32> at 0
   // expected-note @below {{the shard of @g is made here}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -303,8 +303,8 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @v : !m
   fsdp.param @w : !m
-  fsdp.group @k [@v] of ["k"] over @mesh "dp" flat reshard_after_forward false at [0]
-  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward false at [64]
+  fsdp.group @k [@v] of ["k"] over @mesh "dp" flat reshard_after_forward false at shard 0
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward false at shard 64
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -332,7 +332,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <replicate = 2, shard = 2>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  fsdp.group @g [@w] of [""] over @mesh "shard" replicated "replicate" flat reshard_after_forward false at [0]
+  fsdp.group @g [@w] of [""] over @mesh "shard" replicated "replicate" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64

@@ -149,11 +149,12 @@ class Meaning:
         members = re.findall(r"@([\w.]+)", re.search(r"\[(.*?)\]", rest)[1])
         flat = " flat " in rest
         sizes = [self.params[m].elements * self.params[m].item for m in members]
-        begin, *states = [int(n) for n in re.search(r"at \[([^]]*)\]", rest)[1].split(",")]
+        begin = int(re.search(r" at shard (\d+)", rest)[1])
+        states = re.search(r" states \[(\d+)", rest)
         bytes_ = ceil(sum(sizes) / self.ranks)
         group = {"members": members, "sizes": sizes, "flat": flat, "shard": (begin, begin + bytes_)}
-        group["state"] = (states[0], states[0] + bytes_) if states and states[0] >= 0 else (0, 0)
-        group["host"] = "host at" in rest
+        group["state"] = (int(states[1]), int(states[1]) + bytes_) if states else (0, 0)
+        group["host"] = "optimizer_state host" in rest
         group["dtype"] = re.search(r"gather_dtype (\w+)", rest)
         self.write(*group["shard"], mix("shard", name))
         if group["host"]:

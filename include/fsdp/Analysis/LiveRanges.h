@@ -18,13 +18,20 @@ struct LiveRange {
   /// Whose it is: the declaration of a group or buffer, the start of a collective or of a fetch, or
   /// the operation that yields the value.
   mlir::Operation *owner;
-  /// Which result of `owner`, optimizer state, or parameter of its group; of a shard not 0 if it is
-  /// the copy that is gathered.
+  /// Which result of `owner`, optimizer state from 1 on, or parameter of its group; of a shard 1 if
+  /// it is the copy that is gathered.
   unsigned index = 0;
   /// The storage that lies here, or StepStorage::kNone. A gradient without one is copied here.
   int64_t storage = StepStorage::kNone;
   /// The gradients of a group are one bundle: buffers that keep their distances (ArenaPlanner.h).
   int64_t bundle = -1, bundleOffset = 0;
+};
+
+/// The ranges of what a group keeps between steps.
+struct KeptRanges {
+  size_t shard = 0;
+  llvm::SmallVector<size_t> states; // of the optimizer, unless they are on the host
+  std::optional<size_t> copy;       // of the shard in another dtype, which is gathered
 };
 
 /// For people: `result #0 of 'mm.default' in "layers.0.mlp"`, `the gathered group @layers.0`.
@@ -47,10 +54,9 @@ public:
   /// The range that holds a storage; kNone if it lies within another one: a shard, a buffer, a
   /// gathered group.
   size_t lookup(int64_t storage) const { return rangeOfStorage[storage]; }
-  /// The ranges of a group (shard, then optimizer states, unless they are on the host, then the
-  /// copy that is gathered, if there is one), of a buffer, of a fetch's start (the optimizer
-  /// states), of a gather's start, of a reduction's start (its gradients, then the reduced shard),
-  /// of an fsdp.pack (its gradients).
+  const KeptRanges &getKept(const GroupInfo &group) const { return keptBy[group.index]; }
+  /// The ranges of a buffer, of a fetch's start (the optimizer states), of a gather's start, of a
+  /// reduction's start (its gradients, then the reduced shard), of an fsdp.pack (its gradients).
   llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
     auto found = rangesOf.find(op);
     return found == rangesOf.end() ? llvm::ArrayRef<size_t>() : found->second;
@@ -65,6 +71,7 @@ private:
 
   std::vector<LiveRange> ranges;
   std::vector<size_t> rangeOfStorage;
+  std::vector<KeptRanges> keptBy; // by group
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<size_t>> rangesOf;
   int64_t numPositions = 0;
 };

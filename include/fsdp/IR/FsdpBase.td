@@ -187,6 +187,26 @@ def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
   let assemblyFormat = "`<` $policy `,` `blocks` `=` $blocks `,` `for` `=` $reason `>`";
 }
 
+def Fsdp_PlacesAttr : Fsdp_Attr<"Places", "places"> {
+  let summary = "Where a group keeps what stays between steps, in bytes";
+  let description = [{
+    In the arena: this rank's shard of the parameters; each state of the optimizer, unless they lie
+    on the host; if the shard is gathered in another dtype, its copy in that. In the host's arena:
+    the states that lie there.
+
+    ```mlir
+    #fsdp<places shard 0 states [64, 128] copy 192>
+    #fsdp<places shard 0 host_states [0, 64]>
+    ```
+  }];
+  let parameters = (ins "int64_t":$shard, OptionalArrayRefParameter<"int64_t">:$states,
+                        OptionalParameter<"std::optional<int64_t>">:$copy,
+                        OptionalArrayRefParameter<"int64_t">:$hostStates);
+  let assemblyFormat = [{
+    `shard` $shard (`states` `[` $states^ `]`)? (`copy` $copy^)? (`host_states` `[` $hostStates^ `]`)?
+  }];
+}
+
 def Fsdp_ReduceOp : Fsdp_Enum<"ReduceOp", "how a reduction joins what the ranks bring", [
   I32EnumCase<"Average", 0, "avg">,
   I32EnumCase<"Sum", 1, "sum">,

@@ -167,9 +167,9 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     the number of all ranks, and `force_sum_reduction` divides them beside the collectives, which only add
     (FSDP2's `set_gradient_divide_factor` and `set_force_sum_reduction_for_comms`).
 
-    `offsets`, written by memory planning, are the places in the arena (bytes) of what the group
-    keeps between steps: this rank's shard of the parameters, then each state of the optimizer, then,
-    if the shard is gathered in another dtype, its copy in that.
+    `places`, written by memory planning, are the places in the arena of what the group keeps between
+    steps: this rank's shard of the parameters, each state of the optimizer, and, if the shard is
+    gathered in another dtype, its copy in that.
 
     `recompute` is what the backward of the group's modules computes again (`fsdp-recompute`), where
     that differs from the rest.
@@ -183,8 +183,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     `set_modules_to_backward_prefetch`).
 
     `optimizer_state host` keeps the states in the memory of the host (`fsdp-offload-optimizer`):
-    they are fetched before the group's update and stored behind it. Then `offsets` has none of them,
-    and `host_offsets` the places of the states in the host's arena.
+    they are fetched before the group's update and stored behind it. Their `places` are then in the
+    host's arena.
 
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
@@ -213,8 +213,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$forward_prefetch,
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$backward_prefetch,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
-                       OptionalAttr<DenseI64ArrayAttr>:$offsets,
-                       OptionalAttr<DenseI64ArrayAttr>:$host_offsets);
+                       OptionalAttr<Fsdp_PlacesAttr>:$places);
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
@@ -224,7 +223,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     (`recompute` `` $recompute^)? (`gradient_sync` `` $gradient_sync^)?
     (`reshard_after_backward` $reshard_after_backward^)?
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?
-    (`optimizer_state` `` $optimizer_state^)? (`at` $offsets^)? (`host` $host_offsets^)? attr-dict
+    (`optimizer_state` `` $optimizer_state^)? (`at` `` $places^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// True if the group serves the root module.

@@ -5,7 +5,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     fsdp.buffer @scale : tensor<8xf32> at 640
     fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
     fsdp.mesh @mesh <dp = 2>
-    fsdp.group @root [@fc.weight] of [""] over @mesh "dp" flat reshard_after_forward none at [512]
+    fsdp.group @root [@fc.weight] of [""] over @mesh "dp" flat reshard_after_forward none at shard 512
     func.func @step() -> tensor<f32> {
       %x = fsdp.input "x" at 832 : tensor<2x8xf32>
       %step = fsdp.input "step" : i64
@@ -39,7 +39,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     fsdp.param @fc.weight : tensor<8x8xf32>
     fsdp.buffer @scale : tensor<8xf32> at 640
     fsdp.mesh @mesh <dp = 2>
-    fsdp.group @root [@fc.weight] of [""] over @mesh "dp" flat reshard_after_forward none at [512]
+    fsdp.group @root [@fc.weight] of [""] over @mesh "dp" flat reshard_after_forward none at shard 512
     func.func @evaluate() -> tensor<f32> {
       %x = fsdp.input "x" at 256 : tensor<2x8xf32>
       %s = fsdp.shard @root : !fsdp.shard<@root, f32>
