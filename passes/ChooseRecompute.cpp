@@ -7,11 +7,13 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/LeastPeak.h"
 #include "passes/Pipelines.h"
 #include "passes/SearchOptions.h"
+#include "llvm/Support/FormatVariadic.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_CHOOSERECOMPUTE
@@ -44,6 +46,11 @@ struct ChooseRecomputePass
 
 private:
   void freeGroups(Step &step);
+  void restoreRequests(Step &step);
+  void recordRecomputation(const Candidate &chosen, std::optional<int64_t> capBytes,
+                           bool isDecided);
+  void offloadStates(Step &step);
+  std::string describe(const Candidate &candidate) const;
   RecomputeOptions getOptions(const Candidate &candidate) const;
   std::optional<int64_t> findPeak(const Candidate &candidate);
   std::optional<int64_t> findFewestBlocks(Candidate candidate, int64_t capBytes);
@@ -54,11 +61,17 @@ private:
   Candidate findLeast();
   void announce(const Prediction &chosen);
 
-  int64_t numBlocks = 0; // of which the policy is free
+  int64_t numBlocks = 0;                  // of which the policy is free
+  SmallVector<RecomputePolicyAttr> asked; // by group
+  SmallVector<GroupOp> freed;             // whose policy is left to this pass
+  bool isFitting = false;                 // a schedule fits the memory cap
   std::optional<ScheduleSearch> search;
 };
 
 } // namespace
+
+/// Why optimizer state goes to the host where that may be decided.
+static constexpr StringLiteral kWhyOffloaded = "nothing fits the memory cap without";
 
 RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) const {
   RecomputeOptions options;
@@ -163,6 +176,7 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
     best = predictBest(OffloadPolicy::All, capBytes);
   if (!best)
     return findLeast();
+  isFitting = true;
   announce(*best);
   return best->candidate;
 }
@@ -185,6 +199,21 @@ Candidate ChooseRecomputePass::findLeast() {
   return least;
 }
 
+/// How many blocks are computed again, and what for.
+std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
+  if (candidate.policy == RecomputePolicy::Cheap)
+    return isFitting ? "the step fits the memory cap with no more"
+                     : "nothing fits the memory cap, and this needs the least";
+  std::string text =
+      llvm::formatv("the backward recomputes {0} of {1} blocks, policy {2}", candidate.numBlocks,
+                    numBlocks, stringifyRecomputePolicy(candidate.policy));
+  if (!isFitting)
+    return text + ": nothing fits the memory cap, and this needs the least";
+  return text + (candidate.reason == RecomputeReason::Memory
+                     ? ": the memory cap asks for as many"
+                     : ": room for gathers is worth more than their time");
+}
+
 void ChooseRecomputePass::announce(const Prediction &chosen) {
   bool isCheap = chosen.candidate.policy == RecomputePolicy::Cheap;
   int64_t count = isCheap ? 0 : chosen.candidate.numBlocks;
@@ -194,23 +223,66 @@ void ChooseRecomputePass::announce(const Prediction &chosen) {
       << remark::metric("Policy", word) << remark::metric("RecomputedBlocks", count)
       << remark::metric("Blocks", numBlocks) << remark::metric("PredictedNs", chosen.makespanNs);
   if (!isCheap)
-    module.emitRemark("the backward recomputes ")
-        << count << " of " << numBlocks << " blocks, policy " << word;
+    module.emitRemark(describe(chosen.candidate));
   if (offload == OffloadPolicy::Auto && chosen.candidate.offload == OffloadPolicy::All)
-    module.emitRemark("optimizer state is on the host between updates: nothing fits the memory cap "
-                      "without");
+    module.emitRemark("optimizer state is on the host between updates: ") << kWhyOffloaded;
 }
 
-/// Leaves what may be chosen to groups that say nothing of it: the others say what the user does.
+/// Until restoreRequests() groups of which the policy may be chosen say nothing of it, and the
+/// others what the user does of them or of the step.
 void ChooseRecomputePass::freeGroups(Step &step) {
   for (GroupOp group : step.groups) {
+    asked.push_back(group.getRecomputeAttr());
     std::optional<RecomputePolicy> own = group.getRecompute();
+    if (own == RecomputePolicy::Auto ||
+        (!own && policy == RecomputePolicy::Auto && !group.isRoot()))
+      freed.push_back(group);
     if (own == RecomputePolicy::Auto)
       group.removeRecomputeAttr();
     else if (!own && policy != RecomputePolicy::Auto)
       group.setRecompute(group.isRoot() ? std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap)
                                         : policy);
     numBlocks += !group.isRoot() && !group.getRecompute();
+  }
+}
+
+void ChooseRecomputePass::restoreRequests(Step &step) {
+  for (auto [group, request] : llvm::zip_equal(step.groups, asked)) {
+    if (request)
+      group.setRecomputeAttr(request);
+    else
+      group.removeRecomputeAttr();
+  }
+}
+
+void ChooseRecomputePass::recordRecomputation(const Candidate &chosen,
+                                              std::optional<int64_t> capBytes, bool isDecided) {
+  for (GroupOp group : freed) {
+    // Where nothing is searched for, `auto` of the whole step is a name of `cheap`.
+    if (!isDecided && group.getRecompute() != RecomputePolicy::Auto)
+      continue;
+    std::string reason = isDecided  ? describe(chosen)
+                         : capBytes ? "on one rank auto means cheap"
+                                    : "without a memory cap auto means cheap";
+    RecomputePolicy policy = group.getRecomputed().value_or(RecomputePolicy::None);
+    recordDecision(group,
+                   {Subject::Recomputed,
+                    "recomputes by policy " + stringifyRecomputePolicy(policy).str(), reason},
+                   getArgument());
+  }
+}
+
+/// Of groups that do not say where it is.
+void ChooseRecomputePass::offloadStates(Step &step) {
+  for (GroupOp group : step.groups) {
+    if (group.getOffloadOptimizer() || step.getTrained(group).empty())
+      continue;
+    group.setOptimizerState(StatePlace::Host);
+    if (offload == OffloadPolicy::Auto)
+      recordDecision(
+          group,
+          {Subject::OptimizerState, "has its optimizer state on the host", kWhyOffloaded.str()},
+          getArgument());
   }
 }
 
@@ -226,6 +298,9 @@ void ChooseRecomputePass::runOnOperation() {
     return signalPassFailure();
   search = std::move(*loaded);
   numBlocks = 0;
+  isFitting = false;
+  asked.clear();
+  freed.clear();
   freeGroups(*step);
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
   bool isDecided =
@@ -242,13 +317,13 @@ void ChooseRecomputePass::runOnOperation() {
   else
     chosen.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
   if (chosen.offload == OffloadPolicy::All)
-    for (GroupOp group : step->groups)
-      if (!group.getOptimizerState())
-        group.setOptimizerState(StatePlace::Host);
+    offloadStates(*step);
   OpPassManager recompute(ModuleOp::getOperationName());
   addRecompute(recompute, getOptions(chosen));
   if (failed(runPipeline(recompute, module)))
     return signalPassFailure();
+  restoreRequests(*step);
+  recordRecomputation(chosen, capBytes, isDecided);
   if (isDecided && numBlocks > 0) {
     auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName());
     module->setAttr(

@@ -91,42 +91,40 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   return choices;
 }
 
-static TypeAttr getTypeAttr(std::optional<PolicyDtype> dtype, MLIRContext *context) {
+static Type getType(std::optional<PolicyDtype> dtype, MLIRContext *context) {
   if (!dtype)
     return {};
   switch (*dtype) {
   case PolicyDtype::Float32:
-    return TypeAttr::get(Float32Type::get(context));
+    return Float32Type::get(context);
   case PolicyDtype::BFloat16:
-    return TypeAttr::get(BFloat16Type::get(context));
+    return BFloat16Type::get(context);
   case PolicyDtype::Float16:
-    return TypeAttr::get(Float16Type::get(context));
+    return Float16Type::get(context);
   }
   llvm_unreachable("all dtypes are listed");
 }
 
-namespace {
-struct GroupDtypes {
-  TypeAttr gathered, reduced; // null: the parameters' own
-};
-} // namespace
-
-/// In which dtypes a group travels, as the user says of it or of all, else as its modules were
-/// exported.
-static llvm::Expected<GroupDtypes> getDtypes(ExportedPolicies &exported, MLIRContext *context,
-                                             const ShardingConfig &choices,
-                                             const ParamGroup &group) {
+/// In which dtypes a group is to travel, as the user says of it or of all, else as its modules were
+/// exported. Null: nothing is asked for.
+static llvm::Expected<MixedPrecisionAttr> getPolicy(ExportedPolicies &exported,
+                                                    MLIRContext *context,
+                                                    const ShardingConfig &choices,
+                                                    const ParamGroup &group) {
+  auto make = [&](Type paramDtype, Type reduceDtype) {
+    return paramDtype || reduceDtype ? MixedPrecisionAttr::get(context, paramDtype, reduceDtype)
+                                     : MixedPrecisionAttr();
+  };
   const MixedPrecision policy = group.options.mixedPrecision.value_or(choices.mixedPrecision);
   if (group.options.mixedPrecision || policy.paramDtype || policy.reduceDtype)
-    return GroupDtypes{getTypeAttr(policy.paramDtype, context),
-                       getTypeAttr(policy.getReduceDtype(), context)};
+    return make(getType(policy.paramDtype, context), getType(policy.reduceDtype, context));
   if (llvm::Error error = exported.check(group))
     return error;
   MixedPrecisionOp found = exported.find(group.modules);
   if (!found)
-    return GroupDtypes{};
-  return GroupDtypes{found.getParamDtypeAttr(), found.getReduceDtype() ? found.getReduceDtypeAttr()
-                                                                       : found.getParamDtypeAttr()};
+    return MixedPrecisionAttr();
+  return make(found.getParamDtype().value_or(FloatType()),
+              found.getReduceDtype().value_or(FloatType()));
 }
 
 /// `name`, or with a number behind it if the module has such a symbol.
@@ -186,30 +184,27 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     });
     SmallVector<StringRef> held(group.modules.begin(), group.modules.end());
     const GroupOptions &asked = group.options;
-    llvm::Expected<GroupDtypes> dtypes = getDtypes(exported, context, choices, group);
-    if (!dtypes)
-      return dtypes.takeError();
+    llvm::Expected<MixedPrecisionAttr> policy = getPolicy(exported, context, choices, group);
+    if (!policy)
+      return policy.takeError();
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
     auto op = GroupOp::create(
         builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
         builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(), replicateAxis,
         choices.layout.value_or(Layout::Flat), reshard.when,
-        reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(), dtypes->gathered,
-        dtypes->reduced,
+        reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(), *policy,
+        /*gather_dtype=*/nullptr, /*reduce_dtype=*/nullptr,
         asked.gradientDivideFactor ? builder.getF64FloatAttr(*asked.gradientDivideFactor)
                                    : FloatAttr(),
         asked.forceSumReduction.value_or(false),
-        /*recompute=*/nullptr, /*gradient_sync=*/nullptr,
+        /*recompute=*/nullptr, /*recomputed=*/nullptr, /*gradient_sync=*/nullptr,
         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
-        /*backward_prefetch=*/nullptr, /*optimizer_state=*/nullptr,
-        /*places=*/nullptr);
+        /*backward_prefetch=*/nullptr, /*offload_optimizer=*/nullptr, /*optimizer_state=*/nullptr,
+        /*decisions=*/nullptr, /*places=*/nullptr);
     if (asked.recompute)
       op.setRecompute(*asked.recompute);
-    // Of frozen parameters the optimizer keeps nothing.
-    bool isTrained =
-        llvm::any_of(group.params, [&](unsigned index) { return !step.params[index].getFrozen(); });
-    if (asked.offloadOptimizer && isTrained)
-      op.setOptimizerState(*asked.offloadOptimizer ? StatePlace::Host : StatePlace::Device);
+    if (asked.offloadOptimizer)
+      op.setOffloadOptimizer(*asked.offloadOptimizer);
     if (asked.gradientSync)
       op.setGradientSync(*asked.gradientSync);
     if (asked.reshardAfterBackward)

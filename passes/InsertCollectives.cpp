@@ -7,6 +7,7 @@
 
 #include "fsdp/Analysis/GroupHooks.h"
 #include "fsdp/Analysis/Provenance.h"
+#include "fsdp/Analysis/Requests.h"
 #include "fsdp/Transforms/ReduceGradients.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
@@ -353,6 +354,11 @@ struct InsertCollectivesPass : public fsdp::impl::InsertCollectivesBase<InsertCo
       module.emitError("the module has no groups; run fsdp-group-parameters first");
       return signalPassFailure();
     }
+    for (GroupOp group : step->groups)
+      if (std::optional<std::string> open = explainOpenDtypes(*step, group)) {
+        group.emitError("group @") << group.getSymName() << ' ' << *open;
+        return signalPassFailure();
+      }
     FailureOr<SmallVector<Hook>> hooks = findHooks(*step);
     if (failed(hooks))
       return signalPassFailure();

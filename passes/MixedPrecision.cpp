@@ -3,6 +3,7 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/Aten.h"
+#include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -34,8 +35,11 @@ struct MixedPrecisionPass : public fsdp::impl::MixedPrecisionBase<MixedPrecision
 
 private:
   void collectUses();
-  LogicalResult chooseGatherDtype(GroupOp group, const GroupUses &uses);
+  FailureOr<Type> findTravelDtype(GroupOp group, const GroupUses &uses);
   LogicalResult checkModuleInputs(ArrayRef<GroupOp> asked);
+  void decideGathers(GroupOp group, GroupUses &uses, Type dtype);
+  void decideReductions(GroupOp group, GroupUses &uses);
+  void leaveUnread(GroupOp group);
   void narrowGathers(GroupOp group, GroupUses &uses);
   void castGradients(GroupOp group, GroupUses &uses);
 
@@ -107,30 +111,38 @@ static std::string describeUse(OpOperand &use) {
   return text + "'" + use.getOwner()->getName().getStringRef().str() + "'";
 }
 
-/// Sets the group's gather_dtype to the dtype in which it can travel, or removes it where that is
-/// the parameters' own. An error if the user has asked for another one.
-LogicalResult MixedPrecisionPass::chooseGatherDtype(GroupOp group, const GroupUses &uses) {
+static Type getAskedDtype(GroupOp group) {
+  MixedPrecisionAttr asked = group.getMixedPrecisionAttr();
+  return asked ? asked.getParamDtype() : Type();
+}
+
+/// True if the step casts f32 parameters of the group to a dtype of fewer bits.
+static bool isNarrowed(const GroupUses &uses) {
+  ReadOp first = uses.reads.front();
+  return getElementType(first.getResult()).isF32() && uses.dtype &&
+         (uses.dtype.isBF16() || uses.dtype.isF16());
+}
+
+/// The dtype in which the group can travel; null where that is the parameters' own. An error if the
+/// user has asked for another one.
+FailureOr<Type> MixedPrecisionPass::findTravelDtype(GroupOp group, const GroupUses &uses) {
+  if (group.getGatherDtype() || group.getReduceDtype())
+    return group.emitError("group @")
+           << group.getSymName()
+           << " has its gather_dtype or reduce_dtype already, which this pass decides; what is "
+              "asked for is mixed_precision";
   if (uses.reads.empty())
-    return success();
+    return Type();
   ReadOp first = uses.reads.front();
   Type own = getElementType(first.getResult());
-  bool isNarrower = own.isF32() && uses.dtype && (uses.dtype.isBF16() || uses.dtype.isF16());
-  bool canNarrow = isNarrower && !uses.otherUse;
-  std::optional<Type> asked = group.getGatherDtype();
-  if (asked == own || (!asked && !canNarrow)) {
-    if (!asked && isNarrower)
-      remark::missed(group.getLoc(), remark::RemarkOpts::name("gathers").category(getArgument()))
-          << remark::add("group @{0} is gathered as {1}, not {2}: {3}", group.getSymName().str(),
-                         own, uses.dtype, describeUse(*uses.otherUse));
-    group.removeGatherDtypeAttr();
-    return success();
-  }
-  if (!asked || (canNarrow && uses.dtype == *asked)) {
-    group.setGatherDtypeAttr(TypeAttr::get(uses.dtype));
-    return success();
-  }
+  bool canNarrow = isNarrowed(uses) && !uses.otherUse;
+  Type asked = getAskedDtype(group);
+  if (asked == own || (!asked && !canNarrow))
+    return Type();
+  if (!asked || (canNarrow && uses.dtype == asked))
+    return uses.dtype;
   InFlightDiagnostic diag = group.emitError("group @")
-                            << group.getSymName() << " cannot be gathered as " << *asked << ": ";
+                            << group.getSymName() << " cannot be gathered as " << asked << ": ";
   if (uses.otherUse) {
     diag << describeUse(*uses.otherUse);
     diag.attachNote(uses.otherUse->getOwner()->getLoc()) << "used here";
@@ -163,7 +175,7 @@ LogicalResult MixedPrecisionPass::checkModuleInputs(ArrayRef<GroupOp> asked) {
       policyOf[module.getValue()] = {};
   for (GroupOp group : asked)
     for (auto module : group.getModules().getAsRange<StringAttr>())
-      policyOf[module.getValue()] = {module.getValue(), *group.getGatherDtype()};
+      policyOf[module.getValue()] = {module.getValue(), getAskedDtype(group)};
   if (asked.empty())
     return success();
   DenseMap<StringAttr, std::pair<StringRef, Type>> innermost; // by module of a call
@@ -240,6 +252,55 @@ static void deferCast(CallOp cast) {
     cast->moveBefore(first);
 }
 
+/// Narrows the gathers where the group can travel in `dtype`, and says why where the user asks for
+/// something else, or for nothing.
+void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtype) {
+  Type asked = getAskedDtype(group);
+  Decision decision{Subject::GatherDtype, "", ""};
+  llvm::raw_string_ostream what(decision.what), reason(decision.reason);
+  if (!dtype) {
+    if (asked || !isNarrowed(uses))
+      return;
+    ReadOp first = uses.reads.front();
+    what << "is gathered as " << getElementType(first.getResult()) << ", not " << uses.dtype;
+    reason << describeUse(*uses.otherUse);
+    decision.isMissed = true;
+  } else if (step.getRanks() == 1) {
+    // What a rank holds whole is not gathered: it is cast where its modules run.
+    llvm::for_each(uses.casts, deferCast);
+    what << "is not gathered";
+    reason << "a rank holds its parameters whole, which are cast to " << dtype
+           << " where they are used";
+  } else {
+    group.setGatherDtypeAttr(TypeAttr::get(dtype));
+    narrowGathers(group, uses);
+    if (asked)
+      return;
+    what << "is gathered as " << dtype;
+    reason << "all uses of its parameters are casts to " << dtype;
+  }
+  recordDecision(group, decision, getArgument());
+}
+
+void MixedPrecisionPass::decideReductions(GroupOp group, GroupUses &uses) {
+  MixedPrecisionAttr asked = group.getMixedPrecisionAttr();
+  ReadOp first = uses.reads.front();
+  if (!asked || !asked.getDtypeOfReduction() ||
+      asked.getDtypeOfReduction() == getElementType(first.getResult()))
+    return;
+  group.setReduceDtypeAttr(TypeAttr::get(asked.getDtypeOfReduction()));
+  castGradients(group, uses);
+}
+
+/// What is asked for of parameters that the step does not read is nothing to do.
+void MixedPrecisionPass::leaveUnread(GroupOp group) {
+  if (!group.getMixedPrecision())
+    return;
+  const std::string reason = "the step does not read its parameters";
+  recordDecision(group, {Subject::GatherDtype, "is not gathered", reason}, getArgument());
+  recordDecision(group, {Subject::ReduceDtype, "is not reduced", reason}, getArgument());
+}
+
 /// Makes the gradients those of reduce_dtype: without the cast behind them, or with one.
 void MixedPrecisionPass::castGradients(GroupOp group, GroupUses &uses) {
   Type dtype = *group.getReduceDtype();
@@ -291,33 +352,26 @@ void MixedPrecisionPass::runOnOperation() {
   };
   SmallVector<GroupOp> asked;
   for (GroupOp group : step.groups)
-    if (group.getGatherDtype() && !group.getGatherDtype()->isF32() && !group.isRoot() &&
-        !isExported(group))
+    if (Type dtype = getAskedDtype(group);
+        dtype && !dtype.isF32() && !group.isRoot() && !isExported(group))
       asked.push_back(group);
-  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf))
-    if (failed(chooseGatherDtype(group, uses)))
+  SmallVector<Type> dtypes;
+  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {
+    FailureOr<Type> dtype = findTravelDtype(group, uses);
+    if (failed(dtype))
       return signalPassFailure();
+    dtypes.push_back(*dtype);
+  }
   if (failed(checkModuleInputs(asked)))
     return signalPassFailure();
-  for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {
+  for (auto [group, uses, dtype] : llvm::zip_equal(step.groups, usesOf, dtypes)) {
     advanceGradients(uses.gradients);
     if (uses.reads.empty()) {
-      group.removeGatherDtypeAttr();
-      group.removeReduceDtypeAttr();
+      leaveUnread(group);
       continue;
     }
-    // What a rank holds whole is not gathered: it is cast where its modules run.
-    if (step.getRanks() == 1 && group.getGatherDtype()) {
-      llvm::for_each(uses.casts, deferCast);
-      group.removeGatherDtypeAttr();
-    }
-    ReadOp first = uses.reads.front();
-    if (group.getReduceDtype() == getElementType(first.getResult()))
-      group.removeReduceDtypeAttr();
-    if (group.getReduceDtype())
-      castGradients(group, uses);
-    if (group.getGatherDtype())
-      narrowGathers(group, uses);
+    decideReductions(group, uses);
+    decideGathers(group, uses, dtype);
   }
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("gathers").category(getArgument()))
       << remark::metric("GroupsNarrowed", numNarrowed)

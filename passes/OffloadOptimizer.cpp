@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -48,9 +49,16 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     if (step->optimizer)
       numStates = getNumOptimizerStates(step->optimizer);
     for (GroupOp group : step->groups) {
-      if (step->getTrained(group).empty())
-        continue; // nothing is kept of it
-      if (offload == OffloadPolicy::All && !group.getOptimizerState())
+      bool isAsked = group.getOffloadOptimizer().value_or(offload == OffloadPolicy::All);
+      if (step->getTrained(group).empty()) {
+        if (group.getOffloadOptimizer() == true)
+          recordDecision(group,
+                         {Subject::OptimizerState, "is not offloaded",
+                          "the optimizer keeps nothing of frozen parameters"},
+                         getArgument());
+        continue;
+      }
+      if (isAsked && !group.getOptimizerState())
         group.setOptimizerState(StatePlace::Host);
       numOffloaded += group.isStateOnHost();
     }

@@ -9,6 +9,7 @@
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/CostModel/OperatorWork.h"
 #include "fsdp/IR/TensorLayout.h"
+#include "fsdp/Transforms/Decisions.h"
 #include "fsdp/Transforms/RecomputeBlocks.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -303,6 +304,14 @@ void RecomputePass::runOnOperation() {
   if (failed(runRound(std::move(*all), RecomputePolicy::Full)))
     return signalPassFailure();
   report();
+  for (auto [index, group] : llvm::enumerate(step.groups)) {
+    group.setRecomputed(blocks[index].policy);
+    if (group.getRecompute() == RecomputePolicy::Auto)
+      recordDecision(
+          group,
+          {Subject::Recomputed, "recomputes by policy cheap", "without a search auto means cheap"},
+          getArgument());
+  }
   getOperation()->setAttr(
       FsdpDialect::getRecomputeAttrName(),
       RecomputeAttr::get(&getContext(), policy, blocks.getNumBlocks(), RecomputeReason::Asked));

@@ -96,23 +96,25 @@ def SumGradientsByModule : Fsdp_Pass<"fsdp-sum-gradients-by-module"> {
 def MixedPrecision : Fsdp_Pass<"fsdp-mixed-precision"> {
   let summary = "Gather parameters in the dtype that the step computes in";
   let description = [{
-    Input: a captured module with groups, whose `gather_dtype` and `reduce_dtype` say what the user
-    asks for. Output: a captured module in which they say what is done.
+    Input: a captured module with groups, whose `mixed_precision` says what the user asks for. Output:
+    a captured module whose groups say in `gather_dtype` and `reduce_dtype` what is done, and in
+    `decisions` why, where that was not asked for.
 
     A group of f32 parameters is gathered in bf16 or f16 if all that the step does with each of them
     is to cast it to that dtype: the casts go, and `fsdp.read` yields the parameter in that dtype. The
-    values are the same, the gathered bytes half. A group without `gather_dtype` is narrowed if that
-    is possible; one that asks for it and cannot be is an error, which names the use; one that asks for the
-    parameters' own dtype is left alone. Where a group asks for it, its modules may not take values of
+    values are the same, the gathered bytes half. A group that asks for no `param_dtype` is narrowed if
+    that is possible; one that asks for it and cannot be is an error, which names the use; one that asks
+    for the parameters' own dtype is left alone. Where a group asks for it, its modules may not take values of
     another floating dtype from outside: FSDP2 would cast them.
 
-    With `reduce_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
+    With `reduce_dtype`, or without it in `param_dtype`, gradients are reduced in that: the cast behind a gradient of that dtype goes,
     another gradient is cast. Casts that stay move up behind what they cast: autograd runs those of
     parameters that were cast before the forward at the end of the backward. What a
     rank holds whole is not gathered: it is cast where the step uses it first.
 
-    Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); why a
-    group that is cast in part is not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).
+    Remarks: `GroupsNarrowed`, `CastsRemoved` (`--remarks-filter-analyse=fsdp-mixed-precision`); the
+    decisions (`--remarks-filter-passed=fsdp-mixed-precision`), and why a group that is cast in part is
+    not narrowed (`--remarks-filter-missed=fsdp-mixed-precision`).
 
     Why: FSDP2's MixedPrecisionPolicy casts shards before they are gathered. Where a model casts its
     parameters itself, casting first and gathering then gives the same values.
@@ -146,7 +148,8 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     group.
 
     `none`: nothing. A group that says `recompute` itself follows that; what it leaves to a search
-    (`auto`) is cheap here. The module's attribute `fsdp.recompute` says what the others follow.
+    (`auto`) is cheap here. The module's attribute `fsdp.recompute` says what the others follow, and
+    each group's `recomputed` what it follows.
 
     A result is recomputed only if all its uses in the backward, repeated operators included, belong
     to the block that made it, so that no group's backward begins earlier or ends later than before.
@@ -204,7 +207,8 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     say `auto`: only these count as blocks. With `offload=auto`, where nothing fits, all of this is
     repeated with the optimizer's state on the host (`fsdp-offload-optimizer`).
 
-    A remark says what was chosen if it is not `cheap`. Remarks for tools
+    A remark says what was chosen if it is not `cheap`, and `decisions` of the groups that it was chosen
+    for say why. Remarks for tools
     (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy`, `RecomputedBlocks`, `Blocks`,
     `PredictedNs`.
 
@@ -292,9 +296,9 @@ def InsertCollectives : Fsdp_Pass<"fsdp-insert-collectives"> {
 def OffloadOptimizer : Fsdp_Pass<"fsdp-offload-optimizer"> {
   let summary = "Keep optimizer state in the memory of the host between updates";
   let description = [{
-    Input: a sharded module. Output: the same, in which groups that say `optimizer_state host` have
-    their state fetched before their update and stored behind it; `offload=all` makes that all groups
-    that say nothing. Updates compute what they did before, on the same bits.
+    Input: a sharded module. Output: the same, in which groups that say `offload_optimizer true` are
+    marked `optimizer_state host`, and all that are marked so have their state fetched before their update
+    and stored behind it; `offload=all` adds the groups that say nothing. Updates compute what they did before, on the same bits.
 
     Start and wait stand together, so that nothing overlaps: correct, and the least memory. A
     schedule (`fsdp-schedule`, `fsdp-optimize-schedule`) moves them apart: a state is fetched, at

@@ -127,8 +127,8 @@ LogicalResult Checker::enterDeclarations() {
     if (std::optional<std::string> wrong = group.explainPlaces(numStates))
       return op.emitOpError("P1: @") << op.getSymName() << ' ' << *wrong;
     auto keep = [&](int64_t offset, const GroupForm &form, const Twine &what) {
-      return place({offset, form.shardBytes, uses.getEnd(), op,
-                    (what + " of @" + op.getSymName()).str()});
+      return place(
+          {offset, form.shardBytes, uses.getEnd(), op, (what + " of @" + op.getSymName()).str()});
     };
     PlacesAttr places = op.getPlacesAttr();
     if (failed(keep(places.getShard(), group.master, "the shard")))

@@ -3,6 +3,7 @@
 #include "fsdp/Analysis/LiveRanges.h"
 
 #include "fsdp/Analysis/GradientDivision.h"
+#include "fsdp/Analysis/Requests.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/IR/TensorLayout.h"
 
@@ -144,8 +145,11 @@ LogicalResult LiveRanges::Builder::checkFetched() {
     fetched.insert(fetch.getGroupAttr());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (op.isStateOnHost() && group.getNumStates(optimizer) > 0 &&
-        step.getSymName() != kEvaluationName && !fetched.contains(group.getName()))
+    if (group.getNumStates(optimizer) == 0 || step.getSymName() == kEvaluationName)
+      continue;
+    if (std::optional<std::string> open = explainOpenOffload(op))
+      return op.emitOpError("@") << op.getSymName() << ' ' << *open;
+    if (op.isStateOnHost() && !fetched.contains(group.getName()))
       return op.emitOpError("@") << op.getSymName()
                                  << " has its optimizer state on the host, but it is never "
                                     "fetched; run fsdp-offload-optimizer";

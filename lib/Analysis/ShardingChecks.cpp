@@ -5,6 +5,7 @@
 #include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Clipping.h"
 #include "fsdp/Analysis/Provenance.h"
+#include "fsdp/Analysis/Requests.h"
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -249,6 +250,14 @@ static LogicalResult checkNoArguments(Step &step) {
          << step.function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
 }
 
+/// Groups travel as they are asked to, or say why not.
+static LogicalResult checkRequests(Step &step) {
+  for (GroupOp group : step.groups)
+    if (std::optional<std::string> open = explainOpenDtypes(step, group))
+      return group.emitError("S1: group @") << group.getSymName() << ' ' << *open;
+  return success();
+}
+
 /// The module says how many microbatches the step has.
 static LogicalResult checkMicrobatches(Step &step) {
   int64_t last = 0;
@@ -263,8 +272,8 @@ static LogicalResult checkMicrobatches(Step &step) {
 
 LogicalResult fsdp::checkSharded(Step &step) {
   if (failed(checkNoArguments(step)) || failed(checkMicrobatches(step)) ||
-      failed(checkGroups(step, "S1")) || failed(Checker(step).run()) ||
-      failed(checkReductions(step)) || failed(checkClipping(step)))
+      failed(checkGroups(step, "S1")) || failed(checkRequests(step)) ||
+      failed(Checker(step).run()) || failed(checkReductions(step)) || failed(checkClipping(step)))
     return failure();
   if (failed(checkStateCopies(step)))
     return failure();

@@ -57,6 +57,7 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
   result.view =
       buildView(result.problem, result.plan, timeline, makeLabels(module, *memory, *step, costs));
   result.view.stateCopies = viewStateCopies(*step, *memory, timeline);
+  result.view.decisions = viewDecisions(memory->groups);
   std::vector<std::pair<std::string, std::string>> &facts = result.view.labels.facts;
   if (std::optional<schedule::Jitter> jitter = step->getJitter())
     facts.emplace_back("jitter", describeJitter(result, *jitter));

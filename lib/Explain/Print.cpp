@@ -56,6 +56,21 @@ static void printStateCopies(const ScheduleView &view, llvm::raw_ostream &os) {
   table.print(os, 2);
 }
 
+static void printDecisions(const ScheduleView &view, llvm::raw_ostream &os) {
+  if (view.decisions.empty())
+    return;
+  os << "\ndecisions\n";
+  TextTable table({{"group", Align::Left},
+                   {"what", Align::Left},
+                   {"asked", Align::Left},
+                   {"decided", Align::Left},
+                   {"why", Align::Left}});
+  for (const DecisionView &decision : view.decisions)
+    table.addRow({joinNames(decision.groups), decision.what, decision.asked, decision.decided,
+                  decision.why});
+  table.print(os, 2);
+}
+
 void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) {
   const ScheduleView &view = plan.view;
   double exposedGatherNs = view.getExposedNs(CollectiveKind::AllGather);
@@ -95,6 +110,7 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   table.print(os, 2);
   printMemory(view, os);
   printStateCopies(view, os);
+  printDecisions(view, os);
 }
 
 void fsdp::explain::printGroups(const ExplainedPlan &plan, llvm::StringRef group,

@@ -58,25 +58,6 @@ static StringRef getPhaseName(Phase phase) {
 
 static std::string getDtypeName(Type type) { return llvm::formatv("{0}", type).str(); }
 
-/// What each group's backward computes again: what the group says, or else the module.
-static std::vector<RecomputePolicy> findRecomputePolicies(ModuleOp module,
-                                                          const GroupTable &table) {
-  auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName());
-  RecomputePolicy policy = said ? said.getPolicy() : RecomputePolicy::None;
-  int64_t numBlocks = said ? said.getBlocks() : 0;
-  std::vector<RecomputePolicy> policies;
-  for (const GroupInfo &group : table.getGroups()) {
-    GroupOp op = group.op;
-    if (op.getRecompute())
-      policies.push_back(*op.getRecompute());
-    else if (!op.isRoot() && numBlocks-- > 0)
-      policies.push_back(policy);
-    else
-      policies.push_back(std::min(policy, RecomputePolicy::Cheap));
-  }
-  return policies;
-}
-
 static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OStream &out) {
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     out.attribute("model", model.getValue());
@@ -93,7 +74,6 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
       out.attribute("blocks", said.getBlocks());
       out.attribute("for", stringifyRecomputeReason(said.getReason()));
     });
-  std::vector<RecomputePolicy> policies = findRecomputePolicies(module, table);
   out.attributeArray("groups", [&] {
     for (const GroupInfo &group : table.getGroups())
       out.object([&] {
@@ -105,7 +85,8 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         out.attribute("parameters", group.params.size());
         out.attribute("elements", elements);
         out.attribute("dtype", getDtypeName(group.master.elementType));
-        out.attribute("recompute", stringifyRecomputePolicy(policies[group.index]));
+        out.attribute("recompute",
+                      stringifyRecomputePolicy(op.getRecomputed().value_or(RecomputePolicy::None)));
         out.attribute("optimizer_state", op.isStateOnHost() ? "host" : "device");
       });
   });

@@ -9,7 +9,6 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/Verifier.h"
-#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -171,115 +170,6 @@ LogicalResult MeshOp::verify() {
   if (std::optional<std::string> problem = checkRanks(getSizes()))
     return emitOpError() << *problem;
   return success();
-}
-
-bool GroupOp::isRoot() {
-  return getModules().size() == 1 && cast<StringAttr>(getModules()[0]).getValue().empty();
-}
-
-std::string GroupOp::getModuleName() {
-  if (isRoot())
-    return "root";
-  return llvm::join(llvm::map_range(getModules().getAsRange<StringAttr>(),
-                                    [](StringAttr module) { return module.getValue(); }),
-                    ", ");
-}
-
-/// Checks a dtype in which the group travels: its parameters' own, or for f32 one of `narrower`.
-static LogicalResult checkTravelDtype(GroupOp group, TypeAttr dtype, StringRef what, ParamOp param,
-                                      ArrayRef<Type> narrower) {
-  if (!dtype || !param)
-    return success();
-  Type own = cast<RankedTensorType>(param.getType()).getElementType();
-  if (dtype.getValue() == own || (own.isF32() && llvm::is_contained(narrower, dtype.getValue())))
-    return success();
-  InFlightDiagnostic diag = group.emitOpError("has ")
-                            << what << ' ' << dtype.getValue() << " for parameters of " << own
-                            << "; expected theirs, or ";
-  llvm::interleave(narrower, diag, " or ");
-  diag << " for parameters of f32";
-  diag.attachNote(param.getLoc()) << "declared here";
-  return diag;
-}
-
-LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
-  if (failed(mesh))
-    return failure();
-  // Ranks are numbered with the shards of one replica side by side.
-  SmallVector<StringAttr, 2> axes;
-  if (StringAttr replicated = getReplicateAxisAttr())
-    axes.push_back(replicated);
-  axes.push_back(getAxisAttr());
-  if (!llvm::equal(mesh->getAxes().getAsRange<StringAttr>(), axes)) {
-    InFlightDiagnostic diag = emitOpError("is ");
-    if (getReplicateAxis())
-      diag << "replicated over axis '" << *getReplicateAxis() << "' and ";
-    diag << "sharded over axis '" << getAxis() << "', but mesh " << getMeshAttr() << " has "
-         << (mesh->getAxes().size() == 1 ? "axis " : "axes ");
-    llvm::interleaveComma(mesh->getAxes().getAsRange<StringAttr>(), diag,
-                          [&](StringAttr axis) { diag << "'" << axis.getValue() << "'"; });
-    diag.attachNote(mesh->getLoc()) << "declared here";
-    return diag;
-  }
-  if (std::optional<int64_t> kept = getReshardRanks()) {
-    int64_t ranks = mesh->getSizes().back();
-    if (getReshardAfterForward() != Reshard::Always)
-      return emitOpError("keeps chunks over ")
-             << *kept << " ranks, but its reshard_after_forward is "
-             << stringifyReshard(getReshardAfterForward()) << ", expected true";
-    if (*kept <= 1 || *kept >= ranks || ranks % *kept != 0)
-      return emitOpError("keeps chunks over ")
-             << *kept << " ranks, expected a factor of the " << ranks << " of axis '" << getAxis()
-             << "', other than 1 and all";
-  }
-  ParamOp first, frozen;
-  for (Attribute name : getParams()) {
-    auto symbol = cast<FlatSymbolRefAttr>(name);
-    FailureOr<ParamOp> param = resolve<ParamOp>(*this, symbol, symbols, "parameter");
-    if (failed(param))
-      return failure();
-    if (!first)
-      first = *param;
-    Type element = cast<RankedTensorType>(param->getType()).getElementType();
-    Type expected = cast<RankedTensorType>(first.getType()).getElementType();
-    if (element != expected) {
-      InFlightDiagnostic diag = emitOpError("holds parameter ")
-                                << symbol << " of " << element << " beside @" << first.getSymName()
-                                << " of " << expected << "; a group has one dtype";
-      diag.attachNote(param->getLoc()) << "declared here";
-      return diag;
-    }
-    if (frozen && !param->getFrozen()) {
-      InFlightDiagnostic diag = emitOpError("has parameter ")
-                                << symbol << " behind @" << frozen.getSymName()
-                                << ", which is frozen; frozen parameters are last";
-      diag.attachNote(frozen.getLoc()) << "declared here";
-      return diag;
-    }
-    if (param->getFrozen())
-      frozen = *param;
-  }
-  for (ArrayAttr list : {getForwardPrefetchAttr(), getBackwardPrefetchAttr()})
-    for (Attribute name : list ? list.getValue() : ArrayRef<Attribute>()) {
-      auto symbol = cast<FlatSymbolRefAttr>(name);
-      if (failed(resolve<GroupOp>(*this, symbol, symbols, "group")))
-        return failure();
-      if (symbol.getAttr() == getSymNameAttr())
-        return emitOpError("prefetches itself, @") << getSymName();
-    }
-  if (frozen && !first.getFrozen() && getLayout() == Layout::Flat)
-    return emitOpError("has the flat layout and holds frozen parameters, as @")
-           << frozen.getSymName() << ", beside others, as @" << first.getSymName()
-           << "; put them into groups of their own, or use the per_param layout";
-  Type bf16 = BFloat16Type::get(getContext()), f16 = Float16Type::get(getContext());
-  if (failed(checkTravelDtype(*this, getGatherDtypeAttr(), "gather_dtype", first, {bf16, f16})))
-    return failure();
-  if (std::optional<llvm::APFloat> factor = getGradientDivideFactor();
-      factor && (!factor->isFinite() || factor->isNegative() || factor->isZero()))
-    return emitOpError("has gradient_divide_factor ")
-           << factor->convertToDouble() << ", expected a finite number above 0";
-  return checkTravelDtype(*this, getReduceDtypeAttr(), "reduce_dtype", first, {bf16, f16});
 }
 
 //===----------------------------------------------------------------------===//

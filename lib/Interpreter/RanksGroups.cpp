@@ -55,11 +55,11 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
                 .copy_(whole.narrow(0, piece.first, piece.count));
       }
       for (unsigned i = 0; i < numStates; ++i)
-        kept.states.push_back(op.isStateOnHost()
-                                  ? at::zeros({group.states.shardElements},
-                                              convertElementType(group.states.elementType))
-                                  : place(group.states, places ? places.getStates()[i] : none)
-                                        .zero_());
+        kept.states.push_back(
+            op.isStateOnHost()
+                ? at::zeros({group.states.shardElements},
+                            convertElementType(group.states.elementType))
+                : place(group.states, places ? places.getStates()[i] : none).zero_());
       if (group.hasGatherCopy())
         kept.gatherCopy =
             place(group.gathered, places ? places.getCopy() : none).copy_(kept.parameters);

@@ -109,12 +109,10 @@ static std::optional<int64_t> findPeakIf(ModuleOp module, FindLeastPeak findLeas
   for (auto mesh : changed->getOps<MeshOp>())
     mesh.setSizes(
         llvm::map_to_vector(mesh.getSizes(), [&](int64_t size) { return size * rankFactor; }));
-  // A choice for the whole step is written to its groups; it would win over the one to try.
-  if (auto said = changed->getOperation()->getAttrOfType<RecomputeAttr>(
-          FsdpDialect::getRecomputeAttrName());
-      said && recompute)
+  // What is left to a search may be anything: also the policy to try.
+  if (recompute)
     for (auto group : changed->getOps<GroupOp>())
-      if (group.getRecompute() == said.getPolicy())
+      if (group.getRecompute() == RecomputePolicy::Auto)
         group.removeRecomputeAttr();
   return findLeastPeak(*changed, recompute, offload);
 }

@@ -102,7 +102,8 @@ class Policies(accumulation.Case):
         groups = [line for line in planned.read_text().splitlines() if "fsdp.group " in line]
         self.assertIn("gather_dtype bf16 reduce_dtype bf16", groups[0])
         self.assertIn("gather_dtype bf16", groups[-1])
-        self.assertNotIn("reduce_dtype", groups[-1])
+        self.assertIn("mixed_precision <param_dtype = bf16, reduce_dtype = f32> gather_dtype bf16", groups[-1])
+        self.assertEqual(groups[-1].count("reduce_dtype"), 1)  # asked for, and the parameters' own
 
 
 if __name__ == "__main__":

@@ -13,18 +13,22 @@
 // CHEAP: return
 
 // Else as few as fit: the first.
+// ONE: fsdp.group @g0 {{.*}} reshard_after_forward auto recomputed full decisions [#fsdp.decision<recomputed, "the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many">]
+// ONE: fsdp.group @g1 {{.*}} reshard_after_forward auto recomputed cheap decisions [#fsdp.decision<recomputed, "the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many">]
 // ONE: aten.call "mul.Tensor"({{.+}}) bwd in "l.1"
 // ONE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
 // REMARK-DAG: Blocks=2, Policy=full, PredictedNs={{.+}}, RecomputedBlocks=1
-// REMARK-DAG: remark: the backward recomputes 1 of 2 blocks, policy full
+// REMARK-DAG: remark: the backward recomputes 1 of 2 blocks, policy full: the memory cap asks for as many
 
 // Where nothing fits, what needs the least: the scheduler says so.
+// LEAST: fsdp.group @g0 {{.*}} decisions [#fsdp.decision<recomputed, {{.*}}nothing fits the memory cap, and this needs the least">]
 // LEAST: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
 
-// Only groups that are left to the search count as blocks; the others say what the policy does.
+// Only groups that are left to the search count as blocks; the others do what the policy says. What
+// was asked for stays.
 // FREE: fsdp.recompute = #fsdp.recompute<{{selected|full}}, blocks = 1, for = memory>
-// FREE-NOT: fsdp.group {{.*}}l.0.w{{.*}} recompute
-// FREE: fsdp.group {{.*}}l.1.w{{.*}} recompute none
+// FREE: fsdp.group {{.*}}l.0.w{{.*}} recompute auto recomputed {{selected|full}} decisions
+// FREE: fsdp.group {{.*}}l.1.w{{.*}} reshard_after_forward auto recomputed none{{$}}
 // FREE-NOT: aten.call "sigmoid.default"({{.+}}) bwd in "l.1"
 // FREE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
 

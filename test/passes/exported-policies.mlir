@@ -5,15 +5,15 @@
 // RUN: fsdp-opt %t/norms.mlir --fsdp-group-parameters="config=%t/blocks.yaml param-dtype=bfloat16" | FileCheck %s --check-prefix=SAID
 
 // The policy of a module is the first that holds it: one for the model is that of all its groups.
-// BARE: fsdp.group @l.0 {{.*}} gather_dtype bf16 reduce_dtype bf16
-// BARE: fsdp.group @root {{.*}} gather_dtype bf16 reduce_dtype bf16
-// NORMS: fsdp.group @l.0.norm {{.*}} gather_dtype f32 reduce_dtype f32
-// NORMS: fsdp.group @l.0 {{.*}} gather_dtype bf16 reduce_dtype f32
-// NORMS: fsdp.group @root {{.*}} gather_dtype bf16 reduce_dtype bf16
+// BARE: fsdp.group @l.0 {{.*}} mixed_precision <param_dtype = bf16, reduce_dtype = bf16>{{$}}
+// BARE: fsdp.group @root {{.*}} mixed_precision <param_dtype = bf16, reduce_dtype = bf16>{{$}}
+// NORMS: fsdp.group @l.0.norm {{.*}} mixed_precision <param_dtype = f32>{{$}}
+// NORMS: fsdp.group @l.0 {{.*}} mixed_precision <param_dtype = bf16, reduce_dtype = f32>{{$}}
+// NORMS: fsdp.group @root {{.*}} mixed_precision <param_dtype = bf16>{{$}}
 
 // A group has one policy.
 // MIXED: error: parameter 'l.0.norm.w' was exported with param_dtype f32 and reduce_dtype f32 of module 'l.0.norm', but belongs to the group of module 'l.0' with bf16 and f32: give that module a group of its own, or say mixed_precision of the group
-// SAID: fsdp.group @l.0 {{.*}} gather_dtype bf16 reduce_dtype bf16
+// SAID: fsdp.group @l.0 {{.*}} mixed_precision <param_dtype = bf16>{{$}}
 
 //--- blocks.yaml
 groups: [{modules: ["l.*"]}]

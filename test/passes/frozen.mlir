@@ -3,8 +3,8 @@
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 up-to=sharded" | FileCheck %s --check-prefix=SHARDED
 // RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 layout=per-param" | FileCheck %s --check-prefix=PLANNED
 // RUN: echo "{mesh: {dp: 2}, groups: [{modules: [layers.*], offload_optimizer: true}]}" > %t.yaml
-// RUN: fsdp-opt %s --fsdp-pipeline=config=%t.yaml | FileCheck %s --check-prefix=OFFLOAD
-// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 offload-optimizer=all" | FileCheck %s --check-prefix=OFFLOAD
+// RUN: fsdp-opt %s --fsdp-pipeline=config=%t.yaml | FileCheck %s --check-prefixes=OWN,OFFLOAD
+// RUN: fsdp-opt %s --fsdp-pipeline="mesh=dp=2 offload-optimizer=all" | FileCheck %s --check-prefixes=ALL,OFFLOAD
 
 // In the flat layout what is frozen is a group of its own, with the same modules; in the per-param
 // layout it stands behind the others. A module that is not used is in the root group.
@@ -29,7 +29,9 @@
 // The gradient and the states of the optimizer are those of 2 x 4 elements, the shard of 2 x 20.
 // PLANNED: fsdp.group @layers.0 {{.*}} at shard {{[0-9]+}} states [{{[0-9]+, [0-9]+}}]{{$}}
 // PLANNED: fsdp.group @layers.1 {{.*}} at shard {{[0-9]+$}}
-// OFFLOAD: fsdp.group @layers.0.frozen {{.*}} reshard_after_forward none at
+// Of frozen parameters there is nothing to offload, asked for or not.
+// OWN: fsdp.group @layers.0.frozen {{.*}} offload_optimizer true decisions [#fsdp.decision<optimizer_state, "the optimizer keeps nothing of frozen parameters">] at shard
+// ALL: fsdp.group @layers.0.frozen {{.*}} reshard_after_forward none recomputed cheap at shard
 // OFFLOAD: fsdp.group @layers.0 {{.*}} optimizer_state host
 // OFFLOAD: fsdp.fetch_state.start @layers.0
 // OFFLOAD-NOT: fsdp.fetch_state.start

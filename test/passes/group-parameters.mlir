@@ -53,10 +53,10 @@
 // INNER-NEXT: fsdp.group @layers.0 [@layers.0.wq]
 // INNER-NEXT: fsdp.group @layers.1 [@layers.1.wq]
 
-// FSDP2's policy holds for all groups; without a reduce_dtype they are reduced in param_dtype.
-// POLICY: fsdp.group @layers.0 {{.*}} reshard_after_forward none gather_dtype bf16 reduce_dtype bf16
-// POLICY: fsdp.group @root {{.*}} reshard_after_forward none gather_dtype bf16 reduce_dtype bf16
-// REDUCE: fsdp.group @layers.0 {{.*}} reshard_after_forward none gather_dtype bf16 reduce_dtype f32
+// FSDP2's policy holds for all groups.
+// POLICY: fsdp.group @layers.0 {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16>{{$}}
+// POLICY: fsdp.group @root {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16>{{$}}
+// REDUCE: fsdp.group @layers.0 {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16, reduce_dtype = f32>{{$}}
 
 // Names that the model has already get a number.
 // SYMBOLS: fsdp.mesh @mesh_0 <dp = 2>

@@ -29,6 +29,22 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
 
 // -----
 
+// The dtypes that are asked for must have been decided.
+module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  // expected-error@below {{group @l asks for param_dtype bf16, but is gathered as f32; run fsdp-mixed-precision first}}
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true mixed_precision <param_dtype = bf16>
+  func.func @step() -> tensor<f32> {
+    %w = fsdp.read @w : tensor<4xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (tensor<4xf32>) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
 // A parameter may be used only while its group is gathered.
 !m = tensor<4x4xf32>
 !s = tensor<f32>

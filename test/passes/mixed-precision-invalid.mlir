@@ -7,7 +7,7 @@ fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
 fsdp.mesh @mesh <dp = 2>
 // expected-error @below {{group @root cannot be gathered as 'bf16': parameter @a is used as f32 by 'sum.default' in module 'norm'}}
 // expected-note @below {{is captured with --param-dtype, or casts them itself}}
-fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gather_dtype bf16
+fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
 func.func @step() -> tensor<f32> {
   %step = fsdp.input "step" : i64
   %lr = fsdp.input "lr" : f64
@@ -29,7 +29,7 @@ fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
 fsdp.mesh @mesh <dp = 1>
 // expected-error @below {{group @root cannot be gathered as 'bf16': its parameters are cast to 'f16'}}
 // expected-note @below {{is captured with --param-dtype, or casts them itself}}
-fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gather_dtype bf16
+fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
 func.func @step() -> tensor<f32> {
   %step = fsdp.input "step" : i64
   %lr = fsdp.input "lr" : f64
@@ -58,6 +58,29 @@ fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none re
 
 // -----
 
+// The same of what is asked for.
+// expected-note @below {{declared here}}
+fsdp.param @a : tensor<4xf32>
+fsdp.mesh @mesh <dp = 2>
+// expected-error @below {{has param_dtype 'f64' for parameters of 'f32'; expected theirs, or 'bf16' or 'f16' for parameters of f32}}
+fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = f64>
+
+// -----
+
+// What the pass decides is not asked for.
+fsdp.param @a : tensor<4xf32>
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+fsdp.mesh @mesh <dp = 2>
+// expected-error @below {{group @root has its gather_dtype or reduce_dtype already, which this pass decides; what is asked for is mixed_precision}}
+fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gather_dtype bf16
+func.func @step() -> tensor<f32> {
+  %a = fsdp.read @a : tensor<4xf32>
+  %loss = aten.call "sum.default"(%a, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+
+// -----
+
 // FSDP2 would cast what a group's module takes from outside. What the module makes or holds itself may have any dtype.
 !v = tensor<4xf32>
 !h = tensor<4xbf16>
@@ -66,7 +89,7 @@ fsdp.buffer @l.scale : !v
 fsdp.buffer @table : !v
 fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
 fsdp.mesh @mesh <dp = 2>
-fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward none gather_dtype bf16
+fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
 func.func @step() -> tensor<f32> {
   %step = fsdp.input "step" : i64
   %lr = fsdp.input "lr" : f64

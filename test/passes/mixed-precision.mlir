@@ -6,7 +6,7 @@
 // Its gradient is what it was. The root's is no cast and stays f32.
 // EXAMPLE: fsdp-mixed-precision
 // CHECK-LABEL: module @casts
-// CHECK: fsdp.group @l [@l.w] {{.*}} reshard_after_forward true gather_dtype bf16
+// CHECK: fsdp.group @l [@l.w] {{.*}} reshard_after_forward true gather_dtype bf16 decisions [#fsdp.decision<gather_dtype, "all uses of its parameters are casts to bf16">]
 // CHECK-NOT: gather_dtype
 // CHECK: %[[W:.+]] = fsdp.read @l.w : tensor<4x4xbf16>
 // CHECK: %[[T:.+]] = aten.call "t.default"(%[[W]]) fwd
@@ -14,6 +14,7 @@
 // CHECK: aten.call "mm.default"(%{{.+}}, %[[W]]) bwd
 // CHECK: %[[G:.+]] = aten.call "_to_copy.default"(%{{.+}}, f32,
 // CHECK: fsdp.grad @l.w, %[[G]] : tensor<4x4xf32>
+// REMARK: [Passed] {{.*}}group @l is gathered as bf16: all uses of its parameters are casts to bf16
 // REMARK: CastsRemoved=2, GroupsNarrowed=1
 // The shard that is gathered is a copy in bf16, the one of the gradients is f32. The backward computes
 // with its second gather.
@@ -63,7 +64,7 @@ module @casts {
 
 // With reduce_dtype the cast behind a gradient goes, and another gradient is cast.
 // CHECK-LABEL: module @reduced
-// CHECK: fsdp.group @root [@a, @b] {{.*}} reshard_after_forward none reduce_dtype bf16
+// CHECK: fsdp.group @root [@a, @b] {{.*}} reshard_after_forward none mixed_precision <reduce_dtype = bf16> reduce_dtype bf16 decisions [#fsdp.decision<gather_dtype, "parameter @b is used as f32 by 'mul.Tensor' in the root module">]
 // CHECK: %[[A:.+]] = aten.call "neg.default"({{.*}}) bwd in "" : (tensor<4xbf16>) -> tensor<4xbf16>
 // CHECK-NEXT: fsdp.grad @a, %[[A]] : tensor<4xbf16>
 // CHECK: %[[B:.+]] = aten.call "_to_copy.default"(%{{.+}}, bf16, none, none, none, false, none) bwd in "" : (tensor<4xf32>) -> tensor<4xbf16>
@@ -82,7 +83,7 @@ module @reduced {
   fsdp.param @b : !v
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   fsdp.mesh @mesh <dp = 2>
-  fsdp.group @root [@a, @b] of [""] over @mesh "dp" flat reshard_after_forward none reduce_dtype bf16
+  fsdp.group @root [@a, @b] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <reduce_dtype = bf16>
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -104,9 +105,9 @@ module @reduced {
 
 // -----
 
-// Asked for their own dtype, parameters are gathered in that.
+// Asked for their own dtype, parameters are gathered in that: nothing is left to decide.
 // CHECK-LABEL: module @own
-// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none{{$}}
+// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = f32, reduce_dtype = f32>{{$}}
 // CHECK: fsdp.read @a : tensor<4xf32>
 // CHECK-NEXT: aten.call "_to_copy.default"
 !v = tensor<4xf32>
@@ -115,7 +116,7 @@ module @own {
   fsdp.param @a : !v
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   fsdp.mesh @mesh <dp = 2>
-  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gather_dtype f32 reduce_dtype f32
+  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = f32, reduce_dtype = f32>
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -133,7 +134,7 @@ module @own {
 
 // What a rank holds whole is not gathered, but cast where it is used; gradients are rounded as elsewhere.
 // CHECK-LABEL: module @alone
-// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none reduce_dtype bf16
+// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> reduce_dtype bf16 decisions [#fsdp.decision<gather_dtype, "a rank holds its parameters whole, which are cast to bf16 where they are used">]
 // CHECK: %[[A:.+]] = fsdp.read @a : tensor<4xf32>
 // CHECK-NEXT: aten.call "relu.default"
 // CHECK-NEXT: aten.call "_to_copy.default"(%[[A]]
@@ -145,7 +146,7 @@ module @alone {
   fsdp.param @a : !v
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   fsdp.mesh @mesh <dp = 1>
-  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gather_dtype bf16 reduce_dtype bf16
+  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
     %lr = fsdp.input "lr" : f64
@@ -186,6 +187,35 @@ module @late {
     %gh = aten.call "neg.default"(%c) bwd in "" : (!h) -> !h
     %other = aten.call "relu.default"(%c) bwd in "" : (!h) -> !h
     %g = aten.call "_to_copy.default"(%gh, f32, none, none, none, false, none) bwd in "" : (!h) -> !v
+    fsdp.grad @a, %g : !v
+    fsdp.update @a step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// What is done as asked for needs no reason; of parameters that the step does not read nothing is done.
+// CHECK-LABEL: module @asked
+// CHECK: fsdp.group @l [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> gather_dtype bf16 reduce_dtype bf16{{$}}
+// CHECK: fsdp.group @root [@b] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> decisions [#fsdp.decision<gather_dtype, "the step does not read its parameters">, #fsdp.decision<reduce_dtype, "the step does not read its parameters">]
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+module @asked {
+  fsdp.param @a : !v
+  fsdp.param @b : !v frozen
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
+  fsdp.group @root [@b] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %a = fsdp.read @a : !v
+    %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "l" : (!v) -> !h
+    %loss = aten.call "sum.default"(%c, f32) fwd in "l" : (!h) -> tensor<f32>
+    %n = aten.call "neg.default"(%c) bwd in "l" : (!h) -> !h
+    %g = aten.call "_to_copy.default"(%n, f32, none, none, none, false, none) bwd in "l" : (!h) -> !v
     fsdp.grad @a, %g : !v
     fsdp.update @a step %step lr %lr
     return %loss : tensor<f32>

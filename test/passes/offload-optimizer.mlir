@@ -5,8 +5,8 @@
 // State is fetched before each update and stored behind it, start beside wait, but for the group that
 // says where its state lies. Without a policy only groups that say so are offloaded.
 // CHECK: fsdp.group @a {{.*}} reshard_after_forward false optimizer_state host
-// CHECK: fsdp.group @b {{.*}} reshard_after_forward false optimizer_state host
-// CHECK: fsdp.group @c {{.*}} reshard_after_forward false optimizer_state device
+// CHECK: fsdp.group @b {{.*}} reshard_after_forward false offload_optimizer true optimizer_state host
+// CHECK: fsdp.group @c {{.*}} reshard_after_forward false offload_optimizer false{{$}}
 // CHECK: fsdp.reduce_scatter.wait
 // CHECK-NEXT: fsdp.update @c
 // CHECK: fsdp.reduce_scatter.wait
@@ -43,8 +43,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward false
-  fsdp.group @b [@b.w] of ["b"] over @mesh "dp" flat reshard_after_forward false optimizer_state host
-  fsdp.group @c [@c.w] of ["c"] over @mesh "dp" flat reshard_after_forward false optimizer_state device
+  fsdp.group @b [@b.w] of ["b"] over @mesh "dp" flat reshard_after_forward false offload_optimizer true
+  fsdp.group @c [@c.w] of ["c"] over @mesh "dp" flat reshard_after_forward false offload_optimizer false
   func.func @step() -> !s {
     %sa = fsdp.shard @a : !fsdp.shard<@a, f32>
     %sb = fsdp.shard @b : !fsdp.shard<@b, f32>

@@ -6,11 +6,11 @@
 // CHECK: module attributes {fsdp.arena_bytes = [[ARENA:[0-9]+]] : i64
 // CHECK: module @step attributes {fsdp.arena_bytes = [[ARENA]] : i64
 // CHECK: fsdp.buffer @scale : tensor<8xf32> at [[SCALE:[0-9]+]]
-// CHECK: fsdp.group @root {{.*}} at {{\[}}[[SHARD:[0-9]+]]]
+// CHECK: fsdp.group @root {{.*}} at shard [[SHARD:[0-9]+]]{{$}}
 // CHECK: all_gather.start {{.*}} at [[GATHERED:[0-9]+]] :
 // CHECK: module @evaluate attributes {fsdp.arena_bytes = [[ARENA]] : i64
 // CHECK: fsdp.buffer @scale : tensor<8xf32> at [[SCALE]]
-// CHECK: fsdp.group @root {{.*}} at {{\[}}[[SHARD]]]
+// CHECK: fsdp.group @root {{.*}} at shard [[SHARD]]{{$}}
 // CHECK: all_gather.start {{.*}} at [[GATHERED]] :
 
 // PLAN: plan of "", ABI

@@ -131,14 +131,19 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
 
 // P1: a shard that is gathered itself has no copy.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
-  fsdp.mesh @mesh <dp = 2>
+  fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P1: @g has a place for a copy that is gathered, but its shard is gathered itself}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0 copy 640
   func.func @step() -> tensor<f32> {
-    %x = fsdp.input "x" at 128 : tensor<32xf32>
-    %loss = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<32xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %d = fsdp.pack @g(%g) at 256 : (tensor<32xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
   }
 }
@@ -147,14 +152,19 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
 
 // P1: each state of the optimizer needs a place.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
-  fsdp.mesh @mesh <dp = 2>
+  fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P1: @g has places for 0 optimizer states in the arena, expected 1}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0
   func.func @step() -> tensor<f32> {
-    %x = fsdp.input "x" at 128 : tensor<32xf32>
-    %loss = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<32xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %d = fsdp.pack @g(%g) at 256 : (tensor<32xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
   }
 }
@@ -163,14 +173,19 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
 
 // P1: a group needs places.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
-  fsdp.mesh @mesh <dp = 2>
+  fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
   // expected-error @below {{P1: @g has no places in the arena}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false
   func.func @step() -> tensor<f32> {
-    %x = fsdp.input "x" at 128 : tensor<32xf32>
-    %loss = aten.call "sum.default"(%x, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<32xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %d = fsdp.pack @g(%g) at 256 : (tensor<32xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
   }
 }

@@ -88,10 +88,6 @@ enum class PolicyDtype { Float32, BFloat16, Float16 };
 struct MixedPrecision {
   std::optional<PolicyDtype> paramDtype; // in which parameters are gathered and used
   std::optional<PolicyDtype> reduceDtype;
-
-  std::optional<PolicyDtype> getReduceDtype() const {
-    return reduceDtype ? reduceDtype : paramDtype;
-  }
 };
 
 /// What a group may say for itself.

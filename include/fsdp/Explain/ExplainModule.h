@@ -16,6 +16,9 @@ StepLabels makeLabels(mlir::ModuleOp module, const StepMemory &memory, const Sch
 std::vector<StateCopyView> viewStateCopies(const ScheduleProblem &step, const StepMemory &memory,
                                            const schedule::Timeline &timeline);
 
+/// The decisions that groups have the reasons of.
+std::vector<DecisionView> viewDecisions(const GroupTable &groups);
+
 struct ExplainOptions {
   std::optional<int64_t> memoryCapBytes;
   /// Solve the linear program for a better bound, where the quick one leaves more than this.

@@ -98,6 +98,13 @@ struct StateCopyView {
   double exposedNs = 0;
 };
 
+/// What a pass decided of groups where the user did not ask for just that (fsdp.group).
+struct DecisionView {
+  std::vector<std::string> groups; // neighbours of which all the rest is equal
+  std::string what;                // the attribute in which it was decided
+  std::string asked, decided, why; // asked: "-" where nothing was
+};
+
 /// "layers.0 + layers.1"; of many the first and the last: "layers.0 ... layers.9 (10 groups)".
 std::string joinNames(const std::vector<std::string> &names);
 
@@ -117,6 +124,7 @@ struct ScheduleView {
   /// Gathers, then reductions, each in the order of their lane.
   std::vector<CollectiveView> collectives;
   std::vector<StateCopyView> stateCopies; // in the order of the updates
+  std::vector<DecisionView> decisions;    // by attribute, then by group
   std::vector<MemorySample> memory;       // by time
   size_t peakSample = 0;                  // the first of the largest
   /// While each operation runs, all categories together.

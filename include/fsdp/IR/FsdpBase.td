@@ -187,6 +187,44 @@ def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
   let assemblyFormat = "`<` $policy `,` `blocks` `=` $blocks `,` `for` `=` $reason `>`";
 }
 
+def Fsdp_MixedPrecisionAttr : Fsdp_Attr<"MixedPrecision", "mixed_precision"> {
+  let summary = "The dtypes of FSDP2's MixedPrecisionPolicy that the user asks for";
+  let description = [{
+    `param_dtype` is that in which parameters are gathered and used; absent: as the model uses them.
+    `reduce_dtype` is that in which gradients are reduced; absent: `param_dtype`, or the parameters'
+    own.
+  }];
+  let parameters = (ins OptionalParameter<"::mlir::Type">:$param_dtype,
+                        OptionalParameter<"::mlir::Type">:$reduce_dtype);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let extraClassDeclaration = [{
+    /// Null: the parameters' own.
+    ::mlir::Type getDtypeOfReduction() const {
+      return getReduceDtype() ? getReduceDtype() : getParamDtype();
+    }
+  }];
+}
+
+def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group in which a pass decides", [
+  I32EnumCase<"GatherDtype", 0, "gather_dtype">,
+  I32EnumCase<"ReduceDtype", 1, "reduce_dtype">,
+  I32EnumCase<"Recomputed", 2, "recomputed">,
+  I32EnumCase<"OptimizerState", 3, "optimizer_state">
+]>;
+
+def Fsdp_DecisionAttr : Fsdp_Attr<"Decision", "decision"> {
+  let summary = "Why an attribute of a group is not simply what the user asked for";
+  let description = [{
+    What was decided is the attribute itself: absent, it has its default.
+
+    ```mlir
+    #fsdp.decision<gather_dtype, "all uses of its parameters are casts to bf16">
+    ```
+  }];
+  let parameters = (ins EnumParameter<Fsdp_Subject>:$subject, "::mlir::StringAttr":$reason);
+  let assemblyFormat = "`<` $subject `,` $reason `>`";
+}
+
 def Fsdp_PlacesAttr : Fsdp_Attr<"Places", "places"> {
   let summary = "Where a group keeps what stays between steps, in bytes";
   let description = [{
@@ -203,7 +241,8 @@ def Fsdp_PlacesAttr : Fsdp_Attr<"Places", "places"> {
                         OptionalParameter<"std::optional<int64_t>">:$copy,
                         OptionalArrayRefParameter<"int64_t">:$hostStates);
   let assemblyFormat = [{
-    `shard` $shard (`states` `[` $states^ `]`)? (`copy` $copy^)? (`host_states` `[` $hostStates^ `]`)?
+    `shard` $shard (`states` ` ` `[` $states^ `]`)? (`copy` $copy^)?
+    (`host_states` ` ` `[` $hostStates^ `]`)?
   }];
 }
 

@@ -158,10 +158,19 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     parameters from forward to backward: every 2 neighbours on the axis hold them together
     (`fsdp.chunk`).
 
+    Some attributes are what the user asks for, which no pass changes, and others what a pass decides:
+
+    | asked for | decided | by |
+    |---|---|---|
+    | `mixed_precision` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
+    | `recompute` | `recomputed` | `fsdp-recompute`, `fsdp-choose-recompute` |
+    | `offload_optimizer` | `optimizer_state` | `fsdp-offload-optimizer`, `fsdp-choose-recompute` |
+
+    `decisions` has the reason of each decision that is not simply what was asked for.
+
     `gather_dtype` is the dtype in which the parameters are gathered, and `reduce_dtype` the one in
-    which their gradients are reduced (`param_dtype` and `reduce_dtype` of FSDP2's
-    MixedPrecisionPolicy), where they are not the parameters' own. What is updated, saved and loaded
-    stays in the parameters' dtype. Before `fsdp-mixed-precision` they are what the user asked for.
+    which their gradients are reduced, where they are not the parameters' own. What is updated, saved
+    and loaded stays in the parameters' dtype.
 
     `gradient_divide_factor` is the number by which summed gradients are divided, where that is not
     the number of all ranks, and `force_sum_reduction` divides them beside the collectives, which only add
@@ -171,8 +180,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     steps: this rank's shard of the parameters, each state of the optimizer, and, if the shard is
     gathered in another dtype, its copy in that.
 
-    `recompute` is what the backward of the group's modules computes again (`fsdp-recompute`), where
-    that differs from the rest.
+    `recompute` is what the backward of the group's modules is to compute again, where that differs
+    from the rest, and `recomputed` what it does.
 
     In a step of several microbatches `gradient_sync` says after which of them gradients are reduced,
     and `reshard_after_backward false` that parameters stay gathered between them (FSDP2's
@@ -182,16 +191,16 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     the forward or the backward of this group's modules begins (`set_modules_to_forward_prefetch`,
     `set_modules_to_backward_prefetch`).
 
-    `optimizer_state host` keeps the states in the memory of the host (`fsdp-offload-optimizer`):
-    they are fetched before the group's update and stored behind it. Their `places` are then in the
-    host's arena.
+    `offload_optimizer` says where the user wants the states of the optimizer. `optimizer_state host`
+    keeps them in the memory of the host: they are fetched before the group's update and stored behind
+    it. Their `places` are then in the host's arena.
 
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
         over @mesh "dp" flat reshard_after_forward true
     fsdp.group @layers.1 [@layers.1.wq.weight, @layers.1.wo.weight] of ["layers.1"]
         over @mesh "shard" replicated "replicate" flat reshard_after_forward true
-        gather_dtype bf16 reduce_dtype bf16
+        mixed_precision <param_dtype = bf16> gather_dtype bf16 reduce_dtype bf16
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -203,27 +212,33 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        EnumProp<Fsdp_Layout>:$layout,
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
                        OptionalAttr<I64Attr>:$reshard_ranks,
+                       OptionalAttr<Fsdp_MixedPrecisionAttr>:$mixed_precision,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$gather_dtype,
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
                        OptionalAttr<F64Attr>:$gradient_divide_factor,
                        UnitAttr:$force_sum_reduction,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
+                       OptionalAttr<Fsdp_RecomputePolicyAttr>:$recomputed,
                        OptionalAttr<Fsdp_GradientSyncAttr>:$gradient_sync,
                        OptionalAttr<BoolAttr>:$reshard_after_backward,
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$forward_prefetch,
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$backward_prefetch,
+                       OptionalAttr<BoolAttr>:$offload_optimizer,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
+                       OptionalAttr<TypedArrayAttrBase<Fsdp_DecisionAttr, "decisions">>:$decisions,
                        OptionalAttr<Fsdp_PlacesAttr>:$places);
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
+    (`mixed_precision` $mixed_precision^)?
     (`gather_dtype` $gather_dtype^)? (`reduce_dtype` $reduce_dtype^)?
     (`gradient_divide_factor` custom<PlainFloat>($gradient_divide_factor)^)?
     (`force_sum_reduction` $force_sum_reduction^)?
-    (`recompute` `` $recompute^)? (`gradient_sync` `` $gradient_sync^)?
+    (`recompute` `` $recompute^)? (`recomputed` `` $recomputed^)? (`gradient_sync` `` $gradient_sync^)?
     (`reshard_after_backward` $reshard_after_backward^)?
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?
-    (`optimizer_state` `` $optimizer_state^)? (`at` `` $places^)? attr-dict
+    (`offload_optimizer` $offload_optimizer^)? (`optimizer_state` `` $optimizer_state^)?
+    (`decisions` $decisions^)? (`at` `` $places^)? attr-dict
   }];
   let extraClassDeclaration = [{
     /// True if the group serves the root module.
@@ -231,6 +246,12 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     /// True if the optimizer's state lies in the memory of the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
+
+    /// Why a pass has decided so; null: as the user asked for, or as a default says.
+    ::mlir::StringAttr getReason(::fsdp::Subject subject);
+
+    /// Records why, in place of an earlier reason.
+    void setReason(::fsdp::Subject subject, const ::llvm::Twine &reason);
 
     /// The name that people and FSDP2 know it by: "root", or the modules' paths.
     std::string getModuleName();

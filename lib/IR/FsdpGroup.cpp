@@ -1,0 +1,149 @@
+//===- FsdpGroup.cpp - Groups of parameters -------------------------------===//
+
+#include "fsdp/IR/Fsdp.h"
+
+#include "SymbolChecks.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+bool GroupOp::isRoot() {
+  return getModules().size() == 1 && cast<StringAttr>(getModules()[0]).getValue().empty();
+}
+
+std::string GroupOp::getModuleName() {
+  if (isRoot())
+    return "root";
+  return llvm::join(llvm::map_range(getModules().getAsRange<StringAttr>(),
+                                    [](StringAttr module) { return module.getValue(); }),
+                    ", ");
+}
+
+StringAttr GroupOp::getReason(Subject subject) {
+  if (ArrayAttr decisions = getDecisionsAttr())
+    for (auto decision : decisions.getAsRange<DecisionAttr>())
+      if (decision.getSubject() == subject)
+        return decision.getReason();
+  return {};
+}
+
+void GroupOp::setReason(Subject subject, const Twine &reason) {
+  SmallVector<Attribute> decisions;
+  if (ArrayAttr earlier = getDecisionsAttr())
+    for (auto decision : earlier.getAsRange<DecisionAttr>())
+      if (decision.getSubject() != subject)
+        decisions.push_back(decision);
+  decisions.push_back(
+      DecisionAttr::get(getContext(), subject, StringAttr::get(getContext(), reason)));
+  setDecisionsAttr(ArrayAttr::get(getContext(), decisions));
+}
+
+/// Checks a dtype in which the group travels: its parameters' own, or for f32 a narrower one.
+static LogicalResult checkTravelDtype(GroupOp group, Type dtype, StringRef what, ParamOp param) {
+  if (!dtype || !param)
+    return success();
+  Type own = cast<RankedTensorType>(param.getType()).getElementType();
+  if (dtype == own || (own.isF32() && (dtype.isBF16() || dtype.isF16())))
+    return success();
+  MLIRContext *context = group.getContext();
+  InFlightDiagnostic diag = group.emitOpError("has ")
+                            << what << ' ' << dtype << " for parameters of " << own
+                            << "; expected theirs, or " << BFloat16Type::get(context) << " or "
+                            << Float16Type::get(context) << " for parameters of f32";
+  diag.attachNote(param.getLoc()) << "declared here";
+  return diag;
+}
+
+/// The dtypes that are asked for, and those that are decided.
+static LogicalResult checkTravelDtypes(GroupOp group, ParamOp param) {
+  auto decided = [](TypeAttr dtype) { return dtype ? dtype.getValue() : Type(); };
+  SmallVector<std::pair<Type, StringRef>> dtypes = {
+      {decided(group.getGatherDtypeAttr()), "gather_dtype"},
+      {decided(group.getReduceDtypeAttr()), "reduce_dtype"}};
+  if (MixedPrecisionAttr asked = group.getMixedPrecisionAttr()) {
+    dtypes.push_back({asked.getParamDtype(), "param_dtype"});
+    dtypes.push_back({asked.getReduceDtype(), "reduce_dtype"});
+  }
+  for (auto [dtype, what] : dtypes)
+    if (failed(checkTravelDtype(group, dtype, what, param)))
+      return failure();
+  return success();
+}
+
+LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
+  if (failed(mesh))
+    return failure();
+  // Ranks are numbered with the shards of one replica side by side.
+  SmallVector<StringAttr, 2> axes;
+  if (StringAttr replicated = getReplicateAxisAttr())
+    axes.push_back(replicated);
+  axes.push_back(getAxisAttr());
+  if (!llvm::equal(mesh->getAxes().getAsRange<StringAttr>(), axes)) {
+    InFlightDiagnostic diag = emitOpError("is ");
+    if (getReplicateAxis())
+      diag << "replicated over axis '" << *getReplicateAxis() << "' and ";
+    diag << "sharded over axis '" << getAxis() << "', but mesh " << getMeshAttr() << " has "
+         << (mesh->getAxes().size() == 1 ? "axis " : "axes ");
+    llvm::interleaveComma(mesh->getAxes().getAsRange<StringAttr>(), diag,
+                          [&](StringAttr axis) { diag << "'" << axis.getValue() << "'"; });
+    diag.attachNote(mesh->getLoc()) << "declared here";
+    return diag;
+  }
+  if (std::optional<int64_t> kept = getReshardRanks()) {
+    int64_t ranks = mesh->getSizes().back();
+    if (getReshardAfterForward() != Reshard::Always)
+      return emitOpError("keeps chunks over ")
+             << *kept << " ranks, but its reshard_after_forward is "
+             << stringifyReshard(getReshardAfterForward()) << ", expected true";
+    if (*kept <= 1 || *kept >= ranks || ranks % *kept != 0)
+      return emitOpError("keeps chunks over ")
+             << *kept << " ranks, expected a factor of the " << ranks << " of axis '" << getAxis()
+             << "', other than 1 and all";
+  }
+  ParamOp first, frozen;
+  for (Attribute name : getParams()) {
+    auto symbol = cast<FlatSymbolRefAttr>(name);
+    FailureOr<ParamOp> param = resolve<ParamOp>(*this, symbol, symbols, "parameter");
+    if (failed(param))
+      return failure();
+    if (!first)
+      first = *param;
+    Type element = cast<RankedTensorType>(param->getType()).getElementType();
+    Type expected = cast<RankedTensorType>(first.getType()).getElementType();
+    if (element != expected) {
+      InFlightDiagnostic diag = emitOpError("holds parameter ")
+                                << symbol << " of " << element << " beside @" << first.getSymName()
+                                << " of " << expected << "; a group has one dtype";
+      diag.attachNote(param->getLoc()) << "declared here";
+      return diag;
+    }
+    if (frozen && !param->getFrozen()) {
+      InFlightDiagnostic diag = emitOpError("has parameter ")
+                                << symbol << " behind @" << frozen.getSymName()
+                                << ", which is frozen; frozen parameters are last";
+      diag.attachNote(frozen.getLoc()) << "declared here";
+      return diag;
+    }
+    if (param->getFrozen())
+      frozen = *param;
+  }
+  for (ArrayAttr list : {getForwardPrefetchAttr(), getBackwardPrefetchAttr()})
+    for (Attribute name : list ? list.getValue() : ArrayRef<Attribute>()) {
+      auto symbol = cast<FlatSymbolRefAttr>(name);
+      if (failed(resolve<GroupOp>(*this, symbol, symbols, "group")))
+        return failure();
+      if (symbol.getAttr() == getSymNameAttr())
+        return emitOpError("prefetches itself, @") << getSymName();
+    }
+  if (frozen && !first.getFrozen() && getLayout() == Layout::Flat)
+    return emitOpError("has the flat layout and holds frozen parameters, as @")
+           << frozen.getSymName() << ", beside others, as @" << first.getSymName()
+           << "; put them into groups of their own, or use the per_param layout";
+  if (std::optional<llvm::APFloat> factor = getGradientDivideFactor();
+      factor && (!factor->isFinite() || factor->isNegative() || factor->isZero()))
+    return emitOpError("has gradient_divide_factor ")
+           << factor->convertToDouble() << ", expected a finite number above 0";
+  return checkTravelDtypes(*this, first);
+}
