@@ -19,6 +19,7 @@ collective's input. With --time, `step_ms`; with --memory, `peak_bytes` of the a
 import argparse
 import dataclasses
 import json
+import multiprocessing
 import os
 import pathlib
 import statistics
@@ -243,7 +244,11 @@ def execute(runs):
         store = dist.TCPStore("127.0.0.1", 0, ranks, is_master=True, wait_for_workers=False)
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "results.pt")
-            torch.multiprocessing.spawn(worker, (runs, store.port, path), nprocs=ranks)
+            # Ranks are forked from one process that has imported torch, which takes seconds.
+            multiprocessing.set_forkserver_preload(["torch.distributed.fsdp", "oracle"])
+            torch.multiprocessing.start_processes(
+                worker, (runs, store.port, path), nprocs=ranks, start_method="forkserver"
+            )
             results = torch.load(path, weights_only=False)
     return [
         (make_record(run, everyone), tensors) for run, (everyone, tensors) in zip(runs, results)
