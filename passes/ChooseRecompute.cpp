@@ -47,8 +47,8 @@ struct ChooseRecomputePass
 private:
   void freeGroups(Step &step);
   void restoreRequests(Step &step);
-  void recordRecomputation(const Candidate &chosen, std::optional<int64_t> capBytes,
-                           bool isDecided);
+  /// `whyCheap`: why nothing is searched for; empty: something is.
+  void recordRecomputation(const Candidate &chosen, StringRef whyCheap);
   void offloadStates(Step &step);
   std::string describe(const Candidate &candidate) const;
   RecomputeOptions getOptions(const Candidate &candidate) const;
@@ -71,7 +71,8 @@ private:
 } // namespace
 
 /// Why optimizer state goes to the host where that may be decided.
-static constexpr StringLiteral kWhyOffloaded = "nothing fits the memory cap without";
+static constexpr StringLiteral kWhyOffloaded =
+    "no schedule with the optimizer state on the device fits the memory cap";
 
 RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) const {
   RecomputeOptions options;
@@ -202,7 +203,7 @@ Candidate ChooseRecomputePass::findLeast() {
 /// How many blocks are computed again, and what for.
 std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
   if (candidate.policy == RecomputePolicy::Cheap)
-    return isFitting ? "the step fits the memory cap with no more"
+    return isFitting ? "the step fits the memory cap without further recomputation"
                      : "nothing fits the memory cap, and this needs the least";
   std::string text =
       llvm::formatv("the backward recomputes {0} of {1} blocks, policy {2}", candidate.numBlocks,
@@ -211,7 +212,8 @@ std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
     return text + ": nothing fits the memory cap, and this needs the least";
   return text + (candidate.reason == RecomputeReason::Memory
                      ? ": the memory cap asks for as many"
-                     : ": room for gathers is worth more than their time");
+                     : ": the memory that this leaves to gathers saves more time than "
+                       "recomputing takes");
 }
 
 void ChooseRecomputePass::announce(const Prediction &chosen) {
@@ -255,15 +257,21 @@ void ChooseRecomputePass::restoreRequests(Step &step) {
   }
 }
 
-void ChooseRecomputePass::recordRecomputation(const Candidate &chosen,
-                                              std::optional<int64_t> capBytes, bool isDecided) {
+/// Why `auto` is a name of `cheap` where nothing is searched for.
+static StringRef explainCheap(Step &step, bool hasCap) {
+  if (!hasCap)
+    return "without a memory cap auto means cheap";
+  if (step.getRanks() == 1)
+    return "where parameters are not sharded auto means cheap";
+  return "for the root group, which is no block, auto means cheap";
+}
+
+void ChooseRecomputePass::recordRecomputation(const Candidate &chosen, StringRef whyCheap) {
   for (GroupOp group : freed) {
-    // Where nothing is searched for, `auto` of the whole step is a name of `cheap`.
-    if (!isDecided && group.getRecompute() != RecomputePolicy::Auto)
+    // Of groups that say nothing `auto` of the whole step is the request.
+    if (!whyCheap.empty() && group.getRecompute() != RecomputePolicy::Auto)
       continue;
-    std::string reason = isDecided  ? describe(chosen)
-                         : capBytes ? "on one rank auto means cheap"
-                                    : "without a memory cap auto means cheap";
+    std::string reason = whyCheap.empty() ? describe(chosen) : whyCheap.str();
     RecomputePolicy policy = group.getRecomputed().value_or(RecomputePolicy::None);
     recordDecision(group,
                    {Subject::Recomputed,
@@ -323,7 +331,7 @@ void ChooseRecomputePass::runOnOperation() {
   if (failed(runPipeline(recompute, module)))
     return signalPassFailure();
   restoreRequests(*step);
-  recordRecomputation(chosen, capBytes, isDecided);
+  recordRecomputation(chosen, isDecided ? "" : explainCheap(*step, capBytes.has_value()));
   if (isDecided && numBlocks > 0) {
     auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName());
     module->setAttr(

@@ -83,11 +83,7 @@ private:
 LogicalResult Inserter::prepare() {
   isSharded = step.getRanks() > 1;
   for (auto [index, group] : llvm::enumerate(step.groups)) {
-    SmallVector<ParamOp> params = step.getParams(group);
-    Type own = params.empty() ? Type(builder.getF32Type())
-                              : cast<RankedTensorType>(params.front().getType()).getElementType();
-    Type dtype = group.getReduceDtype() ? Type(*group.getReduceDtype()) : own;
-    if (std::optional<std::string> problem = checkGradientDivision(group, dtype, step.getRanks()))
+    if (std::optional<std::string> problem = checkGradientDivision(step, group))
       return group.emitError("group @") << group.getSymName() << ": " << *problem;
     Reshard choice = group.getReshardAfterForward();
     states[index].reshardAfterForward = choice == Reshard::Always || choice == Reshard::Auto ||
@@ -126,8 +122,7 @@ LogicalResult Inserter::prepare() {
 /// The shard in the dtype that is gathered.
 Value Inserter::declareShard(GroupOp group) {
   auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
-  Type own = cast<RankedTensorType>(step.getParams(group).front().getType()).getElementType();
-  Type dtype = group.getGatherDtype() ? Type(*group.getGatherDtype()) : own;
+  Type dtype = group.getGatherDtype() ? Type(*group.getGatherDtype()) : step.getDtype(group);
   return ShardOp::create(builder, group.getLoc(), ShardType::get(builder.getContext(), name, dtype),
                          name);
 }

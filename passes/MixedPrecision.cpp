@@ -24,7 +24,7 @@ namespace {
 struct GroupUses {
   Type dtype; // to which they are cast; null: to none
   SmallVector<ReadOp> reads;
-  SmallVector<CallOp> casts;
+  SmallVector<CallOp> casts;     // to `dtype` and to others
   OpOperand *otherUse = nullptr; // the first that is no cast to `dtype`
   SmallVector<GradOp> gradients;
 };
@@ -39,7 +39,6 @@ private:
   LogicalResult checkModuleInputs(ArrayRef<GroupOp> asked);
   void decideGathers(GroupOp group, GroupUses &uses, Type dtype);
   void decideReductions(GroupOp group, GroupUses &uses);
-  void leaveUnread(GroupOp group);
   void narrowGathers(GroupOp group, GroupUses &uses);
   void castGradients(GroupOp group, GroupUses &uses);
 
@@ -88,9 +87,9 @@ void MixedPrecisionPass::collectUses() {
       Type dtype = getCastDtype(use.getOwner());
       if (!uses->dtype)
         uses->dtype = dtype;
-      if (dtype && dtype == uses->dtype)
+      if (dtype)
         uses->casts.push_back(cast<CallOp>(use.getOwner()));
-      else
+      if (!dtype || dtype != uses->dtype)
         otherUse = &use;
     }
     if (!uses->otherUse)
@@ -118,6 +117,8 @@ static Type getAskedDtype(GroupOp group) {
 
 /// True if the step casts f32 parameters of the group to a dtype of fewer bits.
 static bool isNarrowed(const GroupUses &uses) {
+  if (uses.reads.empty())
+    return false;
   ReadOp first = uses.reads.front();
   return getElementType(first.getResult()).isF32() && uses.dtype &&
          (uses.dtype.isBF16() || uses.dtype.isF16());
@@ -258,19 +259,26 @@ void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtyp
   Type asked = getAskedDtype(group);
   Decision decision{Subject::GatherDtype, "", ""};
   llvm::raw_string_ostream what(decision.what), reason(decision.reason);
-  if (!dtype) {
+  if (uses.reads.empty()) {
+    if (!asked || asked == step.getDtype(group))
+      return;
+    what << "is not gathered";
+    reason << "the step does not read its parameters";
+  } else if (step.getRanks() == 1) {
+    // What a rank holds whole is not gathered: it is cast where its modules run.
+    llvm::for_each(uses.casts, deferCast);
+    if (!dtype || !asked)
+      return;
+    what << "is not gathered";
+    reason << "a rank holds its parameters whole, which are cast to " << dtype
+           << " where they are used";
+  } else if (!dtype) {
     if (asked || !isNarrowed(uses))
       return;
     ReadOp first = uses.reads.front();
     what << "is gathered as " << getElementType(first.getResult()) << ", not " << uses.dtype;
     reason << describeUse(*uses.otherUse);
     decision.isMissed = true;
-  } else if (step.getRanks() == 1) {
-    // What a rank holds whole is not gathered: it is cast where its modules run.
-    llvm::for_each(uses.casts, deferCast);
-    what << "is not gathered";
-    reason << "a rank holds its parameters whole, which are cast to " << dtype
-           << " where they are used";
   } else {
     group.setGatherDtypeAttr(TypeAttr::get(dtype));
     narrowGathers(group, uses);
@@ -284,21 +292,16 @@ void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtyp
 
 void MixedPrecisionPass::decideReductions(GroupOp group, GroupUses &uses) {
   MixedPrecisionAttr asked = group.getMixedPrecisionAttr();
-  ReadOp first = uses.reads.front();
-  if (!asked || !asked.getDtypeOfReduction() ||
-      asked.getDtypeOfReduction() == getElementType(first.getResult()))
+  if (!asked || !asked.getDtypeOfReduction() || asked.getDtypeOfReduction() == step.getDtype(group))
     return;
+  if (step.getTrained(group).empty()) {
+    recordDecision(group, {Subject::ReduceDtype, "is not reduced", "its parameters are frozen"},
+                   getArgument());
+    return;
+  }
+  // An evaluation says it, too, though it has no gradients: shards are laid out by it.
   group.setReduceDtypeAttr(TypeAttr::get(asked.getDtypeOfReduction()));
   castGradients(group, uses);
-}
-
-/// What is asked for of parameters that the step does not read is nothing to do.
-void MixedPrecisionPass::leaveUnread(GroupOp group) {
-  if (!group.getMixedPrecision())
-    return;
-  const std::string reason = "the step does not read its parameters";
-  recordDecision(group, {Subject::GatherDtype, "is not gathered", reason}, getArgument());
-  recordDecision(group, {Subject::ReduceDtype, "is not reduced", reason}, getArgument());
 }
 
 /// Makes the gradients those of reduce_dtype: without the cast behind them, or with one.
@@ -366,10 +369,6 @@ void MixedPrecisionPass::runOnOperation() {
     return signalPassFailure();
   for (auto [group, uses, dtype] : llvm::zip_equal(step.groups, usesOf, dtypes)) {
     advanceGradients(uses.gradients);
-    if (uses.reads.empty()) {
-      leaveUnread(group);
-      continue;
-    }
     decideReductions(group, uses);
     decideGathers(group, uses, dtype);
   }

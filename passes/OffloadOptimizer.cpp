@@ -29,6 +29,21 @@ static void insertCopies(UpdateOp update) {
   StoreStateWaitOp::create(builder, loc, store.getHandle());
 }
 
+/// A place that is written to the group already is that which is asked for.
+static LogicalResult checkPlace(GroupOp group, bool isAsked) {
+  std::optional<StatePlace> place = group.getOptimizerState();
+  std::optional<bool> request = group.getOffloadOptimizer();
+  // Without a request of its own a group may have been chosen by a search.
+  if (!place || isAsked == group.isStateOnHost() || (!request && !isAsked))
+    return success();
+  InFlightDiagnostic diag = group.emitError("group @")
+                            << group.getSymName() << " has optimizer_state "
+                            << stringifyStatePlace(*place) << " already, but ";
+  if (request)
+    return diag << "asks for offload_optimizer " << (*request ? "true" : "false");
+  return diag << "the optimizer state of all groups is to be offloaded";
+}
+
 namespace {
 struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOptimizerPass> {
   using OffloadOptimizerBase::OffloadOptimizerBase;
@@ -58,7 +73,9 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
                          getArgument());
         continue;
       }
-      if (isAsked && !group.getOptimizerState())
+      if (failed(checkPlace(group, isAsked)))
+        return signalPassFailure();
+      if (isAsked)
         group.setOptimizerState(StatePlace::Host);
       numOffloaded += group.isStateOnHost();
     }

@@ -54,6 +54,7 @@ struct Move {
 struct Place {
   Operation *last, *before;
   unsigned position; // number of calls before it
+  unsigned group;
 };
 
 /// On a device the host is far ahead of what runs. torch's stream of gathers then waits in forward,
@@ -250,7 +251,13 @@ void Scheduler::preForward(const Hook &hook, Target target) {
   GroupState &state = groups[hook.group];
   const size_t issuedBefore = state.issued;
   Operation *own = unshard(state);
-  forward.push_back({own, hook.before, hook.position});
+  // The frozen parameters of modules may be a group of their own: FSDP2 has one group, and one
+  // hook.
+  if (!forward.empty() && forward.back().position == hook.position &&
+      step.groups[forward.back().group].getModules() == step.groups[hook.group].getModules())
+    forward.back().last = own ? own : forward.back().last;
+  else
+    forward.push_back({own, hook.before, hook.position, hook.group});
   if (target == Target::Cuda && state.issued > issuedBefore)
     start(state.gathers[issuedBefore], placeInForward(state, kUsesAhead));
   ArrayAttr targets = step.groups[hook.group].getForwardPrefetchAttr();
@@ -269,7 +276,7 @@ void Scheduler::preForward(const Hook &hook, Target target) {
 
 void Scheduler::preBackward(const Hook &hook) {
   GroupState &state = groups[hook.group];
-  Place place{unshard(state), hook.before, hook.position};
+  Place place{unshard(state), hook.before, hook.position, hook.group};
   auto prefetch = [&](unsigned group) {
     if (Gather *gather = issuePrefetch(group, hook))
       start(*gather, place);

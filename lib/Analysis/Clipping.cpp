@@ -2,6 +2,8 @@
 
 #include "fsdp/Analysis/Clipping.h"
 
+#include "fsdp/Analysis/GradientDivision.h"
+
 using namespace mlir;
 using namespace fsdp;
 
@@ -70,15 +72,15 @@ LogicalResult Checker::checkFactor(ClipFactorOp factor) {
                   total, "made here");
     AllReduceStartOp start = wait.getStart();
     auto shardAxis = cast<StringAttr>(step.mesh.getAxes()[step.mesh.getAxes().size() - 1]);
-    ReduceOp expected = getNormReduceOp(step.optimizer.getClipNormType());
-    if (start.getReduceOp() != expected || start.getAxes().size() != 1 ||
-        start.getAxes()[0] != shardAxis) {
+    const Reduction reduction = getReduction(start);
+    const Reduction expected{getNormReduceOp(step.optimizer.getClipNormType())};
+    if (reduction != expected || start.getAxes().size() != 1 || start.getAxes()[0] != shardAxis) {
       std::string axes;
       llvm::raw_string_ostream(axes) << start.getAxes();
       return fail(start,
-                  "reduces the gradients' norm by " + stringifyReduceOp(start.getReduceOp()) +
-                      " over " + axes + ", expected " + stringifyReduceOp(expected) + " over [" +
-                      "\"" + shardAxis.getValue() + "\"]",
+                  "reduces the gradients' norm by " + describe(reduction) + " over " + axes +
+                      ", expected " + describe(expected) + " over [\"" + shardAxis.getValue() +
+                      "\"]",
                   nullptr, "");
     }
     part = start.getSource().getDefiningOp();

@@ -70,9 +70,12 @@ bool fsdp::overwritesPacked(Operation *op) {
          });
 }
 
-std::optional<std::string> fsdp::checkGradientDivision(GroupOp group, Type dtype, int64_t shards) {
+std::optional<std::string> fsdp::checkGradientDivision(Step &step, GroupOp group) {
+  if (group.getParams().empty())
+    return std::nullopt;
+  Type dtype = group.getReduceDtype() ? Type(*group.getReduceDtype()) : step.getDtype(group);
   std::optional<llvm::APFloat> factor = group.getGradientDivideFactor();
-  if (!factor || shards > 1 || factor->convertToDouble() == 1 ||
+  if (!factor || step.getRanks() > 1 || factor->convertToDouble() == 1 ||
       (!isSplit(dtype) && !group.getForceSumReduction()))
     return std::nullopt;
   std::string text;

@@ -107,10 +107,21 @@ std::optional<std::string> GroupInfo::explainPlaces(unsigned numOptimizerStates)
   PlacesAttr places = group.getPlacesAttr();
   if (!places)
     return "has no places in the arena";
-  size_t numStates = group.isStateOnHost() || isFrozen() ? 0 : numOptimizerStates;
-  if (places.getStates().size() != numStates)
-    return "has places for " + std::to_string(places.getStates().size()) +
-           " optimizer states in the arena, expected " + std::to_string(numStates);
+  const size_t numStates = isFrozen() ? 0 : numOptimizerStates;
+  const bool isOnHost = group.isStateOnHost();
+  if (isOnHost && numStates == 0)
+    return "has its optimizer state on the host, but the optimizer keeps none of it";
+  auto check = [](ArrayRef<int64_t> found, size_t expected,
+                  const char *where) -> std::optional<std::string> {
+    if (found.size() == expected)
+      return std::nullopt;
+    return "has places for " + std::to_string(found.size()) + " optimizer states " + where +
+           ", expected " + std::to_string(expected);
+  };
+  if (auto wrong = check(places.getStates(), isOnHost ? 0 : numStates, "in the arena"))
+    return wrong;
+  if (auto wrong = check(places.getHostStates(), isOnHost ? numStates : 0, "on the host"))
+    return wrong;
   if (hasGatherCopy() && !places.getCopy())
     return "has no place for the copy that is gathered";
   if (!hasGatherCopy() && places.getCopy())

@@ -20,11 +20,6 @@ LogicalResult fsdp::checkHostPlaces(ModuleOp module, const GroupTable &groups) {
     ArrayRef<int64_t> places;
     if (op.getPlacesAttr())
       places = op.getPlacesAttr().getHostStates();
-    if (op.isStateOnHost() != !places.empty())
-      return op.emitOpError("P5: @") << op.getSymName() << " has its optimizer state "
-                                     << (op.isStateOnHost() ? "on the host, but no place there"
-                                                            : "in the arena, and places on the "
-                                                              "host");
     for (int64_t begin : places)
       states.push_back({begin, begin + group.states.shardBytes, op});
   }

@@ -6,6 +6,7 @@
 
 #include "ShardingDiagnostics.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -34,6 +35,7 @@ private:
   LogicalResult visit(AccumulateOp sum);
   LogicalResult visit(UpdateOp update);
   LogicalResult visit(GradOp grad);
+  LogicalResult checkDivisions();
   LogicalResult noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what);
   LogicalResult checkReduced(UpdateOp update);
   LogicalResult checkEnd();
@@ -114,6 +116,14 @@ LogicalResult Checker::visit(ReduceScatterStartOp start) {
   return noteReduction(start, start.getGroupAttr(), "reduced");
 }
 
+/// Factors that FSDP2 has no form for.
+LogicalResult Checker::checkDivisions() {
+  for (GroupOp group : step.groups)
+    if (std::optional<std::string> problem = checkGradientDivision(step, group))
+      return fail(group, "S4: group @" + group.getSymName() + ": " + *problem, nullptr, "");
+  return success();
+}
+
 /// There is at most one for each microbatch; which gradients it takes S9 proves.
 LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what) {
   GroupState &state = getState(group);
@@ -155,12 +165,12 @@ LogicalResult Checker::visit(PackOp pack) {
   if (failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
     return failure();
   double expected = getDivision(pack.getGroupAttr(), pack.getResult().getType()).alone;
-  if (double divisor = pack.getDivisor(); divisor != expected)
-    return fail(pack,
-                "S4: the gradients of group @" + pack.getGroup() + " are reduced by " +
-                    describe({ReduceOp::Sum, 1, divisor}) + ", expected " +
-                    describe({ReduceOp::Sum, 1, expected}),
-                nullptr, "");
+  if (double divisor = pack.getDivisor(); divisor != expected) {
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::format("divided by %g, expected %g", divisor, expected);
+    return fail(pack, "S4: the gradients of group @" + pack.getGroup() + " are " + text, nullptr,
+                "");
+  }
   return success();
 }
 
@@ -281,6 +291,8 @@ LogicalResult Checker::checkEnd() {
 }
 
 LogicalResult Checker::run() {
+  if (failed(checkDivisions()))
+    return failure();
   for (Operation &op : step.getBody()) {
     if (step.isEvaluation() && isa<ReduceScatterStartOp, PackOp, AccumulateOp, UpdateOp>(op))
       return fail(&op, "S4: an evaluation reduces no gradients and updates nothing", nullptr, "");

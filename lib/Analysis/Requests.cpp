@@ -11,8 +11,7 @@ std::optional<std::string> fsdp::explainOpenDtypes(Step &step, GroupOp group) {
   MixedPrecisionAttr asked = group.getMixedPrecisionAttr();
   if (!asked || group.getParams().empty())
     return std::nullopt;
-  ParamOp first = step.getParams(group).front();
-  auto own = cast<FloatType>(cast<RankedTensorType>(first.getType()).getElementType());
+  auto own = cast<FloatType>(step.getDtype(group));
   Type gathered = group.getGatherDtype().value_or(own);
   if (asked.getParamDtype() && asked.getParamDtype() != gathered &&
       !group.getReason(Subject::GatherDtype))
@@ -27,6 +26,45 @@ std::optional<std::string> fsdp::explainOpenDtypes(Step &step, GroupOp group) {
                          reduction, reduced)
         .str();
   return std::nullopt;
+}
+
+static std::optional<std::string> explainOpenRecomputation(GroupOp group) {
+  std::optional<RecomputePolicy> asked = group.getRecompute(), decided = group.getRecomputed();
+  if (!asked || group.getReason(Subject::Recomputed))
+    return std::nullopt;
+  std::string request =
+      llvm::formatv("asks for recompute {0}, ", stringifyRecomputePolicy(*asked)).str();
+  if (!decided && *asked != RecomputePolicy::None)
+    return request + "of which nothing is decided; run fsdp-recompute first";
+  if (*asked == RecomputePolicy::Auto)
+    return request + "but no decision says why its backward recomputes by policy " +
+           stringifyRecomputePolicy(*decided).str();
+  if (decided.value_or(*asked) != *asked)
+    return request + "but its backward recomputes by policy " +
+           stringifyRecomputePolicy(*decided).str() + ", and no decision says why";
+  return std::nullopt;
+}
+
+/// Where optimizer state is against the request. That nothing is decided yet is no error:
+/// fsdp-offload-optimizer takes sharded modules.
+static std::optional<std::string> explainOpenPlace(GroupOp group) {
+  std::optional<bool> asked = group.getOffloadOptimizer();
+  std::optional<StatePlace> decided = group.getOptimizerState();
+  if (!asked || !decided || *asked == group.isStateOnHost() ||
+      group.getReason(Subject::OptimizerState))
+    return std::nullopt;
+  return llvm::formatv("asks for offload_optimizer {0}, but its optimizer_state is {1}, and no "
+                       "decision says why",
+                       *asked, stringifyStatePlace(*decided))
+      .str();
+}
+
+std::optional<std::string> fsdp::explainOpen(Step &step, GroupOp group) {
+  if (std::optional<std::string> open = explainOpenDtypes(step, group))
+    return open;
+  if (std::optional<std::string> open = explainOpenRecomputation(group))
+    return open;
+  return explainOpenPlace(group);
 }
 
 std::optional<std::string> fsdp::explainOpenOffload(GroupOp group) {

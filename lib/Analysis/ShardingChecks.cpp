@@ -250,10 +250,10 @@ static LogicalResult checkNoArguments(Step &step) {
          << step.function.getNumArguments() << " arguments; inputs are 'fsdp.input'";
 }
 
-/// Groups travel as they are asked to, or say why not.
+/// Groups are as they are asked to be, or say why not.
 static LogicalResult checkRequests(Step &step) {
   for (GroupOp group : step.groups)
-    if (std::optional<std::string> open = explainOpenDtypes(step, group))
+    if (std::optional<std::string> open = explainOpen(step, group))
       return group.emitError("S1: group @") << group.getSymName() << ' ' << *open;
   return success();
 }

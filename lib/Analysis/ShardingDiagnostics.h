@@ -11,7 +11,7 @@ namespace fsdp {
 mlir::LogicalResult fail(mlir::Operation *op, const llvm::Twine &message, mlir::Operation *other,
                          llvm::StringRef note);
 
-/// S7: where nothing travels, nothing is in another dtype than the parameters.
+/// S7: a parameter that lies whole on the rank is read in its own dtype.
 mlir::LogicalResult checkOwnDtype(mlir::Operation *op, mlir::Value value, ParamOp param);
 
 } // namespace fsdp

@@ -43,8 +43,9 @@ static bool haveEqualContents(Operation *own, Operation *other) {
 }
 
 LogicalResult Comparison::checkOptimizer() {
-  if (!step.optimizer || !first.optimizer)
-    return fail(step.module, "P6: the step, or the first one, has no optimizer", nullptr, "");
+  for (Step *other : {&step, &first})
+    if (!other->optimizer)
+      return fail(other->module, "P6: @" + getName(*other) + " has no optimizer", nullptr, "");
   if (!haveEqualContents(step.optimizer, first.optimizer))
     return differs(step.optimizer, "options of the optimizer", first.optimizer);
   SmallVector<OptimizerGroupOp> own(step.module.getOps<OptimizerGroupOp>()),

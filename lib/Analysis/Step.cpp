@@ -84,6 +84,12 @@ SmallVector<ParamOp> Step::getTrained(GroupOp group) {
   return llvm::filter_to_vector(getParams(group), [](ParamOp param) { return !param.getFrozen(); });
 }
 
+Type Step::getDtype(GroupOp group) {
+  SmallVector<ParamOp> params = getParams(group);
+  return params.empty() ? Type()
+                        : cast<RankedTensorType>(params.front().getType()).getElementType();
+}
+
 ReduceScatterStartOp fsdp::getReductionOf(Value shard) {
   Operation *source = shard.getDefiningOp();
   if (auto across = dyn_cast_or_null<AllReduceWaitOp>(source))

@@ -30,7 +30,7 @@ struct ReadContext {
     return getPlace(input.getCurrentNode()->getSourceRange().Start.getPointer());
   }
 
-  /// Nowhere if it is not in the text, as what has been unescaped.
+  /// Line 0 if `start` is not in the text: the parser copies scalars that have escapes.
   ConfigPlace getPlace(const char *start) const {
     if (start < text.begin() || start > text.end())
       return {};

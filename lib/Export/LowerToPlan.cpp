@@ -110,12 +110,24 @@ fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start
   return entry;
 }
 
+static fsdp_reduce_op getPlanReduceOp(ReduceOp op) {
+  switch (op) {
+  case ReduceOp::Average:
+    return FSDP_AVERAGE;
+  case ReduceOp::Sum:
+    return FSDP_SUM;
+  case ReduceOp::PremulSum:
+    return FSDP_PREMUL_SUM;
+  case ReduceOp::Max:
+    break; // of norms, which have entries of their own
+  }
+  llvm_unreachable("the verifier admits no such reduction of gradients");
+}
+
 template <typename StartOp> void Lowering::setReduction(fsdp_entry &entry, StartOp start) {
   const Reduction reduction = getReduction(start);
   auto divisor = [](double value) { return value == 1 ? 0 : value; };
-  entry.reduce_op = reduction.op == ReduceOp::Average ? FSDP_AVERAGE
-                    : reduction.op == ReduceOp::Sum   ? FSDP_SUM
-                                                      : FSDP_PREMUL_SUM;
+  entry.reduce_op = getPlanReduceOp(reduction.op);
   entry.predivide = divisor(reduction.predivide);
   entry.postdivide = divisor(reduction.postdivide);
 }

@@ -242,6 +242,9 @@ void Recorder::checkProduct(const GraphNode &node) {
   };
   if (!products.count(node.op.operator_name().name))
     return;
+  // Overloads with a dtype of the result ("addmm.dtype") add to a product of narrower operands.
+  if (node.op.operator_name().overload_name.rfind("dtype", 0) == 0)
+    return;
   std::optional<at::ScalarType> first;
   for (const IValue &argument : node.arguments)
     forEachTensor(argument, [&](const at::Tensor &tensor) {

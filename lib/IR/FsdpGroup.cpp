@@ -71,7 +71,26 @@ static LogicalResult checkTravelDtypes(GroupOp group, ParamOp param) {
   return success();
 }
 
+/// A subject is decided once, for a reason; `auto` leaves a policy to be decided.
+static LogicalResult checkDecisions(GroupOp group) {
+  if (group.getRecomputed() == RecomputePolicy::Auto)
+    return group.emitOpError("has recomputed auto, expected the policy that was decided");
+  if (!group.getDecisions())
+    return success();
+  llvm::SmallDenseSet<Subject> subjects;
+  for (auto decision : group.getDecisionsAttr().getAsRange<DecisionAttr>()) {
+    StringRef subject = stringifySubject(decision.getSubject());
+    if (!subjects.insert(decision.getSubject()).second)
+      return group.emitOpError("has two decisions of ") << subject << ", expected one";
+    if (decision.getReason().getValue().trim().empty())
+      return group.emitOpError("has a decision of ") << subject << " without a reason";
+  }
+  return success();
+}
+
 LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  if (failed(checkDecisions(*this)))
+    return failure();
   FailureOr<MeshOp> mesh = resolve<MeshOp>(*this, getMeshAttr(), symbols, "mesh");
   if (failed(mesh))
     return failure();

@@ -20,6 +20,10 @@ static constexpr llvm::StringLiteral kForbidden[] = {"_async_error", "_backward"
                                                      "record_stream"};
 
 std::optional<std::string> fsdp::aten::checkOperator(llvm::StringRef callee) {
+  // Spelt out, it would pass for an operator of a library that is loaded later.
+  if (llvm::StringRef name = callee; name.consume_front("aten::"))
+    return "'" + callee.str() + "' is aten's: name it '" + name.str() +
+           (name.contains('.') ? "'" : ".default'");
   if (size_t colons = callee.find("::"); colons != llvm::StringRef::npos && colons > 0) {
     // Of a library that --load-library names: whether that has it shows where it is loaded.
     if (!std::binary_search(std::begin(kOperators), std::end(kOperators),

@@ -8,6 +8,21 @@
 using namespace mlir;
 using namespace fsdp;
 
+/// Takes the parameter out of the optimizer's groups. A group that has no other goes: its values
+/// are those of no update.
+static void leaveOptimizerGroups(ParamOp param) {
+  auto name = FlatSymbolRefAttr::get(param.getSymNameAttr());
+  for (auto group :
+       llvm::make_early_inc_range(param->getParentOfType<ModuleOp>().getOps<OptimizerGroupOp>())) {
+    SmallVector<Attribute> kept(group.getParams().getValue());
+    llvm::erase(kept, name);
+    if (kept.empty())
+      group.erase();
+    else
+      group.setParamsAttr(ArrayAttr::get(param.getContext(), kept));
+  }
+}
+
 static llvm::Error ignore(ParamOp param, const ShardingConfig &config, ConfigPlace place) {
   auto fail = [&](const Twine &problem) -> llvm::Error {
     return llvm::make_error<ConfigError>(
@@ -20,6 +35,7 @@ static llvm::Error ignore(ParamOp param, const ShardingConfig &config, ConfigPla
         "ignore it");
   if (param.getAliases())
     return fail("is shared by several modules; only one name can be kept. Do not ignore it");
+  leaveOptimizerGroups(param);
   OpBuilder builder(param);
   BufferOp::create(builder, param.getLoc(), param.getSymNameAttr(), param.getTypeAttr(),
                    /*offset=*/nullptr);
@@ -31,29 +47,36 @@ llvm::Error fsdp::ignoreParams(Step &step, const ShardingConfig &config) {
   if (config.ignoredParams.empty())
     return llvm::Error::success();
   std::vector<ParamOp> params(step.params.begin(), step.params.end());
+  std::vector<std::string> ignored;
   for (const PlacedName &name : config.ignoredParams) {
+    auto fail = [&](const std::string &problem) -> llvm::Error {
+      return llvm::make_error<ConfigError>(config.file, name.place, problem);
+    };
     llvm::Expected<ModulePattern> pattern = ModulePattern::create(name.text);
     if (!pattern)
-      return llvm::make_error<ConfigError>(config.file, name.place,
-                                           llvm::toString(pattern.takeError()));
+      return fail(llvm::toString(pattern.takeError()));
     bool hasMatched = false;
     for (ParamOp &param : params) {
       if (!param || !pattern->match(param.getSymName()))
         continue;
       hasMatched = true;
+      ignored.push_back(param.getSymName().str());
       if (llvm::Error error = ignore(param, config, name.place))
         return error;
       param = {};
     }
-    if (!hasMatched)
-      return llvm::make_error<ConfigError>(
-          config.file, name.place,
-          "pattern '" + name.text +
-              "' of ignored_params matches no parameter of the model, or none "
-              "that an earlier one has not");
+    if (hasMatched)
+      continue;
+    bool isRepeated =
+        llvm::any_of(ignored, [&](const std::string &other) { return pattern->match(other); });
+    return fail("pattern '" + name.text + "' of ignored_params matches " +
+                (isRepeated ? "only parameters that patterns before it match, too"
+                            : "no parameter of the model"));
   }
   FailureOr<Step> collected = Step::collect(step.module);
-  assert(succeeded(collected) && "the step was collected before");
+  if (failed(collected))
+    return llvm::make_error<ConfigError>(config.file, config.ignoredParams.front().place,
+                                         "the step without its ignored parameters is not valid");
   step = std::move(*collected);
   return llvm::Error::success();
 }

@@ -102,3 +102,12 @@ func.func @negative_argument(%a: tensor<2xf32>) {
   %r = aten.call "as_strided.default"(%a, [2], [-1], none) fwd in "" : (tensor<2xf32>) -> tensor<2xf32>
   return
 }
+
+// -----
+
+// An operator of aten is not one of a library of the user, whose existence shows where it is loaded.
+func.func @spelled_out(%a: tensor<4x4xf32>) {
+  // expected-error@below {{'aten::mm.default' is aten's: name it 'mm.default'}}
+  %r = aten.call "aten::mm.default"(%a, %a) fwd in "" : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
+  return
+}

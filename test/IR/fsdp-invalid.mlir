@@ -327,3 +327,24 @@ module attributes {fsdp.prefetch = "none"} {}
 
 // expected-error@below {{unknown attribute 'fsdp.fase'}}
 module attributes {fsdp.fase = 1} {}
+
+// -----
+
+// A subject is decided once.
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{has two decisions of recomputed, expected one}}
+fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true decisions [#fsdp.decision<recomputed, "a">, #fsdp.decision<recomputed, "b">]
+
+// -----
+
+// A decision has a reason.
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{has a decision of gather_dtype without a reason}}
+fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true decisions [#fsdp.decision<gather_dtype, " ">]
+
+// -----
+
+// What is decided is no longer to be decided.
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{has recomputed auto, expected the policy that was decided}}
+fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true recomputed auto

@@ -4,6 +4,8 @@
 // RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=1" | FileCheck %s --check-prefix=LEAST
 // RUN: fsdp-opt %s --fsdp-choose-recompute | FileCheck %s --check-prefix=CHEAP
 // RUN: sed -e '/fsdp.group @.*l.0.w/ s/$/ recompute auto/' %s | fsdp-opt --fsdp-choose-recompute="memory-cap=340000 policy=none" | FileCheck %s --check-prefix=FREE
+// RUN: sed -e 's/dp = 2/replicate = 4, dp = 1/' -e 's/"dp" flat/"dp" replicated "replicate" flat/' -e '/fsdp.group @.*l.0.w/ s/$/ recompute auto/' %s | fsdp-opt --fsdp-choose-recompute="memory-cap=340000" | FileCheck %s --check-prefix=WHOLE
+// RUN: sed -e '/fsdp.group @.*l.0.w/ s/$/ recompute none/' -e 's/of \["l.1"\]\(.*\)/of [""]\1 recompute auto/' %s | fsdp-opt --fsdp-choose-recompute="memory-cap=340000 policy=none" | FileCheck %s --check-prefix=ROOT
 // RUN: not fsdp-opt %s --fsdp-choose-recompute="memory-cap=many" 2>&1 | FileCheck %s --check-prefix=SIZE
 // RUN: not fsdp-opt %s --fsdp-choose-recompute="memory-cap=1MiB device=abacus" 2>&1 | FileCheck %s --check-prefix=DEVICE
 
@@ -31,6 +33,10 @@
 // FREE: fsdp.group {{.*}}l.1.w{{.*}} reshard_after_forward auto recomputed none{{$}}
 // FREE-NOT: aten.call "sigmoid.default"({{.+}}) bwd in "l.1"
 // FREE: aten.call "sigmoid.default"({{.+}}) bwd in "l.0"
+
+// Where there is nothing to search for, auto means cheap.
+// WHOLE: fsdp.group @g0 {{.*}} recompute auto recomputed cheap decisions [#fsdp.decision<recomputed, "where parameters are not sharded auto means cheap">]
+// ROOT: fsdp.group @g1 {{.*}} recompute auto recomputed cheap decisions [#fsdp.decision<recomputed, "for the root group, which is no block, auto means cheap">]
 
 // SIZE: error: memory-cap is 'many', expected a size as in 80000000, 70GiB or 80GB
 // DEVICE: error: {{.*}}'abacus'

@@ -104,3 +104,26 @@ fsdp.param @a : !v
 fsdp.mesh @mesh <dp = 2>
 // expected-error @below {{has gradient_divide_factor 0.000000e+00, expected a finite number above 0}}
 fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gradient_divide_factor 0.0
+
+// -----
+
+// S4: a factor that FSDP2 would divide by twice is refused in edited text, too.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error@below {{S4: group @l: gradient_divide_factor is 3 and reductions are to be sums: where a parameter lies on one rank alone, FSDP2 divides twice then}}
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true gradient_divide_factor 3.0 force_sum_reduction
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %w = fsdp.read @w : !m
+    %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
+    %d = fsdp.pack @l(%x) : (!m) -> !fsdp.shard<@l, f32>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}

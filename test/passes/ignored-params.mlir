@@ -4,13 +4,20 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/trained.yaml 2>&1 | FileCheck %s --check-prefix=TRAINED
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/shared.yaml 2>&1 | FileCheck %s --check-prefix=SHARED
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/nothing.yaml 2>&1 | FileCheck %s --check-prefix=NOTHING
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/repeated.yaml 2>&1 | FileCheck %s --check-prefix=REPEATED
 
 // An ignored parameter is whole on every rank, as a buffer is, and in no group.
+// The optimizer has no values for it.
+// CHECK: fsdp.buffer @k.base : tensor<4x4xf32>
 // CHECK: fsdp.buffer @l.base : tensor<4x4xf32>
-// CHECK-NOT: fsdp.group {{.*}} @l.base
+// CHECK: fsdp.optimizer sgd
+// CHECK-NEXT: fsdp.optimizer_group [@l.w] weight_decay = 1.000000e-01
+// CHECK-NOT: fsdp.optimizer_group
+// CHECK-NOT: fsdp.group {{.*}}@l.base{{[],]}}
 // CHECK: fsdp.read @l.base : tensor<4x4xf32>
 
 //--- comments
+# REPEATED: repeated.yaml:1:{{.*}}: error: pattern 'l.base' of ignored_params matches only parameters that patterns before it match, too
 # TRAINED: trained.yaml:2:{{.*}}: error: ignored parameter 'l.w' is trained: each rank would update its copy with the gradient of its own batch, which FSDP2 leaves to be reduced by hand; freeze it (requires_grad_(False)), or do not ignore it
 //--- trained.yaml
 ignored_params:
@@ -24,6 +31,9 @@ ignored_params: [tied]
 //--- nothing.yaml
 ignored_params: ["*.base", l.other]
 
+//--- repeated.yaml
+ignored_params: ["*.base", l.base]
+
 //--- ignored.yaml
 ignored_params: ["**.base"]
 
@@ -31,10 +41,13 @@ ignored_params: ["**.base"]
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @k.base : !m frozen
   fsdp.param @l.base : !m frozen
   fsdp.param @l.w : !m
   fsdp.param @tied : !m aliases ["head.weight"] frozen
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.optimizer_group [@l.base, @l.w] weight_decay = 0.1
+  fsdp.optimizer_group [@k.base] lr = 0.5
   func.func @step() -> !s {
     %x = fsdp.input "x" : !m
     %step = fsdp.input "step" : i64

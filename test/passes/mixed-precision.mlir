@@ -195,10 +195,11 @@ module @late {
 
 // -----
 
-// What is done as asked for needs no reason; of parameters that the step does not read nothing is done.
+// What is done as asked for needs no reason; of parameters that the step neither reads
+// nor trains nothing is done.
 // CHECK-LABEL: module @asked
 // CHECK: fsdp.group @l [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> gather_dtype bf16 reduce_dtype bf16{{$}}
-// CHECK: fsdp.group @root [@b] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> decisions [#fsdp.decision<gather_dtype, "the step does not read its parameters">, #fsdp.decision<reduce_dtype, "the step does not read its parameters">]
+// CHECK: fsdp.group @root [@b] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> decisions [#fsdp.decision<gather_dtype, "the step does not read its parameters">, #fsdp.decision<reduce_dtype, "its parameters are frozen">]
 !v = tensor<4xf32>
 !h = tensor<4xbf16>
 module @asked {
@@ -218,6 +219,103 @@ module @asked {
     %g = aten.call "_to_copy.default"(%n, f32, none, none, none, false, none) bwd in "l" : (!h) -> !v
     fsdp.grad @a, %g : !v
     fsdp.update @a step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// Gradients are reduced as asked for where the step has them, though it does not read the parameter. What is
+// not asked for needs no reason.
+// CHECK-LABEL: module @unread
+// CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none mixed_precision <reduce_dtype = bf16> reduce_dtype bf16{{$}}
+// CHECK: %[[G:.+]] = aten.call "_to_copy.default"(%{{.+}}, bf16, {{.*}}) bwd
+// CHECK-NEXT: fsdp.grad @a, %[[G]] : tensor<4xbf16>
+// SHARDED-LABEL: module @unread
+// SHARDED: fsdp.reduce_scatter.start @root({{.*}}) over ["dp"] avg bwd on compute : tensor<4xbf16>
+!v = tensor<4xf32>
+module @unread {
+  fsdp.param @a : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <reduce_dtype = bf16>
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %loss = aten.call "sum.default"(%x, none) fwd in "" : (!v) -> tensor<f32>
+    %g = aten.call "neg.default"(%x) bwd in "" : (!v) -> !v
+    fsdp.grad @a, %g : !v
+    fsdp.update @a step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// What is frozen has no gradients that could be reduced.
+// CHECK-LABEL: module @frozen
+// CHECK: fsdp.group @root [@a] {{.*}} mixed_precision <param_dtype = bf16> gather_dtype bf16 decisions [#fsdp.decision<reduce_dtype, "its parameters are frozen">]
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+module @frozen {
+  fsdp.param @a : !v frozen
+  fsdp.param @b : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@b] of ["l"] over @mesh "dp" flat reshard_after_forward none
+  fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none mixed_precision <param_dtype = bf16>
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %a = fsdp.read @a : !v
+    %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "" : (!v) -> !h
+    %b = fsdp.read @b : !v
+    %y = aten.call "mul.Tensor"(%b, %b) fwd in "l" : (!v, !v) -> !v
+    %loss = aten.call "sum.default"(%c, f32) fwd in "" : (!h) -> tensor<f32>
+    %g = aten.call "neg.default"(%b) bwd in "l" : (!v) -> !v
+    fsdp.grad @b, %g : !v
+    fsdp.update @b step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// On one rank nothing is gathered, in whatever dtype: of a group that is cast in part there is nothing to say.
+// Each cast stands where it is used.
+// CHECK-LABEL: module @partly
+// CHECK: fsdp.group @root [@a, @b] {{.*}} reshard_after_forward none{{$}}
+// CHECK: aten.call "relu.default"
+// CHECK-NEXT: %[[A:.+]] = aten.call "_to_copy.default"(%{{.+}}, bf16,
+// CHECK-NEXT: aten.call "sum.default"(%[[A]], f32)
+// CHECK-NEXT: %[[B:.+]] = aten.call "_to_copy.default"(%{{.+}}, f16,
+// CHECK-NEXT: aten.call "neg.default"(%[[B]])
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+!f = tensor<4xf16>
+module @partly {
+  fsdp.param @a : !v
+  fsdp.param @b : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @root [@a, @b] of [""] over @mesh "dp" flat reshard_after_forward none
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %a = fsdp.read @a : !v
+    %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "" : (!v) -> !h
+    %b = fsdp.read @b : !v
+    %d = aten.call "_to_copy.default"(%b, f16, none, none, none, false, none) fwd in "" : (!v) -> !f
+    %y = aten.call "relu.default"(%x) fwd in "" : (!v) -> !v
+    %loss = aten.call "sum.default"(%c, f32) fwd in "" : (!h) -> tensor<f32>
+    %n = aten.call "neg.default"(%d) bwd in "" : (!f) -> !f
+    %g = aten.call "_to_copy.default"(%n, f32, none, none, none, false, none) bwd in "" : (!f) -> !v
+    fsdp.grad @a, %g : !v
+    fsdp.grad @b, %g : !v
+    fsdp.update @a step %step lr %lr
+    fsdp.update @b step %step lr %lr
     return %loss : tensor<f32>
   }
 }

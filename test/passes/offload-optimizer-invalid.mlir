@@ -22,3 +22,66 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     return %s : tensor<f32>
   }
 }
+
+// -----
+
+// A place that is there before is that which the group asks for ...
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{group @g has optimizer_state device already, but asks for offload_optimizer true}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false offload_optimizer true optimizer_state device
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// ... or does not ask for ...
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{group @g has optimizer_state host already, but asks for offload_optimizer false}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false offload_optimizer false optimizer_state host
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// ... or that of the whole step.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{group @g has optimizer_state device already, but the optimizer state of all groups is to be offloaded}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state device
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}

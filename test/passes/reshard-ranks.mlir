@@ -14,6 +14,7 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 reshard-after-forward=3" 2>&1 | FileCheck %s --check-prefix=THREE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 config=%t/eight.yaml" 2>&1 | FileCheck %s --check-prefix=EIGHT
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=8 config=%t/two-numbers.yaml up-to=sharded" | FileCheck %s --check-prefix=NUMBERS
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=8 config=%t/two-numbers.yaml" | fsdp-compile - --emit=plan | FileCheck %s --check-prefix=TWOPLANS
 // RUN: fsdp-opt %t/frozen.mlir --fsdp-pipeline="mesh=dp=4 config=%t/blocks.yaml reshard-after-forward=2 up-to=sharded" | FileCheck %s --check-prefix=FROZEN
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="mesh=dp=4 config=%t/groups.yaml reshard-after-forward=2 microbatches=2 microbatch-loss=sum up-to=sharded" | FileCheck %s --check-prefix=MICROBATCHES
 
@@ -78,6 +79,13 @@
 // Groups may keep chunks over different numbers of ranks.
 // NUMBERS-DAG: fsdp.group @layers.0 {{.*}} reshard_after_forward true to 2
 // NUMBERS-DAG: fsdp.group @e {{.*}} reshard_after_forward true to 4
+
+// Each number has a communicator of its own, which the gathers of its groups use.
+// TWOPLANS: communicator gather: 8 ranks over dp on gather
+// TWOPLANS-NEXT: communicator chunk: 2 ranks on gather
+// TWOPLANS-NEXT: communicator chunk 2: 4 ranks on gather
+// TWOPLANS: bwd all_gather.start @layers.0 on gather, {{.*}}, over 2 ranks
+// TWOPLANS: bwd all_gather.start @e on gather, {{.*}}, over 4 ranks
 
 // No backward gathers a group up to which all is frozen: nothing is kept of it.
 // FROZEN: fsdp.all_gather.start {{.*}}!fsdp.shard<@e, f32>

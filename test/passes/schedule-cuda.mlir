@@ -116,3 +116,60 @@ module attributes {fsdp.model = "list", fsdp.phase = #fsdp.module_phase<sharded>
     return %loss : !s
   }
 }
+
+// -----
+
+// Trained and frozen parameters of a module are two groups here and one in FSDP2: the gathers of b2 begin two
+// modules ahead, at the first use.
+// CHECK-LABEL: fsdp.model = "frozen"
+// CHECK: fsdp.all_gather.start {{.*}} : !fsdp.shard<@b0, f32>
+// CHECK: fsdp.all_gather.start {{.*}} : !fsdp.shard<@f0, f32>
+// CHECK-NEXT: fsdp.all_gather.start {{.*}} : !fsdp.shard<@b1, f32>
+// CHECK-NEXT: fsdp.all_gather.start {{.*}} : !fsdp.shard<@f1, f32>
+// CHECK-NEXT: fsdp.all_gather.start {{.*}} : !fsdp.shard<@b2, f32>
+// CHECK-NOT: fsdp.all_gather.start
+// CHECK: aten.call "addmm.default"({{.*}} in "b2"
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "frozen", fsdp.phase = #fsdp.module_phase<sharded>, fsdp.target = #fsdp.target<cuda>} {
+  fsdp.param @b0.w : !m
+  fsdp.param @f0.w : !m frozen
+  fsdp.param @b1.w : !m
+  fsdp.param @f1.w : !m frozen
+  fsdp.param @b2.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @b0 [@b0.w] of ["b0"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @f0 [@f0.w] of ["b0"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @b1 [@b1.w] of ["b1"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @f1 [@f1.w] of ["b1"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @b2 [@b2.w] of ["b2"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %s0 = fsdp.shard @b0 : !fsdp.shard<@b0, f32>
+    %t0 = fsdp.shard @f0 : !fsdp.shard<@f0, f32>
+    %s1 = fsdp.shard @b1 : !fsdp.shard<@b1, f32>
+    %t1 = fsdp.shard @f1 : !fsdp.shard<@f1, f32>
+    %s2 = fsdp.shard @b2 : !fsdp.shard<@b2, f32>
+    %x = fsdp.input "x" : !m
+    %u0 = fsdp.all_gather.start %s0 over ["dp"] fwd on compute : !fsdp.shard<@b0, f32>
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %v0 = fsdp.all_gather.start %t0 over ["dp"] fwd on compute : !fsdp.shard<@f0, f32>
+    %f0 = fsdp.all_gather.wait %v0 : !m
+    %y0 = aten.call "addmm.default"(%f0, %x, %w0) fwd in "b0" : (!m, !m, !m) -> !m
+    fsdp.reshard %u0 fwd
+    fsdp.reshard %v0 fwd
+    %u1 = fsdp.all_gather.start %s1 over ["dp"] fwd on compute : !fsdp.shard<@b1, f32>
+    %w1 = fsdp.all_gather.wait %u1 : !m
+    %v1 = fsdp.all_gather.start %t1 over ["dp"] fwd on compute : !fsdp.shard<@f1, f32>
+    %f1 = fsdp.all_gather.wait %v1 : !m
+    %y1 = aten.call "addmm.default"(%f1, %y0, %w1) fwd in "b1" : (!m, !m, !m) -> !m
+    fsdp.reshard %u1 fwd
+    fsdp.reshard %v1 fwd
+    %u2 = fsdp.all_gather.start %s2 over ["dp"] fwd on compute : !fsdp.shard<@b2, f32>
+    %w2 = fsdp.all_gather.wait %u2 : !m
+    %y2 = aten.call "addmm.default"(%x, %y1, %w2) fwd in "b2" : (!m, !m, !m) -> !m
+    fsdp.reshard %u2 fwd
+    %loss = aten.call "sum.default"(%y2, none) fwd in "" : (!m) -> !s
+    return %loss : !s
+  }
+}

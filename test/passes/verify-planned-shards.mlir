@@ -219,12 +219,12 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
 
 // -----
 
-// P5: state on the host has a place there.
+// P1: state on the host has a place there.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  // expected-error @below {{P5: @g has its optimizer state on the host, but no place there}}
+  // expected-error @below {{P1: @g has places for 0 optimizer states on the host, expected 1}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
@@ -244,12 +244,62 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
 
 // -----
 
-// P5: state in the arena has none there.
+// P1: as many as the optimizer has states.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 256 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P1: @g has places for 2 optimizer states on the host, expected 1}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [0, 128]
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<32xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %h = fsdp.fetch_state.start @g at [640]
+    %state = fsdp.fetch_state.wait %h : !fsdp.state<@g>
+    %d = fsdp.pack @g(%g) at 256 : (tensor<32xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr state %state : !fsdp.shard<@g, f32>, !fsdp.state<@g>
+    %t = fsdp.store_state.start %state : !fsdp.state<@g>
+    fsdp.store_state.wait %t
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// P1: what the optimizer does not keep is not on the host.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32>
+  // expected-error @below {{P1: @g has its optimizer state on the host, but the optimizer keeps none of it}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<32xf32>
+    %loss = aten.call "sum.default"(%w, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
+    %h = fsdp.fetch_state.start @g at []
+    %state = fsdp.fetch_state.wait %h : !fsdp.state<@g>
+    %d = fsdp.pack @g(%g) at 256 : (tensor<32xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr state %state : !fsdp.shard<@g, f32>, !fsdp.state<@g>
+    %t = fsdp.store_state.start %state : !fsdp.state<@g>
+    fsdp.store_state.wait %t
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// P1: state in the arena has none there.
 module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  // expected-error @below {{P5: @g has its optimizer state in the arena, and places on the host}}
+  // expected-error @below {{P1: @g has places for 1 optimizer states on the host, expected 0}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0 states [768] host_states [0]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64

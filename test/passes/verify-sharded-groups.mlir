@@ -163,3 +163,87 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     return %x : !s
   }
 }
+
+// -----
+
+// S1: a group recomputes what it asks for, or says why not.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{S1: group @g asks for recompute full, but its backward recomputes by policy none, and no decision says why}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false recompute full recomputed none
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// S1: what is left to a pass has its reason.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{S1: group @g asks for recompute auto, but no decision says why its backward recomputes by policy cheap}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false recompute auto recomputed cheap
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// S1: what is asked for has been decided.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{S1: group @g asks for recompute full, of which nothing is decided; run fsdp-recompute first}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false recompute full
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}
+
+// -----
+
+// S1: optimizer state is where it is asked for.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
+  fsdp.mesh @mesh <dp = 1>
+  // expected-error @below {{S1: group @g asks for offload_optimizer false, but its optimizer_state is host, and no decision says why}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false offload_optimizer false optimizer_state host
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : tensor<4xf32>
+    %s = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
+    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
+    %d = fsdp.pack @g(%g) : (tensor<4xf32>) -> !fsdp.shard<@g, f32>
+    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %s : tensor<f32>
+  }
+}

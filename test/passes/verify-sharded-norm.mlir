@@ -84,6 +84,33 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
+// S8: and the sum is the norm, not a part of it.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %r = fsdp.reduce_scatter.start @l(%x) over ["dp"] avg bwd on compute : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %part = fsdp.partial_norm 2(%d) : (!fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: reduces the gradients' norm by sum predivide 2 postdivide 4 over ["dp"], expected sum over ["dp"]}}
+    %n = fsdp.all_reduce.start %part over ["dp"] sum predivide 2.0 postdivide 4.0 bwd on compute : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @l with %d step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
 // S8: no gradient counts twice.
 !m = tensor<4x4xf32>
 !s = tensor<f32>

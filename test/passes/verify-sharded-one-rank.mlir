@@ -184,7 +184,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %x = fsdp.input "x" : !m
     %w = fsdp.read @w : !m
     %loss = aten.call "sum.default"(%w, none) fwd in "l" : (!m) -> !s
-    // expected-error@below {{S4: the gradients of group @l are reduced by sum postdivide 2, expected sum postdivide 3}}
+    // expected-error@below {{S4: the gradients of group @l are divided by 2, expected 3}}
     %d = fsdp.pack @l(%x) postdivide 2.0 : (!m) -> !fsdp.shard<@l, f32>
     fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, f32>
     return %loss : !s

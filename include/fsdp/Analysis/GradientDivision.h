@@ -9,7 +9,7 @@
 #ifndef FSDP_ANALYSIS_GRADIENTDIVISION_H
 #define FSDP_ANALYSIS_GRADIENTDIVISION_H
 
-#include "fsdp/IR/Fsdp.h"
+#include "fsdp/Analysis/Step.h"
 
 #include <optional>
 #include <string>
@@ -51,7 +51,7 @@ GradientDivision getGradientDivision(GroupOp group, mlir::Type dtype, int64_t sh
 bool overwritesPacked(mlir::Operation *op);
 
 /// Why the group's `gradient_divide_factor` cannot be as in FSDP2, for people; nullopt if it can.
-std::optional<std::string> checkGradientDivision(GroupOp group, mlir::Type dtype, int64_t shards);
+std::optional<std::string> checkGradientDivision(Step &step, GroupOp group);
 
 } // namespace fsdp
 

@@ -57,8 +57,8 @@ struct GroupInfo {
   int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
   /// How many states the optimizer keeps of the shard: of a frozen group none.
   unsigned getNumStates(OptimizerOp optimizer) const;
-  /// What is wrong with the places in the arena of a planned group, for an optimizer of so many
-  /// states: "has no place for ..."; none: nothing.
+  /// What is wrong with the places of a planned group in the arena and on the host, for an
+  /// optimizer of so many states: "has no place for ..."; none: nothing.
   std::optional<std::string> explainPlaces(unsigned numOptimizerStates) const;
   /// Where the parameter begins in the whole group (flat layout, or one rank, where both layouts
   /// leave parameters whole).

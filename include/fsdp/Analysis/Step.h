@@ -49,6 +49,8 @@ struct Step {
   llvm::SmallVector<ParamOp> getParams(GroupOp group);
   /// Those of them that have gradients: the first ones.
   llvm::SmallVector<ParamOp> getTrained(GroupOp group);
+  /// The dtype of the group's parameters; null if it has none.
+  mlir::Type getDtype(GroupOp group);
 };
 
 /// The reduce-scatter whose result a shard is, reduced over the replicas or not; null if it is

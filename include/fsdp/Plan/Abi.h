@@ -133,8 +133,8 @@ typedef enum fsdp_entry_kind {
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
    * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to
-   * `destination`. Before, the input is divided by `predivide` in place, and the result by
-   * `postdivide`. */
+   * `destination`. The input is divided by `predivide` in place before, unless `reduce_op` is
+   * FSDP_PREMUL_SUM, whose collective multiplies itself; the result is divided by `postdivide`. */
   FSDP_REDUCE_SCATTER_START = 3,
   /* Compute waits for `handle`. */
   FSDP_WAIT = 4,
