@@ -26,7 +26,8 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "param-dtype",
       llvm::cl::desc("In which parameters are gathered: float32, bfloat16, float16")};
   Option<std::string> reduceDtype{
-      *this, "reduce-dtype", llvm::cl::desc("In which gradients are reduced: float32, bfloat16")};
+      *this, "reduce-dtype",
+      llvm::cl::desc("In which gradients are reduced: float32, bfloat16, float16")};
   Option<int64_t> microbatches{*this, "microbatches", llvm::cl::init(0),
                                llvm::cl::desc("Forwards and backwards of a step, whose gradients "
                                               "are added up; 0: as the YAML file says, else 1")};

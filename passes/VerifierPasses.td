@@ -41,8 +41,8 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
       while it is gathered, nor after its update.
     - S3: no full parameter, nor a view of one, is used after its reshard.
-    - S4: each group's gradients are reduced (where they lie whole on a rank: packed) at least once and at most once
-      for each microbatch, and on meshes of several replicas once over these; each group is updated
+    - S4: each group's gradients are reduced (where they lie whole on a rank: packed) once at least, at
+      most once for each microbatch, and on meshes of several replicas once over these; each group is updated
       once, with the sum of all its reductions, each once and in their order. Operation and divisors of
       a reduction are those that the group asks for (`GradientDivision.h`). What is reduced or
       added up in place are gradients, which nothing else reads. Groups of frozen parameters alone

@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_STATUS_H
 #define FSDP_RUNTIME_STATUS_H
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -27,10 +28,11 @@ public:
     return status;
   }
 
-  /// An error whose last `saidBytes` bytes are what a rank said to all.
+  /// An error whose last `saidBytes` bytes are what a rank said to all: all of it if there are
+  /// fewer.
   static Status relayed(std::string message, size_t saidBytes) {
     Status status(std::move(message));
-    status.saidBytes = saidBytes;
+    status.saidBytes = std::min(saidBytes, status.text.size());
     return status;
   }
 

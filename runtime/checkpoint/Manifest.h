@@ -34,7 +34,7 @@ struct Manifest {
   // Where the run is.
   int64_t step = 0;    // updates that are done
   int64_t steps = 0;   // of the whole run
-  int64_t samples = 0; // read so far, by all ranks: position in the endless order of samples
+  int64_t samples = 0; // read so far, by all ranks; of one shape: position in the endless order
   // What determines how it goes on.
   int64_t samplesInData = 0;
   struct Shape {

@@ -50,8 +50,7 @@ Status fsdp::rt::checkRoot(unsigned root, unsigned size) {
                        std::to_string(size) + " ranks");
 }
 
-Status fsdp::rt::otherLanes(unsigned rank, unsigned own, unsigned peer, unsigned theirs) {
-  return Status::error("rank " + std::to_string(peer) + " has " + std::to_string(theirs - 1) +
-                       " communicators, rank " + std::to_string(rank) + " " +
-                       std::to_string(own - 1) + ": do they run one program?");
+Status fsdp::rt::otherLanes(unsigned rank, unsigned peer) {
+  return Status::error("rank " + std::to_string(peer) + " has other communicators than rank " +
+                       std::to_string(rank) + ": do they run one program?");
 }

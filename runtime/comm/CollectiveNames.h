@@ -21,8 +21,8 @@ std::string describeCollective(const CollectiveDescriptor &descriptor);
 /// An error if `root` is none of `size` ranks.
 Status checkRoot(unsigned root, unsigned size);
 
-/// The error of ranks that ask for different numbers of lanes, control among them.
-Status otherLanes(unsigned rank, unsigned own, unsigned peer, unsigned theirs);
+/// The error of a rank that finds other lanes at a peer.
+Status otherLanes(unsigned rank, unsigned peer);
 
 } // namespace fsdp::rt
 

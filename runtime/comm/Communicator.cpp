@@ -3,7 +3,16 @@
 #include "comm/Communicator.h"
 #include "comm/Reduction.h"
 
+#include <functional>
+
 using namespace fsdp::rt;
+
+uint64_t fsdp::rt::fingerprintOf(const std::vector<LaneShape> &lanes) {
+  std::string text;
+  for (const LaneShape &lane : lanes)
+    text += lane.name + " " + std::to_string(lane.ranks) + " " + std::to_string(lane.stride) + ";";
+  return std::hash<std::string>()(text);
+}
 
 Communicator::Communicator(unsigned rank, unsigned size, std::vector<LaneShape> lanes)
     : myRank(rank), numRanks(size), shapes(std::move(lanes)) {
@@ -23,6 +32,8 @@ Status Communicator::checkLane(unsigned lane) const {
 
 Status Communicator::reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
                                          fsdp_dtype dtype, double factor) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
   if (Status status = checkReduction(dtype, ReduceOp::Average); !status.ok())
     return status;
   multiplyInPlace(static_cast<std::byte *>(input), ranksOf(lane).size * count, dtype, factor);
@@ -31,16 +42,21 @@ Status Communicator::reduceScatterScaled(unsigned lane, void *input, void *outpu
 
 Status Communicator::divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                             double divisor) {
+  if (Status status = checkLane(lane); !status.ok())
+    return status;
   if (Status status = checkReduction(dtype, ReduceOp::Average); !status.ok())
     return status;
   divideInPlace(static_cast<std::byte *>(data), count, dtype, divisor);
   return {};
 }
 
-Status Communicator::abortStatus(const Status &reason) const {
+Status Communicator::abortStatus(const Status &reason, const std::string &name) const {
   if (reason.abortedBy())
     return reason;
-  return Status::aborted(rank(),
-                         "aborted by rank " + std::to_string(rank()) + ": " + reason.message(),
+  return Status::aborted(rank(), "aborted by " + name + ": " + reason.message(),
                          reason.said().size());
+}
+
+Status Communicator::abortStatus(const Status &reason) const {
+  return abortStatus(reason, "rank " + std::to_string(rank()));
 }

@@ -56,6 +56,9 @@ struct LaneShape {
   bool operator==(const LaneShape &) const = default;
 };
 
+/// A number that tells lanes from others, equal on all ranks of one program.
+uint64_t fingerprintOf(const std::vector<LaneShape> &lanes);
+
 /// With whom a rank meets on a lane.
 using LaneRanks = plan::RanksThatMeet;
 
@@ -99,8 +102,8 @@ public:
   virtual Status reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
                                      fsdp_dtype dtype, double factor);
 
-  /// data[i] /= divisor, rounded to `dtype`, a floating-point type; in the lane's order, and
-  /// without its other ranks.
+  /// data[i] /= divisor, rounded to `dtype`, a floating-point type. It happens in the order of the
+  /// lane's collectives, on this rank alone.
   virtual Status divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype, double divisor);
 
   /// data = reduction of `data` over all ranks; the same bits on all ranks.
@@ -147,6 +150,8 @@ protected:
   /// What later calls fail with: "aborted by rank <this rank>: <reason>", or the abort of another
   /// rank as it is.
   Status abortStatus(const Status &reason) const;
+  /// The same, where this rank is spoken of as `name`.
+  Status abortStatus(const Status &reason, const std::string &name) const;
 
 private:
   unsigned myRank, numRanks;

@@ -144,7 +144,8 @@ Status FakeCommunicator::reduceScatterScaled(unsigned, void *, void *, size_t, f
 }
 
 Status FakeCommunicator::divide(unsigned, void *, size_t, fsdp_dtype, double) {
-  return Status::error("the fake communicator has no sums, nor what divides before and after them");
+  return Status::error("the fake communicator divides no gradients: compile without "
+                       "gradient_divide_factor and force_sum_reduction_for_comms");
 }
 
 Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
@@ -155,8 +156,9 @@ Status FakeCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp
   if (Status status = check(lane, what); !status.ok())
     return status;
   unsigned ranks = ranksOf(lane).size;
-  // The norm of gradients stays the own one.
-  if (ranks > 1 && op == ReduceOp::Sum && (count != 1 || lane == kControlLane))
+  // The norm of gradients, one double, stays the own one.
+  bool isNorm = count == 1 && dtype == FSDP_F64 && lane != kControlLane;
+  if (ranks > 1 && op == ReduceOp::Sum && !isNorm)
     return Status::error(describeCollective(what) + " on the " + laneName(lane) +
                          ": the fake communicator has it for averages and maxima only");
   if (ranks == 1 || lane == kControlLane)

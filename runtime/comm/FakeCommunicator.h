@@ -3,7 +3,7 @@
 // One process acts as rank 0 of any number of ranks: collectives cost what they would, and nobody
 // else takes part. All ranks are taken to hold what this one holds, so a gather fills the whole
 // output with copies of the own shard, an average is the own block and a maximum too; a sum is
-// refused, but for an all-reduce of one element (the gradients' norm), which leaves the own
+// refused, but for an all-reduce of one double (the gradients' norm), which leaves the own
 // value. An all-reduce over n ranks moves what a ring moves, 2 (n - 1) / n of its bytes. For
 // planning runs and for measurements of overlap on one device; what such a run trains is worth
 // nothing.

@@ -279,13 +279,13 @@ Status GlooCommunicator::barrier(unsigned lane) {
 }
 
 Status GlooCommunicator::checkPeersLanes() {
-  uint32_t own = numLanes();
-  std::vector<uint32_t> all(size());
+  uint64_t own = fingerprintOf(lanes());
+  std::vector<uint64_t> all(size());
   if (Status status = allGather(kControlLane, &own, all.data(), sizeof(own)); !status.ok())
     return status;
   for (unsigned peer = 0; peer < size(); ++peer)
     if (all[peer] != own)
-      return otherLanes(rank(), own, peer, all[peer]);
+      return otherLanes(rank(), peer);
   return {};
 }
 

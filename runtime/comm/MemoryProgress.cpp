@@ -192,11 +192,7 @@ void MemoryCommunicator::abort(const Status &reason) {
   uint32_t none = AbortState::None;
   if (!aborted.state.compare_exchange_strong(none, AbortState::Writing))
     return;
-  Status told =
-      reason.abortedBy()
-          ? reason
-          : Status::aborted(rank(), "aborted by " + nameOf(rank()) + ": " + reason.message(),
-                            reason.said().size());
+  Status told = abortStatus(reason, nameOf(rank()));
   const std::string &text = told.message();
   aborted.rank = *told.abortedBy();
   size_t length = std::min(text.size(), AbortState::kReasonBytes - 1);

@@ -24,7 +24,7 @@ struct Introduction {
   int pid = 0;
   int regionFile = -1; // of rank 0: a file descriptor of that process
   uint64_t token = 0;  // of rank 0: what the region holds, so that no other run's is taken for it
-  unsigned lanes = 0;  // the region has room for so many
+  uint64_t lanes = 0;  // fingerprintOf(), as the region has room for
 
   std::string text() const {
     return host + " " + identity + " " + std::to_string(pid) + " " + std::to_string(regionFile) +
@@ -134,7 +134,7 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
   unsigned rank = environment.rank, size = environment.worldSize;
   size_t bytes = SharedRegion::bytes(size, options.numLanes());
   Introduction own = Introduction::ofThisProcess();
-  own.lanes = options.numLanes();
+  own.lanes = fingerprintOf(options.lanes);
   FileDescriptor file;
   std::optional<MappedMemory> memory;
   auto map = [&]() -> Status {
@@ -178,9 +178,10 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectShm(const LaunchEnvironme
           "rank 0 is on " +
           ranks[0].host + ", rank " + std::to_string(peer) + " on " + ranks[peer].host +
           "; use --communicator gloo");
-    if (ranks[peer].lanes != own.lanes)
-      return otherLanes(rank, own.lanes, peer, ranks[peer].lanes);
   }
+  for (unsigned peer = 0; peer < size; ++peer)
+    if (ranks[peer].lanes != own.lanes)
+      return otherLanes(rank, peer);
   if (rank != 0) {
     Result<FileDescriptor> opened = openMemoryFile(ranks[0].pid, ranks[0].regionFile, bytes);
     if (!opened.ok())

@@ -14,9 +14,10 @@ namespace fsdp::rt {
 inline constexpr unsigned kGatherLane = kControlLane + 1, kReduceLane = kControlLane + 2,
                           kReplicateLane = kControlLane + 3, kChunkLane = kControlLane + 4;
 
-/// Of `size` ranks. On the first two the ranks of one of `replicas` meet, which have consecutive
-/// numbers; on the third, of several replicas, those that hold the same shard; on the last, which
-/// is there if `chunkRanks` is not 1, as many neighbours of a replica.
+/// Of a run of `size` ranks. The ranks of one replica, which have consecutive numbers, meet on the
+/// gather lane and on the reduce lane. Ranks that hold the same shard meet on the replicate lane,
+/// if there are several replicas, and each `chunkRanks` neighbours on the chunk lane, if that is
+/// not 1.
 inline std::vector<LaneShape> standardLanes(unsigned size, unsigned replicas = 1,
                                             unsigned chunkRanks = 1) {
   unsigned shards = size / replicas;

@@ -73,13 +73,12 @@ Status CollectiveLanes::divideBefore(void *lanes, uint32_t index) {
   auto &self = *static_cast<CollectiveLanes *>(lanes);
   const fsdp_entry &entry = self.view.entries()[index];
   unsigned lane = laneOf(entry);
-  // An all-reduce is in place.
-  size_t blocks =
-      entry.kind == FSDP_REDUCE_SCATTER_START ? self.communicator.ranksOf(lane).size : 1;
-  return self.describe(entry, self.communicator.divide(lane, self.arena + entry.source,
-                                                       blocks * static_cast<size_t>(entry.count),
-                                                       static_cast<fsdp_dtype>(entry.dtype),
-                                                       entry.predivide));
+  const bool scatters = entry.kind == FSDP_REDUCE_SCATTER_START; // an all-reduce is in place
+  size_t blocks = scatters ? self.communicator.ranksOf(lane).size : 1;
+  std::byte *input = self.arena + (scatters ? entry.source : entry.destination);
+  return self.describe(
+      entry, self.communicator.divide(lane, input, blocks * static_cast<size_t>(entry.count),
+                                      static_cast<fsdp_dtype>(entry.dtype), entry.predivide));
 }
 
 Status CollectiveLanes::divideAfter(void *lanes, uint32_t index) {

@@ -97,7 +97,8 @@ public:
   /// The shard that a rank of the run holds, below numShards().
   unsigned shardOf(unsigned rank) const { return rank % numShards(); }
 
-  /// Neighbours on the shard axis that hold a group together, each a chunk; 1: it is not kept so.
+  /// How many neighbours on the shard axis hold the group together, a chunk each, from forward to
+  /// backward; 1: none do.
   unsigned chunkRanks(const fsdp_group &group) const {
     return group.chunk_ranks ? group.chunk_ranks : 1;
   }

@@ -1,6 +1,7 @@
 //===- ValidateProgram.cpp - Steps over one state --------------------------===//
 
 #include "plan/ValidateProgram.h"
+#include "DType.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,7 +25,8 @@ private:
   Status checkBuffers() const;
   /// What only updates know.
   Status checkOptimizer() const;
-  Status checkOptimizerState(uint32_t index) const;
+  /// What only steps that train do with a group, and where they keep the optimizer's state.
+  Status checkTrainedGroup(uint32_t index) const;
 
   const PlanView own, first;
   const std::string name; // of the step, for people
@@ -87,19 +89,22 @@ static bool areEqual(const fsdp_optimizer &a, const fsdp_optimizer &b) {
          a.beta2 == b.beta2 && a.eps == b.eps && a.dampening == b.dampening;
 }
 
-Status Comparison::checkOptimizerState(uint32_t index) const {
+Status Comparison::checkTrainedGroup(uint32_t index) const {
   const fsdp_group &group = own.groups()[index], &other = first.groups()[index];
+  const std::string text = displayName(own.string(group.name));
   if (group.chunk_ranks != other.chunk_ranks)
-    return differs("chunks of group \"" + std::string(displayName(own.string(group.name))) +
-                   "\" over " + std::to_string(group.chunk_ranks) + " ranks");
+    return differs("chunks of group \"" + text + "\" over " + std::to_string(group.chunk_ranks) +
+                   " ranks");
+  if (group.reduce_dtype != other.reduce_dtype)
+    return differs("gradients of group \"" + text + "\" reduced as " +
+                   dtypeName(group.reduce_dtype));
   // State on the host is fetched to wherever a step has room.
   if (group.trained_elements == other.trained_elements &&
       group.state_on_host == other.state_on_host &&
       (group.state_on_host || std::ranges::equal(group.state, other.state)) &&
       std::ranges::equal(group.host_state, other.host_state))
     return {};
-  return differs("the place of the optimizer's state of group \"" +
-                 std::string(displayName(own.string(group.name))) + "\"");
+  return differs("the place of the optimizer's state of group \"" + text + "\"");
 }
 
 Status Comparison::checkOptimizer() const {
@@ -114,7 +119,7 @@ Status Comparison::checkOptimizer() const {
   if (plan.host_arena_bytes != other.host_arena_bytes)
     return differs("an arena of " + std::to_string(plan.host_arena_bytes) + " bytes on the host");
   for (uint32_t i = 0; i < plan.num_groups; ++i)
-    if (Status status = checkOptimizerState(i); !status.ok())
+    if (Status status = checkTrainedGroup(i); !status.ok())
       return status;
   return {};
 }

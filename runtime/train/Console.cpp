@@ -90,7 +90,7 @@ void Console::begin(const std::string &origin, std::span<const std::string> note
               grouped(figures.samplesInData).c_str(), figures.data.c_str(),
               readableBytes(tables.arena_bytes).c_str());
   for (size_t shape = 0; !hasOne && shape < figures.shapes.size(); ++shape)
-    std::printf("  shape %zu: %s, %s of %s samples a step\n", shape + 1,
+    std::printf("  shape %zu: %s, %s samples a step, %s in the data\n", shape + 1,
                 figures.shapes[shape].inputs.c_str(),
                 grouped(figures.shapes[shape].samplesPerStep).c_str(),
                 grouped(figures.shapes[shape].samplesInData).c_str());

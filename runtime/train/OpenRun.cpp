@@ -95,9 +95,9 @@ static std::string describeShapes(const std::vector<Manifest::Shape> &shapes) {
     return "samples of one shape";
   std::string text;
   for (const Manifest::Shape &shape : shapes)
-    text += (text.empty() ? "" : ", ") + std::to_string(shape.samplesPerStep) + " of " +
-            std::to_string(shape.samplesInData);
-  return text + " samples a step";
+    text += (text.empty() ? "shapes of " : ", ") + std::to_string(shape.samplesPerStep) +
+            " samples a step, " + std::to_string(shape.samplesInData) + " in the data";
+  return text;
 }
 
 Status RankRun::openTrainingData(const Manifest *resumed) {

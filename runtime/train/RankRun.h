@@ -18,6 +18,7 @@
 #include "train/TrainingSteps.h"
 
 #include <chrono>
+#include <set>
 
 namespace fsdp::rt {
 
@@ -50,9 +51,9 @@ private:
   Status chooseTracedStep();
   Status makeExecutor();
   Outcome train();
-  Outcome loop(const Watchdogs &watchdogs);
+  Outcome loop();
   /// Waits for all steps that have been issued.
-  Outcome drain(const Watchdogs &watchdogs);
+  Outcome drain();
   /// --eval-data, unless these parameters have been evaluated.
   Outcome evaluate();
   bool savesAtEnd() const;
@@ -65,7 +66,7 @@ private:
   Result<std::optional<StepResults>> issue(int64_t step);
   /// Tells the ranks and the user what a step was. A signal stops the run unless the last step has
   /// been issued.
-  Outcome finishStep(const StepResults &own, const Watchdogs &watchdogs);
+  Outcome finishStep(const StepResults &own);
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
@@ -107,7 +108,8 @@ private:
   int64_t samplesRead = 0;                          // of the steps that have finished
   int64_t savedStep = -1;                           // of the last save to --checkpoint-dir
   std::vector<CheckpointSaver::State> savingStates; // by rank
-  bool stopped = false, graphTold = false;
+  bool stopped = false;
+  std::set<size_t> graphTold; // shapes
   std::atomic<bool> dumped{false};
 };
 

@@ -43,7 +43,7 @@ Status StepRunner::makeExecutor(std::byte *arena, const ExecutorOptions &options
 }
 
 Result<std::optional<StepResults>> StepRunner::issue(int64_t batch, const StepInputs &step) {
-  numbers->beginStep();
+  numbers->beginStep(static_cast<uint64_t>(step.step));
   for (unsigned i = 0; i < inputs.size(); ++i)
     inputs[i] = made->input(i);
   if (Status status = fillStep(*reader, batch, shapes.size(), inputs); !status.ok())

@@ -82,17 +82,18 @@ void RankRun::writeDump(const std::string &message, const std::string &dump) {
 }
 
 Outcome RankRun::train() {
-  const Watchdogs watchdogs = training.watch(
+  training.watch(
       watchdogOptions(options),
       [this](const std::string &message, const std::string &dump) { writeDump(message, dump); });
-  Outcome outcome = loop(watchdogs);
+  Outcome outcome = loop();
   if (!outcome.status.ok())
     writeDump(outcome.status.message(), training.progress().dump());
+  training.endWatch();
   return outcome;
 }
 
-Outcome RankRun::finishStep(const StepResults &own, const Watchdogs &watchdogs) {
-  if (Status status = watchdogs.status(); !status.ok())
+Outcome RankRun::finishStep(const StepResults &own) {
+  if (Status status = training.watched(); !status.ok())
     return {status, false};
   if (Outcome outcome = exchange(own); !outcome.status.ok())
     return outcome;
@@ -147,21 +148,25 @@ Outcome RankRun::finishStep(const StepResults &own, const Watchdogs &watchdogs) 
   return {usual, true};
 }
 
-/// Says once whether steps are graphs, when it is known.
+/// Says once of each shape whether its steps are graphs, when it is known.
 void RankRun::tellGraph() {
-  if (!console || graphTold || options.device == "cpu" ||
-      training.executor().graphNote().state == GraphNote::State::Open)
+  const GraphNote &note = training.executor().graphNote();
+  const size_t shape = training.shapeOf(issued);
+  if (!console || graphTold.contains(shape) || options.device == "cpu" ||
+      note.state == GraphNote::State::Open)
     return;
-  graphTold = true;
-  console->graph(training.executor().graphNote().text);
+  graphTold.insert(shape);
+  console->graph(figures.shapes.size() == 1
+                     ? note.text
+                     : "shape " + std::to_string(shape + 1) + ": " + note.text);
 }
 
-Outcome RankRun::drain(const Watchdogs &watchdogs) {
+Outcome RankRun::drain() {
   while (true) {
     Result<std::optional<StepResults>> results = training.executor().finish();
     if (!results.ok() || !*results)
       return {results.status(), false};
-    if (Outcome outcome = finishStep(**results, watchdogs); !outcome.status.ok())
+    if (Outcome outcome = finishStep(**results); !outcome.status.ok())
       return outcome;
   }
 }
@@ -224,11 +229,11 @@ Outcome RankRun::evaluate() {
   return {events.write(record), false};
 }
 
-Outcome RankRun::loop(const Watchdogs &watchdogs) {
+Outcome RankRun::loop() {
   lastResults = Clock::now();
   while (issued < figures.steps && !stopped) {
     if (training.changesShape(issued + 1)) {
-      if (Outcome outcome = drain(watchdogs); !outcome.status.ok())
+      if (Outcome outcome = drain(); !outcome.status.ok())
         return outcome;
       if (stopped)
         break;
@@ -239,13 +244,13 @@ Outcome RankRun::loop(const Watchdogs &watchdogs) {
     ++issued;
     tellGraph();
     if (*results)
-      if (Outcome outcome = finishStep(**results, watchdogs); !outcome.status.ok())
+      if (Outcome outcome = finishStep(**results); !outcome.status.ok())
         return outcome;
     const bool saves = options.saveEvery && issued % *options.saveEvery == 0;
     const bool evaluates = options.evalEvery && issued % *options.evalEvery == 0;
     if (!saves && !evaluates)
       continue;
-    if (Outcome outcome = drain(watchdogs); !outcome.status.ok())
+    if (Outcome outcome = drain(); !outcome.status.ok())
       return outcome;
     if (evaluates)
       if (Outcome outcome = evaluate(); !outcome.status.ok())
@@ -254,7 +259,7 @@ Outcome RankRun::loop(const Watchdogs &watchdogs) {
       if (Outcome outcome = saveCheckpoint(); !outcome.status.ok())
         return outcome;
   }
-  if (Outcome outcome = drain(watchdogs); !outcome.status.ok())
+  if (Outcome outcome = drain(); !outcome.status.ok())
     return outcome;
   if (!stopped)
     if (Outcome outcome = evaluate(); !outcome.status.ok())

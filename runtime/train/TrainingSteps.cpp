@@ -5,17 +5,17 @@
 
 using namespace fsdp::rt;
 
-Status Watchdogs::status() const {
-  for (const auto &watchdog : watchdogs)
-    if (Status status = watchdog->status(); !status.ok())
-      return status;
-  return {};
-}
-
 TrainingSteps::TrainingSteps(const PlanView &first, Device &device, Communicator &communicator)
     : plans(trainingPlans(first.tables())), communicator(communicator) {
   for (const PlanView &plan : plans)
     runners.push_back(std::make_unique<StepRunner>(plan, device, communicator));
+}
+
+/// The first executor owns the host's arena, which the others use until they are gone.
+TrainingSteps::~TrainingSteps() {
+  endWatch();
+  while (!runners.empty())
+    runners.pop_back();
 }
 
 Status TrainingSteps::findInputs() {
@@ -92,11 +92,11 @@ Status TrainingSteps::makeExecutors(std::byte *arena, const ExecutorOptions &opt
   return {};
 }
 
-Watchdogs TrainingSteps::watch(const WatchdogOptions &options, const Watchdog::Report &told) {
-  Watchdogs watchdogs;
-  for (const auto &runner : runners)
-    watchdogs.add(std::make_unique<Watchdog>(runner->watched(), runner->progress(), options, told));
-  return watchdogs;
+void TrainingSteps::watch(const WatchdogOptions &options, const Watchdog::Report &told) {
+  watchOptions = options;
+  watchReport = told;
+  StepRunner &runner = *runners[current];
+  watchdog = std::make_unique<Watchdog>(runner.watched(), runner.progress(), options, told);
 }
 
 std::vector<Manifest::Shape> TrainingSteps::manifestShapes() const {
@@ -145,8 +145,11 @@ bool TrainingSteps::hasRun(int64_t first, int64_t step) {
 Result<std::optional<StepResults>> TrainingSteps::issue(const StepInputs &step) {
   const ShapeOrder::Place place = placeOf(step.step);
   if (place.shape != current) {
+    // Nothing of the last shape is under way.
+    endWatch();
     current = place.shape;
     resume();
+    watch(watchOptions, watchReport);
   }
   return runners[current]->issue(place.batch, step);
 }

@@ -23,22 +23,12 @@ struct ShapeFigures {
   int64_t samplesInData = 0;
 };
 
-/// Watches the steps of all shapes.
-class Watchdogs {
-public:
-  /// The first failure that one of them has found.
-  Status status() const;
-  void add(std::unique_ptr<Watchdog> watchdog) { watchdogs.push_back(std::move(watchdog)); }
-
-private:
-  std::vector<std::unique_ptr<Watchdog>> watchdogs;
-};
-
 /// Steps of the run are numbered from 1.
 class TrainingSteps {
 public:
   /// The arguments outlive the object. `first`: the program's first plan.
   TrainingSteps(const PlanView &first, Device &device, Communicator &communicator);
+  ~TrainingSteps();
 
   /// First: what the plans' inputs are.
   Status findInputs();
@@ -50,10 +40,14 @@ public:
   /// Fails on all ranks if these read other data, and so would run steps of other shapes. All ranks
   /// call this.
   Outcome agreeOnData();
-  /// One behind the other, over `arena`, which holds the state.
+  /// Makes an executor for each shape, all over `arena`, which holds the state.
   Status makeExecutors(std::byte *arena, const ExecutorOptions &options);
-  /// Starts to watch; `told` hears of a step that fails or hangs.
-  Watchdogs watch(const WatchdogOptions &options, const Watchdog::Report &told);
+  /// Watches the steps from now on, those of the shape that is issued; `told` hears of one that
+  /// fails or hangs.
+  void watch(const WatchdogOptions &options, const Watchdog::Report &told);
+  /// What the watch has found.
+  Status watched() const { return watchdog->status(); }
+  void endWatch() { watchdog.reset(); }
 
   /// By shape.
   const std::vector<ShapeFigures> &shapes() const { return figures; }
@@ -101,6 +95,9 @@ private:
   bool overfit = false;
   size_t files = 0;
   size_t current = 0; // shape
+  WatchdogOptions watchOptions;
+  Watchdog::Report watchReport;
+  std::unique_ptr<Watchdog> watchdog; // of the current shape; null: nothing is watched
 };
 
 } // namespace fsdp::rt

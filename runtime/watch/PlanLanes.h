@@ -11,6 +11,11 @@ namespace fsdp::rt {
 /// The lane on which a collective of a plan is issued: control comes first.
 inline unsigned laneOf(const fsdp_entry &start) { return kControlLane + 1 + start.communicator; }
 
+/// The plan's communicator of a lane, which is not control.
+inline const fsdp_communicator &communicatorOf(const PlanView &plan, unsigned lane) {
+  return plan.communicators()[lane - (kControlLane + 1)];
+}
+
 /// The lanes that a plan needs, beside control.
 std::vector<LaneShape> lanesOf(const PlanView &plan);
 

@@ -22,7 +22,7 @@ StepProgress::StepProgress(const PlanView &plan, std::unique_ptr<Memory> memory)
 }
 
 std::string StepProgress::laneName(unsigned lane) const {
-  return std::string(plan.string(plan.communicators()[lane - 1].name)) + " lane";
+  return std::string(plan.string(communicatorOf(plan, lane).name)) + " lane";
 }
 
 uint32_t StepProgress::issue(unsigned lane) {

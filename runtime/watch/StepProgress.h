@@ -31,9 +31,10 @@ public:
   /// The plan outlives the object. An error if `device` has no memory for the numbers.
   static Result<std::unique_ptr<StepProgress>> create(const PlanView &plan, Device &device);
 
-  void beginStep() { steps.fetch_add(1, std::memory_order_relaxed); }
-  /// Steps begun so far.
-  uint64_t currentStep() const { return steps.load(std::memory_order_relaxed); }
+  /// `number`: of the run's step, from 1.
+  void beginStep(uint64_t number) { current.store(number, std::memory_order_relaxed); }
+  /// The step that was begun last; 0: none.
+  uint64_t currentStep() const { return current.load(std::memory_order_relaxed); }
 
   /// Of all lanes, control among them, which has no progress.
   unsigned numLanes() const { return static_cast<unsigned>(lanes.size()); }
@@ -79,7 +80,7 @@ private:
   std::unique_ptr<Memory> memory;
   ProgressWord *words; // in `memory`
   std::vector<Lane> lanes;
-  std::atomic<uint64_t> steps{0};
+  std::atomic<uint64_t> current{0};
   const std::atomic<uint32_t> *compute = nullptr;
 };
 

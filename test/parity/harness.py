@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import unittest
 
 import torch
 
@@ -26,8 +27,30 @@ TOOLS = pathlib.Path(os.environ.get("FSDP_TOOLS", ROOT / "build" / "release" / "
 TIMEOUT_SECONDS = 300
 
 
+def train_eagerly(model, optimizer, batches):
+    """One step of a process that plays all ranks, each with its batch: their losses. Gradients are
+    averaged in rank order."""
+    losses, gradients = [], []
+    for batch in batches:
+        loss = model(*batch)
+        losses.append(loss.item())
+        gradients.append(torch.autograd.grad(loss, list(model.parameters())))
+    for parameter, *parts in zip(model.parameters(), *gradients):
+        parameter.grad = sum(parts[1:], parts[0]) / len(parts)
+    optimizer.step()
+    return losses
+
+
 class CommandFailed(AssertionError):
     """A command's exit status or output is not what the test needs; holds the whole output."""
+
+
+class Case(unittest.TestCase):
+    def assert_fails(self, message, command, *arguments, **options):
+        """Calls `command`, which must fail with `message` in what is said of it."""
+        with self.assertRaises(CommandFailed) as raised:
+            command(*arguments, **options)
+        self.assertIn(message, str(raised.exception))
 
 
 def describe(command, process):

@@ -73,7 +73,7 @@ def order(lengths, step, seed=None):
         slot -= count
 
 
-class Lengths(unittest.TestCase):
+class Lengths(harness.Case):
     def setUp(self):
         torch.set_num_threads(1)
 
@@ -132,17 +132,12 @@ class Lengths(unittest.TestCase):
         losses = []
         for step in range(steps):
             index, batch = order(lengths, step, seed)
-            length, gradients = lengths[index], []
-            losses.append([])
+            length, batches = lengths[index], []
             for rank in range(RANKS):
                 first = (batch * RANKS + rank) * length.batch
                 rows = [passes(length.samples, seed, first + i) for i in range(length.batch)]
-                loss = model(*[tensor[rows] for tensor in data[index]])
-                losses[-1].append(loss.item())
-                gradients.append(torch.autograd.grad(loss, list(model.parameters())))
-            for parameter, *parts in zip(model.parameters(), *gradients):
-                parameter.grad = sum(parts[1:], parts[0]) / RANKS
-            optimizer.step()
+                batches.append([tensor[rows] for tensor in data[index]])
+            losses.append(harness.train_eagerly(model, optimizer, batches))
         return losses, dict(model.state_dict())
 
     def check_eager(self, form, communicator, flags=(), seed=None):
@@ -245,11 +240,6 @@ class Lengths(unittest.TestCase):
                      "shape 3, over the same state\ninput: tokens i64[2,24]\n",
                      "evaluation, over the same state\ninput: tokens i64[2,32]\n"):  # fmt: skip
             self.assertIn(text, described)
-
-    def assert_fails(self, message, command, *arguments, **options):
-        with self.assertRaises(harness.CommandFailed) as raised:
-            command(*arguments, **options)
-        self.assertIn(message, str(raised.exception))
 
     def test_data_that_fit_no_shape(self):
         workspace = self.prepare(LLAMA, LENGTHS)

@@ -36,7 +36,7 @@ class WithoutFormula(Model):
         return (self.down(x) - y).square().mean()
 
 
-class Libraries(unittest.TestCase):
+class Libraries(harness.Case):
     def setUp(self):
         torch.set_num_threads(1)
         self.workspace = harness.Workspace(harness.oracle.models.Config("mlp"))
@@ -56,28 +56,23 @@ class Libraries(unittest.TestCase):
             torch.export.save(torch.export.export(model, batch), path)
         return path
 
-    def compile(self, model, form, library=LIBRARY):
+    def compile(self, model, form, library=LIBRARY, flags=()):
         inputs = [f"--input={name}:f32[{BATCH},8]" for name in self.data] if form == "script" else []
         loads = ["--load-library", library] if library else []
         harness.run([harness.TOOLS / "fsdpc", self.save(model, form), *inputs, *loads,
                      *harness.Optimizer("adamw", ADAMW).flags(), "--mesh", f"dp={RANKS}",
-                     "--weights", self.workspace.weights, "-o", self.folder / "train"])  # fmt: skip
+                     "--weights", self.workspace.weights, *flags, "-o", self.folder / "train"])  # fmt: skip
         return self.folder / "train"
 
     def eager(self, model):
         optimizer = torch.optim.AdamW(model.parameters(), foreach=False, **ADAMW)
         losses = []
         for step in range(STEPS):
-            gradients = []
-            losses.append([])
+            batches = []
             for rank in range(RANKS):
                 first = (step * RANKS + rank) * BATCH
-                loss = model(*(tensor[first : first + BATCH] for tensor in self.data.values()))
-                losses[-1].append(loss.item())
-                gradients.append(torch.autograd.grad(loss, list(model.parameters())))
-            for parameter, *parts in zip(model.parameters(), *gradients):
-                parameter.grad = sum(parts[1:], parts[0]) / RANKS
-            optimizer.step()
+                batches.append([tensor[first : first + BATCH] for tensor in self.data.values()])
+            losses.append(harness.train_eagerly(model, optimizer, batches))
         return losses, dict(model.state_dict())
 
     def test_equal_to_eager(self):
@@ -93,20 +88,22 @@ class Libraries(unittest.TestCase):
                 self.assertEqual(got, losses)
                 self.assertIsNone(harness.bitwise_difference(expected, weights))
 
-    def assert_fails(self, message, command, *arguments):
-        with self.assertRaises(harness.CommandFailed) as raised:
-            command(*arguments)
-        self.assertIn(message, str(raised.exception))
-
     def test_without_the_library(self):
-        hint = "--load-library"
         self.assert_fails("torch does not have it: name the library that does by --load-library",
                           self.compile, Model(), "pt2", None)  # fmt: skip
         self.assert_fails("fsdp_test::scaled_relu", self.compile, Model(), "script", None)
         binary = self.compile(Model(), "pt2")
         self.assert_fails('torch does not have operator fsdp_test::scaled_relu in module ""',
                           harness.train, self.workspace, binary, RANKS, STEPS)  # fmt: skip
-        self.assert_fails(hint, harness.train, self.workspace, binary, RANKS, STEPS)
+
+    def test_profile(self):
+        """A step with such operators is measured with the library."""
+        self.compile(Model(), "pt2", flags=["--save-temps", self.folder / "temps"])
+        profile = [harness.TOOLS / "fsdp-profile", self.folder / "temps" / "captured.mlir", "--ranks", "2",
+                   "--samples", "1", "-o", self.folder / "profile.json"]  # fmt: skip
+        self.assert_fails("name the library that does by --load-library", harness.run, profile)
+        harness.run([*profile, "--load-library", LIBRARY])
+        self.assertIn("fsdp_test::scaled_relu", (self.folder / "profile.json").read_text())
 
     def test_what_is_no_library(self):
         text = self.folder / "text.so"

@@ -5,6 +5,7 @@
 #include "CollectiveProfiler.h"
 #include "HostDescription.h"
 #include "StepProfiler.h"
+#include "executor/OperatorLibrary.h"
 #include "fsdp/CostModel/Device.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
@@ -22,6 +23,7 @@ namespace {
 
 struct Options {
   std::string input, output, device = "cpu", roofline, communicator, clock = "wall";
+  std::vector<std::string> libraries; // of operators
   bool collectives = false;
   int64_t ranks = 0;
   int threads = 1, samples = 20;
@@ -98,6 +100,9 @@ static int profileStep(const Options &options) {
       return fail(opened.takeError());
     gpu = *opened;
   }
+  for (const std::string &library : options.libraries)
+    if (rt::Status status = rt::loadOperatorLibrary(library); !status.ok())
+      return fail(status.message());
   llvm::Expected<profile::PlannedStep> step = profile::planStep(options.input, options.ranks);
   if (!step)
     return fail(step.takeError());
@@ -234,6 +239,11 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"wall", "cpu"}))
       ->excludes(collectives)
       ->capture_default_str();
+  app.add_option("--load-library", options.libraries,
+                 "Shared library that registers operators of the step that torch does not have; "
+                 "once for each")
+      ->allow_extra_args(false)
+      ->check(CLI::ExistingFile);
   app.add_option("--samples", options.samples, "Measured steps, or collectives of each size")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

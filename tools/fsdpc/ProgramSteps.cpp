@@ -18,7 +18,8 @@ void ProgramFlags::addTo(CLI::App &app) {
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
   app.add_option("--also-inputs", alsoInputs,
-                 "likewise of a scripted MODEL: 'NAME:DTYPE[DIMS] ...', all inputs of one shape as "
+                 "also compile the training step of a scripted MODEL with inputs of another shape, "
+                 "'NAME:DTYPE[DIMS] ...', as "
                  "for --input; once for each further shape")
       ->allow_extra_args(false)
       ->delimiter('\0');

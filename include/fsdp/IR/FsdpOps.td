@@ -383,6 +383,7 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
   let hasVerifier = 1;
 }
 
+include "fsdp/IR/FsdpShards.td"
 include "fsdp/IR/FsdpCollectives.td"
 
 #endif // FSDP_IR_FSDPOPS

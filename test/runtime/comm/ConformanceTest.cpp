@@ -376,6 +376,11 @@ TEST_P(Conformance, RefusesWhatHasNoMeaning) {
     int64_t data[8] = {};
     int64_t output = 0;
     EXPECT_EQ(communicator.barrier(3).message(), "collective on lane 3, but there are 3 lanes");
+    float value = 0;
+    EXPECT_EQ(communicator.divide(3, &value, 1, FSDP_F32, 2).message(),
+              "collective on lane 3, but there are 3 lanes");
+    EXPECT_EQ(communicator.reduceScatterScaled(3, &value, &value, 1, FSDP_F32, 2).message(),
+              "collective on lane 3, but there are 3 lanes");
     EXPECT_EQ(
         communicator.reduceScatter(kReduceLane, data, &output, 1, FSDP_I64, ReduceOp::Average)
             .message(),

@@ -127,12 +127,9 @@ TEST_P(Processes, StalledPeer) {
 // Ranks that do not come are missed by name, at a named place, after a named time.
 TEST_P(Processes, MissingAtTheRendezvous) {
   Ranks ranks = GetParam();
-  LaunchEnvironment environment;
-  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
-  environment.worldSize = ranks.size;
-  environment.masterAddress = "127.0.0.1";
-  environment.agentStore = true;
-  environment.launcher = "test";
+  uint16_t port = 0;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(port);
+  LaunchEnvironment environment = environmentAt(port, /*rank=*/0, ranks.size);
   CommunicatorOptions options;
   options.connectTimeout = milliseconds(200);
   auto communicator = connect(ranks.backend, environment, options);
@@ -140,43 +137,41 @@ TEST_P(Processes, MissingAtTheRendezvous) {
   EXPECT_EQ(communicator.status().message(),
             (ranks.size == 2 ? "rank 1" : "ranks 1 and 2") +
                 (" did not come to the rendezvous of " + std::to_string(ranks.size)) +
-                " ranks at 127.0.0.1 port " + std::to_string(environment.masterPort) +
+                " ranks at 127.0.0.1 port " + std::to_string(port) +
                 " (launched by test; MASTER_ADDR and MASTER_PORT set the place) within 0.2 s");
 }
 
-// Ranks whose programs have different numbers of communicators would wait for each other in vain.
+// Ranks whose programs have other communicators would wait for each other in vain: others of them,
+// or as many of other ranks.
 TEST_P(Processes, OtherLanes) {
   Ranks ranks = GetParam();
-  LaunchEnvironment environment;
-  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
-  environment.worldSize = ranks.size;
-  environment.masterAddress = "127.0.0.1";
-  environment.agentStore = true;
-  environment.launcher = "test";
-  std::vector<std::string> messages(ranks.size);
-  std::vector<std::thread> threads;
-  for (unsigned rank = 0; rank < ranks.size; ++rank)
-    threads.emplace_back([&, rank, own = environment]() mutable {
-      own.rank = rank;
-      CommunicatorOptions options{.lanes = standardLanes(ranks.size)};
-      if (rank == 1)
-        options.lanes.pop_back();
-      messages[rank] = connect(ranks.backend, own, options).status().message();
-    });
-  for (std::thread &thread : threads)
-    thread.join();
-  EXPECT_EQ(messages[0], "rank 1 has 1 communicators, rank 0 2: do they run one program?");
-  EXPECT_EQ(messages[1], "rank 0 has 2 communicators, rank 1 1: do they run one program?");
+  for (bool isFewer : {true, false}) {
+    uint16_t port = 0;
+    c10::intrusive_ptr<c10d::TCPStore> store = serveStore(port);
+    std::vector<std::string> messages(ranks.size);
+    std::vector<std::thread> threads;
+    for (unsigned rank = 0; rank < ranks.size; ++rank)
+      threads.emplace_back([&, rank] {
+        CommunicatorOptions options{.lanes = standardLanes(ranks.size)};
+        if (rank == 1 && isFewer)
+          options.lanes.pop_back();
+        else if (rank == 1)
+          options.lanes.back().ranks = 1;
+        LaunchEnvironment environment = environmentAt(port, rank, ranks.size);
+        messages[rank] = connect(ranks.backend, environment, options).status().message();
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    EXPECT_EQ(messages[0], "rank 1 has other communicators than rank 0: do they run one program?");
+    EXPECT_EQ(messages[1], "rank 0 has other communicators than rank 1: do they run one program?");
+  }
 }
 
 // A rendezvous that ends while a rank waits there for others is an error at once.
 TEST(Rendezvous, RankZeroLeaves) {
-  LaunchEnvironment environment;
-  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
-  environment.rank = 1;
-  environment.worldSize = 3;
-  environment.masterAddress = "127.0.0.1";
-  environment.agentStore = true;
+  uint16_t port = 0;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(port);
+  LaunchEnvironment environment = environmentAt(port, /*rank=*/1, /*size=*/3);
   environment.runId = "run";
   std::string message;
   std::thread rank([&] { message = connect("shm", environment, {}).status().message(); });
@@ -189,15 +184,12 @@ TEST(Rendezvous, RankZeroLeaves) {
 
 // Ranks on several hosts cannot share memory: the message names two of them.
 TEST(Shm, RefusesSeveralHosts) {
-  LaunchEnvironment environment;
-  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(environment.masterPort);
+  uint16_t port = 0;
+  c10::intrusive_ptr<c10d::TCPStore> store = serveStore(port);
   store->set("fsdpc/run/come/0", {1});
   std::string elsewhere = "node0 another-boot/pid:[1] 4711 3 5 1";
   store->set("fsdpc/run/shm/0", std::vector<uint8_t>(elsewhere.begin(), elsewhere.end()));
-  environment.rank = 1;
-  environment.worldSize = 2;
-  environment.masterAddress = "127.0.0.1";
-  environment.agentStore = true;
+  LaunchEnvironment environment = environmentAt(port, /*rank=*/1, /*size=*/2);
   environment.runId = "run";
   auto communicator = connect("shm", environment, {});
   ASSERT_FALSE(communicator.ok());

@@ -106,6 +106,17 @@ c10::intrusive_ptr<c10d::TCPStore> fsdp::rt::serveStore(uint16_t &port) {
   return store;
 }
 
+LaunchEnvironment fsdp::rt::environmentAt(uint16_t port, unsigned rank, unsigned size) {
+  LaunchEnvironment environment;
+  environment.rank = rank;
+  environment.worldSize = size;
+  environment.masterAddress = "127.0.0.1";
+  environment.masterPort = port;
+  environment.agentStore = true;
+  environment.launcher = "test";
+  return environment;
+}
+
 /// Lanes as those of a step, unless the test asks for others.
 static CommunicatorOptions withLanes(CommunicatorOptions options, unsigned size) {
   if (options.lanes.empty())
@@ -130,16 +141,12 @@ RankProcesses::RankProcesses(const Ranks &ranks, const RankBody &body, Communica
       // As a training binary does: gloo may write to a peer that has closed its socket.
       std::signal(SIGPIPE, SIG_IGN);
       close(portPipe[1]);
-      LaunchEnvironment environment;
-      if (read(portPipe[0], &environment.masterPort, sizeof(uint16_t)) != sizeof(uint16_t))
+      uint16_t port = 0;
+      if (read(portPipe[0], &port, sizeof(port)) != sizeof(port))
         _exit(kNoStore);
       close(portPipe[0]);
-      environment.rank = rank;
-      environment.worldSize = ranks.size;
-      environment.masterAddress = "127.0.0.1";
-      environment.agentStore = true;
-      environment.launcher = "test";
-      auto communicator = connectRank(ranks.backend, environment, options);
+      auto communicator =
+          connectRank(ranks.backend, environmentAt(port, rank, ranks.size), options);
       EXPECT_TRUE(communicator.ok()) << communicator.status().message();
       if (communicator.ok()) {
         runBody(body, **communicator);

@@ -3,6 +3,7 @@
 #ifndef FSDP_TEST_RUNTIME_COMM_RANKS_H
 #define FSDP_TEST_RUNTIME_COMM_RANKS_H
 
+#include "comm/Rendezvous.h"
 #include "comm/StandardLanes.h"
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -33,6 +34,9 @@ using RankBody = std::function<void(Communicator &)>;
 
 /// Serves a rendezvous on a port of the system's choice.
 c10::intrusive_ptr<c10d::TCPStore> serveStore(uint16_t &port);
+
+/// Of one of `size` ranks whose rendezvous is served there.
+LaunchEnvironment environmentAt(uint16_t port, unsigned rank, unsigned size);
 
 /// Runs `body` with a communicator on each rank: threads for `local`, else processes. What the
 /// bodies EXPECT counts for the test that calls this.

@@ -167,7 +167,9 @@ TEST_P(Replicas, LanesInFlight) {
       [&](Communicator &communicator) {
         Result<std::byte *> arena = communicator.makeArena(kArenaBytes);
         ASSERT_TRUE(arena.ok()) << arena.status().message();
-        auto part = [&](unsigned lane) { return *arena + lane * (kArenaBytes / 5); };
+        auto part = [&](unsigned lane) {
+          return *arena + lane * (kArenaBytes / communicator.numLanes());
+        };
         std::thread gathers([&] {
           for (unsigned i = 0; i < 30; ++i)
             checkGather(communicator, part(kGatherLane), 1 + i * 1511, i);

@@ -99,6 +99,23 @@ Status StagedCommunicator::reduceScatter(unsigned lane, const void *input, void 
              });
 }
 
+Status StagedCommunicator::reduceScatterScaled(unsigned lane, void *input, void *output,
+                                               size_t count, fsdp_dtype dtype, double factor) {
+  size_t bytes = count * elementBytes(dtype);
+  return run(lane, input, ranksOf(lane).size * bytes, output, bytes, output, bytes,
+             [&](void *whole, void *part) {
+               return inner->reduceScatterScaled(lane, whole, part, count, dtype, factor);
+             });
+}
+
+Status StagedCommunicator::divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
+                                  double divisor) {
+  size_t bytes = count * elementBytes(dtype);
+  return run(lane, data, bytes, data, bytes, data, bytes, [&](void *whole, void *) {
+    return inner->divide(lane, whole, count, dtype, divisor);
+  });
+}
+
 Status StagedCommunicator::allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype,
                                      ReduceOp op) {
   size_t bytes = count * elementBytes(dtype);

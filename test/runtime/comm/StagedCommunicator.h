@@ -22,6 +22,9 @@ public:
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                        fsdp_dtype dtype, ReduceOp op) override;
+  Status reduceScatterScaled(unsigned lane, void *input, void *output, size_t count,
+                             fsdp_dtype dtype, double factor) override;
+  Status divide(unsigned lane, void *data, size_t count, fsdp_dtype dtype, double divisor) override;
   Status allReduce(unsigned lane, void *data, size_t count, fsdp_dtype dtype, ReduceOp op) override;
   Status broadcast(unsigned lane, void *data, size_t bytes, unsigned root) override;
   Status barrier(unsigned lane) override { return inner->barrier(lane); }

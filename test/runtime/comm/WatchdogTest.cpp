@@ -136,7 +136,7 @@ std::vector<RankResult> runStep(const TwoGroups &plan, unsigned stalledCall,
                             result.message = message;
                             result.dump = dump;
                           });
-        (*progress)->beginStep();
+        (*progress)->beginStep(1);
         result.step = (*executor)->step({.step = 1}).status();
       }
       result.progress = (*progress)->dump();
@@ -224,7 +224,7 @@ struct Progress {
 // A collective has the whole deadline from when it is first seen under way; others start anew.
 TEST(StallDetector, CountsFromTheStart) {
   Progress run;
-  run.progress->beginStep();
+  run.progress->beginStep(1);
   EXPECT_EQ(run.look(0), "");
   run.progress->started(kGatherLane) = 1;
   EXPECT_EQ(run.look(1000), "");
@@ -243,7 +243,7 @@ TEST(StallDetector, AllowsForWhatIsPredicted) {
   Progress run;
   std::vector<fsdp_entry> &entries = run.plan.builder.entryTable;
   entries[2].expected_ns = 2'500'000;
-  run.progress->beginStep();
+  run.progress->beginStep(1);
   run.progress->started(kGatherLane) = 2;
   EXPECT_EQ(run.look(0), "");
   EXPECT_EQ(run.look(124), "");
@@ -270,7 +270,7 @@ TEST(StallDetector, NewStepsAreProgress) {
   Progress run;
   run.progress->started(kReduceLane) = 1;
   for (int step = 0; step < 10; ++step) {
-    run.progress->beginStep();
+    run.progress->beginStep(static_cast<uint64_t>(step) + 1);
     EXPECT_EQ(run.look(step * 99), "");
     EXPECT_EQ(run.look(step * 99 + 50), "");
   }

@@ -286,7 +286,7 @@ TEST(CudaExecutor, StalledCollectives) {
                         {std::chrono::milliseconds(1000), std::chrono::milliseconds(10)},
                         [](const std::string &, const std::string &) {});
       for (unsigned number = 1; number <= stalled && watchdog.status().ok(); ++number) {
-        progress->beginStep();
+        progress->beginStep(number);
         Status status = executor->step({.step = number}).status();
         EXPECT_TRUE(status.ok() || number == stalled) << status.message();
       }

@@ -65,13 +65,17 @@ TEST(PlanTest, Replicas) {
     builder.wait(across);
     return small.firstOf(FSDP_ALL_REDUCE_START);
   };
-  SmallPlan right, odd, stream, after, place, outside;
+  SmallPlan right, odd, stream, other, after, place, outside;
   makeReplicated(right);
   EXPECT_EQ(right.error(), "");
   odd.builder.plan.replicas = 3;
   EXPECT_EQ(odd.error(), "invalid plan: world size 2 of 3 replicas");
   makeReplicated(stream).stream = FSDP_REDUCE;
   EXPECT_EQ(stream.error(), "invalid plan: entry 12: on stream 2, its communicator on 3");
+  fsdp_entry &elsewhere = makeReplicated(other);
+  elsewhere.stream = FSDP_REDUCE;
+  elsewhere.communicator = 1;
+  EXPECT_EQ(other.error(), "invalid plan: entry 12: a collective on stream 2");
   makeReplicated(after).after = 0;
   EXPECT_EQ(after.error(), "invalid plan: entry 12: goes on with handle 0, which is no "
                            "reduce_scatter of its group to its place");

@@ -1,0 +1,121 @@
+//===- FsdpShards.td - What a rank holds and adds up ------*- tablegen -*-===//
+//
+// Shards of parameters and of gradients, on one rank. Part of FsdpOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+def Fsdp_ShardOp : Fsdp_Op<"shard", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffers]> {
+  let summary = "What this rank keeps of a group between steps";
+  let description = [{
+    The parameters themselves, or, in the group's `gather_dtype`, the copy of them that updates
+    write beside them.
+
+    ```mlir
+    %s = fsdp.shard @layers.0 : !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = "$group attr-dict `:` qualified(type($result))";
+}
+
+def Fsdp_PackOp : Fsdp_Op<"pack", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
+  let summary = "The gradients of a group as its shard's gradient, on one rank";
+  let description = [{
+    One rank's shard is the whole group, without its frozen parameters: nothing is reduced. `offset`, written by memory planning, is
+    the place of the gradients in the arena (bytes). The gradients are divided by `postdivide`, if it is there.
+
+    ```mlir
+    %d = fsdp.pack @layers.0(%g0, %g1) : (tensor<64x64xf32>, tensor<64xf32>)
+        -> !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group, Variadic<AnyStaticShapeTensor>:$grads,
+                       OptionalAttr<F64Attr>:$postdivide, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    $group `(` $grads `)` (`postdivide` custom<PlainFloat>($postdivide)^)?
+    (`at` custom<PlainInteger>($offset)^)? attr-dict `:` functional-type($grads, $result)
+  }];
+  let extraClassDeclaration = [{
+    /// By what the gradients are divided; 1: they are not.
+    double getDivisor() { return getPostdivide() ? getPostdivide()->convertToDouble() : 1; }
+  }];
+}
+
+def Fsdp_CastOp : Fsdp_Op<"cast", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "A shard's gradient in the dtype of its parameters";
+  let description = [{
+    Where gradients are reduced in another dtype and accumulated over microbatches, which is done in
+    the parameters' own. `offset`, written by memory planning, is the place of the result (bytes).
+
+    ```mlir
+    %c = fsdp.cast %d : !fsdp.shard<@layers.0, bf16> to !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins Fsdp_ShardType:$source, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    $source (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` qualified(type($source)) `to` qualified(type($result))
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_Gradient : AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor], "a shard or a tensor">;
+
+def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
+    AllTypesMatch<["sum", "result"]>, Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Add the gradient of another microbatch to the sum of those before it, in place";
+  let description = [{
+    Of a parameter's whole gradients, or of a shard's. The result lies in the bytes of `sum`, which
+    nothing reads otherwise. A shard's `gradient` may have a narrower dtype.
+
+    ```mlir
+    %e = fsdp.accumulate %g0, %g1 : tensor<64x64xf32>, tensor<64x64xf32>
+    %f = fsdp.accumulate %d0, %d1 : !fsdp.shard<@layers.0, f32>, !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins Fsdp_Gradient:$sum, Fsdp_Gradient:$gradient);
+  let results = (outs Fsdp_Gradient:$result);
+  let assemblyFormat = [{
+    $sum `,` $gradient attr-dict `:` qualified(type($sum)) `,` qualified(type($gradient))
+  }];
+  let hasVerifier = 1;
+}
+
+def Fsdp_ChunkOp : Fsdp_Op<"chunk", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "A chunk of gathered parameters, which a few ranks gather again";
+  let description = [{
+    Takes the results of the group's gather before their reshard. The result says over how many
+    neighbours on the group's axis they are cut, each of which copies its own chunk. `offset`, written
+    by memory planning, is the chunk's place in the arena (bytes).
+
+    ```mlir
+    %p:2 = fsdp.all_gather.wait %u : tensor<64x64xf32>, tensor<64xf32>
+    %k = fsdp.chunk(%p#0, %p#1) : (tensor<64x64xf32>, tensor<64xf32>) -> !fsdp.shard<@layers.0, f32, 2>
+    fsdp.reshard %u fwd
+    %v = fsdp.all_gather.start %k over ["dp"] bwd on gather : !fsdp.shard<@layers.0, f32, 2>
+    ```
+  }];
+  let arguments = (ins Variadic<AnyStaticShapeTensor>:$params, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    `(` $params `)` (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` functional-type($params, $result)
+  }];
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getResult().getType().getGroup(); }
+    /// The gather whose results these are.
+    ::fsdp::AllGatherStartOp getGather();
+  }];
+}
