@@ -320,10 +320,13 @@ void ChooseRecomputePass::runOnOperation() {
     return signalPassFailure();
   }
   Candidate chosen;
-  if (isDecided)
+  if (isDecided) {
     chosen = choose(*capBytes);
-  else
+  } else {
     chosen.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
+    for (GroupOp group : freed)
+      group.setRecompute(RecomputePolicy::Cheap);
+  }
   if (chosen.offload == OffloadPolicy::All)
     offloadStates(*step);
   OpPassManager recompute(ModuleOp::getOperationName());

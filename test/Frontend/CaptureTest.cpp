@@ -81,7 +81,7 @@ TEST(Capture, Locations) {
       if (call.getBaseName() == "ones_like")
         return;
       ASSERT_TRUE(location) << file << " " << call.getCallee().str();
-      EXPECT_TRUE(location.getFilename().getValue().ends_with("models.py"))
+      EXPECT_TRUE(location.getFilename().getValue().contains("/test/"))
           << file << " " << location.getFilename().str();
       EXPECT_GT(location.getLine(), 1u);
     });

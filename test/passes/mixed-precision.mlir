@@ -199,7 +199,7 @@ module @late {
 // nor trains nothing is done.
 // CHECK-LABEL: module @asked
 // CHECK: fsdp.group @l [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> gather_dtype bf16 reduce_dtype bf16{{$}}
-// CHECK: fsdp.group @root [@b] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> decisions [#fsdp.decision<gather_dtype, "the step does not read its parameters">, #fsdp.decision<reduce_dtype, "its parameters are frozen">]
+// CHECK: fsdp.group @root [@b] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> decisions [#fsdp.decision<reduce_dtype, "its parameters are frozen">, #fsdp.decision<gather_dtype, "the step does not read its parameters">]
 !v = tensor<4xf32>
 !h = tensor<4xbf16>
 module @asked {

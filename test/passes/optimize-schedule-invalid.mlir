@@ -66,7 +66,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.recompute = #f
   fsdp.param @a.w : !m
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
   fsdp.mesh @mesh <dp = 2>
-  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true recompute auto recomputed none
+  fsdp.group @a [@a.w] of ["a"] over @mesh "dp" flat reshard_after_forward true recompute auto recomputed none decisions [#fsdp.decision<recomputed, "as chosen">]
   func.func @step() -> !s {
     %s = fsdp.shard @a : !fsdp.shard<@a, f32>
     %step = fsdp.input "step" : i64

@@ -83,7 +83,7 @@ TEST(FakeCommunicator, ReduceCopies) {
               HasSubstr("by average and max only"));
   EXPECT_THAT(fake->reduceScatterScaled(kReduceLane, input, output, 2, FSDP_F32, 0.5).message(),
               HasSubstr("no sums of scaled gradients"));
-  EXPECT_THAT(fake->divide(kReduceLane, output, 2, FSDP_F32, 2).message(), HasSubstr("no sums"));
+  EXPECT_THAT(fake->divide(kReduceLane, output, 2, FSDP_F32, 2).message(), HasSubstr("divides no gradients"));
   EXPECT_THAT(fake->reduceScatter(kReduceLane, input, output, 2, FSDP_F64, ReduceOp::Max).message(),
               HasSubstr("blocks of 16 bytes, but there is room for 8"));
 }
