@@ -179,7 +179,57 @@ class ConvNet(nn.Module):
         return F.cross_entropy(self.head(x.mean([2, 3])), targets)
 
 
-MODELS = {"mlp": MLP, "shared": Shared, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT, "convnet": ConvNet}
+# ---------------------------------------------------------------- methods that are forwards
+
+
+class Codec(nn.Module):
+    """Has no forward, but two methods, which share a parameter."""
+
+    forward_methods = ("encode", "decode")
+
+    def __init__(self, dim: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(dim, dim) / dim**0.5)
+        self.scale = nn.Linear(dim, dim)
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.scale(self.shift(F.linear(x, self.weight).tanh()))
+
+    def shift(self, hidden: Tensor) -> Tensor:
+        return hidden + 0.25
+
+    def decode(self, hidden: Tensor) -> Tensor:
+        return F.linear(hidden, self.weight.t())
+
+
+class Autoencoder(nn.Module):
+    """Is trained by a method of its own, `entry`."""
+
+    entry = "training_step"
+    forward_methods = ("training_step",)
+    make_codec = Codec
+
+    def __init__(self, config: Config):
+        super().__init__()
+        ffn = config.ffn or 4 * config.dim
+        self.codec = self.make_codec(config.dim)
+        self.layers = nn.ModuleList([MLPBlock(config.dim, ffn) for _ in range(config.layers)])
+        self.head = nn.Linear(config.dim, config.classes)
+
+    def embed(self, x: Tensor) -> Tensor:
+        x = self.codec.encode(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def training_step(self, x: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(self.head(self.codec.decode(self.embed(x))), targets)
+
+
+MODELS = {
+    "mlp": MLP, "shared": Shared, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT,
+    "convnet": ConvNet, "codec": Autoencoder,
+}  # fmt: skip
 
 
 def build(config: Config, device: Optional[str] = None) -> nn.Module:
@@ -212,7 +262,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model in ("mlp", "shared")
+        if config.model in ("mlp", "shared", "codec")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

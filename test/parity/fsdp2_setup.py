@@ -132,7 +132,9 @@ def policy_of(fields):
 
 
 def shard(run, model, mesh):
-    from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+    from torch.distributed.fsdp import (
+        FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method,
+    )  # fmt: skip
 
     options = {
         "mesh": mesh,
@@ -159,6 +161,9 @@ def shard(run, model, mesh):
         for modules in matching_groups(model, [pattern]):
             fully_shard(modules, **own)
     fully_shard(model, **options | policies.get("", {}))
+    for module in model.modules():
+        for method in getattr(module, "forward_methods", ()):
+            register_fsdp_forward_method(module, method)
     for path, targets in run.forward_prefetch.items():
         targets = [model.get_submodule(target) for target in targets]
         model.get_submodule(path).set_modules_to_forward_prefetch(targets)

@@ -145,7 +145,7 @@ def train(run, rank):
     if run.mode == "fsdp2":
         mesh = make_mesh(run)
         model = shard(run, model, mesh)
-    network = model
+    network = getattr(model, getattr(model, "entry", "__call__"))
     if run.mode == "ddp":
         network = torch.nn.parallel.DistributedDataParallel(model)
     parameters = list(model.parameters())

@@ -103,6 +103,22 @@ class Checking(nn.Module):
         return self.linear(x).sum()
 
 
+class Counting(nn.Module):
+    """Writes an attribute that is no buffer; has methods beside its forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.calls = torch.zeros(4)
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return self.score(x) + self.calls.sum()
+
+    def score(self, x, scale=2.0):
+        return (self.linear(x) * scale).sum()
+
+
 class Package(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -135,6 +151,34 @@ class Package(unittest.TestCase):
         saved = safetensors_io.load(written[1])
         self.assertEqual(saved.keys(), {"table.weight", "shift"})
         self.assertTrue(torch.equal(saved["table.weight"], model.table.weight))
+
+    def test_methods(self):
+        """Another method takes the batch, or a function that calls the model's."""
+        x = torch.randn(2, 4)
+        fsdpc.export(Counting(), {"x": x}, self.path, method="score")
+        self.assertIn('fwd in "linear"', self.capture())
+        fsdpc.export(Counting(), (x,), self.path, method=lambda model, x: model.score(x, 3.0))
+        self.assertIn("3.000000e+00", self.capture())
+        for message, options in (
+            ("the model has no method 'train_it'", {"method": "train_it"}),
+            ("score takes no labels; only a loss= could use them", {"method": "score"}),
+            ("the batch has 3 values, but score takes 2: x, scale", {"method": "score"}),
+            ("'layers.*' matches no module", {"forward_methods": {"layers.*": "score"}}),
+            ("module 'linear' has no method 'score'", {"forward_methods": {"linear": "score"}}),
+            ('"" is the model itself', {"forward_methods": {"": ["score"]}}),
+        ):
+            batch = {"x": x, "labels": x} if "labels" in message else (x,) * (3 if "3" in message else 1)
+            with self.subTest(message), self.assertRaises(fsdpc.ExportError) as raised:
+                fsdpc.export(Counting(), batch, self.path, **options)
+            self.assertIn(message, str(raised.exception))
+
+    def test_methods_with_hooks(self):
+        """FSDP2 does not run a module's hooks for a method of its own."""
+        model = Tied()
+        model.table.register_forward_hook(lambda *arguments: None)
+        with self.assertRaisesRegex(fsdpc.ExportError, "module 'table' has hooks of its forward"):
+            fsdpc.export(model, (self.tokens(), self.tokens()), self.path,
+                         forward_methods={"table": "reset_parameters"})  # fmt: skip
 
     def test_loss_function(self):
         """What forward does not take is the loss's alone."""

@@ -12,7 +12,8 @@ A large model is built without values, and the weights come from elsewhere:
     fsdpc.export(model, batch, "model.pt2")
 """
 
-from .exporting import ExportError, as_step, export, meta_parameters
+from .exporting import export, meta_parameters
+from .steps import ExportError, as_step
 from .tools import ToolError, compile
 
 __all__ = ["ExportError", "ToolError", "as_step", "compile", "export", "meta_parameters"]

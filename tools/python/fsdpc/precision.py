@@ -2,13 +2,13 @@
 arguments of modules and of their results, under autograd, where FSDP2's hooks make them."""
 
 import contextlib
-import fnmatch
 import functools
 
 import torch
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.utils import _apply_to_tensors
 
+from .patterns import matches
 
 _NAMES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
@@ -17,15 +17,6 @@ _NAMES = {
 
 class PrecisionError(ValueError):
     """Policies that do not fit the model; the text names the pattern or module."""
-
-
-def _matches(pattern, path):
-    """As the patterns of a config file: `**` stands for any number of components."""
-    if not pattern or not path:
-        return all(part == "**" for part in pattern) and not path
-    if pattern[0] == "**":
-        return _matches(pattern[1:], path) or _matches(pattern, path[1:])
-    return fnmatch.fnmatchcase(path[0], pattern[0]) and _matches(pattern[1:], path[1:])
 
 
 def _cast(dtype, value):
@@ -140,7 +131,7 @@ class Precision:
             return [list(key)]
         if key == "":
             return [[""]]
-        found = [[name] for name in modules if name and _matches(key.split("."), name.split("."))]
+        found = [[name] for name in modules if name and matches(key, name)]
         if not found:
             raise PrecisionError(f"mixed_precision: '{key}' matches no module of the model")
         return found

@@ -1,0 +1,121 @@
+"""torch.export, so that the program is what training computes."""
+
+import contextlib
+import sys
+
+import torch
+
+from .steps import ExportError
+
+
+@contextlib.contextmanager
+def without_cache(model):
+    """transformers: keys and values of a training step are for nobody later."""
+    config = getattr(model, "config", None)
+    before = getattr(config, "use_cache", None)
+    if before:
+        config.use_cache = False
+    try:
+        yield
+    finally:
+        if before:
+            config.use_cache = before
+
+
+@contextlib.contextmanager
+def refusing_functions():
+    """torch.export keeps the forward of a torch.autograd.Function and drops its backward."""
+    apply = torch.autograd.Function.__dict__["apply"]
+
+    def refuse(cls, *arguments, **options):
+        if not cls.__module__.startswith("torch."):
+            raise ExportError(
+                f"torch.autograd.Function '{cls.__module__}.{cls.__qualname__}' has a backward of "
+                "its own, which torch.export drops: make it an operator with "
+                "torch.library.custom_op and register_autograd, or write the forward so that "
+                "autograd's backward is wanted"
+            )
+        return apply.__func__(cls, *arguments, **options)
+
+    torch.autograd.Function.apply = classmethod(refuse)
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = apply
+
+
+@contextlib.contextmanager
+def _as_in_training():
+    """The model is told that nobody compiles or exports it, and takes the path that it takes in
+    training; else it may prepare for other shapes and consumers (a mask that attends to everything,
+    say, where eager attention gets none), and other kernels run. torch itself is told the truth."""
+    asked = {name: getattr(torch.compiler, name) for name in ("is_exporting", "is_compiling")}
+
+    def hide(function):
+        def answer():
+            asking = sys._getframe(1).f_globals.get("__name__", "")
+            return asking.split(".")[0] == "torch" and function()
+
+        return answer
+
+    for name, function in asked.items():
+        setattr(torch.compiler, name, hide(function))
+    try:
+        yield
+    finally:
+        for name, function in asked.items():
+            setattr(torch.compiler, name, function)
+
+
+def run_export(step, batch, quiet):
+    try:
+        with _as_in_training():
+            return torch.export.export(step, (), batch, strict=False)
+    except ExportError:
+        raise
+    except Exception as error:
+        first = error
+    # Some models leave out checks of values where they are exported.
+    try:
+        program = torch.export.export(step, (), batch, strict=False)
+    except ExportError:
+        raise
+    except Exception as error:
+        raise ExportError(_explain(error)) from error
+    if not quiet:
+        print("fsdpc.export: note: the path of training cannot be exported, that of exports is taken, "
+              f"whose numbers may round differently: {str(first).splitlines()[0]}",
+              file=sys.stderr)  # fmt: skip
+    return program
+
+
+#: What torch.export refuses, and the usual remedy: words of its error, advice.
+_REMEDIES = (
+    ("data-dependent", "the shape or the path depends on values: write it with torch.where and "
+     "fixed shapes; mixtures of experts of transformers: model.set_experts_implementation("
+     "'batched_mm')"),
+    ("unbacked", "a shape depends on values: write the model with fixed shapes"),
+    ("vmap", "build the model with attn_implementation='eager' or 'sdpa'"),
+    ("Mutating", "a buffer or attribute is assigned in forward: register it as a buffer and write "
+     "it in place, or compute it before"),
+)  # fmt: skip
+
+
+def _explain(error):
+    text = str(error).strip() or type(error).__name__
+    advice = next((advice for words, advice in _REMEDIES if words in text), None)
+    first = text.splitlines()[0]
+    return f"torch.export refuses the model: {first}" + (f"\n  remedy: {advice}" if advice else "")
+
+
+def check_operators(program):
+    """The binary has no Python: an operator that is defined in Python has no kernel there."""
+    for module in program.graph_module.modules():
+        for node in getattr(module, "graph", torch.fx.Graph()).nodes:
+            if getattr(node.target, "_defined_in_python", False):
+                text = f"operator '{node.target}' is defined in Python, and the training binary has none"
+                if "grouped_mm" in str(node.target):
+                    text += (
+                        "\n  remedy: model.set_experts_implementation('batched_mm') (transformers)"
+                    )
+                raise ExportError(text)
