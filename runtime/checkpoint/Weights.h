@@ -14,6 +14,8 @@
 #include "comm/Communicator.h"
 #include "plan/PlanView.h"
 
+#include <functional>
+
 namespace fsdp::rt {
 
 /// Fails unless `files` hold every parameter (under its name or an alias of it) and every buffer of
@@ -21,13 +23,16 @@ namespace fsdp::rt {
 /// names the first such tensor and both shapes.
 Status checkWeights(const PlanView &plan, const WeightsFiles &files);
 
+/// Told how many bytes, of how many, have been read.
+using ReadProgress = std::function<void(int64_t done, int64_t total)>;
+
 /// Copies `rank`'s pieces of every parameter into its shards, and every buffer, into `arena`
 /// (zeroed, plan.arena_bytes long: padding stays zero), by `stream` of the arena's device; all has
 /// arrived when it returns. Reads each byte that the rank keeps once, in pieces of 1 MiB, and takes
-/// no further memory. Fails as checkWeights does, or if a parameter stands under several names with
-/// different values.
+/// no further memory; `read` hears of each piece. Fails as checkWeights does, or if a parameter
+/// stands under several names with different values.
 Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                   const WeightsFiles &files);
+                   const WeightsFiles &files, const ReadProgress &read = {});
 
 /// Gathers the full weights group by group over the control lane; rank 0 writes them, each
 /// parameter under its name and its aliases, and rank 0's buffers. Called by all ranks, between

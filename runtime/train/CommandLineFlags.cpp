@@ -108,10 +108,16 @@ void CommandLine::addDataFlags() {
               evaluationPlan(plan.tables())
                   ? "Files as for --data, on which the loss is evaluated, in file order"
                   : "Refused: this binary is compiled without an evaluation (fsdpc --eval-model)");
+  group.value("--eval-split", options.evalSplit, "F",
+              evaluationPlan(plan.tables())
+                  ? "Hold out this fraction of the samples of --data, above 0 and at most 0.5, and "
+                    "evaluate the loss on them. Which ones depends on --seed of the run's first "
+                    "start alone, and they come from all over the files. 0: none, as is the default"
+                  : "Refused: this binary is compiled without an evaluation (fsdpc --eval-model)");
   group.whole("--eval-every", options.evalEvery, "N", kMaximumSteps,
               "Evaluate after every N steps, and after the last one. Default: after the last one");
   group.whole("--eval-steps", options.evalSteps, "N", kMaximumSteps,
-              "Batches of an evaluation. Default: all whole ones of --eval-data");
+              "Batches of an evaluation. Default: all whole ones");
   group.value("--init", options.init, "FILE.safetensors",
               "Initial weights: full tensors by qualified name, parameters and buffers, in one "
               "file or in those of a model.safetensors.index.json. "
@@ -145,7 +151,17 @@ void CommandLine::addOptimizationFlags() {
                        : std::string("Refused: this binary is compiled without clipping")));
   group.value("--stop-outliers", options.stopOutliers, "Z",
               "End with an error after a step whose loss or gradients' norm is not finite, or more "
-              "than Z standard deviations above the mean of the 128 steps before it");
+              "than Z standard deviations above the mean of the 128 steps before it. 0: do not, as "
+              "is the default");
+  group.value("--skip-outliers", options.skipOutliers, "Z",
+              "Go on behind such a step, but without its update: parameters and optimizer state "
+              "stay as they were. The step has to be compiled with clipping. 0: do not, as is the "
+              "default");
+  group.flag("--find-nan", options.findNan,
+             "Look at the results of each operator, which is slow: a step whose loss, gradients or "
+             "updated parameters are not finite ends the run, and the error names the operator, "
+             "its module and the rank where NaN or Inf begins. With --resume a step that failed "
+             "runs again");
   group.whole("--seed", options.seed, "N", UINT64_MAX,
               "Seed of dropout and other random operators, and of --shuffle. Default: 0");
 }

@@ -9,19 +9,26 @@ using namespace fsdp::rt;
 Status Evaluation::openData() {
   if (Status status = runner.findInputs(); !status.ok())
     return status;
-  Result<std::vector<std::string>> paths = findDataFiles(options.evalData, "--eval-data");
+  const bool splits = options.evalSplit != 0;
+  const char *flag = splits ? "--data" : "--eval-data";
+  Result<std::vector<std::string>> paths =
+      findDataFiles(splits ? options.data : options.evalData, flag);
   if (!paths.ok())
     return Status::error("evaluation: " + paths.status().message());
   DataOptions data;
   data.paths = std::move(*paths);
   data.tokenType = options.dataType;
+  data.heldOutFraction = options.evalSplit;
+  data.heldOutSeed = options.evalSplitSeed;
+  data.readHeldOut = splits;
   if (Status status = runner.openData(std::move(data)); !status.ok())
     return Status::error("evaluation: " + status.message());
   const int64_t perStep = runner.samplesPerStep(), whole = runner.data().samples() / perStep;
   steps = options.evalSteps.value_or(whole);
   if (steps > whole)
     return Status::error("--eval-steps " + std::to_string(steps) + " of " +
-                         std::to_string(perStep) + " samples each, but --eval-data has " +
+                         std::to_string(perStep) + " samples each, but " +
+                         (splits ? "--eval-split holds out " : "--eval-data has ") +
                          std::to_string(runner.data().samples()));
   return {};
 }

@@ -24,7 +24,8 @@ public:
       : plan(plan), options(options), communicator(communicator),
         runner(plan, device, communicator) {}
 
-  /// Opens --eval-data and decides how many steps of it are run.
+  /// Opens --eval-data, or --data for what --eval-split holds out, and decides how many steps of it
+  /// are run.
   Status openData();
   /// `arena` holds the state; the run's executor has been made.
   Status makeExecutor(std::byte *arena);

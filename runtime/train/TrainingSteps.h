@@ -55,6 +55,8 @@ public:
   std::vector<Manifest::Shape> manifestShapes() const;
   int64_t stepsPerPass() const { return order->stepsPerPass(); }
   int64_t samplesInData() const;
+  /// Of --data, by --eval-split.
+  int64_t samplesHeldOut() const { return runners.front()->data().samplesHeldOut(); }
   /// For people: the file, or how many there are.
   std::string dataDescription() const;
   /// 0 if the data are no tokens.
