@@ -37,7 +37,8 @@ namespace {
 struct Options {
   fsdp::frontend::CaptureFlags capture;
   fsdp::ProgramFlags program;
-  std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
+  std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report;
+  std::vector<std::string> meshes = {""}; // "": as the file says
   std::string offloadOptimizer = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says
   std::string microbatchLoss, gradientSync, reshardAfterBackward;
@@ -91,7 +92,6 @@ static int runPasses(ModuleOp module, const Options &options, fsdp::Stage &stage
 /// How state is sharded: of all steps alike.
 static void setSharding(const Options &options, fsdp::PipelineOptions &pipeline) {
   pipeline.config = options.config;
-  pipeline.mesh = options.mesh;
   pipeline.reshardAfterForward = options.reshardAfterForward;
   pipeline.layout = options.layout;
   pipeline.prefetch = options.prefetch;
@@ -120,58 +120,105 @@ static void setTraining(const Options &options, fsdp::PipelineOptions &pipeline)
   fsdp::setCostOptions(options.costs, pipeline);
 }
 
+/// Of the names of modules that are kept for a mesh: "" of the first one.
+static std::string getPrefix(size_t mesh) {
+  return mesh == 0 ? "" : "mesh_" + std::to_string(mesh + 1) + ".";
+}
+
 /// captured -> planned; of a program only to scheduled.
-static int runPipeline(ModuleOp module, const fsdp::ProgramStep &step, bool isProgram,
+static int runPipeline(ModuleOp module, const fsdp::ProgramStep &step, bool isProgram, size_t mesh,
                        const Options &options, fsdp::Stage &stage) {
   stage.begin(step.capture.isEvaluation ? "evaluate" : "shard");
   fsdp::PipelineOptions pipeline;
+  pipeline.mesh = options.meshes[mesh];
   setSharding(options, pipeline);
   if (step.capture.isEvaluation)
     pipeline.recompute = fsdp::RecomputePolicy::None;
   else
     setTraining(options, pipeline);
-  if (step.source.empty())
+  if (step.source.empty() && mesh == 0)
     pipeline.report = options.report;
   if (isProgram)
     pipeline.upTo = fsdp::ModulePhase::Scheduled;
-  return runPasses(module, options, stage, step.prefix,
+  return runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
                    [&](OpPassManager &manager) { fsdp::buildPipeline(manager, pipeline); });
 }
 
 /// Plans the memory of all steps together.
-static int planProgram(ModuleOp program, const Options &options, fsdp::Stage &stage) {
+static int planProgram(ModuleOp program, size_t mesh, const Options &options, fsdp::Stage &stage) {
   stage.begin("plan");
-  return runPasses(program, options, stage, /*prefix=*/"", [&](OpPassManager &manager) {
+  return runPasses(program, options, stage, getPrefix(mesh), [&](OpPassManager &manager) {
     manager.addPass(
         fsdp::createPlanMemory({.memoryCap = options.memoryCap, .profile = options.costs.profile}));
     manager.addPass(fsdp::createVerifyPlanned());
   });
 }
 
-static int compile(ModuleOp module, const Options &options, fsdp::Stage &stage) {
+/// captured -> planned, on one mesh. `modules`: the captured steps, which are changed. Null: an
+/// error has been told of.
+static OwningOpRef<ModuleOp> planFor(size_t mesh, std::vector<OwningOpRef<ModuleOp>> modules,
+                                     ArrayRef<fsdp::ProgramStep> steps, const Options &options,
+                                     fsdp::Stage &stage) {
+  const bool isProgram = modules.size() > 1;
+  for (auto [step, module] : llvm::zip_equal(steps, modules))
+    if (runPipeline(*module, step, isProgram, mesh, options, stage))
+      return {};
+  OwningOpRef<ModuleOp> program =
+      isProgram ? fsdp::makeProgram(modules) : std::move(modules.front());
+  if (isProgram && planProgram(*program, mesh, options, stage))
+    return {};
+  return program;
+}
+
+/// Why a run could not tell these meshes apart, if it could not.
+static std::optional<std::string> findEqualRanks(ArrayRef<std::vector<fsdp::PlanTables>> programs,
+                                                 const Options &options) {
+  for (size_t i = 0; i < programs.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (unsigned ranks = programs[i].front().header.world_size;
+          ranks == programs[j].front().header.world_size)
+        return "--mesh " + options.meshes[j] + " and --mesh " + options.meshes[i] + " both have " +
+               std::to_string(ranks) + " ranks: a run is of the mesh with as many as it has";
+  return std::nullopt;
+}
+
+/// `modules`: planned, one for each mesh.
+static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const Options &options,
+                   fsdp::Stage &stage) {
   stage.begin("compile");
-  FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(module);
-  if (failed(tables))
-    return stage.fail("the plan cannot be lowered (see above)");
+  std::vector<std::vector<fsdp::PlanTables>> programs;
+  for (const OwningOpRef<ModuleOp> &module : modules) {
+    FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module);
+    if (failed(tables))
+      return stage.fail("the plan cannot be lowered (see above)");
+    programs.push_back(std::move(*tables));
+  }
+  if (std::optional<std::string> problem = findEqualRanks(programs, options))
+    return stage.fail(*problem);
   const fsdp::cost::CostOptions &given = options.costs;
   if (!given.device.empty() || !given.profile.empty() || !given.network.empty()) {
     llvm::Expected<std::unique_ptr<fsdp::cost::CostModel>> costs =
         fsdp::cost::CostModel::create(given);
     if (!costs)
       return stage.fail(costs.takeError());
-    for (fsdp::PlanTables &table : *tables)
-      fsdp::setExpectedDurations(table, **costs);
+    for (std::vector<fsdp::PlanTables> &tables : programs)
+      for (fsdp::PlanTables &table : tables)
+        fsdp::setExpectedDurations(table, **costs);
   }
-  const std::vector<fsdp_plan> plans = fsdp::linkPlans(*tables);
-  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(plans.front(), {});
+  std::vector<std::vector<fsdp_plan>> linked;
+  std::vector<const fsdp_plan *> firsts;
+  for (const std::vector<fsdp::PlanTables> &tables : programs)
+    firsts.push_back(&linked.emplace_back(fsdp::linkPlans(tables)).front());
+  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(firsts, {});
   if (!object)
     return stage.fail(object.takeError());
   if (!options.saveTemps.empty())
     if (llvm::Error error = fsdp::writeObject(*object, inTemps(options, "step.o")))
       return stage.fail(std::move(error));
   size_t entries = 0;
-  for (const fsdp::PlanTables &table : *tables)
-    entries += table.entries.size();
+  for (const std::vector<fsdp::PlanTables> &tables : programs)
+    for (const fsdp::PlanTables &table : tables)
+      entries += table.entries.size();
   stage.end(llvm::Twine(entries) + " entries, " + llvm::Twine(object->size()) + " bytes of object");
   stage.begin("link");
   if (llvm::Error error = fsdp::linkObject(*object, options.output, options.link))
@@ -204,11 +251,16 @@ static std::optional<std::string> findFileClash(const Options &options,
   std::vector<fsdp::NamedPath> outputs = {
       {"-o", options.output}, {"--weights", options.weights}, {"--fsdp-report", options.report}};
   if (!options.saveTemps.empty()) {
-    for (const char *file : {"planned.mlir", "step.o"})
-      outputs.push_back({"--save-temps", inTemps(options, file)});
+    outputs.push_back({"--save-temps", inTemps(options, "step.o")});
     for (const fsdp::ProgramStep &step : steps)
-      for (const char *file : {"captured.mlir", "sharded.mlir", "scheduled.mlir"})
-        outputs.push_back({"--save-temps", inTemps(options, step.prefix + file)});
+      outputs.push_back({"--save-temps", inTemps(options, step.prefix + "captured.mlir")});
+    for (size_t mesh = 0; mesh < options.meshes.size(); ++mesh) {
+      outputs.push_back({"--save-temps", inTemps(options, getPrefix(mesh) + "planned.mlir")});
+      for (const fsdp::ProgramStep &step : steps)
+        for (const char *file : {"sharded.mlir", "scheduled.mlir"})
+          outputs.push_back(
+              {"--save-temps", inTemps(options, getPrefix(mesh) + step.prefix + file)});
+    }
   }
   std::vector<fsdp::NamedPath> inputs = {{"MODEL", options.capture.getModel()},
                                          {"--config", options.config},
@@ -306,15 +358,17 @@ static int run(Options &options) {
       return stage.fail(step.source + " is another model (see above)");
     modules.push_back(std::move(captured->module));
   }
-  const bool isProgram = modules.size() > 1;
-  for (auto [step, module] : llvm::zip_equal(*steps, modules))
-    if (int code = runPipeline(*module, step, isProgram, options, stage))
-      return code;
-  OwningOpRef<ModuleOp> program =
-      isProgram ? fsdp::makeProgram(modules) : std::move(modules.front());
-  if (int code = isProgram ? planProgram(*program, options, stage) : 0)
-    return code;
-  if (int code = compile(*program, options, stage))
+  std::vector<OwningOpRef<ModuleOp>> programs;
+  for (size_t mesh = 0; mesh < options.meshes.size(); ++mesh) {
+    std::vector<OwningOpRef<ModuleOp>> own;
+    for (OwningOpRef<ModuleOp> &module : modules)
+      own.push_back(mesh + 1 < options.meshes.size() ? OwningOpRef<ModuleOp>(module->clone())
+                                                     : std::move(module));
+    programs.push_back(planFor(mesh, std::move(own), *steps, options, stage));
+    if (!programs.back())
+      return 1;
+  }
+  if (int code = compile(programs, options, stage))
     return code;
   return hasWeights ? finishWeights(*weights, options, stage) : 0;
 }
@@ -353,7 +407,11 @@ int main(int argc, char **argv) {
   options.program.addTo(app);
   app.add_option("--config", options.config, "YAML file: mesh, groups, layout, in FSDP2's words")
       ->check(CLI::ExistingFile);
-  app.add_option("--mesh", options.mesh, "device mesh, as dp=4 or replicate=2,shard=4 (dp=1)");
+  app.add_option("--mesh", options.meshes,
+                 "device mesh, as dp=4 or replicate=2,shard=4 (dp=1). Once for each mesh on which "
+                 "the binary is to run: a run is of the one with as many ranks as it has")
+      ->allow_extra_args(false)
+      ->default_str("");
   app.add_option(
          "--reshard-after-forward", options.reshardAfterForward,
          "true, false, none: as true, but the root group stays; auto: as --schedule decides; or a "
