@@ -79,6 +79,9 @@ private:
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
+  /// What a step's end has come to; an error of which all ranks know waits for the checkpoint that
+  /// is under way.
+  Outcome endAt(Outcome outcome);
   Outcome exchange(const StepResults &own);
   /// Of what was exchanged.
   StepFigures figuresOfStep() const;

@@ -148,9 +148,9 @@ Outcome RankRun::finishStep(const StepResults &own) {
     if (std::string outlier = guard->judge(own.step, loss, gradientNorm); !outlier.empty())
       usual = Status::error(outlier);
   if (nonFinite)
-    return tellNonFinite(communicator, own.step, training.executor().nonFinite());
+    return endAt(tellNonFinite(communicator, own.step, training.executor().nonFinite()));
   if (!console)
-    return {usual, true};
+    return endAt({usual, true});
   if (trace && own.step == tracedStep)
     if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
       return {status, false};
@@ -177,7 +177,14 @@ Outcome RankRun::finishStep(const StepResults &own) {
   console->step(record, own.step == (stopped ? issued : figures.steps));
   if (Status status = tellSaved(); !status.ok())
     return {status, false};
-  return {usual, true};
+  return endAt({usual, true});
+}
+
+Outcome RankRun::endAt(Outcome outcome) {
+  // The checkpoint from before is there to go on from: it may still be written.
+  if (!outcome.status.ok() && outcome.known)
+    (void)finishCheckpoint();
+  return outcome;
 }
 
 /// Says once of each shape whether its steps are graphs, when it is known.

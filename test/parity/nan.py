@@ -118,7 +118,7 @@ class Nan(harness.Case):
                           "--stop-outliers", 9)  # fmt: skip
         process = harness.run([binary, "--ranks", RANKS, "--data", self.workspace.data, *folder,
                                "--resume", "--find-nan"], check=False)  # fmt: skip
-        self.assertIn("step 2 from ", process.stdout)
+        self.assertIn("step 2 from ", process.stdout, process.stderr)
         self.assertIn("error: step 4, rank 0: input 'y': 1 NaN", process.stderr)
 
     def test_flags(self):

@@ -14,8 +14,8 @@
 extern "C" {
 #endif
 
-/* `main` of such a binary: runs the program for the ranks that it was started with. Returns the exit
- * code. */
+/* `main` of such a binary: runs the program for the ranks that it was started with. Returns the
+ * exit code. */
 int fsdp_train_meshes_main(int argc, char **argv, const fsdp_plan *const *programs, uint32_t count);
 
 #ifdef __cplusplus
