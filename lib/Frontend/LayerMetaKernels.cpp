@@ -178,6 +178,26 @@ void MetaKernels::addAttention() {
           Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
 }
 
+/// torch's rule (create_grouped_gemm_output_tensor in ATen/native/GroupedMMUtils.h): rows begin at
+/// multiples of 16 bytes. The offsets say where groups end, in the dimension that both factors or
+/// the rows share.
+void MetaKernels::addGroupedProduct() {
+  // On meta torch has the kernel of the CPU, which reads the offsets.
+  replace(
+      "_grouped_mm", +[](const Tensor &left, const Tensor &right, const OptionalTensor &offsets,
+                         const OptionalTensor &, std::optional<at::ScalarType> dtype) {
+        bool isLeftFlat = left.dim() == 2, isRightFlat = right.dim() == 2;
+        int64_t rows = left.size(isLeftFlat ? 0 : 1), columns = right.size(-1);
+        auto options = left.options().dtype(dtype.value_or(left.scalar_type()));
+        auto aligned = static_cast<int64_t>(16 / options.dtype().itemsize());
+        int64_t row = (columns + aligned - 1) / aligned * aligned;
+        if (isLeftFlat != isRightFlat)
+          return at::empty_strided({rows, columns}, {row, 1}, options);
+        int64_t groups = isLeftFlat ? offsets->size(0) : left.size(0);
+        return at::empty_strided({groups, rows, columns}, {rows * row, row, 1}, options);
+      });
+}
+
 /// The same on meta.
 static Tensor makeMeta(const Tensor &tensor) {
   if (!tensor.defined())

@@ -119,6 +119,15 @@ class Counting(nn.Module):
         return (self.linear(x) * scale).sum()
 
 
+class Groups(nn.Module):
+    def __init__(self, dtype):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 30, 8, dtype=dtype))
+
+    def forward(self, x, ends):
+        return torch._grouped_mm(x, self.weight.transpose(1, 2), ends).float().sum()
+
+
 class Package(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -179,6 +188,14 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(fsdpc.ExportError, "module 'table' has hooks of its forward"):
             fsdpc.export(model, (self.tokens(), self.tokens()), self.path,
                          forward_methods={"table": "reset_parameters"})  # fmt: skip
+
+    def test_products_of_groups(self):
+        """In every dtype; rows begin at multiples of 16 bytes."""
+        ends = torch.tensor([2, 5], dtype=torch.int32)
+        for dtype, name in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
+            fsdpc.export(Groups(dtype), (torch.randn(5, 8, dtype=dtype), ends), self.path)
+            self.assertRegex(self.capture(), r'"_grouped_mm.default".*-> tensor<5x30x' + name +
+                             r", #aten.strides<\[32, 1\]>>")  # fmt: skip
 
     def test_loss_function(self):
         """What forward does not take is the loss's alone."""

@@ -139,6 +139,8 @@ for _name, _spec in DECODERS.items():
     # Mixtures of experts with shapes that do not depend on data.
     _experts = "batched_mm" if _name in ("mixtral", "qwen3-moe") else None
     entry(_name, "transformers")(_decoder(*_spec, _experts))
+    if _experts:
+        entry(f"{_name}-grouped", "transformers")(_decoder(*_spec))  # transformers' default
 
 
 @entry("llama-mask", "transformers")
@@ -414,7 +416,28 @@ class Readers(nn.Module):
         return x + memory
 
 
+class Experts(nn.Module):
+    """Each token goes through the expert that its router chooses, by products of groups of rows."""
+
+    def __init__(self, experts=4):
+        super().__init__()
+        self.router = nn.Linear(32, experts)
+        self.up = nn.Parameter(torch.randn(experts, 64, 32) / 8)
+        self.down = nn.Parameter(torch.randn(experts, 32, 64) / 8)
+
+    def forward(self, x):
+        tokens = x.flatten(0, 1)
+        weight, choice = self.router(tokens).softmax(-1).max(-1)
+        order = choice.argsort(stable=True)
+        counts = F.one_hot(choice, self.up.shape[0]).sum(0)
+        ends = counts.cumsum(0).to(torch.int32)
+        hidden = torch._grouped_mm(tokens[order], self.up.transpose(1, 2), ends).relu()
+        mixed = torch._grouped_mm(hidden, self.down.transpose(1, 2), ends)
+        return x + (mixed[order.argsort()] * weight.unsqueeze(1)).view_as(x)
+
+
 LAYERS = {
+    "nn/Experts": _tagger(Experts),
     "nn/LSTM": _tagger(lambda: nn.LSTM(32, 32, 2, batch_first=True)),
     "nn/LSTM-bidirectional": _tagger(
         lambda: nn.LSTM(32, 16, batch_first=True, bidirectional=True)
