@@ -1,0 +1,39 @@
+//===- Options.h - What fsdpc is asked for -----------------------*- C++ -*-===//
+
+#ifndef FSDP_TOOLS_FSDPC_OPTIONS_H
+#define FSDP_TOOLS_FSDPC_OPTIONS_H
+
+#include "ProgramSteps.h"
+#include "fsdp/CostModel/CostModel.h"
+#include "fsdp/Export/EmitObject.h"
+#include "fsdp/Frontend/CommandLine.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+
+struct Options {
+  frontend::CaptureFlags capture;
+  ProgramFlags program;
+  std::string config, mesh, reshardAfterForward, layout, prefetch, recompute = "auto", report;
+  std::string offloadOptimizer = "none", reduceDtype;
+  int64_t microbatches = 0; // 0: as the file says
+  std::string microbatchLoss, gradientSync, reshardAfterBackward;
+  std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
+  cost::CostOptions costs;
+  uint64_t seed = 0;
+  int64_t budget = 3000;
+  bool buckets = true;
+  std::string output, weights, saveTemps;
+  LinkOptions link;
+  bool quiet = false;
+};
+
+/// A file of --save-temps.
+std::string inTemps(const Options &options, llvm::StringRef file);
+
+OffloadPolicy getOffload(const Options &options);
+ScheduleChoice getSchedule(const Options &options);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPC_OPTIONS_H
