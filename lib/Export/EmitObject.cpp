@@ -40,7 +40,7 @@ static Constant *getBytes(LLVMContext &context, const void *data, size_t bytes) 
                                    Type::getInt8Ty(context));
 }
 
-/// `name`: "" for a plan that only another one points to.
+/// `name`: "" for a plan that the object alone points to.
 static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef name) {
   GlobalVariable *next = plan.next ? addPlan(module, *plan.next, "") : nullptr;
   // In the order of the pointers in fsdp_plan.
@@ -111,12 +111,39 @@ static void addMain(Module &module, GlobalVariable *plan) {
   builder.CreateRet(builder.CreateCall(run, {main->getArg(0), main->getArg(1), plan}));
 }
 
+/// The same of several programs: fsdp_train_meshes_main(argc, argv, programs, count).
+static void addMain(Module &module, ArrayRef<Constant *> programs) {
+  LLVMContext &context = module.getContext();
+  Type *i32 = Type::getInt32Ty(context), *ptr = PointerType::get(context, 0);
+  auto *type = ArrayType::get(ptr, programs.size());
+  auto *table = new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::InternalLinkage,
+                                   ConstantArray::get(type, programs), "fsdp_programs");
+  FunctionCallee run = module.getOrInsertFunction(
+      "fsdp_train_meshes_main", FunctionType::get(i32, {i32, ptr, ptr, i32}, false));
+  auto *main = Function::Create(FunctionType::get(i32, {i32, ptr}, false),
+                                GlobalValue::ExternalLinkage, "main", module);
+  IRBuilder<> builder(BasicBlock::Create(context, "", main));
+  builder.CreateRet(
+      builder.CreateCall(run, {main->getArg(0), main->getArg(1), table,
+                               ConstantInt::get(i32, static_cast<uint64_t>(programs.size()))}));
+}
+
 Expected<SmallVector<char, 0>> fsdp::emitObject(const fsdp_plan &plan, const EmitOptions &options) {
+  return emitObject(ArrayRef<const fsdp_plan *>{&plan}, options);
+}
+
+Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<const fsdp_plan *> programs,
+                                                const EmitOptions &options) {
   LLVMContext context;
   Module module("fsdp_step", context);
-  GlobalVariable *global = addPlan(module, plan, fsdp::kPlanSymbol);
-  if (options.withMain)
-    addMain(module, global);
+  GlobalVariable *first = addPlan(module, *programs.front(), fsdp::kPlanSymbol);
+  SmallVector<Constant *> globals = {first};
+  for (const fsdp_plan *program : programs.drop_front())
+    globals.push_back(addPlan(module, *program, ""));
+  if (options.withMain && programs.size() == 1)
+    addMain(module, first);
+  else if (options.withMain)
+    addMain(module, globals);
 
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();

@@ -38,7 +38,7 @@ static llvm::Error ignore(ParamOp param, const ShardingConfig &config, ConfigPla
   leaveOptimizerGroups(param);
   OpBuilder builder(param);
   BufferOp::create(builder, param.getLoc(), param.getSymNameAttr(), param.getTypeAttr(),
-                   /*init=*/nullptr, /*offset=*/nullptr);
+                   /*offset=*/nullptr);
   param.erase();
   return llvm::Error::success();
 }

@@ -33,10 +33,8 @@ const CheckpointReader::Tensor *CheckpointReader::find(const std::string &name) 
 const CheckpointReader::Tensor *CheckpointReader::find(const StateRange &range,
                                                        const PlanView &plan, unsigned rank) const {
   // On other ranks than those of the checkpoint all begin with rank 0's buffers, as torch does.
-  const bool isOfRank =
-      range.ownOfRank && ownManifest && ownManifest->ranks == plan.tables().world_size;
-  if (isOfRank || range.isTransient)
-    return find(bufferNameOfRank(range.name, isOfRank ? rank : 0, range.isTransient));
+  if (range.ownOfRank && ownManifest && ownManifest->ranks == plan.tables().world_size)
+    return find(bufferNameOfRank(range.name, rank));
   if (const Tensor *tensor = find(range.name))
     return tensor;
   for (const std::string &alias : range.aliases)
@@ -63,7 +61,7 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
     }
   for (const fsdp_buffer &buffer : plan.buffers())
     for (unsigned rank = 0; rank < (ownManifest ? ownManifest->ranks : 1); ++rank)
-      add(bufferNameOfRank(plan.string(buffer.name), rank, plan.isTransient(buffer)));
+      add(bufferNameOfRank(plan.string(buffer.name), rank));
   for (const auto &[name, tensor] : tensors)
     if (!known.contains(name))
       return Status::error("'" + filePath(tensor.chunks[0].file) + "' holds '" + name + "' (" +
@@ -75,6 +73,13 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
 //===----------------------------------------------------------------------===//
 // The step's number
 //===----------------------------------------------------------------------===//
+
+int64_t CheckpointReader::allBytes() const {
+  int64_t bytes = 0;
+  for (const ManifestFile &file : files)
+    bytes += static_cast<int64_t>(file.bytes);
+  return bytes;
+}
 
 Result<double> CheckpointReader::scalar(const std::string &name, const Tensor &tensor) const {
   const Chunk &chunk = tensor.chunks[0];
@@ -186,8 +191,6 @@ Result<std::vector<CheckpointReader::Copy>> CheckpointReader::copiesFor(const Pl
   std::vector<Copy> copies;
   for (const StateRange &range : stateOf(plan, rank)) {
     const Tensor *tensor = find(range, plan, rank);
-    if (!tensor && range.isTransient && !ownManifest)
-      continue; // torch's checkpoints have none: the run begins with the model's
     if (!tensor)
       return Status::error("'" + folder + "' lacks " + kindName(range.kind) + " '" + range.name +
                            "' (" + describeStored(safetensorsName(range.dtype), range.shape) + ")");

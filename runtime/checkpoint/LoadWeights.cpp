@@ -77,8 +77,6 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
       known.insert(std::move(name));
   }
   for (const fsdp_buffer &buffer : plan.buffers()) {
-    if (plan.isTransient(buffer))
-      continue;
     if (auto found = findBuffer(plan, buffer, files); !found.ok())
       return found.status();
     known.insert(plan.string(buffer.name));
@@ -101,7 +99,9 @@ struct Part {
 /// Brings parts of weights files to the arena, piece by piece.
 class WeightsCopier {
 public:
-  explicit WeightsCopier(Stream &stream) : stream(stream), own(kPieceBytes) {}
+  /// `read` hears of each piece, of `total` bytes in all.
+  WeightsCopier(Stream &stream, const ReadProgress &read, int64_t total)
+      : stream(stream), read(read), total(total), own(kPieceBytes) {}
 
   Status copy(const Part &part, std::byte *to) {
     for (size_t done = 0; done < part.bytes.size();) {
@@ -112,6 +112,9 @@ public:
       if (Status status = stream.synchronize(); !status.ok())
         return status;
       done += piece.size();
+      copied += static_cast<int64_t>(piece.size());
+      if (read)
+        read(copied, total);
     }
     return {};
   }
@@ -134,6 +137,9 @@ public:
 
 private:
   Stream &stream;
+  const ReadProgress &read;
+  const int64_t total;
+  int64_t copied = 0;
   std::vector<std::byte> own, other;
 };
 } // namespace
@@ -163,11 +169,23 @@ static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
   return {};
 }
 
+/// All that a rank reads of its files.
+static int64_t keptBytes(const PlanView &plan, unsigned rank) {
+  int64_t bytes = 0;
+  for (const fsdp_parameter &parameter : plan.parameters())
+    for (const fsdp_piece &piece : plan.piecesOf(parameter))
+      if (piece.rank == plan.shardOf(rank))
+        bytes += piece.count * static_cast<int64_t>(elementBytes(parameter.dtype));
+  for (const fsdp_buffer &buffer : plan.buffers())
+    bytes += plan.spanBytes(plan.values()[buffer.value]);
+  return bytes;
+}
+
 Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                             const WeightsFiles &files) {
+                             const WeightsFiles &files, const ReadProgress &read) {
   if (Status status = checkWeights(plan, files); !status.ok())
     return status;
-  WeightsCopier copier(stream);
+  WeightsCopier copier(stream, read, keptBytes(plan, rank));
   for (const fsdp_group &group : plan.groups())
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
       for (const fsdp_piece &piece : plan.piecesOf(parameter))
@@ -176,8 +194,6 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
               !status.ok())
             return status;
   for (const fsdp_buffer &buffer : plan.buffers()) {
-    if (plan.isTransient(buffer))
-      continue;
     const Found stored = *findBuffer(plan, buffer, files);
     if (Status status = copier.copy({*stored.file, stored.tensor->bytes},
                                     arena + plan.values()[buffer.value].offset);

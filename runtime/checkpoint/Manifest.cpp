@@ -30,6 +30,7 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["replicas"] = manifest.replicas;
   json["step"] = manifest.step;
   json["steps"] = manifest.steps;
+  json["skipped_steps"] = manifest.skippedSteps;
   json["samples"] = manifest.samples;
   json["samples_in_data"] = manifest.samplesInData;
   if (!manifest.shapes.empty()) {
@@ -39,6 +40,8 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
           {{"samples_per_step", shape.samplesPerStep}, {"samples_in_data", shape.samplesInData}});
     json["shapes"] = std::move(shapes);
   }
+  if (manifest.evalSplit != 0)
+    json["eval_split"] = {{"fraction", manifest.evalSplit}, {"seed", manifest.evalSplitSeed}};
   json["shuffle"] = manifest.shuffle;
   json["overfit"] = manifest.overfit;
   json["seed"] = manifest.seed;
@@ -50,6 +53,11 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   json["decay_steps"] = manifest.decaySteps;
   json["clip_grad_norm"] = manifest.clipGradNorm;
   json["clip_norm_type"] = manifest.clipNormType;
+  if (manifest.stopOutliers != 0 || manifest.skipOutliers != 0)
+    json["guard"] = {{"stop_outliers", manifest.stopOutliers},
+                     {"skip_outliers", manifest.skipOutliers},
+                     {"losses", manifest.guardLosses},
+                     {"grad_norms", manifest.guardNorms}};
   ordered_json files = ordered_json::array();
   for (const ManifestFile &file : manifest.files)
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.checksum}});
@@ -155,6 +163,32 @@ static Status parseShapes(const ordered_json &json, std::vector<Manifest::Shape>
   return {};
 }
 
+static Status parseSplit(const ordered_json &json, Manifest &manifest) {
+  auto split = json.find("eval_split");
+  if (split == json.end())
+    return {};
+  if (!split->is_object())
+    return Status::error("'eval_split' is not an object");
+  Reader reader(*split, "of 'eval_split' ");
+  reader.read("fraction", manifest.evalSplit);
+  reader.readWhole("seed", manifest.evalSplitSeed);
+  return reader.status();
+}
+
+static Status parseGuard(const ordered_json &json, Manifest &manifest) {
+  auto guard = json.find("guard");
+  if (guard == json.end())
+    return {};
+  if (!guard->is_object())
+    return Status::error("'guard' is not an object");
+  Reader reader(*guard, "of 'guard' ");
+  reader.read("stop_outliers", manifest.stopOutliers);
+  reader.read("skip_outliers", manifest.skipOutliers);
+  reader.read("losses", manifest.guardLosses);
+  reader.read("grad_norms", manifest.guardNorms);
+  return reader.status();
+}
+
 Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   ordered_json json = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object())
@@ -177,6 +211,8 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.readWhole("replicas", manifest.replicas);
   reader.readWhole("step", manifest.step);
   reader.readWhole("steps", manifest.steps);
+  if (json.contains("skipped_steps")) // as earlier ones do not
+    reader.readWhole("skipped_steps", manifest.skippedSteps);
   reader.readWhole("samples", manifest.samples);
   reader.readWhole("samples_in_data", manifest.samplesInData);
   reader.read("shuffle", manifest.shuffle);
@@ -194,6 +230,10 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   if (!reader.status().ok())
     return reader.status();
   if (Status status = parseShapes(json, manifest.shapes); !status.ok())
+    return status;
+  if (Status status = parseSplit(json, manifest); !status.ok())
+    return status;
+  if (Status status = parseGuard(json, manifest); !status.ok())
     return status;
   auto files = json.find("files");
   if (files == json.end() || !files->is_array() || files->empty())

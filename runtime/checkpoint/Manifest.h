@@ -34,6 +34,7 @@ struct Manifest {
   // Where the run is.
   int64_t step = 0;    // updates that are done
   int64_t steps = 0;   // of the whole run
+  int64_t skippedSteps = 0; // of `step`, those without update: the optimizer does not count them
   int64_t samples = 0; // read so far, by all ranks; of one shape: position in the endless order
   // What determines how it goes on.
   int64_t samplesInData = 0;
@@ -42,6 +43,8 @@ struct Manifest {
     bool operator==(const Shape &) const = default;
   };
   std::vector<Shape> shapes; // of a run with several shapes of samples
+  double evalSplit = 0;      // fraction of the samples that is held out
+  uint64_t evalSplitSeed = 0;
   bool shuffle = false, overfit = false;
   uint64_t seed = 0;
   std::string schedule; // of the learning rate: "cosine"
@@ -50,6 +53,10 @@ struct Manifest {
   int64_t warmupSteps = 0, decaySteps = 0;
   double clipGradNorm = 0;  // 0: gradients are not clipped
   std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped
+
+  // --stop-outliers or --skip-outliers; 0: not asked for.
+  double stopOutliers = 0, skipOutliers = 0;
+  std::vector<double> guardLosses, guardNorms; // of the steps before, the oldest first
 
   std::vector<ManifestFile> files;
 

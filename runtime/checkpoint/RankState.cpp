@@ -22,8 +22,8 @@ std::string fsdp::rt::optimizerTensorName(const std::string &parameter, const st
   return "optim.state." + parameter + "." + state;
 }
 
-std::string fsdp::rt::bufferNameOfRank(const std::string &name, unsigned rank, bool isTransient) {
-  return rank == 0 && !isTransient ? name : "fsdpc.rank" + std::to_string(rank) + "." + name;
+std::string fsdp::rt::bufferNameOfRank(const std::string &name, unsigned rank) {
+  return rank == 0 ? name : "fsdpc.rank" + std::to_string(rank) + "." + name;
 }
 
 static bool isTrained(const fsdp_group &group, const fsdp_piece &piece) {
@@ -132,7 +132,6 @@ std::vector<StateRange> fsdp::rt::stateOf(const PlanView &plan, unsigned rank) {
     range.shape.assign(shape.begin(), shape.end());
     range.count = plan.numElements(value);
     range.offset = value.offset;
-    range.isTransient = plan.isTransient(buffer);
     range.ownOfRank = isWritten(plan, value);
     ranges.push_back(std::move(range));
   }

@@ -28,7 +28,6 @@ struct StateRange {
   int64_t offset = 0;     // bytes, in the arena or the host's arena
   bool onHost = false;    // in the host's arena
   bool ownOfRank = false; // a buffer that steps change: each rank has values of its own
-  bool isTransient = false; // a buffer that is no part of the model's state_dict
 
   int64_t bytes() const;
 };
@@ -49,9 +48,8 @@ bool hasStepNumber(const PlanView &plan);
 /// True if the parameter is updated: it has optimizer state.
 bool isTrained(const PlanView &plan, const fsdp_parameter &parameter);
 
-/// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints,
-/// unless it is transient, which these do not have.
-std::string bufferNameOfRank(const std::string &name, unsigned rank, bool isTransient);
+/// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints.
+std::string bufferNameOfRank(const std::string &name, unsigned rank);
 
 /// An error if a buffer cannot be stored: its elements are not in row-major order.
 Status checkBuffers(const PlanView &plan);

@@ -43,7 +43,7 @@ void CudaOperatorRuntime::setInputs(const StepInputs &next) {
   std::memset(host, 0, sizeof(Zero));
   auto *optimizer = reinterpret_cast<OptimizerInputs *>(host + sizeof(Zero));
   for (unsigned i = 0; i < optimizers; ++i)
-    optimizer[i] = {inputs.learningRateOf(i), inputs.step};
+    optimizer[i] = {inputs.learningRateOf(i), inputs.update()};
   auto *seeds = reinterpret_cast<uint64_t *>(host + fixedBytes());
   for (int64_t position : draws)
     *seeds++ = drawSeed(inputs.seed, inputs.step, rank, position);

@@ -135,7 +135,7 @@ Status CudaUpdates::run(size_t index, const StepInputs &step) {
       return status;
   if (!update.torch)
     return launch(update.kernel, "optimizerUpdate");
-  update.torch->run(step.step, step.learningRateOf(update.optimizer), update.kernel.clipFactor);
+  update.torch->run(step.update(), step.learningRateOf(update.optimizer), update.kernel.clipFactor);
   return {};
 }
 

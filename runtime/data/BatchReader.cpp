@@ -20,7 +20,9 @@ static std::vector<int64_t> endsOf(const std::vector<std::unique_ptr<SampleFile>
 BatchReader::BatchReader(std::vector<std::unique_ptr<SampleFile>> opened, int64_t batch,
                          const DataOptions &options)
     : files(std::move(opened)), ends(endsOf(files)), batch(batch),
-      order(ends.back(), batch, options.rank, options.worldSize, options.shuffleSeed,
+      split(ends.back(), options.heldOutFraction, options.heldOutSeed),
+      readHeldOut(options.readHeldOut),
+      order(samples(), batch, options.rank, options.worldSize, options.shuffleSeed,
             options.overfit ? 0 : options.origin) {
   if (options.overfit)
     repeated = options.microbatches;
@@ -33,12 +35,15 @@ BatchReader::BatchReader(std::vector<std::unique_ptr<SampleFile>> opened, int64_
       file->willNeedAll();
 }
 
+int64_t BatchReader::samples() const { return readHeldOut ? split.heldOut() : split.training(); }
+
 std::string BatchReader::description() const {
   return files.size() == 1 ? files[0]->path() : std::to_string(files.size()) + " files";
 }
 
 BatchReader::Place BatchReader::place(int64_t step, int64_t index) {
-  const int64_t sample = order.sample(repeated ? step % *repeated : step, index);
+  const int64_t number = order.sample(repeated ? step % *repeated : step, index);
+  const int64_t sample = readHeldOut ? split.heldOutSample(number) : split.trainingSample(number);
   const auto file = std::ranges::upper_bound(ends, sample) - ends.begin();
   return {files[static_cast<size_t>(file)].get(),
           sample - (file == 0 ? 0 : ends[static_cast<size_t>(file - 1)])};
@@ -132,8 +137,11 @@ Result<std::unique_ptr<BatchReader>> fsdp::rt::openData(const DataOptions &optio
   int64_t batch = inputs[0].sizes[0] * options.microbatches, needed = batch * options.worldSize;
   if (reader->samples() < needed)
     return Status::error("'" + reader->description() + "' has " +
-                         std::to_string(reader->samples()) + " samples, but one step of " +
-                         std::to_string(options.worldSize) + " ranks with " +
+                         std::to_string(reader->samples()) + " samples" +
+                         (options.heldOutFraction == 0 ? ""
+                          : options.readHeldOut        ? " that are held out"
+                                                       : " that are not held out") +
+                         ", but one step of " + std::to_string(options.worldSize) + " ranks with " +
                          std::to_string(batch) + " samples each needs " + std::to_string(needed));
   return reader;
 }

@@ -40,6 +40,9 @@ struct DataOptions {
   unsigned microbatches = 1; // of a step
   int64_t origin = 0;        // of the order of samples, see SampleOrder
   bool overfit = false;      // every step reads the samples of the first one
+  double heldOutFraction = 0; // of the samples; 0: all are read. See SampleSplit
+  uint64_t heldOutSeed = 0;
+  bool readHeldOut = false; // instead of those that train
 };
 
 /// Reads the batches of one rank. Used by one thread.
@@ -49,7 +52,9 @@ public:
   BatchReader(std::vector<std::unique_ptr<SampleFile>> files, int64_t batch,
               const DataOptions &options);
 
-  int64_t samples() const { return ends.back(); }
+  /// That are read, held out or not.
+  int64_t samples() const;
+  int64_t samplesHeldOut() const { return split.heldOut(); }
   /// Tokens per sample; 0 if the files do not hold tokens.
   int64_t tokensPerSample() const { return files[0]->tokensPerSample(); }
   /// For people: the file, or how many there are.
@@ -73,6 +78,8 @@ private:
   int64_t batch;
   std::optional<int64_t> repeated; // microbatches that are read again and again
   bool readAhead;
+  const SampleSplit split;
+  const bool readHeldOut;
   SampleOrder order;
 };
 

@@ -56,6 +56,34 @@ int64_t SampleOrder::sample(int64_t step, int64_t index) {
   return passes(origin + (step * worldSize + rank) * batch + index);
 }
 
+SampleSplit::SampleSplit(int64_t samples, double fraction, uint64_t seed)
+    : samples(samples), parts(static_cast<int64_t>(fraction * static_cast<double>(samples))),
+      seed(mix(seed ^ 0x9d5c7a1b03e4f268u)) {}
+
+int64_t SampleSplit::beginOf(int64_t part) const {
+  return static_cast<int64_t>(static_cast<__int128>(part) * samples / parts);
+}
+
+int64_t SampleSplit::heldOutSample(int64_t index) const {
+  const int64_t begin = beginOf(index), length = beginOf(index + 1) - begin;
+  return begin + static_cast<int64_t>(mix(seed + static_cast<uint64_t>(index)) %
+                                      static_cast<uint64_t>(length));
+}
+
+int64_t SampleSplit::trainingSample(int64_t index) const {
+  if (parts == 0)
+    return index;
+  // Each part before has left out one; a part has two samples or more.
+  auto before = [&](int64_t part) { return beginOf(part) - part; };
+  auto part = static_cast<int64_t>(static_cast<__int128>(index) * parts / training());
+  while (part > 0 && before(part) > index)
+    --part;
+  while (part + 1 < parts && before(part + 1) <= index)
+    ++part;
+  const int64_t sample = index + part;
+  return sample + (sample >= heldOutSample(part) ? 1 : 0);
+}
+
 static std::vector<int64_t> sumsOf(const std::vector<int64_t> &counts) {
   std::vector<int64_t> sums;
   for (int64_t count : counts)

@@ -43,6 +43,28 @@ private:
   Permutation permutation{1, 0};
 };
 
+/// Which samples train and which are held out: the data are cut into as many parts as samples are
+/// held out, of equal length up to one, and the seed chooses one sample of each part. So these come
+/// from all over the data, and what trains keeps its order.
+class SampleSplit {
+public:
+  /// Holds out `fraction`, above 0 and at most 1/2, of `samples`, rounded down.
+  SampleSplit(int64_t samples, double fraction, uint64_t seed);
+  int64_t heldOut() const { return parts; }
+  int64_t training() const { return samples - parts; }
+  /// The sample that is number `index`, from 0, of those that are held out.
+  int64_t heldOutSample(int64_t index) const;
+  /// Likewise of those that train.
+  int64_t trainingSample(int64_t index) const;
+
+private:
+  /// The first sample of a part.
+  int64_t beginOf(int64_t part) const;
+
+  int64_t samples, parts;
+  uint64_t seed;
+};
+
 /// With B samples per rank and W ranks, rank r at step t (from 0) reads positions (t * W + r) * B
 /// to + B - 1 of an endless sequence: the file's samples again and again, each time in the same
 /// order or, shuffled, in a new permutation that depends on the seed and the number of the pass. A

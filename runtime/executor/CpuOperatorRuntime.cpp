@@ -58,7 +58,7 @@ Status CpuOperatorRuntime::clip(fsdp_norm_type type, const double *total, float 
 }
 
 Status CpuOperatorRuntime::update(size_t index) {
-  double own = updates[index]->run(inputs.step, inputs.learningRateOf(optimizerOf[index]),
+  double own = updates[index]->run(inputs.update(), inputs.learningRateOf(optimizerOf[index]),
                                    factor ? &*factor : nullptr);
   if (!factor)
     normPart += own;

@@ -39,6 +39,10 @@ public:
   void resume() override { lanes->useStreams(); }
   const GraphNote &graphNote() const override { return graph->note(); }
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
+  std::optional<NonFinite> nonFinite() const override {
+    const NonFiniteFinder *finder = program->nonFiniteFinder();
+    return finder ? finder->finding() : std::nullopt;
+  }
   std::chrono::nanoseconds issueTime() const override { return issuing; }
   const std::atomic<uint32_t> &currentEntry() const override { return program->currentEntry(); }
   std::byte *hostArena() override { return stateCopies->hostMemory(); }
@@ -59,6 +63,9 @@ private:
   void capture();
   Status synchronize();
   Result<std::optional<StepResults>> taken(Result<const std::byte *> bytes);
+  /// What ExecutorOptions asks for beyond the step itself.
+  Status prepareQuestions();
+  double lossAt(const std::byte *bytes) const;
 
   const PlanView view;
   Device &device;
@@ -73,6 +80,7 @@ private:
   std::unique_ptr<LaggedReadback> readback;
   std::queue<int64_t> outstanding; // numbers of the steps that `readback` holds
   unsigned placedSteps = 0;        // that ran with everything placed
+  int64_t current = 0;             // number of the step that is issued
   bool measured = false, spent = false;
   EntryTracer *tracer = nullptr;
   Overlap overlap = Overlap::AsPlanned; // of what is traced
@@ -130,10 +138,32 @@ Status PlanExecutor::prepare() {
   program =
       std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, *stateCopies, arena,
                                     options.clipGradNorm.value_or(view.tables().clip_grad_norm));
+  if (Status status = prepareQuestions(); !status.ok())
+    return status;
   if (Status status = program->prepare(view.shardOf(communicator.rank()), options.kernels);
       !status.ok())
     return status;
   graph.emplace(device, communicator, options.graph, runtime->graphObstacle());
+  return {};
+}
+
+Status PlanExecutor::prepareQuestions() {
+  if (!options.allowsUpdates && !options.findNonFinite)
+    return {};
+  if (!runtime->isHost() || options.lossLag != 0)
+    return Status::error("updates are left out, and NaN is looked for, on a CPU whose steps are "
+                         "waited for");
+  if (options.findNonFinite)
+    program->findNonFinite(view.shardOf(communicator.rank()));
+  if (!options.allowsUpdates)
+    return {};
+  if (!view.clipsGradients())
+    return Status::error("updates are left out of steps that clip: others begin before the "
+                         "gradients' norm is known");
+  program->askBeforeUpdates([this](double partialNorm) {
+    const fsdp_value &loss = view.values()[view.tables().loss_value];
+    return options.allowsUpdates({current, lossAt(arena + loss.offset), partialNorm});
+  });
   return {};
 }
 
@@ -220,22 +250,23 @@ Result<std::optional<StepResults>> PlanExecutor::taken(Result<const std::byte *>
     return std::optional<StepResults>();
   DeviceResults own;
   std::memcpy(&own, *bytes, sizeof(own));
-  StepResults step{outstanding.front(), 0, own.partialNorm};
+  StepResults step{outstanding.front(), lossAt(own.loss), own.partialNorm};
   outstanding.pop();
+  step.nonFinite = nonFinite().has_value();
+  return std::optional<StepResults>(step);
+}
+
+double PlanExecutor::lossAt(const std::byte *bytes) const {
   switch (view.values()[view.tables().loss_value].dtype) {
   case FSDP_F64:
-    std::memcpy(&step.loss, own.loss, sizeof(double));
-    break;
+    return *reinterpret_cast<const double *>(bytes);
   case FSDP_BF16:
-    step.loss = *reinterpret_cast<const c10::BFloat16 *>(own.loss);
-    break;
+    return *reinterpret_cast<const c10::BFloat16 *>(bytes);
   case FSDP_F16:
-    step.loss = *reinterpret_cast<const c10::Half *>(own.loss);
-    break;
+    return *reinterpret_cast<const c10::Half *>(bytes);
   default:
-    step.loss = *reinterpret_cast<const float *>(own.loss);
+    return *reinterpret_cast<const float *>(bytes);
   }
-  return std::optional<StepResults>(step);
 }
 
 Result<std::optional<StepResults>> PlanExecutor::finish() { return taken(readback->drain()); }
@@ -250,6 +281,7 @@ Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
                          " groups of the optimizer");
   auto begin = std::chrono::steady_clock::now();
   Status status = inputs ? inputs->enqueue(*compute) : Status();
+  current = next.step;
   if (status.ok()) {
     runtime->setInputs(next);
     status = issue();

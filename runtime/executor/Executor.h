@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,13 +29,17 @@ namespace fsdp::rt {
 
 /// What a step needs from outside.
 struct StepInputs {
-  int64_t step = 1; // number of the update, from 1
+  int64_t step = 1; // from 1
+  /// How many steps before have had no update: the optimizer does not count them.
+  int64_t skipped = 0;
   double learningRate = 0;
   uint64_t seed = 0; // of the run; with step, rank and a draw's position it determines the numbers
   /// By optimizer group of the plan; parameters of no group, or of any if there are none here, have
   /// `learningRate`. Valid until the step has been issued.
   std::span<const double> groupLearningRates = {};
 
+  /// The number of the update, from 1, as torch's optimizers count.
+  int64_t update() const { return step - skipped; }
   /// The rate of parameters of this `fsdp_parameter::optimizer`.
   double learningRateOf(uint32_t optimizer) const {
     return optimizer == 0 || groupLearningRates.empty() ? learningRate
@@ -47,6 +52,8 @@ struct StepResults {
   double loss = 0;        // of this rank
   double partialNorm = 0; // of this rank's shards of the reduced gradients, before clipping: its
                           // part of PlanView::normType(), see plan/NormType.h
+  bool nonFinite =
+      false; // findNonFinite: loss, gradients or updated parameters of this rank are not
 };
 
 /// Figures of the last step, for reports and tests.
@@ -81,9 +88,21 @@ struct ExecutorOptions {
   std::optional<double> clipGradNorm = {};
   /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
   unsigned lossLag = 0;
+  /// Of a plan that clips, on a CPU, with lossLag 0: is asked when the gradients' norm is known and
+  /// before the first update of a step, whose results are handed over. False: the step updates
+  /// nothing. It must answer alike on all ranks; what fails there is the step's error.
+  std::function<Result<bool>(const StepResults &)> allowsUpdates = {};
+  /// On a CPU, with lossLag 0: looks for NaN and Inf behind every entry, which is slow.
+  bool findNonFinite = false;
   /// hostArena() of another executor over the same arena, which outlives this one; null: the
   /// executor allocates its own.
   std::byte *hostArena = nullptr;
+};
+
+/// Where numbers of a step that has spoiled its results cease to be finite.
+struct NonFinite {
+  uint32_t place = 0; // 0: before the step; n: by entry n - 1
+  std::string text;   // for people: what it is, and what it has
 };
 
 /// An entry that is traced as part of another.
@@ -131,6 +150,9 @@ public:
 
   /// Whether a step is one graph.
   virtual const GraphNote &graphNote() const = 0;
+
+  /// With findNonFinite: of the last step, if its StepResults::nonFinite is set.
+  virtual std::optional<NonFinite> nonFinite() const = 0;
 
   virtual const ExecutorStatistics &statistics() const = 0;
 

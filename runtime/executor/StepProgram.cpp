@@ -297,13 +297,25 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_ZERO:
     compute.zero(arena + entry.destination, static_cast<size_t>(entry.bytes));
     return {};
-  case FSDP_PARTIAL_NORM:
-    return runtime.partialNorm(view.normType(),
-                               reinterpret_cast<double *>(arena + entry.destination));
-  case FSDP_CLIP_FACTOR:
-    return runtime.clip(view.normType(), reinterpret_cast<const double *>(arena + entry.source),
-                        clipGradNorm);
+  case FSDP_PARTIAL_NORM: {
+    auto *part = reinterpret_cast<double *>(arena + entry.destination);
+    Status status = runtime.partialNorm(view.normType(), part);
+    if (allowsUpdates) // the ranks' sum takes its place
+      partialNorm = *part;
+    return status;
+  }
+  case FSDP_CLIP_FACTOR: {
+    Status status = runtime.clip(
+        view.normType(), reinterpret_cast<const double *>(arena + entry.source), clipGradNorm);
+    if (!status.ok() || !allowsUpdates)
+      return status;
+    Result<bool> allowed = allowsUpdates(partialNorm);
+    updatesAllowed = allowed.ok() && *allowed;
+    return allowed.status();
+  }
   case FSDP_UPDATE:
+    if (!updatesAllowed)
+      return {};
     for (auto [segment, end] = updates[instruction.index]; segment < end; ++segment)
       if (Status status = runtime.update(segment); !status.ok())
         return status;
@@ -311,6 +323,15 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   default:
     return {};
   }
+}
+
+void StepProgram::findNonFinite(unsigned shard) { finder.emplace(view, arena, shard); }
+
+Status StepProgram::follow(const Instruction &instruction, const std::function<Status()> &action) {
+  finder->before(instruction.entry, tensors);
+  Status status = action();
+  finder->after(instruction.entry, tensors);
+  return status;
 }
 
 Status StepProgram::issue(const std::function<Status()> &walk) {
@@ -325,7 +346,11 @@ Status StepProgram::issue(const std::function<Status()> &walk) {
   try {
     // Autograd and functionalization have happened at compile time.
     at::AutoDispatchBelowADInplaceOrView guard;
+    if (finder)
+      finder->beginStep(tensors);
     status = walk();
+    if (finder && status.ok())
+      finder->endStep(tensors);
   } catch (const c10::Error &error) {
     status = failed(error.what_without_backtrace());
   } catch (const std::exception &error) {
@@ -340,10 +365,12 @@ Status StepProgram::runFirst() {
   Status status = issue([&]() -> Status {
     for (const Instruction &instruction : instructions) {
       current.store(instruction.entry, std::memory_order_relaxed);
-      Status done = instruction.kind == FSDP_CALL   ? calls[instruction.index].measure(context)
-                    : instruction.kind == FSDP_VIEW ? views[instruction.index].checkView(context)
-                                                    : execute(instruction, false);
-      if (!done.ok())
+      auto run = [&] {
+        return instruction.kind == FSDP_CALL   ? calls[instruction.index].measure(context)
+               : instruction.kind == FSDP_VIEW ? views[instruction.index].checkView(context)
+                                               : execute(instruction, false);
+      };
+      if (Status done = finder ? follow(instruction, run) : run(); !done.ok())
         return done;
     }
     return {};
@@ -353,7 +380,7 @@ Status StepProgram::runFirst() {
   // What later steps need not do.
   std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
   views.clear();
-  if (!rowOperators.empty())
+  if (!rowOperators.empty() && !finder) // which looks at each result
     makeChains();
   size_t bytes = 0;
   for (const OperatorCall &call : calls)
@@ -375,9 +402,11 @@ Status StepProgram::runFirst() {
 
 Status StepProgram::run() {
   return issue([&]() -> Status {
-    for (const Instruction &instruction : instructions)
-      if (Status status = execute(instruction, false); !status.ok())
+    for (const Instruction &instruction : instructions) {
+      auto run = [&] { return execute(instruction, false); };
+      if (Status status = finder ? follow(instruction, run) : run(); !status.ok())
         return status;
+    }
     return {};
   });
 }

@@ -12,6 +12,7 @@
 
 #include "cpu/RowChain.h"
 #include "executor/CollectiveLanes.h"
+#include "executor/NonFiniteFinder.h"
 #include "executor/OperatorCall.h"
 #include "executor/StateCopies.h"
 
@@ -26,6 +27,16 @@ public:
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
               CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena,
               double clipGradNorm);
+
+  /// Before prepare(): asks `gate` when the gradients' norm is known, with this rank's part of it,
+  /// whether the step updates anything.
+  void askBeforeUpdates(std::function<Result<bool>(double partialNorm)> gate) {
+    allowsUpdates = std::move(gate);
+  }
+  /// Before prepare(): follows each step for NonFiniteFinder.
+  void findNonFinite(unsigned shard);
+  /// Null unless it was asked for.
+  const NonFiniteFinder *nonFiniteFinder() const { return finder ? &*finder : nullptr; }
 
   /// Positions of the random draws of a plan's step, ascending.
   static std::vector<int64_t> drawsOf(const PlanView &view);
@@ -92,6 +103,8 @@ private:
   /// names the entry.
   Status issue(const std::function<Status()> &walk);
   Status execute(const Instruction &instruction, bool awaited);
+  /// The same, and `finder` looks at what it does.
+  Status follow(const Instruction &instruction, const std::function<Status()> &action);
   /// The compute stream waits for what `instruction` has started.
   Status awaitStarted(const Instruction &instruction);
 
@@ -118,6 +131,10 @@ private:
   size_t numSegments = 0;                         // the runtime's updates
   std::vector<Instruction> instructions;          // of a step
   std::atomic<uint32_t> current{0};               // entry that runs, for messages
+  std::function<Result<bool>(double)> allowsUpdates; // null: every step updates
+  double partialNorm = 0;                            // this rank's, where that is asked
+  bool updatesAllowed = true;                        // in this step
+  std::optional<NonFiniteFinder> finder;
 };
 
 } // namespace fsdp::rt

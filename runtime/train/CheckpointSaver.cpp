@@ -91,8 +91,9 @@ Outcome CheckpointSaver::begin(Manifest state) {
   Status own = isFirst() ? beginCheckpoint(options.checkpointDir, step) : Status();
   if (Outcome outcome = agree(communicator, own); !outcome.status.ok())
     return outcome;
-  current->writer = std::make_unique<CheckpointWriter>(
-      plan, communicator.rank(), step, current->memory, partialPath(options.checkpointDir, step));
+  current->writer =
+      std::make_unique<CheckpointWriter>(plan, communicator.rank(), step - state.skippedSteps,
+                                         current->memory, partialPath(options.checkpointDir, step));
   current->result.manifest = std::move(state);
   CheckpointWriter &writer = *current->writer;
   if (options.saveInPlace) {

@@ -2,6 +2,7 @@
 
 #include "train/Checkpoints.h"
 #include "checkpoint/CheckpointFolder.h"
+#include "train/LoadingBar.h"
 
 #include <algorithm>
 #include <cstring>
@@ -80,7 +81,14 @@ Outcome Checkpoints::openReader(const std::string &path) {
     return outcome;
   CheckpointVerifier verifier(*reader, communicator.rank(), communicator.size(),
                               {staging->data(), staging->size()});
-  return inRounds(communicator, [&](int64_t bytes) { return verifier.read(bytes); });
+  LoadingBar bar("and verifying " + path, !isFirst() || options.quiet);
+  const int64_t own = reader->allBytes() / communicator.size();
+  int64_t done = 0;
+  return inRounds(communicator, [&](int64_t bytes) {
+    bar.at(std::min(done, own), own);
+    done += bytes;
+    return verifier.read(bytes);
+  });
 }
 
 /// A later checkpoint of another run would be what the next --resume finds.
@@ -129,8 +137,16 @@ Outcome Checkpoints::restore(std::byte *arena, std::byte *hostArena) {
   if (Outcome outcome = agree(communicator, copies.status()); !outcome.status.ok())
     return outcome;
   RankMemory memory{*stream, arena, hostArena, {staging->data(), staging->size()}};
+  int64_t own = 0, done = 0;
+  for (const CheckpointReader::Copy &copy : *copies)
+    own += copy.bytes;
   CheckpointLoader loader(*reader, std::move(*copies), memory);
-  Outcome outcome = inRounds(communicator, [&](int64_t bytes) { return loader.read(bytes); });
+  LoadingBar bar(reader->path(), !isFirst() || options.quiet);
+  Outcome outcome = inRounds(communicator, [&](int64_t bytes) {
+    bar.at(std::min(done, own), own);
+    done += bytes;
+    return loader.read(bytes);
+  });
   reader.reset();
   return outcome;
 }

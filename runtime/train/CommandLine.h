@@ -35,6 +35,7 @@ private:
   Status checkClipping();
   Status checkEvaluation();
   Status checkLearningRate();
+  Status checkGuards();
   Status setThreads(const char *environmentThreads);
   Status checkRanks();
   bool given(const char *flag) { return app.get_option(flag)->count() != 0; }

@@ -183,14 +183,21 @@ Status CommandLine::checkTrace() {
 }
 
 Status CommandLine::checkEvaluation() {
-  if (given("--eval-data") && evaluationPlans(plan.tables()).empty())
-    return Status::error(typed("--eval-data") +
-                         ": this binary is compiled without an evaluation; compile it with fsdpc "
-                         "--eval-model");
+  for (const char *flag : {"--eval-data", "--eval-split"})
+    if (given(flag) && !evaluationPlan(plan.tables()))
+      return Status::error(typed(flag) +
+                           ": this binary is compiled without an evaluation; compile it with fsdpc "
+                           "--eval-model");
+  if (!(options.evalSplit >= 0 && options.evalSplit <= 0.5))
+    return Status::error(typed("--eval-split") + ": expected a fraction, at most 0.5");
+  if (options.evalSplit != 0 && given("--eval-data"))
+    return Status::error(typed("--eval-split") + " evaluates samples of --data, but there is " +
+                         typed("--eval-data"));
   for (const char *flag : {"--eval-every", "--eval-steps"})
     if (given(flag)) {
-      if (!given("--eval-data"))
-        return Status::error(typed(flag) + " is for --eval-data FILE");
+      // A run that goes on may split as before.
+      if (!given("--eval-data") && options.evalSplit == 0 && !options.resume)
+        return Status::error(typed(flag) + " is for --eval-data FILE or --eval-split F");
       if (app[flag]->as<int64_t>() < 1)
         return Status::error(typed(flag) + ": expected 1 or more");
     }
@@ -217,8 +224,6 @@ Status CommandLine::checkLearningRate() {
       if (!std::isfinite(value) || value < 0)
         return Status::error(typed(flag) + ": expected a finite number, 0 or more");
     }
-  if (options.stopOutliers && !(std::isfinite(*options.stopOutliers) && *options.stopOutliers > 0))
-    return Status::error(typed("--stop-outliers") + ": expected a finite number above 0");
   if (options.decaySteps && options.schedule != LearningRateShape::WarmupStableDecay)
     return Status::error(typed("--decay-steps") + " is for --lr-schedule wsd");
   if (options.decaySteps && *options.decaySteps < 1)
@@ -230,6 +235,37 @@ Status CommandLine::checkLearningRate() {
       return Status::error(typed("--min-lr") + " is above --lr " +
                            shortestNumber(options.learningRate));
   }
+  return {};
+}
+
+Status CommandLine::checkGuards() {
+  for (const char *flag : {"--stop-outliers", "--skip-outliers"})
+    if (given(flag)) {
+      auto limit = app[flag]->as<double>();
+      if (!std::isfinite(limit) || limit < 0)
+        return Status::error(typed(flag) + ": expected a finite number, 0 or more");
+    }
+  if (options.stopOutliers != 0 && options.skipOutliers != 0)
+    return Status::error(typed("--stop-outliers") + " and " + typed("--skip-outliers") +
+                         ": a run either ends at an outlier or goes on");
+  const bool waits = options.device == "cpu" && options.lossLag.value_or(0) == 0;
+  if (options.skipOutliers != 0) {
+    if (!plan.clipsGradients())
+      return Status::error(typed("--skip-outliers") +
+                           ": this binary is compiled without clipping, so that updates begin "
+                           "before the gradients' norm is known; compile the step with "
+                           "--clip-grad-norm (a norm of 1e30 changes nothing)");
+    if (!waits)
+      return Status::error(typed("--skip-outliers") +
+                           " is for --device cpu without --loss-lag: the host looks at each step "
+                           "before its updates");
+  }
+  if (options.findNan && !waits)
+    return Status::error("--find-nan is for --device cpu without --loss-lag: the host looks at "
+                         "what each operator computes");
+  if (options.findNan && !options.trace.empty())
+    return Status::error("--find-nan takes far longer than the step: " + typed("--trace") +
+                         " would show nothing else");
   return {};
 }
 
@@ -262,6 +298,8 @@ Status CommandLine::check() {
   if (Status status = checkClipping(); !status.ok())
     return status;
   if (Status status = checkEvaluation(); !status.ok())
+    return status;
+  if (Status status = checkGuards(); !status.ok())
     return status;
   return checkLearningRate();
 }

@@ -168,6 +168,14 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
   std::fflush(stdout);
 }
 
+void Console::skipped(const std::string &outlier) {
+  if (options.quiet)
+    return;
+  bar.clear();
+  std::printf("%s: no update\n", outlier.c_str());
+  std::fflush(stdout);
+}
+
 void Console::saved(const std::string &path) {
   if (options.quiet)
     return;

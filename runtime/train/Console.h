@@ -37,6 +37,8 @@ public:
   void graph(const std::string &note);
   /// A finished step. `last`: no other follows.
   void step(const StepRecord &record, bool last);
+  /// Why the update of a step is left out.
+  void skipped(const std::string &outlier);
   void evaluation(const EvaluationRecord &record);
   /// After the last step; `interrupted`: stopped by a signal.
   void end(const ExecutorStatistics &statistics, bool interrupted);

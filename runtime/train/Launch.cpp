@@ -1,22 +1,11 @@
 //===- Launch.cpp - How the ranks of a run come to be ---------------------===//
 
 #include "train/Launch.h"
+#include "train/ChooseProgram.h"
 
 #include <unistd.h>
 
 using namespace fsdp::rt;
-
-/// "2 ranks (mesh dp=2)".
-static std::string compiledFor(const PlanView &plan) {
-  const fsdp_plan &tables = plan.tables();
-  std::string replicas;
-  if (tables.replicate_axis)
-    replicas = std::string(plan.string(tables.replicate_axis)) + "=" +
-               std::to_string(tables.replicas) + ",";
-  return std::to_string(tables.world_size) + (tables.world_size == 1 ? " rank" : " ranks") +
-         " (mesh " + replicas + plan.string(tables.axis) + "=" + std::to_string(plan.numShards()) +
-         ")";
-}
 
 Result<Launch> fsdp::rt::decideLaunch(const TrainOptions &options,
                                       const std::optional<LaunchEnvironment> &environment,

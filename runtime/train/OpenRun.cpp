@@ -2,6 +2,7 @@
 
 #include "checkpoint/CheckpointFolder.h"
 #include "plan/ProgramPlans.h"
+#include "train/LoadingBar.h"
 #include "train/RankRun.h"
 #include "train/ResumedOptions.h"
 
@@ -148,6 +149,22 @@ Status RankRun::chooseSchedule() {
   return chooseGroupRates();
 }
 
+Status RankRun::openEvaluation() {
+  const fsdp_plan *evaluates = evaluationPlan(plan.tables());
+  if (evaluates && (!options.evalData.empty() || options.evalSplit != 0)) {
+    evaluation.emplace(PlanView(*evaluates), options, device, communicator);
+    if (Status status = evaluation->openData(); !status.ok())
+      return status;
+  } else if (options.evalEvery || options.evalSteps)
+    return Status::error(
+        "--eval-every and --eval-steps are for --eval-data FILE or --eval-split F");
+  if (options.evalSplit != 0)
+    notes.push_back(std::to_string(training.samplesHeldOut()) +
+                    " samples of --data are held out (--eval-split " +
+                    shortestNumber(options.evalSplit) + ")");
+  return {};
+}
+
 Status RankRun::openFiles() {
   const CheckpointReader *reader = checkpoints ? checkpoints->resumed() : nullptr;
   const Manifest *resumed = reader && reader->manifest() ? &*reader->manifest() : nullptr;
@@ -156,16 +173,15 @@ Status RankRun::openFiles() {
     if (!taken.ok())
       return Status::error("'" + reader->path() + "': " + taken.status().message());
     notes = std::move(*taken);
+    skippedSteps = resumed->skippedSteps;
+    guardWindow = {resumed->guardLosses, resumed->guardNorms};
   }
   if (Status status = openTrainingData(resumed); !status.ok())
     return status;
   if (Status status = chooseSchedule(); !status.ok())
     return status;
-  if (!options.evalData.empty()) {
-    evaluation.emplace(evaluationPlans(plan.tables()), options, device, communicator);
-    if (Status status = evaluation->openData(); !status.ok())
-      return status;
-  }
+  if (Status status = openEvaluation(); !status.ok())
+    return status;
   if (Status status = chooseTracedStep(); !status.ok())
     return status;
   if (!reader)
@@ -218,18 +234,27 @@ Status RankRun::chooseTracedStep() {
 Status RankRun::makeExecutor() {
   if (weights) {
     std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
-    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights);
+    LoadingBar bar("weights", !isFirst || options.quiet);
+    auto read = [&](int64_t done, int64_t total) { bar.at(done, total); };
+    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights, read);
         !status.ok())
       return status;
   }
   ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
-                            .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1)};
+                            .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1),
+                            .findNonFinite = options.findNan};
+  if (options.stopOutliers != 0)
+    guard.emplace("--stop-outliers", options.stopOutliers, std::move(guardWindow));
+  if (options.skipOutliers != 0) {
+    guard.emplace("--skip-outliers", options.skipOutliers, std::move(guardWindow));
+    execution.allowsUpdates = [this](const StepResults &own) { return allowsUpdates(own); };
+  }
   if (Status status = training.makeExecutors(arena, execution); !status.ok())
     return status;
   if (evaluation) {
-    if (Status status = evaluation->makeExecutors(arena); !status.ok())
+    if (Status status = evaluation->makeExecutor(arena); !status.ok())
       return status;
     training.resume();
   }
@@ -237,8 +262,6 @@ Status RankRun::makeExecutor() {
     trace.emplace(training.planOf(tracedStep), device, options.device == "cpu");
   exchanged.resize(communicator.size());
   losses.resize(communicator.size());
-  if (options.stopOutliers)
-    guard.emplace(*options.stopOutliers);
   savingStates.resize(communicator.size());
   return {};
 }

@@ -4,43 +4,52 @@
 
 #include <cmath>
 #include <cstdio>
-#include <string>
+#include <utility>
 
 using namespace fsdp::rt;
 
-Status OutlierGuard::check(int64_t step, const char *what, double value, Window &window) const {
+OutlierGuard::OutlierGuard(std::string flag, double limit, GuardWindow window)
+    : flag(std::move(flag)), limit(limit), seen(std::move(window)) {}
+
+std::string OutlierGuard::judge(int64_t step, const char *what, double value,
+                                std::vector<double> &before) const {
   char text[256];
   if (!std::isfinite(value)) {
-    std::snprintf(text, sizeof(text), "step %lld: the %s is %g (--stop-outliers %g)",
-                  static_cast<long long>(step), what, value, limit);
-    return Status::error(text);
+    std::snprintf(text, sizeof(text), "step %lld: the %s is %s (%s %g)",
+                  static_cast<long long>(step), what, // a NaN's sign means nothing
+                  std::isnan(value) ? "nan"
+                  : value > 0       ? "inf"
+                                    : "-inf",
+                  flag.c_str(), limit);
+    return text;
   }
-  if (window.numbers.size() < kWindow) {
-    window.numbers.push_back(value);
-    return {};
+  std::string outlier;
+  if (before.size() == GuardWindow::kSteps) {
+    constexpr auto kCount = static_cast<double>(GuardWindow::kSteps);
+    // Anew each time: running sums would carry rounding errors of all steps before.
+    double sum = 0, squares = 0;
+    for (double number : before)
+      sum += number;
+    const double mean = sum / kCount;
+    for (double number : before)
+      squares += (number - mean) * (number - mean);
+    const double deviation = std::sqrt(squares / kCount);
+    if (value - mean > limit * deviation) {
+      std::snprintf(text, sizeof(text),
+                    "step %lld: the %s is %g, but the %zu steps before have %g on average, with a "
+                    "standard deviation of %g (%s %g)",
+                    static_cast<long long>(step), what, value, GuardWindow::kSteps, mean, deviation,
+                    flag.c_str(), limit);
+      outlier = text;
+    }
+    before.erase(before.begin());
   }
-  // Anew each time: running sums would carry rounding errors of all steps before.
-  double sum = 0, squares = 0;
-  for (double number : window.numbers)
-    sum += number;
-  const double mean = sum / kWindow;
-  for (double number : window.numbers)
-    squares += (number - mean) * (number - mean);
-  const double deviation = std::sqrt(squares / kWindow);
-  if (value - mean > limit * deviation) {
-    std::snprintf(text, sizeof(text),
-                  "step %lld: the %s is %g, but the %zu steps before have %g on average, with a "
-                  "standard deviation of %g (--stop-outliers %g)",
-                  static_cast<long long>(step), what, value, kWindow, mean, deviation, limit);
-    return Status::error(text);
-  }
-  window.numbers[window.next] = value;
-  window.next = (window.next + 1) % kWindow;
-  return {};
+  before.push_back(value);
+  return outlier;
 }
 
-Status OutlierGuard::check(int64_t step, double loss, double gradientNorm) {
-  if (Status status = check(step, "loss", loss, losses); !status.ok())
-    return status;
-  return check(step, "gradients' norm", gradientNorm, norms);
+std::string OutlierGuard::judge(int64_t step, double loss, double gradientNorm) {
+  const std::string ofLoss = judge(step, "loss", loss, seen.losses),
+                    ofNorm = judge(step, "gradients' norm", gradientNorm, seen.norms);
+  return ofLoss.empty() ? ofNorm : ofLoss;
 }

@@ -13,6 +13,7 @@
 #include "train/Console.h"
 #include "train/Evaluation.h"
 #include "train/EventFile.h"
+#include "train/FindNan.h"
 #include "train/OutlierGuard.h"
 #include "train/StepTrace.h"
 #include "train/TrainingSteps.h"
@@ -27,6 +28,13 @@ struct StepExchange {
   double loss, partialNorm;
   uint32_t stop; // 1: this rank received a signal
   CheckpointSaver::State saving;
+  uint32_t nonFinite; // 1: StepResults::nonFinite
+};
+
+/// What the ranks together say of a step.
+struct StepFigures {
+  double loss = 0; // the mean, summed in rank order
+  double gradientNorm = 0;
 };
 
 class RankRun {
@@ -43,6 +51,7 @@ private:
   Outcome openSaver();
   Status openFiles();
   Status openWeights();
+  Status openEvaluation();
   Status checkOutputs();
   /// What `training` does with the data, and where in them the run begins.
   Status openTrainingData(const Manifest *resumed);
@@ -70,7 +79,14 @@ private:
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
+  /// What a step's end has come to; an error of which all ranks know waits for the checkpoint that
+  /// is under way.
+  Outcome endAt(Outcome outcome);
   Outcome exchange(const StepResults &own);
+  /// Of what was exchanged.
+  StepFigures figuresOfStep() const;
+  /// --skip-outliers: whether the step whose results these are is to update anything.
+  Result<bool> allowsUpdates(const StepResults &own);
 
   using Clock = std::chrono::steady_clock;
 
@@ -99,6 +115,10 @@ private:
   std::vector<StepExchange> exchanged;  // by rank
   std::vector<double> losses;           // by rank
   std::optional<OutlierGuard> guard;
+  GuardWindow guardWindow;     // of the checkpoint's run
+  int64_t skippedSteps = 0;    // that had no update, with those before a checkpoint
+  std::string skipped;         // why the step that is issued has none; "": it has
+  bool exchangedEarly = false; // before its end
   std::optional<Console> console;                   // on rank 0
   std::optional<StepTrace> trace;                   // on rank 0
   int64_t evaluatedStep = -1;                       // behind which the last evaluation was

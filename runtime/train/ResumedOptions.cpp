@@ -4,7 +4,9 @@
 #include "plan/Fingerprint.h"
 #include "plan/NormType.h"
 #include "plan/ValidateClipping.h"
+#include "train/OutlierGuard.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace fsdp::rt;
@@ -44,6 +46,10 @@ Manifest fsdp::rt::manifestOf(const PlanView &plan, const TrainOptions &options)
   manifest.clipGradNorm = options.clipGradNorm.value_or(tables.clip_grad_norm);
   if (plan.clipsGradients())
     manifest.clipNormType = normTypeName(plan.normType());
+  manifest.evalSplit = options.evalSplit;
+  manifest.evalSplitSeed = options.evalSplitSeed;
+  manifest.stopOutliers = options.stopOutliers;
+  manifest.skipOutliers = options.skipOutliers;
   return manifest;
 }
 
@@ -101,9 +107,53 @@ static Status checkValues(const Manifest &manifest) {
                          std::to_string(manifest.samples) + " samples");
   if (!shapeNamed(manifest.schedule))
     return Status::error("its lr_schedule is '" + manifest.schedule + "'");
+  if (!(manifest.evalSplit >= 0 && manifest.evalSplit <= 0.5))
+    return Status::error("its eval_split is " + shortestNumber(manifest.evalSplit));
+  if (manifest.skippedSteps > manifest.step)
+    return Status::error("it has skipped " + std::to_string(manifest.skippedSteps) + " of " +
+                         std::to_string(manifest.step) + " steps");
+  auto fits = [](const std::vector<double> &numbers) {
+    return numbers.size() <= GuardWindow::kSteps &&
+           std::ranges::all_of(numbers, [](double number) { return std::isfinite(number); });
+  };
+  if (!rate(manifest.stopOutliers) || !rate(manifest.skipOutliers) ||
+      (manifest.stopOutliers != 0 && manifest.skipOutliers != 0) || !fits(manifest.guardLosses) ||
+      !fits(manifest.guardNorms))
+    return Status::error("its guard against outliers has numbers that no run saves");
   if (manifest.clipGradNorm != 0 && !isClipNorm(manifest.clipGradNorm))
     return Status::error("its clip_grad_norm is " + shortestNumber(manifest.clipGradNorm));
   return {};
+}
+
+/// Whatever --seed says now, the samples that were held out stay so.
+static void takeSplit(const Manifest &manifest, TrainOptions &options, Taken &taken,
+                      std::vector<std::string> &notes) {
+  if (options.evalData.empty())
+    taken.take("--eval-split", options.evalSplit, manifest.evalSplit);
+  if (options.evalSplit == manifest.evalSplit)
+    options.evalSplitSeed = manifest.evalSplitSeed;
+  else if (options.evalSplit != 0) {
+    options.evalSplitSeed = options.seed;
+    notes.push_back("--eval-split: samples that are held out now have trained before");
+  } else if (manifest.evalSplit != 0)
+    notes.push_back("samples that the checkpoint's run held out train now");
+}
+
+/// Of both guards the command line says what holds, or the checkpoint does.
+static void takeGuards(const Manifest &manifest, const PlanView &plan, TrainOptions &options,
+                       Taken &taken, std::vector<std::string> &notes) {
+  const bool stops = options.given.contains("--stop-outliers"),
+             skips = options.given.contains("--skip-outliers");
+  if (!stops && !skips && manifest.skipOutliers != 0 &&
+      (!plan.clipsGradients() || options.device != "cpu" || options.lossLag.value_or(0) != 0)) {
+    notes.push_back("no update is left out here, the checkpoint's run had --skip-outliers " +
+                    text(manifest.skipOutliers));
+    return;
+  }
+  if (stops || !skips)
+    taken.take("--stop-outliers", options.stopOutliers, manifest.stopOutliers);
+  if (skips || !stops)
+    taken.take("--skip-outliers", options.skipOutliers, manifest.skipOutliers);
 }
 
 Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, const PlanView &plan,
@@ -131,6 +181,8 @@ Result<std::vector<std::string>> fsdp::rt::takeOver(const Manifest &manifest, co
   taken.take("--lr", options.learningRate, manifest.learningRate);
   taken.take("--min-lr", options.minimumLearningRate, manifest.minimumLearningRate);
   taken.take("--warmup-steps", options.warmupSteps, manifest.warmupSteps);
+  takeSplit(manifest, options, taken, notes);
+  takeGuards(manifest, plan, options, taken, notes);
   // Those of groups are compiled, and stay so.
   if (std::vector<double> rates = groupLearningRates(plan, options);
       rates != manifest.groupLearningRates)

@@ -89,6 +89,8 @@ void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
   }
   if (record.shape)
     appendField(line, "shape", static_cast<int64_t>(record.shape));
+  if (record.skipped)
+    line += ", \"skipped\": true";
   line += "}\n";
 }
 

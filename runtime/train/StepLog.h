@@ -26,13 +26,14 @@ struct StepRecord {
   int64_t tokensPerSample = 0;  // 0: the data are not tokens
   int64_t stepSamples = 0;      // of this step
   size_t shape = 0;             // of its samples, from 1; 0: the run has one
+  bool skipped = false;         // it has no update
 
   double tokensPerSecond() const { return samplesPerSecond * static_cast<double>(tokensPerSample); }
 };
 
 /// The line, with its newline, in place of `line`: {"step", "loss", "loss_hex", "grad_norm", "lr",
 /// "step_ms", "samples_per_s", "issue_ms", "samples"} and, of tokens, {"tokens", "tokens_per_s"},
-/// of a run with several shapes {"shape"}.
+/// of a run with several shapes {"shape"}, of a step without update {"skipped": true}.
 /// Numbers read back to the same bits; one that is not finite is null. loss_hex holds each rank's
 /// loss as Python's float.hex writes it; of more than 16 ranks, instead of it, loss_min and
 /// loss_max are the least and the greatest.

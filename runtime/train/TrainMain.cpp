@@ -3,7 +3,9 @@
 #include "comm/LauncherProcess.h"
 #include "comm/Rendezvous.h"
 #include "executor/OperatorLibrary.h"
+#include "fsdp/Plan/Meshes.h"
 #include "plan/ValidateProgram.h"
+#include "train/ChooseProgram.h"
 #include "train/Launch.h"
 #include "train/RankResources.h"
 #include "train/StopSignals.h"
@@ -96,16 +98,30 @@ static int runProcess(const PlanView &plan, const TrainOptions &options, DeviceB
                         std::move(*communicator)));
 }
 
-static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
+/// --describe, which stands alone, of a binary with several programs.
+static int describeAll(std::span<const fsdp_plan *const> programs) {
+  for (const fsdp_plan *program : programs)
+    std::printf("%s%s", program == programs.front() ? "" : "\n", describePlan(*program).c_str());
+  return 0;
+}
+
+static int trainMain(int argc, char **argv, std::span<const fsdp_plan *const> programs) {
   auto get = [](const char *name) -> const char * { return std::getenv(name); };
   auto environment = readLaunchEnvironment(get);
   // Errors that every rank finds by itself are rank 0's to say.
   bool silent = environment.ok() && *environment && (*environment)->rank != 0;
   auto refuse = [&](const Status &status) { return silent ? 1 : fail(status.message()); };
 
-  if (Status status = validateProgram(tables); !status.ok())
-    return refuse(status);
-  PlanView plan(tables);
+  for (const fsdp_plan *program : programs)
+    if (Status status = validateProgram(*program); !status.ok())
+      return refuse(status);
+  if (programs.size() > 1 && argc == 2 && std::string_view(argv[1]) == "--describe")
+    return silent ? 0 : describeAll(programs);
+  Result<const fsdp_plan *> chosen = chooseProgram(
+      programs, argc, argv, environment.ok() ? *environment : std::optional<LaunchEnvironment>());
+  if (!chosen.ok())
+    return refuse(chosen.status());
+  PlanView plan(*chosen ? **chosen : *programs.front());
   Result<TrainCommand> command = parseTrainOptions(argc, argv, plan, get("OMP_NUM_THREADS"));
   if (!command.ok())
     return refuse(command.status());
@@ -116,6 +132,8 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
   }
   if (!environment.ok())
     return refuse(environment.status());
+  if (!*chosen)
+    return refuse(startedAlone(programs));
   const TrainOptions &options = command->options;
   for (const std::string &path : options.libraries)
     if (Status status = loadOperatorLibrary(path); !status.ok())
@@ -138,10 +156,15 @@ static int trainMain(int argc, char **argv, const fsdp_plan &tables) {
 }
 
 extern "C" int fsdp_train_main(int argc, char **argv, const fsdp_plan *plan) {
+  return fsdp_train_meshes_main(argc, argv, &plan, 1);
+}
+
+extern "C" int fsdp_train_meshes_main(int argc, char **argv, const fsdp_plan *const *programs,
+                                      uint32_t count) {
   // A peer that dies closes its sockets: writing to one is an error to report, not a reason to die.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    return trainMain(argc, argv, *plan);
+    return trainMain(argc, argv, {programs, count});
   } catch (const std::exception &error) {
     return fail(error.what());
   }

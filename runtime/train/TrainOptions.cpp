@@ -66,6 +66,7 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
   options.graph = graph == "off" ? GraphMode::Off : GraphMode::Automatic;
   for (const CLI::Option *option : app.parse_order())
     options.given.insert(option->get_name());
+  options.evalSplitSeed = options.seed;
   if (given("--resume") && !options.resume)
     options.resume = "";
   if (Status status = check(); !status.ok())

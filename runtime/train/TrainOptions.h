@@ -31,6 +31,8 @@ struct TrainOptions {
   std::vector<std::string> data;     // files, or patterns of their names
   std::optional<TokenType> dataType; // of raw tokens
   std::vector<std::string> evalData; // like data; none: no evaluations
+  double evalSplit = 0;              // fraction of `data` that is evaluated instead; 0: none
+  uint64_t evalSplitSeed = 0;        // --seed of the run's first start
   std::optional<int64_t> evalEvery;  // updates; default: only after the last one
   std::optional<int64_t> evalSteps;  // of one evaluation; default: one pass over evalData
   bool shuffle = false;
@@ -54,7 +56,9 @@ struct TrainOptions {
   int64_t warmupSteps = 0;
   std::optional<int64_t> decaySteps;  // of wsd; default: a fifth of the steps
   std::optional<double> clipGradNorm; // default: the plan's
-  std::optional<double> stopOutliers; // standard deviations
+  double stopOutliers = 0;            // standard deviations; 0: none is looked for
+  double skipOutliers = 0;            // likewise; of both at most one is asked for
+  bool findNan = false;
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
   OperatorKernels kernels = OperatorKernels::Fastest;

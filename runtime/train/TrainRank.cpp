@@ -61,13 +61,39 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
     training.executorOf(step).trace(step == tracedStep ? &*trace : nullptr);
   for (size_t i = 0; i < groupSchedules.size(); ++i)
     groupLearningRates[i] = groupSchedules[i].at(step);
-  return training.issue({step, schedule.at(step), options.seed, groupLearningRates});
+  return training.issue({.step = step,
+                         .skipped = skippedSteps,
+                         .learningRate = schedule.at(step),
+                         .seed = options.seed,
+                         .groupLearningRates = groupLearningRates});
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
   StepExchange mine{own.loss, own.partialNorm, StopSignals::requested() ? 1u : 0u,
-                    saver ? saver->state() : CheckpointSaver::State::Idle};
+                    saver ? saver->state() : CheckpointSaver::State::Idle, own.nonFinite ? 1u : 0u};
   return {communicator.allGather(kControlLane, &mine, exchanged.data(), sizeof(mine)), false};
+}
+
+StepFigures RankRun::figuresOfStep() const {
+  double lossSum = 0, norm = 0;
+  for (size_t rank = 0; rank < exchanged.size(); ++rank) {
+    lossSum += exchanged[rank].loss;
+    // Replicas hold the same shards.
+    if (rank < plan.numShards())
+      norm = joinNormParts(plan.normType(), norm, exchanged[rank].partialNorm);
+  }
+  return {lossSum / static_cast<double>(exchanged.size()), normOfPart(plan.normType(), norm)};
+}
+
+Result<bool> RankRun::allowsUpdates(const StepResults &own) {
+  if (Outcome outcome = exchange(own); !outcome.status.ok())
+    return outcome.status;
+  exchangedEarly = !options.findNan; // which knows more at the end
+  // All ranks see the same numbers.
+  const StepFigures figuresOf = figuresOfStep();
+  skipped = guard->judge(own.step, figuresOf.loss, figuresOf.gradientNorm);
+  skippedSteps += skipped.empty() ? 0 : 1;
+  return skipped.empty();
 }
 
 void RankRun::writeDump(const std::string &message, const std::string &dump) {
@@ -95,20 +121,19 @@ Outcome RankRun::train() {
 Outcome RankRun::finishStep(const StepResults &own) {
   if (Status status = training.watched(); !status.ok())
     return {status, false};
-  if (Outcome outcome = exchange(own); !outcome.status.ok())
-    return outcome;
+  if (!exchangedEarly)
+    if (Outcome outcome = exchange(own); !outcome.status.ok())
+      return outcome;
+  exchangedEarly = false;
   Clock::time_point now = Clock::now();
   double milliseconds = std::chrono::duration<double, std::milli>(now - lastResults).count();
   lastResults = now;
 
-  double lossSum = 0, norm = 0;
+  bool nonFinite = false;
   for (size_t rank = 0; rank < exchanged.size(); ++rank) {
     losses[rank] = exchanged[rank].loss;
     savingStates[rank] = exchanged[rank].saving;
-    lossSum += exchanged[rank].loss;
-    // Replicas hold the same shards.
-    if (rank < plan.numShards())
-      norm = joinNormParts(plan.normType(), norm, exchanged[rank].partialNorm);
+    nonFinite |= exchanged[rank].nonFinite != 0;
     // A signal during the last step stops nothing.
     stopped |= exchanged[rank].stop != 0 && issued < figures.steps;
   }
@@ -117,11 +142,15 @@ Outcome RankRun::finishStep(const StepResults &own) {
       return outcome;
   const int64_t samples = training.samplesOf(own.step);
   samplesRead += samples;
-  const double loss = lossSum / static_cast<double>(losses.size()),
-               gradientNorm = normOfPart(plan.normType(), norm);
-  const Status usual = guard ? guard->check(own.step, loss, gradientNorm) : Status();
+  const auto [loss, gradientNorm] = figuresOfStep();
+  Status usual;
+  if (options.stopOutliers != 0)
+    if (std::string outlier = guard->judge(own.step, loss, gradientNorm); !outlier.empty())
+      usual = Status::error(outlier);
+  if (nonFinite)
+    return endAt(tellNonFinite(communicator, own.step, training.executor().nonFinite()));
   if (!console)
-    return {usual, true};
+    return endAt({usual, true});
   if (trace && own.step == tracedStep)
     if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
       return {status, false};
@@ -137,15 +166,25 @@ Outcome RankRun::finishStep(const StepResults &own) {
       samplesRead,
       figures.tokensPerSample,
       samples,
-      figures.shapes.size() > 1 ? training.shapeOf(own.step) + 1 : 0};
+      figures.shapes.size() > 1 ? training.shapeOf(own.step) + 1 : 0,
+      !skipped.empty()};
   if (Status status = log.write(record); !status.ok())
     return {status, false};
   if (Status status = events.write(record); !status.ok())
     return {status, false};
+  if (!skipped.empty())
+    console->skipped(skipped);
   console->step(record, own.step == (stopped ? issued : figures.steps));
   if (Status status = tellSaved(); !status.ok())
     return {status, false};
-  return {usual, true};
+  return endAt({usual, true});
+}
+
+Outcome RankRun::endAt(Outcome outcome) {
+  // The checkpoint from before is there to go on from: it may still be written.
+  if (!outcome.status.ok() && outcome.known)
+    (void)finishCheckpoint();
+  return outcome;
 }
 
 /// Says once of each shape whether its steps are graphs, when it is known.
@@ -197,6 +236,11 @@ Outcome RankRun::saveCheckpoint() {
     return outcome;
   Manifest state = manifestOf(plan, options);
   state.step = savedStep = issued;
+  state.skippedSteps = skippedSteps;
+  if (guard) {
+    state.guardLosses = guard->window().losses;
+    state.guardNorms = guard->window().norms;
+  }
   state.steps = figures.steps;
   state.samples = samplesRead;
   state.samplesInData = figures.samplesInData;

@@ -35,7 +35,7 @@ Status TrainingSteps::openData(const TrainOptions &options, int64_t origin) {
   std::vector<std::vector<InputShape>> shapes;
   for (const auto &runner : runners)
     shapes.push_back(runner->inputShapes());
-  Result<std::vector<std::vector<std::string>>> byShape = filesByShape(*paths, shapes, "--data");
+  Result<std::vector<std::vector<std::string>>> byShape = filesByShape(*paths, shapes);
   if (!byShape.ok())
     return byShape.status();
 
@@ -43,6 +43,12 @@ Status TrainingSteps::openData(const TrainOptions &options, int64_t origin) {
   data.tokenType = options.dataType;
   data.origin = origin;
   data.overfit = overfit = options.overfit;
+  data.heldOutFraction = options.evalSplit;
+  data.heldOutSeed = options.evalSplitSeed;
+  if (options.evalSplit != 0 && runners.size() > 1)
+    return Status::error("--eval-split " + shortestNumber(options.evalSplit) +
+                         ": this binary has " + std::to_string(runners.size()) +
+                         " shapes of samples, and evaluates one: give --eval-data");
   if (options.shuffle)
     data.shuffleSeed = options.seed;
   std::vector<int64_t> batches;

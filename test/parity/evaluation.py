@@ -7,6 +7,7 @@ and without gradients, and reads the batches that each rank has read.
 
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -20,6 +21,7 @@ sys.path.insert(0, str(ROOT / "tools" / "python"))
 import fsdpc  # noqa: E402
 
 STEPS, EVERY, EVAL_STEPS = 5, 2, 3
+MASK = 2**64 - 1
 LLAMA = models.Config("llama", dim=64, layers=3, seq=32, batch=2)
 GPT2 = models.Config("gpt2", dim=32, layers=3, batch=2, dropout=0.2)
 CONVNET = models.Config("convnet", batch=2)
@@ -159,6 +161,77 @@ class Evaluation(unittest.TestCase):
             self.train(workspace, binary, 2, "--eval-every", 2)
         with self.assertRaisesRegex(harness.CommandFailed, "--eval-steps 99 of 4 samples each"):
             self.train(workspace, binary, 2, "--eval-data", workspace.data, "--eval-steps", 99)
+
+    def held_out(self, samples, fraction, seed):
+        """As SampleSplit (runtime/data/SampleOrder.h) chooses."""
+
+        def mix(x):
+            x = (x + 0x9E3779B97F4A7C15) & MASK
+            x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+            x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+            return x ^ (x >> 31)
+
+        parts = int(samples * fraction)
+        begins = [part * samples // parts for part in range(parts + 1)]
+        key = mix(seed ^ 0x9D5C7A1B03E4F268)
+        return [begin + mix((key + part) & MASK) % (end - begin)
+                for part, (begin, end) in enumerate(zip(begins, begins[1:]))]  # fmt: skip
+
+    def test_samples_that_are_held_out(self):
+        """Training and evaluation are those of two files with what trains and what is held out."""
+        workspace, binary = self.build(LLAMA, "dp=2")
+        data = safetensors_io.load(workspace.data)
+        held = self.held_out(104, 0.13, 7)
+        trains = [i for i in range(104) if i not in held]
+        self.assertEqual((len(held), len(trains)), (13, 91))
+        parts = {"trains": trains, "held": held}
+        for name, rows in parts.items():
+            safetensors_io.save(workspace.folder / f"{name}.safetensors",
+                                {key: tensor[rows] for key, tensor in data.items()})  # fmt: skip
+        split = ["--eval-split", 0.13]
+        common = ["--shuffle", "--eval-every", EVERY, "--seed", 7]
+        steps, evaluations, weights = self.train(workspace, binary, 2, *split, *common)
+        folder, whole = workspace.folder, workspace.data
+        workspace.data = folder / "trains.safetensors"
+        other = self.train(
+            workspace, binary, 2, "--eval-data", folder / "held.safetensors", *common
+        )
+        workspace.data = whole
+        losses = lambda lines: [(line["step"], line["loss_hex"]) for line in lines]
+        self.assertEqual(losses(steps), losses(other[0]))
+        self.assertEqual(losses(evaluations), losses(other[1]))
+        self.assertEqual(len(evaluations), 3)
+        self.assertIsNone(harness.bitwise_difference(weights, other[2]))
+        # What is held out stays so when the run goes on, on other ranks and with another seed, too.
+        run = folder / "run"
+        saving = ["--checkpoint-dir", run, "--save-every", 2]
+        self.train(workspace, binary, 2, *split, *common, *saving)
+        shutil.rmtree(run / "step-000000004")
+        shutil.rmtree(run / "step-000000005")
+        log = folder / "again.jsonl"
+        resumed = [binary, "--ranks", 2, "--data", whole, "--log", log, "--resume", run]
+        told = harness.run([*resumed, "--eval-every", EVERY]).stdout
+        self.assertIn("13 samples of --data are held out (--eval-split 0.13)", told)
+        again = [json.loads(line) for line in log.read_text().splitlines()]
+        self.assertEqual(losses(line for line in again if "eval_loss" in line), losses(evaluations[1:]))
+        self.assertEqual(losses(line for line in again if "loss" in line), losses(steps[2:]))
+
+        def evaluated(*flags):
+            harness.run([*resumed, "--lr", 0, *flags])
+            lines = map(json.loads, log.read_text().splitlines())
+            return [line["loss_hex"] for line in lines if "eval_loss" in line][-1]
+
+        expected = evaluated("--eval-data", folder / "held.safetensors")
+        for flags in (["--seed", 8], ["--seed", 8, "--eval-split", 0.13]):
+            self.assertEqual(evaluated(*flags), expected)
+        self.assertNotEqual(evaluated("--seed", 8, "--eval-split", 0.2), expected)
+        refused = lambda *flags: self.train(workspace, binary, 2, *flags)
+        with self.assertRaisesRegex(harness.CommandFailed, "--eval-split 0.6: expected a fraction"):
+            refused("--eval-split", 0.6)
+        with self.assertRaisesRegex(harness.CommandFailed, "--eval-split 0.1 evaluates samples of"):
+            refused("--eval-split", 0.1, "--eval-data", whole)
+        with self.assertRaisesRegex(harness.CommandFailed, "1 samples that are held out"):
+            refused("--eval-split", 0.01)
 
     def test_other_models(self):
         """The evaluation's state is the training step's."""

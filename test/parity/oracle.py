@@ -72,6 +72,7 @@ class Run:
     ignored: list = dataclasses.field(default_factory=list)  # patterns of parameters
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
+    skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()
     init: str | None = None
     det_rs: bool = False
     microbatches: int = 1
@@ -186,7 +187,8 @@ def train(run, rank):
             norms.append(full(norm).item())
         elif not (run.time or run.memory):
             norms.append(gradient_norm(parameters))
-        optimizer.step()
+        if step not in run.skip:
+            optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item().hex())
         step_ms.append((time.perf_counter() - begin) * 1e3)

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """How a training run starts, and how it ends when a rank dies."""
 
+import fcntl
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import unittest
 
 import harness
@@ -47,6 +51,37 @@ class Processes(unittest.TestCase):
         )
         self.assertEqual(len(by_torchrun), 3)
         self.assertEqual(by_torchrun, by_environment)
+
+    def test_a_bar_while_large_files_are_read(self):
+        """On a terminal alone: weights of 67 MB, and the checkpoint of them."""
+        large = harness.Workspace(models.Config("mlp", dim=1450, layers=1, batch=1), harness.SGD, 2)
+        self.addCleanup(large.remove)
+        large.capture()
+        binary = large.compile(1)
+        run = ["--checkpoint-dir", large.folder / "run", "--save-every", 1, "--steps", 1]
+        for flags, text in ((["--init", large.weights], r"\[\.*\] reading weights: \d+ of 64 MiB"),
+                            (["--resume"], r"\[\.*\] reading and verifying .*step-")):  # fmt: skip
+            controller, terminal = pty.openpty()
+            # Wide enough for the path.
+            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 400, 0, 0))
+            command = [binary, "--ranks", 1, "--data", large.data, *run, *flags]
+            process = subprocess.Popen(list(map(str, command)), stdout=terminal)
+            os.close(terminal)
+            shown = b""
+            try:
+                while chunk := os.read(controller, 4096):
+                    shown += chunk
+            except OSError:  # the process has ended
+                pass
+            os.close(controller)
+            self.assertEqual(process.wait(timeout=harness.TIMEOUT_SECONDS), 0)
+            self.assertRegex(shown.decode(), text)
+            # Gone before the next line.
+            self.assertNotIn("reading", "".join(
+                line.split("\x1b[K")[-1] for line in shown.decode().split("\r\n")))  # fmt: skip
+        plain = harness.run([binary, "--ranks", 1, "--data", large.data, "--init", large.weights,
+                             "--steps", 1])  # fmt: skip
+        self.assertNotIn("reading", plain.stdout)
 
     def libraries(self, file):
         """What the loader finds for `file`, by name."""

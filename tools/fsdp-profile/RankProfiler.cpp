@@ -31,7 +31,7 @@ rt::Status RankProfiler::runStep(rt::Executor &executor, rt::Communicator &commu
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(executor.input(static_cast<unsigned>(i)).data(), inputs[i].data(),
                 inputs[i].size());
-  if (auto results = executor.step({++steps, kLearningRate, 0}); !results.ok())
+  if (auto results = executor.step({.step = ++steps, .learningRate = kLearningRate}); !results.ok())
     return results.status();
   if (counts)
     measured.stepNs.push_back(static_cast<double>((now() - begin).count()));

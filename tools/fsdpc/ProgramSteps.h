@@ -15,8 +15,7 @@ namespace fsdp {
 /// A step that is captured.
 struct ProgramStep {
   frontend::CaptureOptions capture;
-  /// Of the names of its modules that --save-temps keeps: "", "step_2.", "evaluate.",
-  /// "evaluate_2.".
+  /// Of the names of its modules that --save-temps keeps: "", "step_2.", "evaluate.".
   std::string prefix;
   /// The flag that asks for it, with its value, for errors; "" for MODEL itself.
   std::string source;
@@ -38,9 +37,9 @@ public:
 
 private:
   llvm::Error checkShapes(bool isExported) const;
-  llvm::Expected<std::vector<std::vector<frontend::InputSpec>>> parseAlsoInputs() const;
 
-  std::vector<std::string> alsoModels, alsoInputs, evalModels;
+  std::vector<std::string> alsoModels, alsoInputs;
+  std::string evalModel;
 };
 
 } // namespace fsdp

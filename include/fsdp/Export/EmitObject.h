@@ -25,6 +25,11 @@ struct EmitOptions {
 llvm::Expected<llvm::SmallVector<char, 0>> emitObject(const fsdp_plan &plan,
                                                       const EmitOptions &options);
 
+/// The same of several programs, for other meshes each, with a `main` that runs one of them. At
+/// least one; the symbol is the first one's.
+llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::ArrayRef<const fsdp_plan *> programs,
+                                                      const EmitOptions &options);
+
 /// Writes an object of `emitObject` to a file.
 llvm::Error writeObject(llvm::ArrayRef<char> object, const std::string &path);
 

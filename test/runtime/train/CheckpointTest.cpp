@@ -34,6 +34,12 @@ Manifest goodManifest() {
   manifest.decaySteps = 3;
   manifest.clipGradNorm = 0.5;
   manifest.clipNormType = "inf";
+  manifest.skippedSteps = 2;
+  manifest.evalSplit = 0.1;
+  manifest.evalSplitSeed = 9;
+  manifest.skipOutliers = 3.5;
+  manifest.guardLosses = {1.0 / 3, 2};
+  manifest.guardNorms = {1e-300};
   manifest.files = {{"a.safetensors", 10, 0xffffffff}, {"b.safetensors", 20, 3}};
   return manifest;
 }
@@ -105,8 +111,7 @@ public:
         for (int64_t size : range.shape)
           elements *= size;
         std::vector<float> &whole =
-            result[range.ownOfRank ? bufferNameOfRank(range.name, rank, range.isTransient)
-                                   : range.name];
+            result[range.ownOfRank ? bufferNameOfRank(range.name, rank) : range.name];
         whole.resize(static_cast<size_t>(elements));
         std::memcpy(whole.data() + range.first, arenas[rank].data() + range.offset,
                     static_cast<size_t>(range.bytes()));
@@ -194,19 +199,22 @@ TEST(Manifest, ReadsBackWhatItWrites) {
   EXPECT_EQ(formatManifest(*read), formatManifest(goodManifest()));
   EXPECT_EQ(read->seed, UINT64_MAX);
   EXPECT_EQ(read->minimumLearningRate, 1.0 / 3);
+  EXPECT_EQ(read->guardLosses, goodManifest().guardLosses);
   EXPECT_EQ(read->files[0].checksum, 0xffffffff);
 }
 
 // Whatever key is missing or of another type, the message names it.
 TEST(Manifest, NamesTheKeyThatIsWrong) {
   auto good = nlohmann::ordered_json::parse(formatManifest(goodManifest()));
+  // What checkpoints of before, or of other runs, do not have.
+  const std::set<std::string> optional{"group_lr", "skipped_steps", "guard", "eval_split"};
   for (const auto &[key, value] : good.items()) {
     auto without = good, other = good;
     without.erase(key);
     other[key] = nlohmann::json::object();
     for (const auto &json : {without, other}) {
-      if (key == "group_lr" && !json.contains(key))
-        continue; // checkpoints of before have none
+      if (optional.contains(key) && !json.contains(key))
+        continue;
       Result<Manifest> read = parseManifest(json.dump());
       ASSERT_FALSE(read.ok()) << key;
       EXPECT_NE(read.status().message().find("'" + key + "'"), std::string::npos)

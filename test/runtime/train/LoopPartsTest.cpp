@@ -126,25 +126,52 @@ TEST(StepLog, NamesAFileThatCannotBeWritten) {
 }
 
 // From the 129th step on, by the mean and deviation of the 128 before.
-TEST(OutlierGuard, StopsAtWhatIsUnlikeTheStepsBefore) {
-  OutlierGuard guard(3);
+TEST(OutlierGuard, NamesWhatIsUnlikeTheStepsBefore) {
+  OutlierGuard guard("--stop-outliers", 3);
   auto loss = [](int64_t step) { return step % 2 ? 1.0 : 3.0; }; // mean 2, deviation 1
-  EXPECT_TRUE(guard.check(1, 100, 1).ok());
+  EXPECT_EQ(guard.judge(1, 100, 1), "");
   for (int64_t step = 2; step <= 200; ++step)
-    EXPECT_TRUE(guard.check(step, loss(step), 1).ok()) << step;
-  EXPECT_TRUE(guard.check(201, 4.99, 1).ok());
-  EXPECT_TRUE(guard.check(202, -100, 1).ok()); // below the mean nothing is wrong
-  OutlierGuard fresh(3);
+    EXPECT_EQ(guard.judge(step, loss(step), 1), "") << step;
+  EXPECT_EQ(guard.judge(201, 4.99, 1), "");
+  EXPECT_EQ(guard.judge(202, -100, 1), ""); // below the mean nothing is wrong
+  OutlierGuard fresh("--stop-outliers", 3);
   for (int64_t step = 1; step <= 128; ++step)
-    EXPECT_TRUE(fresh.check(step, loss(step), step % 2).ok());
-  EXPECT_EQ(
-      fresh.check(129, 5.5, 0).message(),
-      "step 129: the loss is 5.5, but the 128 steps before have 2 on average, with a standard "
-      "deviation of 1 (--stop-outliers 3)");
-  EXPECT_NE(fresh.check(129, 2, 9).message().find("the gradients' norm is 9"), std::string::npos);
-  EXPECT_EQ(OutlierGuard(3).check(1, std::nan(""), 0).message(),
-            "step 1: the loss is nan (--stop-outliers 3)");
-  EXPECT_NE(OutlierGuard(3).check(7, 0, INFINITY).message().find("norm is inf"), std::string::npos);
+    EXPECT_EQ(fresh.judge(step, loss(step), step % 2), "");
+  EXPECT_EQ(fresh.judge(129, 5.5, 0),
+            "step 129: the loss is 5.5, but the 128 steps before have 2 on average, with a "
+            "standard deviation of 1 (--stop-outliers 3)");
+  EXPECT_NE(fresh.judge(130, 2, 9).find("the gradients' norm is 9"), std::string::npos);
+  EXPECT_EQ(OutlierGuard("--skip-outliers", 4).judge(1, std::nan(""), 0),
+            "step 1: the loss is nan (--skip-outliers 4)");
+  EXPECT_NE(OutlierGuard("--stop-outliers", 3).judge(7, 0, INFINITY).find("norm is inf"),
+            std::string::npos);
+}
+
+// What is finite counts among the steps before, also if it is an outlier: a level that stays is
+// none for long. What is not finite never does.
+TEST(OutlierGuard, GetsUsedToALevelThatStays) {
+  OutlierGuard guard("--skip-outliers", 3);
+  for (int64_t step = 1; step <= 128; ++step)
+    EXPECT_EQ(guard.judge(step, step % 2, 1), "");
+  int64_t outliers = 0;
+  for (int64_t step = 129; step <= 256; ++step)
+    outliers += guard.judge(step, 10, 1).empty() ? 0 : 1;
+  EXPECT_GT(outliers, 0);
+  EXPECT_LT(outliers, 30);
+  EXPECT_NE(guard.judge(257, INFINITY, NAN), "");
+  EXPECT_EQ(guard.window().losses, std::vector<double>(128, 10));
+}
+
+// A guard goes on from the numbers that another one has seen.
+TEST(OutlierGuard, GoesOnFromAWindow) {
+  OutlierGuard whole("--skip-outliers", 1);
+  auto number = [](int64_t step) { return static_cast<double>(step * 7919 % 101); };
+  for (int64_t step = 1; step <= 150; ++step)
+    whole.judge(step, number(step), number(step + 1));
+  OutlierGuard again("--skip-outliers", 1, whole.window());
+  for (int64_t step = 151; step <= 400; ++step)
+    EXPECT_EQ(again.judge(step, number(step), number(step + 1)),
+              whole.judge(step, number(step), number(step + 1)));
 }
 
 namespace {

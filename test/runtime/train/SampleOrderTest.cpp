@@ -45,6 +45,44 @@ TEST(SampleOrder, AnOriginGoesOnWithAnotherBatch) {
     EXPECT_EQ(half.sample(3 + i / 2, i % 2), whole.sample(3, i));
 }
 
+// Each sample either trains, in the order of the data, or is held out, one of each part.
+TEST(SampleSplit, HoldsOutOneOfEachPart) {
+  for (int64_t samples : {4, 20, 101, 1000})
+    for (double fraction : {0.5, 0.3, 0.25, 0.1, 0.017}) {
+      const SampleSplit split(samples, fraction, 5);
+      const auto held = static_cast<int64_t>(fraction * static_cast<double>(samples));
+      EXPECT_EQ(split.heldOut(), held);
+      EXPECT_EQ(split.training(), samples - held);
+      std::vector<int64_t> training, all;
+      for (int64_t i = 0; i < split.training(); ++i)
+        training.push_back(split.trainingSample(i));
+      EXPECT_TRUE(std::is_sorted(training.begin(), training.end()));
+      all = training;
+      for (int64_t i = 0; i < held; ++i) {
+        const int64_t sample = split.heldOutSample(i);
+        EXPECT_GE(sample, i * samples / held);
+        EXPECT_LT(sample, (i + 1) * samples / held);
+        all.push_back(sample);
+      }
+      std::sort(all.begin(), all.end());
+      for (int64_t i = 0; i < samples; ++i)
+        EXPECT_EQ(all[static_cast<size_t>(i)], i);
+    }
+}
+
+TEST(SampleSplit, DependsOnTheSeed) {
+  const SampleSplit one(10000, 0.1, 1), again(10000, 0.1, 1), other(10000, 0.1, 2);
+  int64_t equal = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    EXPECT_EQ(one.heldOutSample(i), again.heldOutSample(i));
+    equal += one.heldOutSample(i) == other.heldOutSample(i);
+  }
+  EXPECT_LT(equal, 200);
+  // Far beyond what doubles and 64-bit products hold.
+  const SampleSplit large(int64_t{1} << 53, 0.1, 3);
+  EXPECT_LT(large.trainingSample(large.training() - 1), int64_t{1} << 53);
+}
+
 // Passes of 2 + 3 batches, shape by shape; a shape's batches go on in the next pass.
 TEST(ShapeOrder, ShapesFollowEachOther) {
   ShapeOrder order({2, 3}, std::nullopt);

@@ -97,7 +97,10 @@ class TrainOutputsTest(TinyRunTest):
         self.assert_one_error(self.finish(ranks[0]), "step 1: the loss is", "--stop-outliers 4")
         self.assert_silent_failure(self.finish(ranks[1]))
         self.assertEqual(self.run_alone(2, steps=300, stop_outliers=50)[0], 0)
-        self.assert_one_error(self.run_alone(2, stop_outliers=0), "--stop-outliers 0")
+        self.assertEqual(self.run_alone(2, steps=2, stop_outliers=0)[0], 0)
+        self.assert_one_error(self.run_alone(2, stop_outliers=-1), "--stop-outliers -1")
+        self.assert_one_error(self.run_alone(2, skip_outliers="nan"), "--skip-outliers nan")
+        self.assert_one_error(self.run_alone(2, skip_outliers=3), "compiled without clipping")
 
     def test_torchrun_takes_no_flag_for_its_own(self):
         """torchrun looks at all words before it knows which are its own, and refuses one that begins as

@@ -1,0 +1,280 @@
+//===- NonFiniteFinder.cpp - Where numbers cease to be finite -------------===//
+
+#include "executor/NonFiniteFinder.h"
+#include "DType.h"
+
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+
+using namespace fsdp::rt;
+
+NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned shard)
+    : view(view), arena(arena), shard(shard), starts(view.tables().num_handles) {
+  for (uint32_t i = 0; i < view.entries().size(); ++i) {
+    const fsdp_entry &entry = view.entries()[i];
+    if (entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
+        entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START ||
+        entry.kind == FSDP_FETCH_STATE_START || entry.kind == FSDP_STORE_STATE_START)
+      starts[entry.handle] = i;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// What memory holds
+//===----------------------------------------------------------------------===//
+
+NonFiniteFinder::Counts NonFiniteFinder::count(const at::Tensor &tensor) {
+  if (!tensor.defined() || !tensor.is_floating_point() || tensor.numel() == 0)
+    return {};
+  if (at::isfinite(tensor).all().item<bool>())
+    return {};
+  return {at::isnan(tensor).sum().item<int64_t>(), at::isinf(tensor).sum().item<int64_t>(),
+          tensor.numel()};
+}
+
+at::Tensor NonFiniteFinder::tensorAt(int64_t offset, int64_t elements, uint32_t dtype) const {
+  return at::from_blob(arena + offset, {elements},
+                       at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype)));
+}
+
+ByteRange NonFiniteFinder::rangeOf(uint32_t value) const {
+  const fsdp_value &place = view.values()[value];
+  return {place.offset, view.spanBytes(place)};
+}
+
+int64_t NonFiniteFinder::causeAt(ByteRange bytes) const {
+  for (auto i = static_cast<int64_t>(traces.size()); i-- > 0;) {
+    const ByteRange other = traces[static_cast<size_t>(i)].bytes;
+    if (other.begin < bytes.begin + bytes.bytes && bytes.begin < other.begin + other.bytes)
+      return i;
+  }
+  return kNone;
+}
+
+int64_t NonFiniteFinder::note(ByteRange bytes, const Counts &counts, uint32_t entry, int64_t from,
+                              bool fromElsewhere) {
+  if (counts.finite())
+    return kNone;
+  traces.push_back({bytes, counts, entry + 1, "", from, fromElsewhere && from == kNone});
+  return static_cast<int64_t>(traces.size()) - 1;
+}
+
+void NonFiniteFinder::noteBefore(ByteRange bytes, const Counts &counts, const std::string &what) {
+  if (!counts.finite())
+    traces.push_back({bytes, counts, 0, what, kNone, false});
+}
+
+//===----------------------------------------------------------------------===//
+// Around a step and its entries
+//===----------------------------------------------------------------------===//
+
+void NonFiniteFinder::beginStep(std::span<const at::Tensor> tensors) {
+  traces.clear();
+  spoiled.clear();
+  for (const fsdp_input &input : view.inputs())
+    noteBefore(rangeOf(input.value), count(tensors[input.value]),
+               "input '" + std::string(view.string(input.name)) + "'");
+  for (const fsdp_buffer &buffer : view.buffers())
+    noteBefore(rangeOf(buffer.value), count(tensors[buffer.value]),
+               "buffer '" + std::string(view.string(buffer.name)) + "' before the step");
+  for (const fsdp_constant &constant : view.constants())
+    noteBefore(rangeOf(constant.value), count(tensors[constant.value]),
+               std::string("constant ") + view.string(view.values()[constant.value].name));
+  for (const fsdp_group &group : view.groups())
+    for (const fsdp_parameter &parameter : view.parametersOf(group))
+      for (const fsdp_piece &piece : view.piecesOf(parameter)) {
+        const auto bytes = static_cast<int64_t>(elementBytes(group.dtype));
+        const int64_t offset = group.shard + piece.shard_offset * bytes;
+        if (piece.rank == shard && piece.count > 0)
+          noteBefore(
+              {offset, piece.count * bytes}, count(tensorAt(offset, piece.count, group.dtype)),
+              "parameter '" + std::string(view.string(parameter.name)) + "' before the step");
+      }
+}
+
+std::vector<uint32_t> NonFiniteFinder::operandsOf(const fsdp_entry &entry) const {
+  std::vector<uint32_t> values;
+  switch (entry.kind) {
+  case FSDP_CALL:
+    for (const fsdp_argument &argument : view.arguments(entry)) {
+      if (argument.kind == FSDP_ARG_VALUE)
+        values.push_back(argument.index);
+      if (argument.kind == FSDP_ARG_VALUE_LIST)
+        for (int64_t value : view.integers(argument.index, argument.count))
+          if (value >= 0)
+            values.push_back(static_cast<uint32_t>(value));
+    }
+    break;
+  case FSDP_ACCUMULATE:
+    values.push_back(entry.destination_value);
+    [[fallthrough]];
+  case FSDP_COPY:
+    values.push_back(entry.source_value);
+    break;
+  case FSDP_CHUNK:
+    for (int64_t value : view.results(entry))
+      values.push_back(static_cast<uint32_t>(value));
+    break;
+  default:
+    break;
+  }
+  return values;
+}
+
+std::vector<uint32_t> NonFiniteFinder::resultsOf(const fsdp_entry &entry) const {
+  std::vector<uint32_t> values;
+  if (entry.kind == FSDP_CALL)
+    for (int64_t value : view.results(entry))
+      if (value >= 0)
+        values.push_back(static_cast<uint32_t>(value));
+  if (entry.kind == FSDP_COPY || entry.kind == FSDP_ACCUMULATE)
+    values.push_back(entry.destination_value);
+  return values;
+}
+
+int64_t NonFiniteFinder::causeIn(const std::vector<uint32_t> &values,
+                                 std::span<const at::Tensor> tensors) {
+  int64_t infinite = kNone;
+  for (uint32_t value : values) {
+    const Counts counts = count(tensors[value]);
+    if (counts.finite())
+      continue;
+    const int64_t from = causeAt(rangeOf(value));
+    if (counts.nans > 0)
+      return from;
+    if (infinite == kNone)
+      infinite = from;
+  }
+  return infinite;
+}
+
+void NonFiniteFinder::before(uint32_t index, std::span<const at::Tensor> tensors) {
+  const fsdp_entry &entry = view.entries()[index];
+  cause = causeIn(operandsOf(entry), tensors);
+  if (entry.kind == FSDP_UPDATE)
+    beforeUpdate(index);
+}
+
+void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors) {
+  const fsdp_entry &entry = view.entries()[index];
+  for (uint32_t value : resultsOf(entry))
+    note(rangeOf(value), count(tensors[value]), index, cause);
+  if (entry.kind == FSDP_CHUNK)
+    note({entry.destination, entry.bytes},
+         count(tensorAt(entry.destination, entry.count, entry.dtype)), index, cause);
+  if (entry.kind == FSDP_WAIT)
+    afterWait(entry);
+  if (entry.kind == FSDP_UPDATE)
+    afterUpdate(index);
+}
+
+/// What a collective has brought.
+void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
+  const uint32_t index = starts[wait.handle];
+  const fsdp_entry &start = view.entries()[index];
+  const auto bytes = static_cast<int64_t>(elementBytes(start.dtype));
+  const auto ranks = static_cast<int64_t>(view.communicatorOf(start).ranks);
+  ByteRange read{start.source, start.bytes}, written{start.destination, start.bytes * ranks};
+  switch (start.kind) {
+  case FSDP_ALL_GATHER_START: {
+    const fsdp_group &group = view.groups()[start.target];
+    // A copy in another dtype is of the shard.
+    if (start.source == group.gather_shard)
+      read = {group.shard, view.shardBytes(group)};
+    break;
+  }
+  case FSDP_REDUCE_SCATTER_START:
+    read.bytes = start.count * ranks * bytes;
+    written.bytes = start.count * bytes;
+    break;
+  case FSDP_ALL_REDUCE_START:
+    read.bytes = written.bytes = start.count * bytes;
+    if (start.after != FSDP_NO_HANDLE) {
+      const fsdp_entry &scatter = view.entries()[starts[start.after]];
+      read = {scatter.source,
+              scatter.count * static_cast<int64_t>(view.communicatorOf(scatter).ranks) * bytes};
+    }
+    break;
+  default:
+    return;
+  }
+  const Counts counts = count(tensorAt(written.begin, written.bytes / bytes, start.dtype));
+  if (!counts.finite())
+    note(written, counts, index, causeAt(read), /*fromElsewhere=*/true);
+}
+
+void NonFiniteFinder::beforeUpdate(uint32_t index) {
+  const fsdp_entry &update = view.entries()[index];
+  const fsdp_group &group = view.groups()[update.target];
+  const ByteRange gradients{update.source, group.trained_elements *
+                                               static_cast<int64_t>(elementBytes(update.dtype))};
+  const Counts counts = count(tensorAt(update.source, group.trained_elements, update.dtype));
+  if (counts.finite())
+    return;
+  cause = causeAt(gradients);
+  if (cause == kNone)
+    cause = note(gradients, counts, index, kNone);
+  spoiled.push_back(cause);
+}
+
+void NonFiniteFinder::afterUpdate(uint32_t index) {
+  const fsdp_group &group = view.groups()[view.entries()[index].target];
+  const ByteRange parameters{group.shard, group.trained_elements *
+                                              static_cast<int64_t>(elementBytes(group.dtype))};
+  const Counts counts = count(tensorAt(group.shard, group.trained_elements, group.dtype));
+  if (counts.finite())
+    return;
+  spoiled.push_back(note(parameters, counts, index, cause == kNone ? causeAt(parameters) : cause));
+}
+
+void NonFiniteFinder::endStep(std::span<const at::Tensor> tensors) {
+  const uint32_t loss = view.tables().loss_value;
+  if (!count(tensors[loss]).finite())
+    spoiled.push_back(causeAt(rangeOf(loss)));
+}
+
+//===----------------------------------------------------------------------===//
+// What is told
+//===----------------------------------------------------------------------===//
+
+std::string NonFiniteFinder::describe(const Trace &trace) const {
+  if (trace.place == 0)
+    return trace.what;
+  const fsdp_entry &entry = view.entries()[trace.place - 1];
+  return view.describeEntry(entry) + (entry.kind == FSDP_UPDATE     ? ""
+                                      : entry.phase == FSDP_FORWARD ? " in forward"
+                                                                    : " in backward");
+}
+
+static std::string plain(int64_t nans, int64_t infinities, int64_t all) {
+  return std::to_string(nans) + " NaN and " + std::to_string(infinities) + " Inf among " +
+         std::to_string(all) + " numbers";
+}
+
+std::optional<NonFinite> NonFiniteFinder::finding() const {
+  const Trace *first = nullptr, *firstNan = nullptr;
+  for (int64_t end : spoiled) {
+    const Trace *root = nullptr, *nan = nullptr;
+    for (int64_t at = end; at != kNone; at = root->cause) {
+      root = &traces[static_cast<size_t>(at)];
+      if (root->counts.nans > 0)
+        nan = root;
+    }
+    if (root && (!first || root->place < first->place)) {
+      first = root;
+      firstNan = nan;
+    }
+  }
+  if (!first)
+    return spoiled.empty() ? std::nullopt
+                           : std::optional(NonFinite{~0u, "nobody knows where it comes from"});
+  const Counts &counts = first->counts;
+  std::string text = describe(*first) + ": " + plain(counts.nans, counts.infinities, counts.all);
+  if (first->place != 0)
+    text += first->fromElsewhere ? ", of finite numbers of this rank" : ", of finite operands";
+  if (firstNan && firstNan != first)
+    text += "; NaN begins with " + describe(*firstNan);
+  return NonFinite{first->place, text};
+}
