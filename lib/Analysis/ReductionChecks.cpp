@@ -294,8 +294,10 @@ LogicalResult Checker::run() {
   if (failed(checkDivisions()))
     return failure();
   for (Operation &op : step.getBody()) {
-    if (step.isEvaluation() && isa<ReduceScatterStartOp, PackOp, AccumulateOp, UpdateOp>(op))
-      return fail(&op, "S4: an evaluation reduces no gradients and updates nothing", nullptr, "");
+    if (step.isEvaluation() &&
+        isa<ReduceScatterStartOp, PackOp, AccumulateOp, UpdateOp, WriteOp>(op))
+      return fail(&op, "S4: an evaluation reduces no gradients, updates and writes nothing",
+                  nullptr, "");
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
             .Case<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceStartOp, UpdateOp, GradOp>(

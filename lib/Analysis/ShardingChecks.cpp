@@ -8,6 +8,7 @@
 #include "fsdp/Analysis/Requests.h"
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepStorage.h"
+#include "fsdp/IR/AtenSemantics.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -232,11 +233,22 @@ LogicalResult fsdp::checkGroups(Step &step, StringRef label) {
   return success();
 }
 
+/// Batch normalisation whose schema does not say so: in training it writes to its statistics.
+static bool writesStatistics(CallOp call) {
+  static constexpr llvm::StringLiteral kNames[] = {"native_batch_norm",      "batch_norm",
+                                                   "_batch_norm_impl_index", "cudnn_batch_norm",
+                                                   "miopen_batch_norm",      "instance_norm"};
+  constexpr unsigned kMean = 3, kVariance = 4, kTraining = 5;
+  ArrayAttr arguments = call.getArgs();
+  if (!llvm::is_contained(kNames, call.getBaseName()) || arguments.size() <= kTraining)
+    return false;
+  auto training = dyn_cast<BoolAttr>(arguments[kTraining]);
+  return training && training.getValue() &&
+         (isa<aten::OperandAttr>(arguments[kMean]) || isa<aten::OperandAttr>(arguments[kVariance]));
+}
+
 LogicalResult fsdp::checkFunctional(CallOp call, StringRef label) {
-  StringRef base = call.getBaseName();
-  StringRef overload = call.getCallee().split('.').second;
-  bool isInPlace = base.ends_with("_") && !base.ends_with("__");
-  if (!isInPlace && overload != "out" && !overload.ends_with("_out"))
+  if (!aten::isMutable(call.getCallee()) && !writesStatistics(call))
     return success();
   return call.emitError(label) << ": '" << call.getCallee() << "' in module '" << call.getModule()
                                << "' mutates an argument; a step is functional";

@@ -131,7 +131,31 @@ static bool haveEqualSamples(Step &step, Step &other) {
   return getSamples(step) == getSamples(other);
 }
 
+/// What else a program could say, nobody reads.
+static LogicalResult checkOnlySteps(ModuleOp program) {
+  for (Operation &op : *program.getBody())
+    if (!isa<ModuleOp>(op))
+      return op.emitError("P6: a program holds steps alone; this belongs to one of them");
+  ModuleOp first = getSteps(program).front();
+  for (NamedAttribute attribute : program->getAttrs()) {
+    StringAttr name = attribute.getName();
+    if (name.getValue() == FsdpDialect::getArenaAttrName() ||
+        name.getValue() == FsdpDialect::getPeakAttrName()) {
+      if (attribute.getValue() != first->getAttr(name))
+        return program.emitError("P6: '")
+               << name.getValue() << "' of the program is not that of its steps";
+    } else if (name.getValue().starts_with("fsdp.") &&
+               name.getValue() != FsdpDialect::getPhaseAttrName()) {
+      return program.emitError("P6: the program has '")
+             << name.getValue() << "', which its steps have";
+    }
+  }
+  return success();
+}
+
 LogicalResult fsdp::checkSharedState(ModuleOp program) {
+  if (failed(checkOnlySteps(program)))
+    return failure();
   std::vector<Step> steps;
   for (ModuleOp module : getSteps(program)) {
     FailureOr<Step> step = Step::collect(module);

@@ -1,6 +1,7 @@
 //===- ShardingConfig.cpp - Reads the YAML file ---------------------------===//
 
 #include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/IR/Limits.h"
 
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -193,9 +194,9 @@ static void mapReduction(IO &io, std::optional<double> &divideFactor,
                          std::optional<bool> &forceSum) {
   io.mapOptional("gradient_divide_factor", divideFactor);
   io.mapOptional("force_sum_reduction_for_comms", forceSum);
-  if (divideFactor && (!std::isfinite(*divideFactor) || *divideFactor <= 0))
-    io.setError("gradient_divide_factor is " + Twine(llvm::formatv("{0}", *divideFactor).str()) +
-                ", expected a finite number above 0");
+  if (divideFactor)
+    if (std::optional<std::string> problem = checkDivideFactor(*divideFactor))
+      io.setError("gradient_divide_factor " + *problem);
 }
 
 static void mapGroupOptions(IO &io, GroupOptions &options) {

@@ -75,6 +75,13 @@ fsdp::frontend::parseInputSpecs(const std::vector<std::string> &texts) {
   return specs;
 }
 
+std::vector<fsdp::NamedPath> CaptureFlags::getFiles() const {
+  std::vector<NamedPath> files = {{"MODEL", model}};
+  for (const std::string &library : libraries)
+    files.push_back({"--load-library", library});
+  return files;
+}
+
 llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   if (llvm::Error error = loadOperatorLibraries(libraries))
     return error;

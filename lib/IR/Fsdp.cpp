@@ -287,6 +287,13 @@ LogicalResult FsdpDialect::verifyPhaseOf(Operation *module) {
   return phaseVerifier(cast<ModuleOp>(module));
 }
 
+/// Sizes that an address space has room for.
+static bool isBytes(Attribute attribute) {
+  auto bytes = dyn_cast<IntegerAttr>(attribute);
+  return bytes && bytes.getType().isSignlessInteger(64) && bytes.getInt() >= 0 &&
+         bytes.getInt() < int64_t{1} << 47;
+}
+
 LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
   auto expect = [&](bool ok, StringRef what) -> LogicalResult {
@@ -300,7 +307,7 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return phaseVerifier ? verifyPhaseOf(op) : success();
   }
   if (name == getArenaAttrName() || name == getPeakAttrName() || name == getHostArenaAttrName())
-    return expect(isa<IntegerAttr>(attribute.getValue()), "an integer (bytes)");
+    return expect(isBytes(attribute.getValue()), "an i64 of at least 0 and less than 2^47 (bytes)");
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
   if (name == getTargetAttrName())

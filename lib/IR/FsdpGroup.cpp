@@ -1,6 +1,7 @@
 //===- FsdpGroup.cpp - Groups of parameters -------------------------------===//
 
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/Limits.h"
 
 #include "SymbolChecks.h"
 #include "llvm/ADT/StringExtras.h"
@@ -160,9 +161,8 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
     return emitOpError("has the flat layout and holds frozen parameters, as @")
            << frozen.getSymName() << ", beside others, as @" << first.getSymName()
            << "; put them into groups of their own, or use the per_param layout";
-  if (std::optional<llvm::APFloat> factor = getGradientDivideFactor();
-      factor && (!factor->isFinite() || factor->isNegative() || factor->isZero()))
-    return emitOpError("has gradient_divide_factor ")
-           << factor->convertToDouble() << ", expected a finite number above 0";
+  if (std::optional<llvm::APFloat> factor = getGradientDivideFactor())
+    if (std::optional<std::string> problem = checkDivideFactor(factor->convertToDouble()))
+      return emitOpError("gradient_divide_factor ") << *problem;
   return checkTravelDtypes(*this, first);
 }

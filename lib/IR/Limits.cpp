@@ -33,6 +33,12 @@ std::optional<std::string> fsdp::checkRanks(llvm::ArrayRef<int64_t> sizes) {
   return std::nullopt;
 }
 
+std::optional<std::string> fsdp::checkDivideFactor(double factor) {
+  if (std::isnormal(static_cast<float>(factor)) && factor > 0)
+    return std::nullopt;
+  return describe(factor, "a finite number above 0 that fp32 holds");
+}
+
 std::optional<std::string> fsdp::checkHyperParameter(double value) {
   if (std::isfinite(value) && value >= 0)
     return std::nullopt;

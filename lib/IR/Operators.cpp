@@ -4,14 +4,30 @@
 
 #include "llvm/ADT/STLExtras.h"
 
-#include <algorithm>
-
 using namespace fsdp::aten;
 
+namespace {
+struct Operator {
+  llvm::StringLiteral name;
+  bool isMutable; // writes to an argument, as its schema says
+};
+} // namespace
+
 /// aten's, without its name, and the names of torch's other namespaces, "quantized::". Sorted.
-static constexpr llvm::StringLiteral kOperators[] = {
+static constexpr Operator kOperators[] = {
 #include "OperatorNames.inc"
 };
+
+static const Operator *find(llvm::StringRef name) {
+  const Operator *found = llvm::lower_bound(
+      kOperators, name, [](const Operator &a, llvm::StringRef b) { return a.name < b; });
+  return found != std::end(kOperators) && found->name == name ? found : nullptr;
+}
+
+bool fsdp::aten::isMutable(llvm::StringRef callee) {
+  const Operator *found = find(callee);
+  return found && found->isMutable;
+}
 
 /// By base name: what reaches beyond the tensors of the step, to files, standard output, streams
 /// and memory of devices, or to autograd, which a step has left behind.
@@ -26,14 +42,13 @@ std::optional<std::string> fsdp::aten::checkOperator(llvm::StringRef callee) {
            (name.contains('.') ? "'" : ".default'");
   if (size_t colons = callee.find("::"); colons != llvm::StringRef::npos && colons > 0) {
     // Of a library that --load-library names: whether that has it shows where it is loaded.
-    if (!std::binary_search(std::begin(kOperators), std::end(kOperators),
-                            callee.take_front(colons + 2)))
+    if (!find(callee.take_front(colons + 2)))
       return std::nullopt;
     return "'" + callee.str() +
            "' is torch's own, but not aten's: a step calls operators of aten " +
            "and of libraries of the user";
   }
-  if (!std::binary_search(std::begin(kOperators), std::end(kOperators), callee))
+  if (!find(callee))
     return "'" + callee.str() + "' is no operator of torch's aten, which training binaries have";
   if (llvm::is_contained(kForbidden, callee.split('.').first))
     return "'" + callee.str() +

@@ -330,6 +330,17 @@ module attributes {fsdp.fase = 1} {}
 
 // -----
 
+// No arena is that large, and none is smaller than nothing.
+// expected-error@below {{attribute 'fsdp.arena_bytes' must be an i64 of at least 0 and less than 2^47 (bytes) on the module}}
+module attributes {fsdp.arena_bytes = 1152921504606846976 : i64} {}
+
+// -----
+
+// expected-error@below {{attribute 'fsdp.peak_live_bytes' must be an i64 of at least 0 and less than 2^47 (bytes) on the module}}
+module attributes {fsdp.peak_live_bytes = -5 : i64} {}
+
+// -----
+
 // A subject is decided once.
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{has two decisions of recomputed, expected one}}

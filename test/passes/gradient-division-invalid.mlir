@@ -102,8 +102,16 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 !v = tensor<4xf32>
 fsdp.param @a : !v
 fsdp.mesh @mesh <dp = 2>
-// expected-error @below {{has gradient_divide_factor 0.000000e+00, expected a finite number above 0}}
+// expected-error @below {{gradient_divide_factor is 0, expected a finite number above 0 that fp32 holds}}
 fsdp.group @root [@a] of [""] over @mesh "dp" flat reshard_after_forward none gradient_divide_factor 0.0
+
+// -----
+
+// Of fp32 this is zero.
+fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+fsdp.mesh @mesh <dp = 2>
+// expected-error @below {{gradient_divide_factor is 1e-60, expected a finite number above 0 that fp32 holds}}
+fsdp.group @root [] of [""] over @mesh "dp" flat reshard_after_forward none gradient_divide_factor 1.0e-60
 
 // -----
 

@@ -136,6 +136,36 @@ module {
 
 // -----
 
+// C3: an operator whose name does not say that it writes to an argument.
+module {
+  func.func @step() -> tensor<f32> {
+    %x = fsdp.input "x" : tensor<f32>
+    %y = aten.call "relu.default"(%x) fwd in "l" : (tensor<f32>) -> tensor<f32>
+    // expected-error@below {{C3: 'sigmoid_backward.grad_input' in module 'l' mutates an argument}}
+    %dead = aten.call "sigmoid_backward.grad_input"(%y, %y, %y) fwd in "l" : (tensor<f32>, tensor<f32>, tensor<f32>) -> tensor<f32>
+    return %y : tensor<f32>
+  }
+}
+
+// -----
+
+// C3: an operator whose schema does not say so, either.
+!v = tensor<3xf32>
+!x = tensor<2x3xf32>
+module {
+  fsdp.buffer @mean : !v
+  func.func @step() -> !x {
+    %x = fsdp.input "x" : !x
+    %m = fsdp.read @mean : !v
+    %e:3 = aten.call "native_batch_norm.default"(%x, none, none, %m, %m, false, 0.1, 1.0e-5) fwd in "l" : (!x, !v, !v) -> (!x, tensor<0xf32>, tensor<0xf32>)
+    // expected-error@below {{C3: 'native_batch_norm.default' in module 'l' mutates an argument}}
+    %y:3 = aten.call "native_batch_norm.default"(%x, none, none, %m, %m, true, 0.1, 1.0e-5) fwd in "l" : (!x, !v, !v) -> (!x, !v, !v)
+    return %y#0 : !x
+  }
+}
+
+// -----
+
 // C3: an operator with an output argument.
 module {
   func.func @step() -> tensor<f32> {

@@ -35,12 +35,12 @@ int main(int argc, char **argv) {
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 1;
   }
+  if (std::optional<std::string> clash =
+          findClash(flags.getFiles(), {{"-o", output}, {"--weights", weights}}))
+    return fail(llvm::createStringError(*clash));
   llvm::Expected<frontend::CaptureOptions> options = flags.getOptions();
   if (!options)
     return fail(options.takeError());
-  if (std::optional<std::string> clash =
-          findClash({{"MODEL", flags.getModel()}}, {{"-o", output}, {"--weights", weights}}))
-    return fail(llvm::createStringError(*clash));
   std::optional<OutputFile> weightsFile;
   if (!weights.empty()) {
     std::string problem;

@@ -254,8 +254,10 @@ int main(int argc, char **argv) {
     return fail("a step, or --collectives, is needed");
   if (llvm::Error error = checkDeviceFlags(app, options))
     return fail(std::move(error));
-  if (std::optional<std::string> clash =
-          findClash({{"STEP", options.input}}, {{"-o", options.output}}))
+  std::vector<NamedPath> inputs = {{"STEP", options.input}};
+  for (const std::string &library : options.libraries)
+    inputs.push_back({"--load-library", library});
+  if (std::optional<std::string> clash = findClash(inputs, {{"-o", options.output}}))
     return fail(*clash);
   return profileStep(options);
 }

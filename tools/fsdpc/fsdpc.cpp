@@ -244,8 +244,8 @@ static int finishWeights(fsdp::OutputFile &file, const Options &options, fsdp::S
   return 0;
 }
 
-/// Why these files cannot be together, if they cannot. The kept weights are left out: they are a
-/// link to the weights, or these themselves.
+/// Why these files cannot be together, if they cannot. The kept weights may be a link to the
+/// weights, or these themselves.
 static std::optional<std::string> findFileClash(const Options &options,
                                                 ArrayRef<fsdp::ProgramStep> steps) {
   std::vector<fsdp::NamedPath> outputs = {
@@ -261,11 +261,14 @@ static std::optional<std::string> findFileClash(const Options &options,
           outputs.push_back(
               {"--save-temps", inTemps(options, getPrefix(mesh) + step.prefix + file)});
     }
+    if (std::string kept = inTemps(options, "weights.safetensors");
+        !fsdp::nameOneFile(kept, options.weights))
+      outputs.push_back({"--save-temps", kept});
   }
-  std::vector<fsdp::NamedPath> inputs = {{"MODEL", options.capture.getModel()},
-                                         {"--config", options.config},
+  std::vector<fsdp::NamedPath> inputs = {{"--config", options.config},
                                          {"--profile", options.costs.profile},
                                          {"--network", options.costs.network}};
+  llvm::append_range(inputs, options.capture.getFiles());
   llvm::append_range(inputs, options.program.getFiles());
   return fsdp::findClash(inputs, outputs);
 }

@@ -7,6 +7,7 @@
 #ifndef FSDP_FRONTEND_COMMANDLINE_H
 #define FSDP_FRONTEND_COMMANDLINE_H
 
+#include "fsdp/Files/SameFile.h"
 #include "fsdp/Frontend/Capture.h"
 
 namespace CLI {
@@ -26,6 +27,8 @@ public:
   llvm::Expected<CaptureOptions> getOptions() const;
 
   const std::string &getModel() const { return model; }
+  /// MODEL and the libraries, which no output may be.
+  std::vector<NamedPath> getFiles() const;
   /// float32, bfloat16, float16; "": not given.
   const std::string &getParamDtype() const { return paramDtype; }
   void setParamDtype(const std::string &dtype) { paramDtype = dtype; }

@@ -33,6 +33,10 @@ Semantics lookupSemantics(llvm::StringRef baseName);
 /// training binaries do not load the libraries that bring them.
 std::optional<std::string> checkOperator(llvm::StringRef callee);
 
+/// True if the schema of this operator of aten (`relu_.default`) says that it writes to an
+/// argument.
+bool isMutable(llvm::StringRef callee);
+
 } // namespace fsdp::aten
 
 #endif // FSDP_IR_ATENSEMANTICS_H

@@ -24,6 +24,9 @@ std::optional<std::string> checkAxisSize(int64_t size);
 /// All axes together, whose sizes passed checkAxisSize.
 std::optional<std::string> checkRanks(llvm::ArrayRef<int64_t> sizes);
 
+/// Of a `gradient_divide_factor`, by which fp32 gradients are divided.
+std::optional<std::string> checkDivideFactor(double factor);
+
 /// Learning rate, weight decay, momentum, dampening, eps: finite and not negative.
 std::optional<std::string> checkHyperParameter(double value);
 /// Nesterov momentum needs a momentum, and no dampening. The text names the value that is wrong.
