@@ -188,8 +188,13 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     if (!policy)
       return policy.takeError();
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
+    // What later passes say of a group points at the file's entry.
+    Location place =
+        group.place.line == 0
+            ? loc
+            : FileLineColLoc::get(context, choices.file, group.place.line, group.place.column);
     auto op = GroupOp::create(
-        builder, loc, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
+        builder, place, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
         builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(), replicateAxis,
         choices.layout.value_or(Layout::Flat), reshard.when,
         reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(), *policy,

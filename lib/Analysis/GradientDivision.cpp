@@ -33,8 +33,8 @@ static double getPredivision(double factor) {
   return before;
 }
 
-GradientDivision fsdp::getGradientDivision(GroupOp group, Type dtype, int64_t shards,
-                                           int64_t replicas) {
+static GradientDivision getDivisionOfStep(GroupOp group, Type dtype, int64_t shards,
+                                          int64_t replicas) {
   std::optional<double> asked;
   if (std::optional<llvm::APFloat> factor = group.getGradientDivideFactor())
     asked = factor->convertToDouble();
@@ -55,6 +55,15 @@ GradientDivision fsdp::getGradientDivision(GroupOp group, Type dtype, int64_t sh
   division.scatter.op = division.across.op = ReduceOp::Sum;
   (isSharded ? division.scatter : division.across).predivide = before;
   (isAcross ? division.across : division.scatter).postdivide = factor / before;
+  return division;
+}
+
+GradientDivision fsdp::getGradientDivision(GroupOp group, Type dtype, int64_t shards,
+                                           int64_t replicas) {
+  GradientDivision division = getDivisionOfStep(group, dtype, shards, replicas);
+  // What waits to be reduced over the replicas is divided before it is added up.
+  if (shards == 1 && replicas > 1 && group.getGradientSync() == GradientSync::ReduceScatter)
+    std::swap(division.alone, division.across.predivide);
   return division;
 }
 

@@ -128,6 +128,12 @@ void HookFinder::beginMicrobatch(int64_t number) {
     slot.lastForwardRun = slot.lastBackwardRun = -1;
   previousForward = previousBackward = -1;
   deferred.clear();
+  // A buffer that the microbatch before wrote brings no gradient along.
+  DenseMap<Value, int> params;
+  for (auto [value, index] : needsGrad)
+    if (index < 0)
+      params[value] = index;
+  needsGrad = std::move(params);
 }
 
 /// The modules of groups that `module` is or lies in, outermost first.

@@ -173,6 +173,7 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
   if (!options)
     return options.takeError();
   group.options = *options;
+  group.place = rule.place;
   int takenBy = kNoGroup; // an earlier group of a module around one of these
   for (const std::string &module : members)
     for (unsigned param : paramsBelow.lookup(module)) {
@@ -246,6 +247,7 @@ llvm::Error Grouper::addRoot() {
   if (!options)
     return options.takeError();
   root.options = *options;
+  root.place = config.rootPlace;
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();

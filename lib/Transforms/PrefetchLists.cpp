@@ -63,9 +63,9 @@ FailureOr<ArrayAttr> Lists::resolve(unsigned group, const PrefetchTargets &targe
     return ArrayAttr::get(step.module.getContext(), list);
   }
   auto fail = [&](const std::string &module, StringRef why) -> LogicalResult {
-    return step.module.emitError(isForward ? "forward_prefetch" : "backward_prefetch")
-           << " of group '" << step.groups[group].getModuleName() << "' names module '" << module
-           << "', " << why;
+    return mlir::emitError(step.groups[group].getLoc())
+           << (isForward ? "forward_prefetch" : "backward_prefetch") << " of group '"
+           << step.groups[group].getModuleName() << "' names module '" << module << "', " << why;
   };
   for (const std::string &module : targets.modules) {
     const ParamGroup *served = llvm::find_if(asked, [&](const ParamGroup &other) {

@@ -17,13 +17,6 @@ BUFFERS = models.Config("convnet", dim=8, layers=2, batch=2)
 STEPS = 4
 
 
-def without(records, **fields):
-    """The records without the one of the backward with these fields."""
-    found = [r for r in records if r.items() >= dict(fields, phase="backward").items()]
-    assert len(found) == 1, found
-    return [record for record in records if record is not found[0]]
-
-
 class Case(unittest.TestCase):
     maxDiff = None
 
@@ -40,15 +33,8 @@ class Case(unittest.TestCase):
         return run, oracle.execute([run])[0]
 
     def check(self, workspace, run, expected, mesh, layouts=("flat", "per-param"), more="",
-              communicators=("local", "shm", "gloo"), in_vain=(), config=None):  # fmt: skip
-        """`in_vain`: what FSDP2 gathers in the backward and drops, of which nothing is done here."""
+              communicators=("local", "shm", "gloo"), config=None):  # fmt: skip
         record, final = expected
-        for group in in_vain:
-            record = dict(
-                record,
-                events=without(record["events"], event="unshard", group=group),
-                collectives=without(record["collectives"], kind="all_gather", group=group),
-            )
         for layout in layouts:
             reshard = run.reshard_after_forward
             planned, report = workspace.plan(mesh, reshard, layout, config, more)

@@ -54,6 +54,16 @@ class OneRankAxes(Case):
                 self.compare(MLP, "replicate=2,shard=1", 2, 2, microbatches=2, gradient_sync=sync,
                              more=f"microbatches=2 gradient-sync={sync}")  # fmt: skip
 
+    def test_one_shard_in_microbatches_by_a_factor(self):
+        """The gradients of each microbatch are divided before they are added up."""
+        more = "microbatches=2 gradient-sync=reduce_scatter"
+        options = dict(microbatches=2, gradient_sync="reduce_scatter")
+        self.compare(MLP, "replicate=2,shard=1", 2, 2, text="gradient_divide_factor: 3\n",
+                     gradient_divide_factor=3.0, more=more, **options)  # fmt: skip
+        self.compare(MLP, "replicate=2,shard=1", 2, 2, mixed=True, reduce_dtype="float16",
+                     capture=("--param-dtype", "bfloat16"),
+                     more=f"param-dtype=bfloat16 reduce-dtype=float16 {more}", **options)  # fmt: skip
+
     def test_one_shard_by_a_factor(self):
         self.compare(MLP, "replicate=2,shard=1", 2, 2, text="gradient_divide_factor: 3\n",
                      gradient_divide_factor=3.0)  # fmt: skip

@@ -5,6 +5,7 @@ import gc
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp._fully_shard._fsdp_param import ShardedState
 from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
 
 
@@ -16,7 +17,8 @@ class StepRecorder:
     """Records unshard, reshard, post_backward and the collectives of the newest step.
 
     An event counts where it changes something: FSDP2 also calls unshard on gathered groups, reshard
-    on sharded ones, and post_backward once per module of a group, which do nothing.
+    on sharded ones, and post_backward once per module of a group, which do nothing. What it prefetches
+    for a backward that does not come, and drops at the end, does not count, either.
     """
 
     def __init__(self):
@@ -26,6 +28,7 @@ class StepRecorder:
         self._axes = {}
         unshard, reshard = FSDPParamGroup.unshard, FSDPParamGroup.reshard
         post_backward = FSDPParamGroup.post_backward
+        finalize_backward = FSDPParamGroup.finalize_backward
         recorder = self
 
         def recorded_unshard(self, *args, **options):
@@ -39,7 +42,7 @@ class StepRecorder:
         def recorded_reshard(self):
             was = self._sharded_state
             result = reshard(self)
-            if self._sharded_state is not was:
+            if was == ShardedState.UNSHARDED and self._sharded_state != was:
                 recorder._event("reshard", self)
             return result
 
@@ -51,6 +54,12 @@ class StepRecorder:
                 recorder._event("post_backward", self)
             return result
 
+        def recorded_finalize_backward(self):
+            if self._all_gather_result is not None:
+                recorder._drop_unshard(self)
+            return finalize_backward(self)
+
+        FSDPParamGroup.finalize_backward = recorded_finalize_backward
         FSDPParamGroup.unshard = recorded_unshard
         FSDPParamGroup.reshard = recorded_reshard
         FSDPParamGroup.post_backward = recorded_post_backward
@@ -81,6 +90,16 @@ class StepRecorder:
                 recorder._group = self.outer
 
         return Inside()
+
+    def _drop_unshard(self, group):
+        for records, key, word in (
+            (self.events, "event", "unshard"),
+            (self.collectives, "kind", "all_gather"),  # none over one rank
+        ):
+            found = [r for r in records if r[key] == word and r["group"] == group_name(group)]
+            if found:
+                last = max(i for i, record in enumerate(records) if record is found[-1])
+                del records[last]
 
     def _event(self, event, group):
         if self.phase:

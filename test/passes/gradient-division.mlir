@@ -47,7 +47,7 @@
 // ALONE-PLAN: bwd call none = aten::div_.Scalar(root, 3
 
 // FSDP2 divides twice there, where it divides by itself.
-// TWICE: error: group @layers.1: gradient_divide_factor is 6 and reductions are to be sums: where a parameter lies on one rank alone, FSDP2 divides twice then; leave gradient_divide_factor to its default
+// TWICE: groups.yaml:3:{{.*}}: error: group @layers.1: gradient_divide_factor is 6 and reductions are to be sums: where a parameter lies on one rank alone, FSDP2 divides twice then; leave gradient_divide_factor to its default
 
 // NEGATIVE: negative.yaml:1:{{.*}}: error: gradient_divide_factor is {{.*}}, expected a finite number above 0
 

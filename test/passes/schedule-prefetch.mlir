@@ -62,14 +62,14 @@ groups:
   - modules: ["b.0", "b.1"]
   - {modules: ["b.2"], forward_prefetch: ["b.0"]}
 
-# NONE: error: group @b.0 has a list of groups to prefetch, but prefetch is none
-# AUTO: error: group @b.0 has a list of groups to prefetch, an order of its own; leave it out where the schedule is searched for
+# NONE: lists.yaml:4:{{.*}}: error: group @b.0 has a list of groups to prefetch, but prefetch is none
+# AUTO: lists.yaml:4:{{.*}}: error: group @b.0 has a list of groups to prefetch, an order of its own; leave it out where the schedule is searched for
 
-# UNKNOWN: error: forward_prefetch of group 'b.0' names module 'b.7', which no group stands for
+# UNKNOWN: unknown.yaml:1:{{.*}}: error: forward_prefetch of group 'b.0' names module 'b.7', which no group stands for
 //--- unknown.yaml
 groups: [{modules: ["b.0"], forward_prefetch: ["b.7"]}]
 
-# ITSELF: error: backward_prefetch of group 'b.0' names module 'b.0', its own
+# ITSELF: itself.yaml:1:{{.*}}: error: backward_prefetch of group 'b.0' names module 'b.0', its own
 //--- itself.yaml
 groups: [{modules: ["b.0"], backward_prefetch: ["b.0"]}]
 

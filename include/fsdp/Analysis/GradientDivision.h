@@ -39,7 +39,7 @@ template <typename StartOp> Reduction getReduction(StartOp start) {
 struct GradientDivision {
   Reduction scatter; // over the shards
   Reduction across;  // then over the replicas
-  double alone = 1;  // the divisor of gradients that no other rank takes part in
+  double alone = 1;  // of gradients where they are packed: of one rank, or before their sum
 };
 
 /// How the gradients of `group`, of `dtype`, are reduced over `shards` and `replicas`.

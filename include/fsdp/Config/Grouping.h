@@ -25,6 +25,8 @@ struct ParamGroup {
   /// As the user says, for this group or for all. The number of ranks of `reshardAfterForward` is
   /// more than 1 and less than the whole axis: what FSDP2 means by others has become the word.
   GroupOptions options;
+  /// Where the file says so; line 0: nowhere.
+  ConfigPlace place = {};
 };
 
 /// Groups `params` (in the model's order) as `config` says, in the order of fully_shard's calls;
