@@ -133,8 +133,17 @@ Status CheckpointReader::addChunk(size_t file, const std::string &name, const St
                          "', and '" + filePath(tensor.chunks[0].file) + "' a part " +
                          describeStored(tensor.dtypeName, tensor.chunks[0].part.sizes));
   }
-  for (size_t i = 0; i < offsets.size(); ++i)
+  int64_t elements = 1;
+  bool fits = true;
+  for (size_t i = 0; i < offsets.size(); ++i) {
     tensor.shape[i] = std::max(tensor.shape[i], offsets[i] + stored.shape[i]);
+    fits =
+        fits && !__builtin_mul_overflow(elements, std::max<int64_t>(tensor.shape[i], 1), &elements);
+  }
+  if (!fits)
+    return Status::error("'" + filePath(file) + "': by its part '" + name +
+                         "' has more elements (" + describeStored(stored.dtypeName, tensor.shape) +
+                         ") than can be counted");
   tensor.chunks.push_back({file, position, {std::move(offsets), stored.shape}});
   return {};
 }

@@ -59,15 +59,27 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
       if (hasStepNumber(plan))
         add(optimizerTensorName(name, "step"));
     }
+  std::set<std::string, std::less<>> buffers;
   for (const fsdp_buffer &buffer : plan.buffers())
-    for (unsigned rank = 0; rank < (ownManifest ? ownManifest->ranks : 1); ++rank)
-      add(bufferNameOfRank(plan.string(buffer.name), rank));
+    add(*buffers.insert(plan.string(buffer.name)).first);
+  auto isKnown = [&](const std::string &name) {
+    std::optional<RankedName> own = nameOfRank(name);
+    return known.contains(name) ||
+           (own && ownManifest && own->rank < ownManifest->ranks && buffers.contains(own->name));
+  };
   for (const auto &[name, tensor] : tensors)
-    if (!known.contains(name))
+    if (!isKnown(name))
       return Status::error("'" + filePath(tensor.chunks[0].file) + "' holds '" + name + "' (" +
                            describeStored(tensor.dtypeName, tensor.shape) +
                            "), which this binary does not have");
   return {};
+}
+
+std::vector<std::string> CheckpointReader::filePaths() const {
+  std::vector<std::string> paths;
+  for (size_t file = 0; file < files.size(); ++file)
+    paths.push_back(filePath(file));
+  return paths;
 }
 
 //===----------------------------------------------------------------------===//

@@ -25,6 +25,7 @@ public:
   static Result<CheckpointReader> open(const std::string &folder);
 
   const std::string &path() const { return folder; }
+  std::vector<std::string> filePaths() const; // of all tensors
   /// Of a checkpoint that a training binary wrote.
   const std::optional<Manifest> &manifest() const { return ownManifest; }
   const std::vector<ManifestFile> &allFiles() const { return files; }

@@ -1,6 +1,7 @@
 //===- Manifest.cpp - What a checkpoint says of itself --------------------===//
 
 #include "checkpoint/Manifest.h"
+#include "checkpoint/Crc32c.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,14 @@ int64_t Manifest::fileBytes() const {
   for (const ManifestFile &file : files)
     bytes += static_cast<int64_t>(file.bytes);
   return bytes;
+}
+
+/// Of all that stands before it.
+static constexpr const char *kChecksum = "crc32c";
+
+static uint32_t checksumOf(const ordered_json &json) {
+  const std::string text = json.dump(1);
+  return crc32c(0, std::as_bytes(std::span(text)));
 }
 
 std::string fsdp::rt::formatManifest(const Manifest &manifest) {
@@ -62,6 +71,7 @@ std::string fsdp::rt::formatManifest(const Manifest &manifest) {
   for (const ManifestFile &file : manifest.files)
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.checksum}});
   json["files"] = std::move(files);
+  json[kChecksum] = checksumOf(json);
   return json.dump(1) + "\n";
 }
 
@@ -246,6 +256,17 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
     if (!names.insert(file->name).second)
       return Status::error("it lists '" + file->name + "' twice");
     manifest.files.push_back(std::move(*file));
+  }
+  if (json.contains(kChecksum)) { // as earlier ones do not
+    uint32_t checksum = 0;
+    reader.readWhole(kChecksum, checksum);
+    ordered_json rest = json;
+    rest.erase(kChecksum);
+    if (!reader.status().ok())
+      return reader.status();
+    if (checksum != checksumOf(rest))
+      return Status::error("it is damaged: its values do not have the checksum (CRC-32C) " +
+                           std::to_string(checksum) + " that it says");
   }
   return manifest;
 }

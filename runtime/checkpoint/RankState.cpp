@@ -6,6 +6,7 @@
 #include "plan/EntryBytes.h"
 
 #include <algorithm>
+#include <charconv>
 
 using namespace fsdp::rt;
 
@@ -22,8 +23,23 @@ std::string fsdp::rt::optimizerTensorName(const std::string &parameter, const st
   return "optim.state." + parameter + "." + state;
 }
 
+static constexpr std::string_view kOfRank = "fsdpc.rank";
+
 std::string fsdp::rt::bufferNameOfRank(const std::string &name, unsigned rank) {
-  return rank == 0 ? name : "fsdpc.rank" + std::to_string(rank) + "." + name;
+  return rank == 0 ? name : std::string(kOfRank) + std::to_string(rank) + "." + name;
+}
+
+std::optional<RankedName> fsdp::rt::nameOfRank(std::string_view name) {
+  if (!name.starts_with(kOfRank))
+    return std::nullopt;
+  name.remove_prefix(kOfRank.size());
+  RankedName own{};
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), own.rank);
+  name.remove_prefix(static_cast<size_t>(end - name.data()));
+  if (error != std::errc() || own.rank == 0 || !name.starts_with('.'))
+    return std::nullopt;
+  own.name = name.substr(1);
+  return own;
 }
 
 static bool isTrained(const fsdp_group &group, const fsdp_piece &piece) {

@@ -51,6 +51,13 @@ bool isTrained(const PlanView &plan, const fsdp_parameter &parameter);
 /// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints.
 std::string bufferNameOfRank(const std::string &name, unsigned rank);
 
+/// What bufferNameOfRank() made of a name, for ranks beyond 0; none of other names.
+struct RankedName {
+  unsigned rank;
+  std::string name;
+};
+std::optional<RankedName> nameOfRank(std::string_view name);
+
 /// An error if a buffer cannot be stored: its elements are not in row-major order.
 Status checkBuffers(const PlanView &plan);
 

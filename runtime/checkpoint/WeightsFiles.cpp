@@ -73,6 +73,13 @@ Result<WeightsFiles> WeightsFiles::open(const std::string &path) {
   return weights;
 }
 
+std::vector<std::string> WeightsFiles::filePaths() const {
+  std::vector<std::string> paths;
+  for (const auto &file : files)
+    paths.push_back(file->path());
+  return paths;
+}
+
 const WeightsFiles::Found *WeightsFiles::find(std::string_view name) const {
   auto place = found.find(name);
   return place == found.end() ? nullptr : &place->second;

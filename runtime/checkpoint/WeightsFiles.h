@@ -33,6 +33,8 @@ public:
   /// The tensor of that name, or null.
   const Found *find(std::string_view name) const;
   const std::string &path() const { return openedPath; }
+  /// Of all files that hold tensors: this one, or those of an index.
+  std::vector<std::string> filePaths() const;
 
 private:
   Status add(const std::string &path);

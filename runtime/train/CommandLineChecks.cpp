@@ -1,6 +1,7 @@
 //===- CommandLineChecks.cpp - Which flags go together --------------------===//
 
 #include "checkpoint/WeightsFiles.h"
+#include "data/SampleFile.h"
 #include "fsdp/Files/SameFile.h"
 #include "plan/ProgramPlans.h"
 #include "plan/ValidateClipping.h"
@@ -132,9 +133,13 @@ Status CommandLine::checkPaths() {
   // Weights may be saved where they were loaded from: they appear when all of them are written.
   NamedPath init{"--init", options.init}, save{"--save", options.save},
       log{"--log-file", options.log}, trace{"--trace", options.trace};
+  // What matches no file is told where it is read.
   std::vector<NamedPath> data;
-  for (const std::string &path : options.data)
-    data.push_back({"--data", path});
+  for (const auto &[flag, patterns] :
+       {std::pair{"--data", options.data}, {"--eval-data", options.evalData}})
+    if (auto paths = findDataFiles(patterns, flag); paths.ok())
+      for (const std::string &path : *paths)
+        data.push_back({flag, path});
   for (const auto &[inputs, outputs] :
        {std::pair<std::vector<NamedPath>, std::vector<NamedPath>>{{init}, {log, trace}},
         {data, {save, log, trace}}})

@@ -1,6 +1,7 @@
 //===- OpenRun.cpp - What a run opens before its first step ---------------===//
 
 #include "checkpoint/CheckpointFolder.h"
+#include "fsdp/Files/SameFile.h"
 #include "plan/ProgramPlans.h"
 #include "train/LoadingBar.h"
 #include "train/RankRun.h"
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <unistd.h>
 
+using fsdp::NamedPath;
 using namespace fsdp::rt;
 
 /// Where fsdpc leaves a model's weights: beside the binary.
@@ -34,6 +36,15 @@ Status RankRun::openWeights() {
   if (!file.ok())
     return file.status();
   weights = std::move(*file);
+  // A file that is loaded whole may be saved over: the new one appears when it is complete.
+  std::vector<NamedPath> inputs,
+      outputs = {{"--log-file", options.log}, {"--trace", options.trace}};
+  for (const std::string &own : weights->filePaths())
+    inputs.push_back({"--init", own});
+  if (path.ends_with(kWeightsIndexEnd))
+    outputs.push_back({"--save", options.save});
+  if (std::optional<std::string> clash = findClash(inputs, outputs))
+    return Status::error(*clash);
   origin = "weights from " + path;
   return checkWeights(plan, *weights);
 }

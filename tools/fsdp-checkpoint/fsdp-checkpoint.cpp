@@ -2,6 +2,7 @@
 
 #include "TensorValues.h"
 #include "checkpoint/CheckpointFolder.h"
+#include "fsdp/Files/SameFile.h"
 
 #include <CLI/CLI.hpp>
 
@@ -11,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+using fsdp::findClash;
+using fsdp::NamedPath;
 using namespace fsdp::rt;
 
 namespace {
@@ -179,6 +182,11 @@ static int consolidate(const Options &options) {
   Result<CheckpointReader> reader = CheckpointReader::open(options.first);
   if (!reader.ok())
     return fail(reader.status());
+  std::vector<NamedPath> inputs = {{"--names", options.names}};
+  for (const std::string &file : reader->filePaths())
+    inputs.push_back({"CHECKPOINT", file});
+  if (std::optional<std::string> clash = findClash(inputs, {{"--output", options.output}}))
+    return fail(Status::error(*clash));
   if (Status status = verifyCheckpoint(*reader); !status.ok())
     return fail(status);
   auto names = readNames(options.names, *reader);

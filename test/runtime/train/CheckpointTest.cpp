@@ -207,7 +207,8 @@ TEST(Manifest, ReadsBackWhatItWrites) {
 TEST(Manifest, NamesTheKeyThatIsWrong) {
   auto good = nlohmann::ordered_json::parse(formatManifest(goodManifest()));
   // What checkpoints of before, or of other runs, do not have.
-  const std::set<std::string> optional{"group_lr", "skipped_steps", "guard", "eval_split"};
+  const std::set<std::string> optional{"group_lr", "skipped_steps", "guard", "eval_split",
+                                       "crc32c"};
   for (const auto &[key, value] : good.items()) {
     auto without = good, other = good;
     without.erase(key);
@@ -221,6 +222,9 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
           << read.status().message();
     }
   }
+  auto damaged = good;
+  damaged["lr"] = 3.0;
+  EXPECT_NE(parseManifest(damaged.dump()).status().message().find("is damaged"), std::string::npos);
   auto refused = [&](const char *pointer, const nlohmann::ordered_json &value) {
     auto json = good;
     json[nlohmann::ordered_json::json_pointer(pointer)] = value;

@@ -255,6 +255,9 @@ TEST(TrainOptions, RefusesCombinationsThatContradict) {
   expectRefused({"--data", "d.safetensors", "--save", "w.bin"}, {"--save w.bin"});
   expectRefused({"--data", "d.safetensors", "--save", "d.safetensors"},
                 {"--save 'd.safetensors' is the file that --data reads"});
+  expectRefused(
+      {"--data", "d.safetensors", "--eval-data", "e.safetensors", "--save", "e.safetensors"},
+      {"--save 'e.safetensors' is the file that --eval-data reads"});
   expectRefused({"--data", "d.safetensors", "--save", "s.safetensors", "--log", "s.safetensors"},
                 {"--save and --log-file both write 's.safetensors'"});
   expectRefused({"--data", "d.safetensors", "--log", "l.json", "--trace", "./l.json"},

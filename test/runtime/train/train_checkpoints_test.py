@@ -249,6 +249,10 @@ class TrainCheckpointsTest(TinyRunTest):
         self.succeeds(steps=2, save_every=2)
         manifest = self.run_folder / "step-000000002" / "checkpoint.json"
         good = json.loads(manifest.read_text())
+        # What is changed, and nothing else, is damage.
+        manifest.write_text(json.dumps({**good, "lr": 3.0}))
+        self.refused("--resume", steps=4, words=[manifest, "is damaged", "CRC-32C"])
+        del good["crc32c"]
         for key, value, words in (("model", "large", ["'large'", "'tiny'"]),
                                   ("optimizer", "sgd", ["sgd", "adamw"]),
                                   ("lr_schedule", "steps", ["lr_schedule", "'steps'"]),
