@@ -4,6 +4,8 @@
 
 #include "ShardingDiagnostics.h"
 #include "fsdp/Analysis/Step.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -59,22 +61,58 @@ static LogicalResult takeParameters(ModuleOp training, ModuleOp other, const std
   return success();
 }
 
+/// A transient buffer that no step writes is a literal of those that read it.
+static void makeLiteral(BufferOp buffer, ArrayRef<ReadOp> reads) {
+  for (ReadOp read : reads) {
+    OpBuilder builder(read);
+    Location location = NameLoc::get(buffer.getSymNameAttr(), read.getLoc());
+    auto constant = aten::ConstantOp::create(builder, location, read.getResult().getType(),
+                                             *buffer.getInit(), /*offset=*/IntegerAttr());
+    read.replaceAllUsesWith(constant.getResult());
+    read.erase();
+  }
+  buffer.erase();
+}
+
+static LogicalResult takeBuffer(BufferOp buffer, ModuleOp training, const std::string &what) {
+  auto same = training.lookupSymbol<BufferOp>(buffer.getSymName());
+  if (!same)
+    return fail(buffer,
+                "the training step does not have buffer @" + buffer.getSymName() + " of " + what,
+                nullptr, "");
+  if (same.getType() != buffer.getType())
+    return fail(buffer,
+                "buffer @" + buffer.getSymName() + " is " + describe(buffer.getType()) + " in " +
+                    what + ", " + describe(same.getType()) + " in the training step",
+                same, kTrainingHasIt);
+  // A run begins once, with what the training step says.
+  buffer.setInitAttr(same.getInitAttr());
+  return success();
+}
+
+static LogicalResult takeBuffers(ModuleOp training, ModuleOp other, const std::string &what) {
+  llvm::StringMap<SmallVector<ReadOp>> readsOf;
+  llvm::StringSet<> written;
+  other.walk([&](Operation *op) {
+    if (auto read = dyn_cast<ReadOp>(op))
+      readsOf[read.getSource()].push_back(read);
+    else if (auto write = dyn_cast<WriteOp>(op))
+      written.insert(write.getBuffer());
+  });
+  for (auto buffer : llvm::make_early_inc_range(other.getOps<BufferOp>())) {
+    StringRef name = buffer.getSymName();
+    if (buffer.getInit() && !written.contains(name) && !training.lookupSymbol(name))
+      makeLiteral(buffer, readsOf.lookup(name));
+    else if (failed(takeBuffer(buffer, training, what)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult fsdp::takeStateOf(ModuleOp training, ModuleOp other) {
   const std::string what = isEvaluation(other) ? "the evaluation" : "the other training step";
-  if (failed(takeParameters(training, other, what)))
+  if (failed(takeParameters(training, other, what)) || failed(takeBuffers(training, other, what)))
     return failure();
-  for (auto buffer : other.getOps<BufferOp>()) {
-    auto same = training.lookupSymbol<BufferOp>(buffer.getSymName());
-    if (!same)
-      return fail(buffer,
-                  "the training step does not have buffer @" + buffer.getSymName() + " of " + what,
-                  nullptr, "");
-    if (same.getType() != buffer.getType())
-      return fail(buffer,
-                  "buffer @" + buffer.getSymName() + " is " + describe(buffer.getType()) + " in " +
-                      what + ", " + describe(same.getType()) + " in the training step",
-                  same, kTrainingHasIt);
-  }
   for (Operation &op : llvm::make_early_inc_range(*other.getBody()))
     if (isa<OptimizerOp, OptimizerGroupOp>(op))
       op.erase();
@@ -92,16 +130,19 @@ OwningOpRef<ModuleOp> fsdp::makeProgram(MutableArrayRef<OwningOpRef<ModuleOp>> s
   OwningOpRef<ModuleOp> program = ModuleOp::create(first.getLoc());
   (*program)->setAttr(FsdpDialect::getPhaseAttrName(),
                       first->getAttr(FsdpDialect::getPhaseAttrName()));
-  for (auto [index, step] : llvm::enumerate(steps)) {
+  unsigned numTraining = 0, numEvaluations = 0;
+  auto name = [](StringRef kind, unsigned number) {
+    return number == 1 ? kind.str() : (kind + "_" + Twine(number)).str();
+  };
+  for (OwningOpRef<ModuleOp> &step : steps) {
     if (isEvaluation(*step)) {
-      step->setSymName(kEvaluationName);
+      step->setSymName(name(kEvaluationName, ++numEvaluations));
       // Where optimizer state lies, only the schedules of training steps have decided.
       for (auto group : first.getOps<GroupOp>())
         if (auto other = step->lookupSymbol<GroupOp>(group.getSymName()))
           other.setOptimizerStateAttr(group.getOptimizerStateAttr());
     } else {
-      step->setSymName(index == 0 ? kTrainingName.str()
-                                  : (kTrainingName + "_" + Twine(index + 1)).str());
+      step->setSymName(name(kTrainingName, ++numTraining));
     }
     program->push_back(step.release());
   }

@@ -81,10 +81,10 @@ LogicalResult Comparison::check(GroupOp own, GroupOp other) {
 }
 
 LogicalResult Comparison::check(BufferOp own, BufferOp other) {
-  if (other && own.getType() == other.getType() &&
+  if (other && own.getType() == other.getType() && own.getInitAttr() == other.getInitAttr() &&
       (!isPlanned || own.getOffset() == other.getOffset()))
     return success();
-  return differs(own, "type and place of buffer @" + own.getSymName(), other);
+  return differs(own, "type, init and place of buffer @" + own.getSymName(), other);
 }
 
 LogicalResult Comparison::run() {
@@ -161,8 +161,8 @@ LogicalResult fsdp::checkSharedState(ModuleOp program) {
     FailureOr<Step> step = Step::collect(module);
     if (failed(step))
       return failure();
-    if (!steps.empty() && steps.back().isEvaluation())
-      return module.emitError("P6: behind an evaluation a program has no other step");
+    if (!steps.empty() && steps.back().isEvaluation() && !step->isEvaluation())
+      return module.emitError("P6: behind an evaluation a program has no step that trains");
     if (steps.empty() && step->isEvaluation())
       return module.emitError("P6: the first step of a program trains, this one is @")
              << kEvaluationName;
@@ -171,7 +171,7 @@ LogicalResult fsdp::checkSharedState(ModuleOp program) {
              << stringifyModulePhase(getPhase(module)) << ", the program is "
              << stringifyModulePhase(getPhase(program));
     for (Step &other : steps)
-      if (!step->isEvaluation() && haveEqualSamples(*step, other))
+      if (step->isEvaluation() == other.isEvaluation() && haveEqualSamples(*step, other))
         return module.emitError("P6: samples of @")
                << getName(*step) << " have the shape of those of @" << getName(other)
                << ": no sample says to which of the two steps it belongs";

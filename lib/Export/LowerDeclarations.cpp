@@ -165,5 +165,7 @@ LogicalResult Lowering::lowerBuffer(BufferOp buffer) {
   uint32_t value = builder.addValue(type, *offset, buffer.getSymName());
   bufferValue[buffer.getSymNameAttr()] = value;
   builder.tables.buffers.push_back({builder.addString(buffer.getSymName()), value});
+  if (buffer.getInit() && !builder.addConstant(value, *buffer.getInit()))
+    return buffer.emitOpError("@") << buffer.getSymName() << " has an init that holds no data";
   return success();
 }

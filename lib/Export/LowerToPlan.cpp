@@ -65,14 +65,8 @@ LogicalResult Lowering::lower(aten::ConstantOp constant) {
   FailureOr<int64_t> offset = getOffset(constant, constant.getOffset());
   if (failed(offset) || failed(define(constant.getResult(), *offset)))
     return failure();
-  FailureOr<std::vector<unsigned char>> bytes = getConstantBytes(constant.getValue());
-  if (failed(bytes))
+  if (!builder.addConstant(valueOf[constant.getResult()], constant.getValue()))
     return constant.emitOpError("holds no data");
-  fsdp_constant &lowered = builder.tables.constants.emplace_back();
-  lowered.value = valueOf[constant.getResult()];
-  lowered.first_byte = builder.tables.data.size();
-  lowered.bytes = bytes->size();
-  builder.tables.data.insert(builder.tables.data.end(), bytes->begin(), bytes->end());
   return success();
 }
 

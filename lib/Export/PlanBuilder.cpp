@@ -41,7 +41,8 @@ std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
   }
 }
 
-FailureOr<std::vector<unsigned char>> fsdp::getConstantBytes(ElementsAttr value) {
+/// The elements of a constant as the runtime lays them out: row-major, a byte per bool.
+static FailureOr<std::vector<unsigned char>> getConstantBytes(ElementsAttr value) {
   auto type = cast<RankedTensorType>(value.getType());
   int64_t elementBytes = getElementBytes(type.getElementType());
   std::vector<unsigned char> bytes;
@@ -144,4 +145,16 @@ fsdp_entry &PlanBuilder::addEntry(fsdp_entry_kind kind, fsdp_phase phase) {
   entry.kind = kind;
   entry.phase = phase;
   return entry;
+}
+
+bool PlanBuilder::addConstant(uint32_t value, ElementsAttr literal) {
+  FailureOr<std::vector<unsigned char>> bytes = getConstantBytes(literal);
+  if (failed(bytes))
+    return false;
+  fsdp_constant &constant = tables.constants.emplace_back();
+  constant.value = value;
+  constant.first_byte = tables.data.size();
+  constant.bytes = bytes->size();
+  tables.data.insert(tables.data.end(), bytes->begin(), bytes->end());
+  return true;
 }

@@ -17,9 +17,6 @@ namespace fsdp {
 /// The plan's number for an element type; none if plans have no such type.
 std::optional<fsdp_dtype> getPlanDType(mlir::Type element);
 
-/// The elements of a constant as the runtime lays them out: row-major, a byte per bool.
-llvm::FailureOr<std::vector<unsigned char>> getConstantBytes(mlir::ElementsAttr value);
-
 /// Appends to a plan's tables; equal strings and equal shapes are stored once.
 class PlanBuilder {
 public:
@@ -38,6 +35,9 @@ public:
   /// A tensor whose first element is at arena offset `offset`; strides in elements.
   uint32_t addStridedValue(fsdp_dtype dtype, llvm::ArrayRef<int64_t> sizes,
                            llvm::ArrayRef<int64_t> strides, int64_t offset, llvm::StringRef name);
+
+  /// Says what value `value` holds before the first step; false if `literal` has no data.
+  [[nodiscard]] bool addConstant(uint32_t value, mlir::ElementsAttr literal);
 
   /// The new entry, all zero but for `kind` and `phase`; valid until the next one is added.
   fsdp_entry &addEntry(fsdp_entry_kind kind, fsdp_phase phase);

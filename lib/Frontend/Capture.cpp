@@ -51,7 +51,7 @@ static void checkLoss(const at::Tensor &loss, bool needsGradient) {
     throw CaptureError("the loss needs no gradient: it depends on no parameter");
 }
 
-/// What the forward leaves in buffers.
+/// What the forward leaves in buffers. A constant has no place where a written value would stay.
 static void noteWrites(Model &model, StepOutputs &outputs) {
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     const ModelTensor &tensor = model.tensors[i];
@@ -62,6 +62,12 @@ static void noteWrites(Model &model, StepOutputs &outputs) {
       throw CaptureError("parameter '" + tensor.name + "' is written by the forward");
     outputs.writes.push_back({i, value});
   }
+  for (const NamedConstant &constant : model.constants)
+    if (model.recorder.getValue(constant.wrapper, "constant '" + constant.name + "'") !=
+        constant.value)
+      throw CaptureError("'" + constant.name +
+                         "' is written by the forward, but it is a constant: make it a buffer, by "
+                         "register_buffer(..., persistent=False) if it is not to be saved");
 }
 
 /// Runs the forward alone, as under torch.no_grad().
@@ -113,14 +119,13 @@ static StepOutputs recordStep(Model &model) {
   return outputs;
 }
 
-/// Buffers that are not persistent are literals of the step, unless it writes them or they have no
-/// values: so they are in the binary, and in no file of weights.
+/// Transient buffers that the step does not write are literals of it.
 static void makeLiterals(Model &model, StepOutputs &outputs) {
   std::vector<ModelTensor> kept;
   for (size_t i = 0; i < model.tensors.size(); ++i) {
     ModelTensor &tensor = model.tensors[i];
     auto write = llvm::find_if(outputs.writes, [&](auto &entry) { return entry.first == i; });
-    if (tensor.isTransient && !tensor.data.is_meta() && write == outputs.writes.end()) {
+    if (tensor.isTransient && write == outputs.writes.end()) {
       GraphValue &value = model.recorder.graph.values[tensor.value];
       value.kind = ValueKind::Constant;
       value.data = tensor.data.contiguous();
@@ -167,7 +172,8 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
       throw CaptureError("the model has no parameters");
     CapturedStep step;
     StepOutputs outputs = options.isEvaluation ? recordEvaluation(model) : recordStep(model);
-    makeLiterals(model, outputs);
+    if (!options.isFurther)
+      makeLiterals(model, outputs);
     step.module = buildStep(model, outputs, optimizer, context);
     if (options.target != Target::Cpu)
       (*step.module)

@@ -191,15 +191,20 @@ void ExportedModel::addBuffer(const std::string &name, const std::string &argume
   at::Tensor tensor = getTensor(name, needsValues || !isPersistent);
   if (isPersistent && weights.get_config().count(name))
     model.hasWeights |= !isOnMeta(weights.get_config().at(name));
-  values[argument] = model.addTensor(
-      name, tensor, isPersistent ? TensorRole::Buffer : TensorRole::TransientBuffer);
+  bool isTransient = !isPersistent && !tensor.is_meta();
+  if (!isPersistent && !isTransient)
+    model.notes.push_back("buffer '" + name +
+                          "' is not persistent, but the file has no values for it (it was saved on "
+                          "meta): files of weights are to have it, and results do");
+  values[argument] =
+      model.addTensor(name, tensor, isTransient ? TensorRole::TransientBuffer : TensorRole::Buffer);
 }
 
 void ExportedModel::addConstant(const std::string &name, const std::string &argument) {
   at::Tensor tensor = getTensor(name, /*withValues=*/true);
   if (tensor.is_meta())
     throw CaptureError("constant '" + name + "' has no values");
-  values[argument] = model.recorder.wrapConstant(tensor, name);
+  values[argument] = model.addConstant(name, tensor);
 }
 
 void ExportedModel::addUserInput(const std::string &name) {

@@ -90,6 +90,13 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   return tensors.back().wrapper;
 }
 
+at::Tensor Model::addConstant(const std::string &constantName, const at::Tensor &data) {
+  at::Tensor wrapper = recorder.wrapConstant(data, constantName);
+  int value = recorder.getValue(wrapper, "constant '" + constantName + "'");
+  constants.push_back({constantName, wrapper, value});
+  return wrapper;
+}
+
 Model::Identity Model::identify(const at::Tensor &tensor) {
   return {tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset(), tensor.sizes().vec(),
           tensor.strides().vec()};
@@ -119,7 +126,8 @@ at::Tensor Model::castForForward(const at::Tensor &tensor) {
 void Model::checkValues() const {
   const ModelTensor *with = nullptr, *without = nullptr;
   for (const ModelTensor &tensor : tensors)
-    (tensor.data.is_meta() ? without : with) = &tensor;
+    if (!tensor.isTransient)
+      (tensor.data.is_meta() ? without : with) = &tensor;
   if (with && without)
     throw CaptureError("'" + without->name + "' has no values (it was saved on meta) but '" +
                        with->name + "' has");

@@ -27,10 +27,17 @@ struct ModelTensor {
   std::vector<std::string> aliases; // the others
   bool isParameter = false;
   bool isFrozen = false;    // a parameter without a gradient
-  bool isTransient = false; // a buffer that is no part of the model's state_dict
+  bool isTransient = false; // a buffer that is no part of the model's state_dict, with values
   at::Tensor data;          // as loaded; on meta if the model was saved so
   at::Tensor wrapper;       // what the program sees
   int value = -1;           // in the graph, at the beginning of the step
+};
+
+/// A tensor that is no parameter and no buffer: its values are a part of the program.
+struct NamedConstant {
+  std::string name;
+  at::Tensor wrapper; // what the program sees
+  int value;          // in the graph, at the beginning of the step
 };
 
 /// A model whose tensors are known to the recorder.
@@ -46,6 +53,9 @@ public:
   /// undefined for other tensors.
   at::Tensor findTensor(const at::Tensor &tensor) const;
 
+  /// Adds a constant of the program, which the forward must not write.
+  at::Tensor addConstant(const std::string &name, const at::Tensor &data);
+
   /// Adds an input; inputs are added in the order of the forward's arguments.
   at::Tensor addInput(const InputSpec &spec);
 
@@ -60,6 +70,7 @@ public:
   Recorder &recorder;
   std::string name; // of the file, without directory and extension
   std::vector<ModelTensor> tensors;
+  std::vector<NamedConstant> constants;
   std::vector<int> inputs;                  // values, in order
   bool hasWeights = false;                  // false: it was saved on meta
   std::optional<at::ScalarType> paramDtype; // of CaptureOptions

@@ -48,6 +48,7 @@ private:
   void markGradientSums();
   void buildGradients(int value);
   mlir::Value getOperand(int id);
+  ElementsAttr makeLiteral(const at::Tensor &data);
   RankedTensorType getType(const at::Tensor &tensor) {
     return getStridedTensorType(tensor.sizes(), convertDtype(tensor.scalar_type(), context),
                                 tensor.strides(), tensor.storage_offset());
@@ -109,7 +110,8 @@ void StepBuilder::declareTensors() {
       auto type = RankedTensorType::get(tensor.data.sizes(),
                                         convertDtype(tensor.data.scalar_type(), context));
       if (!isParameter) {
-        BufferOp::create(builder, tensor.name, type, /*offset=*/IntegerAttr());
+        ElementsAttr init = tensor.isTransient ? makeLiteral(tensor.data) : ElementsAttr();
+        BufferOp::create(builder, tensor.name, type, init, /*offset=*/IntegerAttr());
         continue;
       }
       ArrayAttr aliases;
@@ -227,24 +229,27 @@ void StepBuilder::buildGradients(int value) {
   parametersOfGradient.erase(found);
 }
 
+ElementsAttr StepBuilder::makeLiteral(const at::Tensor &data) {
+  at::Tensor values = data.contiguous();
+  auto type = RankedTensorType::get(values.sizes(), convertDtype(values.scalar_type(), context));
+  ArrayRef<char> bytes(static_cast<const char *>(values.const_data_ptr()), values.nbytes());
+  return DenseElementsAttr::getFromRawBuffer(type, bytes);
+}
+
 /// The SSA value; what the model holds is read at its first use.
 mlir::Value StepBuilder::getOperand(int id) {
   if (values[id])
     return values[id];
   const GraphValue &value = graph.values[id];
   if (value.kind == ValueKind::Constant) {
-    auto type =
-        RankedTensorType::get(value.data.sizes(), convertDtype(value.data.scalar_type(), context));
-    ArrayRef<char> bytes(static_cast<const char *>(value.data.const_data_ptr()),
-                         value.data.nbytes());
-    ElementsAttr literal = DenseElementsAttr::getFromRawBuffer(type, bytes);
+    ElementsAttr literal = makeLiteral(value.data);
     // Equal literals are one, under the first one's name.
     mlir::Value &constant = literals[literal];
     if (!constant) {
       Location location = builder.getLoc();
       if (!value.name.empty())
         builder.setLoc(NameLoc::get(builder.getStringAttr(value.name), location));
-      constant = aten::ConstantOp::create(builder, type, literal, IntegerAttr());
+      constant = aten::ConstantOp::create(builder, literal.getType(), literal, IntegerAttr());
       builder.setLoc(location);
     }
     return values[id] = constant;

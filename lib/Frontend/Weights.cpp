@@ -37,13 +37,15 @@ void fsdp::frontend::writeWeights(const std::vector<ModelTensor> &tensors, Outpu
   nlohmann::ordered_json header;
   size_t begin = 0;
   for (const ModelTensor &tensor : tensors) {
+    if (tensor.isTransient)
+      continue;
     size_t end = begin + tensor.data.nbytes();
     header[tensor.name] = {{"dtype", getSafetensorsName(tensor.data.scalar_type())},
                            {"shape", tensor.data.sizes().vec()},
                            {"data_offsets", {begin, end}}};
     begin = end;
   }
-  std::string text = tensors.empty() ? "{}" : header.dump();
+  std::string text = header.empty() ? "{}" : header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
   auto write = [&](const void *data, size_t bytes) {
     if (std::optional<std::string> problem = file.write(data, bytes))
@@ -53,6 +55,8 @@ void fsdp::frontend::writeWeights(const std::vector<ModelTensor> &tensors, Outpu
   write(&size, sizeof(size));
   write(text.data(), text.size());
   for (const ModelTensor &tensor : tensors) {
+    if (tensor.isTransient)
+      continue;
     at::Tensor data = tensor.data.contiguous();
     write(data.const_data_ptr(), data.nbytes());
   }

@@ -28,6 +28,13 @@ LogicalResult ParamOp::verify() {
   return success();
 }
 
+LogicalResult BufferOp::verify() {
+  if (getInit() && getInit()->getShapedType() != getType())
+    return emitOpError("buffer @")
+           << getSymName() << " is " << getType() << ", its init is " << getInit()->getShapedType();
+  return success();
+}
+
 static std::optional<double> getDouble(std::optional<APFloat> value) {
   return value ? std::optional(value->convertToDouble()) : std::nullopt;
 }

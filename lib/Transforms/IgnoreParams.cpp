@@ -38,7 +38,7 @@ static llvm::Error ignore(ParamOp param, const ShardingConfig &config, ConfigPla
   leaveOptimizerGroups(param);
   OpBuilder builder(param);
   BufferOp::create(builder, param.getLoc(), param.getSymNameAttr(), param.getTypeAttr(),
-                   /*offset=*/nullptr);
+                   /*init=*/nullptr, /*offset=*/nullptr);
   param.erase();
   return llvm::Error::success();
 }

@@ -87,10 +87,11 @@ std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
   Replicas replicas(plan, rank);
   for (const StateRange &range : stateOf(plan, rank)) {
     if (range.kind == StateRange::Kind::Buffer) {
+      std::string name = bufferNameOfRank(range.name, rank, range.isTransient);
       if (range.count == 0 && rank == 0)
-        files.addEmpty(range.name, range.dtype, range.shape);
+        files.addEmpty(name, range.dtype, range.shape);
       else if (range.ownOfRank || rank == 0)
-        files.add(range, bufferNameOfRank(range.name, rank));
+        files.add(range, name);
       continue;
     }
     if (replicas.isMine(range.bytes()))

@@ -33,8 +33,10 @@ const CheckpointReader::Tensor *CheckpointReader::find(const std::string &name) 
 const CheckpointReader::Tensor *CheckpointReader::find(const StateRange &range,
                                                        const PlanView &plan, unsigned rank) const {
   // On other ranks than those of the checkpoint all begin with rank 0's buffers, as torch does.
-  if (range.ownOfRank && ownManifest && ownManifest->ranks == plan.tables().world_size)
-    return find(bufferNameOfRank(range.name, rank));
+  const bool isOfRank =
+      range.ownOfRank && ownManifest && ownManifest->ranks == plan.tables().world_size;
+  if (isOfRank || range.isTransient)
+    return find(bufferNameOfRank(range.name, isOfRank ? rank : 0, range.isTransient));
   if (const Tensor *tensor = find(range.name))
     return tensor;
   for (const std::string &alias : range.aliases)
@@ -61,11 +63,12 @@ Status CheckpointReader::checkNames(const PlanView &plan) const {
     }
   std::set<std::string, std::less<>> buffers;
   for (const fsdp_buffer &buffer : plan.buffers())
-    add(*buffers.insert(plan.string(buffer.name)).first);
+    add(bufferNameOfRank(*buffers.insert(plan.string(buffer.name)).first, 0,
+                         plan.isTransient(buffer)));
   auto isKnown = [&](const std::string &name) {
     std::optional<RankedName> own = nameOfRank(name);
-    return known.contains(name) ||
-           (own && ownManifest && own->rank < ownManifest->ranks && buffers.contains(own->name));
+    return known.contains(name) || (own && own->rank > 0 && ownManifest &&
+                                    own->rank < ownManifest->ranks && buffers.contains(own->name));
   };
   for (const auto &[name, tensor] : tensors)
     if (!isKnown(name))
@@ -203,6 +206,8 @@ Result<std::vector<CheckpointReader::Copy>> CheckpointReader::copiesFor(const Pl
   std::vector<Copy> copies;
   for (const StateRange &range : stateOf(plan, rank)) {
     const Tensor *tensor = find(range, plan, rank);
+    if (!tensor && range.isTransient && !ownManifest)
+      continue; // torch's checkpoints have none: the run begins with the model's
     if (!tensor)
       return Status::error("'" + folder + "' lacks " + kindName(range.kind) + " '" + range.name +
                            "' (" + describeStored(safetensorsName(range.dtype), range.shape) + ")");

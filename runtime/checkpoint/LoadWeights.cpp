@@ -77,6 +77,8 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
       known.insert(std::move(name));
   }
   for (const fsdp_buffer &buffer : plan.buffers()) {
+    if (plan.isTransient(buffer))
+      continue;
     if (auto found = findBuffer(plan, buffer, files); !found.ok())
       return found.status();
     known.insert(plan.string(buffer.name));
@@ -194,6 +196,8 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
               !status.ok())
             return status;
   for (const fsdp_buffer &buffer : plan.buffers()) {
+    if (plan.isTransient(buffer))
+      continue;
     const Found stored = *findBuffer(plan, buffer, files);
     if (Status status = copier.copy({*stored.file, stored.tensor->bytes},
                                     arena + plan.values()[buffer.value].offset);

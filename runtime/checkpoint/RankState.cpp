@@ -25,8 +25,9 @@ std::string fsdp::rt::optimizerTensorName(const std::string &parameter, const st
 
 static constexpr std::string_view kOfRank = "fsdpc.rank";
 
-std::string fsdp::rt::bufferNameOfRank(const std::string &name, unsigned rank) {
-  return rank == 0 ? name : std::string(kOfRank) + std::to_string(rank) + "." + name;
+std::string fsdp::rt::bufferNameOfRank(const std::string &name, unsigned rank, bool isTransient) {
+  return rank == 0 && !isTransient ? name
+                                   : std::string(kOfRank) + std::to_string(rank) + "." + name;
 }
 
 std::optional<RankedName> fsdp::rt::nameOfRank(std::string_view name) {
@@ -36,7 +37,7 @@ std::optional<RankedName> fsdp::rt::nameOfRank(std::string_view name) {
   RankedName own{};
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), own.rank);
   name.remove_prefix(static_cast<size_t>(end - name.data()));
-  if (error != std::errc() || own.rank == 0 || !name.starts_with('.'))
+  if (error != std::errc() || !name.starts_with('.'))
     return std::nullopt;
   own.name = name.substr(1);
   return own;
@@ -148,6 +149,7 @@ std::vector<StateRange> fsdp::rt::stateOf(const PlanView &plan, unsigned rank) {
     range.shape.assign(shape.begin(), shape.end());
     range.count = plan.numElements(value);
     range.offset = value.offset;
+    range.isTransient = plan.isTransient(buffer);
     range.ownOfRank = isWritten(plan, value);
     ranges.push_back(std::move(range));
   }

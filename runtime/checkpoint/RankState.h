@@ -28,6 +28,7 @@ struct StateRange {
   int64_t offset = 0;     // bytes, in the arena or the host's arena
   bool onHost = false;    // in the host's arena
   bool ownOfRank = false; // a buffer that steps change: each rank has values of its own
+  bool isTransient = false; // a buffer that is no part of the model's state_dict
 
   int64_t bytes() const;
 };
@@ -48,10 +49,11 @@ bool hasStepNumber(const PlanView &plan);
 /// True if the parameter is updated: it has optimizer state.
 bool isTrained(const PlanView &plan, const fsdp_parameter &parameter);
 
-/// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints.
-std::string bufferNameOfRank(const std::string &name, unsigned rank);
+/// Under which a rank's own buffer is stored: rank 0's under its name, as in torch's checkpoints,
+/// unless it is transient, which these do not have.
+std::string bufferNameOfRank(const std::string &name, unsigned rank, bool isTransient);
 
-/// What bufferNameOfRank() made of a name, for ranks beyond 0; none of other names.
+/// What bufferNameOfRank() put the rank before; none of other names.
 struct RankedName {
   unsigned rank;
   std::string name;

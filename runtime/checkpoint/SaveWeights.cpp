@@ -22,6 +22,8 @@ static std::vector<TensorToStore> listTensors(const PlanView &plan) {
       for (std::string &name : parameterNames(plan, parameter))
         add(std::move(name), parameter.dtype, plan.sizes(parameter));
   for (const fsdp_buffer &buffer : plan.buffers()) {
+    if (plan.isTransient(buffer))
+      continue;
     const fsdp_value &value = plan.values()[buffer.value];
     add(plan.string(buffer.name), value.dtype, plan.sizes(value));
   }
@@ -50,6 +52,8 @@ static Status writeBuffers(const PlanView &plan, Stream &stream, const std::byte
                            SafetensorsWriter &writer, size_t index) {
   std::vector<std::byte> host;
   for (const fsdp_buffer &buffer : plan.buffers()) {
+    if (plan.isTransient(buffer))
+      continue;
     const fsdp_value &value = plan.values()[buffer.value];
     host.resize(static_cast<size_t>(plan.spanBytes(value)));
     stream.copy(host.data(), arena + value.offset, host.size());

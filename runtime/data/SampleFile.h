@@ -12,6 +12,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fsdp::rt {
@@ -61,16 +62,21 @@ Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
 /// "ids:i64[4,128], labels:i64[4,128]".
 std::string describeInputs(const std::vector<InputShape> &inputs);
 
+/// `2:tokens.bin` as "2:" and "tokens.bin": of which shape a file's samples are. "" if the path
+/// says nothing of it, or there is a file of that very name.
+std::pair<std::string, std::string> splitShape(const std::string &path);
+
 /// The files by shape, of which each has its samples. `shapes`: the inputs of each. With one shape
 /// nothing is looked at: opening the files does that. Of several each needs a file; errors name the
-/// file, or the shape that has none.
+/// file, or the shape that has none. `flag`: where the files are named.
 Result<std::vector<std::vector<std::string>>>
 filesByShape(const std::vector<std::string> &paths,
-             const std::vector<std::vector<InputShape>> &shapes);
+             const std::vector<std::vector<InputShape>> &shapes, const char *flag);
 
 /// The files that `patterns` name, in their order: a pattern with *, ? or [ stands for all that it
-/// matches, in the order of their names, unless there is a file of just that name. An error names
-/// the pattern that matches nothing, and the `flag` that it stands behind.
+/// matches, in the order of their names, unless there is a file of just that name; what
+/// splitShape() finds before it stands before each. An error names the pattern that matches
+/// nothing, and the `flag` that it stands behind.
 Result<std::vector<std::string>> findDataFiles(const std::vector<std::string> &patterns,
                                                const char *flag);
 

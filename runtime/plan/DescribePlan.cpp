@@ -224,9 +224,11 @@ static std::string otherStepsText(const fsdp_plan &first) {
   for (size_t i = 1; i < training.size(); ++i)
     text += "shape " + std::to_string(i + 1) + ", over the same state\n" +
             tensorsText(training[i]) + collectivesText(training[i]) + entriesText(training[i]);
-  if (const fsdp_plan *evaluation = evaluationPlan(first))
-    text += "evaluation, over the same state\n" + tensorsText(PlanView(*evaluation)) +
-            collectivesText(PlanView(*evaluation)) + entriesText(PlanView(*evaluation));
+  const std::vector<PlanView> evaluations = evaluationPlans(first);
+  for (size_t i = 0; i < evaluations.size(); ++i)
+    text += "evaluation" + (evaluations.size() == 1 ? "" : " of shape " + std::to_string(i + 1)) +
+            ", over the same state\n" + tensorsText(evaluations[i]) +
+            collectivesText(evaluations[i]) + entriesText(evaluations[i]);
   return text;
 }
 

@@ -20,6 +20,11 @@ int64_t PlanView::product(std::span<const int64_t> sizes) {
   return elements;
 }
 
+bool PlanView::isTransient(const fsdp_buffer &buffer) const {
+  return std::ranges::any_of(
+      constants(), [&](const fsdp_constant &constant) { return constant.value == buffer.value; });
+}
+
 int64_t PlanView::spanBytes(const fsdp_value &value) const {
   std::span<const int64_t> valueSizes = sizes(value), valueStrides = strides(value);
   int64_t last = 0;

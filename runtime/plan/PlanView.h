@@ -34,6 +34,8 @@ public:
   std::span<const fsdp_input> inputs() const { return {plan.inputs, plan.num_inputs}; }
   std::span<const fsdp_buffer> buffers() const { return {plan.buffers, plan.num_buffers}; }
   std::span<const fsdp_constant> constants() const { return {plan.constants, plan.num_constants}; }
+  /// True if the buffer begins with a constant of the plan: weights files do not hold it.
+  bool isTransient(const fsdp_buffer &buffer) const;
   std::span<const fsdp_group> groups() const { return {plan.groups, plan.num_groups}; }
   std::span<const fsdp_parameter> parameters() const {
     return {plan.parameters, plan.num_parameters};

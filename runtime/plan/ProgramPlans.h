@@ -17,12 +17,13 @@ inline std::vector<PlanView> trainingPlans(const fsdp_plan &first) {
   return plans;
 }
 
-/// The one that evaluates, the last; null if there is none.
-inline const fsdp_plan *evaluationPlan(const fsdp_plan &first) {
-  const fsdp_plan *plan = &first;
-  while (plan && plan->step_kind == FSDP_TRAINING)
-    plan = plan->next;
-  return plan;
+/// Those that evaluate, one for each shape of samples; none if the program does not.
+inline std::vector<PlanView> evaluationPlans(const fsdp_plan &first) {
+  std::vector<PlanView> plans;
+  for (const fsdp_plan *plan = &first; plan; plan = plan->next)
+    if (plan->step_kind == FSDP_EVALUATION)
+      plans.emplace_back(*plan);
+  return plans;
 }
 
 } // namespace fsdp::rt

@@ -8,7 +8,7 @@
 namespace fsdp::rt {
 
 /// validatePlan() of a plan that trains and of those that follow it (fsdp_plan::next): others that
-/// train, and then at most one that evaluates; and that all have the same state at the same places.
+/// train, and then perhaps some that evaluate; and that all have the same state at the same places.
 Status validateProgram(const fsdp_plan &first);
 
 } // namespace fsdp::rt

@@ -189,7 +189,7 @@ Status CommandLine::checkTrace() {
 
 Status CommandLine::checkEvaluation() {
   for (const char *flag : {"--eval-data", "--eval-split"})
-    if (given(flag) && !evaluationPlan(plan.tables()))
+    if (given(flag) && evaluationPlans(plan.tables()).empty())
       return Status::error(typed(flag) +
                            ": this binary is compiled without an evaluation; compile it with fsdpc "
                            "--eval-model");

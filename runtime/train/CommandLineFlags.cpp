@@ -83,6 +83,7 @@ void CommandLine::addDeviceFlags() {
 void CommandLine::addDataFlags() {
   FlagGroup group(app, "Data");
   const size_t shapes = trainingPlans(plan.tables()).size();
+  const size_t evaluations = evaluationPlans(plan.tables()).size();
   group.value("--data", options.data, "FILE",
               "One or more files, or quoted patterns ('shard-*.bin'): safetensors with one tensor "
               "per input (first dimension: samples), or tokens, of which a sample is a window of "
@@ -91,9 +92,10 @@ void CommandLine::addDataFlags() {
               "from the start again after the end" +
                   (shapes == 1 ? std::string()
                                : ". This binary has " + std::to_string(shapes) +
-                                     " shapes of samples: safetensors files, each with samples of "
-                                     "one shape; a pass has a step for each batch of each shape, "
-                                     "those of the first shape first"));
+                                     " shapes of samples: a safetensors file has samples of one "
+                                     "of them, and a file of tokens is cut into those that "
+                                     "stand before it, as 2:FILE; a pass has a step for each batch "
+                                     "of each shape, those of the first shape first"));
   group.choice("--data-dtype", dataType, "u8|u16|u32|i32|i64",
                "The files hold raw little-endian tokens of this type, as nanoGPT's do (u16). "
                "llm.c's files say it themselves");
@@ -105,11 +107,14 @@ void CommandLine::addDataFlags() {
              "Every step reads the samples of the first one, to see whether the model can learn "
              "them");
   group.value("--eval-data", options.evalData, "FILE",
-              evaluationPlan(plan.tables())
-                  ? "Files as for --data, on which the loss is evaluated, in file order"
+              evaluations != 0
+                  ? "Files as for --data, on which the loss is evaluated, in file order" +
+                        (evaluations == 1 ? std::string()
+                                          : "; for each of the " + std::to_string(evaluations) +
+                                                " shapes of evaluations at least one")
                   : "Refused: this binary is compiled without an evaluation (fsdpc --eval-model)");
   group.value("--eval-split", options.evalSplit, "F",
-              evaluationPlan(plan.tables())
+              evaluations != 0
                   ? "Hold out this fraction of the samples of --data, above 0 and at most 0.5, and "
                     "evaluate the loss on them. Which ones depends on --seed of the run's first "
                     "start alone, and they come from all over the files. 0: none, as is the default"
@@ -117,7 +122,7 @@ void CommandLine::addDataFlags() {
   group.whole("--eval-every", options.evalEvery, "N", kMaximumSteps,
               "Evaluate after every N steps, and after the last one. Default: after the last one");
   group.whole("--eval-steps", options.evalSteps, "N", kMaximumSteps,
-              "Batches of an evaluation. Default: all whole ones");
+              "Batches of an evaluation, of each shape. Default: all whole ones");
   group.value("--init", options.init, "FILE.safetensors",
               "Initial weights: full tensors by qualified name, parameters and buffers, in one "
               "file or in those of a model.safetensors.index.json. "

@@ -6,43 +6,71 @@
 
 using namespace fsdp::rt;
 
+Evaluation::Evaluation(std::vector<PlanView> evaluations, const TrainOptions &options,
+                       Device &device, Communicator &communicator)
+    : plans(std::move(evaluations)), options(options), communicator(communicator) {
+  for (const PlanView &plan : plans)
+    shapes.push_back({std::make_unique<StepRunner>(plan, device, communicator)});
+}
+
 Status Evaluation::openData() {
-  if (Status status = runner.findInputs(); !status.ok())
-    return status;
+  std::vector<std::vector<InputShape>> inputs;
+  for (Shape &shape : shapes) {
+    if (Status status = shape.runner->findInputs(); !status.ok())
+      return status;
+    inputs.push_back(shape.runner->inputShapes());
+  }
   const bool splits = options.evalSplit != 0;
   const char *flag = splits ? "--data" : "--eval-data";
   Result<std::vector<std::string>> paths =
       findDataFiles(splits ? options.data : options.evalData, flag);
   if (!paths.ok())
     return Status::error("evaluation: " + paths.status().message());
-  DataOptions data;
-  data.paths = std::move(*paths);
-  data.tokenType = options.dataType;
-  data.heldOutFraction = options.evalSplit;
-  data.heldOutSeed = options.evalSplitSeed;
-  data.readHeldOut = splits;
-  if (Status status = runner.openData(std::move(data)); !status.ok())
-    return Status::error("evaluation: " + status.message());
-  const int64_t perStep = runner.samplesPerStep(), whole = runner.data().samples() / perStep;
-  steps = options.evalSteps.value_or(whole);
-  if (steps > whole)
-    return Status::error("--eval-steps " + std::to_string(steps) + " of " +
-                         std::to_string(perStep) + " samples each, but " +
-                         (splits ? "--eval-split holds out " : "--eval-data has ") +
-                         std::to_string(runner.data().samples()));
+  Result<std::vector<std::vector<std::string>>> byShape =
+      filesByShape(*paths, inputs, flag);
+  if (!byShape.ok())
+    return Status::error("evaluation: " + byShape.status().message());
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (Status status = openData(shapes[i], std::move((*byShape)[i])); !status.ok())
+      return status;
   return {};
 }
 
-Status Evaluation::makeExecutor(std::byte *arena) {
-  losses.resize(communicator.size());
-  Status status = runner.makeExecutor(arena, {.kernels = options.kernels, .graph = options.graph});
-  return status.ok() ? status : status.within("evaluation: ");
+Status Evaluation::openData(Shape &shape, std::vector<std::string> paths) {
+  StepRunner &runner = *shape.runner;
+  DataOptions data;
+  data.paths = std::move(paths);
+  data.tokenType = options.dataType;
+  data.heldOutFraction = options.evalSplit;
+  data.heldOutSeed = options.evalSplitSeed;
+  data.readHeldOut = options.evalSplit != 0;
+  if (Status status = runner.openData(std::move(data)); !status.ok())
+    return Status::error("evaluation: " + status.message());
+  const int64_t perStep = runner.samplesPerStep(), whole = runner.data().samples() / perStep;
+  shape.steps = options.evalSteps.value_or(whole);
+  if (shape.steps > whole)
+    return Status::error("--eval-steps " + std::to_string(shape.steps) + " of " +
+                         std::to_string(perStep) + " samples each, but " +
+                         (options.evalSplit != 0 ? "--eval-split holds out " : "--eval-data has ") +
+                         std::to_string(runner.data().samples()) +
+                         (shapes.size() == 1 ? "" : " of " + describeInputs(runner.inputShapes())));
+  return {};
 }
 
-Status Evaluation::issueAll(double &lossSum) {
-  for (int64_t step = 0; step < steps; ++step) {
+Status Evaluation::makeExecutors(std::byte *arena) {
+  losses.resize(communicator.size());
+  for (Shape &shape : shapes)
+    if (Status status =
+            shape.runner->makeExecutor(arena, {.kernels = options.kernels, .graph = options.graph});
+        !status.ok())
+      return status.within("evaluation: ");
+  return {};
+}
+
+Status Evaluation::issueAll(Shape &shape, double &lossSum) {
+  for (int64_t step = 0; step < shape.steps; ++step) {
     Result<std::optional<StepResults>> results =
-        runner.issue(step, {.step = step + 1, .learningRate = 0, .seed = options.seed});
+        shape.runner->issue(step, {.step = step + 1, .learningRate = 0, .seed = options.seed});
     if (!results.ok())
       return results.status();
     lossSum += (*results)->loss;
@@ -50,20 +78,31 @@ Status Evaluation::issueAll(double &lossSum) {
   return {};
 }
 
+Status Evaluation::run(Shape &shape, const Watchdog::Report &told, double &lossSum) {
+  StepRunner &runner = *shape.runner;
+  runner.executor().resume();
+  Watchdog watchdog(runner.watched(), runner.progress(), watchdogOptions(options), told);
+  Status status = issueAll(shape, lossSum);
+  if (status.ok())
+    status = watchdog.status();
+  if (!status.ok())
+    told(status.message(), runner.progress().dump());
+  return status;
+}
+
 Outcome Evaluation::run(int64_t step, const Watchdog::Report &told, EvaluationRecord &record) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
-  runner.executor().resume();
   double lossSum = 0;
-  {
-    Watchdog watchdog(runner.watched(), runner.progress(), watchdogOptions(options), told);
-    Status status = issueAll(lossSum);
-    if (status.ok())
-      status = watchdog.status();
-    if (!status.ok()) {
-      told(status.message(), runner.progress().dump());
+  int64_t steps = 0;
+  record.samples = 0;
+  record.isOfTokens = true;
+  for (Shape &shape : shapes) {
+    if (Status status = run(shape, told, lossSum); !status.ok())
       return {status, false};
-    }
+    steps += shape.steps;
+    record.samples += shape.steps * shape.runner->samplesPerStep();
+    record.isOfTokens &= shape.runner->data().tokensPerSample() != 0;
   }
   const double own = lossSum / static_cast<double>(steps);
   if (Status status = communicator.allGather(kControlLane, &own, losses.data(), sizeof(own));
@@ -75,8 +114,6 @@ Outcome Evaluation::run(int64_t step, const Watchdog::Report &told, EvaluationRe
   for (double loss : losses)
     record.loss += loss;
   record.loss /= static_cast<double>(losses.size());
-  record.samples = steps * runner.samplesPerStep();
-  record.isOfTokens = runner.data().tokensPerSample() != 0;
   record.milliseconds = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
   return {};
 }

@@ -1,7 +1,7 @@
 //===- Evaluation.h - The loss of held-out data ------------------*- C++ -*-===//
 //
-// Runs the program's last plan, a forward over the same shards in the same arena, on data of its
-// own. Every rank takes part.
+// Runs the program's last plans, forwards over the same shards in the same arena, one for each
+// shape of samples, on data of their own. Every rank takes part.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,34 +14,40 @@
 #include "train/TrainOptions.h"
 #include "watch/Watchdog.h"
 
+#include <memory>
+
 namespace fsdp::rt {
 
 class Evaluation {
 public:
-  /// The references outlive the object. `plan` evaluates.
-  Evaluation(const PlanView &plan, const TrainOptions &options, Device &device,
-             Communicator &communicator)
-      : plan(plan), options(options), communicator(communicator),
-        runner(plan, device, communicator) {}
+  /// The references outlive the object. `plans` evaluate.
+  Evaluation(std::vector<PlanView> plans, const TrainOptions &options, Device &device,
+             Communicator &communicator);
 
-  /// Opens --eval-data, or --data for what --eval-split holds out, and decides how many steps of it
-  /// are run.
+  /// Opens --eval-data, or --data for what --eval-split holds out, each file for the shape of its
+  /// samples, and decides how many steps are run.
   Status openData();
   /// `arena` holds the state; the run's executor has been made.
-  Status makeExecutor(std::byte *arena);
+  Status makeExecutors(std::byte *arena);
 
   /// The mean loss of all steps on all ranks, after `step` updates. No step of the run's executor
   /// is under way; it must resume() behind this. `told` hears of a step that fails or hangs.
   Outcome run(int64_t step, const Watchdog::Report &told, EvaluationRecord &record);
 
 private:
-  Status issueAll(double &lossSum);
+  struct Shape {
+    std::unique_ptr<StepRunner> runner;
+    int64_t steps = 0; // of one evaluation
+  };
 
-  const PlanView plan;
+  Status openData(Shape &shape, std::vector<std::string> paths);
+  Status run(Shape &shape, const Watchdog::Report &told, double &lossSum);
+  Status issueAll(Shape &shape, double &lossSum);
+
+  const std::vector<PlanView> plans; // by shape
   const TrainOptions &options;
   Communicator &communicator;
-  StepRunner runner;
-  int64_t steps = 0;          // of one evaluation
+  std::vector<Shape> shapes;
   std::vector<double> losses; // by rank: the mean of its steps
 };
 

@@ -161,9 +161,9 @@ Status RankRun::chooseSchedule() {
 }
 
 Status RankRun::openEvaluation() {
-  const fsdp_plan *evaluates = evaluationPlan(plan.tables());
-  if (evaluates && (!options.evalData.empty() || options.evalSplit != 0)) {
-    evaluation.emplace(PlanView(*evaluates), options, device, communicator);
+  std::vector<PlanView> evaluates = evaluationPlans(plan.tables());
+  if (!evaluates.empty() && (!options.evalData.empty() || options.evalSplit != 0)) {
+    evaluation.emplace(std::move(evaluates), options, device, communicator);
     if (Status status = evaluation->openData(); !status.ok())
       return status;
   } else if (options.evalEvery || options.evalSteps)
@@ -265,7 +265,7 @@ Status RankRun::makeExecutor() {
   if (Status status = training.makeExecutors(arena, execution); !status.ok())
     return status;
   if (evaluation) {
-    if (Status status = evaluation->makeExecutor(arena); !status.ok())
+    if (Status status = evaluation->makeExecutors(arena); !status.ok())
       return status;
     training.resume();
   }

@@ -35,7 +35,7 @@ Status TrainingSteps::openData(const TrainOptions &options, int64_t origin) {
   std::vector<std::vector<InputShape>> shapes;
   for (const auto &runner : runners)
     shapes.push_back(runner->inputShapes());
-  Result<std::vector<std::vector<std::string>>> byShape = filesByShape(*paths, shapes);
+  Result<std::vector<std::vector<std::string>>> byShape = filesByShape(*paths, shapes, "--data");
   if (!byShape.ok())
     return byShape.status();
 

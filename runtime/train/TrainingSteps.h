@@ -59,8 +59,10 @@ public:
   int64_t samplesHeldOut() const { return runners.front()->data().samplesHeldOut(); }
   /// For people: the file, or how many there are.
   std::string dataDescription() const;
-  /// 0 if the data are no tokens.
-  int64_t tokensPerSample() const { return runners.front()->data().tokensPerSample(); }
+  /// 0 if the data are no tokens, or samples have several lengths.
+  int64_t tokensPerSample() const {
+    return runners.size() == 1 ? runners.front()->data().tokensPerSample() : 0;
+  }
   /// The shape of a step's samples, from 0.
   size_t shapeOf(int64_t step) { return placeOf(step).shape; }
   int64_t samplesOf(int64_t step) { return figures[shapeOf(step)].samplesPerStep; }

@@ -1,13 +1,15 @@
 // RUN: fsdp-compile %s --emit=plan | FileCheck %s
 
 // On one rank a parameter is read where its shard lies. A gradient that no operation can write to its
-// place is copied where the gradients are packed. A buffer's new value is copied into the buffer.
+// place is copied where the gradients are packed. A buffer's new value is copied into the buffer. A
+// transient buffer begins with a constant of its place.
 module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer adam lr = 0.001 weight_decay = 0.0 betas = [0.9, 0.99] eps = 1.0e-8
   fsdp.param @a : tensor<16xf32>
   fsdp.param @b : tensor<16xf32>
   fsdp.buffer @n : tensor<i64>
+  fsdp.buffer @seen : tensor<2xi16> init dense<[3, -1]> : tensor<2xi16>
   // CHECK: optimizer adam lr 1.000000e-03 weight_decay 0.000000e+00 betas [9.000000e-01, 9.900000e-01] eps 1.000000e-08
   // CHECK: group @g flat f32, 32 elements per rank at [[SHARD:[0-9]+]], state at {{[0-9]+}}, state at
   fsdp.group @g [@a, @b] of [""] over @mesh "dp" flat reshard_after_forward false
@@ -17,6 +19,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     // CHECK: input %x f32[16] at [[X:[0-9]+]]
     %x = fsdp.input "x" : tensor<16xf32>
     // CHECK-NEXT: buffer n i64[] at [[N:[0-9]+]]
+    // CHECK-NEXT: buffer seen i16[2] at [[SEEN:[0-9]+]]
+    // CHECK-NEXT: constant seen i16[2] at [[SEEN]] = 03 00 ff ff
     %a = fsdp.read @a : tensor<16xf32>
     %n = fsdp.read @n : tensor<i64>
     // CHECK-NEXT: constant %constant i64[2] at {{[0-9]+}} = 01 00 00 00 00 00 00 00 ff ff ff ff ff ff ff ff

@@ -229,7 +229,8 @@ class Generator:
 
     def buffers(self):
         name = self.pick(lambda shape: shape[-1:] == (4,))
-        self.emit(f"self.count.add_({name}.detach().reshape(-1, 4).mean(0))")
+        buffer = self.random.choice(["count", "hidden"])
+        self.emit(f"self.{buffer}.add_({name}.detach().reshape(-1, 4).mean(0))")
 
     def no_grad(self):
         if self.form == "trace":

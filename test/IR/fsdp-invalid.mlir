@@ -121,6 +121,12 @@ fsdp.group @l [@b] of ["l"] over @mesh "dp" flat reshard_after_forward true
 
 // -----
 
+// What a buffer begins with is of its type.
+// expected-error@below {{buffer @b is 'tensor<4xf32>', its init is 'tensor<2xf32>'}}
+fsdp.buffer @b : tensor<4xf32> init dense<0.0> : tensor<2xf32>
+
+// -----
+
 // A group's mesh has its axes and no others, that of replicas first.
 // expected-note@below {{declared here}}
 fsdp.mesh @mesh <dp = 2>

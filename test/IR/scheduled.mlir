@@ -12,6 +12,8 @@ module attributes {fsdp.model = "tiny", fsdp.phase = #fsdp.module_phase<schedule
   fsdp.param @l.w : tensor<4x8xf32> aliases ["head.w"]
   // CHECK: fsdp.buffer @count : tensor<f32>
   fsdp.buffer @count : tensor<f32>
+  // CHECK: fsdp.buffer @calls : tensor<2xi64> init dense<[1, 2]> : tensor<2xi64>
+  fsdp.buffer @calls : tensor<2xi64> init dense<[1, 2]> : tensor<2xi64>
   // CHECK: fsdp.group @l [@l.w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true optimizer_state {{ *}}host
   fsdp.group @l [@l.w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true optimizer_state host
   func.func @step() -> tensor<f32> {

@@ -4,6 +4,8 @@ documented order names, bit for bit; a run goes on from a checkpoint as if it ha
 whose lengths follow each other is a run of one binary for each length."""
 
 import dataclasses
+import json
+import re
 import shutil
 import unittest
 
@@ -226,20 +228,92 @@ class Lengths(harness.Case):
                                  [line["loss_hex"] for line in first + second])  # fmt: skip
                 self.assertIsNone(harness.bitwise_difference(expected, final))
 
-    def test_evaluates_beside(self):
-        workspace = self.prepare(LLAMA, LENGTHS)
-        plain, final = self.train(workspace, self.compile(workspace, LENGTHS), 9)
-        binary = self.compile(workspace, LENGTHS, "--eval-model", workspace.folder / "model.pt",
-                              name="evaluates")  # fmt: skip
-        lines, weights = self.train(workspace, binary, 9, "--eval-every", 2, "--eval-steps", 2,
-                                    "--eval-data", workspace.files[0])  # fmt: skip
+    def test_optimizer_state_on_the_host(self):
+        """`auto` is one decision: a shape that does not fit without decides for the others."""
+        lengths = [Length(32, 2, 8), Length(16, 2, 8)]
+        workspace = self.prepare(LLAMA, lengths)
+        plain, final = self.train(workspace, self.compile(workspace, lengths), 4)
+        search = ["--schedule", "asap", "--memory-cap"]
+        with self.assertRaises(harness.CommandFailed) as refusal:
+            self.compile(workspace, lengths[:1], *search, 1)
+        least = int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
+        flags = [*search, least - 4096, "--offload-optimizer", "auto"]
+        describe = lambda lengths: harness.run(
+            [self.compile(workspace, lengths, *flags), "--describe"]
+        ).stdout
+        self.assertNotIn("of optimizer state", describe(lengths[1:]))
+        self.assertIn("of optimizer state", describe(lengths))
+        lines, weights = self.train(workspace, workspace.folder / "train", 4)
         self.assertEqual([line["loss_hex"] for line in lines], [line["loss_hex"] for line in plain])
         self.assertIsNone(harness.bitwise_difference(final, weights))
-        described = harness.run([binary, "--describe"]).stdout
-        for text in ("shape 2, over the same state\ninput: tokens i64[4,16]\n",
-                     "shape 3, over the same state\ninput: tokens i64[2,24]\n",
-                     "evaluation, over the same state\ninput: tokens i64[2,32]\n"):  # fmt: skip
-            self.assertIn(text, described)
+
+    def evaluate_eagerly(self, config, weights, files, batches):
+        """The mean loss of each rank over its first batches of each length."""
+        model = models.build(config)
+        model.load_state_dict(weights)
+        model.eval()
+        sums = [0.0] * RANKS
+        for length, path in zip(LENGTHS, files):
+            data = list(safetensors_io.load(path).values())
+            for rank in range(RANKS):
+                for batch in range(batches):
+                    first = (batch * RANKS + rank) * length.batch
+                    with torch.no_grad():
+                        sums[rank] += model(*(t[first : first + length.batch] for t in data)).item()
+        return [total / (batches * len(LENGTHS)) for total in sums]
+
+    def test_evaluates_beside(self):
+        """Each length has an evaluation of its own: of a scripted model each one's forward, of .pt2 files
+        one for each."""
+        for form in ("script", "pt2"):
+            with self.subTest(form=form):
+                workspace = self.prepare(LLAMA, LENGTHS)
+                plain, final = self.train(workspace, self.compile(workspace, LENGTHS, form=form), 9)
+                files = self.save_model(workspace, LENGTHS, form)
+                flags = [part for path in files for part in ("--eval-model", path)]
+                binary = self.compile(workspace, LENGTHS, *flags, form=form, name="evaluates")
+                evaluate = ["--eval-steps", 2, "--eval-data", *reversed(workspace.files)]
+                lines, weights = self.train(workspace, binary, 9, "--eval-every", 2, *evaluate)
+                self.assertEqual([line["loss_hex"] for line in lines],
+                                 [line["loss_hex"] for line in plain])  # fmt: skip
+                self.assertIsNone(harness.bitwise_difference(final, weights))
+                log = map(json.loads, (workspace.folder / "log.jsonl").read_text().splitlines())
+                last = [line for line in log if "eval_loss" in line][-1]
+                self.assertEqual([float.fromhex(text) for text in last["loss_hex"]],
+                                 self.evaluate_eagerly(LLAMA, weights, workspace.files, 2))  # fmt: skip
+                described = harness.run([binary, "--describe"]).stdout
+                for text in ("shape 3, over the same state\ninput: tokens i64[2,24]\n",
+                             "evaluation of shape 1, over the same state\ninput: tokens i64[2,32]\n",
+                             "evaluation of shape 3, over the same state\ninput: tokens i64[2,24]\n"):  # fmt: skip
+                    self.assertIn(text, described)
+        with self.assertRaisesRegex(harness.CommandFailed, "no file of --eval-data has samples of shape 2"):
+            self.train(workspace, binary, 2, "--eval-data", workspace.files[0])
+        with self.assertRaisesRegex(harness.CommandFailed, "--eval-steps 9 of 4 samples each, but --eval-data "
+                                    r"has 13 of tokens:i64\[2,32\]"):  # fmt: skip
+            self.train(workspace, binary, 2, "--eval-steps", 9, "--eval-data", *workspace.files)
+
+    def test_tokens(self):
+        """Files of tokens are cut into samples of the shape that stands before them."""
+        workspace = self.prepare(LLAMA, LENGTHS)
+        binary = self.compile(workspace, LENGTHS)
+        named = []
+        for index, (length, path) in enumerate(zip(LENGTHS, workspace.files), 1):
+            tokens = torch.randint(0, LLAMA.vocab, (length.samples * length.seq + 1,), dtype=torch.uint8)
+            windows = [tokens[i : i + length.samples * length.seq].view(-1, length.seq).long()
+                       for i in (0, 1)]  # fmt: skip
+            safetensors_io.save(path, {"tokens": windows[0].clone(), "targets": windows[1].clone()})
+            file = workspace.folder / f"{length.seq}-a.bin"
+            file.write_bytes(tokens.numpy().tobytes())
+            named.append(f"{index}:{workspace.folder}/{length.seq}-*.bin")
+        flags = ["--shuffle", "--seed", 3]
+        expected, final = self.train(workspace, binary, 9, *flags)
+        lines, weights = self.train(workspace, binary, 9, *flags, "--data-dtype", "u8", files=named)
+        self.assertEqual([line["loss_hex"] for line in lines], [line["loss_hex"] for line in expected])
+        self.assertIsNone(harness.bitwise_difference(final, weights))
+        train = lambda *files: self.train(workspace, binary, 4, "--data-dtype", "u8", files=files)
+        self.assert_fails("is to have samples of shape 4, but this binary has 3 shapes", train,
+                          *named, "4:tokens.bin")  # fmt: skip
+        self.assert_fails("'none-*.bin' matches no file", train, "1:none-*.bin")
 
     def test_data_that_fit_no_shape(self):
         workspace = self.prepare(LLAMA, LENGTHS)
@@ -252,7 +326,8 @@ class Lengths(harness.Case):
                           *workspace.files, other)  # fmt: skip
         self.assert_fails("no file of --data has samples of shape 2 of this binary, tokens:i64[4,16]",
                           train, workspace.files[0], workspace.files[2])  # fmt: skip
-        self.assert_fails("is read as tokens, which fit each of the 3 shapes", train, tokens)
+        self.assert_fails("tokens.bin' is read as tokens, which fit each of the 3 shapes of this binary: say "
+                          "which samples they are cut into, as 2:", train, tokens)  # fmt: skip
 
     def test_what_is_no_program(self):
         workspace = self.prepare(LLAMA, LENGTHS)
@@ -264,8 +339,6 @@ class Lengths(harness.Case):
         exported = workspace.folder / "model-16.pt2"
         self.assert_fails("MODEL is a TorchScript file, which has no shapes of its own", build,
                           LENGTHS, "--also-model", exported)  # fmt: skip
-        self.assert_fails("auto would decide for each shape by itself", build, LENGTHS,
-                          "--offload-optimizer", "auto", "--schedule", "auto", "--memory-cap", "1GiB")  # fmt: skip
         self.assert_fails("--also-inputs 'tokens:i64': ", build, LENGTHS, "--also-inputs", "tokens:i64")
         other = models.build(dataclasses.replace(LLAMA, dim=16))
         inputs = batch_of(LLAMA, LENGTHS[1], 4, 1)

@@ -3,6 +3,7 @@
 the batch, and of a module with a group of its own: losses, parameters, events and collectives are the
 same."""
 
+import dataclasses
 import json
 import sys
 import unittest
@@ -51,6 +52,10 @@ class Methods(accumulation.Case):
     def test_forwards(self):
         self.compare()
         self.compare({"reshard_after_forward": "true"})
+
+    def test_transient_buffers(self):
+        """They begin as the module has them; the file of weights and the result have none."""
+        self.compare(config=dataclasses.replace(CODEC, model="counting"))
 
     def test_several_methods(self):
         """A function calls the model's methods, as a training loop does."""

@@ -18,7 +18,7 @@ CONVNET = models.Config("convnet", dim=8, layers=2, batch=2)
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
 
 
-class Resume(unittest.TestCase):
+class Case(unittest.TestCase):
     def prepare(self, config, optimizer=harness.ADAMW, flags=()):
         workspace = harness.Workspace(config, optimizer)
         self.addCleanup(workspace.remove)
@@ -71,6 +71,8 @@ class Resume(unittest.TestCase):
                         harness.bitwise_difference({name: tensor}, {name: state[name]})
                     )
 
+
+class Resume(Case):
     def test_optimizers(self):
         for optimizer in (harness.ADAMW, harness.SGD, harness.Optimizer("sgd", {"lr": 0.1})):
             self.check(self.prepare(LLAMA, optimizer), "dp=2", 2)

@@ -161,6 +161,14 @@ class Package(unittest.TestCase):
         self.assertEqual(saved.keys(), {"table.weight", "shift"})
         self.assertTrue(torch.equal(saved["table.weight"], model.table.weight))
 
+    def test_written_constant(self):
+        fsdpc.export(Counting(), (torch.randn(2, 4),), self.path)
+        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-capture"
+        process = subprocess.run([tool, self.path], capture_output=True, text=True)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("'calls' is written by the forward, but it is a constant: make it a buffer, "
+                      "by register_buffer(..., persistent=False)", process.stderr)  # fmt: skip
+
     def test_methods(self):
         """Another method takes the batch, or a function that calls the model's."""
         x = torch.randn(2, 4)

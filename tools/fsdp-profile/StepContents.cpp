@@ -164,7 +164,7 @@ rt::Status profile::fillState(const rt::PlanView &plan, unsigned shard, const Wr
     }
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const fsdp_value &value = plan.values()[buffer.value];
-    if (plan.numElements(value) == 0)
+    if (plan.numElements(value) == 0 || plan.isTransient(buffer))
       continue;
     bytes.resize(static_cast<size_t>(plan.spanBytes(value)));
     filler.fill(bytes.data(), storedElements(plan, value), value.dtype, 1, 0.1, 1);

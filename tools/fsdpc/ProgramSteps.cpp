@@ -3,6 +3,7 @@
 #include "ProgramSteps.h"
 
 #include "fsdp/Frontend/CommandLine.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <CLI/CLI.hpp>
@@ -24,9 +25,11 @@ void ProgramFlags::addTo(CLI::App &app) {
       ->allow_extra_args(false)
       ->delimiter('\0');
   app.add_option(
-         "--eval-model", evalModel,
+         "--eval-model", evalModels,
          "also compile the forward of this model, as an evaluation over the same state: the "
-         "TorchScript file, whose modules are set to eval(), or a .pt2 exported in that mode")
+         "TorchScript file, whose modules are set to eval(), for each shape of MODEL; or a .pt2 "
+         "exported in that mode, once for each shape of samples")
+      ->allow_extra_args(false)
       ->check(CLI::ExistingFile);
 }
 
@@ -50,6 +53,7 @@ ProgramFlags::getSteps(const frontend::CaptureOptions &first) const {
     return error;
   std::vector<ProgramStep> steps = {{first, "", ""}};
   auto addShape = [&](frontend::CaptureOptions capture, std::string source) {
+    capture.isFurther = true;
     steps.push_back(
         {std::move(capture), "step_" + std::to_string(steps.size() + 1) + ".", std::move(source)});
   };
@@ -59,29 +63,58 @@ ProgramFlags::getSteps(const frontend::CaptureOptions &first) const {
     capture.inputs.clear();
     addShape(std::move(capture), "--also-model " + path);
   }
-  for (const std::string &text : alsoInputs) {
-    llvm::SmallVector<llvm::StringRef> words;
-    llvm::SplitString(text, words);
-    llvm::Expected<std::vector<frontend::InputSpec>> inputs =
-        frontend::parseInputSpecs(std::vector<std::string>(words.begin(), words.end()));
-    if (!inputs)
-      return llvm::createStringError("--also-inputs '" + text +
-                                     "': " + llvm::toString(inputs.takeError()));
+  llvm::Expected<std::vector<std::vector<frontend::InputSpec>>> inputs = parseAlsoInputs();
+  if (!inputs)
+    return inputs.takeError();
+  for (auto [text, own] : llvm::zip_equal(alsoInputs, *inputs)) {
     frontend::CaptureOptions capture = first;
-    capture.inputs = std::move(*inputs);
+    capture.inputs = own;
     addShape(std::move(capture), "--also-inputs '" + text + "'");
   }
-  if (!evalModel.empty()) {
+  unsigned numEvaluations = 0;
+  auto addEvaluation = [&](const std::string &path, std::vector<frontend::InputSpec> own) {
     frontend::CaptureOptions capture = first;
-    capture.model = evalModel;
-    capture.isEvaluation = true;
-    steps.push_back({std::move(capture), "evaluate.", "--eval-model " + evalModel});
+    capture.model = path;
+    capture.inputs = std::move(own);
+    capture.isEvaluation = capture.isFurther = true;
+    std::string number = ++numEvaluations == 1 ? "" : "_" + std::to_string(numEvaluations);
+    steps.push_back({std::move(capture), "evaluate" + number + ".", "--eval-model " + path});
+  };
+  for (const std::string &path : evalModels) {
+    if (!isExportedFile(path) && evalModels.size() > 1)
+      return llvm::createStringError("--eval-model " + path +
+                                     ": a TorchScript file is evaluated with every shape of MODEL; "
+                                     "name it alone");
+    // A .pt2 file has its shape.
+    addEvaluation(path, numEvaluations == 0 ? first.inputs : std::vector<frontend::InputSpec>());
+    if (!isExportedFile(path))
+      for (const std::vector<frontend::InputSpec> &own : *inputs)
+        addEvaluation(path, own);
   }
   return steps;
 }
 
+/// By flag.
+llvm::Expected<std::vector<std::vector<frontend::InputSpec>>>
+ProgramFlags::parseAlsoInputs() const {
+  std::vector<std::vector<frontend::InputSpec>> inputs;
+  for (const std::string &text : alsoInputs) {
+    llvm::SmallVector<llvm::StringRef> words;
+    llvm::SplitString(text, words);
+    llvm::Expected<std::vector<frontend::InputSpec>> own =
+        frontend::parseInputSpecs(std::vector<std::string>(words.begin(), words.end()));
+    if (!own)
+      return llvm::createStringError("--also-inputs '" + text +
+                                     "': " + llvm::toString(own.takeError()));
+    inputs.push_back(std::move(*own));
+  }
+  return inputs;
+}
+
 std::vector<NamedPath> ProgramFlags::getFiles() const {
-  std::vector<NamedPath> files = {{"--eval-model", evalModel}};
+  std::vector<NamedPath> files;
+  for (const std::string &path : evalModels)
+    files.push_back({"--eval-model", path});
   for (const std::string &path : alsoModels)
     files.push_back({"--also-model", path});
   return files;

@@ -15,7 +15,8 @@ namespace fsdp {
 /// A step that is captured.
 struct ProgramStep {
   frontend::CaptureOptions capture;
-  /// Of the names of its modules that --save-temps keeps: "", "step_2.", "evaluate.".
+  /// Of the names of its modules that --save-temps keeps: "", "step_2.", "evaluate.",
+  /// "evaluate_2.".
   std::string prefix;
   /// The flag that asks for it, with its value, for errors; "" for MODEL itself.
   std::string source;
@@ -37,9 +38,9 @@ public:
 
 private:
   llvm::Error checkShapes(bool isExported) const;
+  llvm::Expected<std::vector<std::vector<frontend::InputSpec>>> parseAlsoInputs() const;
 
-  std::vector<std::string> alsoModels, alsoInputs;
-  std::string evalModel;
+  std::vector<std::string> alsoModels, alsoInputs, evalModels;
 };
 
 } // namespace fsdp

@@ -9,8 +9,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
-#include "ProgramSteps.h"
-#include "Progress.h"
+#include "RunPipelines.h"
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Export/EmitObject.h"
@@ -20,10 +19,7 @@
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
 #include "fsdp/IR/Fsdp.h"
-#include "mlir/Pass/PassManager.h"
-#include "passes/Passes.h"
 #include "passes/Pipelines.h"
-#include "passes/SearchOptions.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/raw_ostream.h"
@@ -32,147 +28,9 @@
 
 using namespace mlir;
 
-namespace {
-
-struct Options {
-  fsdp::frontend::CaptureFlags capture;
-  fsdp::ProgramFlags program;
-  std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report;
-  std::vector<std::string> meshes = {""}; // "": as the file says
-  std::string offloadOptimizer = "none", reduceDtype;
-  int64_t microbatches = 0; // 0: as the file says
-  std::string microbatchLoss, gradientSync, reshardAfterBackward;
-  std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
-  fsdp::cost::CostOptions costs;
-  uint64_t seed = 0;
-  int64_t budget = 3000;
-  bool buckets = true;
-  std::string output, weights, saveTemps;
-  fsdp::LinkOptions link;
-  bool quiet = false;
-};
-
-} // namespace
-
-static std::string inTemps(const Options &options, llvm::StringRef file) {
-  llvm::SmallString<128> path(options.saveTemps);
-  llvm::sys::path::append(path, file);
-  return std::string(path);
-}
-
-static fsdp::OffloadPolicy getOffload(const Options &options) {
-  return options.offloadOptimizer == "all"    ? fsdp::OffloadPolicy::All
-         : options.offloadOptimizer == "auto" ? fsdp::OffloadPolicy::Auto
-                                              : fsdp::OffloadPolicy::None;
-}
-
-static fsdp::ScheduleChoice getSchedule(const Options &options) {
-  return options.schedule == "auto"   ? fsdp::ScheduleChoice::Auto
-         : options.schedule == "asap" ? fsdp::ScheduleChoice::Asap
-                                      : fsdp::ScheduleChoice::Fsdp2;
-}
-
-/// Runs what `build` adds to a pass manager. `prefix`: of the names of kept modules.
-static int runPasses(ModuleOp module, const Options &options, fsdp::Stage &stage,
-                     const std::string &prefix, llvm::function_ref<void(OpPassManager &)> build) {
-  PassManager manager(module.getContext());
-  build(manager);
-  auto owned = std::make_unique<fsdp::Progress>(stage, options.saveTemps, prefix);
-  fsdp::Progress &progress = *owned;
-  manager.addInstrumentation(std::move(owned));
-  bool failed = mlir::failed(manager.run(module));
-  llvm::Error saveErrors = std::move(progress.saveErrors);
-  if (failed) {
-    llvm::consumeError(std::move(saveErrors));
-    return stage.fail("pass '" + progress.failedPass + "' (see above)");
-  }
-  return saveErrors ? stage.fail(std::move(saveErrors)) : 0;
-}
-
-/// How state is sharded: of all steps alike.
-static void setSharding(const Options &options, fsdp::PipelineOptions &pipeline) {
-  pipeline.config = options.config;
-  pipeline.reshardAfterForward = options.reshardAfterForward;
-  pipeline.layout = options.layout;
-  pipeline.prefetch = options.prefetch;
-  pipeline.paramDtype = options.capture.getParamDtype();
-  pipeline.reduceDtype = options.reduceDtype;
-}
-
-/// What is a training step's alone; an evaluation has FSDP2's order.
-static void setTraining(const Options &options, fsdp::PipelineOptions &pipeline) {
-  pipeline.microbatches = options.microbatches;
-  pipeline.microbatchLoss = options.microbatchLoss;
-  pipeline.gradientSync = options.gradientSync;
-  pipeline.reshardAfterBackward = options.reshardAfterBackward;
-  pipeline.recompute = options.recompute == "none"       ? fsdp::RecomputePolicy::None
-                       : options.recompute == "selected" ? fsdp::RecomputePolicy::Selected
-                       : options.recompute == "full"     ? fsdp::RecomputePolicy::Full
-                       : options.recompute == "cheap"    ? fsdp::RecomputePolicy::Cheap
-                                                         : fsdp::RecomputePolicy::Auto;
-  pipeline.offloadOptimizer = getOffload(options);
-  pipeline.schedule = getSchedule(options);
-  pipeline.memoryCap = options.memoryCap;
-  pipeline.buckets = options.buckets;
-  pipeline.seed = options.seed;
-  pipeline.budget = options.budget;
-  pipeline.maxBucketSize = options.maxBucketSize;
-  fsdp::setCostOptions(options.costs, pipeline);
-}
-
-/// Of the names of modules that are kept for a mesh: "" of the first one.
-static std::string getPrefix(size_t mesh) {
-  return mesh == 0 ? "" : "mesh_" + std::to_string(mesh + 1) + ".";
-}
-
-/// captured -> planned; of a program only to scheduled.
-static int runPipeline(ModuleOp module, const fsdp::ProgramStep &step, bool isProgram, size_t mesh,
-                       const Options &options, fsdp::Stage &stage) {
-  stage.begin(step.capture.isEvaluation ? "evaluate" : "shard");
-  fsdp::PipelineOptions pipeline;
-  pipeline.mesh = options.meshes[mesh];
-  setSharding(options, pipeline);
-  if (step.capture.isEvaluation)
-    pipeline.recompute = fsdp::RecomputePolicy::None;
-  else
-    setTraining(options, pipeline);
-  if (step.source.empty() && mesh == 0)
-    pipeline.report = options.report;
-  if (isProgram)
-    pipeline.upTo = fsdp::ModulePhase::Scheduled;
-  return runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
-                   [&](OpPassManager &manager) { fsdp::buildPipeline(manager, pipeline); });
-}
-
-/// Plans the memory of all steps together.
-static int planProgram(ModuleOp program, size_t mesh, const Options &options, fsdp::Stage &stage) {
-  stage.begin("plan");
-  return runPasses(program, options, stage, getPrefix(mesh), [&](OpPassManager &manager) {
-    manager.addPass(
-        fsdp::createPlanMemory({.memoryCap = options.memoryCap, .profile = options.costs.profile}));
-    manager.addPass(fsdp::createVerifyPlanned());
-  });
-}
-
-/// captured -> planned, on one mesh. `modules`: the captured steps, which are changed. Null: an
-/// error has been told of.
-static OwningOpRef<ModuleOp> planFor(size_t mesh, std::vector<OwningOpRef<ModuleOp>> modules,
-                                     ArrayRef<fsdp::ProgramStep> steps, const Options &options,
-                                     fsdp::Stage &stage) {
-  const bool isProgram = modules.size() > 1;
-  for (auto [step, module] : llvm::zip_equal(steps, modules))
-    if (runPipeline(*module, step, isProgram, mesh, options, stage))
-      return {};
-  OwningOpRef<ModuleOp> program =
-      isProgram ? fsdp::makeProgram(modules) : std::move(modules.front());
-  if (isProgram && planProgram(*program, mesh, options, stage))
-    return {};
-  return program;
-}
-
 /// Why a run could not tell these meshes apart, if it could not.
 static std::optional<std::string> findEqualRanks(ArrayRef<std::vector<fsdp::PlanTables>> programs,
-                                                 const Options &options) {
+                                                 const fsdp::Options &options) {
   for (size_t i = 0; i < programs.size(); ++i)
     for (size_t j = 0; j < i; ++j)
       if (unsigned ranks = programs[i].front().header.world_size;
@@ -183,7 +41,7 @@ static std::optional<std::string> findEqualRanks(ArrayRef<std::vector<fsdp::Plan
 }
 
 /// `modules`: planned, one for each mesh.
-static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const Options &options,
+static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const fsdp::Options &options,
                    fsdp::Stage &stage) {
   stage.begin("compile");
   std::vector<std::vector<fsdp::PlanTables>> programs;
@@ -213,7 +71,7 @@ static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const Options &optio
   if (!object)
     return stage.fail(object.takeError());
   if (!options.saveTemps.empty())
-    if (llvm::Error error = fsdp::writeObject(*object, inTemps(options, "step.o")))
+    if (llvm::Error error = fsdp::writeObject(*object, fsdp::inTemps(options, "step.o")))
       return stage.fail(std::move(error));
   size_t entries = 0;
   for (const std::vector<fsdp::PlanTables> &tables : programs)
@@ -228,12 +86,12 @@ static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const Options &optio
 }
 
 /// Puts the weights in place, which were written while the compilation could still fail.
-static int finishWeights(fsdp::OutputFile &file, const Options &options, fsdp::Stage &stage) {
+static int finishWeights(fsdp::OutputFile &file, const fsdp::Options &options, fsdp::Stage &stage) {
   stage.begin("weights");
   bool isRegular = !file.isDirect();
   if (std::optional<std::string> problem = file.commit())
     return stage.fail("cannot write '" + options.weights + "': " + *problem);
-  std::string kept = inTemps(options, "weights.safetensors");
+  std::string kept = fsdp::inTemps(options, "weights.safetensors");
   if (!options.saveTemps.empty() && isRegular && !fsdp::nameOneFile(kept, options.weights)) {
     llvm::sys::fs::remove(kept);
     if (llvm::sys::fs::create_hard_link(options.weights, kept))
@@ -246,22 +104,23 @@ static int finishWeights(fsdp::OutputFile &file, const Options &options, fsdp::S
 
 /// Why these files cannot be together, if they cannot. The kept weights may be a link to the
 /// weights, or these themselves.
-static std::optional<std::string> findFileClash(const Options &options,
+static std::optional<std::string> findFileClash(const fsdp::Options &options,
                                                 ArrayRef<fsdp::ProgramStep> steps) {
   std::vector<fsdp::NamedPath> outputs = {
       {"-o", options.output}, {"--weights", options.weights}, {"--fsdp-report", options.report}};
   if (!options.saveTemps.empty()) {
-    outputs.push_back({"--save-temps", inTemps(options, "step.o")});
+    outputs.push_back({"--save-temps", fsdp::inTemps(options, "step.o")});
     for (const fsdp::ProgramStep &step : steps)
-      outputs.push_back({"--save-temps", inTemps(options, step.prefix + "captured.mlir")});
+      outputs.push_back({"--save-temps", fsdp::inTemps(options, step.prefix + "captured.mlir")});
     for (size_t mesh = 0; mesh < options.meshes.size(); ++mesh) {
-      outputs.push_back({"--save-temps", inTemps(options, getPrefix(mesh) + "planned.mlir")});
+      outputs.push_back(
+          {"--save-temps", fsdp::inTemps(options, fsdp::getPrefix(mesh) + "planned.mlir")});
       for (const fsdp::ProgramStep &step : steps)
         for (const char *file : {"sharded.mlir", "scheduled.mlir"})
           outputs.push_back(
-              {"--save-temps", inTemps(options, getPrefix(mesh) + step.prefix + file)});
+              {"--save-temps", fsdp::inTemps(options, fsdp::getPrefix(mesh) + step.prefix + file)});
     }
-    if (std::string kept = inTemps(options, "weights.safetensors");
+    if (std::string kept = fsdp::inTemps(options, "weights.safetensors");
         !fsdp::nameOneFile(kept, options.weights))
       outputs.push_back({"--save-temps", kept});
   }
@@ -275,7 +134,7 @@ static std::optional<std::string> findFileClash(const Options &options,
 
 /// A param_dtype of the config file holds for the capture, too, unless the flag says another one. A
 /// .pt2 file has its dtypes: the pipeline checks them.
-static llvm::Error takeParamDtype(Options &options) {
+static llvm::Error takeParamDtype(fsdp::Options &options) {
   bool isExported = llvm::StringRef(options.capture.getModel()).ends_with(".pt2");
   if (isExported || options.config.empty())
     return llvm::Error::success();
@@ -299,7 +158,7 @@ static llvm::Error takeParamDtype(Options &options) {
 
 /// Captures a step, tells of it, and keeps it where asked to.
 static llvm::Expected<fsdp::frontend::CapturedStep>
-capture(const fsdp::ProgramStep &asked, const Options &options, fsdp::OutputFile *weights,
+capture(const fsdp::ProgramStep &asked, const fsdp::Options &options, fsdp::OutputFile *weights,
         MLIRContext &context, fsdp::Stage &stage) {
   stage.begin("capture");
   llvm::Expected<fsdp::frontend::CapturedStep> step =
@@ -314,14 +173,14 @@ capture(const fsdp::ProgramStep &asked, const Options &options, fsdp::OutputFile
             (asked.capture.isEvaluation ? " of an evaluation" : "") +
             (step->hasWeights ? "" : "; the model was saved on meta and has no weights"));
   if (!options.saveTemps.empty()) {
-    std::string path = inTemps(options, asked.prefix + "captured.mlir");
+    std::string path = fsdp::inTemps(options, asked.prefix + "captured.mlir");
     if (llvm::Error error = fsdp::frontend::writeModule(*step->module, path))
       return error;
   }
   return step;
 }
 
-static int run(Options &options) {
+static int run(fsdp::Options &options) {
   fsdp::Stage stage(options.quiet);
   stage.begin("capture");
   if (llvm::Error error = takeParamDtype(options))
@@ -367,7 +226,7 @@ static int run(Options &options) {
     for (OwningOpRef<ModuleOp> &module : modules)
       own.push_back(mesh + 1 < options.meshes.size() ? OwningOpRef<ModuleOp>(module->clone())
                                                      : std::move(module));
-    programs.push_back(planFor(mesh, std::move(own), *steps, options, stage));
+    programs.push_back(fsdp::planFor(mesh, std::move(own), *steps, options, stage));
     if (!programs.back())
       return 1;
   }
@@ -377,15 +236,11 @@ static int run(Options &options) {
 }
 
 /// Refuses what the chosen schedule would not look at.
-static void checkSearchFlags(const CLI::App &app, const Options &options) {
+static void checkSearchFlags(const CLI::App &app, const fsdp::Options &options) {
   if (std::optional<std::string> why = fsdp::explainUnusedOffload(
-          getOffload(options), getSchedule(options), options.memoryCap != "0"))
+          fsdp::getOffload(options), fsdp::getSchedule(options), options.memoryCap != "0"))
     throw CLI::ValidationError("--offload-optimizer", *why);
-  if (options.program.hasSeveralShapes() && getOffload(options) == fsdp::OffloadPolicy::Auto)
-    throw CLI::ValidationError("--offload-optimizer",
-                               "auto would decide for each shape by itself: with --also-model or "
-                               "--also-inputs choose all or none");
-  fsdp::FlagUses uses{.schedule = getSchedule(options),
+  fsdp::FlagUses uses{.schedule = fsdp::getSchedule(options),
                       .hasReport = !options.report.empty(),
                       .hasCap = options.memoryCap != "0",
                       .hasBuckets = options.buckets};
@@ -404,7 +259,7 @@ int main(int argc, char **argv) {
                "shards and schedules it as FSDP2 does, plans its memory, links it.",
                "fsdpc");
   app.set_version_flag("--version", fsdp::getVersion("fsdpc"));
-  Options options;
+  fsdp::Options options;
   options.link.runtimeDir = fsdp::getDefaultRuntimeDir(argv[0]);
   options.capture.addTo(app);
   options.program.addTo(app);

@@ -53,6 +53,9 @@ struct CaptureOptions {
   /// The forward alone, in evaluation mode and without gradients. A .pt2 file has the mode in which
   /// it was exported.
   bool isEvaluation = false;
+  /// A further step of a program: which of its transient buffers the program keeps as state, the
+  /// first step decides (takeStateOf), so that all of them stay buffers.
+  bool isFurther = false;
   /// The dtype to which fp32 parameters and floating-point inputs are cast before the forward,
   /// under autograd (`param_dtype` of FSDP2's MixedPrecisionPolicy): bf16 or f16; "": they are not.
   /// TorchScript only: a .pt2 file fixes the dtypes of its computation.
@@ -66,9 +69,9 @@ struct CapturedStep {
 };
 
 /// Captures one training step (forward, loss, backward, update), or one of evaluation. If there is
-/// a file for weights and the model has some, writes parameters and buffers to it as safetensors,
-/// by qualified name; the caller commits it. Errors are one line that names the operator, module,
-/// input or file, and the reason.
+/// a file for weights and the model has some, writes parameters and buffers, transient ones left
+/// out, to it as safetensors, by qualified name; the caller commits it. Errors are one line that
+/// names the operator, module, input or file, and the reason.
 llvm::Expected<CapturedStep> captureStep(const CaptureOptions &options, OutputFile *weights,
                                          mlir::MLIRContext &context);
 

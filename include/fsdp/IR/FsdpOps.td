@@ -49,16 +49,25 @@ def Fsdp_ParamOp : Fsdp_Op<"param", [Symbol]> {
 def Fsdp_BufferOp : Fsdp_Op<"buffer", [Symbol]> {
   let summary = "Declare a buffer of the model: state that is no parameter, whole on every rank";
   let description = [{
+    A buffer with `init` is *transient*: it is no part of the model's state_dict (`persistent=False`).
+    Files of weights do not hold it, a run begins with `init`, and checkpoints hold it under a name
+    that the state_dict does not have.
+
     `offset` is the buffer's place in the arena (bytes), written by memory planning.
 
     ```mlir
     fsdp.buffer @bn.running_mean : tensor<8xf32>
+    fsdp.buffer @calls : tensor<i64> init dense<0> : tensor<i64>
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypeAttrOf<AnyStaticShapeTensor>:$type,
+                       OptionalAttr<ElementsAttr>:$init,
                        OptionalAttr<I64Attr>:$offset);
-  let assemblyFormat = "$sym_name `:` $type (`at` custom<PlainInteger>($offset)^)? attr-dict";
+  let assemblyFormat = [{
+    $sym_name `:` $type (`init` $init^)? (`at` custom<PlainInteger>($offset)^)? attr-dict
+  }];
+  let hasVerifier = 1;
 }
 
 def Fsdp_OptimizerOp : Fsdp_Op<"optimizer"> {

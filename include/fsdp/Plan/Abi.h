@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 9u
+#define FSDP_PLAN_ABI_VERSION 10u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -222,13 +222,15 @@ typedef struct fsdp_input {
   uint32_t reserved;
 } fsdp_input;
 
-/* A buffer of the model: whole on every rank, kept between steps. */
+/* A buffer of the model: whole on every rank, kept between steps. If a constant has its value, that
+ * is what the buffer holds before the first step, and weights files do not hold the buffer. */
 typedef struct fsdp_buffer {
   uint32_t name;
   uint32_t value;
 } fsdp_buffer;
 
-/* A literal tensor, copied into the arena at start. Its bytes lie in `data`. */
+/* A literal tensor, copied into the arena at start, before a checkpoint is read. Its bytes lie in
+ * `data`. */
 typedef struct fsdp_constant {
   uint32_t value;
   uint32_t reserved;
@@ -340,7 +342,7 @@ typedef struct fsdp_plan {
 
   /* Another step over the same state, in the same arena: shards, buffers and arena_bytes are equal,
    * and what one step leaves elsewhere the other may overwrite. Null: there is none. The first
-   * plans train, each with samples of another shape; the last one may evaluate. */
+   * plans train, each with samples of another shape; the last ones may evaluate, likewise. */
   const struct fsdp_plan *next;
 } fsdp_plan;
 

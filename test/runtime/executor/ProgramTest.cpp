@@ -124,11 +124,14 @@ TEST(ProgramTest, DamagedShapes) {
   }
 }
 
-TEST(ProgramTest, NothingIsBehindAnEvaluation) {
+TEST(ProgramTest, BehindAnEvaluationAreEvaluations) {
   SmallProgram program;
   ASSERT_EQ(program.error(), "");
+  fsdp_plan another = program.evaluation.plan;
+  program.evaluation.plan.next = &another;
+  EXPECT_EQ(fsdp::rt::validateProgram(program.training.builder.plan).message(), "");
   SmallPlan third;
   program.evaluation.plan.next = &third.builder.finish(third.loss);
   EXPECT_EQ(fsdp::rt::validateProgram(program.training.builder.plan).message(),
-            "invalid plan: behind an evaluation a program has no other step");
+            "invalid plan: behind an evaluation a program has no step that trains");
 }

@@ -111,7 +111,8 @@ public:
         for (int64_t size : range.shape)
           elements *= size;
         std::vector<float> &whole =
-            result[range.ownOfRank ? bufferNameOfRank(range.name, rank) : range.name];
+            result[range.ownOfRank ? bufferNameOfRank(range.name, rank, range.isTransient)
+                                   : range.name];
         whole.resize(static_cast<size_t>(elements));
         std::memcpy(whole.data() + range.first, arenas[rank].data() + range.offset,
                     static_cast<size_t>(range.bytes()));

@@ -2,6 +2,7 @@
 
 #include "TinyPlan.h"
 
+#include <cstring>
 #include <numeric>
 
 using namespace fsdp;
@@ -274,6 +275,7 @@ void TinyPlan::finish() {
   table(entries, plan.entries, plan.num_entries);
   table(inputs, plan.inputs, plan.num_inputs);
   table(buffers, plan.buffers, plan.num_buffers);
+  table(constants, plan.constants, plan.num_constants);
   table(groups, plan.groups, plan.num_groups);
   table(parameters, plan.parameters, plan.num_parameters);
   table(pieces, plan.pieces, plan.num_pieces);
@@ -281,6 +283,15 @@ void TinyPlan::finish() {
   table(numbers, plan.integers, plan.num_integers);
   plan.strings = strings.data();
   plan.num_string_bytes = strings.size();
+  plan.data = data.data();
+  plan.num_data_bytes = data.size();
+}
+
+void TinyPlan::makeCountTransient(float init) {
+  constants = {{buffers[0].value, 0, 0, sizeof(init)}};
+  data.resize(sizeof(init));
+  std::memcpy(data.data(), &init, sizeof(init));
+  finish();
 }
 
 TinyPlan::TinyPlan(unsigned ranks, plan::Layout layout) : ranks(ranks), layout(layout) {

@@ -24,6 +24,8 @@ public:
   TinyPlan(unsigned ranks, plan::Layout layout);
   /// The tables; they live as long as this object.
   const fsdp_plan &tables() const { return plan; }
+  /// From now on `count` is no part of the model's state_dict, and begins as `init`.
+  void makeCountTransient(float init);
 
   static constexpr int64_t kBatch = 4, kIn = 5, kOut = 3;
 
@@ -70,6 +72,8 @@ private:
   std::vector<fsdp_entry> entries;
   std::vector<fsdp_input> inputs;
   std::vector<fsdp_buffer> buffers;
+  std::vector<fsdp_constant> constants;
+  std::vector<unsigned char> data;
   std::vector<fsdp_group> groups;
   std::vector<fsdp_parameter> parameters;
   std::vector<fsdp_piece> pieces;

@@ -1,6 +1,7 @@
 #include "checkpoint/Weights.h"
 #include "Files.h"
 #include "TinyPlan.h"
+#include "checkpoint/CheckpointFiles.h"
 #include "comm/StandardLanes.h"
 #include "device/CpuDevice.h"
 
@@ -127,6 +128,37 @@ TEST_P(EveryLayout, SavesWhatWasLoaded) {
     EXPECT_TRUE(std::ranges::equal(tensor.tensor->bytes, original->bytes)) << name;
   }
   EXPECT_EQ(folder.numFiles(), 2u);
+}
+
+// Files of weights have no transient buffers, and checkpoints another name for them.
+TEST(Weights, TransientBuffers) {
+  TinyPlan tiny(1, Layout::Flat);
+  tiny.makeCountTransient(7);
+  ASSERT_TRUE(validatePlan(tiny.tables()).ok()) << validatePlan(tiny.tables()).message();
+  PlanView plan(tiny.tables());
+  Folder folder;
+  std::vector<Named> weights = goodWeights();
+  EXPECT_EQ(checkWeights(plan, openWeights(folder, weights)).message(),
+            "'" + folder.path("w.safetensors") +
+                "' holds 'count' (F32[]), which the model does not have");
+  weights.pop_back();
+  WeightsFiles file = openWeights(folder, weights);
+  std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
+  std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
+  ASSERT_TRUE(loadWeights(plan, 0, *stream, arena.data(), file).ok());
+  auto communicators = makeLocalCommunicators(1, {.lanes = standardLanes(1)});
+  std::string path = folder.path("saved.safetensors");
+  ASSERT_TRUE(saveWeights(plan, *communicators[0], *stream, arena.data(), path).ok());
+  auto saved = WeightsFiles::open(path);
+  ASSERT_TRUE(saved.ok()) << saved.status().message();
+  EXPECT_FALSE(saved->find("count"));
+  EXPECT_TRUE(checkWeights(plan, *saved).ok());
+  std::vector<std::string> stored;
+  for (const StoredFile &one : filesOf(plan, 0))
+    for (const StoredPart &part : one)
+      stored.push_back(part.name);
+  EXPECT_EQ(std::ranges::count(stored, "count"), 0);
+  EXPECT_EQ(std::ranges::count(stored, "fsdpc.rank0.count"), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Weights, EveryLayout,

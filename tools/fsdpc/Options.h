@@ -1,0 +1,43 @@
+//===- Options.h - What fsdpc is asked for -----------------------*- C++ -*-===//
+
+#ifndef FSDP_TOOLS_FSDPC_OPTIONS_H
+#define FSDP_TOOLS_FSDPC_OPTIONS_H
+
+#include "ProgramSteps.h"
+#include "fsdp/CostModel/CostModel.h"
+#include "fsdp/Export/EmitObject.h"
+#include "fsdp/Frontend/CommandLine.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+
+struct Options {
+  frontend::CaptureFlags capture;
+  ProgramFlags program;
+  std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report;
+  std::vector<std::string> meshes = {""}; // "": as the file says
+  std::string offloadOptimizer = "none", reduceDtype;
+  int64_t microbatches = 0; // 0: as the file says
+  std::string microbatchLoss, gradientSync, reshardAfterBackward;
+  std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
+  cost::CostOptions costs;
+  uint64_t seed = 0;
+  int64_t budget = 3000;
+  bool buckets = true;
+  std::string output, weights, saveTemps;
+  LinkOptions link;
+  bool quiet = false;
+};
+
+/// A file of --save-temps.
+std::string inTemps(const Options &options, llvm::StringRef file);
+
+/// Of the names of modules that are kept for a mesh: "" of the first one.
+std::string getPrefix(size_t mesh);
+
+OffloadPolicy getOffload(const Options &options);
+ScheduleChoice getSchedule(const Options &options);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPC_OPTIONS_H

@@ -1,0 +1,22 @@
+//===- RunPipelines.h - From captured steps to planned ones ------*- C++ -*-===//
+
+#ifndef FSDP_TOOLS_FSDPC_RUNPIPELINES_H
+#define FSDP_TOOLS_FSDPC_RUNPIPELINES_H
+
+#include "Options.h"
+#include "Progress.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+namespace fsdp {
+
+/// captured -> planned, on one mesh of the options. `modules`: the captured steps, which are
+/// changed. Null: an error has been told of.
+mlir::OwningOpRef<mlir::ModuleOp> planFor(size_t mesh,
+                                          std::vector<mlir::OwningOpRef<mlir::ModuleOp>> modules,
+                                          llvm::ArrayRef<ProgramStep> steps, const Options &options,
+                                          Stage &stage);
+
+} // namespace fsdp
+
+#endif // FSDP_TOOLS_FSDPC_RUNPIPELINES_H
