@@ -154,13 +154,14 @@ module {
 !x = tensor<2x3xf32>
 module {
   fsdp.buffer @mean : !v
-  func.func @step() -> !x {
+  func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : !x
     %m = fsdp.read @mean : !v
     %e:3 = aten.call "native_batch_norm.default"(%x, none, none, %m, %m, false, 0.1, 1.0e-5) fwd in "l" : (!x, !v, !v) -> (!x, tensor<0xf32>, tensor<0xf32>)
     // expected-error@below {{C3: 'native_batch_norm.default' in module 'l' mutates an argument}}
     %y:3 = aten.call "native_batch_norm.default"(%x, none, none, %m, %m, true, 0.1, 1.0e-5) fwd in "l" : (!x, !v, !v) -> (!x, !v, !v)
-    return %y#0 : !x
+    %loss = aten.call "sum.default"(%y#0, none) fwd in "l" : (!x) -> tensor<f32>
+    return %loss : tensor<f32>
   }
 }
 
