@@ -21,7 +21,7 @@ function(fsdp_runtime_library name)
   set(headers "${CMAKE_CURRENT_BINARY_DIR}/headers")
   file(REMOVE_RECURSE "${headers}")
   file(MAKE_DIRECTORY "${headers}")
-  foreach(entry ${seen} DType.h Status.h)
+  foreach(entry ${seen} DType.h Hash.h Status.h)
     file(CREATE_LINK "${runtime}/${entry}" "${headers}/${entry}" SYMBOLIC)
   endforeach()
 

@@ -228,15 +228,17 @@ void MixedPrecisionPass::narrowGathers(GroupOp group, GroupUses &uses) {
   numCastsRemoved += uses.casts.size();
 }
 
-/// Moves casts of gradients behind what they cast. Autograd runs those of parameters that were cast
-/// before the forward at the end of the backward, when their groups should have been reduced.
+/// Moves casts of gradients behind what they cast, into its module. Autograd runs those of
+/// parameters that were cast before the forward at the end of the backward, outside of all modules,
+/// when their groups should have been reduced.
 static void advanceGradients(ArrayRef<GradOp> gradients) {
   for (GradOp grad : gradients) {
-    Operation *cast = grad.getValue().getDefiningOp();
+    auto cast = grad.getValue().getDefiningOp<CallOp>();
     if (!cast || !getCastDtype(cast))
       continue;
     if (auto source = cast->getOperand(0).getDefiningOp<CallOp>()) {
       cast->moveAfter(source);
+      cast.setScopeAttr(source.getScopeAttr());
       grad->moveAfter(cast);
     }
   }

@@ -35,8 +35,12 @@ struct OptimizeSchedulePass
     FailureOr<std::optional<FoundSchedule>> found = search->run(module, findPeak);
     if (failed(found))
       return signalPassFailure();
-    if (*found)
-      report(**found);
+    if (!*found)
+      return;
+    module->setAttr(
+        FsdpDialect::getBoundAttrName(),
+        Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>((*found)->boundNs)));
+    report(**found);
   }
 
 private:

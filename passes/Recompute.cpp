@@ -86,6 +86,7 @@ private:
   std::vector<Storage> storages;         // in program order of their producers
   DenseMap<Value, unsigned> storageOf;   // forward values only
   RecomputeBlocks blocks;                // of this round
+  double recomputedFlops = 0;
   DenseMap<Operation *, int64_t> places; // of calls that are recomputed: before which
   DenseSet<Operation *> copied;          // these, and the views that are made again
 };
@@ -236,6 +237,7 @@ void RecomputePass::rewrite() {
   auto copy = [&](CallOp call, CallOp producer) {
     auto again = cast<CallOp>(builder.clone(*call, copies));
     again.setPhase(Phase::Backward);
+    recomputedFlops += cost::countWork(again).flops;
     // A view of another group's module must not extend that group's backward.
     unsigned group = blocks[blockOf(producer)].group;
     if (blocks[blockOf(call)].group != group)
@@ -312,6 +314,10 @@ void RecomputePass::runOnOperation() {
           {Subject::Recomputed, "recomputes by policy cheap", "without a search auto means cheap"},
           getArgument());
   }
+  if (recomputedFlops > 0)
+    getOperation()->setAttr(
+        FsdpDialect::getRecomputedFlopsAttrName(),
+        Builder(&getContext()).getI64IntegerAttr(static_cast<int64_t>(recomputedFlops)));
   getOperation()->setAttr(
       FsdpDialect::getRecomputeAttrName(),
       RecomputeAttr::get(&getContext(), policy, blocks.getNumBlocks(), RecomputeReason::Asked));

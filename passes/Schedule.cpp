@@ -251,13 +251,15 @@ void Scheduler::preForward(const Hook &hook, Target target) {
   GroupState &state = groups[hook.group];
   const size_t issuedBefore = state.issued;
   Operation *own = unshard(state);
-  // The frozen parameters of modules may be a group of their own: FSDP2 has one group, and one
-  // hook.
+  // The trained and the frozen parameters of modules may be two groups here. FSDP2 has one group
+  // for both, and one hook: starts go behind the second group's wait, if that group has one.
   if (!forward.empty() && forward.back().position == hook.position &&
-      step.groups[forward.back().group].getModules() == step.groups[hook.group].getModules())
-    forward.back().last = own ? own : forward.back().last;
-  else
+      step.groups[forward.back().group].getModules() == step.groups[hook.group].getModules()) {
+    if (own)
+      forward.back().last = own;
+  } else {
     forward.push_back({own, hook.before, hook.position, hook.group});
+  }
   if (target == Target::Cuda && state.issued > issuedBefore)
     start(state.gathers[issuedBefore], placeInForward(state, kUsesAhead));
   ArrayAttr targets = step.groups[hook.group].getForwardPrefetchAttr();

@@ -54,6 +54,16 @@ public:
   Status within(const std::string &prefix) const {
     Status status = *this;
     status.text = prefix + text;
+    status.subjectBytes = 0;
+    return status;
+  }
+
+  /// The same error of `subject`: "<subject>: <error>". A subject that it has from here before is
+  /// replaced, so that who knows more than the callee says it in one place.
+  Status of(const std::string &subject) const {
+    Status status = *this;
+    status.text = subject + ": " + text.substr(subjectBytes);
+    status.subjectBytes = subject.size() + 2;
     return status;
   }
 
@@ -69,6 +79,7 @@ private:
   explicit Status(std::string message) : text(std::move(message)) {}
   std::string text;
   size_t saidBytes = 0;
+  size_t subjectBytes = 0; // at the beginning of `text`, with the colon behind it
   std::optional<unsigned> rank;
 };
 

@@ -10,7 +10,7 @@
 
 namespace fsdp {
 
-/// "fsdpc 0.1.0, plan ABI 23, LLVM 22.1.8": a binary runs with a runtime of the same plan ABI.
+/// "TOOL 0.1.0, plan ABI N, LLVM 22.1.8": a binary runs with a runtime of the same plan ABI.
 inline std::string getVersion(const std::string &tool) {
   return tool + " " FSDP_VERSION ", plan ABI " + std::to_string(FSDP_PLAN_ABI_VERSION) +
          ", LLVM " LLVM_VERSION_STRING;

@@ -60,6 +60,11 @@ def main():
     parser.add_argument("--capture", default="fsdp-capture", help="the fsdp-capture to run")
     parser.add_argument("-o", "--output", required=True, help="the captured module")
     options = parser.parse_args()
+    for name in ("layers", "batch", "seq"):
+        if (size := getattr(options, name)) is not None and size < 1:
+            parser.error(f"--{name} {size}: expected at least 1")
+    if options.seq and SHAPES[options.shape]["model"] == "vit":
+        parser.error(f"--seq {options.seq}: {options.shape} takes images, whose patches are its sequence")
     capture = find_capture(options.capture)
     is_mixed = options.dtype == "mixed"
     config = models.Config(**SHAPES[options.shape], dtype="f32" if is_mixed else options.dtype)

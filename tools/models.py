@@ -23,6 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "tools")]
 
 FORMS = ("export", "trace")
+OPTIMIZERS = ("sgd", "adamw")
+#: Between these a page has the table.
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 def describe(row, optimizers):
@@ -93,10 +96,35 @@ def check(rows, page, optimizers):
 
 def write(page, text):
     """Replaces what stands between the page's marks."""
-    begin, end = "<!-- table: begin -->", "<!-- table: end -->"
-    before, rest = page.read_text().split(begin)
-    _, after = rest.split(end)
-    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")
+    before, rest = page.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+
+
+def some_of(known):
+    """The type of a flag: words of `known`, between commas."""
+
+    def parse_words(text):
+        words = text.split(",")
+        for word in words:
+            if word not in known:
+                raise argparse.ArgumentTypeError(f"'{word}' is none of {', '.join(known)}")
+        return words
+
+    return parse_words
+
+
+def existing_file(text):
+    if not pathlib.Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file '{text}'")
+    return pathlib.Path(text)
+
+
+def page_with_table(text):
+    page = existing_file(text)
+    if any(page.read_text().count(mark) != 1 for mark in (BEGIN, END)):
+        raise argparse.ArgumentTypeError(f"'{page}' does not hold {BEGIN} and {END} once each")
+    return page
 
 
 def parse(arguments):
@@ -105,23 +133,28 @@ def parse(arguments):
     )
     add = parser.add_argument
     add("patterns", nargs="*", default=["*"], help="names of entries; * matches")
-    add("--forms", type=lambda text: text.split(","), default=list(FORMS))
-    add("--optimizers", type=lambda text: text.split(","), default=["sgd", "adamw"])
-    add("--write", type=pathlib.Path, help="page whose table is replaced")
-    add("--check", type=pathlib.Path, help="page that says what must hold")
+    add("--forms", type=some_of(FORMS), default=list(FORMS), help="between commas; default: all")
+    add("--optimizers", type=some_of(OPTIMIZERS), default=list(OPTIMIZERS),
+        help="between commas; default: all")  # fmt: skip
+    add("--write", type=page_with_table, help="page whose table is replaced")
+    add("--check", type=existing_file, help="page that says what must hold")
     add("--json", type=pathlib.Path, help="rows, one JSON object per line; is added to")
-    add("--from-json", type=pathlib.Path, help="take rows from there; the last of each counts")
+    add("--from-json", type=existing_file, help="take rows from there; the last of each counts")
     add("--deadline", type=float, default=600, metavar="SECONDS", help="of one row; then it is killed")
     return parser.parse_args(arguments)
 
 
-def find_entries(patterns):
+def is_asked_for(name, options):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in options.patterns)
+
+
+def find_entries(options):
     """Names of the zoo that match and whose packages are there; says which are not."""
     from modelzoo import zoo
 
     missing, names = {}, []
     for name, entry in zoo.ENTRIES.items():
-        if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+        if not is_asked_for(name, options):
             continue
         if entry.is_installed():
             names.append(name)
@@ -137,7 +170,7 @@ def run(options):
     from modelzoo.worker import Worker
 
     worker, rows = Worker(options.deadline), []
-    for name in find_entries(options.patterns):
+    for name in find_entries(options):
         for form in options.forms:
             row = worker.run(name, form, options.optimizers)
             rows.append(row)
@@ -150,22 +183,23 @@ def run(options):
     return rows
 
 
-def read_rows(path):
-    """The last of each entry, in the zoo's order."""
+def read_rows(options):
+    """The last of each entry that is asked for, in the zoo's order."""
     from modelzoo import zoo
 
     latest = {}
-    for line in path.read_text().splitlines():
+    for line in options.from_json.read_text().splitlines():
         row = json.loads(line)
         latest[row["name"], row["form"]] = row
-    order = list(zoo.ENTRIES)
-    return sorted((row for row in latest.values() if row["name"] in zoo.ENTRIES),
-                  key=lambda row: (order.index(row["name"]), row["form"]))  # fmt: skip
+    return [latest[name, form] for name in zoo.ENTRIES for form in FORMS
+            if (name, form) in latest and form in options.forms and is_asked_for(name, options)]  # fmt: skip
 
 
 def main(arguments=None):
     options = parse(arguments)
-    rows = read_rows(options.from_json) if options.from_json else run(options)
+    rows = read_rows(options) if options.from_json else run(options)
+    if not rows:
+        sys.exit(f"models.py: error: no entry to run matches {' '.join(options.patterns)}")
     print(summary(rows, options.optimizers))
     if options.write:
         text = summary(rows, options.optimizers).replace("\n", "  \n")
@@ -174,7 +208,7 @@ def main(arguments=None):
         worse = check(rows, options.check, options.optimizers)
         for sentence in worse:
             print(f"worse than {options.check}: {sentence}", file=sys.stderr)
-        return 1 if worse or not rows else 0
+        return 1 if worse else 0
     return 0
 
 

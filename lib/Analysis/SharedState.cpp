@@ -18,7 +18,7 @@ public:
   LogicalResult run();
 
 private:
-  /// `what` is not as the first step has it, which `other` declares.
+  /// The error that `what`, which `own` declares, is not what `other` of the first step declares.
   LogicalResult differs(Operation *own, const Twine &what, Operation *other);
   LogicalResult checkOptimizer();
   LogicalResult check(ParamOp own, ParamOp other);
@@ -64,7 +64,8 @@ LogicalResult Comparison::check(ParamOp own, ParamOp other) {
   return differs(own, "type and training of parameter @" + own.getSymName(), other);
 }
 
-/// What the declaration says of the state; of groups without what is decided for one step.
+/// Compares what a group says of the state that the steps share. Each step decides for itself when
+/// it gathers and reshards the group: that may differ.
 LogicalResult Comparison::check(GroupOp own, GroupOp other) {
   std::string name = ("group @" + own.getSymName()).str();
   if (own.getSymName() != other.getSymName() || own.getParamsAttr() != other.getParamsAttr())
@@ -131,7 +132,8 @@ static bool haveEqualSamples(Step &step, Step &other) {
   return getSamples(step) == getSamples(other);
 }
 
-/// What else a program could say, nobody reads.
+/// A program holds its steps and what these have in common. Nothing reads other operations or
+/// attributes of it: they are refused.
 static LogicalResult checkOnlySteps(ModuleOp program) {
   for (Operation &op : *program.getBody())
     if (!isa<ModuleOp>(op))

@@ -21,8 +21,9 @@ SmallVector<StateCopy> fsdp::collectStateCopies(Block &body) {
       continue;
     auto wait = update.getState().getDefiningOp<FetchStateWaitOp>();
     StoreStateStartOp store = findStore(update.getState());
-    copies.push_back(
-        {update, wait.getStart(), wait, store, store ? store.getWait() : StoreStateWaitOp()});
+    StoreStateWaitOp storeWait = store ? store.getWait() : StoreStateWaitOp();
+    if (wait && storeWait)
+      copies.push_back({update, wait.getStart(), wait, store, storeWait});
   }
   return copies;
 }

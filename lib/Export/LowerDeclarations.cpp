@@ -2,6 +2,7 @@
 
 #include "Lowering.h"
 #include "fsdp/Analysis/OptimizerValues.h"
+#include "fsdp/CostModel/OperatorWork.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -31,6 +32,15 @@ static fsdp_optimizer lowerOptimizer(const OptimizerValues &values) {
   return lowered;
 }
 
+double Lowering::countModelFlops() {
+  double flops = 0;
+  step.walk([&](aten::CallOp call) { flops += cost::countWork(call).flops; });
+  auto again = module->getAttrOfType<IntegerAttr>(FsdpDialect::getRecomputedFlopsAttrName());
+  if (again && !isEvaluation)
+    flops -= static_cast<double>(again.getInt()) * builder.tables.header.num_microbatches;
+  return flops;
+}
+
 LogicalResult Lowering::lowerHeader() {
   fsdp_plan &header = builder.tables.header;
   auto integer = [&](StringRef name) {
@@ -52,6 +62,9 @@ LogicalResult Lowering::lowerHeader() {
   auto accumulation =
       module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
   header.num_microbatches = accumulation ? accumulation.getMicrobatches() : 1;
+  header.model_flops = countModelFlops();
+  if (!isEvaluation)
+    header.bound_ns = static_cast<double>(integer(FsdpDialect::getBoundAttrName()).value_or(0));
   header.replicas = groups.getReplicas();
   header.world_size = groups.getRanks() * groups.getReplicas();
   if (!groups.getGroups().empty()) {

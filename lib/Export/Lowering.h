@@ -37,6 +37,8 @@ public:
 private:
   // Declarations.
   llvm::LogicalResult lowerHeader();
+  /// Of a step on one rank, without what is computed again.
+  double countModelFlops();
   llvm::LogicalResult lowerGroup(const GroupInfo &group);
   llvm::LogicalResult lowerParameters(const GroupInfo &group);
   llvm::LogicalResult lowerBuffer(BufferOp buffer);

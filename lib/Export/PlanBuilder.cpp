@@ -2,6 +2,7 @@
 
 #include "PlanBuilder.h"
 
+#include "fsdp/Files/SourcePath.h"
 #include "fsdp/IR/TensorLayout.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -107,8 +108,8 @@ uint32_t PlanBuilder::addLocation(Location location) {
   auto [entry, isNew] = locationAt.try_emplace(location, 0);
   if (isNew)
     if (FileLineColLoc place = getFilePlace(location))
-      entry->second =
-          addString((place.getFilename().getValue() + ":" + Twine(place.getLine())).str());
+      entry->second = addString(shortenSourcePath(place.getFilename().str()) + ":" +
+                                std::to_string(place.getLine()));
   return entry->second;
 }
 

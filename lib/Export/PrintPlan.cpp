@@ -353,6 +353,10 @@ void Printer::printAll() {
     os << " on " << getStreamName(communicator.stream) << '\n';
   }
   os << "arena " << plan.arena_bytes << " bytes, peak live " << plan.peak_live_bytes << " bytes\n";
+  if (plan.model_flops != 0)
+    os << "model flops " << plan.model_flops << '\n';
+  if (plan.bound_ns != 0)
+    os << "bound " << plan.bound_ns << " ns\n";
   if (plan.host_arena_bytes)
     os << "host arena " << plan.host_arena_bytes << " bytes\n";
   if (plan.step_kind == FSDP_TRAINING) {

@@ -2,6 +2,7 @@
 
 #include "StepBuilder.h"
 
+#include "fsdp/Files/SourcePath.h"
 #include "fsdp/IR/AtenSemantics.h"
 #include "fsdp/IR/GradientSum.h"
 #include "fsdp/IR/TensorLayout.h"
@@ -177,7 +178,8 @@ Location StepBuilder::getLocation(int place) {
     if (p.file.empty())
       locations.push_back(UnknownLoc::get(&context));
     else
-      locations.push_back(FileLineColLoc::get(&context, p.file, p.line, p.column));
+      locations.push_back(
+          FileLineColLoc::get(&context, shortenSourcePath(p.file), p.line, p.column));
   }
   return locations[place];
 }

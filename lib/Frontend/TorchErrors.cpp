@@ -44,6 +44,18 @@ static std::string explainInternal(StringRef line) {
   return ("torch cannot take this: " + (reason.empty() ? condition.trim() : reason)).str();
 }
 
+/// Of torch's reader of archives: `PytorchStreamReader failed ACT[RECORD]: reason. This is an
+/// internal miniz error. ...`, where ACT says what it did with the whole archive or with a record.
+static std::string explainArchive(StringRef line) {
+  auto [act, reason] = line.split(". This is an internal miniz error").first.rsplit(": ");
+  act = act.split("PytorchStreamReader failed ").second;
+  if (act.consume_front("locating file "))
+    return ("the zip archive has no record '" + act + "'").str();
+  if (act.consume_front("reading file ") || act.consume_front("retrieving file meta-data for "))
+    return ("record '" + act + "' of the zip archive is damaged (" + reason + ")").str();
+  return ("it is no zip archive, or a damaged one (" + reason + ")").str();
+}
+
 static std::string pickLine(StringRef text) {
   // The line behind it is of the source.
   if (StringRef name = text.split("Unknown builtin op: ").second.split('\n').first; !name.empty())
@@ -63,9 +75,18 @@ static std::string pickLine(StringRef text) {
   for (StringRef prefix : {"RuntimeError:", "torch.jit.Error:", "ValueError:"})
     if (reason.consume_front(prefix))
       reason = reason.ltrim();
+  if (reason.contains("PytorchStreamReader failed "))
+    return explainArchive(reason);
+  if (reason.contains("INTERNAL ASSERT FAILED"))
+    return explainInternal(reason);
+  if (reason.contains("hasRecord(\"version\")"))
+    return "the zip archive has no record 'version': it is none of torch's";
+  // torch puts its own source line before a reason, and a wish behind it.
+  if (reason.starts_with("[enforce fail at "))
+    reason = reason.split("] ").second.ltrim(". ");
+  reason = reason.split("(Could this error message be improved?").first;
   // "...: " before an indented list that follows.
-  return reason.contains("INTERNAL ASSERT FAILED") ? explainInternal(reason)
-                                                   : reason.rtrim(": ").str();
+  return reason.rtrim(": ").str();
 }
 
 std::string fsdp::frontend::getReason(const std::exception &exception) {

@@ -315,6 +315,11 @@ LogicalResult FsdpDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   }
   if (name == getArenaAttrName() || name == getPeakAttrName() || name == getHostArenaAttrName())
     return expect(isBytes(attribute.getValue()), "an i64 of at least 0 and less than 2^47 (bytes)");
+  if (name == getBoundAttrName() || name == getRecomputedFlopsAttrName()) {
+    auto number = dyn_cast<IntegerAttr>(attribute.getValue());
+    return expect(number && number.getType().isInteger(64) && number.getInt() >= 0,
+                  "an i64 of at least 0");
+  }
   if (name == getPrefetchAttrName())
     return expect(isa<PrefetchAttr>(attribute.getValue()), "a #fsdp.prefetch");
   if (name == getTargetAttrName())

@@ -89,13 +89,6 @@ std::vector<std::string> CheckpointReader::filePaths() const {
 // The step's number
 //===----------------------------------------------------------------------===//
 
-int64_t CheckpointReader::allBytes() const {
-  int64_t bytes = 0;
-  for (const ManifestFile &file : files)
-    bytes += static_cast<int64_t>(file.bytes);
-  return bytes;
-}
-
 Result<double> CheckpointReader::scalar(const std::string &name, const Tensor &tensor) const {
   const Chunk &chunk = tensor.chunks[0];
   std::byte bytes[sizeof(double)] = {};

@@ -29,7 +29,6 @@ public:
   /// Of a checkpoint that a training binary wrote.
   const std::optional<Manifest> &manifest() const { return ownManifest; }
   const std::vector<ManifestFile> &allFiles() const { return files; }
-  int64_t allBytes() const; // of all files
   std::string filePath(size_t file) const { return folder + "/" + files[file].name; }
 
   /// Fails if there is a tensor that the plan does not have.

@@ -171,15 +171,16 @@ static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
   return {};
 }
 
-/// All that a rank reads of its files.
-static int64_t keptBytes(const PlanView &plan, unsigned rank) {
+/// How much a rank reads of the weights files, which hold no transient buffers.
+static int64_t readBytes(const PlanView &plan, unsigned rank) {
   int64_t bytes = 0;
   for (const fsdp_parameter &parameter : plan.parameters())
     for (const fsdp_piece &piece : plan.piecesOf(parameter))
       if (piece.rank == plan.shardOf(rank))
         bytes += piece.count * static_cast<int64_t>(elementBytes(parameter.dtype));
   for (const fsdp_buffer &buffer : plan.buffers())
-    bytes += plan.spanBytes(plan.values()[buffer.value]);
+    if (!plan.isTransient(buffer))
+      bytes += plan.spanBytes(plan.values()[buffer.value]);
   return bytes;
 }
 
@@ -187,7 +188,7 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
                              const WeightsFiles &files, const ReadProgress &read) {
   if (Status status = checkWeights(plan, files); !status.ok())
     return status;
-  WeightsCopier copier(stream, read, keptBytes(plan, rank));
+  WeightsCopier copier(stream, read, readBytes(plan, rank));
   for (const fsdp_group &group : plan.groups())
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
       for (const fsdp_piece &piece : plan.piecesOf(parameter))

@@ -13,14 +13,14 @@ using nlohmann::ordered_json;
 static constexpr const char *kFormat = "fsdpc checkpoint";
 static constexpr uint64_t kVersion = 1;
 
-int64_t Manifest::fileBytes() const {
+int64_t fsdp::rt::totalBytes(const std::vector<ManifestFile> &files) {
   int64_t bytes = 0;
   for (const ManifestFile &file : files)
     bytes += static_cast<int64_t>(file.bytes);
   return bytes;
 }
 
-/// Of all that stands before it.
+/// The last key: the checksum of all keys before it.
 static constexpr const char *kChecksum = "crc32c";
 
 static uint32_t checksumOf(const ordered_json &json) {
@@ -173,30 +173,33 @@ static Status parseShapes(const ordered_json &json, std::vector<Manifest::Shape>
   return {};
 }
 
-static Status parseSplit(const ordered_json &json, Manifest &manifest) {
-  auto split = json.find("eval_split");
-  if (split == json.end())
+/// If there is an object at `key`, `readKeys` reads its keys.
+template <typename ReadKeys>
+static Status parseObject(const ordered_json &json, const std::string &key, ReadKeys readKeys) {
+  auto object = json.find(key);
+  if (object == json.end())
     return {};
-  if (!split->is_object())
-    return Status::error("'eval_split' is not an object");
-  Reader reader(*split, "of 'eval_split' ");
-  reader.read("fraction", manifest.evalSplit);
-  reader.readWhole("seed", manifest.evalSplitSeed);
+  if (!object->is_object())
+    return Status::error("'" + key + "' is not an object");
+  Reader reader(*object, "of '" + key + "' ");
+  readKeys(reader);
   return reader.status();
 }
 
+static Status parseSplit(const ordered_json &json, Manifest &manifest) {
+  return parseObject(json, "eval_split", [&](Reader &reader) {
+    reader.read("fraction", manifest.evalSplit);
+    reader.readWhole("seed", manifest.evalSplitSeed);
+  });
+}
+
 static Status parseGuard(const ordered_json &json, Manifest &manifest) {
-  auto guard = json.find("guard");
-  if (guard == json.end())
-    return {};
-  if (!guard->is_object())
-    return Status::error("'guard' is not an object");
-  Reader reader(*guard, "of 'guard' ");
-  reader.read("stop_outliers", manifest.stopOutliers);
-  reader.read("skip_outliers", manifest.skipOutliers);
-  reader.read("losses", manifest.guardLosses);
-  reader.read("grad_norms", manifest.guardNorms);
-  return reader.status();
+  return parseObject(json, "guard", [&](Reader &reader) {
+    reader.read("stop_outliers", manifest.stopOutliers);
+    reader.read("skip_outliers", manifest.skipOutliers);
+    reader.read("losses", manifest.guardLosses);
+    reader.read("grad_norms", manifest.guardNorms);
+  });
 }
 
 Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
@@ -221,7 +224,7 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.readWhole("replicas", manifest.replicas);
   reader.readWhole("step", manifest.step);
   reader.readWhole("steps", manifest.steps);
-  if (json.contains("skipped_steps")) // as earlier ones do not
+  if (json.contains("skipped_steps")) // older checkpoints lack it
     reader.readWhole("skipped_steps", manifest.skippedSteps);
   reader.readWhole("samples", manifest.samples);
   reader.readWhole("samples_in_data", manifest.samplesInData);
@@ -231,7 +234,7 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
   reader.read("lr_schedule", manifest.schedule);
   reader.read("lr", manifest.learningRate);
   reader.read("min_lr", manifest.minimumLearningRate);
-  if (json.contains("group_lr")) // as the first ones do not
+  if (json.contains("group_lr")) // the oldest checkpoints lack it
     reader.read("group_lr", manifest.groupLearningRates);
   reader.readWhole("warmup_steps", manifest.warmupSteps);
   reader.readWhole("decay_steps", manifest.decaySteps);
@@ -257,7 +260,7 @@ Result<Manifest> fsdp::rt::parseManifest(const std::string &text) {
       return Status::error("it lists '" + file->name + "' twice");
     manifest.files.push_back(std::move(*file));
   }
-  if (json.contains(kChecksum)) { // as earlier ones do not
+  if (json.contains(kChecksum)) { // older checkpoints lack it
     uint32_t checksum = 0;
     reader.readWhole(kChecksum, checksum);
     ordered_json rest = json;

@@ -32,19 +32,20 @@ struct Manifest {
   std::string optimizer;
   unsigned ranks = 1, replicas = 1;
   // Where the run is.
-  int64_t step = 0;    // updates that are done
-  int64_t steps = 0;   // of the whole run
-  int64_t skippedSteps = 0; // of `step`, those without update: the optimizer does not count them
-  int64_t samples = 0; // read so far, by all ranks; of one shape: position in the endless order
+  int64_t step = 0;         // the last step that has run
+  int64_t steps = 0;        // of the whole run
+  int64_t skippedSteps = 0; // steps up to `step` without update: the optimizer does not count them
+  int64_t samples = 0;      // that all ranks have read; a run with one shape of samples goes on
+                            // behind them in its order of samples
   // What determines how it goes on.
   int64_t samplesInData = 0;
   struct Shape {
     int64_t samplesPerStep = 0, samplesInData = 0;
     bool operator==(const Shape &) const = default;
   };
-  std::vector<Shape> shapes; // of a run with several shapes of samples
-  double evalSplit = 0;      // fraction of the samples that is held out
-  uint64_t evalSplitSeed = 0;
+  std::vector<Shape> shapes;  // of a run with several shapes of samples
+  double evalSplit = 0;       // fraction of the samples that is held out for evaluations
+  uint64_t evalSplitSeed = 0; // which chooses these samples
   bool shuffle = false, overfit = false;
   uint64_t seed = 0;
   std::string schedule; // of the learning rate: "cosine"
@@ -54,14 +55,16 @@ struct Manifest {
   double clipGradNorm = 0;  // 0: gradients are not clipped
   std::string clipNormType; // "1", "2", "inf"; "" where gradients are not clipped
 
-  // --stop-outliers or --skip-outliers; 0: not asked for.
+  // Values of --stop-outliers and --skip-outliers; 0: the flag is not given.
   double stopOutliers = 0, skipOutliers = 0;
-  std::vector<double> guardLosses, guardNorms; // of the steps before, the oldest first
+  // Losses and gradient norms that these flags compare the next step with, the oldest first.
+  std::vector<double> guardLosses, guardNorms;
 
   std::vector<ManifestFile> files;
-
-  int64_t fileBytes() const; // of all files
 };
+
+/// The sum of the files' sizes.
+int64_t totalBytes(const std::vector<ManifestFile> &files);
 
 std::string formatManifest(const Manifest &manifest);
 

@@ -4,6 +4,8 @@
 #include "DType.h"
 #include "comm/Reduction.h"
 
+#include <cstdio>
+
 using namespace fsdp::rt;
 
 CollectiveDescriptor fsdp::rt::describeReduction(CollectiveKind kind, size_t count,
@@ -41,6 +43,28 @@ std::string fsdp::rt::describeCollective(const CollectiveDescriptor &descriptor)
     return "barrier";
   }
   return "collective";
+}
+
+std::string fsdp::rt::listRanks(const std::vector<unsigned> &ranks) {
+  constexpr size_t kMost = 8;
+  std::string result = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size() && i < kMost; ++i) {
+    if (i != 0)
+      result += i + 1 == ranks.size() ? " and " : ", ";
+    result += std::to_string(ranks[i]);
+  }
+  if (ranks.size() > kMost)
+    result += " and " + std::to_string(ranks.size() - kMost) + " more";
+  return result;
+}
+
+std::string fsdp::rt::describeWait(unsigned rank, std::chrono::nanoseconds waited,
+                                   std::chrono::nanoseconds deadline) {
+  using Seconds = std::chrono::duration<double>;
+  char text[96];
+  std::snprintf(text, sizeof(text), "; rank %u has waited %.3f s, the deadline is %g s", rank,
+                Seconds(waited).count(), Seconds(deadline).count());
+  return text;
 }
 
 Status fsdp::rt::checkRoot(unsigned root, unsigned size) {

@@ -18,6 +18,13 @@ CollectiveDescriptor describeTransfer(CollectiveKind kind, size_t bytes, unsigne
 /// "all_gather of 128 bytes", "reduce_scatter of 64 f32 (average)".
 std::string describeCollective(const CollectiveDescriptor &descriptor);
 
+/// "rank 1", "ranks 1, 2 and 5", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 more".
+std::string listRanks(const std::vector<unsigned> &ranks);
+
+/// "; rank 0 has waited 10.002 s, the deadline is 10 s"
+std::string describeWait(unsigned rank, std::chrono::nanoseconds waited,
+                         std::chrono::nanoseconds deadline);
+
 /// An error if `root` is none of `size` ranks.
 Status checkRoot(unsigned root, unsigned size);
 

@@ -1,17 +1,19 @@
 //===- Communicator.cpp - What all backends share --------------------------===//
 
 #include "comm/Communicator.h"
+#include "Hash.h"
 #include "comm/Reduction.h"
-
-#include <functional>
 
 using namespace fsdp::rt;
 
 uint64_t fsdp::rt::fingerprintOf(const std::vector<LaneShape> &lanes) {
-  std::string text;
-  for (const LaneShape &lane : lanes)
-    text += lane.name + " " + std::to_string(lane.ranks) + " " + std::to_string(lane.stride) + ";";
-  return std::hash<std::string>()(text);
+  Hash hash;
+  for (const LaneShape &lane : lanes) {
+    hash.add(lane.name);
+    hash.add(lane.ranks);
+    hash.add(lane.stride);
+  }
+  return hash.value();
 }
 
 Communicator::Communicator(unsigned rank, unsigned size, std::vector<LaneShape> lanes)

@@ -8,10 +8,18 @@
 
 namespace fsdp::rt {
 
-/// The first line of what an exception says: the rest is a C++ stack trace.
+/// The first line of what an exception says, without the places of LibTorch's sources in it
+/// ("[/pytorch/.../pair.cc:538] "): the rest is a C++ stack trace.
 inline std::string firstLine(const std::exception &exception) {
   std::string text = exception.what();
-  return text.substr(0, text.find('\n'));
+  text = text.substr(0, text.find('\n'));
+  for (size_t begin; (begin = text.find("[/")) != std::string::npos;) {
+    size_t end = text.find(']', begin);
+    if (end == std::string::npos)
+      break;
+    text.erase(begin, text.compare(end, 2, "] ") == 0 ? end + 2 - begin : end + 1 - begin);
+  }
+  return text;
 }
 
 } // namespace fsdp::rt

@@ -73,7 +73,7 @@ Status FakeCommunicator::check(unsigned lane, const CollectiveDescriptor &what) 
   if (Status status = checkLane(lane); !status.ok())
     return status;
   if (Status status = health(); !status.ok())
-    return status.within(describeCollective(what) + " on the " + laneName(lane) + ": ");
+    return status.of(describeCollective(what) + " on the " + laneName(lane));
   return {};
 }
 

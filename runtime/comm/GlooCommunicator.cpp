@@ -1,6 +1,7 @@
 //===- GlooCommunicator.cpp - Ranks on any hosts, over c10d's gloo --------===//
 
 #include "DType.h"
+#include "comm/Alarm.h"
 #include "comm/Backends.h"
 #include "comm/CollectiveNames.h"
 #include "comm/Exceptions.h"
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
@@ -41,10 +41,12 @@ enum class GlooLane { Idle, Busy, Closed };
 
 class GlooCommunicator final : public Communicator {
 public:
-  GlooCommunicator(unsigned rank, unsigned size, const CommunicatorOptions &options,
+  GlooCommunicator(const LaunchEnvironment &environment, const CommunicatorOptions &options,
                    std::unique_ptr<Store> store)
-      : Communicator(rank, size, options.lanes), store(std::move(store)), groups(numLanes()),
-        states(numLanes()) {}
+      : Communicator(environment.rank, environment.worldSize, options.lanes),
+        store(std::move(store)), firstServesStore(!environment.agentStore),
+        deadline(options.deadline), groups(numLanes()), states(numLanes()),
+        alarm(*this->store, rank(), size(), numLanes(), firstServesStore && rank() == 0) {}
 
   /// An error if another rank asks for other lanes: then they would wait for each other in vain.
   Status checkPeersLanes();
@@ -66,6 +68,13 @@ private:
   /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
   template <typename Start>
   Status run(unsigned lane, const CollectiveDescriptor &what, Start &&start);
+  using Clock = std::chrono::steady_clock;
+
+  /// Why a collective that began at `begin` has failed by gloo's `error`: another rank's reason, or
+  /// the rank that is lost.
+  Status causeOf(unsigned lane, const std::string &error, Clock::time_point begin);
+  /// Fails all lanes by `cause`, and tells the peers.
+  void failEverywhere(const Status &cause);
   /// Why the communicator has failed, if it has.
   Status failureReason();
   /// Marks the lane idle, and closes it if the communicator has failed. Returns the reason.
@@ -81,41 +90,22 @@ private:
   }
 
   std::unique_ptr<Store> store;
+  const bool firstServesStore; // else its server is a process beside the ranks
+  const std::chrono::milliseconds deadline;
+  std::atomic<unsigned> numLost{0};                  // ranks that do not answer
   std::vector<c10::intrusive_ptr<GlooGroup>> groups; // by lane; null: not connected yet
   std::vector<std::atomic<GlooLane>> states;         // by lane
   MappedMemory arena;
   std::mutex failureMutex; // held for an assignment only
   Status failure;          // guarded by `failureMutex`
+  Alarm alarm;             // last: who leaves is silent before its connections end
 };
 
 } // namespace
 
-static const char *const kAbortKey = "gloo/aborted";
-
-/// An abort as the store carries it: "<rank> <bytes of what was said> <message>".
-static std::string toStore(const Status &aborted) {
-  return std::to_string(*aborted.abortedBy()) + " " + std::to_string(aborted.said().size()) + " " +
-         aborted.message();
-}
-
-/// What toStore() wrote; no error of "".
-static Status fromStore(const std::string &text) {
-  unsigned rank = 0;
-  size_t said = 0;
-  const char *end = text.data() + text.size();
-  const char *rest = std::from_chars(text.data(), end, rank).ptr;
-  if (rest == text.data() || rest == end)
-    return Status::error(text);
-  rest = std::from_chars(rest + 1, end, said).ptr;
-  if (rest == end || said > static_cast<size_t>(end - rest - 1))
-    return Status::error(text);
-  return Status::aborted(rank, std::string(rest + 1, end), said);
-}
-
-// The store may be as dead as the peer: together these are a fraction of a second.
-static constexpr std::chrono::milliseconds kReasonPatience{250}, kTellPatience{100};
-// All ranks ask one store: seldom is enough.
-static constexpr std::chrono::milliseconds kHealthInterval{1000};
+/// For the ranks' answers, and for the store when it is told a reason. It may be as dead as the
+/// peer: together these are less than a second.
+static constexpr std::chrono::milliseconds kAnswerPatience{500}, kTellPatience{100};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   if (arena.begin())
@@ -144,7 +134,7 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
   if (Status status = checkLane(lane); !status.ok())
     return status;
   std::string name = describeCollective(what) + " on the " + laneName(lane);
-  auto named = [&](const Status &status) { return status.within(name + ": "); };
+  auto named = [&](const Status &status) { return status.of(name); };
   if (!groups[lane])
     return Status::error(name + ": it is not connected");
   GlooLane idle = GlooLane::Idle;
@@ -153,6 +143,8 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
   if (!failureReason().ok())
     return named(leaveLane(lane));
   std::string error;
+  alarm.begins(lane);
+  const Clock::time_point begin = Clock::now();
   try {
     start(*groups[lane])->wait();
   } catch (const std::exception &exception) {
@@ -162,13 +154,43 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
     (void)leaveLane(lane);
     return {};
   }
-  // The peer that failed first has left its reason in the store before it closed its connections.
-  Status known = fromStore(store->getIfSet(kAbortKey, kReasonPatience));
-  if (known.ok())
-    abort(Status::error(name + ": " + error));
-  else
-    fail(known);
+  if (failureReason().ok())
+    failEverywhere(causeOf(lane, error, begin));
   return named(leaveLane(lane));
+}
+
+Status GlooCommunicator::causeOf(unsigned lane, const std::string &error, Clock::time_point begin) {
+  const Clock::duration waited = Clock::now() - begin;
+  RollCall roll = alarm.call(kAnswerPatience);
+  // The peer that failed first has told its reason before it closed its connections.
+  if (Status told = alarm.heard(); !told.ok())
+    return told;
+  const std::string wait = waited >= deadline ? describeWait(rank(), waited, deadline) : "";
+  if (!roll.storeAnswers)
+    return firstServesStore && rank() != 0
+               ? Status::aborted(
+                     0, "rank 0 is lost: the rendezvous that it serves does not answer" + wait)
+               : Status::error(error + ", and the rendezvous does not answer" + wait);
+  std::vector<unsigned> silent, behind;
+  for (unsigned peer = 0; peer < size(); ++peer)
+    if (peer != rank() && !roll.begun[peer])
+      silent.push_back(peer);
+  const LaneRanks ranks = ranksOf(lane);
+  for (unsigned i = 0; i < ranks.size; ++i)
+    if (auto &begun = roll.begun[ranks.at(i)];
+        begun && lane < begun->size() && (*begun)[lane] < alarm.begun(lane))
+      behind.push_back(ranks.at(i));
+  if (!silent.empty()) {
+    numLost = static_cast<unsigned>(silent.size());
+    return Status::aborted(silent.front(),
+                           listRanks(silent) +
+                               (silent.size() == 1 ? " is lost: it does not answer"
+                                                   : " are lost: they do not answer") +
+                               wait);
+  }
+  if (!behind.empty() && !wait.empty())
+    return Status::aborted(behind.front(), listRanks(behind) + " did not take part" + wait);
+  return Status::error(error + wait);
 }
 
 Status GlooCommunicator::failureReason() {
@@ -198,15 +220,16 @@ void GlooCommunicator::close(unsigned lane) {
 
 Status GlooCommunicator::health() {
   Status reason = failureReason();
-  return reason.ok() ? fromStore(store->lastSeen(kAbortKey, kHealthInterval)) : reason;
+  return reason.ok() ? alarm.heard() : reason;
 }
 
-void GlooCommunicator::abort(const Status &reason) {
-  Status told = abortStatus(reason);
+void GlooCommunicator::abort(const Status &reason) { failEverywhere(abortStatus(reason)); }
+
+void GlooCommunicator::failEverywhere(const Status &cause) {
   // Without a store the peers still see the connections end.
   if (failureReason().ok())
-    store->trySet(kAbortKey, toStore(told), kTellPatience);
-  fail(told);
+    alarm.tell(abortStatus(cause), kTellPatience, size() - numLost);
+  fail(cause);
 }
 
 void GlooCommunicator::fail(const Status &reason) {
@@ -317,8 +340,7 @@ Result<std::unique_ptr<Communicator>> fsdp::rt::connectGloo(const LaunchEnvironm
     address = *found;
   }
   try {
-    auto communicator = std::make_unique<GlooCommunicator>(environment.rank, environment.worldSize,
-                                                           options, std::move(store));
+    auto communicator = std::make_unique<GlooCommunicator>(environment, options, std::move(store));
     communicator->connect(kControlLane, address, interface, options);
     if (Status status = communicator->checkPeersLanes(); !status.ok())
       return status;

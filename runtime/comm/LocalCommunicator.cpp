@@ -35,6 +35,7 @@ private:
     return group->arenas[peer].begin();
   }
   bool isAlive(unsigned) override { return true; }
+  bool isStopped(unsigned) override { return false; }
   std::string nameOf(unsigned rank) const override { return "rank " + std::to_string(rank); }
 
   std::shared_ptr<LocalGroup> group;

@@ -46,6 +46,8 @@ protected:
   /// Called when all ranks have mapped all arenas.
   virtual void arenasAreMapped() {}
   virtual bool isAlive(unsigned peer) = 0;
+  /// By a signal, as far as this can be told.
+  virtual bool isStopped(unsigned peer) = 0;
   /// "rank 1 (pid 4711)", for messages.
   virtual std::string nameOf(unsigned rank) const = 0;
 
@@ -59,7 +61,7 @@ private:
   struct Operation {
     unsigned lane;
     CollectiveDescriptor descriptor;
-    Clock::time_point deadline;
+    Clock::time_point begin;
     size_t inputBytes; // of one that is in the arena
   };
 
@@ -86,12 +88,14 @@ private:
 
   Status await(const Operation &operation, Progress progress, uint32_t round, unsigned peer);
   Status lostPeer(const Operation &operation, Progress progress, uint32_t round);
+  /// Why a rank that waits for `peer` has waited in vain.
+  Status latePeer(unsigned peer, Progress progress, Clock::duration waited);
   Status mismatch(const Operation &operation, unsigned peer, const CollectiveDescriptor &other);
   bool isAborted() const;
-  Status abortedStatus(const std::string &what) const;
+  Status abortedStatus() const;
   /// The error of step `what` on this rank; it aborts the run, unless that is its cause.
   Status failed(const std::string &what, const Status &error);
-  Status fail(const Operation &operation, const std::string &text);
+  Status fail(const Operation &operation, const Status &cause);
   std::string describe(const Operation &operation) const;
 
   const std::chrono::milliseconds deadline;

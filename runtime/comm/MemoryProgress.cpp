@@ -23,9 +23,9 @@ Result<MemoryCommunicator::Operation> MemoryCommunicator::begin(unsigned lane, C
   operation.descriptor.dtype = dtype;
   operation.descriptor.root = root;
   operation.descriptor.count = count;
-  operation.deadline = Clock::now() + deadline;
+  operation.begin = Clock::now();
   if (isAborted())
-    return abortedStatus(describe(operation));
+    return abortedStatus().of(describe(operation));
   return operation;
 }
 
@@ -59,10 +59,10 @@ Status MemoryCommunicator::awaitInput(const Operation &operation, uint32_t round
     return mismatch(operation, peer, theirs);
   if (mine.inArena &&
       (theirs.offset > arenaBytes || arenaBytes - theirs.offset < operation.inputBytes))
-    return fail(operation, nameOf(peer) + " has its input of " +
-                               std::to_string(operation.inputBytes) + " bytes at " +
-                               std::to_string(theirs.offset) + " of an arena of " +
-                               std::to_string(arenaBytes) + " bytes");
+    return fail(operation, Status::error(nameOf(peer) + " has its input of " +
+                                         std::to_string(operation.inputBytes) + " bytes at " +
+                                         std::to_string(theirs.offset) + " of an arena of " +
+                                         std::to_string(arenaBytes) + " bytes"));
   return {};
 }
 
@@ -94,15 +94,13 @@ Status MemoryCommunicator::await(const Operation &operation, Progress progress, 
     return {};
   for (;;) {
     if (isAborted())
-      return abortedStatus(describe(operation));
+      return abortedStatus().of(describe(operation));
     if (Status status = lostPeer(operation, progress, round); !status.ok())
       return status;
-    auto remaining = operation.deadline - Clock::now();
+    const Clock::duration waited = Clock::now() - operation.begin;
+    const Clock::duration remaining = deadline - waited;
     if (remaining <= Clock::duration::zero())
-      return fail(operation, nameOf(peer) +
-                                 (progress == &LaneState::published ? " did not take part within "
-                                                                    : " did not finish within ") +
-                                 std::to_string(deadline.count()) + " ms");
+      return fail(operation, latePeer(peer, progress, waited));
     counter.sleepFor(round, std::min<std::chrono::nanoseconds>(remaining, kCheckInterval));
     if (counter.reached(round))
       return {};
@@ -128,10 +126,23 @@ Status MemoryCommunicator::lostPeer(const Operation &operation, Progress progres
       continue;
     // What it gave up for came before it went.
     if (isAborted())
-      return abortedStatus(describe(operation));
-    return fail(operation, nameOf(peer) + (left ? " has left the run" : " died"));
+      return abortedStatus().of(describe(operation));
+    return fail(operation,
+                Status::aborted(peer, nameOf(peer) + (left ? " has left the run" : " died")));
   }
   return {};
+}
+
+Status MemoryCommunicator::latePeer(unsigned peer, Progress progress, Clock::duration waited) {
+  const std::string wait = describeWait(rank(), waited, deadline);
+  // Whoever waits in vain may itself be waited for.
+  for (unsigned other = 0; other < size(); ++other)
+    if (other != rank() && isStopped(other))
+      return Status::aborted(other, nameOf(other) + " is stopped" + wait);
+  return Status::aborted(
+      peer, nameOf(peer) +
+                (progress == &LaneState::published ? " did not take part" : " did not finish") +
+                wait);
 }
 
 Status MemoryCommunicator::mismatch(const Operation &operation, unsigned peer,
@@ -145,17 +156,17 @@ Status MemoryCommunicator::mismatch(const Operation &operation, unsigned peer,
                 : " with its input outside the arena, rank " + std::to_string(peer) + " inside";
   else
     text += ", rank " + std::to_string(peer) + " " + describeCollective(other);
-  return fail(operation, text);
+  return fail(operation, Status::error(text));
 }
 
 std::string MemoryCommunicator::describe(const Operation &operation) const {
   return describeCollective(operation.descriptor) + " on the " + laneName(operation.lane);
 }
 
-Status MemoryCommunicator::abortedStatus(const std::string &what) const {
+Status MemoryCommunicator::abortedStatus() const {
   const AbortState &aborted = region.abortState();
   std::string reason(aborted.reason, strnlen(aborted.reason, AbortState::kReasonBytes));
-  return Status::aborted(aborted.rank, what + ": " + reason, aborted.saidBytes);
+  return Status::aborted(aborted.rank, reason, aborted.saidBytes);
 }
 
 bool MemoryCommunicator::isAborted() const {
@@ -164,27 +175,26 @@ bool MemoryCommunicator::isAborted() const {
 
 Status MemoryCommunicator::health() {
   if (isAborted())
-    return abortedStatus("the run");
+    return abortedStatus();
   for (unsigned peer = 0; peer < size(); ++peer)
     // Who is gone without having left has died.
     if (peer != rank() && !isAlive(peer) &&
         region.rank(peer).left.load(std::memory_order_acquire) == 0)
-      return isAborted() ? abortedStatus("the run") : Status::error(nameOf(peer) + " died");
+      return isAborted() ? abortedStatus() : Status::aborted(peer, nameOf(peer) + " died");
   return {};
 }
 
 Status MemoryCommunicator::failed(const std::string &what, const Status &error) {
   if (isAborted())
-    return abortedStatus(what);
+    return abortedStatus().of(what);
   abort(error);
   return error;
 }
 
 /// One rank's failure is everybody's: the others learn the reason at once.
-Status MemoryCommunicator::fail(const Operation &operation, const std::string &text) {
-  Status error = Status::error(describe(operation) + ": " + text);
-  abort(error);
-  return error;
+Status MemoryCommunicator::fail(const Operation &operation, const Status &cause) {
+  abort(cause);
+  return cause.of(describe(operation));
 }
 
 void MemoryCommunicator::abort(const Status &reason) {

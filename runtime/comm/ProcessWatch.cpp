@@ -14,8 +14,15 @@
 
 using namespace fsdp::rt;
 
-/// When process `pid` started, in the kernel's ticks, plus 1; 0 if it does not run.
-static uint64_t startTimeOf(int pid) {
+namespace {
+/// What the kernel says of a process.
+struct ProcessState {
+  char letter = 'X';
+  uint64_t startTime = 0; // in the kernel's ticks, plus 1; 0 if it does not run
+};
+} // namespace
+
+static ProcessState stateOf(int pid) {
   std::string path = "/proc/" + std::to_string(pid) + "/stat";
   std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "re"), &std::fclose);
   char text[1024];
@@ -29,22 +36,27 @@ static uint64_t startTimeOf(int pid) {
                           " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d "
                           "%*d %llu",
                           &state, &start) != 2)
-    return 0;
-  return state == 'Z' || state == 'X' ? 0 : start + 1;
+    return {};
+  return {state, state == 'Z' || state == 'X' ? 0 : start + 1};
 }
 
 ProcessWatch::ProcessWatch(int pid)
     : pid(pid), handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
   if (!handle.valid())
-    startTime = startTimeOf(pid);
+    startTime = stateOf(pid).startTime;
 }
 
 bool ProcessWatch::isAlive() const {
   if (!handle.valid())
-    return startTime != 0 && startTimeOf(pid) == startTime;
+    return startTime != 0 && stateOf(pid).startTime == startTime;
   // Readable once the process has ended.
   pollfd query{handle.get(), POLLIN, 0};
   return poll(&query, 1, 0) != 1;
+}
+
+bool ProcessWatch::isStopped() const {
+  const char letter = stateOf(pid).letter;
+  return isAlive() && (letter == 'T' || letter == 't');
 }
 
 void ProcessWatch::awaitEnd() const {

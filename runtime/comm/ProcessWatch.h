@@ -17,6 +17,8 @@ public:
   explicit ProcessWatch(int pid);
 
   bool isAlive() const;
+  /// By a signal, or by a debugger.
+  bool isStopped() const;
   /// Returns when the process has ended.
   void awaitEnd() const;
 

@@ -82,6 +82,7 @@ private:
   void arenasAreMapped() override { arenaFile = FileDescriptor(); }
 
   bool isAlive(unsigned peer) override { return watches[peer].isAlive(); }
+  bool isStopped(unsigned peer) override { return watches[peer].isStopped(); }
 
   std::string nameOf(unsigned rank) const override {
     return "rank " + std::to_string(rank) + " (pid " + std::to_string(region.rank(rank).pid) + ")";

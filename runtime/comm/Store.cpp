@@ -2,6 +2,7 @@
 
 #include "comm/Store.h"
 #include "comm/BoundedCalls.h"
+#include "comm/CollectiveNames.h"
 #include "comm/Exceptions.h"
 #include "comm/ServerSocket.h"
 
@@ -12,8 +13,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <mutex>
-#include <thread>
 
 using namespace fsdp::rt;
 
@@ -29,14 +28,6 @@ static void quietTorchLog() {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// The value of `key`, or "" if it is not set. Throws what c10d throws.
-static std::string valueIfSet(c10d::Store &store, const std::string &key) {
-  if (!store.check({key}))
-    return "";
-  std::vector<uint8_t> value = store.get(key);
-  return std::string(value.begin(), value.end());
-}
-
 struct Store::Implementation {
   unsigned rank = 0, worldSize = 0;
   std::string place;
@@ -44,19 +35,7 @@ struct Store::Implementation {
   Clock::time_point deadline; // of meet()
   // Calls that hang keep it: after them nothing is left to be done with it.
   c10::intrusive_ptr<c10d::Store> store;
-  std::mutex lookMutex;          // never held while anybody waits
-  std::future<std::string> look; // of lastSeen(), guarded by `lookMutex`, as what follows
-  Clock::time_point lookBegin{};
-  std::string seen;
   BoundedCalls calls; // last: it ends before what it uses
-
-  /// True if a look of lastSeen() has had no answer for so long that nobody need wait for another.
-  bool hangs() {
-    constexpr milliseconds kPatience{300};
-    std::lock_guard lock(lookMutex);
-    return look.valid() && look.wait_for(milliseconds(0)) != std::future_status::ready &&
-           Clock::now() - lookBegin > kPatience;
-  }
 
   /// What `call` makes of the store. Throws what c10d throws, also if that takes too long.
   template <typename Call> auto ask(Call call, milliseconds patience) {
@@ -124,20 +103,6 @@ Result<std::unique_ptr<Store>> Store::connect(const LaunchEnvironment &environme
   }
 }
 
-/// "rank 1", "ranks 1, 2 and 5", "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 3 more".
-static std::string listRanks(const std::vector<unsigned> &ranks) {
-  constexpr size_t kMost = 8;
-  std::string result = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size() && i < kMost; ++i) {
-    if (i != 0)
-      result += i + 1 == ranks.size() ? " and " : ", ";
-    result += std::to_string(ranks[i]);
-  }
-  if (ranks.size() > kMost)
-    result += " and " + std::to_string(ranks.size() - kMost) + " more";
-  return result;
-}
-
 Status Store::meet() {
   auto keyOf = [](unsigned rank) { return "come/" + std::to_string(rank); };
   if (Status status = set(keyOf(implementation->rank), "yes"); !status.ok())
@@ -197,21 +162,6 @@ Status Store::set(const std::string &key, const std::string &value) {
   }
 }
 
-void Store::trySet(const std::string &key, const std::string &value, milliseconds patience) {
-  if (implementation->hangs())
-    return;
-  try {
-    implementation->ask(
-        [key, value](c10d::Store &store) {
-          store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
-          return true;
-        },
-        patience);
-  } catch (const std::exception &) {
-    // Nobody can be told.
-  }
-}
-
 Result<std::string> Store::get(const std::string &key) {
   try {
     return implementation->ask(
@@ -223,45 +173,4 @@ Result<std::string> Store::get(const std::string &key) {
   } catch (const std::exception &exception) {
     return Status::error("the rendezvous has no '" + key + "': " + firstLine(exception));
   }
-}
-
-std::string Store::getIfSet(const std::string &key, milliseconds patience) {
-  // c10d's own wait would keep other threads' requests waiting.
-  constexpr milliseconds kPause{10};
-  if (implementation->hangs())
-    return "";
-  Clock::time_point end = Clock::now() + patience;
-  try {
-    for (;;) {
-      auto left = std::chrono::ceil<milliseconds>(end - Clock::now());
-      std::string value =
-          implementation->ask([key](c10d::Store &store) { return valueIfSet(store, key); }, left);
-      if (!value.empty() || Clock::now() + kPause >= end)
-        return value;
-      std::this_thread::sleep_for(kPause);
-    }
-  } catch (const std::exception &) {
-    return "";
-  }
-}
-
-std::string Store::lastSeen(const std::string &key, milliseconds interval) {
-  std::lock_guard lock(implementation->lookMutex);
-  Clock::time_point now = Clock::now();
-  std::future<std::string> &look = implementation->look;
-  if (look.valid()) {
-    if (look.wait_for(milliseconds(0)) != std::future_status::ready)
-      return "";
-    try {
-      implementation->seen = look.get();
-    } catch (const std::exception &) {
-      // A store that is gone holds nothing.
-    }
-  }
-  if (implementation->seen.empty() && now - implementation->lookBegin >= interval) {
-    implementation->lookBegin = now;
-    look = implementation->calls.start(
-        [store = implementation->store, key] { return valueIfSet(*store, key); });
-  }
-  return implementation->seen;
 }

@@ -13,8 +13,7 @@ namespace fsdp::rt {
 
 /// A c10d TCPStore, whose errors are values. Keys are those of one run: a prefix tells runs and
 /// restarts apart that share a store. Thread-safe. c10d waits for the server's answers without
-/// bound; here all calls but connect() and those on native() are bounded, also if the server hangs
-/// (and short once lastSeen() has found that it does).
+/// bound; here all calls but connect() and those on native() are bounded, also if the server hangs.
 class Store {
 public:
   /// Connects to the launcher's store or, without one, to that of rank 0, which serves it as long
@@ -29,18 +28,10 @@ public:
   Status meet();
 
   Status set(const std::string &key, const std::string &value);
-  /// The same, waiting no longer than `patience`: the value may arrive later, or never.
-  void trySet(const std::string &key, const std::string &value, std::chrono::milliseconds patience);
   /// The value of `key`; waits until it is set.
   Result<std::string> get(const std::string &key);
-  /// The value of `key` if it is set or comes within `patience`; "" also if the store is gone or
-  /// hangs.
-  std::string getIfSet(const std::string &key, std::chrono::milliseconds patience);
-  /// The value of `key`, always the same one, as the latest look found it, "" if it was not set;
-  /// has the next look begin if the latest one has ended and began `interval` ago. Never waits.
-  std::string lastSeen(const std::string &key, std::chrono::milliseconds interval);
 
-  /// For process groups.
+  /// For process groups, and for what asks in a thread of its own (Alarm.h).
   c10d::Store &native();
 
   /// Where `environment` says that ranks meet, and who says so, for messages.

@@ -95,10 +95,13 @@ template <int Rows, int Vectors, bool ByRows> struct Cursor {
 
 // All loops over a tile are unrolled, so that the sums stay in registers.
 
+/// To what the sums of a block are added.
+enum class AddTo { Nothing, Zero, C };
+
 /// Computes `Rows` rows of a tile of `Vectors` vectors; `mask` are the lanes of the last vector.
 template <int Rows, int Vectors, bool ByRows>
 FSDP_AVX512 static void computeTile(const Panels &panels, float *c, int64_t stride, int64_t depth,
-                                    bool add, __mmask16 mask) {
+                                    AddTo addTo, __mmask16 mask) {
   Cursor<Rows, Vectors, ByRows> cursor(panels);
   Vector sum[Rows][Vectors];
 #pragma GCC unroll 8
@@ -122,14 +125,16 @@ FSDP_AVX512 static void computeTile(const Panels &panels, float *c, int64_t stri
     for (int j = 0; j < Vectors; ++j) {
       float *to = c + i * stride + j * kLanes;
       __mmask16 lanes = j == Vectors - 1 ? mask : __mmask16(0xffff);
-      // A sum that vanishes below zero is -0, and 0 after the addition.
-      Vector before = add ? _mm512_maskz_loadu_ps(lanes, to) : _mm512_setzero_ps();
-      Vector result = _mm512_add_ps(before, sum[i][j]);
+      Vector result = sum[i][j];
+      if (addTo != AddTo::Nothing) {
+        Vector before = addTo == AddTo::C ? _mm512_maskz_loadu_ps(lanes, to) : _mm512_setzero_ps();
+        result = _mm512_add_ps(before, result);
+      }
       _mm512_mask_storeu_ps(to, lanes, result);
     }
 }
 
-using TileKernel = void (*)(const Panels &, float *, int64_t, int64_t, bool, __mmask16);
+using TileKernel = void (*)(const Panels &, float *, int64_t, int64_t, AddTo, __mmask16);
 #define FSDP_ROW(rows, byRows)                                                                     \
   {computeTile<rows, 1, byRows>, computeTile<rows, 2, byRows>, computeTile<rows, 3, byRows>}
 #define FSDP_ROWS(byRows)                                                                          \
@@ -139,15 +144,16 @@ static constexpr TileKernel kTileKernels[2][kTileRows][kTileVectors] = {FSDP_ROW
                                                                         FSDP_ROWS(true)};
 
 /// Multiplies a panel of A with the packed panels of B of a block of `columns` columns, and
-/// adds the products to the rows of C at `c`, or sets them. Fetches what comes next meanwhile.
+/// adds the products to what `addTo` says, into the rows of C at `c`. Fetches what comes next
+/// meanwhile.
 static void multiplyPanel(Panels panels, bool readsByRows, float *c, int64_t stride, int64_t rows,
-                          int64_t columns, int64_t depth, bool add, BlockLines &linesOfA,
+                          int64_t columns, int64_t depth, AddTo addTo, BlockLines &linesOfA,
                           BlockLines &linesOfB) {
   for (int64_t j = 0; j < columns; j += kTileColumns) {
     int64_t width = std::min(kTileColumns, columns - j), vectors = (width + kLanes - 1) / kLanes;
     auto mask = static_cast<__mmask16>(0xffff >> (vectors * kLanes - width));
     panels.bStride = vectors * kLanes;
-    kTileKernels[readsByRows][rows - 1][vectors - 1](panels, c + j, stride, depth, add, mask);
+    kTileKernels[readsByRows][rows - 1][vectors - 1](panels, c + j, stride, depth, addTo, mask);
     panels.b += depth * vectors * kLanes;
     linesOfA.fetch();
     linesOfB.fetch();
@@ -197,6 +203,9 @@ void BlockedGemm::runPart(const GemmOperands &operands, const Part &part, float 
       for (int64_t k = 0; k < shape.k; k += depth) {
         int64_t columns = std::min(blockColumns, part.columns - j);
         int64_t count = std::min(depth, shape.k - k);
+        const AddTo addTo = shape.hasBias || k > 0 ? AddTo::C
+                            : addsToZero           ? AddTo::Zero
+                                                   : AddTo::Nothing;
         packB(blockOfB(k, j), count, columns, packedB);
         // What comes next: of B the next block, of A the next panel.
         int64_t nextK = k + depth < shape.k ? k + depth : 0;
@@ -224,7 +233,7 @@ void BlockedGemm::runPart(const GemmOperands &operands, const Part &part, float 
                                   std::min(depth, shape.k - nextK), tiles);
           }
           multiplyPanel(operand, readsByRows, c + i * shape.c.row + j, shape.c.row, rows, columns,
-                        count, shape.hasBias || k > 0, linesOfA, linesOfB);
+                        count, addTo, linesOfA, linesOfB);
         }
       }
   }
@@ -238,8 +247,8 @@ void BlockedGemm::runPart(const GemmOperands &, const Part &, float *) const {}
 // Threads
 //===----------------------------------------------------------------------===//
 
-BlockedGemm::BlockedGemm(const GemmShape &shape, int64_t depth, int threads)
-    : shape(shape), depth(depth),
+BlockedGemm::BlockedGemm(const GemmShape &shape, GemmOrder order, int threads)
+    : shape(shape), depth(order.depth), addsToZero(order.addsToZero),
       parts(static_cast<int>(std::clamp<int64_t>(
           std::max(shape.m / kBlockRows, shape.n / kTileColumns), 1, threads))) {}
 

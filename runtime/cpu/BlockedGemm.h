@@ -3,8 +3,9 @@
 // A packed, blocked matrix product after Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication" (ACM TOMS 34(3), 2008), whose order of additions is a parameter: an element of
 // the product is a sum over blocks of `depth` along k. Each block is one chain of fused
-// multiply-adds from zero, in order of k, and the blocks are added one after another to zero. BLAS
-// libraries add like this as well, each with a depth of its own; with equal depths the results are
+// multiply-adds from zero, in order of k, and the blocks are added one after another, to zero or to
+// the first one: a sum that vanishes below zero is -0, and 0 after an addition to zero. BLAS
+// libraries add like this as well, each in an order of its own; in equal orders the results are
 // equal bit for bit.
 //
 //===----------------------------------------------------------------------===//
@@ -44,6 +45,12 @@ struct GemmOperands {
   float *c = nullptr;
 };
 
+/// How the products of an element are added up.
+struct GemmOrder {
+  int64_t depth; // of a block, at least 1
+  bool addsToZero = true;
+};
+
 /// A product of one shape. Immutable; the threads of its operators share the work, which does not
 /// change the result.
 class BlockedGemm {
@@ -51,8 +58,8 @@ public:
   /// True if this machine can run it.
   static bool isSupported();
 
-  /// depth >= 1. `threads`: at most as many as torch's intra-op threads.
-  BlockedGemm(const GemmShape &shape, int64_t depth, int threads);
+  /// `threads`: at most as many as torch's intra-op threads.
+  BlockedGemm(const GemmShape &shape, GemmOrder order, int threads);
 
   /// Bytes of workspace that run() needs.
   size_t workspaceBytes() const;
@@ -70,6 +77,7 @@ private:
 
   GemmShape shape;
   int64_t depth;
+  bool addsToZero;
   int parts;
 };
 

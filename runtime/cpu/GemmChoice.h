@@ -3,9 +3,10 @@
 // Torch multiplies fp32 matrices with the BLAS library that it was built with. Where BlockedGemm
 // gives the same bits in less time, it takes the place of the operator: when an executor is made,
 // each distinct product of the plan is run on random data with torch's operator and with
-// BlockedGemm, in the order of additions that its BLAS library is known for. A result that differs
-// in any bit is refused; else the faster one is taken. So the choice depends on the machine and on
-// time, the numbers do not.
+// BlockedGemm, in the order of additions that its BLAS library is known for; whether that begins
+// with zero is seen by operands whose products vanish. A result that differs in any bit is refused;
+// else the faster one is taken. So the choice depends on the machine and on time, the numbers do
+// not.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,7 @@ int64_t knownDepth(int64_t k);
 /// What was tried for a shape.
 struct GemmTrial {
   GemmShape shape;
-  int64_t depth;
+  GemmOrder order;
   bool sameBits;                     // as torch's operator
   double torchMs = 0, blockedMs = 0; // the shortest runs, in time of this thread
 };

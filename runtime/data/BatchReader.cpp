@@ -117,8 +117,8 @@ Status fsdp::rt::checkIndices(std::span<const IndexUse> uses, const std::vector<
     return Status::error("'" + place.file->path() + "': element " +
                          std::to_string(bad->element % sampleElements) + " of sample " +
                          std::to_string(place.sample) + " of input '" + shape.name + "' is " +
-                         std::to_string(bad->value) + ", expected 0 to " +
-                         std::to_string(use.count - 1) + " by " + use.user);
+                         std::to_string(bad->value) + ", expected " + std::to_string(use.least) +
+                         " to " + std::to_string(use.count - 1) + " by " + use.user);
   }
   return {};
 }

@@ -6,6 +6,15 @@
 
 using namespace fsdp::rt;
 
+bool fsdp::rt::haveEqualSamples(const std::vector<InputShape> &inputs,
+                                const std::vector<InputShape> &others) {
+  auto equal = [](const InputShape &one, const InputShape &other) {
+    return one.dtype == other.dtype &&
+           std::ranges::equal(std::span(one.sizes).subspan(1), std::span(other.sizes).subspan(1));
+  };
+  return std::ranges::equal(inputs, others, equal);
+}
+
 static std::string numbered(size_t shape) { return "shape " + std::to_string(shape + 1); }
 
 /// That of `named`, "2:" of `2:tokens.bin`.

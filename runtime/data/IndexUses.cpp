@@ -3,6 +3,7 @@
 #include "data/IndexUses.h"
 #include "DType.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -25,7 +26,15 @@ constexpr IndexedOperator kOperators[] = {
     {"aten::nll_loss2d_forward", 0, 1, -1, 4},
     {"aten::index_select", 0, 2, -2, -1},
     {"aten::gather", 0, 2, -2, -1},
+    {"aten::scatter", 0, 2, -2, -1},
+    {"aten::scatter_add", 0, 2, -2, -1},
+    {"aten::scatter_reduce", 0, 2, -2, -1},
+    {"aten::_embedding_bag", 0, 1, 0, -1},
+    {"aten::_embedding_bag_forward_only", 0, 1, 0, -1},
 };
+// Argument 1 lists indices of the dimensions of argument 0, of which negative ones count from its
+// end: x[i, j].
+constexpr std::string_view kListOperators[] = {"aten::index", "aten::index_put"};
 // Copies with the same elements in the same order where results are contiguous.
 constexpr std::string_view kCopies[] = {"aten::_to_copy", "aten::clone"};
 
@@ -51,6 +60,9 @@ public:
       for (const IndexedOperator &op : kOperators)
         if (callee == op.name)
           add(entry, op);
+      for (std::string_view name : kListOperators)
+        if (callee == name)
+          addList(entry);
     }
   }
 
@@ -107,21 +119,45 @@ private:
           arguments[1].payload.integer + (arguments[1].payload.integer < 0 ? dimensions : 0);
     if (dimension < 0 || dimension >= dimensions)
       return;
-    const fsdp_value &indices = plan.values()[arguments[op.indices].index];
-    std::span<const int64_t> sizes = plan.sizes(indices), strides = plan.strides(indices);
-    IndexUse use{base->input,
-                 inputOf(*base).dtype,
-                 (indices.offset - base->offset) /
-                     static_cast<int64_t>(elementBytes(indices.dtype)),
-                 {sizes.begin(), sizes.end()},
-                 {strides.begin(), strides.end()},
-                 table[static_cast<size_t>(dimension)],
-                 std::nullopt,
-                 plan.describeEntry(entry)};
+    IndexUse &use =
+        addUse(entry, *base, arguments[op.indices].index, 0, table[static_cast<size_t>(dimension)]);
     if (op.exempt >= 0 && static_cast<size_t>(op.exempt) < arguments.size() &&
         arguments[op.exempt].kind == FSDP_ARG_INT)
       use.exempt = arguments[op.exempt].payload.integer;
-    uses.push_back(std::move(use));
+  }
+
+  void addList(const fsdp_entry &entry) {
+    std::span<const fsdp_argument> arguments = plan.arguments(entry);
+    if (arguments.size() < 2 || arguments[0].kind != FSDP_ARG_VALUE ||
+        arguments[1].kind != FSDP_ARG_VALUE_LIST)
+      return;
+    std::span<const int64_t> table = plan.sizes(plan.values()[arguments[0].index]);
+    std::span<const int64_t> list = plan.integers(arguments[1].index, arguments[1].count);
+    // A mask is an index of as many dimensions as it has itself.
+    for (int64_t value : list)
+      if (value >= 0 && !isIndex(plan.values()[static_cast<size_t>(value)].dtype))
+        return;
+    for (size_t i = 0; i < std::min(list.size(), table.size()); ++i)
+      if (auto found = list[i] < 0 ? bases.end() : bases.find(static_cast<uint32_t>(list[i]));
+          found != bases.end())
+        addUse(entry, found->second, found->first, -table[i], table[i]);
+  }
+
+  /// `value`: the indices, which are elements of an input.
+  IndexUse &addUse(const fsdp_entry &entry, const Base &base, uint32_t value, int64_t least,
+                   int64_t count) {
+    const fsdp_value &indices = plan.values()[value];
+    std::span<const int64_t> sizes = plan.sizes(indices), strides = plan.strides(indices);
+    return uses.emplace_back(
+        IndexUse{base.input,
+                 inputOf(base).dtype,
+                 (indices.offset - base.offset) / static_cast<int64_t>(elementBytes(indices.dtype)),
+                 {sizes.begin(), sizes.end()},
+                 {strides.begin(), strides.end()},
+                 least,
+                 count,
+                 std::nullopt,
+                 plan.describeEntry(entry)});
   }
 
   const PlanView &plan;
@@ -143,7 +179,7 @@ static std::optional<BadIndex> findBad(const IndexUse &use, std::span<const std:
   for (int64_t element = use.firstElement;;) {
     Index index;
     std::memcpy(&index, input.data() + static_cast<size_t>(element) * sizeof(Index), sizeof(Index));
-    if ((index < 0 || index >= use.count) && use.exempt != index)
+    if ((index < use.least || index >= use.count) && use.exempt != index)
       return BadIndex{index, element};
     size_t i = dimensions;
     for (; i-- > 0;) { // to the next element, in row-major order

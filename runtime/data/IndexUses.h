@@ -28,7 +28,8 @@ struct IndexUse {
   int64_t firstElement;          // of what is read, in the input
   std::vector<int64_t> sizes;    // likewise
   std::vector<int64_t> strides;  // elements
-  int64_t count;                 // indices are below it, and not negative
+  int64_t least;                 // no index is below it: 0, or negative where that is allowed
+  int64_t count;                 // indices are below it
   std::optional<int64_t> exempt; // the one that a loss ignores
   std::string user;              // for messages: `aten::embedding in module "tok"`
 };

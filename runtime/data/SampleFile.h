@@ -62,6 +62,10 @@ Result<std::unique_ptr<SampleFile>> openTokens(const std::string &path,
 /// "ids:i64[4,128], labels:i64[4,128]".
 std::string describeInputs(const std::vector<InputShape> &inputs);
 
+/// True if samples of the one inputs are samples of the others: equal dtypes, and equal sizes but
+/// for the first, which counts samples.
+bool haveEqualSamples(const std::vector<InputShape> &inputs, const std::vector<InputShape> &others);
+
 /// `2:tokens.bin` as "2:" and "tokens.bin": of which shape a file's samples are. "" if the path
 /// says nothing of it, or there is a file of that very name.
 std::pair<std::string, std::string> splitShape(const std::string &path);

@@ -59,8 +59,8 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
 Status CollectiveLanes::describe(const fsdp_entry &entry, Status status) const {
   if (status.ok())
     return status;
-  return status.within(view.describeEntry(entry) +
-                       (entry.phase == FSDP_FORWARD ? " in forward: " : " in backward: "));
+  return status.of(view.describeEntry(entry) +
+                   (entry.phase == FSDP_FORWARD ? " in forward" : " in backward"));
 }
 
 Status CollectiveLanes::run(void *lanes, uint32_t index) {

@@ -150,7 +150,7 @@ Status PlanExecutor::prepare() {
 Status PlanExecutor::prepareQuestions() {
   if (!options.allowsUpdates && !options.findNonFinite)
     return {};
-  if (!runtime->isHost() || options.lossLag != 0)
+  if (!hostSeesSteps(runtime->isHost(), options.lossLag))
     return Status::error("updates are left out, and NaN is looked for, on a CPU whose steps are "
                          "waited for");
   if (options.findNonFinite)
@@ -256,16 +256,22 @@ Result<std::optional<StepResults>> PlanExecutor::taken(Result<const std::byte *>
   return std::optional<StepResults>(step);
 }
 
+template <typename T> static double numberAt(const std::byte *bytes) {
+  T number;
+  std::memcpy(&number, bytes, sizeof(number));
+  return static_cast<double>(number);
+}
+
 double PlanExecutor::lossAt(const std::byte *bytes) const {
   switch (view.values()[view.tables().loss_value].dtype) {
   case FSDP_F64:
-    return *reinterpret_cast<const double *>(bytes);
+    return numberAt<double>(bytes);
   case FSDP_BF16:
-    return *reinterpret_cast<const c10::BFloat16 *>(bytes);
+    return numberAt<c10::BFloat16>(bytes);
   case FSDP_F16:
-    return *reinterpret_cast<const c10::Half *>(bytes);
+    return numberAt<c10::Half>(bytes);
   default:
-    return *reinterpret_cast<const float *>(bytes);
+    return numberAt<float>(bytes);
   }
 }
 

@@ -56,13 +56,13 @@ struct StepResults {
       false; // findNonFinite: loss, gradients or updated parameters of this rank are not
 };
 
-/// Figures of the last step, for reports and tests.
 /// Results of one call that are copied into the strides of the plan, per step.
 struct RelaidResults {
   int64_t results = 0;
   int64_t bytes = 0;
 };
 
+/// Figures of the last step, for reports and tests.
 struct ExecutorStatistics {
   int64_t plannedAllocations = 0;  // served at their planned address
   int64_t fallbackAllocations = 0; // served by the ordinary allocator during an operator
@@ -80,6 +80,10 @@ enum class OperatorKernels { Torch, Fastest };
 /// Whether a whole step becomes one graph of the device, where that can be.
 enum class GraphMode { Automatic, Off };
 
+/// Whether the host sees what a step computes while the step runs, so that it may decide on the
+/// step's updates: on a CPU, if the host waits for each step. `lossLag` as in ExecutorOptions.
+inline bool hostSeesSteps(bool isOnHost, unsigned lossLag) { return isOnHost && lossLag == 0; }
+
 struct ExecutorOptions {
   /// Fastest: tries the kernels of the runtime, see KernelChoice.h. On a CPU only.
   OperatorKernels kernels = OperatorKernels::Fastest;
@@ -88,11 +92,11 @@ struct ExecutorOptions {
   std::optional<double> clipGradNorm = {};
   /// Steps that may be under way on the device when step() returns. 0: it waits for its own.
   unsigned lossLag = 0;
-  /// Of a plan that clips, on a CPU, with lossLag 0: is asked when the gradients' norm is known and
+  /// Of a plan that clips, where hostSeesSteps(): is asked when the gradients' norm is known and
   /// before the first update of a step, whose results are handed over. False: the step updates
   /// nothing. It must answer alike on all ranks; what fails there is the step's error.
   std::function<Result<bool>(const StepResults &)> allowsUpdates = {};
-  /// On a CPU, with lossLag 0: looks for NaN and Inf behind every entry, which is slow.
+  /// Where hostSeesSteps(): looks for NaN and Inf behind every entry, which is slow.
   bool findNonFinite = false;
   /// hostArena() of another executor over the same arena, which outlives this one; null: the
   /// executor allocates its own.

@@ -8,6 +8,8 @@
 #include <ATen/ops/isinf.h>
 #include <ATen/ops/isnan.h>
 
+#include <algorithm>
+
 using namespace fsdp::rt;
 
 NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned shard)
@@ -45,25 +47,41 @@ ByteRange NonFiniteFinder::rangeOf(uint32_t value) const {
 }
 
 int64_t NonFiniteFinder::causeAt(ByteRange bytes) const {
-  for (auto i = static_cast<int64_t>(traces.size()); i-- > 0;) {
-    const ByteRange other = traces[static_cast<size_t>(i)].bytes;
-    if (other.begin < bytes.begin + bytes.bytes && bytes.begin < other.begin + other.bytes)
+  auto overlaps = [&](ByteRange held) {
+    return held.begin < bytes.begin + bytes.bytes && bytes.begin < held.begin + held.bytes;
+  };
+  for (auto i = static_cast<int64_t>(traces.size()); i-- > 0;)
+    if (std::ranges::any_of(traces[static_cast<size_t>(i)].bytes, overlaps))
       return i;
-  }
   return kNone;
 }
 
+void NonFiniteFinder::forget(ByteRange bytes) {
+  const int64_t begin = bytes.begin, end = begin + bytes.bytes;
+  for (Trace &trace : traces) {
+    std::vector<ByteRange> left;
+    for (const ByteRange &held : trace.bytes) {
+      const int64_t heldEnd = held.begin + held.bytes;
+      if (held.begin < begin)
+        left.push_back({held.begin, std::min(heldEnd, begin) - held.begin});
+      if (const int64_t from = std::max(held.begin, end); from < heldEnd)
+        left.push_back({from, heldEnd - from});
+    }
+    trace.bytes = std::move(left);
+  }
+}
+
 int64_t NonFiniteFinder::note(ByteRange bytes, const Counts &counts, uint32_t entry, int64_t from,
-                              bool fromElsewhere) {
+                              const char *because) {
   if (counts.finite())
     return kNone;
-  traces.push_back({bytes, counts, entry + 1, "", from, fromElsewhere && from == kNone});
+  traces.push_back({{bytes}, counts, entry + 1, "", from, because});
   return static_cast<int64_t>(traces.size()) - 1;
 }
 
 void NonFiniteFinder::noteBefore(ByteRange bytes, const Counts &counts, const std::string &what) {
   if (!counts.finite())
-    traces.push_back({bytes, counts, 0, what, kNone, false});
+    traces.push_back({{bytes}, counts, 0, what, kNone, ""});
 }
 
 //===----------------------------------------------------------------------===//
@@ -154,11 +172,21 @@ void NonFiniteFinder::before(uint32_t index, std::span<const at::Tensor> tensors
   const fsdp_entry &entry = view.entries()[index];
   cause = causeIn(operandsOf(entry), tensors);
   if (entry.kind == FSDP_UPDATE)
-    beforeUpdate(index);
+    cause = spoiledGradients(index, view.groups()[entry.target].trained_elements);
+  // Only another rank may see what becomes of these gradients.
+  if (entry.kind == FSDP_REDUCE_SCATTER_START)
+    for (uint32_t i = index;
+         i == index || (i < view.entries().size() && view.entries()[i].coalesced); ++i)
+      spoiledGradients(i, view.entries()[i].count *
+                              static_cast<int64_t>(view.communicatorOf(view.entries()[i]).ranks));
 }
 
 void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors) {
   const fsdp_entry &entry = view.entries()[index];
+  // What collectives and copies of state write comes later: afterWait() forgets that.
+  if (const EntryBytes bytes = EntryBytes::of(view, entry); !bytes.untilWait)
+    for (const ByteRange &overwritten : bytes.overwrites)
+      forget(overwritten);
   for (uint32_t value : resultsOf(entry))
     note(rangeOf(value), count(tensors[value]), index, cause);
   if (entry.kind == FSDP_CHUNK)
@@ -170,7 +198,7 @@ void NonFiniteFinder::after(uint32_t index, std::span<const at::Tensor> tensors)
     afterUpdate(index);
 }
 
-/// What a collective has brought.
+/// Looks at what a collective has written.
 void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
   const uint32_t index = starts[wait.handle];
   const fsdp_entry &start = view.entries()[index];
@@ -180,7 +208,7 @@ void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
   switch (start.kind) {
   case FSDP_ALL_GATHER_START: {
     const fsdp_group &group = view.groups()[start.target];
-    // A copy in another dtype is of the shard.
+    // The shard may be gathered from a copy in another dtype, which has no traces of its own.
     if (start.source == group.gather_shard)
       read = {group.shard, view.shardBytes(group)};
     break;
@@ -200,23 +228,24 @@ void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
   default:
     return;
   }
-  const Counts counts = count(tensorAt(written.begin, written.bytes / bytes, start.dtype));
-  if (!counts.finite())
-    note(written, counts, index, causeAt(read), /*fromElsewhere=*/true);
+  const int64_t from = causeAt(read);
+  forget(written);
+  note(written, count(tensorAt(written.begin, written.bytes / bytes, start.dtype)), index, from,
+       ", although this rank's own numbers are finite");
 }
 
-void NonFiniteFinder::beforeUpdate(uint32_t index) {
-  const fsdp_entry &update = view.entries()[index];
-  const fsdp_group &group = view.groups()[update.target];
-  const ByteRange gradients{update.source, group.trained_elements *
-                                               static_cast<int64_t>(elementBytes(update.dtype))};
-  const Counts counts = count(tensorAt(update.source, group.trained_elements, update.dtype));
+int64_t NonFiniteFinder::spoiledGradients(uint32_t index, int64_t elements) {
+  const fsdp_entry &entry = view.entries()[index];
+  const ByteRange gradients{entry.source,
+                            elements * static_cast<int64_t>(elementBytes(entry.dtype))};
+  const Counts counts = count(tensorAt(entry.source, elements, entry.dtype));
   if (counts.finite())
-    return;
-  cause = causeAt(gradients);
-  if (cause == kNone)
-    cause = note(gradients, counts, index, kNone);
-  spoiled.push_back(cause);
+    return kNone;
+  int64_t from = causeAt(gradients);
+  if (from == kNone)
+    from = note(gradients, counts, index, kNone, "; no entry was seen to write them");
+  spoiled.push_back(from);
+  return from;
 }
 
 void NonFiniteFinder::afterUpdate(uint32_t index) {
@@ -224,9 +253,10 @@ void NonFiniteFinder::afterUpdate(uint32_t index) {
   const ByteRange parameters{group.shard, group.trained_elements *
                                               static_cast<int64_t>(elementBytes(group.dtype))};
   const Counts counts = count(tensorAt(group.shard, group.trained_elements, group.dtype));
-  if (counts.finite())
-    return;
-  spoiled.push_back(note(parameters, counts, index, cause == kNone ? causeAt(parameters) : cause));
+  const int64_t from = cause == kNone ? causeAt(parameters) : cause;
+  forget(parameters);
+  if (!counts.finite())
+    spoiled.push_back(note(parameters, counts, index, from));
 }
 
 void NonFiniteFinder::endStep(std::span<const at::Tensor> tensors) {
@@ -269,11 +299,11 @@ std::optional<NonFinite> NonFiniteFinder::finding() const {
   }
   if (!first)
     return spoiled.empty() ? std::nullopt
-                           : std::optional(NonFinite{~0u, "nobody knows where it comes from"});
+                           : std::optional(NonFinite{
+                                 ~0u, "the loss is not finite, but no entry was seen to write it"});
   const Counts &counts = first->counts;
-  std::string text = describe(*first) + ": " + plain(counts.nans, counts.infinities, counts.all);
-  if (first->place != 0)
-    text += first->fromElsewhere ? ", of finite numbers of this rank" : ", of finite operands";
+  std::string text =
+      describe(*first) + ": " + plain(counts.nans, counts.infinities, counts.all) + first->because;
   if (firstNan && firstNan != first)
     text += "; NaN begins with " + describe(*firstNan);
   return NonFinite{first->place, text};

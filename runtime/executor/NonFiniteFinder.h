@@ -1,9 +1,10 @@
 //===- NonFiniteFinder.h - Where numbers cease to be finite ------*- C++ -*-===//
 //
 // Looks at what each entry of a step reads and writes, and remembers where NaN and Inf came from.
-// Inf alone is no fault: masks hold it. A step is spoiled if its loss, the gradients of an update
-// or the parameters behind it are not finite; then the way back from there, from result to operand,
-// ends at the first entry whose operands were finite.
+// Inf alone is no fault: masks hold it. A step is spoiled if its loss, the gradients that a rank
+// gives to a reduce-scatter, those of an update or the parameters behind it are not finite; then
+// the way back from there, from result to operand, ends at the first entry whose operands were
+// finite.
 //
 // On a CPU; belongs to the thread that runs the step. May throw what torch throws.
 //
@@ -27,7 +28,8 @@ public:
   /// `shard`: index of this rank's shards. The arguments outlive the object.
   NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned shard);
 
-  /// Around each step, and around each of its entries; `tensors` are the plan's values.
+  /// Around each step, and around each of its entries: after() where the entry has succeeded. Of
+  /// starts that are coalesced both are called for the first. `tensors` are the plan's values.
   void beginStep(std::span<const at::Tensor> tensors);
   void before(uint32_t entry, std::span<const at::Tensor> tensors);
   void after(uint32_t entry, std::span<const at::Tensor> tensors);
@@ -42,31 +44,34 @@ private:
     bool finite() const { return nans == 0 && infinities == 0; }
   };
   static constexpr int64_t kNone = -1;
-  /// Bytes that hold NaN or Inf.
+  /// NaN or Inf that has been written.
   struct Trace {
-    ByteRange bytes;
+    std::vector<ByteRange> bytes; // that still hold it
     Counts counts;
-    uint32_t place;     // NonFinite::place
-    std::string what;   // of those before the step; else the entry says it
-    int64_t cause;      // the trace that it comes from; kNone: it begins here
-    bool fromElsewhere; // another rank may have brought it
+    uint32_t place;      // NonFinite::place
+    std::string what;    // it was before the step; else the entry says that
+    int64_t cause;       // the trace that it comes from; kNone: it begins here
+    const char *because; // how it can begin here: what is told behind the counts
   };
 
   static Counts count(const at::Tensor &tensor);
   at::Tensor tensorAt(int64_t offset, int64_t elements, uint32_t dtype) const;
   ByteRange rangeOf(uint32_t value) const;
-  /// The last trace that overlaps `bytes`.
+  /// The last trace of which `bytes` hold something.
   int64_t causeAt(ByteRange bytes) const;
+  /// `bytes` have been overwritten: they hold nothing of the traces.
+  void forget(ByteRange bytes);
   /// Adds a trace if `counts` are not finite; its index, or kNone.
   int64_t note(ByteRange bytes, const Counts &counts, uint32_t entry, int64_t cause,
-               bool fromElsewhere = false);
+               const char *because = ", of finite operands");
   void noteBefore(ByteRange bytes, const Counts &counts, const std::string &what);
   /// What the values that `entry` reads hold: the cause of NaN, else of Inf, else kNone.
   int64_t causeIn(const std::vector<uint32_t> &values, std::span<const at::Tensor> tensors);
   std::vector<uint32_t> operandsOf(const fsdp_entry &entry) const;
   std::vector<uint32_t> resultsOf(const fsdp_entry &entry) const;
   void afterWait(const fsdp_entry &wait);
-  void beforeUpdate(uint32_t entry);
+  /// Of the entry's `elements` gradients: the trace that spoils the step, or kNone.
+  int64_t spoiledGradients(uint32_t entry, int64_t elements);
   void afterUpdate(uint32_t entry);
   std::string describe(const Trace &trace) const;
 

@@ -87,6 +87,7 @@ private:
     int64_t bytes = 0;
   };
 
+  // Defined in PrepareStepProgram.cpp, as prepare() and drawsOf() are.
   void makeTensors();
   void copyConstants();
   Status prepareEntry(uint32_t index, unsigned shard);
@@ -96,7 +97,7 @@ private:
   Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
   void prepareFrozen();
 
-  /// Makes chains of calls that follow each other.
+  /// Makes chains of calls that follow each other, when the first step has measured them.
   void makeChains();
 
   /// Runs `walk` as one step, with statistics of its own; what it throws becomes an error that
@@ -126,11 +127,11 @@ private:
   std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
   std::vector<Chain> chains;
   std::vector<Copy> copies;
-  std::vector<std::vector<BytesCopy>> chunks;     // what each FSDP_CHUNK copies
-  std::vector<std::pair<size_t, size_t>> updates; // of each FSDP_UPDATE: the runtime's from, to
-  size_t numSegments = 0;                         // the runtime's updates
-  std::vector<Instruction> instructions;          // of a step
-  std::atomic<uint32_t> current{0};               // entry that runs, for messages
+  std::vector<std::vector<BytesCopy>> chunks;        // what each FSDP_CHUNK copies
+  std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to
+  size_t numSegments = 0;                            // the runtime's updates
+  std::vector<Instruction> instructions;             // of a step
+  std::atomic<uint32_t> current{0};                  // entry that runs, for messages
   std::function<Result<bool>(double)> allowsUpdates; // null: every step updates
   double partialNorm = 0;                            // this rank's, where that is asked
   bool updatesAllowed = true;                        // in this step

@@ -2,33 +2,11 @@
 
 #include "plan/CollectiveOrder.h"
 #include "DType.h"
+#include "Hash.h"
 
 #include <bit>
-#include <string_view>
 
 using namespace fsdp::rt;
-
-namespace {
-/// FNV-1a (Fowler, Noll, Vo), 64 bits.
-class Hash {
-public:
-  void add(uint64_t number) {
-    for (unsigned byte = 0; byte < 8; ++byte)
-      addByte(static_cast<uint8_t>(number >> (8 * byte)));
-  }
-  void add(std::string_view text) {
-    for (char character : text)
-      addByte(static_cast<uint8_t>(character));
-    addByte(0);
-  }
-  uint64_t value() const { return state; }
-
-private:
-  void addByte(uint8_t byte) { state = (state ^ byte) * 0x100000001b3ull; }
-
-  uint64_t state = 0xcbf29ce484222325ull;
-};
-} // namespace
 
 std::vector<uint32_t> fsdp::rt::collectiveEntries(const PlanView &plan) {
   std::vector<uint32_t> result;

@@ -9,21 +9,24 @@
 
 namespace fsdp::rt {
 
-/// Those that train, one for each shape of samples, from `first` on.
-inline std::vector<PlanView> trainingPlans(const fsdp_plan &first) {
+/// The program's plans of one kind, of which there is one for each shape of samples. `first`: the
+/// program's first plan.
+inline std::vector<PlanView> plansOf(const fsdp_plan &first, fsdp_step_kind kind) {
   std::vector<PlanView> plans;
-  for (const fsdp_plan *plan = &first; plan && plan->step_kind == FSDP_TRAINING; plan = plan->next)
-    plans.emplace_back(*plan);
+  for (const fsdp_plan *plan = &first; plan; plan = plan->next)
+    if (plan->step_kind == static_cast<uint32_t>(kind))
+      plans.emplace_back(*plan);
   return plans;
 }
 
-/// Those that evaluate, one for each shape of samples; none if the program does not.
+/// The plans that train.
+inline std::vector<PlanView> trainingPlans(const fsdp_plan &first) {
+  return plansOf(first, FSDP_TRAINING);
+}
+
+/// The plans that evaluate; none if the program does not.
 inline std::vector<PlanView> evaluationPlans(const fsdp_plan &first) {
-  std::vector<PlanView> plans;
-  for (const fsdp_plan *plan = &first; plan; plan = plan->next)
-    if (plan->step_kind == FSDP_EVALUATION)
-      plans.emplace_back(*plan);
-  return plans;
+  return plansOf(first, FSDP_EVALUATION);
 }
 
 } // namespace fsdp::rt

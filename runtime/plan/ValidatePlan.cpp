@@ -6,6 +6,8 @@
 #include "plan/ValidateClipping.h"
 #include "plan/ValidateEntries.h"
 
+#include <cmath>
+
 using namespace fsdp::rt;
 
 namespace {
@@ -97,6 +99,10 @@ bool Validator::checkHeader() {
   if (view.isEvaluation() && (plan.num_microbatches != 1 || plan.clip_grad_norm != 0))
     return fail("an evaluation of " + std::to_string(plan.num_microbatches) +
                 " microbatches that clips to norm " + std::to_string(plan.clip_grad_norm));
+  for (double figure : {plan.model_flops, plan.bound_ns})
+    if (!(figure >= 0 && std::isfinite(figure)))
+      return fail("model_flops " + std::to_string(plan.model_flops) + " and bound_ns " +
+                  std::to_string(plan.bound_ns));
   if (plan.arena_bytes < 0 || plan.peak_live_bytes < 0 || plan.peak_live_bytes > plan.arena_bytes)
     return fail("arena of " + std::to_string(plan.arena_bytes) + " bytes for " +
                 std::to_string(plan.peak_live_bytes) + " live bytes");

@@ -82,7 +82,7 @@ Outcome Checkpoints::openReader(const std::string &path) {
   CheckpointVerifier verifier(*reader, communicator.rank(), communicator.size(),
                               {staging->data(), staging->size()});
   LoadingBar bar("and verifying " + path, !isFirst() || options.quiet);
-  const int64_t own = reader->allBytes() / communicator.size();
+  const int64_t own = totalBytes(reader->allFiles()) / communicator.size();
   int64_t done = 0;
   return inRounds(communicator, [&](int64_t bytes) {
     bar.at(std::min(done, own), own);

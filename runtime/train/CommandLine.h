@@ -36,6 +36,8 @@ private:
   Status checkEvaluation();
   Status checkLearningRate();
   Status checkGuards();
+  /// An error if a flag is given that is not a finite number, 0 or more.
+  Status checkNotNegative(std::initializer_list<const char *> flags);
   Status setThreads(const char *environmentThreads);
   Status checkRanks();
   bool given(const char *flag) { return app.get_option(flag)->count() != 0; }

@@ -130,21 +130,18 @@ Status CommandLine::checkPaths() {
     if (given(flag) && !app[flag]->as<std::string>().ends_with(".safetensors") &&
         !(flag == std::string("--init") && options.init.ends_with(kWeightsIndexEnd)))
       return Status::error(typed(flag) + ": the name must end with .safetensors");
-  // Weights may be saved where they were loaded from: they appear when all of them are written.
-  NamedPath init{"--init", options.init}, save{"--save", options.save},
-      log{"--log-file", options.log}, trace{"--trace", options.trace};
-  // What matches no file is told where it is read.
+  // RankRun::openWeights() compares the outputs with --init. A pattern that matches no file is an
+  // error where the data are opened.
   std::vector<NamedPath> data;
   for (const auto &[flag, patterns] :
        {std::pair{"--data", options.data}, {"--eval-data", options.evalData}})
     if (auto paths = findDataFiles(patterns, flag); paths.ok())
       for (const std::string &path : *paths)
-        data.push_back({flag, path});
-  for (const auto &[inputs, outputs] :
-       {std::pair<std::vector<NamedPath>, std::vector<NamedPath>>{{init}, {log, trace}},
-        {data, {save, log, trace}}})
-    if (std::optional<std::string> clash = findClash(inputs, outputs))
-      return Status::error(*clash);
+        data.push_back({flag, splitShape(path).second});
+  if (std::optional<std::string> clash = findClash(
+          data,
+          {{"--save", options.save}, {"--log-file", options.log}, {"--trace", options.trace}}))
+    return Status::error(*clash);
   return {};
 }
 
@@ -188,8 +185,12 @@ Status CommandLine::checkTrace() {
 }
 
 Status CommandLine::checkEvaluation() {
-  for (const char *flag : {"--eval-data", "--eval-split"})
-    if (given(flag) && evaluationPlans(plan.tables()).empty())
+  // --eval-split 0 takes back that of a checkpoint.
+  for (auto [flag, isAsked] : {std::pair{"--eval-data", given("--eval-data")},
+                               {"--eval-split", options.evalSplit != 0},
+                               {"--eval-every", given("--eval-every")},
+                               {"--eval-steps", given("--eval-steps")}})
+    if (isAsked && evaluationPlans(plan.tables()).empty())
       return Status::error(typed(flag) +
                            ": this binary is compiled without an evaluation; compile it with fsdpc "
                            "--eval-model");
@@ -222,13 +223,19 @@ Status CommandLine::checkClipping() {
   return {};
 }
 
-Status CommandLine::checkLearningRate() {
-  for (const char *flag : {"--lr", "--min-lr"})
+Status CommandLine::checkNotNegative(std::initializer_list<const char *> flags) {
+  for (const char *flag : flags)
     if (given(flag)) {
       auto value = app[flag]->as<double>();
       if (!std::isfinite(value) || value < 0)
         return Status::error(typed(flag) + ": expected a finite number, 0 or more");
     }
+  return {};
+}
+
+Status CommandLine::checkLearningRate() {
+  if (Status status = checkNotNegative({"--lr", "--min-lr", "--peak-tflops"}); !status.ok())
+    return status;
   if (options.decaySteps && options.schedule != LearningRateShape::WarmupStableDecay)
     return Status::error(typed("--decay-steps") + " is for --lr-schedule wsd");
   if (options.decaySteps && *options.decaySteps < 1)
@@ -244,28 +251,26 @@ Status CommandLine::checkLearningRate() {
 }
 
 Status CommandLine::checkGuards() {
-  for (const char *flag : {"--stop-outliers", "--skip-outliers"})
-    if (given(flag)) {
-      auto limit = app[flag]->as<double>();
-      if (!std::isfinite(limit) || limit < 0)
-        return Status::error(typed(flag) + ": expected a finite number, 0 or more");
-    }
+  if (Status status = checkNotNegative({"--stop-outliers", "--skip-outliers"}); !status.ok())
+    return status;
   if (options.stopOutliers != 0 && options.skipOutliers != 0)
     return Status::error(typed("--stop-outliers") + " and " + typed("--skip-outliers") +
                          ": a run either ends at an outlier or goes on");
-  const bool waits = options.device == "cpu" && options.lossLag.value_or(0) == 0;
+  if (options.findNan && options.skipOutliers != 0)
+    return Status::error("--find-nan and " + typed("--skip-outliers") +
+                         ": a step with NaN or Inf either ends the run or is left out");
   if (options.skipOutliers != 0) {
     if (!plan.clipsGradients())
       return Status::error(typed("--skip-outliers") +
                            ": this binary is compiled without clipping, so that updates begin "
                            "before the gradients' norm is known; compile the step with "
                            "--clip-grad-norm (a norm of 1e30 changes nothing)");
-    if (!waits)
+    if (!options.hostSeesSteps())
       return Status::error(typed("--skip-outliers") +
                            " is for --device cpu without --loss-lag: the host looks at each step "
                            "before its updates");
   }
-  if (options.findNan && !waits)
+  if (options.findNan && !options.hostSeesSteps())
     return Status::error("--find-nan is for --device cpu without --loss-lag: the host looks at "
                          "what each operator computes");
   if (options.findNan && !options.trace.empty())

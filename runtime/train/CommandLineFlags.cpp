@@ -118,7 +118,8 @@ void CommandLine::addDataFlags() {
                   ? "Hold out this fraction of the samples of --data, above 0 and at most 0.5, and "
                     "evaluate the loss on them. Which ones depends on --seed of the run's first "
                     "start alone, and they come from all over the files. 0: none, as is the default"
-                  : "Refused: this binary is compiled without an evaluation (fsdpc --eval-model)");
+                  : "0: none. Others are refused: this binary is compiled without an evaluation "
+                    "(fsdpc --eval-model)");
   group.whole("--eval-every", options.evalEvery, "N", kMaximumSteps,
               "Evaluate after every N steps, and after the last one. Default: after the last one");
   group.whole("--eval-steps", options.evalSteps, "N", kMaximumSteps,
@@ -166,7 +167,7 @@ void CommandLine::addOptimizationFlags() {
              "Look at the results of each operator, which is slow: a step whose loss, gradients or "
              "updated parameters are not finite ends the run, and the error names the operator, "
              "its module and the rank where NaN or Inf begins. With --resume a step that failed "
-             "runs again");
+             "runs again. Not with --skip-outliers");
   group.whole("--seed", options.seed, "N", UINT64_MAX,
               "Seed of dropout and other random operators, and of --shuffle. Default: 0");
 }
@@ -178,11 +179,16 @@ void CommandLine::addOutputFlags() {
               "stop the run after the current step");
   group.value("--log-file,--log", options.log, "FILE.jsonl",
               "Write a JSON line per step: step, loss, loss_hex (per rank, of up to 16), "
-              "grad_norm, lr, step_ms, samples_per_s, issue_ms, samples, tokens, tokens_per_s; and "
-              "one per checkpoint. torchrun takes --log for a flag of its own");
+              "grad_norm, lr, step_ms, samples_per_s, issue_ms, samples, tokens, tokens_per_s, "
+              "tflops_per_s, mfu, "
+              "over_bound; and one per checkpoint. torchrun takes --log for a flag of its own");
   group.value("--tensorboard", options.tensorboard, "DIR",
               "Write loss, gradient norm, learning rate and speed of each step to an event file of "
               "TensorBoard in DIR");
+  group.value(
+      "--peak-tflops", options.peakTflops, "X",
+      "What a rank's device computes at most, in 10^12 operations per second in the dtype of "
+      "the model's products, for the model's share of it (MFU)");
   group.value("--trace", options.trace, "FILE.json",
               "Write what one step did when, on each stream of rank 0, for ui.perfetto.dev");
   group.whole("--trace-step", options.traceStep, "N", kMaximumSteps,

@@ -111,6 +111,10 @@ void Console::graph(const std::string &note) {
 void Console::step(const StepRecord &record, bool last) {
   ++stepsDone;
   totalMilliseconds += record.milliseconds;
+  if (stepsDone > 1) {
+    flopsOfOthers += record.modelFlops;
+    boundOfOthers += record.boundMilliseconds;
+  }
   samplesDone += record.stepSamples;
   if (stepsDone == 1) {
     firstMilliseconds = record.milliseconds;
@@ -134,6 +138,21 @@ void Console::step(const StepRecord &record, bool last) {
   std::fflush(stdout);
 }
 
+void Console::tellWork(double milliseconds) const {
+  if (flopsOfOthers == 0)
+    return;
+  const double tflops = flopsOfOthers / milliseconds / 1e9;
+  std::printf("arithmetic of the model: %.3g TFLOP/s per rank", tflops);
+  if (options.peakTflops != 0)
+    std::printf(", %.3g %% of --peak-tflops %s (MFU)", 100 * tflops / options.peakTflops,
+                shortestNumber(options.peakTflops).c_str());
+  if (boundOfOthers != 0)
+    std::printf("; %.3g times the bound of the schedule, %.3g ms per step in the compiler's cost "
+                "model",
+                milliseconds / boundOfOthers, boundOfOthers / static_cast<double>(stepsDone - 1));
+  std::printf("\n");
+}
+
 void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
   if (options.quiet)
     return;
@@ -148,6 +167,8 @@ void Console::end(const ExecutorStatistics &statistics, bool interrupted) {
               plural(stepsDone), totalMilliseconds / 1000, mean, firstMilliseconds,
               rate(static_cast<double>(samples) * 1000 / milliseconds).c_str(),
               amount(samplesDone).c_str());
+  if (others)
+    tellWork(milliseconds);
   std::printf("last step, rank 0: %s allocations at planned addresses, %s by the ordinary "
               "allocator, %s copied, scratch %s, %s operator%s by kernels of the runtime\n",
               grouped(statistics.plannedAllocations).c_str(),
@@ -201,7 +222,7 @@ void Console::checkpoint(const SavedCheckpoint &saved) {
   bar.clear();
   std::printf("checkpoint of step %s: %s in %s, %.1f ms, of which steps stood still %.1f ms\n",
               grouped(saved.manifest.step).c_str(),
-              readableBytes(saved.manifest.fileBytes()).c_str(), saved.path.c_str(),
+              readableBytes(totalBytes(saved.manifest.files)).c_str(), saved.path.c_str(),
               saved.milliseconds, saved.exposedMilliseconds);
   std::fflush(stdout);
 }

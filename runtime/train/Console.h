@@ -52,6 +52,8 @@ private:
   std::string rate(double samplesPerSecond) const;
   /// "320 samples, 40,960 tokens", of so many samples.
   std::string amount(int64_t samples) const;
+  /// The line of what the steps after the first computed in so long, if the plan says it.
+  void tellWork(double milliseconds) const;
 
   const TrainOptions &options;
   const PlanView &plan;
@@ -61,6 +63,7 @@ private:
   Clock::time_point lastLine;
   int64_t stepsDone = 0, firstSamples = 0, samplesDone = 0;
   double firstMilliseconds = 0, totalMilliseconds = 0;
+  double flopsOfOthers = 0, boundOfOthers = 0; // of all steps but the first: sums, and milliseconds
 };
 
 } // namespace fsdp::rt

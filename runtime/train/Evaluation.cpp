@@ -2,6 +2,7 @@
 
 #include "train/Evaluation.h"
 
+#include <algorithm>
 #include <chrono>
 
 using namespace fsdp::rt;
@@ -13,25 +14,56 @@ Evaluation::Evaluation(std::vector<PlanView> evaluations, const TrainOptions &op
     shapes.push_back({std::make_unique<StepRunner>(plan, device, communicator)});
 }
 
-Status Evaluation::openData() {
-  std::vector<std::vector<InputShape>> inputs;
-  for (Shape &shape : shapes) {
-    if (Status status = shape.runner->findInputs(); !status.ok())
-      return status;
-    inputs.push_back(shape.runner->inputShapes());
-  }
+using FilesByShape = std::vector<std::vector<std::string>>;
+
+Result<FilesByShape>
+Evaluation::findFiles(const std::vector<std::vector<InputShape>> &trained) const {
+  std::vector<std::vector<InputShape>> evaluated;
+  for (const Shape &shape : shapes)
+    evaluated.push_back(shape.runner->inputShapes());
   const bool splits = options.evalSplit != 0;
   const char *flag = splits ? "--data" : "--eval-data";
   Result<std::vector<std::string>> paths =
       findDataFiles(splits ? options.data : options.evalData, flag);
   if (!paths.ok())
-    return Status::error("evaluation: " + paths.status().message());
-  Result<std::vector<std::vector<std::string>>> byShape =
-      filesByShape(*paths, inputs, flag);
-  if (!byShape.ok())
-    return Status::error("evaluation: " + byShape.status().message());
+    return paths.status();
+  if (!splits)
+    return filesByShape(*paths, evaluated, flag);
+
+  // Files belong to the shapes that train, and held-out samples to the evaluation that has them.
+  Result<FilesByShape> files = filesByShape(*paths, trained, flag);
+  if (!files.ok())
+    return files.status();
+  auto find = [](const std::vector<std::vector<InputShape>> &all,
+                 const std::vector<InputShape> &inputs) {
+    return std::ranges::find_if(all,
+                                [&](const auto &other) { return haveEqualSamples(inputs, other); });
+  };
+  const std::string asked = "--eval-split " + shortestNumber(options.evalSplit) + ": ";
+  for (const auto &inputs : trained)
+    if (find(evaluated, inputs) == evaluated.end())
+      return Status::error(asked + "this binary trains on samples of " + describeInputs(inputs) +
+                           ", but has no evaluation of such samples: give --eval-data FILE");
+  FilesByShape chosen;
+  for (const auto &inputs : evaluated) {
+    auto shape = find(trained, inputs);
+    if (shape == trained.end())
+      return Status::error(asked + "this binary evaluates samples of " + describeInputs(inputs) +
+                           ", but does not train on such samples: give --eval-data FILE");
+    chosen.push_back((*files)[static_cast<size_t>(shape - trained.begin())]);
+  }
+  return chosen;
+}
+
+Status Evaluation::openData(const std::vector<std::vector<InputShape>> &trained) {
+  for (Shape &shape : shapes)
+    if (Status status = shape.runner->findInputs(); !status.ok())
+      return status;
+  Result<FilesByShape> files = findFiles(trained);
+  if (!files.ok())
+    return Status::error("evaluation: " + files.status().message());
   for (size_t i = 0; i < shapes.size(); ++i)
-    if (Status status = openData(shapes[i], std::move((*byShape)[i])); !status.ok())
+    if (Status status = openData(shapes[i], std::move((*files)[i])); !status.ok())
       return status;
   return {};
 }

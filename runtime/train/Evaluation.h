@@ -25,8 +25,10 @@ public:
              Communicator &communicator);
 
   /// Opens --eval-data, or --data for what --eval-split holds out, each file for the shape of its
-  /// samples, and decides how many steps are run.
-  Status openData();
+  /// samples, and decides how many steps are run. `trained`: by shape, the inputs of the steps that
+  /// train. --eval-split needs an evaluation for each of them, and no other: samples of other
+  /// lengths would overlap with those that train.
+  Status openData(const std::vector<std::vector<InputShape>> &trained);
   /// `arena` holds the state; the run's executor has been made.
   Status makeExecutors(std::byte *arena);
 
@@ -40,6 +42,9 @@ private:
     int64_t steps = 0; // of one evaluation
   };
 
+  /// The files of each shape.
+  Result<std::vector<std::vector<std::string>>>
+  findFiles(const std::vector<std::vector<InputShape>> &trained) const;
   Status openData(Shape &shape, std::vector<std::string> paths);
   Status run(Shape &shape, const Watchdog::Report &told, double &lossSum);
   Status issueAll(Shape &shape, double &lossSum);

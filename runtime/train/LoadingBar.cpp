@@ -2,17 +2,14 @@
 
 #include "train/LoadingBar.h"
 
-#include <cstdio>
-
 using namespace fsdp::rt;
 
 void LoadingBar::at(int64_t done, int64_t total) {
   if (hidden || !bar.available() || total < kSmallBytes || done < nextBytes)
     return;
   nextBytes = done + kBetweenBytes;
-  constexpr double kMiB = 1 << 20;
-  char text[128];
-  std::snprintf(text, sizeof(text), "reading %s: %.0f of %.0f MiB", what.c_str(),
-                static_cast<double>(done) / kMiB, static_cast<double>(total) / kMiB);
-  bar.draw(static_cast<double>(done) / static_cast<double>(total), text);
+  constexpr int64_t kMiB = 1 << 20;
+  bar.draw(static_cast<double>(done) / static_cast<double>(total),
+           "reading " + what + ": " + std::to_string(done / kMiB) + " of " +
+               std::to_string(total / kMiB) + " MiB");
 }

@@ -164,7 +164,7 @@ Status RankRun::openEvaluation() {
   std::vector<PlanView> evaluates = evaluationPlans(plan.tables());
   if (!evaluates.empty() && (!options.evalData.empty() || options.evalSplit != 0)) {
     evaluation.emplace(std::move(evaluates), options, device, communicator);
-    if (Status status = evaluation->openData(); !status.ok())
+    if (Status status = evaluation->openData(training.inputShapes()); !status.ok())
       return status;
   } else if (options.evalEvery || options.evalSteps)
     return Status::error(
@@ -254,7 +254,7 @@ Status RankRun::makeExecutor() {
   ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
-                            .lossLag = options.lossLag.value_or(options.device == "cpu" ? 0 : 1),
+                            .lossLag = options.lag(),
                             .findNonFinite = options.findNan};
   if (options.stopOutliers != 0)
     guard.emplace("--stop-outliers", options.stopOutliers, std::move(guardWindow));

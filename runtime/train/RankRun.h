@@ -115,18 +115,17 @@ private:
   std::vector<StepExchange> exchanged;  // by rank
   std::vector<double> losses;           // by rank
   std::optional<OutlierGuard> guard;
-  GuardWindow guardWindow;     // of the checkpoint's run
-  int64_t skippedSteps = 0;    // that had no update, with those before a checkpoint
-  std::string skipped;         // why the step that is issued has none; "": it has
-  bool exchangedEarly = false; // before its end
-  std::optional<Console> console;                   // on rank 0
-  std::optional<StepTrace> trace;                   // on rank 0
-  int64_t evaluatedStep = -1;                       // behind which the last evaluation was
-  int64_t tracedStep = 0;                           // 0: none
-  Clock::time_point lastResults;                    // when they came, or the first step began
-  int64_t issued = 0;                               // steps, with those before a checkpoint
-  int64_t samplesRead = 0;                          // of the steps that have finished
-  int64_t savedStep = -1;                           // of the last save to --checkpoint-dir
+  GuardWindow guardWindow;        // of the checkpoint's run
+  int64_t skippedSteps = 0;       // that had no update, with those before a checkpoint
+  std::string skipped;            // why the step that is issued has no update; "": it has one
+  std::optional<Console> console; // on rank 0
+  std::optional<StepTrace> trace; // on rank 0
+  int64_t evaluatedStep = -1;     // behind which the last evaluation was
+  int64_t tracedStep = 0;         // 0: none
+  Clock::time_point lastResults;  // when they came, or the first step began
+  int64_t issued = 0;             // steps, with those before a checkpoint
+  int64_t samplesRead = 0;        // of the steps that have finished
+  int64_t savedStep = -1;         // of the last save to --checkpoint-dir
   std::vector<CheckpointSaver::State> savingStates; // by rank
   bool stopped = false;
   std::set<size_t> graphTold; // shapes

@@ -139,13 +139,14 @@ static void takeSplit(const Manifest &manifest, TrainOptions &options, Taken &ta
     notes.push_back("samples that the checkpoint's run held out train now");
 }
 
-/// Of both guards the command line says what holds, or the checkpoint does.
+/// The command line decides about both guards if it has one of their flags; else the checkpoint
+/// does. A guard of the checkpoint's run that skips updates is dropped where this run cannot skip.
 static void takeGuards(const Manifest &manifest, const PlanView &plan, TrainOptions &options,
                        Taken &taken, std::vector<std::string> &notes) {
   const bool stops = options.given.contains("--stop-outliers"),
              skips = options.given.contains("--skip-outliers");
-  if (!stops && !skips && manifest.skipOutliers != 0 &&
-      (!plan.clipsGradients() || options.device != "cpu" || options.lossLag.value_or(0) != 0)) {
+  const bool canSkip = plan.clipsGradients() && options.hostSeesSteps() && !options.findNan;
+  if (!stops && !skips && manifest.skipOutliers != 0 && !canSkip) {
     notes.push_back("no update is left out here, the checkpoint's run had --skip-outliers " +
                     text(manifest.skipOutliers));
     return;

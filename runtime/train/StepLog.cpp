@@ -87,6 +87,13 @@ void fsdp::rt::formatStep(const StepRecord &record, std::string &line) {
     appendField(line, "tokens", record.samples * record.tokensPerSample);
     appendField(line, "tokens_per_s", record.tokensPerSecond());
   }
+  if (record.modelFlops != 0) {
+    appendField(line, "tflops_per_s", record.tflopsPerSecond());
+    if (record.peakTflops != 0)
+      appendField(line, "mfu", record.tflopsPerSecond() / record.peakTflops);
+  }
+  if (record.boundMilliseconds != 0)
+    appendField(line, "over_bound", record.milliseconds / record.boundMilliseconds);
   if (record.shape)
     appendField(line, "shape", static_cast<int64_t>(record.shape));
   if (record.skipped)
@@ -167,7 +174,7 @@ Status StepLog::write(const SavedCheckpoint &saved) {
     return {};
   nlohmann::ordered_json json{{"step", saved.manifest.step},
                               {"checkpoint", saved.path},
-                              {"bytes", saved.manifest.fileBytes()},
+                              {"bytes", totalBytes(saved.manifest.files)},
                               {"save_ms", saved.milliseconds},
                               {"exposed_ms", saved.exposedMilliseconds}};
   return write(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");

@@ -27,16 +27,22 @@ struct StepRecord {
   int64_t stepSamples = 0;      // of this step
   size_t shape = 0;             // of its samples, from 1; 0: the run has one
   bool skipped = false;         // it has no update
+  double modelFlops = 0;        // of the step on one rank, without what is computed again
+  double boundMilliseconds = 0; // of the step, in the compiler's cost model; 0: not known
+  double peakTflops = 0;        // of a rank's device; 0: not known
 
+  /// Of one rank.
+  double tflopsPerSecond() const { return modelFlops / milliseconds / 1e9; }
   double tokensPerSecond() const { return samplesPerSecond * static_cast<double>(tokensPerSample); }
 };
 
 /// The line, with its newline, in place of `line`: {"step", "loss", "loss_hex", "grad_norm", "lr",
 /// "step_ms", "samples_per_s", "issue_ms", "samples"} and, of tokens, {"tokens", "tokens_per_s"},
-/// of a run with several shapes {"shape"}, of a step without update {"skipped": true}.
-/// Numbers read back to the same bits; one that is not finite is null. loss_hex holds each rank's
-/// loss as Python's float.hex writes it; of more than 16 ranks, instead of it, loss_min and
-/// loss_max are the least and the greatest.
+/// of a plan that says its arithmetic {"tflops_per_s"} and, where the peak is known, {"mfu"}, of
+/// one with a bound {"over_bound"}: step_ms divided by it, of a run with several shapes {"shape"},
+/// of a step without update {"skipped": true}. Numbers read back to the same bits; one that is not
+/// finite is null. loss_hex holds each rank's loss as Python's float.hex writes it; of more than 16
+/// ranks, instead of it, loss_min and loss_max are the least and the greatest.
 void formatStep(const StepRecord &record, std::string &line);
 
 /// What an evaluation was, over all ranks.

@@ -22,6 +22,7 @@ public:
   /// Over all ranks and microbatches.
   int64_t samplesPerStep() const;
   const std::vector<InputShape> &inputShapes() const { return shapes; }
+  const PlanView &view() const { return plan; }
   /// Opens the data. Of `options` the ranks and microbatches are filled in.
   Status openData(DataOptions options);
   /// `arena` holds the state.

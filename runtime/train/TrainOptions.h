@@ -64,8 +64,14 @@ struct TrainOptions {
   OperatorKernels kernels = OperatorKernels::Fastest;
   double timeoutSeconds = 60;
   double connectTimeoutSeconds = 60;
+  double peakTflops = 0; // of a rank's device; 0: not known
   bool quiet = false;
   std::set<std::string, std::less<>> given; // flags that are on the command line
+
+  /// Steps that may be under way when the next one is issued.
+  unsigned lag() const { return lossLag.value_or(device == "cpu" ? 0 : 1); }
+  /// As the function of the executor: --skip-outliers and --find-nan need it.
+  bool hostSeesSteps() const { return rt::hostSeesSteps(device == "cpu", lag()); }
 };
 
 /// The shortest text that reads back to `value`.

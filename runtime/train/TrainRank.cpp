@@ -88,7 +88,6 @@ StepFigures RankRun::figuresOfStep() const {
 Result<bool> RankRun::allowsUpdates(const StepResults &own) {
   if (Outcome outcome = exchange(own); !outcome.status.ok())
     return outcome.status;
-  exchangedEarly = !options.findNan; // which knows more at the end
   // All ranks see the same numbers.
   const StepFigures figuresOf = figuresOfStep();
   skipped = guard->judge(own.step, figuresOf.loss, figuresOf.gradientNorm);
@@ -121,10 +120,9 @@ Outcome RankRun::train() {
 Outcome RankRun::finishStep(const StepResults &own) {
   if (Status status = training.watched(); !status.ok())
     return {status, false};
-  if (!exchangedEarly)
+  if (options.skipOutliers == 0) // else allowsUpdates() has exchanged the results of this step
     if (Outcome outcome = exchange(own); !outcome.status.ok())
       return outcome;
-  exchangedEarly = false;
   Clock::time_point now = Clock::now();
   double milliseconds = std::chrono::duration<double, std::milli>(now - lastResults).count();
   lastResults = now;
@@ -154,6 +152,7 @@ Outcome RankRun::finishStep(const StepResults &own) {
   if (trace && own.step == tracedStep)
     if (Status status = writeTraceFile(*trace, tracedStep, options.trace); !status.ok())
       return {status, false};
+  const ShapeFigures &shape = training.shapes()[training.shapeOf(own.step)];
   StepRecord record{
       own.step,
       loss,
@@ -167,7 +166,10 @@ Outcome RankRun::finishStep(const StepResults &own) {
       figures.tokensPerSample,
       samples,
       figures.shapes.size() > 1 ? training.shapeOf(own.step) + 1 : 0,
-      !skipped.empty()};
+      !skipped.empty(),
+      shape.modelFlops,
+      shape.boundMilliseconds,
+      options.peakTflops};
   if (Status status = log.write(record); !status.ok())
     return {status, false};
   if (Status status = events.write(record); !status.ok())

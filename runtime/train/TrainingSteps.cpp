@@ -22,9 +22,18 @@ Status TrainingSteps::findInputs() {
   for (const auto &runner : runners) {
     if (Status status = runner->findInputs(); !status.ok())
       return status;
-    figures.push_back({describeInputs(runner->inputShapes()), runner->samplesPerStep(), 0});
+    const fsdp_plan &plan = runner->view().tables();
+    figures.push_back({describeInputs(runner->inputShapes()), runner->samplesPerStep(), 0,
+                       plan.model_flops, plan.bound_ns / 1e6});
   }
   return {};
+}
+
+std::vector<std::vector<InputShape>> TrainingSteps::inputShapes() const {
+  std::vector<std::vector<InputShape>> shapes;
+  for (const auto &runner : runners)
+    shapes.push_back(runner->inputShapes());
+  return shapes;
 }
 
 Status TrainingSteps::openData(const TrainOptions &options, int64_t origin) {
@@ -32,10 +41,8 @@ Status TrainingSteps::openData(const TrainOptions &options, int64_t origin) {
   if (!paths.ok())
     return paths.status();
   files = paths->size();
-  std::vector<std::vector<InputShape>> shapes;
-  for (const auto &runner : runners)
-    shapes.push_back(runner->inputShapes());
-  Result<std::vector<std::vector<std::string>>> byShape = filesByShape(*paths, shapes, "--data");
+  Result<std::vector<std::vector<std::string>>> byShape =
+      filesByShape(*paths, inputShapes(), "--data");
   if (!byShape.ok())
     return byShape.status();
 
@@ -45,10 +52,6 @@ Status TrainingSteps::openData(const TrainOptions &options, int64_t origin) {
   data.overfit = overfit = options.overfit;
   data.heldOutFraction = options.evalSplit;
   data.heldOutSeed = options.evalSplitSeed;
-  if (options.evalSplit != 0 && runners.size() > 1)
-    return Status::error("--eval-split " + shortestNumber(options.evalSplit) +
-                         ": this binary has " + std::to_string(runners.size()) +
-                         " shapes of samples, and evaluates one: give --eval-data");
   if (options.shuffle)
     data.shuffleSeed = options.seed;
   std::vector<int64_t> batches;
@@ -126,6 +129,13 @@ int64_t TrainingSteps::samplesInData() const {
   int64_t samples = 0;
   for (const ShapeFigures &shape : figures)
     samples += shape.samplesInData;
+  return samples;
+}
+
+int64_t TrainingSteps::samplesHeldOut() const {
+  int64_t samples = 0;
+  for (const auto &runner : runners)
+    samples += runner->data().samplesHeldOut();
   return samples;
 }
 

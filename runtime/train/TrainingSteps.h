@@ -21,6 +21,8 @@ struct ShapeFigures {
   std::string inputs;         // of a microbatch, for people
   int64_t samplesPerStep = 0; // over all ranks
   int64_t samplesInData = 0;
+  double modelFlops = 0;        // of a step on one rank
+  double boundMilliseconds = 0; // of a step, in the compiler's cost model; 0: not known
 };
 
 /// Steps of the run are numbered from 1.
@@ -32,6 +34,8 @@ public:
 
   /// First: what the plans' inputs are.
   Status findInputs();
+  /// By shape: the inputs of a microbatch.
+  std::vector<std::vector<InputShape>> inputShapes() const;
   /// Of the first shape, over all ranks and microbatches.
   int64_t samplesPerStep() const { return runners.front()->samplesPerStep(); }
   /// Opens --data, each file for the shape of its samples. `origin` of the order of samples of a
@@ -56,7 +60,7 @@ public:
   int64_t stepsPerPass() const { return order->stepsPerPass(); }
   int64_t samplesInData() const;
   /// Of --data, by --eval-split.
-  int64_t samplesHeldOut() const { return runners.front()->data().samplesHeldOut(); }
+  int64_t samplesHeldOut() const;
   /// For people: the file, or how many there are.
   std::string dataDescription() const;
   /// 0 if the data are no tokens, or samples have several lengths.

@@ -37,7 +37,8 @@ void Watchdog::watch() {
   std::unique_lock lock(mutex);
   while (!stop.wait_for(lock, options.interval, [&] { return stopping; })) {
     lock.unlock();
-    Status found = look();
+    Status health = communicator.health();
+    Status found = health.ok() ? lookForStall() : health.followedBy(underWay());
     // Taken before the abort lets the collectives go.
     std::string dump = found.ok() ? "" : progress.dump();
     lock.lock();
@@ -45,7 +46,8 @@ void Watchdog::watch() {
       continue;
     failure = found;
     lock.unlock();
-    communicator.abort(found);
+    // What is under way, each rank says of itself.
+    communicator.abort(health.ok() ? found : health);
     if (report)
       report(found.message(), dump);
     return;
@@ -56,9 +58,7 @@ static bool isBusy(const StepProgress::Numbers &numbers) {
   return numbers.started != numbers.completed;
 }
 
-Status Watchdog::look() {
-  if (Status health = communicator.health(); !health.ok())
-    return health.followedBy(underWay());
+Status Watchdog::lookForStall() {
   std::string stall = detector.look(StallDetector::Clock::now());
   return stall.empty() ? Status() : Status::error(stall);
 }
@@ -103,5 +103,5 @@ std::string Watchdog::underWay() const {
   for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
     if (StepProgress::Numbers numbers = progress.numbers(lane); isBusy(numbers))
       text += (text.empty() ? "; under way: " : " and ") + progress.describe(lane, numbers.started);
-  return text;
+  return text.empty() ? "; no collective was under way" : text;
 }

@@ -77,8 +77,8 @@ public:
 
 private:
   void watch();
-  Status look();
-  /// "; under way: ..." or "".
+  Status lookForStall();
+  /// "; under way: ..." or "; no collective was under way".
   std::string underWay() const;
 
   Communicator &communicator;

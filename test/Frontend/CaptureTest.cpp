@@ -1,14 +1,8 @@
-//===- CaptureTest.cpp - What a captured step says about its model --------===//
+//===- CaptureTest.cpp - The calls of a captured step ---------------------===//
 
 #include "TestModels.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/Parser/Parser.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-
-#include <nlohmann/json.hpp>
-#include <torch/csrc/jit/api/module.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <set>
 
@@ -33,7 +27,7 @@ TEST(Capture, ModulePaths) {
   EXPECT_EQ(getModules(*module, aten::Phase::Forward, "addmm"),
             (std::vector<std::string>{"left.0", "left.1", "right.0", "right.1"}));
   auto backward = getModules(*module, aten::Phase::Backward, "mm");
-  EXPECT_EQ(std::set<std::string>(backward.begin(), backward.end()),
+  ASSERT_EQ(std::set<std::string>(backward.begin(), backward.end()),
             (std::set<std::string>{"left.0", "left.1", "right.0", "right.1"}));
   EXPECT_EQ(backward.front(), "right.1");
   EXPECT_EQ(backward.back(), "left.0");
@@ -55,85 +49,54 @@ TEST(Capture, FormatsAgreeOnModulePaths) {
   EXPECT_EQ(paths[0], paths[2]);
 }
 
-// The only calls without a module are the root's own; the backward of a block is in the block.
+// The only backward calls without a module are the root's own: the first gradient and the loss's
+// backward.
 TEST(Capture, BackwardBelongsToModules) {
   mlir::MLIRContext context;
   auto module = capture(makeOptions("llama.script.pt", getInputs("llama")), context);
   ASSERT_TRUE(module);
-  int numRoot = 0;
+  std::vector<std::string> ofRoot;
+  int numInModules = 0;
   module->walk([&](aten::CallOp call) {
-    numRoot += call.getPhase() == aten::Phase::Backward && call.getModule().empty();
+    if (call.getPhase() != aten::Phase::Backward)
+      return;
+    if (call.getModule().empty())
+      ofRoot.push_back(call.getBaseName().str());
+    else
+      ++numInModules;
   });
-  // ones_like, the loss's own backward, and the views around it.
-  EXPECT_LE(numRoot, 6);
+  EXPECT_EQ(ofRoot, (std::vector<std::string>{"ones_like", "nll_loss_backward",
+                                              "_log_softmax_backward_data", "view"}));
+  EXPECT_GT(numInModules, 0);
 }
 
 // A call's location is the user's line, not the library's (which is all that traces keep).
 TEST(Capture, Locations) {
   mlir::MLIRContext context;
-  for (const char *file : {"Two.pt", "llama.pt2"}) {
-    auto inputs =
-        file == std::string("Two.pt") ? std::vector<std::string>{"x:f32[2,4]"} : getInputs("llama");
+  using Inputs = std::vector<std::string>;
+  for (const auto &[file, inputs, source] :
+       {std::tuple("Two.pt", Inputs{"x:f32[2,4]"}, "/test/Frontend/small_models.py"),
+        std::tuple("llama.pt2", getInputs("llama"), "/test/models/decoders.py")}) {
+    SCOPED_TRACE(file);
     auto module = capture(makeOptions(file, inputs), context);
     ASSERT_TRUE(module);
-    module->walk([&](aten::CallOp call) {
-      auto location = llvm::dyn_cast<mlir::FileLineColLoc>(call.getLoc());
-      if (call.getBaseName() == "ones_like")
+    int numLocations = 0;
+    module->walk([&, source = llvm::StringRef(source)](aten::CallOp call) {
+      if (call.getBaseName() == "ones_like") // the first gradient, which no line of the model makes
         return;
-      ASSERT_TRUE(location) << file << " " << call.getCallee().str();
-      EXPECT_TRUE(location.getFilename().getValue().contains("/test/"))
-          << file << " " << location.getFilename().str();
+      auto location = llvm::dyn_cast<mlir::FileLineColLoc>(call.getLoc());
+      ASSERT_TRUE(location) << call.getCallee().str();
+      EXPECT_TRUE(location.getFilename().getValue().ends_with(source))
+          << location.getFilename().str();
       EXPECT_GT(location.getLine(), 1u);
+      ++numLocations;
     });
+    EXPECT_GT(numLocations, 0);
   }
 }
 
-// Names of the same memory are one parameter; it has one gradient and one update.
-TEST(Capture, SharedParameters) {
-  mlir::MLIRContext context;
-  for (const char *file : {"gpt2.script.pt", "gpt2.trace.pt", "gpt2.pt2", "gpt2_meta.pt"}) {
-    auto module = capture(makeOptions(file, getInputs("gpt2")), context);
-    ASSERT_TRUE(module);
-    auto param = module->lookupSymbol<ParamOp>("wte.weight");
-    ASSERT_TRUE(param) << file;
-    ASSERT_TRUE(param.getAliases()) << file;
-    EXPECT_EQ(llvm::cast<mlir::StringAttr>((*param.getAliases())[0]).getValue(), "head.weight");
-    EXPECT_FALSE(module->lookupSymbol("head.weight"));
-  }
-}
-
-// Every parameter has one gradient and one update, in model order for the updates.
-TEST(Capture, GradientsAndUpdates) {
-  mlir::MLIRContext context;
-  auto module = capture(makeOptions("vit.script.pt", getInputs("vit")), context);
-  ASSERT_TRUE(module);
-  std::vector<std::string> params, updates;
-  std::multiset<std::string> gradients;
-  module->walk([&](ParamOp op) { params.push_back(op.getSymName().str()); });
-  module->walk([&](UpdateOp op) { updates.push_back(op.getTarget().str()); });
-  module->walk([&](GradOp op) { gradients.insert(op.getParam().str()); });
-  EXPECT_EQ(params.front(), "cls");
-  EXPECT_EQ(params, updates);
-  EXPECT_EQ(gradients, std::multiset<std::string>(params.begin(), params.end()));
-}
-
-// Batch norm's running statistics and counter are written; other buffers are not.
-TEST(Capture, WrittenBuffers) {
-  mlir::MLIRContext context;
-  for (const char *file : {"convnet.script.pt", "convnet.trace.pt", "convnet.pt2"}) {
-    auto module = capture(makeOptions(file, getInputs("convnet")), context);
-    ASSERT_TRUE(module);
-    std::set<std::string> written;
-    module->walk([&](WriteOp write) { written.insert(write.getBuffer().str()); });
-    EXPECT_EQ(written,
-              (std::set<std::string>{"layers.0.bn.num_batches_tracked", "layers.0.bn.running_mean",
-                                     "layers.0.bn.running_var", "layers.1.bn.num_batches_tracked",
-                                     "layers.1.bn.running_mean", "layers.1.bn.running_var"}))
-        << file;
-  }
-}
-
-// Draws are numbered in program order; one that nobody needs is gone, as is all else of that kind.
+// Random draws are numbered in program order. A draw whose result is not used is left out, as is
+// every other call without a use.
 TEST(Capture, RandomPositionsAndDeadCalls) {
   mlir::MLIRContext context;
   auto module = capture(makeOptions("Random.pt", {"x:f32[4]"}), context);
@@ -147,149 +110,35 @@ TEST(Capture, RandomPositionsAndDeadCalls) {
                        {"native_dropout", 0}, {"bernoulli", 1}, {"rand_like", 2}, {"randn", 3}}));
   module = capture(makeOptions("Literals.pt", {"x:f32[3]"}), context);
   ASSERT_TRUE(module);
+  int numCalls = 0;
   module->walk([&](aten::CallOp call) {
+    ++numCalls;
     EXPECT_FALSE(call.getRng()) << call.getCallee().str();
     EXPECT_TRUE(llvm::any_of(call.getResults(), [](mlir::Value v) { return !v.use_empty(); }))
         << call.getCallee().str();
   });
+  EXPECT_GT(numCalls, 0);
 }
 
-// Optimizers have torch's defaults.
-TEST(Capture, Optimizers) {
-  mlir::MLIRContext context;
-  CaptureOptions options = makeOptions("Two.pt", {"x:f32[2,4]"});
-  auto get = [&](OptimizerSpec spec) {
-    options.optimizer = spec;
-    auto module = capture(options, context);
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    for (auto op : module->getOps<OptimizerOp>())
-      op.print(os);
-    return text;
-  };
-  EXPECT_EQ(get({.kind = OptimizerKind::AdamW}),
-            "fsdp.optimizer adamw lr = 1.000000e-03 weight_decay = 1.000000e-02 betas = "
-            "[9.000000e-01, 9.990000e-01] eps = 1.000000e-08");
-  EXPECT_EQ(get({.kind = OptimizerKind::Adam, .lr = 0.5, .beta1 = 0.5, .beta2 = 0.75}),
-            "fsdp.optimizer adam lr = 5.000000e-01 weight_decay = 0.000000e+00 betas = "
-            "[5.000000e-01, 7.500000e-01] eps = 1.000000e-08");
-  EXPECT_EQ(get({.kind = OptimizerKind::SGD, .momentum = 0.9}),
-            "fsdp.optimizer sgd lr = 1.000000e-03 weight_decay = 0.000000e+00 momentum = "
-            "9.000000e-01");
-}
-
-namespace {
-
-/// A weights file, read.
-struct WeightsFile {
-  explicit WeightsFile(llvm::StringRef path) {
-    auto buffer = llvm::MemoryBuffer::getFile(path);
-    if (!buffer)
-      return;
-    text = (*buffer)->getBuffer().str();
-    uint64_t headerSize;
-    std::memcpy(&headerSize, text.data(), sizeof(headerSize));
-    begin = 8 + headerSize;
-    header = nlohmann::json::parse(text.substr(8, headerSize));
-  }
-
-  bool holds(const std::string &name, const at::Tensor &tensor) const {
-    if (!header.contains(name) || header[name]["dtype"] != "F32" ||
-        header[name]["shape"].get<std::vector<int64_t>>() != tensor.sizes().vec())
-      return false;
-    size_t first = header[name]["data_offsets"][0], last = header[name]["data_offsets"][1];
-    return last - first == tensor.nbytes() &&
-           std::memcmp(text.data() + begin + first, tensor.const_data_ptr(), last - first) == 0;
-  }
-
-  std::string text;
-  size_t begin = 0;
-  nlohmann::json header;
-};
-
-/// A temporary file that is removed.
-struct TemporaryFile {
-  TemporaryFile() { (void)llvm::sys::fs::createTemporaryFile("weights", "safetensors", path); }
-  ~TemporaryFile() { llvm::sys::fs::remove(path); }
-  llvm::SmallString<128> path;
-};
-
-} // namespace
-
-// The weights file holds parameters and buffers by name, shared ones once, with the model's bytes.
-TEST(Capture, Weights) {
-  mlir::MLIRContext context;
-  TemporaryFile file;
-  for (const char *model : {"gpt2.script.pt", "gpt2.pt2"}) {
-    ASSERT_TRUE(capture(makeOptions(model, getInputs("gpt2")), context, file.path.str().str()));
-    WeightsFile weights(file.path);
-    EXPECT_FALSE(weights.header.contains("head.weight"));
-    auto module = torch::jit::load(getModelPath("gpt2.script.pt"));
-    size_t bytes = 0;
-    for (const auto &parameter : module.named_parameters()) {
-      if (parameter.name == "head.weight")
-        continue;
-      bytes += parameter.value.nbytes();
-      EXPECT_TRUE(weights.holds(parameter.name, parameter.value)) << parameter.name;
-    }
-    EXPECT_EQ(weights.text.size(), weights.begin + bytes);
-  }
-}
-
-// A literal is a part of the step, however large, and known by its name; the weights file holds
-// what a state_dict holds.
-TEST(Capture, LargeLiterals) {
-  mlir::MLIRContext context;
-  TemporaryFile file;
-  auto module = capture(makeOptions("Table.pt", {"x:f32[2048]"}), context, file.path.str().str());
-  ASSERT_TRUE(module);
-  EXPECT_TRUE(module->lookupSymbol<ParamOp>("literal0"));
-  EXPECT_EQ(WeightsFile(file.path).header.size(), 1u);
-  int numConstants = 0;
-  module->walk([&](aten::ConstantOp constant) {
-    ++numConstants;
-    auto name = llvm::dyn_cast<mlir::NameLoc>(constant.getLoc());
-    ASSERT_TRUE(name);
-    EXPECT_EQ(name.getName().getValue(), "constant0");
-  });
-  EXPECT_EQ(numConstants, 1);
-}
-
-// Regions of a .pt2 file are entered. Of its transient buffers the one that is written is a buffer
-// that begins with its value in the file, the other a literal of the step; neither is in the
-// weights.
+// Regions of a .pt2 file are entered: the calls under autocast are in bf16, and the weight is cast
+// once in each outermost region, of which there is one.
 TEST(Capture, RegionsOfExportedPrograms) {
   mlir::MLIRContext context;
-  TemporaryFile file;
-  auto module = capture(makeOptions("Regions.pt2"), context, file.path.str().str());
+  auto module = capture(makeOptions("Regions.pt2"), context);
   ASSERT_TRUE(module);
-  auto seen = module->lookupSymbol<BufferOp>("seen");
-  ASSERT_TRUE(seen);
-  auto init = llvm::dyn_cast_or_null<mlir::DenseElementsAttr>(seen.getInitAttr());
-  ASSERT_TRUE(init);
-  EXPECT_TRUE(init.isSplat() && init.getSplatValue<float>() == 0.0F);
-  EXPECT_FALSE(module->lookupSymbol("scale"));
-  EXPECT_FALSE(module->lookupSymbol("offsets"));
-  std::set<std::string> names;
-  module->walk([&](aten::ConstantOp constant) {
-    if (auto name = llvm::dyn_cast<mlir::NameLoc>(constant.getLoc()))
-      names.insert(name.getName().str());
-  });
-  EXPECT_EQ(names, (std::set<std::string>{"lifted_tensor_0", "offsets", "scale"}));
-  EXPECT_EQ(WeightsFile(file.path).header.size(), 2u);
-  int numInBf16 = 0, numWeightCasts = 0;
+  std::vector<std::string> inBf16;
+  int numWeightCasts = 0;
   module->walk([&](aten::CallOp call) {
     bool isForward = call.getPhase() == aten::Phase::Forward;
     auto type = llvm::dyn_cast<mlir::RankedTensorType>(call.getResult(0).getType());
     bool isBf16 = type && type.getElementType().isBF16();
-    numInBf16 += isForward && isBf16 && call.getBaseName() != "_to_copy" && !call.isView();
+    if (isForward && isBf16 && call.getBaseName() != "_to_copy" && !call.isView())
+      inBf16.push_back(call.getBaseName().str());
     numWeightCasts += isForward && isBf16 && call.getBaseName() == "_to_copy" &&
                       type.getShape() == llvm::ArrayRef<int64_t>{4, 4} &&
                       call.getOperand(0).getDefiningOp<ReadOp>();
   });
-  // A product with the bias, one with the input; two more that are added. The weight is cast once
-  // in each outermost region, of which there is one.
-  EXPECT_EQ(numInBf16, 5);
+  EXPECT_EQ(inBf16, (std::vector<std::string>{"addmm", "mm", "addmm", "addmm", "add"}));
   EXPECT_EQ(numWeightCasts, 1);
 }
 
@@ -301,30 +150,6 @@ TEST(Capture, UnusedInputs) {
   ASSERT_TRUE(static_cast<bool>(step)) << llvm::toString(step.takeError());
   EXPECT_EQ(step->notes,
             std::vector<std::string>{"input 'mask' is not used: the loss does not depend on it"});
-}
-
-static std::vector<std::string> getFrozen(mlir::ModuleOp module) {
-  std::vector<std::string> frozen;
-  for (auto param : module.getOps<ParamOp>())
-    if (param.getFrozen())
-      frozen.push_back(param.getSymName().str());
-  return frozen;
-}
-
-// What requires no gradient is frozen, and so is what the loss does not depend on, with a note.
-TEST(Capture, FrozenParameters) {
-  mlir::MLIRContext context;
-  auto frozen = captureStep(makeOptions("Frozen.pt", {"x:f32[4]"}), nullptr, context);
-  ASSERT_TRUE(static_cast<bool>(frozen)) << llvm::toString(frozen.takeError());
-  EXPECT_EQ(getFrozen(*frozen->module), std::vector<std::string>{"table"});
-  EXPECT_TRUE(frozen->notes.empty());
-  auto unused = captureStep(makeOptions("Unused.pt", {"x:f32[4]"}), nullptr, context);
-  ASSERT_TRUE(static_cast<bool>(unused)) << llvm::toString(unused.takeError());
-  EXPECT_EQ(getFrozen(*unused->module), (std::vector<std::string>{"head.weight", "head.bias"}));
-  ASSERT_EQ(unused->notes.size(), 2u);
-  EXPECT_EQ(unused->notes[0],
-            "parameter 'head.weight' is frozen: the loss does not depend on it, it "
-            "has no gradient");
 }
 
 // A module's calls are numbered, back to back or not, in the backward as in the forward.
@@ -355,18 +180,29 @@ TEST(Capture, NumbersOfTraces) {
   mlir::MLIRContext context;
   auto module = capture(makeOptions("Numbers.pt", {"x:f32[4]"}), context);
   ASSERT_TRUE(module);
+  int numTensors = 0;
   module->walk([&](mlir::Operation *op) {
     for (mlir::Type type : op->getResultTypes())
       if (auto tensor = llvm::dyn_cast<mlir::RankedTensorType>(type)) {
+        ++numTensors;
         EXPECT_TRUE(tensor.getElementType().isF32()) << op->getName().getStringRef().str();
       }
   });
+  EXPECT_GT(numTensors, 0);
 }
 
-// A constant of a traced file, as an index.
+// The tensors by which a traced model indexes are constants of the step.
 TEST(Capture, IndicesOfTraces) {
   mlir::MLIRContext context;
-  EXPECT_TRUE(capture(makeOptions("Indexed.pt", {"x:f32[4]"}), context));
+  auto module = capture(makeOptions("Indexed.pt", {"x:f32[4]"}), context);
+  ASSERT_TRUE(module);
+  std::vector<std::vector<int64_t>> constants;
+  module->walk([&](aten::ConstantOp constant) {
+    auto value = llvm::cast<mlir::DenseElementsAttr>(constant.getValue());
+    constants.emplace_back(value.value_begin<int64_t>(), value.value_end<int64_t>());
+  });
+  EXPECT_EQ(constants, (std::vector<std::vector<int64_t>>{{0, 2, 2}, {1, 1, 0}}));
+  EXPECT_EQ(getModules(*module, aten::Phase::Forward, "index").size(), 2u);
 }
 
 // A model saved on meta has the same step as one with values, and no weights.
@@ -427,7 +263,7 @@ TEST(Capture, NormStatistics) {
         EXPECT_EQ(type.getElementType().isF32(), target == Target::Cuda);
       }
     });
-    EXPECT_GT(numNorms, 0);
+    EXPECT_EQ(numNorms, 5); // two of each of two blocks, and the last one
   }
 }
 

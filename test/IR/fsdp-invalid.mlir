@@ -6,7 +6,7 @@ fsdp.param @w : tensor<4xi64>
 
 // -----
 
-// Each optimizer has its own values.
+// Each kind of optimizer has its own hyperparameters.
 // expected-error@below {{'sgd' needs 'momentum'}}
 fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0
 
@@ -22,7 +22,7 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9] eps = 1.0e-8
 
 // -----
 
-// Options belong to their optimizer.
+// Each kind of optimizer has its own options.
 // expected-error@below {{'sgd' has no 'amsgrad'}}
 fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9 amsgrad
 
@@ -38,7 +38,7 @@ fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 nesterov
 
 // -----
 
-// A group of the optimizer names parameters.
+// An optimizer group names declared parameters.
 // expected-error@below {{names parameter @w, which is not declared}}
 fsdp.optimizer_group [@w] lr = 0.1
 
@@ -55,7 +55,7 @@ fsdp.optimizer_group [@w] weight_decay = -1.0
 
 // -----
 
-// Regions are selected, or whole.
+// A region is recomputed by one of the policies selected and full.
 // expected-error@below {{recomputes 'cheap', expected selected or full}}
 fsdp.recompute_region "layers.0" cheap
 
@@ -66,7 +66,7 @@ fsdp.recompute_region "layers.0" full keep ["mm"]
 
 // -----
 
-// Values are those that torch.optim takes.
+// Hyperparameters have the bounds of torch.optim.
 // expected-error@below {{'lr' is nan, expected a finite number, 0 or more}}
 fsdp.optimizer sgd lr = 0x7FF8000000000000 weight_decay = 0.0 momentum = 0.9
 
@@ -82,7 +82,7 @@ fsdp.optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 1.0] eps = 1.0e-8
 
 // -----
 
-// A mesh of more ranks than tables can hold.
+// A mesh has at most 2^24 ranks.
 // expected-error@below {{axis 'dp' has 9223372036854775807 ranks, expected at least 1 and at most 16777216}}
 fsdp.mesh @mesh <dp = 9223372036854775807>
 
@@ -93,26 +93,26 @@ fsdp.mesh @mesh <replicate = 16777216, shard = 2>
 
 // -----
 
-// A mesh has ranks on every axis.
+// An axis of a mesh has at least one rank.
 // expected-error@below {{axis 'dp' has 0 ranks, expected at least 1 and at most 16777216}}
 fsdp.mesh @mesh <dp = 0>
 
 // -----
 
-// Axes are told apart by their names.
+// The axes of a mesh have different names.
 // expected-error@below {{has two axes 'dp'}}
 fsdp.mesh @mesh <dp = 2, dp = 2>
 
 // -----
 
-// A group's parameters are declared.
+// A group names declared parameters.
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{names parameter @w, which is not declared}}
 fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
 
 // -----
 
-// A group holds parameters, not buffers.
+// A group names parameters, no buffers.
 fsdp.mesh @mesh <dp = 2>
 // expected-note@below {{declared here as fsdp.buffer}}
 fsdp.buffer @b : tensor<4xf32>
@@ -121,13 +121,13 @@ fsdp.group @l [@b] of ["l"] over @mesh "dp" flat reshard_after_forward true
 
 // -----
 
-// What a buffer begins with is of its type.
+// The initial value of a buffer has the type of the buffer.
 // expected-error@below {{buffer @b is 'tensor<4xf32>', its init is 'tensor<2xf32>'}}
 fsdp.buffer @b : tensor<4xf32> init dense<0.0> : tensor<2xf32>
 
 // -----
 
-// A group's mesh has its axes and no others, that of replicas first.
+// A group names all axes of its mesh, the axis of replicas first.
 // expected-note@below {{declared here}}
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{is sharded over axis 'tp', but mesh @mesh has axis 'dp'}}
@@ -145,7 +145,7 @@ fsdp.group @l [@a, @b] of ["l"] over @mesh "dp" flat reshard_after_forward true
 
 // -----
 
-// What is read has the type of its declaration.
+// A read has the type of the parameter or buffer.
 // expected-note@below {{declared here}}
 fsdp.param @w : tensor<4xf32>
 func.func @step() {
@@ -156,7 +156,7 @@ func.func @step() {
 
 // -----
 
-// Groups are not read.
+// Only parameters and buffers are read.
 fsdp.mesh @mesh <dp = 2>
 fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true
 func.func @step() {
@@ -167,7 +167,7 @@ func.func @step() {
 
 // -----
 
-// A gradient has its parameter's shape.
+// A gradient has the type of its parameter.
 // expected-note@below {{declared here}}
 fsdp.param @w : tensor<4xf32>
 func.func @step(%g: tensor<5xf32>) {
@@ -178,7 +178,7 @@ func.func @step(%g: tensor<5xf32>) {
 
 // -----
 
-// A buffer keeps its shape.
+// A write has the type of its buffer.
 // expected-note@below {{declared here}}
 fsdp.buffer @b : tensor<4xf32>
 func.func @step(%v: tensor<5xf32>) {
@@ -189,7 +189,7 @@ func.func @step(%v: tensor<5xf32>) {
 
 // -----
 
-// Parameters and groups are updated, buffers are not.
+// Only parameters and groups are updated.
 fsdp.buffer @b : tensor<4xf32>
 func.func @step(%step: i64, %lr: f64) {
   // expected-error@below {{updates @b, which is no parameter and no group}}
@@ -199,7 +199,7 @@ func.func @step(%step: i64, %lr: f64) {
 
 // -----
 
-// A shard names a group.
+// A shard names a declared group.
 func.func @step() {
   // expected-error@below {{names group @l, which is not declared}}
   %s = fsdp.shard @l : !fsdp.shard<@l, f32>
@@ -208,7 +208,7 @@ func.func @step() {
 
 // -----
 
-// A gather's wait yields one value per parameter.
+// The wait of a gather yields one value per parameter.
 fsdp.mesh @mesh <dp = 2>
 fsdp.param @a : tensor<4xf32>
 // expected-note@below {{declared here}}
@@ -223,7 +223,7 @@ func.func @step() {
 
 // -----
 
-// Each of the parameter's type.
+// Each value of the wait of a gather has the type of its parameter.
 fsdp.mesh @mesh <dp = 2>
 // expected-note@below {{declared here}}
 fsdp.param @a : tensor<4xf32>
@@ -238,7 +238,7 @@ func.func @step() {
 
 // -----
 
-// A gather's wait takes a gather's handle.
+// The wait of a gather takes the handle of a gather.
 fsdp.mesh @mesh <dp = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.group @l [@a] of ["l"] over @mesh "dp" flat reshard_after_forward true
@@ -252,7 +252,7 @@ func.func @step(%g: tensor<4xf32>) {
 
 // -----
 
-// A reduction takes one gradient per parameter.
+// A reduce-scatter takes one gradient per parameter.
 fsdp.mesh @mesh <dp = 2>
 fsdp.param @a : tensor<4xf32>
 // expected-note@below {{declared here}}
@@ -265,7 +265,7 @@ func.func @step(%g: tensor<4xf32>) {
 
 // -----
 
-// An all-reduce yields the shard of the group that it reduces.
+// The wait of an all-reduce yields the shard of the group that is reduced.
 fsdp.mesh @mesh <replicate = 2, shard = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.param @b : tensor<4xf32>
@@ -282,7 +282,7 @@ func.func @step(%g: tensor<4xf32>) {
 
 // -----
 
-// An all-reduce of a handle goes on with a reduction.
+// An all-reduce takes the handle of a reduce-scatter.
 fsdp.mesh @mesh <replicate = 2, shard = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
@@ -297,7 +297,7 @@ func.func @step() {
 
 // -----
 
-// Its wait takes its handle.
+// The wait of an all-reduce takes the handle of an all-reduce.
 fsdp.mesh @mesh <replicate = 2, shard = 2>
 fsdp.param @a : tensor<4xf32>
 fsdp.group @k [@a] of ["k"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
@@ -325,7 +325,7 @@ fsdp.group @l [] of ["l"] over @mesh "shard" flat reshard_after_forward true
 
 // -----
 
-// Attributes of the dialect belong to the module.
+// The dialect's attributes of a module have known names and types.
 // expected-error@below {{attribute 'fsdp.prefetch' must be a #fsdp.prefetch on the module}}
 module attributes {fsdp.prefetch = "none"} {}
 
@@ -336,9 +336,14 @@ module attributes {fsdp.fase = 1} {}
 
 // -----
 
-// No arena is that large, and none is smaller than nothing.
+// Sizes of memory are at least 0 and less than 2^47 bytes.
 // expected-error@below {{attribute 'fsdp.arena_bytes' must be an i64 of at least 0 and less than 2^47 (bytes) on the module}}
 module attributes {fsdp.arena_bytes = 1152921504606846976 : i64} {}
+
+// -----
+
+// expected-error@below {{attribute 'fsdp.bound_ns' must be an i64 of at least 0 on the module}}
+module attributes {fsdp.bound_ns = -1 : i64} {}
 
 // -----
 
@@ -347,21 +352,21 @@ module attributes {fsdp.peak_live_bytes = -5 : i64} {}
 
 // -----
 
-// A subject is decided once.
+// A group has at most one decision of each subject.
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{has two decisions of recomputed, expected one}}
 fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true decisions [#fsdp.decision<recomputed, "a">, #fsdp.decision<recomputed, "b">]
 
 // -----
 
-// A decision has a reason.
+// A decision names its reason.
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{has a decision of gather_dtype without a reason}}
 fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true decisions [#fsdp.decision<gather_dtype, " ">]
 
 // -----
 
-// What is decided is no longer to be decided.
+// The policy that was decided for a group is not auto.
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{has recomputed auto, expected the policy that was decided}}
 fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true recomputed auto

@@ -1,10 +1,11 @@
-"""Decoders of models.py: Llama, its mixture of experts, and GPT-2. A `config` is models.Config."""
+"""Decoders of models.py: Llama, its mixture of experts, and GPT-2."""
 
 import dataclasses
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from config import Config
 from torch import Tensor
 
 
@@ -85,7 +86,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    def __init__(self, config):
+    def __init__(self, config: Config):
         super().__init__()
         heads = config.heads
         kv_heads = config.kv_heads or max(heads // 2, 1)
@@ -147,7 +148,7 @@ class Experts(nn.Module):
 
 
 class MoEBlock(nn.Module):
-    def __init__(self, config, ffn: int, kv_heads: int):
+    def __init__(self, config: Config, ffn: int, kv_heads: int):
         super().__init__()
         self.attention_norm = RMSNorm(config.dim)
         self.attn = LlamaAttention(config.dim, config.heads, kv_heads)
@@ -162,7 +163,7 @@ class MoEBlock(nn.Module):
 class MoE(Llama):
     """A Llama whose feed-forward networks are mixtures of experts."""
 
-    def __init__(self, config):
+    def __init__(self, config: Config):
         super().__init__(dataclasses.replace(config, layers=0))
         ffn = config.ffn or 3 * config.dim
         kv_heads = config.kv_heads or max(config.heads // 2, 1)
@@ -198,7 +199,7 @@ class GPT2Block(nn.Module):
 class GPT2(nn.Module):
     """The head's weight is the token embedding's."""
 
-    def __init__(self, config):
+    def __init__(self, config: Config):
         super().__init__()
         ffn = config.ffn or 4 * config.dim
         self.wte = nn.Embedding(config.vocab, config.dim)

@@ -3,62 +3,17 @@
 
 import dataclasses
 import itertools
-import json
 import unittest
 
 import harness
-import oracle
-from events import lines
 from oracle import models
 
 CONFIG = models.Config("llama", dim=32, layers=2, batch=2)
 #: Dropout draws anew in each microbatch, statistics of batches go on from one to the next.
 BUFFERS = models.Config("convnet", dim=8, layers=2, batch=2)
-STEPS = 4
 
 
-class Case(unittest.TestCase):
-    maxDiff = None
-
-    def workspace(self, config, optimizer=harness.ADAMW, capture=()):
-        workspace = harness.Workspace(config, optimizer, samples=26)
-        self.addCleanup(workspace.remove)
-        workspace.capture(flags=capture)
-        return workspace
-
-    def expect(self, workspace, ranks=2, groups=("layers.*",), **options):
-        run = workspace.oracle_run(
-            list(groups), ranks, steps=STEPS, init=str(workspace.weights), **options
-        )
-        return run, oracle.execute([run])[0]
-
-    def check(self, workspace, run, expected, mesh, layouts=("flat", "per-param"), more="",
-              communicators=("local", "shm", "gloo"), config=None):  # fmt: skip
-        record, final = expected
-        for layout in layouts:
-            reshard = run.reshard_after_forward
-            planned, report = workspace.plan(mesh, reshard, layout, config, more)
-            if layout == "per-param":
-                report = json.loads(report.read_text())
-                collectives = report["collectives"]
-                if run.det_rs:  # by torch's all_gather, which is not recorded
-                    collectives = [c for c in collectives if c["kind"] != "reduce_scatter"]
-                self.assertEqual(lines(record["events"]), lines(report["events"]))
-                self.assertEqual(lines(record["collectives"]), lines(collectives))
-            binary = planned.with_suffix("")
-            harness.run([harness.TOOLS / "fsdp-compile", planned, "-o", binary])
-            for communicator in communicators:
-                with self.subTest(layout=layout, communicator=communicator, more=more):
-                    log, saved = harness.train(workspace, binary, run.ranks, STEPS, communicator)
-                    losses = [line["loss_hex"] for line in log]
-                    self.assertEqual(
-                        [[float.fromhex(text) for text in step] for step in losses],
-                        [[float.fromhex(text) for text in step] for step in zip(*record["losses"])],
-                    )
-                    self.assertIsNone(harness.bitwise_difference(final, saved))
-
-
-class Accumulation(Case):
+class Accumulation(harness.Comparison):
     def test_modes(self):
         """Each way to reduce and to keep parameters, with 2 and 3 microbatches."""
         workspace = self.workspace(CONFIG)

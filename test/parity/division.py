@@ -6,14 +6,13 @@ import dataclasses
 import unittest
 
 import harness
-from accumulation import Case
 from oracle import models
 
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
 MIXED = ("--param-dtype", "bfloat16")
 
 
-class Division(Case):
+class Division(harness.Comparison):
     def run_case(self, mesh, ranks, text="", mixed=None, more="", capture=(), layouts=("flat", "per-param"),
                  communicators=("local",), model=MLP, **options):  # fmt: skip
         """Compares a run with FSDP2's. `text`: the config file's; `mixed`: reduce_dtype."""

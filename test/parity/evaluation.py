@@ -6,6 +6,7 @@ and without gradients, and reads the batches that each rank has read.
 """
 
 import json
+import math
 import pathlib
 import shutil
 import sys
@@ -93,6 +94,27 @@ class Evaluation(unittest.TestCase):
     def test_tokens(self):
         for layout in ("flat", "per-param"):
             self.check(LLAMA, flags=["--layout", layout], communicators=("local", "shm", "gloo"))
+
+    def test_perplexity(self):
+        """The exponential of the loss of tokens is told as their perplexity, in the log as on the console."""
+        workspace, binary = self.build(LLAMA, "dp=2")
+        tokens = workspace.folder / "tokens.bin"
+        values = torch.randint(LLAMA.vocab, (24 * LLAMA.seq + 1,), generator=torch.manual_seed(2))
+        tokens.write_bytes(values.to(torch.uint16).numpy().tobytes())
+        log = workspace.folder / "log.jsonl"
+        for flags in ([workspace.data], [tokens, "--data-dtype", "u16"]):
+            console = harness.run([binary, "--ranks", 2, "--init", workspace.weights, "--steps", 2,
+                                   "--eval-data", flags[0], "--eval-steps", EVAL_STEPS, "--log", log,
+                                   "--data", *flags]).stdout  # fmt: skip
+            (line,) = [line for line in map(json.loads, log.read_text().splitlines())
+                       if "eval_loss" in line]  # fmt: skip
+            told = f"evaluation after step 2: loss {line['eval_loss']:.4f}"
+            if flags[0] == tokens:
+                self.assertEqual(line["perplexity"], math.exp(line["eval_loss"]))
+                told += f"  perplexity {math.exp(line['eval_loss']):.5g}"
+            else:  # samples, of which nothing says that they are tokens
+                self.assertNotIn("perplexity", line)
+            self.assertIn(told + "  on ", console)
 
     def test_modes(self):
         """No dropout, and running statistics in place of a batch's."""

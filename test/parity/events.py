@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The report's events and collectives are those of the real FSDP2, for each model and mode."""
 
-import json
 import unittest
 
 import harness
@@ -19,19 +18,10 @@ MODELS = {
 RESHARD = ["true", "false", "none"]
 
 
-def lines(records):
-    """One line per record, which makes unittest's difference of two lists readable."""
-    return [" ".join(str(value) for _, value in sorted(record.items())) for record in records]
-
-
-class Events(unittest.TestCase):
-    maxDiff = None
-
+class Events(harness.Comparison):
     def compare(self, name, config=None, groups=None, replicas=1):
         model, default_groups = MODELS[name]
-        workspace = harness.Workspace(model, samples=8)
-        self.addCleanup(workspace.remove)
-        workspace.capture()
+        workspace = self.workspace(model)
         text = None
         if config:
             text = workspace.folder / "config.yaml"
@@ -47,13 +37,11 @@ class Events(unittest.TestCase):
             )
             for reshard in RESHARD
         ]
-        for run, (expected, _) in zip(runs, oracle.execute(runs)):
+        for run, (record, _) in zip(runs, oracle.execute(runs), strict=True):
             reshard = run.reshard_after_forward
             with self.subTest(model=name, reshard_after_forward=reshard):
                 _, report = workspace.plan(mesh, reshard, "per-param", text)
-                report = json.loads(report.read_text())
-                self.assertEqual(lines(expected["events"]), lines(report["events"]))
-                self.assertEqual(lines(expected["collectives"]), lines(report["collectives"]))
+                self.check_report(run, record, report)
 
     def test_mlp(self):
         """The first block's input needs no gradient: its post-backward is the last one."""

@@ -8,17 +8,17 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import unittest
 
 import torch
 
-import oracle
+import oracle  # adds the folders of export and fsdpc
 from oracle import ROOT, models, safetensors_io
 
-sys.path.insert(0, str(ROOT / "test" / "models"))
-import export  # noqa: E402
+import export
+import fsdp2_setup
+import fsdpc
 
 #: The build folder's bin/, handed over by ctest.
 TOOLS = pathlib.Path(os.environ.get("FSDP_TOOLS", ROOT / "build" / "release" / "bin"))
@@ -42,20 +42,12 @@ def train_eagerly(model, optimizer, batches):
 
 
 class CommandFailed(AssertionError):
-    """A command's exit status or output is not what the test needs; holds the whole output."""
+    """A command's exit status or output is not what the test needs. The text is what was printed; the
+    command itself is a note, so that no expected message is found in the command's own words."""
 
-
-class Case(unittest.TestCase):
-    def assert_fails(self, message, command, *arguments, **options):
-        """Calls `command`, which must fail with `message` in what is said of it."""
-        with self.assertRaises(CommandFailed) as raised:
-            command(*arguments, **options)
-        self.assertIn(message, str(raised.exception))
-
-
-def describe(command, process):
-    line = " ".join(map(str, command))
-    return f"$ {line}\nexit status {process.returncode}\n{process.stdout}{process.stderr}"
+    def __init__(self, text, status=None):
+        super().__init__(text)
+        self.status = status
 
 
 def run(command, environment=None, check=True, timeout=TIMEOUT_SECONDS):
@@ -68,7 +60,9 @@ def run(command, environment=None, check=True, timeout=TIMEOUT_SECONDS):
         timeout=timeout,
     )
     if check and process.returncode != 0:
-        raise CommandFailed(describe(command, process))
+        failed = CommandFailed(process.stdout + process.stderr, process.returncode)
+        failed.add_note(f"exit status {process.returncode} of: {' '.join(map(str, command))}")
+        raise failed
     return process
 
 
@@ -122,6 +116,24 @@ class Workspace:
         run([TOOLS / "fsdp-capture", model, *inputs, *flags, *self.optimizer.flags(),
              "--weights", self.weights, "-o", self.captured])  # fmt: skip
 
+    def export_package(self, name="model.pt2", model=None, policies=None, **options):
+        """Exports the model (by default the configuration's) by the package fsdpc, with the workspace's
+        weights; the file. `policies`: fields of FSDP2's policies by pattern, as of oracle.Run."""
+        path = self.folder / name
+        if policies is not None:
+            options["mixed_precision"] = {
+                tuple(pattern.split(",")) if "," in pattern else pattern: fsdp2_setup.policy_of(fields)
+                for pattern, fields in policies.items()
+            }
+        fsdpc.export(model or models.build(self.config), models.example_inputs(self.config), path,
+                     weights=self.weights, quiet=True, **options)  # fmt: skip
+        return path
+
+    def capture_package(self, **options):
+        """Captures what export_package writes."""
+        path = self.export_package(**options)
+        run([TOOLS / "fsdp-capture", path, *self.optimizer.flags(), "-o", self.captured])
+
     def plan(self, ranks, reshard="none", layout="flat", config=None, more=""):
         """The captured step through the pipeline; returns the planned module and the report. `ranks`
         is their number, or a mesh as replicate=2,shard=2; `more` are further options of the
@@ -138,11 +150,15 @@ class Workspace:
         run([TOOLS / "fsdp-opt", self.captured, f"--fsdp-pipeline={options}", "-o", planned])
         return planned, report
 
-    def compile(self, ranks, reshard="none", layout="flat", config=None, more=""):
-        planned, _ = self.plan(ranks, reshard, layout, config, more)
+    def link(self, planned):
+        """The training binary of a planned module."""
         binary = planned.with_suffix("")
         run([TOOLS / "fsdp-compile", planned, "-o", binary])
         return binary
+
+    def compile(self, ranks, reshard="none", layout="flat", config=None, more=""):
+        planned, _ = self.plan(ranks, reshard, layout, config, more)
+        return self.link(planned)
 
     def oracle_run(self, groups, ranks=2, **options):
         return oracle.Run(
@@ -199,8 +215,8 @@ def finish(processes, timeout=TIMEOUT_SECONDS):
 
 
 def train(workspace, binary, ranks, steps, communicator="local", extra=()):
-    """Runs the binary from the workspace's weights on its data: the log's lines of steps, and the weights at
-    the end. The log stays in the workspace, as log.jsonl."""
+    """Runs the binary from the workspace's weights on its data: the log's lines of the steps, of which there
+    must be `steps`, and the weights at the end. The log stays in the workspace, as log.jsonl."""
     log, save = (workspace.folder / name for name in ("log.jsonl", "final.safetensors"))
     for path in (log, save):
         path.unlink(missing_ok=True)
@@ -210,8 +226,13 @@ def train(workspace, binary, ranks, steps, communicator="local", extra=()):
     else:
         for rank, (status, output) in enumerate(finish(start_ranks(binary, ranks, arguments))):
             if status != 0:
-                raise CommandFailed(f"rank {rank} ended with {status}:\n{output}")
-    return read_log(log), safetensors_io.load(save)
+                failed = CommandFailed(output, status)
+                failed.add_note(f"exit status {status} of rank {rank}")
+                raise failed
+    lines = read_log(log)
+    if len(lines) != steps:
+        raise CommandFailed(f"the log has {len(lines)} steps of {steps}")
+    return lines, safetensors_io.load(save)
 
 
 def read_log(path):
@@ -226,6 +247,8 @@ def bits(tensor):
 
 def bitwise_difference(expected, actual):
     """None, or a sentence on the first tensor whose bits differ."""
+    if not expected:
+        return "there are no tensors to compare"
     if set(expected) != set(actual):
         return f"names differ: {sorted(set(expected) ^ set(actual))}"
     for name, tensor in expected.items():
@@ -237,3 +260,94 @@ def bitwise_difference(expected, actual):
             gap = (tensor.double() - other.double()).abs().max().item()
             return f"{name}: bits differ, by {gap:.3g} at most"
     return None
+
+
+def lines(records):
+    """One line per record, which makes unittest's difference of two lists readable."""
+    return [" ".join(f"{key}={value}" for key, value in sorted(record.items())) for record in records]
+
+
+def between_ranks(record, run):
+    """The events and collectives that FSDP2 has in common with a compiled step: over an axis of one rank
+    nothing is sent, and no group is gathered that is whole on its rank."""
+    shards = run.ranks // run.replicas
+    sizes = {"replicate": run.replicas, "shard": shards, "dp": run.ranks}
+    events = record["events"]
+    if shards == 1:
+        events = [e for e in events if e["event"] == "post_backward" and run.ranks > 1]
+    return events, [c for c in record["collectives"] if sizes[c["axis"]] > 1]
+
+
+def losses_of(steps):
+    """The losses of each step by rank, whose texts are hexadecimal numbers."""
+    return [[float.fromhex(text) for text in step] for step in steps]
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def assert_fails(self, message, command, *arguments, **options):
+        """Calls `command`, which must end with an error that has `message`."""
+        with self.assertRaises(CommandFailed) as raised:
+            command(*arguments, **options)
+        self.assertEqual(raised.exception.status, 1, raised.exception)
+        self.assertIn(message, str(raised.exception))
+
+
+class Comparison(Case):
+    """Compares compiled steps with FSDP2."""
+
+    def workspace(self, config, optimizer=ADAMW, capture=(), samples=26):
+        """One with a captured step; `capture`: flags of the capture."""
+        workspace = Workspace(config, optimizer, samples)
+        self.addCleanup(workspace.remove)
+        workspace.capture(flags=capture)
+        return workspace
+
+    def expect(self, workspace, ranks=2, groups=("layers.*",), steps=4, **options):
+        """The run of FSDP2, and its outcome: what oracle.execute says of it."""
+        run = workspace.oracle_run(
+            list(groups), ranks, steps=steps, init=str(workspace.weights), **options
+        )
+        return run, oracle.execute([run])[0]
+
+    def check_report(self, run, record, report, dropped=(), are_reductions_mixed=False):
+        """The report of a step has FSDP2's events and collectives. `dropped`: the groups that FSDP2 gathers
+        for nothing, in their order. `are_reductions_mixed`: all-reduces may stand elsewhere among the others."""
+        self.assertEqual(record["dropped"], list(dropped))
+        events, collectives = between_ranks(record, run)
+        report = json.loads(report.read_text())
+        # The recorder sees forward and backward alone.
+        found = [c for c in report["collectives"] if c.get("of") != "gradient norm"]
+        norms = len(report["collectives"]) - len(found)
+        self.assertEqual(norms, int(run.clip_grad_norm is not None and run.ranks > run.replicas))
+        if run.det_rs:  # by torch's all_gather, which is not recorded
+            found = [c for c in found if c["kind"] != "reduce_scatter"]
+        if are_reductions_mixed:
+            found, collectives = (
+                sorted(some, key=lambda c: c["kind"] == "all_reduce") for some in (found, collectives)
+            )
+        self.assertEqual(lines(events), lines(report["events"]))
+        self.assertEqual(lines(collectives), lines(found))
+
+    def check_bits(self, run, outcome, log, saved):
+        """Losses and parameters are FSDP2's, bit for bit."""
+        record, final = outcome
+        self.assertEqual(losses_of(line["loss_hex"] for line in log), losses_of(zip(*record["losses"])))
+        if run.config.model == "gpt2":  # a binary saves the shared weight under both of its names
+            saved = dict(saved)
+            self.assertIsNone(bitwise_difference({"": saved["wte.weight"]}, {"": saved.pop("head.weight")}))
+        self.assertIsNone(bitwise_difference(final, saved))
+
+    def check(self, workspace, run, outcome, mesh, layouts=("flat", "per-param"), more="",
+              communicators=("local", "shm", "gloo"), config=None, dropped=()):  # fmt: skip
+        """The compiled step of each layout is FSDP2's; only `per-param` has FSDP2's numbers of elements."""
+        for layout in layouts:
+            planned, report = workspace.plan(mesh, run.reshard_after_forward, layout, config, more)
+            if layout == "per-param":
+                self.check_report(run, outcome[0], report, dropped)
+            binary = workspace.link(planned)
+            for communicator in communicators:
+                with self.subTest(layout=layout, communicator=communicator, more=more):
+                    log, saved = train(workspace, binary, run.ranks, run.steps, communicator)
+                    self.check_bits(run, outcome, log, saved)

@@ -5,13 +5,12 @@ import dataclasses
 import unittest
 
 import harness
-from accumulation import Case
 from oracle import models
 
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
 
 
-class Ignored(Case):
+class Ignored(harness.Comparison):
     def compare(self, frozen, ignored, mesh=2, **options):
         workspace = self.workspace(dataclasses.replace(MLP, frozen=frozen))
         run, expected = self.expect(workspace, ignored=ignored, **options)

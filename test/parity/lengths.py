@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A binary with steps for several lengths of sequences: each step is eager torch's on the batch that the
-documented order names, bit for bit; a run goes on from a checkpoint as if it had not stopped; and one
-whose lengths follow each other is a run of one binary for each length."""
+"""A binary with a step for each of several lengths of sequences. Its steps read the batches in the documented
+order, and give the losses and parameters of eager torch, bit for bit. A run that resumes from a checkpoint is
+the uninterrupted run. A run through one length after the other is a run of one binary for each length."""
 
 import dataclasses
 import json
@@ -27,7 +27,8 @@ def mix(x):
 
 
 def passes(size, seed, position):
-    """What is at a position of the endless passes over 0, ..., size - 1."""
+    """The number at a position of endless passes over 0, ..., size - 1. With a seed each pass is shuffled: by a
+    Feistel network, which is applied again until its result is below `size`."""
     number, place = divmod(position, size)
     if seed is None:
         return place
@@ -48,14 +49,14 @@ def passes(size, seed, position):
 
 @dataclasses.dataclass
 class Length:
-    """Batches of one length, and how many samples of it the data have."""
+    """A length of sequences."""
 
-    seq: int
-    batch: int
-    samples: int
+    seq: int  # tokens per sample
+    batch: int  # samples per rank and step
+    samples: int  # in the file of data
 
 
-#: The longest is first: its module holds tables and positions for all.
+#: The longest is first: the model's tables of positions have the first length.
 LENGTHS = [Length(32, 2, 13), Length(16, 4, 20), Length(24, 2, 9)]
 LLAMA = models.Config("llama", dim=32, layers=2, seq=32)
 GPT2 = models.Config("gpt2", dim=32, layers=2, seq=32, dropout=0.1)
@@ -66,7 +67,7 @@ def batch_of(config, length, samples, seed):
 
 
 def order(lengths, step, seed=None):
-    """The length of a step, from 0, and the number of its batch among all of that length."""
+    """Of a step, from 0: the index of its length, and the number of its batch among those of that length."""
     counts = [length.samples // (length.batch * RANKS) for length in lengths]
     number, slot = step // sum(counts), passes(sum(counts), seed, step)
     for index, count in enumerate(counts):
@@ -91,7 +92,7 @@ class Lengths(harness.Case):
         return workspace
 
     def save_model(self, workspace, lengths, form):
-        """The file of the model, or one for each length."""
+        """One TorchScript file of the model, or a .pt2 file for each length."""
         model = models.build(workspace.config)
         path = workspace.folder / "model.pt"
         if form == "script":
@@ -145,7 +146,7 @@ class Lengths(harness.Case):
     def check_eager(self, form, communicator, flags=(), seed=None):
         workspace = self.prepare(LLAMA, LENGTHS)
         binary = self.compile(workspace, LENGTHS, *flags, form=form)
-        # Two passes and a bit: 3 + 2 + 2 steps each.
+        # Two passes, each of 3 + 2 + 2 steps, and two steps of a third one.
         steps = 16
         shuffle = [] if seed is None else ["--shuffle", "--seed", seed]
         lines, weights = self.train(workspace, binary, steps, *shuffle, communicator=communicator)
@@ -168,7 +169,7 @@ class Lengths(harness.Case):
             with self.subTest(form=form, communicator=communicator, seed=seed):
                 self.check_eager(form, communicator, flags, seed)
 
-    def test_goes_on_as_if_it_had_not_stopped(self):
+    def test_resumed_run_is_the_uninterrupted_one(self):
         workspace = self.prepare(GPT2, LENGTHS)
         flags = ["--shuffle", "--seed", 5, "--lr-schedule", "cosine"]
         for options in ((), ("--offload-optimizer", "all")):
@@ -180,10 +181,8 @@ class Lengths(harness.Case):
                     shutil.rmtree(folder, ignore_errors=True)
                     saving = ["--checkpoint-dir", folder, "--save-every", saved]
                     lines, _ = self.train(workspace, binary, 12, *flags, *saving)
-                    drop = ("step_ms", "samples_per_s", "issue_ms")
-                    values = lambda lines: [
-                        {key: value for key, value in line.items() if key not in drop} for line in lines
-                    ]
+                    names = ("step", "shape", "loss_hex", "grad_norm", "lr", "samples")
+                    values = lambda lines: [[line[name] for name in names] for line in lines]
                     self.assertEqual(values(lines), values(whole))
                     for path in folder.iterdir():
                         if path.name != f"step-{saved:09}":
@@ -200,8 +199,8 @@ class Lengths(harness.Case):
                      "--log", log, "--save", save])  # fmt: skip
         return harness.read_log(log), safetensors_io.load(save)
 
-    def test_is_a_run_of_each_length(self):
-        """One length after the other is what a binary for each, resumed from the other's state, does."""
+    def test_one_binary_for_each_length(self):
+        """The same run by two binaries, each with one length: the second resumes from the first's checkpoint."""
         lengths = [Length(32, 2, 16), Length(16, 2, 16)]
         for optimizer, options in (
             (harness.ADAMW, ()),
@@ -229,7 +228,8 @@ class Lengths(harness.Case):
                 self.assertIsNone(harness.bitwise_difference(expected, final))
 
     def test_optimizer_state_on_the_host(self):
-        """`auto` is one decision: a shape that does not fit without decides for the others."""
+        """--offload-optimizer auto decides for all shapes together: if one does not fit with the state on the
+        device, the state lies on the host for all."""
         lengths = [Length(32, 2, 8), Length(16, 2, 8)]
         workspace = self.prepare(LLAMA, lengths)
         plain, final = self.train(workspace, self.compile(workspace, lengths), 4)
@@ -262,9 +262,8 @@ class Lengths(harness.Case):
                         sums[rank] += model(*(t[first : first + length.batch] for t in data)).item()
         return [total / (batches * len(LENGTHS)) for total in sums]
 
-    def test_evaluates_beside(self):
-        """Each length has an evaluation of its own: of a scripted model each one's forward, of .pt2 files
-        one for each."""
+    def test_evaluation(self):
+        """Each length has an evaluation: of a scripted model its forward with that length, else a .pt2 file."""
         for form in ("script", "pt2"):
             with self.subTest(form=form):
                 workspace = self.prepare(LLAMA, LENGTHS)
@@ -293,7 +292,7 @@ class Lengths(harness.Case):
             self.train(workspace, binary, 2, "--eval-steps", 9, "--eval-data", *workspace.files)
 
     def test_tokens(self):
-        """Files of tokens are cut into samples of the shape that stands before them."""
+        """`N:FILE` cuts the tokens of a file into samples of the N-th shape."""
         workspace = self.prepare(LLAMA, LENGTHS)
         binary = self.compile(workspace, LENGTHS)
         named = []
@@ -329,7 +328,7 @@ class Lengths(harness.Case):
         self.assert_fails("tokens.bin' is read as tokens, which fit each of the 3 shapes of this binary: say "
                           "which samples they are cut into, as 2:", train, tokens)  # fmt: skip
 
-    def test_what_is_no_program(self):
+    def test_refused_programs(self):
         workspace = self.prepare(LLAMA, LENGTHS)
         build = lambda lengths, *flags, **options: self.compile(workspace, lengths, *flags, **options)
         self.assert_fails("P6: samples of @step_2 have the shape of those of @step: no sample says",

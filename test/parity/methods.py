@@ -5,18 +5,12 @@ same."""
 
 import dataclasses
 import json
-import sys
 import unittest
 
 import torch
 
-import accumulation
-import fsdp2_setup
 import harness
-from oracle import ROOT, models
-
-sys.path.insert(0, str(ROOT / "tools" / "python"))
-import fsdpc  # noqa: E402
+from oracle import models
 
 CODEC = models.Config("codec", dim=16, layers=2, batch=2)
 METHODS = {"codec": models.Codec.forward_methods}
@@ -24,14 +18,7 @@ GROUPS = ["codec", "layers.*"]
 BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
 
 
-class Methods(accumulation.Case):
-    def export(self, workspace, method="training_step", **options):
-        path, config = workspace.folder / "model.pt2", workspace.config
-        model, batch = models.build(config), models.example_inputs(config, batch=config.batch)
-        fsdpc.export(model, batch, path, method=method, forward_methods=METHODS,
-                     quiet=True, **options)  # fmt: skip
-        return path
-
+class Methods(harness.Comparison):
     def make(self, config=CODEC):
         workspace = harness.Workspace(config, harness.ADAMW, samples=40)
         self.addCleanup(workspace.remove)
@@ -41,9 +28,7 @@ class Methods(accumulation.Case):
 
     def compare(self, expectation=None, method="training_step", config=CODEC, **options):
         workspace = self.make(config)
-        path = self.export(workspace, method=method, weights=workspace.weights, **options)
-        harness.run([harness.TOOLS / "fsdp-capture", path, *workspace.optimizer.flags(),
-                     "-o", workspace.captured])  # fmt: skip
+        workspace.capture_package(method=method, forward_methods=METHODS, **options)
         run, (record, final) = self.expect(workspace, groups=GROUPS, **(expectation or {}))
         saved = {name: final[name] for name in models.build(config).state_dict()}
         self.check(workspace, run, (record, saved), 2, config=self.config,
@@ -70,15 +55,12 @@ class Methods(accumulation.Case):
     def test_mixed_precision(self):
         """Arguments of such methods are cast as those of forward."""
         policies = {name: BF16 for name in [*GROUPS, ""]}
-        own = {name: fsdp2_setup.policy_of(policy) for name, policy in policies.items()}
-        self.compare({"policies": policies}, mixed_precision=own)
+        self.compare({"policies": policies}, policies=policies)
 
     def test_undeclared(self):
         """Without forward_methods the parameters of a method are used outside of their group."""
         workspace = self.make()
-        model, batch = models.build(CODEC), models.example_inputs(CODEC, batch=CODEC.batch)
-        path = workspace.folder / "model.pt2"
-        fsdpc.export(model, batch, path, method="training_step", quiet=True)
+        path = workspace.export_package(method="training_step")
         with self.assertRaisesRegex(harness.CommandFailed, "@codec.weight is used while its group"):
             harness.run([harness.TOOLS / "fsdpc", path, "--mesh", "dp=2", "--config", self.config,
                          "-o", workspace.folder / "train"])  # fmt: skip

@@ -6,11 +6,10 @@ Two models: one that casts its parameters to bf16 itself, and one without a cast
 """
 
 import dataclasses
-import json
 import unittest
 
 import harness
-from oracle import execute, models, safetensors_io
+from oracle import execute, models
 
 SIZES = {"dim": 64, "layers": 3, "seq": 32, "batch": 2}
 STEPS, RANKS = 10, 2
@@ -19,35 +18,13 @@ FLAGS = ["--param-dtype", "bfloat16"]
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
 
 
-class Mixed(unittest.TestCase):
-    maxDiff = None
-
-    def prepare(self, config, flags=()):
-        workspace = harness.Workspace(config)
-        self.addCleanup(workspace.remove)
-        workspace.capture(flags=flags)
-        return workspace
-
+class Mixed(harness.Comparison):
     def train(self, workspace, run, outcome, binary):
         """Compares the binary's run with FSDP2's."""
-        expected, final = outcome
-        log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
-        for path in (log, save):
-            path.unlink(missing_ok=True)
-        arguments = harness.training_arguments(workspace, log, save, STEPS)
-        harness.run([binary, "--ranks", run.ranks, *arguments])
-        lines = harness.read_log(log)
-        self.assertEqual(len(lines), STEPS)
-        for step, line in enumerate(lines):
-            losses = [float.fromhex(text) for text in line["loss_hex"]]
-            self.assertEqual(losses, [float.fromhex(rank[step]) for rank in expected["losses"]])
-        saved = safetensors_io.load(save)
-        if run.config.model == "gpt2":
-            del saved["head.weight"]  # the embedding's other name
-        self.assertIsNone(harness.bitwise_difference(final, saved))
+        self.check_bits(run, outcome, *harness.train(workspace, binary, run.ranks, STEPS))
 
     def compare(self, config, flags, more, groups=("layers.*",), replicas=1, **policy):
-        workspace = self.prepare(config, flags)
+        workspace = self.workspace(config, capture=flags)
         mesh = RANKS if replicas == 1 else f"replicate={replicas},shard={RANKS}"
         runs = [
             workspace.oracle_run(list(groups), RANKS * replicas, replicas=replicas, steps=STEPS,
@@ -55,7 +32,7 @@ class Mixed(unittest.TestCase):
                                  reshard_after_forward=reshard, **policy)
             for reshard in (RESHARD if replicas == 1 else ["none"])
         ]  # fmt: skip
-        for run, outcome in zip(runs, execute(runs)):
+        for run, outcome in zip(runs, execute(runs), strict=True):
             reshard = run.reshard_after_forward
             for layout in ("flat", "per-param"):
                 with self.subTest(reshard_after_forward=reshard, layout=layout):
@@ -63,9 +40,7 @@ class Mixed(unittest.TestCase):
                     self.train(workspace, run, outcome, binary)
             # The per-param layout has FSDP2's element counts.
             _, report = workspace.plan(mesh, reshard, "per-param", more=more)
-            report = json.loads(report.read_text())
-            self.assertEqual(outcome[0]["events"], report["events"])
-            self.assertEqual(outcome[0]["collectives"], report["collectives"])
+            self.check_report(run, outcome[0], report)
 
     def test_own_casts(self):
         """What all uses of a parameter cast to is what is gathered; nothing is asked for."""
@@ -97,13 +72,13 @@ class Mixed(unittest.TestCase):
 
     def test_arguments_of_f32(self):
         """FSDP2 would cast the tables of the rotary embedding, which this model hands to its blocks."""
-        workspace = self.prepare(models.Config("llama", **SIZES), FLAGS)
+        workspace = self.workspace(models.Config("llama", **SIZES), capture=FLAGS)
         with self.assertRaisesRegex(harness.CommandFailed, "'layers.0' takes 'f32' from outside"):
             workspace.plan(RANKS, more="param-dtype=bfloat16")
 
     def test_gathers_of_f32(self):
         """param-dtype float32 leaves a model's casts behind the gather: the bits are the same."""
-        workspace = self.prepare(models.Config("llama", compute="bf16", **SIZES))
+        workspace = self.workspace(models.Config("llama", compute="bf16", **SIZES))
         run = workspace.oracle_run(
             ["layers.*"], RANKS, steps=STEPS, init=str(workspace.weights), mixed=True
         )

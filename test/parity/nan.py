@@ -7,11 +7,15 @@ import unittest
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import harness
 from oracle import safetensors_io
 
 RANKS, STEPS, BATCH, DIM = 2, 4, 3, 8
+#: Of a tensor of a batch, and where an operator's call is said to be.
+NUMBERS = BATCH * DIM
+LINE = r" \((?:[\w/]+/)?nan\.py:\d+\)"
 
 
 class Block(nn.Module):
@@ -44,6 +48,18 @@ class Net(nn.Module):
         return (x - y).square().mean()
 
 
+class FindsInf(TorchDispatchMode):
+    """`found`: whether an operator computed Inf."""
+
+    found = False
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and result.is_floating_point():
+            self.found = self.found or bool(result.isinf().any())
+        return result
+
+
 class Nan(harness.Case):
     def setUp(self):
         torch.manual_seed(0)
@@ -66,11 +82,23 @@ class Nan(harness.Case):
         safetensors_io.save(self.workspace.data, self.data)
         return harness.train(self.workspace, binary, RANKS, STEPS, communicator, flags)
 
-    def names(self, text, binary, *flags, **options):
-        self.assert_fails(text, self.train, binary, "--find-nan", *flags, **options)
+    def finds(self, pattern, binary, *flags, **options):
+        """--find-nan ends the run with one error, which `pattern` describes from its first word to its last."""
+        with self.assertRaises(harness.CommandFailed) as raised:
+            self.train(binary, "--find-nan", *flags, **options)
+        self.assertEqual(raised.exception.status, 1, raised.exception)
+        errors = [line for line in str(raised.exception).splitlines() if "error" in line]
+        self.assertEqual(len(errors), 1, errors)
+        self.assertRegex(errors[0], rf"\Aerror: {pattern}\Z")
 
     def test_nothing_is_wrong(self):
-        """Neither with the bits."""
+        """Inf that a mask or a comparison takes away is no fault, in forward and backward; no bit changes."""
+        torch.manual_seed(1)
+        with FindsInf() as forward:
+            loss = Net(["masked", ""])(*(tensor[:BATCH] for tensor in self.data.values()))
+        with FindsInf() as backward:
+            loss.backward()
+        self.assertTrue(forward.found and backward.found)
         binary = self.compile("masked", "", flags=["--clip-grad-norm", "1"])
         plain, final = self.train(binary)
         log, same = self.train(binary, "--find-nan")
@@ -80,34 +108,36 @@ class Nan(harness.Case):
     def test_forward(self):
         binary = self.compile("masked", "log", "")
         for communicator in ("local", "shm"):
-            self.names('step 1, rank 0: aten::log in module "layers.1"', binary,
+            self.finds(rf'step 1, rank 0: aten::log in module "layers\.1"{LINE} in forward: 0 NaN and '
+                       rf"[1-9]\d* Inf among {NUMBERS} numbers, of finite operands; NaN begins with "
+                       rf'aten::addmm in module "layers\.2\.lin"{LINE} in forward', binary,
                        communicator=communicator)  # fmt: skip
-        self.names("in forward: 0 NaN and", binary)
-        self.names("of finite operands", binary)
 
     def test_backward(self):
         binary = self.compile("", "sqrt", flags=["--layout", "per-param"])
-        self.names('in module "layers.1"', binary)
-        self.names("in backward: ", binary)
+        self.finds(rf'step 1, rank 0: aten::div\.Tensor in module "layers\.1"{LINE} in backward: 0 NaN and '
+                   rf"{NUMBERS} Inf among {NUMBERS} numbers, of finite operands; NaN begins with "
+                   rf'aten::mul\.Tensor in module "layers\.1"{LINE} in backward', binary)  # fmt: skip
 
     def test_what_the_step_begins_with(self):
-        """By rank and step; the first step is no other."""
+        """Inputs and parameters are named by rank and step, the first step or a later one."""
         binary = self.compile("", "masked")
         self.data["x"][(2 * RANKS + 1) * BATCH + 1, 3] = math.nan
-        self.names(f"step 3, rank 1: input 'x': 1 NaN and 0 Inf among {BATCH * DIM} numbers", binary)
+        self.finds(f"step 3, rank 1: input 'x': 1 NaN and 0 Inf among {NUMBERS} numbers", binary)
         self.data["x"][0, 0] = math.inf
-        self.names("step 1, rank 0: input 'x': 0 NaN and 1 Inf", binary)
-        self.names("NaN begins with ", binary)
+        self.finds(f"step 1, rank 0: input 'x': 0 NaN and 1 Inf among {NUMBERS} numbers; NaN begins with "
+                   rf'aten::addmm in module "layers\.1\.lin"{LINE} in forward', binary)  # fmt: skip
         self.data["x"] = torch.zeros_like(self.data["x"])
         weights = safetensors_io.load(self.workspace.weights)
         weights["layers.1.lin.weight"][DIM - 1, 0] = math.nan
         safetensors_io.save(self.workspace.weights, weights)
-        self.names("step 1, rank 1: parameter 'layers.1.lin.weight' before the step", binary)
+        self.finds(r"step 1, rank 1: parameter 'layers\.1\.lin\.weight' before the step: 1 NaN and 0 Inf "
+                   r"among \d+ numbers", binary)  # fmt: skip
 
     def test_updates(self):
         binary = self.compile("", "")
-        self.names('of group "layers.', binary, "--lr", 3e38)
-        self.names("update of group", binary, "--lr", 3e38)
+        self.finds(r'step 1, rank [01]: update of group "layers\.[01]": (?!0 NaN and 0 Inf)\d+ NaN and \d+ Inf '
+                   r"among \d+ numbers, of finite operands", binary, "--lr", 3e38)  # fmt: skip
 
     def test_a_step_that_failed_runs_again(self):
         """From the checkpoint before, by one flag more."""
@@ -118,13 +148,15 @@ class Nan(harness.Case):
                           "--stop-outliers", 9)  # fmt: skip
         process = harness.run([binary, "--ranks", RANKS, "--data", self.workspace.data, *folder,
                                "--resume", "--find-nan"], check=False)  # fmt: skip
+        self.assertEqual(process.returncode, 1, process.stderr)
         self.assertIn("step 2 from ", process.stdout, process.stderr)
         self.assertIn("error: step 4, rank 0: input 'y': 1 NaN", process.stderr)
 
     def test_flags(self):
         binary = self.compile("")
-        self.names("without --loss-lag", binary, "--loss-lag", 1)
-        self.names("--trace", binary, "--trace", self.workspace.folder / "trace.json")
+        trace = self.workspace.folder / "trace.json"
+        self.finds("--find-nan is for --device cpu without --loss-lag: .*", binary, "--loss-lag", 1)
+        self.finds(f"--find-nan takes far longer than the step: --trace {trace} would .*", binary, "--trace", trace)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import json
 import shutil
 import unittest
 
-import accumulation
 import checkpoints
 import harness
 from oracle import models, safetensors_io
@@ -23,7 +22,7 @@ ADAM = harness.Optimizer("adam", {"lr": 1e-3, "weight_decay": 0.1})
 SGD = harness.Optimizer("sgd", {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01})
 
 
-class Optimizers(accumulation.Case):
+class Optimizers(harness.Comparison):
     def configure(self, workspace, options, groups):
         """A config file with the optimizer's options and groups; YAML reads JSON."""
         path = workspace.folder / "config.yaml"

@@ -7,13 +7,14 @@
 
 --mode fsdp2 (default) runs torch.distributed.fsdp.fully_shard on spawned processes with gloo, ddp
 runs DistributedDataParallel on the same, single one process on the batches of all ranks together.
---model holds fields of Config in test/models/models.py. The model's inputs are looked up by name in
+--model holds fields of test/models/config.py. The model's inputs are looked up by name in
 the data file. With B samples per batch, rank r reads at step t (from 0) samples (t * ranks + r) * B
 and following, modulo their number.
 
 The JSON: `losses` (per rank, a C hex float per step), `grad_norms`, and of one steady-state step of
-fsdp2 `events` and `collectives` in the words of fsdpc's report. Elements are those of the
-collective's input. With --time, `step_ms`; with --memory, `peak_bytes` of the allocator in rank 0.
+fsdp2 `events` and `collectives` in the words of fsdpc's report. Elements are those of the collective's
+input. Both leave out the gathers that no computation waits for: `dropped` names their groups. With
+--time, `step_ms`; with --memory, `peak_bytes` of the allocator in rank 0.
 """
 
 import argparse
@@ -40,6 +41,9 @@ from fsdp2_setup import (  # noqa: E402
     apply_checkpoints, make_mesh, make_optimizer, set_communication, shard,
 )  # fmt: skip
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
+
+#: What a StepRecorder notes of a step, the same on every rank.
+RECORDED = ("events", "collectives", "dropped")
 
 
 @dataclasses.dataclass
@@ -199,7 +203,7 @@ def train(run, rank):
     if run.time:
         result["step_ms"] = step_ms
     if recorder:
-        result |= {"events": recorder.events, "collectives": recorder.collectives}
+        result |= {name: getattr(recorder, name) for name in RECORDED}
     tensors = dict(model.named_parameters())
     if run.mode == "fsdp2":
         tensors = {name: full(tensor) for name, tensor in tensors.items()}
@@ -217,7 +221,7 @@ def worker(rank, runs, port, path):
         everyone = [None] * ranks
         dist.all_gather_object(everyone, result)
         for other in everyone:
-            for key in ("events", "collectives"):
+            for key in RECORDED:
                 if other.get(key) != result.get(key):
                     raise SystemExit(f"oracle: ranks differ in their {key}")
         results.append((everyone, tensors))

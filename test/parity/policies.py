@@ -3,36 +3,24 @@
 the groups travel in their dtypes. Losses, parameters, events and collectives are the same."""
 
 import json
-import sys
 import unittest
 
-import accumulation
-import fsdp2_setup
 import harness
-from oracle import ROOT, models
-
-sys.path.insert(0, str(ROOT / "tools" / "python"))
-import fsdpc  # noqa: E402
+from oracle import models
 
 LLAMA = models.Config("llama", dim=32, layers=2, vocab=50, seq=16, batch=2)
 VIT = models.Config("vit", dim=16, layers=2, batch=2)
 BF16 = {"param_dtype": "bfloat16", "reduce_dtype": "float32"}
 
 
-class Policies(accumulation.Case):
+class Policies(harness.Comparison):
     def compare(self, policies, model=LLAMA, config=None, mesh=2,
                 layouts=("flat", "per-param"), exported=None, **options):  # fmt: skip
         """`policies` by pattern, in the order of fully_shard; groups are the same. `exported`: what
         fsdpc.export gets, if that is something else."""
         workspace = harness.Workspace(model, harness.ADAMW, samples=26)
         self.addCleanup(workspace.remove)
-        path = workspace.folder / "model.pt2"
-        module, batch = models.build(model), models.example_inputs(model, batch=model.batch)
-        own = {key: fsdp2_setup.policy_of(policy) for key, policy in (exported or policies).items()}
-        keys = {tuple(key.split(",")) if "," in key else key: p for key, p in own.items()}
-        fsdpc.export(module, batch, path, mixed_precision=keys, weights=workspace.weights, quiet=True)
-        harness.run([harness.TOOLS / "fsdp-capture", path, *workspace.optimizer.flags(),
-                     "-o", workspace.captured])  # fmt: skip
+        workspace.capture_package(policies=exported or policies)
         groups = [key for key in policies if key]
         rules = [{"together": key.split(",")} if "," in key else {"modules": [key]}
                  for key in groups]  # fmt: skip

@@ -3,7 +3,7 @@
 
 import unittest
 
-import accumulation
+import harness
 from oracle import models
 
 CONFIG = models.Config("llama", dim=32, layers=4, batch=2)
@@ -15,7 +15,7 @@ def ahead(depth, order):
     return {path: order[i + 1 : i + 1 + depth] for i, path in enumerate(order) if order[i + 1 :]}
 
 
-class Prefetch(accumulation.Case):
+class Prefetch(harness.Comparison):
     def check_lists(self, entries, forward=None, backward=None, reshard=("true", "none"), root="", more="",
                     communicators=("local",), **options):  # fmt: skip
         """`entries` are the lines of `groups`, as many as there are rules."""

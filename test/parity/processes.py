@@ -1,23 +1,31 @@
 #!/usr/bin/env python3
-"""How a training run starts, and how it ends when a rank dies."""
+"""How a training run starts, and how it ends when a rank is lost."""
 
-import fcntl
 import os
 import pathlib
-import pty
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import unittest
 
 import harness
-from oracle import models
+from oracle import ROOT, models
+
+sys.path.append(str(ROOT / "test"))
+from terminal import run_on_terminal  # noqa: E402
 
 CONFIG = models.Config("llama", dim=32, layers=2, seq=16, batch=2)
+
+#: What a rank was doing when another was lost: a collective of a group, or the exchange of losses.
+GROUP = r'(?:all_gather|reduce_scatter) of group "[\w.]*"(?: \([^()]*:\d+\))? in (?:forward|backward)'
+COLLECTIVE = rf"(?:{GROUP}|all_gather of \d+ bytes on the control lane)"
+#: The same, said by the watchdog if it was the first to know.
+ENTRY = rf"{GROUP} \(entry \d+ of \d+\)"
+UNDER_WAY = rf"; (?:under way: {ENTRY}(?: and {ENTRY})*|no collective was under way)"
+#: What ranks of gloo know of one that is lost; True: it serves the rendezvous.
+SILENT = {False: "it does not answer", True: "the rendezvous that it serves does not answer"}
 
 
 def shared_memory():
@@ -61,24 +69,17 @@ class Processes(unittest.TestCase):
         run = ["--checkpoint-dir", large.folder / "run", "--save-every", 1, "--steps", 1]
         for flags, text in ((["--init", large.weights], r"\[\.*\] reading weights: \d+ of 64 MiB"),
                             (["--resume"], r"\[\.*\] reading and verifying .*step-")):  # fmt: skip
-            controller, terminal = pty.openpty()
-            # Wide enough for the path.
-            fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 400, 0, 0))
             command = [binary, "--ranks", 1, "--data", large.data, *run, *flags]
-            process = subprocess.Popen(list(map(str, command)), stdout=terminal)
-            os.close(terminal)
-            shown = b""
-            try:
-                while chunk := os.read(controller, 4096):
-                    shown += chunk
-            except OSError:  # the process has ended
-                pass
-            os.close(controller)
-            self.assertEqual(process.wait(timeout=harness.TIMEOUT_SECONDS), 0)
-            self.assertRegex(shown.decode(), text)
-            # Gone before the next line.
-            self.assertNotIn("reading", "".join(
-                line.split("\x1b[K")[-1] for line in shown.decode().split("\r\n")))  # fmt: skip
+            # Wide enough for the path.
+            status, shown = run_on_terminal(
+                command, harness.TIMEOUT_SECONDS, 400, harness.clean_environment()
+            )
+            self.assertEqual(status, 0, shown)
+            self.assertRegex(shown, text)
+            # What is left of each line does not show the bar.
+            left = [line.split("\x1b[K")[-1] for line in shown.split("\r\n")]
+            self.assertTrue(any(line.startswith("done: ") for line in left), left)
+            self.assertNotIn("reading", "".join(left))
         plain = harness.run([binary, "--ranks", 1, "--data", large.data, "--init", large.weights,
                              "--steps", 1])  # fmt: skip
         self.assertNotIn("reading", plain.stdout)
@@ -101,7 +102,9 @@ class Processes(unittest.TestCase):
         for name, path in self.libraries(runtime).items():
             if not path.startswith(system):
                 (fresh / "lib" / name).symlink_to(path)
-        for name, path in self.libraries(moved).items():
+        libraries = self.libraries(moved)
+        self.assertEqual(libraries[runtime.name], str(fresh / "lib" / runtime.name))
+        for name, path in libraries.items():
             self.assertTrue(path.startswith((*system, str(fresh))), f"{name} => {path}")
         for file in (moved, fresh / "lib" / runtime.name):
             dynamic = subprocess.run(["readelf", "-d", file], check=True, capture_output=True,
@@ -116,35 +119,54 @@ class Processes(unittest.TestCase):
                 for name in ("here", "there")]  # fmt: skip
         self.assertEqual(*([line["loss_hex"] for line in log] for log in logs))
 
-    def kill(self, communicator, victim):
-        """Kills a rank once steps are running; the other must fail soon, and say why."""
+    def lose(self, binary, communicator, victim, sent):
+        """Sends a signal to one of three ranks once steps are running: each of the others ends with
+        one sentence, which names that rank, the collective and, if the deadline passed, the wait."""
         before = shared_memory()
-        log = self.workspace.folder / f"killed-{communicator}-{victim}.jsonl"
+        log = self.workspace.folder / f"{communicator}-{victim}-{sent.name}.jsonl"
         os.mkfifo(log)  # reading it follows the run step by step
-        arguments = ["--communicator", communicator, "--timeout", 10, "--data",
+        deadline = 3 if sent == signal.SIGSTOP else 60
+        arguments = ["--communicator", communicator, "--timeout", deadline, "--data",
                      self.workspace.data, "--init", self.workspace.weights, "--steps", 1000000,
                      "--log", log]  # fmt: skip
-        processes = harness.start_ranks(self.binary, 2, arguments)
+        processes = harness.start_ranks(binary, 3, arguments)
         self.addCleanup(lambda: [process.kill() for process in processes])
+        lost = processes[victim]
         with open(log) as lines:
             for _ in range(3):
                 self.assertTrue(lines.readline(), "the run ended before its third step")
-            processes[victim].send_signal(signal.SIGKILL)
-            ends = harness.finish(processes, timeout=60)
-        status, output = ends[1 - victim]
-        self.assertGreater(status, 0, f"the surviving rank: {output}")
-        # gloo knows connections, not whose they are.
-        reason = rf"rank {victim}\b" if communicator == "shm" else "by peer"
-        self.assertRegex(output, f"error: .*{reason}")
+            lost.send_signal(sent)
+            others = [rank for rank in range(3) if rank != victim]
+            ends = harness.finish([processes[rank] for rank in others], timeout=60)
+            lost.kill()
+            lost.communicate()
+        for rank, (status, output) in zip(others, ends):
+            self.assertGreater(status, 0, f"rank {rank}: {output}")
+            (error,) = [line for line in output.splitlines() if "error" in line]
+            either = "[{}{}]".format(*others)
+            wait = rf"; rank {either} has waited (\S+) s, the deadline is {deadline} s"
+            reason = {
+                ("shm", signal.SIGKILL): rf"rank {victim} \(pid {lost.pid}\) died",
+                ("shm", signal.SIGSTOP): rf"rank {victim} \(pid {lost.pid}\) is stopped{wait}",
+                ("gloo", signal.SIGKILL): rf"rank {victim} is lost: {SILENT[victim == 0]}",
+                ("gloo", signal.SIGSTOP): rf"rank {victim} is lost: {SILENT[victim == 0]}{wait}",
+            }[communicator, sent]
+            speaker = rf"\[rank {rank}\] " if rank else ""
+            match = re.fullmatch(rf"error: {speaker}(?:{COLLECTIVE}: {reason}|{reason}{UNDER_WAY})", error)
+            self.assertTrue(match, error)
+            if sent == signal.SIGSTOP:
+                waited = next(text for text in match.groups() if text)
+                self.assertGreaterEqual(float(waited), deadline)
+            self.assertNotIn(".cc", output)
         self.assertEqual(shared_memory() - before, set(), "shared memory left behind")
 
-    def test_killed_rank_shm(self):
-        for victim in (0, 1):
-            with self.subTest(victim=victim):
-                self.kill("shm", victim)
-
-    def test_killed_rank_gloo(self):
-        self.kill("gloo", 1)
+    def test_lost_rank(self):
+        binary = self.workspace.compile(3)
+        for communicator in ("shm", "gloo"):
+            for sent in (signal.SIGKILL, signal.SIGSTOP):
+                for victim in (0, 1):
+                    with self.subTest(communicator=communicator, sent=sent.name, victim=victim):
+                        self.lose(binary, communicator, victim, sent)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import json
 import re
 import unittest
 
-import accumulation
 import harness
 from oracle import models, safetensors_io
 
@@ -16,7 +15,7 @@ LLAMA = models.Config("llama", dim=24, heads=2, ffn=96, layers=2, vocab=50, seq=
 GPT2 = models.Config("gpt2", dim=20, heads=2, layers=2, vocab=50, seq=16, batch=2, dropout=0.1)
 
 
-class Checkpointing(accumulation.Case):
+class Checkpointing(harness.Comparison):
     def configure(self, workspace, rules, **options):
         path = workspace.folder / "config.yaml"
         path.write_text(json.dumps({"activation_checkpointing": rules, **options}))

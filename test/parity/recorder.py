@@ -17,13 +17,15 @@ class StepRecorder:
     """Records unshard, reshard, post_backward and the collectives of the newest step.
 
     An event counts where it changes something: FSDP2 also calls unshard on gathered groups, reshard
-    on sharded ones, and post_backward once per module of a group, which do nothing. What it prefetches
-    for a backward that does not come, and drops at the end, does not count, either.
+    on sharded ones, and post_backward once per module of a group, which do nothing. Nor does an unshard
+    count that no computation waits for: FSDP2 prefetches a group whose backward does not come, and drops
+    the gathered parameters when the backward ends. `dropped` holds the names of those groups, one for
+    each unshard.
     """
 
     def __init__(self):
         self.phase = None  # None outside of forward and backward: nothing is recorded
-        self.events, self.collectives = [], []
+        self.events, self.collectives, self.dropped = [], [], []
         self._group = None
         self._axes = {}
         unshard, reshard = FSDPParamGroup.unshard, FSDPParamGroup.reshard
@@ -74,7 +76,7 @@ class StepRecorder:
 
     def begin_step(self):
         self.phase = "forward"
-        self.events, self.collectives = [], []
+        self.events, self.collectives, self.dropped = [], [], []
 
     def end_step(self):
         self.phase = None
@@ -92,6 +94,7 @@ class StepRecorder:
         return Inside()
 
     def _drop_unshard(self, group):
+        self.dropped.append(group_name(group))
         for records, key, word in (
             (self.events, "event", "unshard"),
             (self.collectives, "kind", "all_gather"),  # none over one rank

@@ -3,6 +3,8 @@
 losses, parameters, buffers and optimizer state, over features, meshes and layouts. On another mesh
 or layout the state is the checkpoint's, bit for bit."""
 
+import itertools
+import json
 import shutil
 import unittest
 
@@ -163,6 +165,70 @@ class Resume(Case):
                         self.assertIsNone(
                             harness.bitwise_difference({name: tensor}, {name: state[name]})
                         )
+
+    def test_other_groups_and_gathers(self):
+        """The state is the checkpoint's, bit for bit; the run goes on as one of the other configuration
+        that begins with that state, as weights and as a checkpoint of its own."""
+        groups = {"groups": [{"modules": ["layers.0"]}, {"together": ["layers.1", "layers.2", "norm"]}],
+                  "root": {"reshard_after_forward": True}}  # fmt: skip
+        grouped = {"config": groups}
+        narrow = {"capture": ["--param-dtype", "bfloat16"], "more": "param-dtype=bfloat16"}
+        for optimizer in (harness.Optimizer("sgd", {"lr": 0.1}), harness.ADAMW):
+            workspace = self.prepare(MLP, optimizer)
+            kinds = [self.configured(workspace, name, **options) for name, options in (
+                ("plain", {}), ("grouped", grouped), ("narrow", narrow),
+                ("both", {**grouped, **narrow, "layout": "per-param"}))]  # fmt: skip
+            self.assertIn("layers.1, layers.2, norm:", self.groups_of(kinds[1]))
+            self.assertNotIn("layers.1, layers.2, norm:", self.groups_of(kinds[0]))
+            for before, after in itertools.permutations(kinds, 2):
+                with self.subTest(optimizer=optimizer.kind, before=before.name, after=after.name):
+                    self.check_other(workspace, before, after)
+
+    def configured(self, workspace, name, config=None, capture=(), more="", layout="flat"):
+        """A binary of 2 ranks whose losses are those of its own configuration."""
+        workspace.capture(flags=capture)
+        path = None
+        if config:
+            path = workspace.folder / f"{name}.yaml"
+            path.write_text(json.dumps(config))
+        return workspace.compile(2, "none", layout, path, more).rename(workspace.folder / name)
+
+    def groups_of(self, binary):
+        return harness.run([binary, "--describe"]).stdout
+
+    def check_other(self, workspace, before, after):
+        folder = workspace.folder
+        for name in ("first", "moved", "own"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+        save = lambda name: ["--checkpoint-dir", folder / name, "--save-every", SAVED]
+        _, saved, _ = self.train(workspace, before, 2, "--steps", SAVED, *save("first"))
+        state = checkpoints.assemble(checkpoints.latest(folder / "first"))
+        _, moved, out = self.train(workspace, after, 2, "--resume", folder / "first", *save("moved"),
+                                   init=False)  # fmt: skip
+        self.assertIn("compiled otherwise", out)
+        self.assertIsNone(harness.bitwise_difference(saved, moved))
+        self.assertIsNone(harness.bitwise_difference(
+            state, checkpoints.assemble(checkpoints.latest(folder / "moved"))))  # fmt: skip
+        lines, final, _ = self.train(workspace, after, 2, "--resume", folder / "first", "--steps",
+                                     STEPS, init=False)  # fmt: skip
+        self.assertEqual([line[0] for line in lines], list(range(SAVED + 1, STEPS + 1)))
+        again, other, _ = self.train(workspace, after, 2, "--resume", folder / "moved", "--steps",
+                                     STEPS, init=False)  # fmt: skip
+        self.assertEqual(lines, again)
+        self.assertIsNone(harness.bitwise_difference(final, other))
+        if workspace.optimizer.kind != "sgd":
+            return  # weights are not all of the state
+        weights, data = folder / "weights.safetensors", folder / "rest.safetensors"
+        safetensors_io.save(weights, saved)
+        samples = SAVED * 2 * MLP.batch
+        safetensors_io.save(data, {name: tensor[samples:].contiguous() for name, tensor in
+                                   safetensors_io.load(workspace.data).items()})  # fmt: skip
+        workspace.data, whole = data, workspace.data
+        fresh, other, _ = self.train(workspace, after, 2, "--init", weights, "--steps", STEPS - SAVED,
+                                     init=False)  # fmt: skip
+        workspace.data = whole
+        self.assertEqual([line[1:] for line in lines], [line[1:] for line in fresh])
+        self.assertIsNone(harness.bitwise_difference(final, other))
 
     def test_data_goes_on_where_it_stopped(self):
         """The order of samples is that of the global batch, whatever its size and the ranks."""

@@ -4,7 +4,6 @@ schedules that were searched for, and recomputation in the backward, give the bi
 
 import json
 import re
-import sys
 import unittest
 
 import harness

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Buffers that are no part of the state_dict: literals of a step that only reads them, else state that
-checkpoints hold and results do not."""
+"""Transient buffers, which are no part of the state_dict. A buffer that the step only reads is a literal of the
+step. A buffer that the step writes is state: checkpoints have it, saved weights do not."""
 
 import json
 import shutil
-import sys
 import unittest
 
 import torch
@@ -12,13 +11,12 @@ import torch
 import checkpoints
 import harness
 import resume
-from oracle import ROOT, models, safetensors_io
+from oracle import models, safetensors_io
 
-sys.path.insert(0, str(ROOT / "tools" / "python"))
-import fsdpc  # noqa: E402
-import fsdpc.checkpoints  # noqa: E402
+import fsdpc.checkpoints
 
 CODEC = models.Config("counting", dim=16, layers=2, batch=2)
+METHODS = {"method": "training_step", "forward_methods": {"codec": models.Codec.forward_methods}}
 WRITTEN = ("codec.mean", "codec.calls")
 STEPS, SAVED = resume.STEPS, resume.SAVED
 
@@ -28,23 +26,14 @@ def build(training=True):
 
 
 class Transient(resume.Case):
-    def export(self, workspace, name, training=True):
-        path = workspace.folder / name
-        batch = models.example_inputs(CODEC, batch=CODEC.batch)
-        fsdpc.export(build(training), batch, path, method="training_step", quiet=True,
-                     weights=workspace.weights, forward_methods={"codec": models.Codec.forward_methods})  # fmt: skip
-        return path
-
     def prepare(self):
         workspace = harness.Workspace(CODEC)
         self.addCleanup(workspace.remove)
-        model = self.export(workspace, "model.pt2")
-        harness.run([harness.TOOLS / "fsdp-capture", model, *workspace.optimizer.flags(),
-                     "-o", workspace.captured])  # fmt: skip
+        workspace.capture_package(**METHODS)
         return workspace
 
     def test_resume(self):
-        """Checkpoints have them under names that a state_dict never has, results do not."""
+        """A checkpoint has each rank's buffers, under names that no state_dict has. Saved weights have none."""
         workspace = self.prepare()
         step = workspace.captured.read_text()
         self.assertIn("fsdp.buffer @codec.calls : tensor<i64> init dense<1> : tensor<i64>", step)
@@ -63,7 +52,8 @@ class Transient(resume.Case):
             build().load_state_dict(safetensors_io.load(file), strict=True)
 
     def test_other_ranks_and_torch(self):
-        """On another mesh all begin with rank 0's; torch's checkpoints have none, and the module's count."""
+        """On another mesh all ranks begin with rank 0's buffers. A checkpoint in torch's format has no such
+        buffers: they begin with the module's values."""
         workspace = self.prepare()
         run = workspace.folder / "run"
         self.train(workspace, workspace.compile("dp=2"), 2, "--steps", STEPS, "--checkpoint-dir",
@@ -84,26 +74,29 @@ class Transient(resume.Case):
                 self.assertTrue(torch.equal(state[f"fsdpc.rank0.{name}"], value), name)
 
     def test_evaluation(self):
-        """Evaluations read what training has written."""
+        """An evaluation reads the buffers that training has written."""
         workspace = self.prepare()
         binary, run = workspace.folder / "train", workspace.folder / "run"
         harness.run([harness.TOOLS / "fsdpc", workspace.folder / "model.pt2", "--eval-model",
-                     self.export(workspace, "eval.pt2", training=False), "--mesh", "dp=2",
+                     workspace.export_package("eval.pt2", build(training=False), **METHODS), "--mesh", "dp=2",
                      *workspace.optimizer.flags(), "-o", binary])  # fmt: skip
         self.train(workspace, binary, 2, "--steps", STEPS, "--eval-data", workspace.data,
                    "--eval-steps", 1, "--checkpoint-dir", run, "--save-every", STEPS)  # fmt: skip
         log = (workspace.folder / "log.jsonl").read_text().splitlines()
-        line = next(line for line in map(json.loads, log) if "eval_loss" in line)
+        (line,) = [line for line in map(json.loads, log) if "eval_loss" in line]
+        self.assertEqual(len(line["loss_hex"]), 2)
         state = checkpoints.assemble(checkpoints.latest(run))
         data, model = safetensors_io.load(workspace.data), build(training=False)
         model.load_state_dict({name: state[name] for name in model.state_dict()})
         for rank, expected in enumerate(line["loss_hex"]):
-            for name in WRITTEN:
-                model.get_buffer(name).copy_(state[f"fsdpc.rank{rank}.{name}"])
-            first = rank * CODEC.batch
+            batch = [tensor[rank * CODEC.batch :][: CODEC.batch] for tensor in data.values()]
             with torch.no_grad():
-                loss = model.training_step(*(t[first : first + CODEC.batch] for t in data.values()))
-            self.assertEqual(loss.item(), float.fromhex(expected))
+                for name, initial in build(training=False).named_buffers():
+                    model.get_buffer(name).copy_(initial)
+                self.assertNotEqual(model.training_step(*batch).item(), float.fromhex(expected))
+                for name in WRITTEN:
+                    model.get_buffer(name).copy_(state[f"fsdpc.rank{rank}.{name}"])
+                self.assertEqual(model.training_step(*batch).item(), float.fromhex(expected))
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// A place that is there before is that which the group asks for ...
+// The group has optimizer_state device before the pass, against its own offload_optimizer true.
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : tensor<4xf32>
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
@@ -46,7 +46,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// ... or does not ask for ...
+// The group has optimizer_state host before the pass, against its own offload_optimizer false.
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : tensor<4xf32>
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9
@@ -67,7 +67,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// ... or that of the whole step.
+// The group has optimizer_state device before the pass, against the pass's option offload=all.
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.param @w : tensor<4xf32>
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.9

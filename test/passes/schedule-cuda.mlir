@@ -1,9 +1,9 @@
 // RUN: fsdp-opt %s --split-input-file --fsdp-schedule | FileCheck %s
 // RUN: sed 's/#fsdp.target<cuda>/"cuda"/' %s | not fsdp-opt --split-input-file 2>&1 | FileCheck %s --check-prefix=TARGET
 
-// On a device, whose host is far ahead, torch's stream of gathers waits in forward, before the gather
-// of a group, only for what precedes the last group but one. A group that is used again is gathered
-// again behind its reshard.
+// With CUDA the host runs ahead of the device. In the forward, torch's stream of gathers waits before the
+// gather of a group only for the work that precedes the last group but one: the gather of b3 starts before
+// the computation of b1. A group that is used twice is gathered again behind its reshard.
 // CHECK-LABEL: fsdp.model = "ahead"
 // CHECK: %[[U0:.+]] = fsdp.all_gather.start {{.*}} : !fsdp.shard<@b0, f32>
 // CHECK-NEXT: %[[U1:.+]] = fsdp.all_gather.start {{.*}} : !fsdp.shard<@b1, f32>
@@ -68,7 +68,7 @@ module attributes {fsdp.model = "ahead", fsdp.phase = #fsdp.module_phase<sharded
 
 // -----
 
-// What a list of b1 gathers may begin at the use before.
+// The gathers that b1's list names start one group earlier, before the computation of b0.
 // CHECK-LABEL: fsdp.model = "list"
 // CHECK: %[[U0:.+]] = fsdp.all_gather.start {{.*}} : !fsdp.shard<@b0, f32>
 // CHECK-NEXT: fsdp.all_gather.start {{.*}} : !fsdp.shard<@b1, f32>
@@ -119,8 +119,8 @@ module attributes {fsdp.model = "list", fsdp.phase = #fsdp.module_phase<sharded>
 
 // -----
 
-// Trained and frozen parameters of a module are two groups here and one in FSDP2: the gathers of b2 begin two
-// modules ahead, at the first use.
+// The trained and the frozen parameters of a module are two groups here, and one group in FSDP2. So the gather of
+// b2 starts two modules ahead, before the computation of b0, and not two groups ahead.
 // CHECK-LABEL: fsdp.model = "frozen"
 // CHECK: fsdp.all_gather.start {{.*}} : !fsdp.shard<@b0, f32>
 // CHECK: fsdp.all_gather.start {{.*}} : !fsdp.shard<@f0, f32>

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Scheduled and planned modules as people could edit them, through fsdp-compile.
+"""Sharded, scheduled and planned modules as people could edit them, through fsdp-compile.
 
 Steps are edited by rule: operations dropped, doubled and moved, operands, literals, streams and places
 changed. What fsdp-compile takes must mean what the step meant before (step_meaning.py, which knows nothing
-of the compiler); what it refuses it refuses with a message. Kinds of edits that no rule forbids, since the
-bits stay the same, are marked `keeps`; every other kind is refused, or compiles to the same plan.
+of the compiler); what it refuses it refuses with a message. Sharded modules are scheduled by fsdp-opt first,
+every second one without --fsdp-verify-sharded. Kinds of edits that no rule forbids, since the bits stay the
+same, are marked `keeps`; every other kind is refused, or compiles to the same plan.
 
-  edited_steps_test.py [--all] [--seed N] [--seconds N] [--kind NAME]
+  edited_steps_test.py [--all] [--seed N] [--seconds N] [--kind NAME] [--phase NAME]
 """
 
 import argparse
@@ -25,6 +26,7 @@ from step_meaning import VALUE, meaning
 from step_text import Step
 
 TOOLS = os.environ["FSDP_TOOLS"]
+OPT, COMPILE = os.path.join(TOOLS, "fsdp-opt"), os.path.join(TOOLS, "fsdp-compile")
 INPUTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Inputs")
 
 #: Inputs have no random operators.
@@ -56,6 +58,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<captured>} {
 }
 """
 
+PHASES = ["sharded", "scheduled", "planned"]
 MODELS = ["mlp", "gpt2", "llama", "convnet", "dropout"]
 SEARCH = "device=h100 schedule=auto budget=40"
 #: Options of the pipeline, and how gradients are clipped.
@@ -84,7 +87,7 @@ CONFIGS = {
 
 
 class Case:
-    """A model in a configuration, scheduled or planned."""
+    """A model in a configuration, and the text of it in a phase."""
 
     def __init__(self, model, config, phase, folder):
         self.name = f"{model}.{config}.{phase}"
@@ -96,26 +99,37 @@ class Case:
         self.text = text
         self.step = Step(text)
         self.meaning = self.plan = None
+        #: From the phase sharded to the phase scheduled, as the pipeline does it.
+        self.passes = []
+        if phase == "sharded":
+            search = options[options.index(SEARCH) :] if SEARCH in options else ""
+            schedule = ["--fsdp-schedule", "--fsdp-assign-streams"]
+            self.passes = [f"--fsdp-optimize-schedule={search}"] if search else schedule
 
-    def judge(self, kind_name, lines):
-        """Null where the edit is refused with a message or harmless, else what is wrong."""
+    def judge(self, kind_name, lines, is_verified):
+        """Null where the edit is refused with a message or harmless, else what is wrong. `is_verified`: of a
+        sharded module, that it is verified before it is scheduled, too."""
         path = os.path.join(self.folder, "edited.mlir")
-        text = "\n".join(lines) + "\n"
         with open(path, "w") as file:
-            file.write(text)
-        command = [os.path.join(TOOLS, "fsdp-compile"), path]
-        run = subprocess.run(command + ["--object", "-o", path + ".o"], capture_output=True, text=True)
-        if run.returncode not in (0, 1) or "Stack dump" in run.stderr or "PLEASE submit" in run.stderr:
-            return f"crashes with {run.returncode}: {run.stderr[-400:]}"
-        if run.returncode == 1:
-            return None if "error: " in run.stderr else f"is refused without a message: {run.stderr}"
+            file.write("\n".join(lines) + "\n")
+        if self.passes:
+            scheduled = os.path.join(self.folder, "edited.scheduled.mlir")
+            verify = ["--fsdp-verify-sharded"] if is_verified else []
+            run = subprocess.run([OPT, path, *verify, *self.passes, "-o", scheduled], capture_output=True, text=True)
+            if run.returncode:
+                return explain_refusal(run)
+            path = scheduled
+        run = subprocess.run([COMPILE, path, "--object", "-o", path + ".o"], capture_output=True, text=True)
+        if run.returncode:
+            return explain_refusal(run)
         self.accepted += 1
         # The plan's text says nothing of operands once names are stripped; the meaning does.
-        if kind_name not in KEEPS and not self.same_plan(command):
+        if kind_name not in KEEPS and not self.same_plan(path):
             return "is accepted and makes another plan"
         if self.meaning is None:
-            self.meaning = meaning(self.planned(self.text))
-        found = meaning(self.planned(text))
+            self.meaning = meaning(plan_memory(self.scheduled(self.text)))
+        with open(path) as file:
+            found = meaning(plan_memory(file.read()))
         if found != self.meaning:
             differ = [k for k in self.meaning if self.meaning[k] != found.get(k)]
             return f"is accepted and changes the meaning of {differ}"
@@ -123,16 +137,27 @@ class Case:
 
     accepted = 0
 
-    def planned(self, text):
-        return text if "module_phase<planned>" in text else tool("fsdp-opt", ["--fsdp-plan-memory"], text)
+    def scheduled(self, text):
+        return tool("fsdp-opt", self.passes, text) if self.passes else text
 
-    def same_plan(self, command):
+    def same_plan(self, edited):
         if self.plan is None:
             path = os.path.join(self.folder, "original.mlir")
             with open(path, "w") as file:
-                file.write(self.text)
+                file.write(self.scheduled(self.text))
             self.plan = plan_of(path)
-        return plan_of(command[1]) == self.plan
+        return plan_of(edited) == self.plan
+
+
+def explain_refusal(run):
+    """Null where a tool refuses its input with a message, else what is wrong."""
+    if run.returncode != 1 or "Stack dump" in run.stderr or "PLEASE submit" in run.stderr:
+        return f"crashes with {run.returncode}: {run.stderr[-400:]}"
+    return None if "error: " in run.stderr else f"is refused without a message: {run.stderr}"
+
+
+def plan_memory(text):
+    return text if "module_phase<planned>" in text else tool("fsdp-opt", ["--fsdp-plan-memory"], text)
 
 
 def plan_of(path):
@@ -157,16 +182,24 @@ def check_meaning(folder):
         assert meaning("\n".join(lines)) != meaning(first.text), kind_name
 
 
+def by_turn(names, phase, number):
+    """The cases of a phase: first a sixth of them, each time another one."""
+    names = [name for name in names if name[2] == phase]
+    return names[number % 6 :: 6] + names
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true", help="every kind on every model, configuration and phase")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=30, help="once each kind has been tried, stop after this")
     parser.add_argument("--kind", help="one kind of edit alone")
+    parser.add_argument("--phase", choices=PHASES, help="modules of one phase alone")
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}, {len(KINDS)} kinds of edits")
     kinds = [k for k in KINDS if arguments.kind in (None, k)]
-    names = [(m, c, p) for m in MODELS for c in CONFIGS for p in ("scheduled", "planned")]
+    phases = [p for p in PHASES if arguments.phase in (None, p)]
+    names = [(m, c, p) for m in MODELS for c in CONFIGS for p in phases]
     rng = random.Random(arguments.seed)
     start, tried, wrong, cases = time.monotonic(), {}, [], {}
     with tempfile.TemporaryDirectory() as folder:
@@ -180,8 +213,8 @@ def main():
             lines = KINDS[kind_name](case.step, random.Random(seed))
             if not lines or lines == case.step.lines:
                 return False
-            tried[kind_name] = tried.get(kind_name, 0) + 1
-            problem = case.judge(kind_name, lines)
+            tried[kind_name, case_name[2]] = tried.get((kind_name, case_name[2]), 0) + 1
+            problem = case.judge(kind_name, lines, is_verified=number % 2 == 0)
             if problem:
                 wrong.append(kind_name)
                 changed = [l for l in lines if l not in case.step.lines][:3]
@@ -197,12 +230,13 @@ def main():
                     for number in range(3):
                         attempt(case_name, kind_name, number)
         else:
-            # A few cases for all kinds, others where a kind does not apply to these.
+            # A few cases for all kinds, others where a kind does not apply to these; each time another phase first.
             rng.shuffle(names)
             number = 0
             while number == 0 or time.monotonic() - start < arguments.seconds:
-                for kind_name in kinds:
-                    for case_name in names[number % 6 :: 6] + names:
+                for turn, kind_name in enumerate(kinds, number):
+                    order = [phases[(turn + i) % len(phases)] for i in range(len(phases))]
+                    for case_name in (n for p in order for n in by_turn(names, p, number)):
                         if attempt(case_name, kind_name, number):
                             break
                     if number and time.monotonic() - start > arguments.seconds:
@@ -210,11 +244,14 @@ def main():
                 number += 1
     accepted = sum(case.accepted for case in cases.values())
     print(f"{sum(tried.values())} edits, {accepted} accepted, {time.monotonic() - start:.0f} s")
+    for phase in phases:
+        counts = [count for (_, where), count in tried.items() if where == phase]
+        print(f"  {phase}: {len(counts)} kinds, {sum(counts)} edits")
     # The norm stands between the last reduction and its own.
-    untried = [k for k in kinds if k not in tried and k != "move-norm"]
+    untried = [k for k in kinds if k != "move-norm" and not any((k, p) in tried for p in phases)]
     if untried:
         print("kinds that apply to no case:", ", ".join(untried))
-    return bool(wrong) or bool(untried)
+    return bool(wrong) or (bool(untried) and arguments.phase is None)
 
 
 if __name__ == "__main__":

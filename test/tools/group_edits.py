@@ -122,9 +122,9 @@ add_substitution("other-chunks-of-group", r"(?<=true to )\d+", ["1", "3", "4", "
 add_substitution("no-chunks-of-group", r" to \d+", "", body=False)
 
 
-@kind("gather-of-other-chunk")
+@kind("gather-of-other-chunk", keeps=True)
 def gather_of_other_chunk(step, rng):
-    """The chunk and the gather of another group."""
+    """The chunk of another group, or the same group's of another microbatch, which holds the same."""
     chunks = [result_names(step.lines[i])[0] for i in step.find("fsdp.chunk")]
     i = pick(rng, [i for i in step.find("all_gather.start") if step.operands(i)[0] in chunks])
     if i is None or len(chunks) < 2:

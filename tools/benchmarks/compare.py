@@ -14,12 +14,10 @@ the compiled binary, and FSDP2's live tensors with the profiler's allocation eve
 """
 
 import argparse
-import dataclasses
 import os
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,6 +39,13 @@ LLAMA_8B = models.Config(
 )
 RANKS = 2
 WARM_UP = 3
+
+
+def check_tools():
+    """Ends the program if the tools are not built."""
+    if not (harness.TOOLS / "fsdp-capture").is_file():
+        name = pathlib.Path(sys.argv[0]).name
+        sys.exit(f"{name}: error: there is no fsdp-capture in {harness.TOOLS}: run tools/setup.sh, or set FSDP_TOOLS")
 
 
 class Table:
@@ -207,6 +212,7 @@ def main():
         parser.error(f"unknown size {sorted(unknown)}, expected some of {', '.join(SIZES)}")
     if options.steps <= WARM_UP:
         parser.error(f"--steps {options.steps}: more than {WARM_UP} are needed")
+    check_tools()
     print(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
     table = Table()
     for name in sizes:

@@ -36,6 +36,9 @@ def main():
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--steps", type=int, default=12)
     options = parser.parse_args()
+    if options.steps <= compare.WARM_UP:
+        parser.error(f"--steps {options.steps}: more than {compare.WARM_UP} are needed")
+    compare.check_tools()
     print(f"load average before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} cores")
 
     with tempfile.TemporaryDirectory(prefix="fsdpc-benchmark-") as folder:

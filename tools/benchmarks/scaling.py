@@ -9,25 +9,17 @@ core.
 """
 
 import argparse
+import dataclasses
 import os
 import pathlib
 import re
 import resource
-import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "test" / "parity"))
-
-import harness  # noqa: E402
-from oracle import models  # noqa: E402
-
-
-def decoder(layers):
-    return models.Config(
-        "llama", dim=4096, layers=layers, heads=32, kv_heads=8, ffn=14336, vocab=128256,
-        seq=2048, batch=1)  # fmt: skip
+import compare
+import harness  # found through compare
+from oracle import models
 
 
 def timed(command):
@@ -62,13 +54,17 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--layers", default="32,126,512,1800", help="comma-separated depths")
-    depths = [int(text) for text in parser.parse_args().layers.split(",")]
+    text = parser.parse_args().layers
+    if not re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", text):
+        parser.error(f"--layers {text}: expected numbers of at least 1 between commas")
+    depths = [int(depth) for depth in text.split(",")]
+    compare.check_tools()
     tools = harness.TOOLS
     print("| layers | ops | capture s | pipeline s | µs per op | compile s | largest MiB "
           "| search s | capped s | fsdp-plan s |")  # fmt: skip
     print("|---|---|---|---|---|---|---|---|---|---|")
     for layers in sorted(depths):
-        config = decoder(layers)
+        config = dataclasses.replace(compare.LLAMA_8B, layers=layers)
         with tempfile.TemporaryDirectory(prefix="fsdpc-scaling-") as folder:
             folder = pathlib.Path(folder)
             model, captured = folder / "model.pt", folder / "captured.mlir"

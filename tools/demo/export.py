@@ -7,6 +7,8 @@ import torch
 
 from decoder import Decoder
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 torch.manual_seed(0)
 model = Decoder(vocab=256, dim=128, layers=4, heads=4, kv_heads=2, seq=128)
 torch.jit.script(model).save(sys.argv[1])

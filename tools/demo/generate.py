@@ -15,10 +15,15 @@ SEQ, LENGTH, TEMPERATURE = 128, 100, 0.7
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     weights, prompt = sys.argv[1:]
     torch.manual_seed(0)
     model = Decoder(vocab=256, dim=128, layers=4, heads=4, kv_heads=2, seq=SEQ)
-    model.load_state_dict(safetensors_io.load(weights), strict=True)
+    try:
+        model.load_state_dict(safetensors_io.load(weights), strict=True)
+    except OSError as error:
+        sys.exit(f"generate.py: error: {error}")
     tokens = list(prompt.encode())
     with torch.no_grad():
         while len(tokens) < len(prompt.encode()) + LENGTH:

@@ -27,7 +27,10 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     out, *files = sys.argv[1:]
-    texts = [pathlib.Path(file).read_bytes() for file in files]
+    try:
+        texts = [pathlib.Path(file).read_bytes() for file in files]
+    except OSError as error:
+        sys.exit(f"text.py: error: {error}")
     texts = texts or [text.encode() for text in found_text()]
     data = b"\n".join(texts)[:LIMIT_BYTES]
     pathlib.Path(out).write_bytes(data)

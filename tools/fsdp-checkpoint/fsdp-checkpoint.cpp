@@ -1,5 +1,6 @@
 //===- fsdp-checkpoint.cpp - Look at checkpoints and convert them ---------===//
 
+#include "Conversion.h"
 #include "TensorValues.h"
 #include "checkpoint/CheckpointFolder.h"
 #include "fsdp/Files/SameFile.h"
@@ -20,6 +21,7 @@ namespace {
 struct Options {
   std::string first, second; // folders
   std::string output, names;
+  std::string modelKey, python = "python3";
 };
 
 /// What a command found: 0 all is well, 1 there are differences or an error.
@@ -199,6 +201,13 @@ static int consolidate(const Options &options) {
   return status.ok() ? 0 : fail(status);
 }
 
+static int convert(const Options &options) {
+  return fail(becomeConversion({.checkpoint = options.first,
+                                .folder = options.second,
+                                .modelKey = options.modelKey,
+                                .python = options.python}));
+}
+
 int main(int argc, char **argv) {
   CLI::App app("Looks at checkpoints of training binaries and of torch.distributed.checkpoint.");
   app.set_version_flag("--version", "fsdp-checkpoint " FSDP_VERSION ", plan ABI " +
@@ -226,6 +235,19 @@ int main(int argc, char **argv) {
       ->required();
   whole->add_option("--names", options.names, "Other names: a JSON object {\"ours\": \"theirs\"}")
       ->type_name("FILE.json");
+  CLI::App *conversion =
+      command("convert", "Convert from and to torch's own format (.distcp), by torch itself",
+              "CHECKPOINT", convert);
+  conversion->add_option("FOLDER", options.second, "The result: a folder, made or empty")
+      ->required();
+  conversion
+      ->add_option("--model-key", options.modelKey,
+                   "In torch's format parameters and buffers are called KEY.NAME")
+      ->type_name("KEY");
+  conversion->add_option("--python", options.python, "A Python that has torch and fsdpc")
+      ->type_name("PROGRAM")
+      ->envname("FSDP_PYTHON")
+      ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

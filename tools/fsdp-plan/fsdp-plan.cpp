@@ -25,15 +25,12 @@ namespace {
 
 struct Options {
   std::vector<std::string> inputs, caps, recompute = {"cheap"};
-  std::string mesh = "dp=8..16384", offload = "none", maxBucketSize, json, csv, html;
+  std::string mesh = "dp=8..16384", offload = "none", json, csv, html;
+  int64_t maxBucketBytes = 0; // 0: no limit
   cost::CostOptions costs;
   SweepOptions sweep;
 };
 
-const std::map<std::string, RecomputePolicy> kPolicies = {{"none", RecomputePolicy::None},
-                                                          {"cheap", RecomputePolicy::Cheap},
-                                                          {"selected", RecomputePolicy::Selected},
-                                                          {"full", RecomputePolicy::Full}};
 const std::map<std::string, OffloadPolicy> kOffloads = {
     {"none", OffloadPolicy::None}, {"auto", OffloadPolicy::Auto}, {"all", OffloadPolicy::All}};
 
@@ -107,15 +104,10 @@ static int run(Options &options) {
     options.sweep.capBytes.push_back(*bytes);
   }
   llvm::sort(options.sweep.capBytes);
-  if (!options.maxBucketSize.empty()) {
-    llvm::Expected<int64_t> bytes = parseSizeBytes(options.maxBucketSize, "--max-bucket-size");
-    if (!bytes)
-      return fail(bytes.takeError());
-    if (*bytes > 0)
-      options.sweep.maxBucketBytes = *bytes;
-  }
+  if (options.maxBucketBytes > 0)
+    options.sweep.maxBucketBytes = options.maxBucketBytes;
   for (const std::string &name : options.recompute)
-    options.sweep.recompute.emplace_back(name, kPolicies.at(name));
+    options.sweep.recompute.emplace_back(name, *symbolizeRecomputePolicy(name));
   options.sweep.offload = kOffloads.at(options.offload);
   std::vector<NamedPath> read = {{"--config", options.sweep.config},
                                  {"--profile", options.costs.profile},
@@ -186,7 +178,7 @@ int main(int argc, char **argv) {
   app.add_option("--recompute", options.recompute,
                  "What the backward computes again, each of these: none, cheap, selected, full")
       ->delimiter(',')
-      ->check(CLI::IsMember(kPolicies))
+      ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
       ->capture_default_str();
   app.add_option("--offload-optimizer", options.offload,
                  "Optimizer state on the host: none; all; auto, where a step does not fit without")
@@ -195,7 +187,7 @@ int main(int argc, char **argv) {
   app.add_option("--budget", options.sweep.simulationBudget,
                  "Simulations that each search may take")
       ->check(CLI::PositiveNumber);
-  addSizeFlag(app, "--max-bucket-size", options.maxBucketSize,
+  addSizeFlag(app, "--max-bucket-size", options.maxBucketBytes,
               "The most bytes that one launch of several collectives may move: 1GiB (no limit)");
   app.add_option("--json", options.json, "Write all points here (JSON); - is standard output");
   app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output");

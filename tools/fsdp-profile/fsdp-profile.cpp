@@ -243,7 +243,8 @@ int main(int argc, char **argv) {
                  "Shared library that registers operators of the step that torch does not have; "
                  "once for each")
       ->allow_extra_args(false)
-      ->check(CLI::ExistingFile);
+      ->check(CLI::ExistingFile)
+      ->excludes(collectives);
   app.add_option("--samples", options.samples, "Measured steps, or collectives of each size")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();

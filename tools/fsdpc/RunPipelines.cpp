@@ -64,11 +64,7 @@ static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.microbatchLoss = options.microbatchLoss;
   pipeline.gradientSync = options.gradientSync;
   pipeline.reshardAfterBackward = options.reshardAfterBackward;
-  pipeline.recompute = options.recompute == "none"       ? RecomputePolicy::None
-                       : options.recompute == "selected" ? RecomputePolicy::Selected
-                       : options.recompute == "full"     ? RecomputePolicy::Full
-                       : options.recompute == "cheap"    ? RecomputePolicy::Cheap
-                                                         : RecomputePolicy::Auto;
+  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
   pipeline.offloadOptimizer = getOffload(options);
   pipeline.schedule = getSchedule(options);
   pipeline.memoryCap = options.memoryCap;

@@ -232,7 +232,11 @@ static int run(fsdp::Options &options) {
   }
   if (int code = compile(programs, options, stage))
     return code;
-  return hasWeights ? finishWeights(*weights, options, stage) : 0;
+  if (hasWeights)
+    return finishWeights(*weights, options, stage);
+  if (std::string beside = options.output + ".safetensors"; llvm::sys::fs::exists(beside))
+    stage.note("'" + beside + "' was there before and stays: without --init the binary reads it");
+  return 0;
 }
 
 /// Refuses what the chosen schedule would not look at.

@@ -19,6 +19,7 @@ import tempfile
 import zipfile
 
 import formats
+from fuzz import kept_files
 
 #: For each target the formats whose seeds it begins with.
 TARGETS = {
@@ -30,6 +31,10 @@ TARGETS = {
     "plans": (),
     "checkpoint": (),
 }
+#: Of the planned module that the target `plans` begins with: its tables of communicators and optimizer groups are not empty.
+PLANNED_PROGRAM = """mesh: {replicate: 2, shard: 2}
+optimizer: {name: adamw, lr: 1.0e-3, clip_grad_norm: 1.0, groups: [{max_dims: 1, weight_decay: 0.0}]}
+"""
 #: MLIR's reader of bytecode does not survive every damaged file (docs/files.md), which is no finding of ours.
 BY_DEFAULT = [target for target in TARGETS if target != "bytecode"]
 #: Those whose binary has another name.
@@ -45,12 +50,14 @@ def read_program(archive):
         return next(records.read(name) for name in records.namelist() if name.endswith(PROGRAM))
 
 
-def read_manifest(by_name, folder):
-    """What a run of the tool that reads data writes of its checkpoint."""
-    train, run = by_name["data"].commands[0][0], folder / "run"
-    subprocess.run([train, "--ranks", "1", "--steps", "1", "--data", folder / "data.safetensors", "--checkpoint-dir", run,
-                    "--save-every", "1", "--quiet"], check=True)  # fmt: skip
-    return (run / "step-000000001" / "checkpoint.json").read_bytes()
+def make_programs(tools, folder):
+    """Planned modules of several steps: one of the model mlp, and one with constants."""
+    config, kept = folder / "program.yaml", folder / "program"
+    config.write_text(PLANNED_PROGRAM)
+    model = folder / "mlp.pt"
+    formats.run(tools / "fsdpc", model, *formats.MLP_INPUTS, "--eval-model", model, "--config", config, "--save-temps", kept,
+                "--quiet", "-o", folder / "program.train")  # fmt: skip
+    return [kept / "planned.mlir", formats.PROGRAM]
 
 
 def make_corpus(target, by_name, folder):
@@ -60,10 +67,13 @@ def make_corpus(target, by_name, folder):
     seeds = [seed for name in TARGETS[target] for seed in by_name[name].seeds]
     if target == "programs":
         seeds = [read_program(folder / "mlp.pt2")]
+    if target == "checkpoint":
+        form = by_name["checkpoint"]
+        seeds = [seed for seed, place in zip(form.seeds, form.places) if place.endswith("checkpoint.json")]
+    if target != "programs":  # whose inputs are records of archives
+        seeds += [file.read_bytes() for name in TARGETS[target] for file in kept_files(by_name[name])]
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
-    if target == "checkpoint":
-        seeds = [read_manifest(by_name, folder)]
     words = set()
     if target in WORDS:
         for seed in seeds:
@@ -74,12 +84,12 @@ def make_corpus(target, by_name, folder):
     return corpus, listed
 
 
-def run_target(options, target, folder, by_name):
+def run_target(options, target, folder, by_name, programs):
     """(runs, findings) of one target; its output is printed where it found something."""
     corpus, words = make_corpus(target, by_name, folder)
     options.keep.mkdir(parents=True, exist_ok=True)
     environment = dict(
-        os.environ, FSDP_FUZZ_ARCHIVE=str(folder / "mlp.pt2"), FSDP_FUZZ_MODULE=str(folder / "planned.mlir"),
+        os.environ, FSDP_FUZZ_ARCHIVE=str(folder / "mlp.pt2"), FSDP_FUZZ_MODULES=":".join(str(path) for path in programs),
         ASAN_OPTIONS="detect_container_overflow=0:allow_user_poisoning=0:allocator_may_return_null=1",
         UBSAN_OPTIONS="print_stacktrace=1")  # fmt: skip
     binary = (options.build / "bin" / f"fuzz-{BINARIES.get(target, target)}").resolve()
@@ -123,8 +133,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fsdp-fuzz-seeds-") as folder:
         folder = pathlib.Path(folder)
         by_name = {form.name: form for form in formats.make_formats((options.tools / "bin").resolve(), folder, options.python)}
+        programs = make_programs((options.tools / "bin").resolve(), folder) if "plans" in targets else []
         for target in targets:
-            ran, found = run_target(options, target, folder, by_name)
+            ran, found = run_target(options, target, folder, by_name, programs)
             runs, findings = runs + ran, findings + found
     print(f"coverage: {runs} runs, {findings} findings")
     return findings != 0

@@ -2,19 +2,22 @@
 """Kills, stops and signals ranks, agents and store hosts of training runs, and looks how they end.
 
     tools/fuzz/faults.py TOOLS                    # every kind of fault once
-    tools/fuzz/faults.py TOOLS --rounds 4         # at other moments, more than 500 faults
+    tools/fuzz/faults.py TOOLS --rounds 4         # at other moments, about 1,000 faults
     tools/fuzz/faults.py TOOLS --only gloo-rank0  # those whose name holds the text
 
 TOOLS is the folder of fsdpc. A fault is LAUNCHER-COMMUNICATOR-VICTIM-SIGNAL-MOMENT: torchrun, plain
 (variables of the environment), mpirun or srun, where there is one; shm or gloo; rank0 (which serves the store
-unless torchrun's agent does), rank1, or the launcher itself; KILL, STOP or TERM; while the run starts,
-in its steps, or while weights are saved. The moment within these is random, by --seed.
+unless torchrun's agent does), another rank, or the launcher itself; KILL, STOP or TERM; while the run
+starts, in its steps, while weights are saved, or while checkpoints are written beside the steps. The
+number of ranks (2 to 4), which other rank, and the moment within these are random, by --seed.
 
 After every fault all ranks must have ended within the run's own deadline and --slack seconds, those that
 were stopped after they were continued; no process, temporary file or shared memory may be left, what was
-saved must be whole, and no rank may have ended by a signal of its own making. A stopped launcher harms
-nobody: then the run must still end when it is told to. What was only late is struck again, alone, up to
-three times. The exit status is 1 if a fault did not end so.
+saved must be whole, and no rank may have ended by a signal of its own making. Each checkpoint that was
+complete before the fault is there and verifies; the same command, started again, goes on behind the last
+one and removes what was half written. A stopped launcher harms nobody: then the run must still end when
+it is told to. What was only late is struck again, alone, up to three times. The exit status is 1 if a
+fault did not end so.
 """
 
 import argparse
@@ -40,7 +43,7 @@ import uuid
 
 import slurm
 
-RANKS = 2
+WORLD_SIZES = (2, 3, 4)
 #: Seconds: --timeout, --connect-timeout of the runs, and what connecting may take beyond it.
 TIMEOUT, CONNECT_TIMEOUT, CONNECT_GRACE = 2.0, 5.0, 1.0
 #: Seconds after which what a case waits for will never come.
@@ -67,14 +70,14 @@ class Fault:
 
 def all_faults(launchers):
     for launcher in launchers:
-        victims = ["rank0", "rank1"] + (["launcher"] if launcher != "plain" else [])
+        victims = ["rank0", "other"] + (["launcher"] if launcher != "plain" else [])
         for rest in itertools.product(("shm", "gloo"), victims, ("KILL", "STOP", "TERM"),
-                                      ("start", "steps", "save")):  # fmt: skip
+                                      ("start", "steps", "save", "checkpoint")):  # fmt: skip
             yield Fault(launcher, *rest)
 
 
-def make_binary(tools, folder):
-    """A binary whose weights take a while to save."""
+def make_binaries(tools, folder):
+    """By number of ranks, binaries of a model whose weights take a while to save."""
     import torch
     from torch import nn
 
@@ -95,10 +98,12 @@ def make_binary(tools, folder):
     torch.jit.script(Model()).save(str(folder / "model.pt"))
     samples = {name: torch.randn(16, 512) for name in ("x", "t")}
     safetensors_io.save(folder / "data.safetensors", samples)
-    subprocess.run([tools / "fsdpc", folder / "model.pt", "--input", "x:f32[2,512]", "--input",
-                    "t:f32[2,512]", "--optimizer", "sgd", "--lr", "1e-3", "--mesh", f"dp={RANKS}",
-                    "-o", folder / "train"], check=True, stderr=subprocess.DEVNULL)  # fmt: skip
-    return folder / "train"
+    binaries = {ranks: folder / f"train{ranks}" for ranks in WORLD_SIZES}
+    for ranks, binary in binaries.items():
+        subprocess.run([tools / "fsdpc", folder / "model.pt", "--input", "x:f32[2,512]", "--input",
+                        "t:f32[2,512]", "--optimizer", "sgd", "--lr", "1e-3", "--mesh", f"dp={ranks}",
+                        "-o", binary], check=True, stderr=subprocess.DEVNULL)  # fmt: skip
+    return binaries
 
 
 def free_port():
@@ -134,20 +139,24 @@ def is_whole(path):
 class Run:
     """The processes of a run, found by a variable of their environment."""
 
-    def __init__(self, fault, binary, folder, steps):
+    def __init__(self, fault, binary, world_size, folder, steps):
         self.fault, self.folder, self.binary = fault, folder, os.path.realpath(binary)
-        self.mark = uuid.uuid4().hex
+        self.mark, self.world_size = uuid.uuid4().hex, world_size
         self.log, self.save = folder / "log.jsonl", folder / "saved.safetensors"
+        self.checkpoints = folder / "checkpoints"
         self.output = open(folder / "output.txt", "w+")
         self.temporary = folder / "launcher"  # what launchers leave is not ours
         self.temporary.mkdir()
         arguments = [binary, "--data", binary.parent / "data.safetensors", "--init",
-                     binary.parent / "train.safetensors", "--communicator", fault.communicator,
-                     "--timeout", TIMEOUT, "--connect-timeout", CONNECT_TIMEOUT, "--steps", steps,
+                     binary.with_suffix(".safetensors"), "--communicator", fault.communicator,
+                     "--timeout", TIMEOUT, "--connect-timeout", CONNECT_TIMEOUT,
                      "--log", self.log, "--save", self.save, "--quiet"]  # fmt: skip
-        self.starters = self.start([str(argument) for argument in arguments])
+        if fault.moment == "checkpoint":
+            arguments += ["--checkpoint-dir", self.checkpoints, "--save-every", 2, "--resume"]
+        self.arguments = [str(argument) for argument in arguments]
+        self.starters = self.start([*self.arguments, "--steps", str(steps)], fault.launcher)
 
-    def start(self, command):
+    def start(self, command, launcher):
         names = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC", "OMPI_", "PMI", "SLURM_")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(names)}
         environment |= {MARK: self.mark, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1"}
@@ -156,18 +165,18 @@ class Run:
             command, env=environment | more, stdout=self.output, stderr=self.output,
             stdin=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        if self.fault.launcher == "torchrun":
+        if launcher == "torchrun":
             return [popen([sys.executable, "-m", "torch.distributed.run", "--standalone",
-                           "--no-python", "--nproc-per-node", str(RANKS), "--", *command])]  # fmt: skip
-        if self.fault.launcher == "mpirun":
-            return [popen(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(RANKS),
+                           "--no-python", "--nproc-per-node", str(self.world_size), "--", *command])]  # fmt: skip
+        if launcher == "mpirun":
+            return [popen(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(self.world_size),
                            *command], **place)]  # fmt: skip
-        if self.fault.launcher == "srun":
-            return [popen(["srun", "--quiet", "--overcommit", "--oversubscribe", "-n", str(RANKS), *command],
+        if launcher == "srun":
+            return [popen(["srun", "--quiet", "--overcommit", "--oversubscribe", "-n", str(self.world_size), *command],
                           **place, **SLURM)]  # fmt: skip
         return [
-            popen(command, RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_RANK=str(rank), **place)
-            for rank in range(RANKS)
+            popen(command, RANK=str(rank), WORLD_SIZE=str(self.world_size), LOCAL_RANK=str(rank), **place)
+            for rank in range(self.world_size)
         ]
 
     def processes(self):
@@ -194,6 +203,12 @@ class Run:
     def steps(self):
         return read_bytes(self.log).count(b"\n")
 
+    def complete_checkpoints(self):
+        """The folders that are complete, by their step."""
+        found = self.checkpoints.glob("step-*/checkpoint.json")
+        return {int(file.parent.name[5:]): file.parent for file in found
+                if file.parent.suffix != ".partial"}  # fmt: skip
+
     def end(self):
         """Kills all that is left; returns who that was."""
         left = {pid: read_bytes(f"/proc/{pid}/cmdline")[:60] for pid in self.processes()}
@@ -202,7 +217,6 @@ class Run:
                 os.kill(pid, signal.SIGKILL)
         for starter in self.starters:
             starter.wait(LIMIT)
-        self.output.close()
         return left
 
 
@@ -219,13 +233,15 @@ def await_until(condition, limit=LIMIT):
 class Case:
     """One fault: what was wrong with its end, and how long that took."""
 
-    def __init__(self, fault, binary, parent, seed, slack):
-        self.fault, self.slack = fault, slack
+    def __init__(self, fault, tools, binaries, parent, seed, slack):
+        self.fault, self.tools, self.slack = fault, tools, slack
         self.random = random.Random(f"{seed} {fault}")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{fault}-", dir=parent))
         self.problems, self.delays, self.late = [], [], 0.0
+        self.complete = set()
         steps = 5 if fault.moment == "save" else 10**9
-        self.run = Run(fault, binary, self.folder, steps)
+        world_size = self.random.choice(WORLD_SIZES)
+        self.run = Run(fault, binaries[world_size], world_size, self.folder, steps)
         try:
             self.strike(steps)
         finally:
@@ -251,14 +267,15 @@ class Case:
     def await_moment(self, steps):
         run = self.run
         reached = {
-            "start": lambda: len(run.ranks()) == RANKS,
+            "start": lambda: len(run.ranks()) == run.world_size,
             "steps": lambda: run.steps() >= 3,
             "save": lambda: run.steps() >= steps,
+            "checkpoint": lambda: run.complete_checkpoints(),
         }[self.fault.moment]
         over = lambda: all(starter.poll() is not None for starter in run.starters)
         if await_until(lambda: reached() or over()) is None:
             self.problems.append("the run does not come to the moment")
-        within = {"start": 0.8, "steps": 0.1, "save": 0.1}[self.fault.moment]
+        within = {"start": 0.8, "steps": 0.1, "save": 0.1, "checkpoint": 0.3}[self.fault.moment]
         time.sleep(self.random.uniform(0, within))
 
     def strike(self, steps):
@@ -266,9 +283,11 @@ class Case:
         self.await_moment(steps)
         ranks = run.ranks()
         is_launcher = fault.victim == "launcher"
-        victim = run.starters[0].pid if is_launcher else ranks.get(int(fault.victim[-1]))
+        rank = 0 if fault.victim == "rank0" else self.random.randrange(1, run.world_size)
+        victim = run.starters[0].pid if is_launcher else ranks.get(rank)
         if victim is None or not ranks:
             return  # it was over
+        self.complete = set(run.complete_checkpoints())
         self.signal(victim, fault.signal)
         if fault.signal == "STOP":
             self.after_stop(victim, ranks, is_launcher)
@@ -287,7 +306,7 @@ class Case:
             running = lambda: any(map(is_running, ranks.values()))
             if await_until(lambda: run.steps() >= 3 or not running(), self.bound()) is None:
                 self.problems.append("the run neither begins nor ends while its launcher is stopped")
-        elif self.fault.moment == "steps":
+        elif self.fault.moment in ("steps", "checkpoint"):
             seen = run.steps()
             if await_until(lambda: run.steps() > seen + 3) is None:
                 self.problems.append("the run does not go on while its launcher is stopped")
@@ -315,11 +334,40 @@ class Case:
             self.problems.append("a crash in output.txt")
         if not is_whole(run.save):
             self.problems.append(f"{run.save} is not whole")
-        known = {"log.jsonl", "saved.safetensors", "output.txt", "launcher"}
+        if self.fault.moment == "checkpoint":
+            self.look_at_checkpoints()
+        run.output.close()
+        known = {"log.jsonl", "saved.safetensors", "output.txt", "launcher", "checkpoints"}
         if temporary := set(os.listdir(self.folder)) - known:
             self.problems.append(f"left behind: {temporary}")
         if not self.problems and not self.delays:
             shutil.rmtree(self.folder)
+
+
+    def look_at_checkpoints(self):
+        """Those of before the fault are whole; the run goes on behind the last one."""
+        run, complete = self.run, self.run.complete_checkpoints()
+        if lost := self.complete - set(complete):
+            self.problems.append(f"checkpoints that were complete are lost: {sorted(lost)}")
+        if not complete:
+            return
+        for folder in complete.values():
+            verified = subprocess.run([self.tools / "fsdp-checkpoint", "verify", folder],
+                                      capture_output=True, text=True, timeout=LIMIT)  # fmt: skip
+            if verified.returncode != 0:
+                self.problems.append(f"fsdp-checkpoint verify: {verified.stderr[:300]}")
+        last, again = max(complete), self.folder / "again.jsonl"
+        command = [*run.arguments, "--steps", str(last + 1)]
+        command[command.index("--log") + 1] = str(again)
+        ranks = run.start(command, "plain")
+        for rank in ranks:
+            rank.wait(LIMIT)
+        steps = {int(step) for step in re.findall(rb'"step": ?(\d+)', read_bytes(again))}
+        if any(rank.returncode != 0 for rank in ranks) or steps != {last + 1}:
+            self.problems.append(f"started again, it does not go on behind step {last} but takes {steps}")
+        if half := list(run.checkpoints.glob("*.partial")):
+            self.problems.append(f"half a checkpoint is left: {half[0].name}")
+        again.unlink(missing_ok=True)
 
 
 def pressure():
@@ -329,7 +377,7 @@ def pressure():
 
 
 def campaign(options, folder):
-    binary = make_binary(options.tools, folder)
+    binaries = make_binaries(options.tools, folder)
     launchers = ["torchrun", "plain"] + (["mpirun"] if shutil.which("mpirun") else []) + (["srun"] if SLURM else [])
     faults = [f for f in all_faults(launchers) if not options.only or re.search(options.only, str(f))]
     plan = [(fault, turn) for turn in range(options.rounds) for fault in faults]
@@ -342,7 +390,7 @@ def campaign(options, folder):
     def strike(fault, turn, again=False):
         if is_over() and not again:
             return
-        case = Case(fault, binary, folder, f"{options.seed} {turn}", options.slack)
+        case = Case(fault, options.tools, binaries, folder, f"{options.seed} {turn}", options.slack)
         with lock:
             if not again:
                 figures[fault.launcher].append(case.late)

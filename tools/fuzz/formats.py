@@ -1,6 +1,8 @@
 """The input formats: for each the seed files, the mutation, and the commands that read it."""
 
+import json
 import pathlib
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -8,6 +10,12 @@ from dataclasses import dataclass
 import mutate
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+#: Files that tools once crashed on, hung on or read out of bounds: FORMAT/FILE.
+FINDINGS = SOURCE / "tools/fuzz/findings"
+#: A planned module of two steps, with a constant.
+PROGRAM = SOURCE / "test/passes/Inputs/program.mlir"
+#: What the mlp of test/models takes.
+MLP_INPUTS = ["--input", "x:f32[4,32]", "--input", "targets:i64[4]"]
 
 CONFIGS = [
     """mesh: {replicate: 2, shard: 2}
@@ -46,7 +54,9 @@ class Format:
     suffix: str
     seeds: list[bytes]
     mutate: object
-    commands: list[list[str]]  # FILE is the mutated file
+    commands: list[list[str]]  # FILE is the mutated file, FOLDER the copied one
+    folder: pathlib.Path | None = None  # a copy of it holds the mutated file
+    places: tuple[str, ...] = ()  # where in the folder the file of each seed lies
 
 
 def run(*command):
@@ -64,13 +74,12 @@ def make_formats(tools: pathlib.Path, folder: pathlib.Path, python: str) -> list
     model, exported = folder / "mlp.pt", folder / "mlp.pt2"
     run(python, export, "--model", "mlp", "-o", model)
     run(python, export, "--model", "mlp", "--format", "pt2", "-o", exported)
-    inputs = ["--input", "x:f32[4,32]", "--input", "targets:i64[4]"]
-    train = folder / "train"
+    inputs, train, data = MLP_INPUTS, folder / "train", folder / "data.safetensors"
     run(fsdpc, model, *inputs, "--quiet", "-o", train)
     for phase in "sharded", "scheduled", "planned":
         run(opt, step, f"--fsdp-pipeline=mesh=dp=2 up-to={phase}", "-o", folder / f"{phase}.mlir")
         run(opt, folder / f"{phase}.mlir", "--emit-bytecode", "-o", folder / f"{phase}.mlirbc")
-    run(python, SOURCE / "tools/fuzz/make_data.py", folder / "data.safetensors")
+    run(python, SOURCE / "tools/fuzz/make_data.py", data, folder / "gpt2.bin", folder / "llama3.bin")
 
     def read(*paths):
         return [pathlib.Path(path).read_bytes() for path in paths]
@@ -85,12 +94,71 @@ def make_formats(tools: pathlib.Path, folder: pathlib.Path, python: str) -> list
         Format("pt2", ".pt2", read(exported), mutate.mutate_zip, [[str(capture), "FILE", "--weights", "out.safetensors", "-o", "out.mlir"]]),
         Format("yaml", ".yaml", [config.encode() for config in CONFIGS], mutate.mutate_text, [[str(opt), str(step), "--fsdp-pipeline=config=FILE", "-o", "out.mlir"]]),
         Format("captured", ".mlir", read(step), mutate.mutate_text, [[str(opt), "FILE", "--fsdp-pipeline=mesh=dp=2", "-o", "out.mlir"], [str(opt), "FILE", "--fsdp-pipeline=mesh=dp=2 schedule=auto budget=50", "-o", "out.mlir"]]),
-        Format("sharded", ".mlir", read(text[0]), mutate.mutate_text, [[str(opt), "FILE", "--fsdp-verify-sharded", "--fsdp-schedule", "--fsdp-assign-streams", "--fsdp-verify-scheduled", "-o", "out.mlir"]]),
+        Format("sharded", ".mlir", read(text[0]), mutate.mutate_text, [[str(opt), "FILE", *verify, "--fsdp-schedule", "--fsdp-assign-streams", "--fsdp-verify-scheduled", "-o", "out.mlir"] for verify in (["--fsdp-verify-sharded"], [])]),
         Format("scheduled", ".mlir", read(text[1]), mutate.mutate_text, lowered + [[str(explain), "FILE"]]),
-        Format("planned", ".mlir", read(text[2]), mutate.mutate_text, lowered + [[str(explain), "FILE"]]),
+        Format("planned", ".mlir", read(text[2], PROGRAM), mutate.mutate_text, lowered + [[str(explain), "FILE"]]),
         Format("bytecode", ".mlirbc", read(*[folder / f"{p}.mlirbc" for p in ("sharded", "scheduled", "planned")]), mutate.mutate_bytes, [[str(opt), "FILE", "-o", "out.mlir"], *lowered]),
-        Format("data", ".safetensors", read(folder / "data.safetensors"), mutate.mutate_safetensors, [[str(train), "--ranks", "1", "--steps", "1", "--data", "FILE", "--timeout", "10"]]),
-        Format("weights", ".safetensors", read(folder / "train.safetensors"), mutate.mutate_safetensors, [[str(train), "--ranks", "1", "--steps", "1", "--data", str(folder / "data.safetensors"), "--init", "FILE", "--timeout", "10"]]),
+        Format("data", ".safetensors", read(data), mutate.mutate_safetensors, [[str(train), "--ranks", "1", "--steps", "1", "--data", "FILE", "--timeout", "10"]]),
+        Format("weights", ".safetensors", read(folder / "train.safetensors"), mutate.mutate_safetensors, [[str(train), "--ranks", "1", "--steps", "1", "--data", str(data), "--init", "FILE", "--timeout", "10"]]),
         Format("network", ".json", [network.encode() for network in NETWORKS], mutate.mutate_text, [[str(explain), scheduled, "--network", "FILE"]]),
         Format("profile", ".json", read(profile), mutate.mutate_text, [[str(explain), scheduled, "--profile", "FILE"], [str(planner), str(step), "--mesh", "dp=8", "--budget", "5", "--profile", "FILE"]]),
+        *make_run_formats(tools, folder, python),
     ]  # fmt: skip
+
+
+def make_run_formats(tools, folder, python):
+    """What training binaries and fsdp-checkpoint read beside weights and samples; `folder` has the mlp's binary."""
+    train, data, checkpoints = folder / "train", folder / "data.safetensors", tools / "fsdp-checkpoint"
+    model, tokens = folder / "gpt2.pt", folder / "train-tokens"
+    run(python, SOURCE / "test/models/export.py", "--model", "gpt2", "-o", model)
+    run(tools / "fsdpc", model, "--input", "tokens:i64[4,16]", "--input", "targets:i64[4,16]", "--quiet", "-o", tokens)
+    one_step = ["--ranks", "1", "--steps", "1", "--timeout", "10"]
+    saved = folder / "run"
+    run(train, *one_step, "--data", data, "--checkpoint-dir", saved, "--save-every", "1", "--quiet")
+    [checkpoint] = saved.iterdir()
+    places = sorted(str(path.relative_to(saved)) for path in checkpoint.iterdir())
+    weights = folder / "weights"
+    make_sharded_weights(folder / "train.safetensors", weights)
+    index = weights / "model.safetensors.index.json"
+    names = json.dumps({"layers.0.weight": "blocks.0.weight", "head.bias": "out.bias"}, indent=1).encode()
+    resume = [str(train), "--ranks", "1", "--steps", "2", "--timeout", "10", "--data", str(data), "--checkpoint-dir", "FOLDER", "--resume"]
+    look = [[str(checkpoints), "verify", "FOLDER"], [str(checkpoints), "ls", f"FOLDER/{checkpoint.name}"], [str(checkpoints), "diff", f"FOLDER/{checkpoint.name}", str(checkpoint)], [str(checkpoints), "consolidate", f"FOLDER/{checkpoint.name}", "-o", "out.safetensors"]]
+    return [
+        Format("tokens", ".bin", [(folder / f"{name}.bin").read_bytes() for name in ("gpt2", "llama3")], mutate.mutate_tokens, [[str(tokens), *one_step, "--data", "FILE"], [str(tokens), *one_step, "--data", "FILE", "--data-dtype", "u16"]]),
+        Format("checkpoint", "", [(saved / place).read_bytes() for place in places], mutate.mutate_checkpoint, [resume, *look], saved, tuple(places)),
+        Format("index", ".json", [index.read_bytes()], mutate.mutate_text, [[str(train), *one_step, "--data", str(data), "--init", "FILE"]], weights, (index.name,)),
+        Format("names", ".json", [names], mutate.mutate_text, [[str(checkpoints), "consolidate", str(checkpoint), "--names", "FILE", "-o", "out.safetensors"]]),
+    ]  # fmt: skip
+
+
+def make_sharded_weights(whole, folder):
+    """The tensors of a safetensors file in two files, with an index."""
+    folder.mkdir()
+    data = whole.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    tensors = {name: entry for name, entry in json.loads(data[8:begin]).items() if name != "__metadata__"}
+    weight_map = {}
+    for part in range(2):
+        file, header, values = f"model-0000{part + 1}-of-00002.safetensors", {}, b""
+        for name in sorted(tensors)[part::2]:
+            first, last = tensors[name]["data_offsets"]
+            header[name] = dict(tensors[name], data_offsets=[len(values), len(values) + last - first])
+            values += data[begin + first : begin + last]
+            weight_map[name] = file
+        text = json.dumps(header).encode()
+        (folder / file).write_bytes(len(text).to_bytes(8, "little") + text + values)
+    text = json.dumps({"metadata": {"total_size": len(data) - begin}, "weight_map": weight_map}, indent=1)
+    (folder / "model.safetensors.index.json").write_text(text)
+
+
+def place(form, number, data, folder):
+    """Writes a mutated seed for the commands: (FILE, FOLDER)."""
+    if form.folder is None:
+        path = folder / f"input{form.suffix}"
+        path.write_bytes(data)
+        return path, folder
+    copy = folder / "input"
+    shutil.copytree(form.folder, copy)
+    path = copy / form.places[number]
+    path.write_bytes(data)
+    return path, copy

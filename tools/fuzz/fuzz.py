@@ -4,9 +4,11 @@
     tools/fuzz/fuzz.py --build build/release --seconds 60            # all formats in turn
     tools/fuzz/fuzz.py --build build/asan --seconds 3600 --keep bad  # an hour, findings kept
     tools/fuzz/fuzz.py --build build/release --case pt:12345         # one case again
+    tools/fuzz/fuzz.py --build build/release --case yaml:NAME        # findings/yaml/NAME again
 
-A finding is a signal, a run of more than 20 s, an error without a message, or a message that is a stack frame, an
-assertion or a report of a sanitizer. Each is printed with its case. Exit status: 0 none, 1 findings.
+Each run begins with the files in findings/, on which tools once crashed or hung. A finding is a signal, a run of
+more than 20 s, an error without a message, or a message that is a stack frame, an assertion or a report of a
+sanitizer. Each is printed with its case. FSDP_FUZZ_SECONDS is the default of --seconds. Exit status: 0 none, 1 findings.
 """
 
 import argparse
@@ -58,12 +60,16 @@ def judge(code, text):
 def run_case(form, seed, keep, is_sanitized):
     """(case, problem, output) for one mutated file; problem is None where all is well."""
     choice = random.Random(f"{form.name}:{seed}")
-    data = form.mutate(choice.choice(form.seeds), choice)
-    command = choice.choice(form.commands)
+    number = choice.randrange(len(form.seeds))
+    data = form.mutate(form.seeds[number], choice)
+    return run_file(form, number, data, choice.choice(form.commands), f"{form.name}:{seed}", keep, is_sanitized)
+
+
+def run_file(form, number, data, command, case, keep, is_sanitized):
+    """Likewise for a file that stands in the place of a seed, and one command."""
     with tempfile.TemporaryDirectory(prefix="fsdp-fuzz-") as folder:
-        file = pathlib.Path(folder) / f"input{form.suffix}"
-        file.write_bytes(data)
-        filled = [part.replace("FILE", str(file)) for part in command]
+        file, copy = formats.place(form, number, data, pathlib.Path(folder))
+        filled = [part.replace("FILE", str(file)).replace("FOLDER", str(copy)) for part in command]
         process = subprocess.Popen(
             filled, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             start_new_session=True, preexec_fn=lambda: limit(is_sanitized))  # fmt: skip
@@ -77,52 +83,90 @@ def run_case(form, seed, keep, is_sanitized):
             problem = f"no end after {HANG_SECONDS} s"
         if problem and keep:
             keep.mkdir(parents=True, exist_ok=True)
-            (keep / f"{form.name}-{seed}{form.suffix}").write_bytes(data)
-    return f"{form.name}:{seed}", problem, output, " ".join(command)
+            (keep / f"{case.replace(':', '-')}{form.suffix}").write_bytes(data)
+    return case, problem, output, " ".join(command)
+
+
+def read_sanitizer(build):
+    """Whether a build folder's tools have a sanitizer. Ends the run if it is no such folder."""
+    for name in ("CMakeCache.txt", "bin/fsdpc"):
+        if not (build / name).is_file():
+            sys.exit(f"fuzz: error: --build {build}: there is no {build / name}; --build is a folder that CMake has "
+                     "configured and built, as build/release")  # fmt: skip
+    return "FSDP_SANITIZE:STRING=\n" not in (build / "CMakeCache.txt").read_text()
+
+
+def report(results):
+    """Prints the findings; their number."""
+    findings = 0
+    for case, problem, output, command in results:
+        if problem:
+            findings += 1
+            lines = "\n    ".join(output.strip().splitlines()[:12])
+            print(f"FINDING {case}: {problem}: {command}\n    {lines}", flush=True)
+    return findings
+
+
+def kept_files(form):
+    folder = formats.FINDINGS / form.name
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def run_kept(form, file, keep, is_sanitized):
+    """(case, problem, output, command) of a kept file and each command of its format."""
+    [number] = [i for i, at in enumerate(form.places) if at.endswith(file.suffix)][:1] or [0]
+    data = file.read_bytes()
+    case = f"{form.name}:{file.name}"
+    return [run_file(form, number, data, command, case, keep, is_sanitized) for command in form.commands]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder with bin/")
     parser.add_argument("--python", default=sys.executable, help="with torch, to make the models")
-    parser.add_argument("--seconds", type=float, default=60, help="how long new cases are begun")
+    parser.add_argument("--seconds", type=float, default=os.environ.get("FSDP_FUZZ_SECONDS", "60"), help="how long new cases are begun")
     parser.add_argument("--seed", type=int, default=0, help="of the first case; the others count up")
     parser.add_argument("--formats", default="", help="only these, between commas")
-    parser.add_argument("--case", help="FORMAT:SEED of one case to run again")
+    parser.add_argument("--case", help="FORMAT:SEED of one case, or FORMAT:NAME of a kept file, to run again")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the files of findings")
     options = parser.parse_args()
     tools = (options.build / "bin").resolve()
-    is_sanitized = "FSDP_SANITIZE:STRING=\n" not in (options.build / "CMakeCache.txt").read_text()
+    if options.case and not re.fullmatch(r"\w+:[^/]+", options.case):
+        parser.error(f"--case {options.case}: expected FORMAT:SEED, as pt:12345, or FORMAT:NAME of a kept file")
+    is_sanitized = read_sanitizer(options.build)
     wanted = options.case.split(":")[0] if options.case else options.formats
     with tempfile.TemporaryDirectory(prefix="fsdp-fuzz-seeds-") as folder:
         chosen = formats.make_formats(tools, pathlib.Path(folder), options.python)
         known = [form.name for form in chosen]
         for name in filter(None, wanted.split(",")):
             if name not in known:
-                sys.exit(f"fuzz: there is no format '{name}', only {', '.join(known)}")
+                sys.exit(f"fuzz: error: there is no format '{name}', only {', '.join(known)}")
         chosen = [form for form in chosen if not wanted or form.name in wanted.split(",")]
+        run_again = options.case.split(":", 1)[1] if options.case else ""
+        if run_again.isdigit():
+            results = [run_case(chosen[0], int(run_again), options.keep, is_sanitized)]
+        else:
+            kept = [(form, file) for form in chosen for file in kept_files(form) if run_again in ("", file.name)]
+            if options.case and not kept:
+                sys.exit(f"fuzz: error: there is no '{formats.FINDINGS / options.case.replace(':', '/', 1)}'")
+            results = [result for case in kept for result in run_kept(*case, options.keep, is_sanitized)]
+        findings = report(results)
         if options.case:
-            case, problem, output, command = run_case(chosen[0], int(options.case.split(":")[1]), options.keep, is_sanitized)
-            print(f"{case}: {problem or 'fine'}: {command}\n{output}")
-            return problem is not None
+            for case, problem, output, command in results:
+                print(f"{case}: {problem or 'fine'}: {command}\n{output}")
+            return findings != 0
+        print(f"fuzz: {len(results)} runs of kept files, {findings} findings")
         print(f"fuzz: seeds from {options.seed}, {options.seconds:g} s, {', '.join(form.name for form in chosen)}")
         end = time.monotonic() + options.seconds
-        counts, findings, seed = {form.name: 0 for form in chosen}, 0, options.seed
+        counts, seed = {form.name: 0 for form in chosen}, options.seed
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             while time.monotonic() < end:
                 cases = [(form, seed + i) for i in range(options.jobs) for form in chosen]
                 seed += options.jobs
-                for form, result in zip(
-                    (form for form, _ in cases),
-                    pool.map(lambda case: run_case(*case, options.keep, is_sanitized), cases),
-                ):
-                    case, problem, output, command = result
+                findings += report(pool.map(lambda case: run_case(*case, options.keep, is_sanitized), cases))
+                for form, _ in cases:
                     counts[form.name] += 1
-                    if problem:
-                        findings += 1
-                        lines = "\n    ".join(output.strip().splitlines()[:12])
-                        print(f"FINDING {case}: {problem}: {command}\n    {lines}", flush=True)
         total = ", ".join(f"{name} {count}" for name, count in counts.items())
         print(f"fuzz: {sum(counts.values())} cases ({total}), {findings} findings; the next seed is {seed}")
     return findings != 0

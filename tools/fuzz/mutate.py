@@ -115,3 +115,23 @@ def mutate_zip(data, random):
                 record = (mutate_text if is_text else mutate_bytes)(record, random)
             new.writestr(entry.filename, record)
     return result.getvalue()
+
+
+def mutate_tokens(data, random):
+    """A word of the header of a file of tokens, or the file as bytes."""
+    if random.random() < 0.4:
+        return mutate_bytes(data, random)
+    at = 4 * random.choice([0, 1, 2, 2, 2, 3])
+    count = int.from_bytes(data[at : at + 4], "little")
+    word = random.choice([count - 1, count + 1, 0, 1, 20240520, 20240801, 2**31 - 1, 2**31, 2**32 - 1]) % 2**32
+    data = data[:at] + word.to_bytes(4, "little") + data[at + 4 :]
+    return cut(data, random) if random.random() < 0.2 else data
+
+
+def mutate_checkpoint(data, random):
+    """A safetensors file, or checkpoint.json: mostly without its checksum, which old ones lack."""
+    if not data.startswith(b"{"):
+        return mutate_safetensors(data, random)
+    if random.random() < 0.8:
+        data = re.sub(rb',\s*"crc32c": \d+\s*\}\s*$', b"\n}\n", data)
+    return mutate_text(data, random)

@@ -16,7 +16,8 @@ struct StateCopy {
   StoreStateWaitOp storeWait;
 };
 
-/// Those of a step that passes checkStateCopies, in the order of the updates.
+/// Those of a step, in the order of the updates. A copy that lacks its store or a wait is left out:
+/// S2 and S6 tell of it.
 llvm::SmallVector<StateCopy> collectStateCopies(mlir::Block &body);
 
 /// S6: state on the host is fetched once, and waited for before its update, behind which it is

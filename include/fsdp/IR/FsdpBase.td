@@ -51,6 +51,13 @@ def Fsdp_Dialect : Dialect {
     static constexpr ::llvm::StringLiteral getRecomputeAttrName() { return "fsdp.recompute"; }
     /// Module attribute (i64): the largest sum of live buffers, in bytes, on a planned module.
     static constexpr ::llvm::StringLiteral getPeakAttrName() { return "fsdp.peak_live_bytes"; }
+    /// Module attribute (i64): nanoseconds that any schedule of the step takes at least, in the
+    /// cost model with which one was searched for.
+    static constexpr ::llvm::StringLiteral getBoundAttrName() { return "fsdp.bound_ns"; }
+    /// Module attribute (i64): arithmetic operations that a microbatch computes again.
+    static constexpr ::llvm::StringLiteral getRecomputedFlopsAttrName() {
+      return "fsdp.recomputed_flops";
+    }
     /// Module attribute (string): the digest of what the captured step computes (Provenance.h).
     static constexpr ::llvm::StringLiteral getProvenanceAttrName() { return "fsdp.provenance"; }
     /// Module attribute (`#fsdp.accumulation`): the microbatches of a step.

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 10u
+#define FSDP_PLAN_ABI_VERSION 11u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -67,7 +67,7 @@ typedef enum fsdp_norm_type { FSDP_NORM_1 = 1, FSDP_NORM_2 = 2, FSDP_NORM_INF = 
 typedef enum fsdp_reduce_op {
   FSDP_AVERAGE = 0,
   FSDP_SUM = 1,
-  FSDP_PREMUL_SUM = 2 /* the sum of the inputs times the reciprocal of predivide */
+  FSDP_PREMUL_SUM = 2 /* the collective multiplies each input by 1 / predivide, then adds up */
 } fsdp_reduce_op;
 
 /* Ranks that meet, and one order of collectives among them: the same on all of them. They are
@@ -133,8 +133,9 @@ typedef enum fsdp_entry_kind {
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
    * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to
-   * `destination`. The input is divided by `predivide` in place before, unless `reduce_op` is
-   * FSDP_PREMUL_SUM, whose collective multiplies itself; the result is divided by `postdivide`. */
+   * `destination`. Before the collective the input is divided by `predivide` in place. With
+   * FSDP_PREMUL_SUM it is not: the collective itself multiplies by 1 / `predivide`. The result is
+   * divided by `postdivide`. */
   FSDP_REDUCE_SCATTER_START = 3,
   /* Compute waits for `handle`. */
   FSDP_WAIT = 4,
@@ -320,6 +321,10 @@ typedef struct fsdp_plan {
   int64_t peak_live_bytes;  /* largest sum of live buffers: arena_bytes cannot be less */
   fsdp_optimizer optimizer; /* of parameters that belong to no optimizer group */
   double clip_grad_norm;    /* to which FSDP_CLIP_FACTOR clips; 0: the plan does not clip */
+  double model_flops; /* of the products, convolutions and attention of a step on one rank, what
+                         is recomputed not counted again; a multiply-add is two */
+  double bound_ns;    /* no schedule of the step is shorter in the cost model with which one was
+                         searched for; 0: none was */
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
       num_groups, num_parameters, num_pieces, num_integers;

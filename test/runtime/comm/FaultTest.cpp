@@ -18,6 +18,7 @@ using std::chrono::milliseconds;
 using testing::AnyOf;
 using testing::EndsWith;
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 namespace {
 
@@ -79,11 +80,11 @@ TEST_P(Processes, KilledPeer) {
         raise(SIGKILL);
       status = communicator.allGather(kGatherLane, input.data(), output.data(), input.size());
     }
-    EXPECT_THAT(status.message(), HasSubstr("all_gather of 1000 bytes on the gather lane: "));
-    if (ranks.backend == "shm") {
-      EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
-      EXPECT_THAT(status.message(), HasSubstr(") died"));
-    }
+    EXPECT_THAT(status.message(),
+                MatchesRegex("all_gather of 1000 bytes on the gather lane: rank 1 " +
+                             std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) died"
+                                                                : "is lost: it does not answer")));
+    EXPECT_EQ(status.abortedBy(), 1u);
     // It stays so, on all lanes.
     EXPECT_FALSE(communicator.barrier(kControlLane).ok());
   });
@@ -104,15 +105,12 @@ TEST_P(Processes, StalledPeer) {
         if (communicator.rank() == 1)
           gate.pass();
         Status status = communicator.barrier(kReduceLane);
-        EXPECT_FALSE(status.ok());
-        EXPECT_THAT(status.message(), HasSubstr("barrier on the reduce lane: "));
-        if (ranks.backend == "shm") {
-          EXPECT_THAT(status.message(), HasSubstr("rank 1 (pid "));
-          EXPECT_THAT(status.message(), HasSubstr("did not take part within 1000 ms"));
-        }
-        if (communicator.rank() == 1) {
-          EXPECT_THAT(status.message(), HasSubstr("aborted by rank"));
-        }
+        EXPECT_THAT(status.message(),
+                    MatchesRegex("barrier on the reduce lane: rank 1 " +
+                                 std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) " : "") +
+                                 "did not take part; rank [02] has waited 1\\.[0-9]+ s, the "
+                                 "deadline is 1 s"));
+        EXPECT_EQ(status.abortedBy(), 1u);
       },
       options);
   for (unsigned rank = 0; rank < ranks.size; ++rank) {
@@ -122,6 +120,35 @@ TEST_P(Processes, StalledPeer) {
   }
   gate.open();
   EXPECT_EQ(processes.wait(1), 0);
+}
+
+// A rank that is stopped is told from those that wait for it, and from one that is only late.
+TEST_P(Processes, StoppedPeer) {
+  Ranks ranks = GetParam();
+  CommunicatorOptions options;
+  options.deadline = milliseconds(1000);
+  RankProcesses processes(
+      ranks,
+      [&](Communicator &communicator) {
+        EXPECT_TRUE(communicator.barrier(kControlLane).ok());
+        if (communicator.rank() == 1)
+          raise(SIGSTOP);
+        Status status = communicator.barrier(kReduceLane);
+        EXPECT_THAT(
+            status.message(),
+            MatchesRegex("barrier on the reduce lane: rank 1 " +
+                         std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) is stopped"
+                                                            : "is lost: it does not answer") +
+                         "; rank [02] has waited 1\\.[0-9]+ s, the deadline is 1 s"));
+      },
+      options);
+  for (unsigned rank = 0; rank < ranks.size; ++rank) {
+    if (rank != 1) {
+      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+    }
+  }
+  kill(processes.pid(1), SIGKILL);
+  EXPECT_TRUE(wasKilled(processes.wait(1)));
 }
 
 // Ranks that do not come are missed by name, at a named place, after a named time.
@@ -246,11 +273,9 @@ TEST_P(Everywhere, PeerLeaves) {
     if (communicator.rank() == 2)
       return;
     Status status = communicator.barrier(kControlLane);
-    EXPECT_FALSE(status.ok());
-    if (ranks.backend != "gloo") {
-      EXPECT_THAT(status.message(), HasSubstr("rank 2"));
-      EXPECT_THAT(status.message(), HasSubstr("has left the run"));
-    }
+    EXPECT_THAT(status.message(), HasSubstr("barrier on the control lane: rank 2 "));
+    EXPECT_THAT(status.message(), HasSubstr(ranks.backend == "gloo" ? "is lost: it does not answer"
+                                                                    : "has left the run"));
   });
 }
 

@@ -86,6 +86,41 @@ static void onExecutors(const fsdp_plan &plan,
   });
 }
 
+// A rank whose gradients only spoil another rank's shard names where they cease to be finite.
+TEST(RanksTest, TracesWhatARankGivesToAReduction) {
+  PlanBuilder builder;
+  builder.plan.world_size = 2;
+  builder.plan.optimizer = {FSDP_SGD, 0, 0.1, 0, 0, 0, 0, 0, 0};
+  uint32_t group = builder.addGroup("layers.0", "layers.0.w", {16, 8});
+  int64_t gradients = builder.allocate(16 * 8 * 4), shard = builder.allocate(8 * 8 * 4);
+  uint32_t x = builder.addValue(FSDP_F32, {16, 8}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  builder.call("sum", "", {value(x), none()}, {loss});
+  builder.call("mul", "Tensor", {value(x), value(x)},
+               {builder.addValue(FSDP_F32, {16, 8}, gradients)});
+  builder.wait(builder.reduceScatter(group, gradients, shard));
+  builder.update(group, shard);
+  const fsdp_plan &plan = builder.finish(loss);
+  onExecutors(plan,
+              [&](unsigned rank, Executor &executor, std::byte *arena) {
+                // The last row is rank 1's.
+                at::Tensor input = tensorAt(arena, builder.offsetOf(x), {16, 8}).fill_(1);
+                if (rank == 0)
+                  input[15][0].fill_(1e30);
+                auto results = executor.step({.step = 1, .learningRate = 0.1});
+                ASSERT_TRUE(results.ok()) << results.status().message();
+                EXPECT_TRUE((*results)->nonFinite);
+                const std::string text = executor.nonFinite()->text;
+                EXPECT_TRUE(text.starts_with(rank == 0 ? "aten::mul.Tensor" : "reduce_scatter"))
+                    << text;
+                EXPECT_NE(text.find(rank == 0 ? "of finite operands" : "own numbers are finite"),
+                          std::string::npos)
+                    << text;
+                EXPECT_EQ(executor.nonFinite()->place, rank == 0 ? 2u : 3u);
+              },
+              {.findNonFinite = true});
+}
+
 // Two ranks gather their shards, average their gradients and update their shards, for several
 // steps.
 TEST(RanksTest, GatherReduceUpdate) {

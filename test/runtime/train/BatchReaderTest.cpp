@@ -254,6 +254,15 @@ Result<std::unique_ptr<BatchReader>> openTensorFile(const Folder &folder, const 
 
 } // namespace
 
+// Names and the number of samples in a batch do not count.
+TEST(InputShape, EqualSamples) {
+  const std::vector<InputShape> inputs{{"x", FSDP_F32, {2, 3}}, {"y", FSDP_I64, {2}}};
+  EXPECT_TRUE(haveEqualSamples(inputs, {{"a", FSDP_F32, {5, 3}}, {"b", FSDP_I64, {5}}}));
+  EXPECT_FALSE(haveEqualSamples(inputs, {{"x", FSDP_F32, {2, 4}}, {"y", FSDP_I64, {2}}}));
+  EXPECT_FALSE(haveEqualSamples(inputs, {{"x", FSDP_F32, {2, 3}}, {"y", FSDP_F32, {2}}}));
+  EXPECT_FALSE(haveEqualSamples(inputs, {{"x", FSDP_F32, {2, 3}}}));
+}
+
 TEST(TensorReader, ReadsSamplesInOrder) {
   Folder folder;
   auto reader = openTensorFile(folder, tensorFile(), kTensorInputs);

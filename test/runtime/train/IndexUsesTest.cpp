@@ -105,3 +105,40 @@ TEST(IndexUses, LooksAtTheElementsThatAreRead) {
   EXPECT_EQ(bad->value, 8);
   EXPECT_EQ(bad->element, 4);
 }
+
+// x[i, j]: each index has a dimension of its own, and may count from its end.
+TEST(IndexUses, FollowsListsOfIndices) {
+  PlanBuilder builder;
+  uint32_t rows = builder.addValue(FSDP_I64, {2}), columns = builder.addValue(FSDP_I64, {2});
+  builder.addInput("rows", rows);
+  builder.addInput("columns", columns);
+  uint32_t table = builder.addValue(FSDP_F32, {8, 4}), found = builder.addValue(FSDP_F32, {2});
+  builder.call("index", "Tensor", {value(table), values({rows, columns})}, {found});
+  PlanView plan(builder.finish(found));
+  std::vector<IndexUse> uses = findIndexUses(plan);
+  ASSERT_EQ(uses.size(), 2u);
+  std::vector<int64_t> batch{-4, 3};
+  for (const IndexUse &use : uses)
+    EXPECT_FALSE(findBadIndex(use, std::as_bytes(std::span(batch))));
+  batch = {0, -5};
+  EXPECT_FALSE(findBadIndex(uses[0], std::as_bytes(std::span(batch))));
+  std::optional<BadIndex> bad = findBadIndex(uses[1], std::as_bytes(std::span(batch)));
+  ASSERT_TRUE(bad);
+  EXPECT_EQ(bad->value, -5);
+}
+
+// Where a scatter writes along, as one_hot does.
+TEST(IndexUses, FollowsScatters) {
+  PlanBuilder builder;
+  uint32_t classes = builder.addValue(FSDP_I64, {3, 1});
+  builder.addInput("classes", classes);
+  uint32_t zeros = builder.addValue(FSDP_I64, {3, 5}), hot = builder.addValue(FSDP_I64, {3, 5});
+  builder.call("scatter", "value", {value(zeros), integer(-1), value(classes), integer(1)}, {hot});
+  PlanView plan(builder.finish(hot));
+  std::vector<IndexUse> uses = findIndexUses(plan);
+  ASSERT_EQ(uses.size(), 1u);
+  std::vector<int64_t> batch{0, 4, 5};
+  std::optional<BadIndex> bad = findBadIndex(uses[0], std::as_bytes(std::span(batch)));
+  ASSERT_TRUE(bad);
+  EXPECT_EQ(bad->element, 2);
+}

@@ -89,6 +89,26 @@ TEST(StepLog, CountsTokens) {
   EXPECT_EQ(json["tokens_per_s"], 2.5 * 128);
 }
 
+// Of the model's arithmetic, where the plan says it; beside the peak and the bound, where these are
+// known.
+TEST(StepLog, TellsArithmetic) {
+  StepRecord record;
+  record.milliseconds = 20;
+  record.modelFlops = 3e10;
+  auto parse = [&] {
+    std::string line;
+    formatStep(record, line);
+    return nlohmann::json::parse(line);
+  };
+  EXPECT_EQ(parse()["tflops_per_s"], 1.5);
+  EXPECT_FALSE(parse().contains("mfu"));
+  EXPECT_FALSE(parse().contains("over_bound"));
+  record.peakTflops = 6;
+  record.boundMilliseconds = 16;
+  EXPECT_EQ(parse()["mfu"], 0.25);
+  EXPECT_EQ(parse()["over_bound"], 1.25);
+}
+
 // However many ranks there are.
 TEST(StepLog, StaysShort) {
   std::vector<double> losses(1000, 0.1);

@@ -175,6 +175,46 @@ TEST(TrainOptions, ClipNorms) {
             std::string::npos);
 }
 
+// A binary without an evaluation takes back the --eval-split of a checkpoint, and nothing more.
+TEST(TrainOptions, EvaluationsThatAreNotCompiled) {
+  auto none = parse({"--data", "d.safetensors", "--eval-split", "0"});
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_TRUE(none->options.given.contains("--eval-split"));
+  for (const auto &[flag, value] : {std::pair{"--eval-split", "0.1"},
+                                    {"--eval-data", "e.safetensors"},
+                                    {"--eval-every", "2"},
+                                    {"--eval-steps", "2"}})
+    expectRefused({"--data", "d.safetensors", flag, value},
+                  {std::string(flag) + " " + value + ": this binary is compiled without"});
+}
+
+// The host has to see each step before its updates; of NaN two flags want different things.
+TEST(TrainOptions, GuardsLookAtEachStep) {
+  fsdp_plan clipping = tinyPlan(2).tables();
+  clipping.clip_grad_norm = 0.5;
+  clipping.clip_norm_type = FSDP_NORM_2;
+  auto refusal = [&](std::vector<const char *> flags) {
+    flags.insert(flags.begin(), {"train", "--data", "d.safetensors"});
+    return parseTrainOptions(static_cast<int>(flags.size()), flags.data(), PlanView(clipping),
+                             nullptr)
+        .status()
+        .message();
+  };
+  EXPECT_EQ(refusal({"--skip-outliers", "3"}), "");
+  EXPECT_EQ(refusal({"--find-nan"}), "");
+  EXPECT_EQ(refusal({"--find-nan", "--skip-outliers", "0"}), "");
+  EXPECT_EQ(refusal({"--find-nan", "--skip-outliers", "3"}),
+            "--find-nan and --skip-outliers 3: a step with NaN or Inf either ends the run or is "
+            "left out");
+  for (const char *lag : {"0", "1"})
+    for (const char *flag : {"--skip-outliers=3", "--find-nan"}) {
+      const std::string text = refusal({flag, "--loss-lag", lag});
+      EXPECT_EQ(text.find("is for --device cpu without --loss-lag") != std::string::npos,
+                *lag == '1')
+          << text;
+    }
+}
+
 TEST(TrainOptions, RefusesMalformedFlags) {
   expectRefused({"--nonsense", "3"}, {"--nonsense"});
   expectRefused({"--steps", "many"}, {"--steps", "many"});
@@ -194,6 +234,7 @@ TEST(TrainOptions, RefusesValuesOutOfRange) {
   expectRefused({"--data", "d.safetensors", "--ranks", "0"}, {"--ranks 0"});
   expectRefused({"--data", "d.safetensors", "--lr", "-0.1"}, {"--lr -0.1"});
   expectRefused({"--data", "d.safetensors", "--lr", "nan"}, {"--lr nan"});
+  expectRefused({"--data", "d.safetensors", "--stop-outliers", "-1"}, {"--stop-outliers -1"});
   expectRefused({"--data", "d.safetensors", "--timeout", "0"}, {"--timeout 0"});
   expectRefused({"--data", "d.safetensors", "--timeout", "nan"}, {"--timeout nan"});
   expectRefused({"--data", "d.safetensors", "--connect-timeout", "0"}, {"--connect-timeout 0"});
@@ -258,6 +299,11 @@ TEST(TrainOptions, RefusesCombinationsThatContradict) {
   expectRefused(
       {"--data", "d.safetensors", "--eval-data", "e.safetensors", "--save", "e.safetensors"},
       {"--save 'e.safetensors' is the file that --eval-data reads"});
+  // The number of a shape is no part of the file's name.
+  expectRefused({"--data", "2:d.safetensors", "--save", "d.safetensors"},
+                {"--save 'd.safetensors' is the file that --data reads"});
+  expectRefused({"--data", "d.bin", "--eval-data", "1:e.bin", "--log-file", "./e.bin"},
+                {"--log-file './e.bin' is the file that --eval-data reads"});
   expectRefused({"--data", "d.safetensors", "--save", "s.safetensors", "--log", "s.safetensors"},
                 {"--save and --log-file both write 's.safetensors'"});
   expectRefused({"--data", "d.safetensors", "--log", "l.json", "--trace", "./l.json"},

@@ -6,20 +6,23 @@ Usage: train_checkpoint_tool_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT
 import json
 import os
 import pathlib
+import shutil
+import sys
 import unittest
 
 import torch
+import torch.distributed.checkpoint as dcp
 
 from tiny_run import BINARIES, TinyRunTest, safetensors_io
 
 
 class CheckpointToolTest(TinyRunTest):
-    def tool(self, *arguments):
+    def tool(self, *arguments, **environment):
         command = [os.path.join(BINARIES, "fsdp-checkpoint"), *map(str, arguments)]
-        return self.finish(self.start(command))
+        return self.finish(self.start(command, **environment))
 
-    def succeeds(self, *arguments):
-        code, out, err = self.tool(*arguments)
+    def succeeds(self, *arguments, **environment):
+        code, out, err = self.tool(*arguments, **environment)
         self.assertEqual((code, err), (0, []), out)
         return out
 
@@ -103,6 +106,48 @@ class CheckpointToolTest(TinyRunTest):
         next(run.glob("shard-00002*")).unlink()
         self.assert_one_error(self.tool("consolidate", run, "-o", out), "shard-00002")
         self.assert_one_error(self.tool("consolidate", run, "-o", "x.bin"), "x.bin", ".safetensors")
+
+    def test_convert(self):
+        """To torch's own format and back; each Python is named in one of the two ways."""
+        run, theirs, back = self.train("run") / "step-000000004", self.path("theirs"), self.path("back")
+        out = self.succeeds("convert", run, theirs, "--model-key", "model", "--python", sys.executable)
+        self.assertIn("for torch.distributed.checkpoint.FileSystemReader", out)
+        names = dcp.FileSystemReader(theirs).read_metadata().state_dict_metadata
+        self.assertIn("model.l.w", names)
+        self.assertIn("optim.state.l.w.exp_avg", names)
+        self.succeeds("convert", run, self.path("plain"), FSDP_PYTHON=sys.executable)
+        out = self.succeeds("convert", self.path("plain"), back, FSDP_PYTHON=sys.executable)
+        self.assertIn("for --resume", out)
+        wholes = [self.path("a.safetensors"), self.path("b.safetensors")]
+        for folder, whole in zip((run, back), wholes):
+            self.succeeds("consolidate", folder, "-o", whole)
+        ours, found = map(safetensors_io.load, wholes)
+        self.assertEqual(list(ours), list(found))
+        for name, tensor in ours.items():
+            self.assertTrue(torch.equal(found[name], tensor), name)
+        self.assert_one_error(self.tool("convert", run, run, "--python", sys.executable), "is not empty")
+        self.assertNotEqual(self.tool("convert", run)[0], 0)
+
+    def test_convert_without_python(self):
+        """A Python that is missing, has no torch, no package, or a torch that cannot be imported."""
+        convert = lambda **environment: self.tool("convert", self.path("a"), self.path("b"), **environment)
+        self.assert_one_error(convert(FSDP_PYTHON="/none/python"), "'/none/python': No such file", "--python or FSDP_PYTHON")
+        bare, modules = pathlib.Path(self.path("bare")), pathlib.Path(self.path("modules"))
+        bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+        bare.chmod(0o755)
+        found = {"FSDP_PYTHON": str(bare), "PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
+        needs = "--python or FSDP_PYTHON names a Python that has torch and fsdpc"
+        self.assert_one_error(convert(**found), "has no package 'torch'", needs)
+        modules.mkdir()
+        (modules / "torch.py").write_text("")
+        code, _, err = convert(**found)
+        self.assertEqual((code, len(err)), (1, 1), err)
+        self.assertIn("cannot import fsdpc.checkpoints: ", err[0])
+        # A tool that is not in the build folder finds an installed package alone.
+        alone = shutil.copy(os.path.join(BINARIES, "fsdp-checkpoint"), self.folder)
+        found["LD_LIBRARY_PATH"] = os.path.join(BINARIES, "../lib")
+        done = self.finish(self.start([alone, "convert", self.path("a"), self.path("b")], **found))
+        self.assert_one_error(done, "has no package 'fsdpc'", needs)
 
     def test_flags(self):
         self.assertIn("plan ABI", self.succeeds("--version"))

@@ -5,33 +5,26 @@ Usage: train_outputs_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT.
 
 import json
 import os
-import pty
 import re
 import subprocess
+import sys
 import unittest
 
 from tiny_run import LIMIT_S, TinyRunTest, launcher_free_environment, safetensors_io
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../.."))
+from terminal import run_on_terminal
 
 
 class TrainOutputsTest(TinyRunTest):
     def test_a_terminal_has_a_bar(self):
         """Drawn over, and gone before any other line; where there is no terminal there is none."""
-        controller, terminal = pty.openpty()
         command = [self.binary(2), "--ranks", "2"] + self.flags(steps=2000)
-        process = subprocess.Popen(command, stdout=terminal, env=launcher_free_environment())
-        self.processes.append(process)
-        os.close(terminal)
-        text = b""
-        try:
-            while chunk := os.read(controller, 4096):
-                text += chunk
-        except OSError:  # the process has ended
-            pass
-        os.close(controller)
-        self.assertEqual(process.wait(timeout=LIMIT_S), 0)
-        lines = text.decode().split("\r\n")
+        status, text = run_on_terminal(command, LIMIT_S, environment=launcher_free_environment())
+        self.assertEqual(status, 0, text)
+        lines = text.split("\r\n")
         shown = [line.split("\r\x1b[K")[-1] for line in lines]
-        bars = re.findall(r"\r\x1b\[K\[(#*)(\.*)\] step +\d+/2000  loss", text.decode())
+        bars = re.findall(r"\r\x1b\[K\[(#*)(\.*)\] step +\d+/2000  loss", text)
         self.assertFalse(any("[#" in line or "[." in line for line in shown), shown)
         self.assertTrue(all(len(full) + len(rest) == 20 for full, rest in bars), bars)
         self.assertTrue(bars)

@@ -34,20 +34,35 @@ class Raises(Plain):
         return self.linear(x).sum()
 
 
+class MakesFile(Plain):
+    def forward(self, x):
+        # A shared mapping of a file makes the file.
+        return self.linear(x).sum() + torch.from_file("made-by-the-model", True, 64).sum()
+
+
 def rewrite(source: bytes, change) -> bytes:
-    """The archive with each record as `change` of its name and bytes."""
+    """The archive with each record as `change` of its name and bytes; None leaves it out."""
     result = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(source)) as old, zipfile.ZipFile(result, "w") as new:
         for entry in old.infolist():
-            new.writestr(entry.filename, change(entry.filename, old.read(entry)))
+            if (data := change(entry.filename, old.read(entry))) is not None:
+                new.writestr(entry.filename, data)
     return result.getvalue()
+
+
+def damage(source: bytes, ending: str) -> bytes:
+    """The archive with another signature before a record, which the directory still names."""
+    with zipfile.ZipFile(io.BytesIO(source)) as archive:
+        entry = next(entry for entry in archive.infolist() if entry.filename.endswith(ending))
+    at = entry.header_offset
+    return source[:at] + b"none" + source[at + 4 :]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     folder = parser.parse_args().folder
-    for name, model in {"plain": Plain, "sets-state": SetsState, "raises": Raises}.items():
+    for name, model in {"plain": Plain, "sets-state": SetsState, "raises": Raises, "makes-file": MakesFile}.items():
         torch.jit.script(model()).save(str(folder / f"{name}.pt"))
     plain = (folder / "plain.pt").read_bytes()
 
@@ -58,8 +73,15 @@ def main():
         # The sizes of the weight in the pickle: (8, 8) becomes (8, 200).
         return data.replace(b"(K\x08K\x08t", b"(K\x08K\xc8t") if name.endswith("data.pkl") else data
 
+    def leave_out_constants(name, data):
+        return None if name.endswith("constants.pkl") else data
+
     (folder / "truncated.pt").write_bytes(rewrite(plain, truncate))
     (folder / "enlarged.pt").write_bytes(rewrite(plain, enlarge))
+    (folder / "lacking.pt").write_bytes(rewrite(plain, leave_out_constants))
+    (folder / "damaged.pt").write_bytes(damage(plain, "data.pkl"))
+    with zipfile.ZipFile(folder / "foreign.pt", "w") as foreign:
+        foreign.writestr("folder/file", "text")
 
 
 main()

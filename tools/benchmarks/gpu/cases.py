@@ -7,6 +7,7 @@ Sizes "full" are for a GPU; "tiny" ones run the same checks on a CPU, to test th
 """
 
 import dataclasses
+import json
 import pathlib
 import sys
 from typing import Optional
@@ -96,3 +97,16 @@ SIZES = {
 def find(manifest: dict, name: str) -> Optional[dict]:
     """The manifest's entry of a case."""
     return next((entry for entry in manifest["cases"] if entry["name"] == name), None)
+
+
+def read(parser, options):
+    """(manifest, case) that --cases and --case name."""
+    try:
+        manifest = json.loads((options.cases / "manifest.json").read_text())
+    except OSError as error:
+        parser.error(f"--cases {options.cases}: {error}")
+    case = find(manifest, options.case)
+    if case is None:
+        names = ", ".join(entry["name"] for entry in manifest["cases"])
+        parser.error(f"--case {options.case}: {options.cases} has only {names}")
+    return manifest, case

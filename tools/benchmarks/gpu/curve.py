@@ -141,8 +141,8 @@ def main():
     options = parser.parse_args()
     if options.device == "cpu":
         torch.set_num_threads(1)
-    manifest = json.loads((options.cases / "manifest.json").read_text())
-    config = models.Config(**cases.find(manifest, options.case)["model"])
+    _, case = cases.read(parser, options)
+    config = models.Config(**case["model"])
     values = safetensors_io.load(options.weights)
     data = safetensors_io.load(options.data)
     arguments = config, values, data, options.device, options.steps

@@ -175,10 +175,7 @@ def main():
     options = parser.parse_args()
     if options.device == "cuda" and not options.timer:
         parser.error("--device cuda needs --timer: the library of the timer kernels")
-    manifest = json.loads((options.cases / "manifest.json").read_text())
-    case = cases.find(manifest, options.case)
-    if case is None:
-        parser.error(f"--case {options.case}: not in {options.cases}")
+    manifest, case = cases.read(parser, options)
     ranks = case["ranks"]
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=ranks)
     if options.device == "cuda":

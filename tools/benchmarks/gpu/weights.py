@@ -2,7 +2,6 @@
 """Draws the initial values of a case's model, and writes them as safetensors."""
 
 import argparse
-import json
 import pathlib
 
 import cases
@@ -18,8 +17,8 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], required=True)
     parser.add_argument("-o", dest="output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    manifest = json.loads((options.cases / "manifest.json").read_text())
-    config = models.Config(**cases.find(manifest, options.case)["model"])
+    _, case = cases.read(parser, options)
+    config = models.Config(**case["model"])
     safetensors_io.save(options.output, models.build(config, options.device).state_dict())
 
 

@@ -139,7 +139,8 @@ fsdp::benchmark::listCapturedInstances(const std::string &folder,
     instances.push_back({name, name.substr(0, name.find('-')), [path] {
                            Problem problem;
                            if (std::optional<std::string> wrong = readProblem(path, problem)) {
-                             std::fprintf(stderr, "schedule-benchmark: %s\n", wrong->c_str());
+                             std::fprintf(stderr, "schedule-benchmark: error: %s\n",
+                                          wrong->c_str());
                              std::exit(1);
                            }
                            return problem;

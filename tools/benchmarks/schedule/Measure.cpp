@@ -86,7 +86,8 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
                                      const MeasureOptions &options) {
   Problem problem = instance.make();
   if (std::optional<std::string> wrong = problem.check()) {
-    std::fprintf(stderr, "%s: %s\n", instance.name.c_str(), wrong->c_str());
+    std::fprintf(stderr, "schedule-benchmark: error: %s: %s\n", instance.name.c_str(),
+                 wrong->c_str());
     std::exit(1);
   }
   problem.memoryCapBytes = int64_t(double(problem.minimumPeak().bytes) * capFactor);
@@ -151,7 +152,7 @@ void fsdp::benchmark::writeJson(const std::vector<Measurement> &measurements,
   std::ofstream file(path);
   file << rows.dump(1) << "\n";
   if (!file.flush()) {
-    std::fprintf(stderr, "cannot write '%s'\n", path.c_str());
+    std::fprintf(stderr, "schedule-benchmark: error: cannot write '%s'\n", path.c_str());
     std::exit(1);
   }
 }

@@ -115,6 +115,9 @@ def main():
     parser.add_argument("benchmark", nargs="*", help="arguments of schedule-benchmark, behind --")
     options = parser.parse_args()
     tools = options.build / "bin"
+    for tool in ("fsdp-capture", "extract-problem", "schedule-benchmark"):
+        if not (tools / tool).is_file():
+            parser.error(f"--build {options.build}: there is no {tools / tool}")
     options.output.mkdir(parents=True, exist_ok=True)
     for capture, deployments in INSTANCES:
         module = options.output / f"{capture.name()}.mlir"

@@ -15,8 +15,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <map>
-
 using namespace mlir;
 using namespace fsdp;
 
@@ -24,18 +22,9 @@ namespace {
 
 struct Options {
   std::string input, output;
-  std::string mesh;
-  RecomputePolicy recompute = RecomputePolicy::Cheap;
-  UpdatePlacement updates = UpdatePlacement::Interleaved;
+  std::string mesh, recompute = "cheap", updates = "interleaved";
   cost::CostOptions costs;
 };
-
-const std::map<std::string, RecomputePolicy> kPolicies = {{"none", RecomputePolicy::None},
-                                                          {"cheap", RecomputePolicy::Cheap},
-                                                          {"selected", RecomputePolicy::Selected},
-                                                          {"full", RecomputePolicy::Full}};
-const std::map<std::string, UpdatePlacement> kPlacements = {
-    {"interleaved", UpdatePlacement::Interleaved}, {"at-end", UpdatePlacement::AtEnd}};
 
 } // namespace
 
@@ -56,7 +45,7 @@ static int run(const Options &options) {
 
   PipelineOptions pipeline;
   pipeline.mesh = options.mesh;
-  pipeline.recompute = options.recompute;
+  pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked
   pipeline.schedule = ScheduleChoice::Auto;
   pipeline.upTo = ModulePhase::Sharded;
   PassManager manager(module.getContext());
@@ -69,7 +58,9 @@ static int run(const Options &options) {
     memory = StepMemory::build(module, ModulePhase::Sharded);
   if (failed(memory))
     return 1;
-  FailureOr<ScheduleProblem> step = getScheduleProblem(module, *memory, **costs, options.updates);
+  UpdatePlacement placement =
+      options.updates == "at-end" ? UpdatePlacement::AtEnd : UpdatePlacement::Interleaved;
+  FailureOr<ScheduleProblem> step = getScheduleProblem(module, *memory, **costs, placement);
   if (failed(step))
     return 1;
   if (std::optional<std::string> wrong = benchmark::writeProblem(step->problem, options.output))
@@ -83,10 +74,12 @@ int main(int argc, char **argv) {
   app.add_option("INPUT", options.input, "Captured module, text or bytecode")->required();
   app.add_option("-o", options.output, "The problem (JSON)")->required();
   app.add_option("--mesh", options.mesh, "As fsdpc's: dp=64")->required();
-  app.add_option("--recompute", options.recompute, "What the backward computes again (cheap)")
-      ->transform(CLI::Transformer(kPolicies).description("none, cheap, selected or full"));
-  app.add_option("--updates", options.updates, "Where shards are updated (interleaved)")
-      ->transform(CLI::Transformer(kPlacements).description("interleaved or at-end"));
+  app.add_option("--recompute", options.recompute, "What the backward computes again")
+      ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
+      ->capture_default_str();
+  app.add_option("--updates", options.updates, "Where shards are updated")
+      ->check(CLI::IsMember({"interleaved", "at-end"}))
+      ->capture_default_str();
   app.add_option("--device", options.costs.device, "Whose durations: a100, h100, h200, b200, cpu");
   app.add_option("--network", options.costs.network,
                  "A preset's name or a JSON file (the device's)");

@@ -142,7 +142,8 @@ int main(int argc, char **argv) {
             measure(instance, cap, options.measure).planHash != measurements.back().planHash;
     }
   if (measurements.empty()) {
-    std::fprintf(stderr, "no instance's name contains '%s'\n", options.filter.c_str());
+    std::fprintf(stderr, "schedule-benchmark: error: no instance's name contains '%s'\n",
+                 options.filter.c_str());
     return 1;
   }
   bool goals = printSummary(measurements);

@@ -4,6 +4,8 @@ const fitting = D.points.filter((p) => p.fits);
 const models = [...new Set(D.points.map((p) => p.model))];
 const rankCounts = [...new Set(D.points.map((p) => p.ranks))].sort((a, b) => a - b);
 const item = D.points.length ? D.points[0].item : "samples";
+const placeOfState = (p) => (p.offloadOptimizer === "all" ? "on host" : "on device");
+const placesDiffer = new Set(D.points.map(placeOfState)).size > 1;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
 function mix(t) {
@@ -148,6 +150,7 @@ function showPoint(p, colour, event) {
     ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
     ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
     ["per rank", countText(p.itemsPerSecond / p.ranks)]];
+  if (placesDiffer) facts.push(["optimizer state", placeOfState(p)]);
   if (p.percentile95Ns) facts.push(["95th percentile", timeText(p.percentile95Ns)]);
   if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
   showTip(meshName(p), facts, event.clientX, event.clientY, colour);
@@ -156,20 +159,20 @@ function showPoint(p, colour, event) {
 function fillTable() {
   const table = element("points"), head = make("tr");
   const hasJitter = D.points.some((p) => p.percentile95Ns);
-  for (const name of ["model", "ranks", "recompute", "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"])
+  for (const name of ["model", "ranks", "recompute", ...(placesDiffer ? ["state"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"])
     head.append(make("th", name));
   table.replaceChildren(head);
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = make("tr"), cells = [p.model, countText(p.ranks), p.recompute, p.capBytes ? bytesText(p.capBytes) : "none"];
+    const line = make("tr"), cells = [p.model, countText(p.ranks), p.recompute, ...(placesDiffer ? [placeOfState(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
     if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
       timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
       countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks));
     for (const text of cells) line.append(make("td", text));
     if (!p.fits) {
       const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
-      cell.colSpan = head.cells.length - 4;
+      cell.colSpan = head.cells.length - cells.length;
       line.append(cell);
     }
     line.cells[1].prepend(square(rankColour(p.ranks)));

@@ -57,9 +57,9 @@ static void compile(StringRef input) {
   auto phase = (*module)->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
   if (!phase || failed(plan(*module, phase.getValue())))
     return;
-  FailureOr<PlanTables> tables = lowerToPlan(*module);
-  if (succeeded(tables))
-    printPlan(tables->getPlan(), llvm::nulls());
+  FailureOr<std::vector<PlanTables>> program = lowerProgram(*module);
+  if (succeeded(program))
+    printPlan(linkPlans(*program).front(), llvm::nulls());
 }
 
 /// Where a fatal error of LLVM ends: the tools end with a message there (tools/FatalErrors.h). What

@@ -1,8 +1,9 @@
 //===- fuzz-plans.cpp - The checks of a plan's tables ---------------------===//
 //
-// A plan is part of a program, and its tables have the sizes that it says; every number in them may
-// be any. The input is a list of places and new bytes: the tables are those of the planned module
-// that the environment variable FSDP_FUZZ_MODULE names.
+// A program is plans, whose tables have the sizes that they say; every number in them may be any.
+// The input is a byte that chooses a program, and a list of places and new bytes. The programs are
+// those of the planned modules that the environment variable FSDP_FUZZ_MODULES names, between
+// colons.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +14,8 @@
 #include "plan/CollectiveOrder.h"
 #include "plan/EntryBytes.h"
 #include "plan/PlanView.h"
+#include "plan/ValidateProgram.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
@@ -20,24 +23,26 @@
 
 using namespace mlir;
 
-static fsdp::PlanTables seed;
+using Program = std::vector<fsdp::PlanTables>;
+
+static std::vector<Program> seeds;
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
-  const char *path = std::getenv("FSDP_FUZZ_MODULE");
   DialectRegistry registry;
   registry.insert<func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  OwningOpRef<ModuleOp> module;
-  FailureOr<fsdp::PlanTables> tables = failure();
-  if (path)
-    module = parseSourceFile<ModuleOp>(path, &context);
-  if (module)
-    tables = fsdp::lowerToPlan(*module);
-  if (failed(tables)) {
-    llvm::errs() << "fuzz-plans: error: FSDP_FUZZ_MODULE must name a planned module\n";
-    std::exit(1);
+  const char *paths = std::getenv("FSDP_FUZZ_MODULES");
+  for (llvm::StringRef path : llvm::split(paths ? paths : "", ':')) {
+    OwningOpRef<ModuleOp> module;
+    if (!path.empty())
+      module = parseSourceFile<ModuleOp>(path, &context);
+    FailureOr<Program> program = module ? fsdp::lowerProgram(*module) : FailureOr<Program>();
+    if (failed(program)) {
+      llvm::errs() << "fuzz-plans: error: FSDP_FUZZ_MODULES must name planned modules\n";
+      std::exit(1);
+    }
+    seeds.push_back(std::move(*program));
   }
-  seed = std::move(*tables);
   return 0;
 }
 
@@ -48,7 +53,7 @@ struct Bytes {
   size_t size;
 };
 
-/// One change: which table, where, and what.
+/// One change: which table of all plans, where, and what.
 struct Edit {
   uint8_t table, width;
   uint16_t place; // modulo the table's size
@@ -62,38 +67,54 @@ static Bytes bytesOf(std::vector<T> &table) {
   return {table.data(), table.size() * sizeof(T)};
 }
 
+static void addTables(fsdp::PlanTables &tables, std::vector<Bytes> &places) {
+  const Bytes own[] = {{&tables.header, offsetof(fsdp_plan, num_values)},
+                       bytesOf(tables.values),
+                       bytesOf(tables.arguments),
+                       bytesOf(tables.entries),
+                       bytesOf(tables.inputs),
+                       bytesOf(tables.buffers),
+                       bytesOf(tables.constants),
+                       bytesOf(tables.groups),
+                       bytesOf(tables.parameters),
+                       bytesOf(tables.pieces),
+                       bytesOf(tables.integers),
+                       bytesOf(tables.optimizerGroups),
+                       bytesOf(tables.communicators),
+                       bytesOf(tables.data),
+                       {tables.strings.data(), tables.strings.size()}};
+  places.insert(places.end(), std::begin(own), std::end(own));
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  fsdp::PlanTables tables = seed;
-  const Bytes places[] = {{&tables.header, offsetof(fsdp_plan, num_values)},
-                          bytesOf(tables.values),
-                          bytesOf(tables.arguments),
-                          bytesOf(tables.entries),
-                          bytesOf(tables.inputs),
-                          bytesOf(tables.buffers),
-                          bytesOf(tables.constants),
-                          bytesOf(tables.groups),
-                          bytesOf(tables.parameters),
-                          bytesOf(tables.pieces),
-                          bytesOf(tables.integers),
-                          {tables.strings.data(), tables.strings.size()}};
-  for (; size >= sizeof(Edit); data += sizeof(Edit), size -= sizeof(Edit)) {
+  if (size == 0)
+    return 0;
+  Program program = seeds[*data % seeds.size()];
+  std::vector<Bytes> places;
+  for (fsdp::PlanTables &tables : program)
+    addTables(tables, places);
+  for (++data, --size; size >= sizeof(Edit); data += sizeof(Edit), size -= sizeof(Edit)) {
     Edit edit;
     std::memcpy(&edit, data, sizeof(edit));
-    const Bytes &table = places[edit.table % std::size(places)];
+    const Bytes &table = places[edit.table % places.size()];
     size_t width = size_t(1) << edit.width % 4;
     if (table.size < width)
       continue;
     size_t at = edit.place * width % (table.size - width + 1) / width * width;
     std::memcpy(static_cast<char *>(table.begin) + at, edit.bytes, width);
   }
-  fsdp_plan plan = tables.getPlan();
-  if (!fsdp::rt::validatePlan(plan).ok())
+  const std::vector<fsdp_plan> plans = fsdp::linkPlans(program);
+  if (!fsdp::rt::validateProgram(plans.front()).ok())
     return 0;
-  fsdp::rt::PlanView view(plan);
-  fsdp::printPlan(plan, llvm::nulls());
-  (void)fsdp::rt::collectiveOrderHashes(view);
-  for (const fsdp_entry &entry : view.entries())
-    (void)fsdp::rt::EntryBytes::of(view, entry);
-  (void)fsdp::rt::bytesAfterStep(view);
+  // printPlan prints those that follow the first one, too.
+  fsdp::printPlan(plans.front(), llvm::nulls());
+  for (const fsdp_plan &plan : plans) {
+    fsdp::rt::PlanView view(plan);
+    (void)fsdp::rt::describePlan(plan);
+    (void)fsdp::rt::collectiveOrderHashes(view);
+    for (const fsdp_entry &entry : view.entries())
+      (void)fsdp::rt::EntryBytes::of(view, entry);
+    (void)fsdp::rt::bytesAfterStep(view);
+  }
   return 0;
 }

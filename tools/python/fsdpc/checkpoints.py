@@ -19,9 +19,9 @@ import warnings
 import torch
 import torch.distributed.checkpoint as dcp
 
-from . import weights
+from . import output, weights
 
-_DTYPES = {name: dtype for dtype, name in weights._NAMES.items()}
+_DTYPES = {name: dtype for dtype, name in weights.NAMES.items()}
 _FILE_BYTES = 1 << 30
 #: What ranks above 0 keep of buffers that differ between the ranks, which torch's checkpoints do not have.
 _OF_RANKS = "fsdpc.rank"
@@ -29,6 +29,18 @@ _OF_RANKS = "fsdpc.rank"
 
 class ConversionError(Exception):
     """Says what is wrong with which file, in one line."""
+
+
+#: What reading a damaged file of a training binary raises.
+_DAMAGES = (KeyError, RuntimeError, TypeError, ValueError, struct.error)
+
+
+def _reason(error):
+    """What torch says, in one line: of the first rank that failed."""
+    if isinstance(error, dcp.CheckpointException):
+        error = next(iter(error.failures.values()))[0]
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line.split(". This is an internal miniz error")[0]
 
 
 def is_torch(folder):
@@ -39,8 +51,14 @@ def from_torch(source, target):
     """Writes torch's tensors as files that a training binary resumes; returns names that are no tensors."""
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-    stored = dcp.FileSystemReader(source).read_metadata().state_dict_metadata
+    try:
+        stored = dcp.FileSystemReader(source).read_metadata().state_dict_metadata
+    except Exception as error:  # a damaged pickle raises anything
+        raise ConversionError(f"'{source}/.metadata' cannot be read: {_reason(error)}") from error
     tensors = {n: e for n, e in stored.items() if isinstance(e, TensorStorageMetadata)}
+    for name, entry in tensors.items():
+        if entry.properties.dtype not in weights.NAMES:
+            raise ConversionError(f"'{name}' has dtype {entry.properties.dtype}, which safetensors lacks")
     files, size = [[]], 0
     for name, entry in tensors.items():
         count = entry.size.numel() * entry.properties.dtype.itemsize
@@ -51,10 +69,14 @@ def from_torch(source, target):
         size += count
     for number, names in enumerate(files, 1):
         state = {n: torch.empty(tensors[n].size, dtype=tensors[n].properties.dtype) for n in names}
-        dcp.load(state, storage_reader=dcp.FileSystemReader(source), no_dist=True)
+        try:
+            dcp.load(state, storage_reader=dcp.FileSystemReader(source), no_dist=True)
+        except (Exception, dcp.CheckpointException) as error:
+            raise ConversionError(f"'{source}' cannot be read: {_reason(error)}") from error
         places = {n: {"saved_offsets": [0] * t.dim()} for n, t in state.items()}
         path = target / f"shard-00001-model-{number:05}-of-{len(files):05}.safetensors"
-        weights._write(path, state, lambda count: None, {"DCP_SHARDING_INFO": json.dumps(places)})
+        with output.replacing(path) as file:
+            weights.write(file, state, metadata={"DCP_SHARDING_INFO": json.dumps(places)})
     return sorted(set(stored) - set(tensors))
 
 
@@ -80,11 +102,18 @@ def assemble(folder):
     manifest = folder / "checkpoint.json"
     if not manifest.exists():
         raise ConversionError(f"'{folder}' is no complete checkpoint: it has neither .metadata nor checkpoint.json")
+    try:
+        files = [folder / file["name"] for file in json.loads(manifest.read_text())["files"]]
+    except _DAMAGES as error:
+        raise ConversionError(f"'{manifest}' is damaged: {_reason(error)}") from error
     pieces = {}
-    for file in json.loads(manifest.read_text())["files"]:
-        for name, offsets, part in _parts(folder / file["name"]):
-            if not name.startswith(_OF_RANKS):
-                pieces.setdefault(name, []).append((offsets, part))
+    for file in files:
+        try:
+            for name, offsets, part in _parts(file):
+                if not name.startswith(_OF_RANKS):
+                    pieces.setdefault(name, []).append((offsets, part))
+        except _DAMAGES as error:
+            raise ConversionError(f"'{file}' is damaged: {_reason(error)}") from error
     whole = {}
     for name in list(pieces):
         found = pieces.pop(name)
@@ -102,21 +131,22 @@ def to_torch(source, target, model_key=""):
     state = assemble(source)
     if model_key:
         state = {n if n.startswith("optim.") else f"{model_key}.{n}": t for n, t in state.items()}
-    dcp.save(state, storage_writer=dcp.FileSystemWriter(target), no_dist=True)
+    try:
+        dcp.save(state, storage_writer=dcp.FileSystemWriter(target), no_dist=True)
+    except dcp.CheckpointException as error:
+        raise ConversionError(f"'{target}' cannot be written: {_reason(error)}") from error
 
 
 def convert(source, target, model_key=""):
     """One line for people."""
     source, target = pathlib.Path(source), pathlib.Path(target)
-    if target.exists() and any(target.iterdir()):
-        raise ConversionError(f"'{target}' is not empty")
-    target.mkdir(parents=True, exist_ok=True)
-    if not is_torch(source):
-        to_torch(source, target, model_key)
-        return f"{target}: for torch.distributed.checkpoint.FileSystemReader"
-    if model_key:
+    if model_key and is_torch(source):
         raise ConversionError(f"--model-key {model_key} is for checkpoints of training binaries, '{source}' is torch's")
-    left = from_torch(source, target)
+    with output.fresh_folder(target):
+        if not is_torch(source):
+            to_torch(source, target, model_key)
+            return f"{target}: for torch.distributed.checkpoint.FileSystemReader"
+        left = from_torch(source, target)
     note = f"; no tensors, left out: {', '.join(left[:3])}{' and more' if len(left) > 3 else ''}" if left else ""
     return f"{target}: for --resume{note}"
 

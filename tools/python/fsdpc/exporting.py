@@ -1,17 +1,18 @@
 """From a module and a batch to a .pt2 file and the initial weights beside it."""
 
 import contextlib
+import io
 import json
-import os
 import pathlib
 import sys
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from . import methods, optimizers, precision, tracing
+from . import methods, optimizers, output, precision, tracing
 from . import weights as weights_file
-from .steps import ExportError, as_step, name_batch
+from .errors import ExportError
+from .steps import as_step, name_batch
 
 #: In the archive: what torch.export does not keep (lib/Frontend/ExportedProgram.cpp reads it).
 FACTS = "fsdpc.json"
@@ -124,30 +125,8 @@ def _check_buffers(model):
 def _facts(model, optimizer):
     facts = {"aliases": _aliases(model)}
     if optimizer is not None:
-        try:
-            facts["optimizer"] = optimizers.describe(model, optimizer)
-        except optimizers.OptimizerError as error:
-            raise ExportError(str(error)) from error
+        facts["optimizer"] = optimizers.describe(model, optimizer)
     return facts
-
-
-@contextlib.contextmanager
-def _forward_methods(model, names):
-    with contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(methods.as_forwards(model, names))
-        except methods.MethodError as error:
-            raise ExportError(str(error)) from error
-        yield
-
-
-def _precision(model, policies):
-    if policies is None:
-        return None
-    try:
-        return precision.Precision(model, policies)
-    except precision.PrecisionError as error:
-        raise ExportError(str(error)) from error
 
 
 def export(model, batch, path, loss=None, *, method="forward", forward_methods=None,
@@ -176,11 +155,14 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
         .safetensors, or shards and an index if they have more than `shard_bytes`. They are written
         one by one. Where parameters are on meta, there is none.
 
-    Returns the paths written. Raises ExportError.
+    Returns the paths written. The files are put in place when all of them are complete. Raises ExportError,
+    and OSError where a path cannot be written.
     """
     path = pathlib.Path(path)
     if path.suffix != ".pt2":
         raise ExportError(f"'{path}' does not end in .pt2")
+    weights = pathlib.Path(weights or path.with_suffix(".safetensors"))
+    output.find_target(path)  # refused before the work, not after it
     if not model.training and not quiet:
         print("fsdpc.export: note: the model is in eval mode: no dropout, frozen statistics; "
               "model.train() changes that", file=sys.stderr)  # fmt: skip
@@ -194,22 +176,23 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     with contextlib.ExitStack() as stack:
         stack.enter_context(tracing.without_cache(model))
         stack.enter_context(tracing.refusing_functions())
-        stack.enter_context(_forward_methods(model, forward_methods or {}))
+        stack.enter_context(methods.as_forwards(model, forward_methods or {}))
         batch = stack.enter_context(_standing_in(model, batch))
-        mixed = _precision(model, mixed_precision)
-        if mixed:
+        mixed = None
+        if mixed_precision is not None:
+            mixed = precision.Precision(model, mixed_precision)
             facts["mixed_precision"] = mixed.describe(mixed_precision)
             stack.enter_context(mixed.hooks())
         program = tracing.run_export(as_step(model, batch, loss, mixed, method), batch, quiet)
     tracing.check_operators(program)
     tensors = dict(program.state_dict) if has_values else {}
     _strip(program)
-    partial = path.with_name(path.name + ".partial.pt2")
-    torch.export.save(program, partial, extra_files={FACTS: json.dumps(facts)})
-    os.replace(partial, path)
-    written = [path]
-    if tensors:
-        unique = {name: t for name, t in tensors.items() if name not in facts["aliases"]}
-        target = pathlib.Path(weights or path.with_suffix(".safetensors"))
-        written += weights_file.save(target, unique, shard_bytes, quiet)
+    archive = io.BytesIO()
+    torch.export.save(program, archive, extra_files={FACTS: json.dumps(facts)})
+    with output.Files() as files:
+        files.open(path).write(archive.getbuffer())
+        written = [path]
+        if tensors:
+            unique = {name: t for name, t in tensors.items() if name not in facts["aliases"]}
+            written += weights_file.save(files, weights, unique, shard_bytes, quiet)
     return written

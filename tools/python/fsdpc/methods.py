@@ -5,11 +5,8 @@ import functools
 
 import torch
 
+from .errors import ExportError
 from .patterns import matches
-
-
-class MethodError(ValueError):
-    """What names no method of a module; the text names module and method."""
 
 
 def _calls_as_forward(module, name, method):
@@ -42,20 +39,20 @@ def _find(model, methods):
     modules = dict(model.named_modules())
     for pattern, names in methods.items():
         if pattern == "":
-            raise MethodError(
+            raise ExportError(
                 'forward_methods: "" is the model itself, whose method that takes the batch method= '
                 "names; others that it calls belong to it anyway"
             )
         found = [path for path in modules if path and matches(pattern, path)]
         if not found:
-            raise MethodError(f"forward_methods: '{pattern}' matches no module of the model")
+            raise ExportError(f"forward_methods: '{pattern}' matches no module of the model")
         for path in found:
             module = modules[path]
             for name in [names] if isinstance(names, str) else names:
                 if not callable(getattr(module, name, None)):
-                    raise MethodError(f"forward_methods: module '{path}' has no method '{name}'")
+                    raise ExportError(f"forward_methods: module '{path}' has no method '{name}'")
                 if module._forward_hooks or module._forward_pre_hooks:
-                    raise MethodError(
+                    raise ExportError(
                         f"forward_methods: module '{path}' has hooks of its forward, which a method "
                         "does not run: remove them before the export"
                     )

@@ -2,6 +2,8 @@
 
 import torch
 
+from .errors import ExportError
+
 _KINDS = {torch.optim.SGD: "sgd", torch.optim.Adam: "adam", torch.optim.AdamW: "adamw"}
 #: Values that a parameter group may have of its own, and those that are the whole optimizer's.
 _OF_GROUPS = {"sgd": ("lr", "weight_decay"), "adam": ("lr", "weight_decay", "betas", "eps")}
@@ -11,29 +13,25 @@ _IGNORED = {"params", "param_names", "foreach", "fused", "capturable", "initial_
             "decoupled_weight_decay"}  # fmt: skip
 
 
-class OptimizerError(ValueError):
-    """An optimizer that the step cannot have; the text names the option or parameter."""
-
-
 def _plain(name, value):
     if isinstance(value, torch.Tensor):
         value = value.item()
     if isinstance(value, (tuple, list)):
         return [_plain(name, part) for part in value]
     if not isinstance(value, (bool, int, float)):
-        raise OptimizerError(f"{name} of the optimizer is {value!r}, expected a number")
+        raise ExportError(f"{name} of the optimizer is {value!r}, expected a number")
     return value
 
 
 def _kind_of(optimizer):
     kind = _KINDS.get(type(optimizer))
     if kind is None:
-        raise OptimizerError(
+        raise ExportError(
             f"the optimizer is {type(optimizer).__name__}, expected torch.optim's SGD, Adam or AdamW"
         )
     decoupled = {group.get("decoupled_weight_decay", False) for group in optimizer.param_groups}
     if len(decoupled) > 1:
-        raise OptimizerError("decoupled_weight_decay differs between groups of the optimizer")
+        raise ExportError("decoupled_weight_decay differs between groups of the optimizer")
     return "adamw" if kind == "adam" and decoupled == {True} else kind
 
 
@@ -52,7 +50,7 @@ def _shared(optimizer, name):
 
 
 def describe(model, optimizer):
-    """The optimizer as lib/Frontend/OptimizerChoice.cpp reads it; raises OptimizerError."""
+    """The optimizer as lib/Frontend/OptimizerChoice.cpp reads it; raises ExportError."""
     kind = _kind_of(optimizer)
     family = "sgd" if kind == "sgd" else "adam"
     shared = {name: _plain(name, optimizer.param_groups[0][name]) for name in _OF_ALL[family]}
@@ -63,17 +61,17 @@ def describe(model, optimizer):
         known = {*_OF_ALL[family], *_OF_GROUPS[family], *_IGNORED}
         for name in group.keys() - known:
             if group[name]:
-                raise OptimizerError(f"{name} of the optimizer is {group[name]!r}, not supported")
+                raise ExportError(f"{name} of the optimizer is {group[name]!r}, not supported")
         for name, value in shared.items():
             if _plain(name, group[name]) != value:
-                raise OptimizerError(
+                raise ExportError(
                     f"{name} of group {number} of the optimizer is {group[name]}, but {value} of "
                     "group 0: it is the same for all here"
                 )
         members = []
         for parameter in group["params"]:
             if id(parameter) not in names:
-                raise OptimizerError(
+                raise ExportError(
                     f"group {number} of the optimizer has a parameter of shape "
                     f"{list(parameter.shape)}, which the model does not have"
                 )
@@ -85,7 +83,7 @@ def describe(model, optimizer):
             groups.append({"parameters": members, **differing})
     for key, name in names.items():
         if key not in held and model.get_parameter(name).requires_grad:
-            raise OptimizerError(
+            raise ExportError(
                 f"parameter '{name}' requires a gradient, but the optimizer does not have it: hand "
                 "it over, or freeze it with requires_grad_(False)"
             )

@@ -8,15 +8,12 @@ import torch
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.utils import _apply_to_tensors
 
+from .errors import ExportError
 from .patterns import matches
 
 _NAMES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
 }  # fmt: skip
-
-
-class PrecisionError(ValueError):
-    """Policies that do not fit the model; the text names the pattern or module."""
 
 
 def _cast(dtype, value):
@@ -33,14 +30,14 @@ def _cast_all(dtype, values):
 def _check(key, policy):
     """That it is a policy with dtypes that a step may have."""
     if not isinstance(policy, MixedPrecisionPolicy):
-        raise PrecisionError(
+        raise ExportError(
             f"mixed_precision: {key!r} has a {type(policy).__name__}, expected torch.distributed."
             "fsdp.MixedPrecisionPolicy"
         )
     for name in ("param_dtype", "reduce_dtype", "output_dtype"):
         dtype = getattr(policy, name)
         if dtype is not None and dtype not in _NAMES:
-            raise PrecisionError(
+            raise ExportError(
                 f"mixed_precision: {name} of {key!r} is {dtype}, expected one of "
                 + ", ".join(str(known) for known in _NAMES)
             )
@@ -96,7 +93,7 @@ class Precision:
             for names in self._groups_of(key, modules):
                 for name in names:
                     if name in seen:
-                        raise PrecisionError(
+                        raise ExportError(
                             f"module '{name}' has two policies: by {seen[name]!r} and by {key!r}"
                         )
                     seen[name] = key
@@ -125,15 +122,15 @@ class Precision:
         if isinstance(key, tuple):
             missing = [name for name in key if name not in modules]
             if missing:
-                raise PrecisionError(f"mixed_precision: the model has no module '{missing[0]}'")
+                raise ExportError(f"mixed_precision: the model has no module '{missing[0]}'")
             if "" in key:
-                raise PrecisionError(f"mixed_precision: {key!r} holds the model itself, \"\"")
+                raise ExportError(f"mixed_precision: {key!r} holds the model itself, \"\"")
             return [list(key)]
         if key == "":
             return [[""]]
         found = [[name] for name in modules if name and matches(key, name)]
         if not found:
-            raise PrecisionError(f"mixed_precision: '{key}' matches no module of the model")
+            raise ExportError(f"mixed_precision: '{key}' matches no module of the model")
         return found
 
     @contextlib.contextmanager

@@ -7,10 +7,7 @@ import types
 import torch
 
 from . import precision
-
-
-class ExportError(RuntimeError):
-    """A model that cannot be exported; the text names the reason and what to do."""
+from .errors import ExportError
 
 
 def find_loss(output):

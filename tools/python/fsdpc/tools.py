@@ -5,24 +5,20 @@ import pathlib
 import shutil
 import subprocess
 
-
-class ToolError(RuntimeError):
-    """A tool failed; the text is what it printed."""
+from .errors import ToolError
 
 
 def find_tool(name):
-    """FSDPC_BIN's, the checkout's release build's, or that of PATH."""
-    folders = [os.environ.get("FSDPC_BIN")]
-    folders += [pathlib.Path(__file__).resolve().parents[3] / "build" / "release" / "bin"]
-    for folder in filter(None, folders):
-        tool = pathlib.Path(folder) / name
-        if tool.is_file():
-            return str(tool)
+    """FSDPC_BIN's; without that the checkout's release build's, or that of PATH."""
+    asked = os.environ.get("FSDPC_BIN")
+    folder = pathlib.Path(asked or pathlib.Path(__file__).resolve().parents[3] / "build" / "release" / "bin")
+    if (folder / name).is_file():
+        return str(folder / name)
+    if asked:
+        raise ToolError(f"FSDPC_BIN is '{asked}', which holds no '{name}'")
     found = shutil.which(name)
     if not found:
-        raise ToolError(
-            f"'{name}' is not built or not found: build the checkout, or set FSDPC_BIN to its bin/"
-        )
+        raise ToolError(f"'{name}' is neither in {folder} nor on the PATH: build the checkout, or set FSDPC_BIN to its bin/")
     return found
 
 
@@ -52,11 +48,13 @@ def compile(model, output, **options):
     keywords are the command's flags. Weights beside the model (fsdpc.export's) are linked to where
     the binary looks for them. Returns what the command printed; raises ToolError."""
     command = [find_tool("fsdpc"), str(model), *flags(options), "-o", str(output)]
+    beside = pathlib.Path(model).with_suffix(".safetensors")
+    wanted = pathlib.Path(options.get("weights") or f"{output}.safetensors")
+    if beside.is_file() and wanted.is_symlink() and wanted.resolve() != beside.resolve():
+        wanted.unlink()  # The link is to the weights of an earlier model.
     process = subprocess.run(command, capture_output=True, text=True)
     if process.returncode != 0:
         raise ToolError(f"$ {' '.join(command)}\n{process.stderr.strip()}")
-    beside = pathlib.Path(model).with_suffix(".safetensors")
-    wanted = pathlib.Path(options.get("weights") or f"{output}.safetensors")
     if beside.is_file() and not wanted.exists():
         wanted.symlink_to(os.path.relpath(beside, wanted.parent))
     return process.stderr

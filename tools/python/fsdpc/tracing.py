@@ -7,7 +7,7 @@ import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
 from torch._subclasses import fake_impls
 
-from .steps import ExportError
+from .errors import ExportError
 
 
 @contextlib.contextmanager

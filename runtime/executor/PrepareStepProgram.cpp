@@ -1,0 +1,244 @@
+//===- PrepareStepProgram.cpp - What a plan's entries run -----------------===//
+//
+// Resolves each entry of a plan once: operators, argument stacks, addresses, updates. What walks
+// the entries is in StepProgram.cpp.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DType.h"
+#include "executor/ResultReaders.h"
+#include "executor/ShardSegments.h"
+#include "executor/StepProgram.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+
+using namespace fsdp::rt;
+
+std::vector<int64_t> StepProgram::drawsOf(const PlanView &view) {
+  std::vector<int64_t> draws;
+  for (const fsdp_entry &entry : view.entries())
+    if (entry.kind == FSDP_CALL && entry.rng >= 0)
+      draws.push_back(entry.rng);
+  std::sort(draws.begin(), draws.end());
+  draws.erase(std::unique(draws.begin(), draws.end()), draws.end());
+  return draws;
+}
+
+void StepProgram::makeTensors() {
+  c10::Device device = runtime.tensorDevice();
+  tensors.reserve(view.values().size());
+  for (const fsdp_value &value : view.values()) {
+    if (view.isUndefined(value)) {
+      tensors.emplace_back();
+      continue;
+    }
+    auto intsOf = [](std::span<const int64_t> list) {
+      return at::IntArrayRef(list.data(), list.size());
+    };
+    void *data = value.offset < 0 ? arena : arena + value.offset;
+    auto options = at::TensorOptions(device).dtype(static_cast<at::ScalarType>(value.dtype));
+    tensors.push_back(at::for_blob(data, intsOf(view.sizes(value)))
+                          .strides(intsOf(view.strides(value)))
+                          .options(options)
+                          .target_device(device)
+                          .make_tensor());
+  }
+}
+
+void StepProgram::copyConstants() {
+  for (const fsdp_constant &constant : view.constants())
+    if (constant.bytes)
+      compute.copy(arena + view.values()[constant.value].offset,
+                   view.tables().data + constant.first_byte, static_cast<size_t>(constant.bytes));
+}
+
+void StepProgram::prepareCopy(const fsdp_entry &entry) {
+  const fsdp_value &source = view.values()[entry.source_value];
+  const fsdp_value &destination = view.values()[entry.destination_value];
+  Copy copy;
+  copy.bytes = view.numElements(source) * static_cast<int64_t>(elementBytes(source.dtype));
+  if (copy.bytes) {
+    copy.from = arena + source.offset;
+    copy.to = arena + destination.offset;
+  }
+  bool isPlain = entry.kind == FSDP_COPY && source.dtype == destination.dtype &&
+                 view.isContiguous(source) && view.isContiguous(destination);
+  if (!isPlain) {
+    copy.source = tensors[entry.source_value];
+    copy.destination = tensors[entry.destination_value];
+  }
+  copies.push_back(std::move(copy));
+}
+
+/// What the shards of `merged` consecutive ranks hold of each parameter, in the order of
+/// FSDP_CHUNK.
+void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
+  const fsdp_group &group = view.groups()[entry.target];
+  const auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
+  const unsigned ranks = view.chunkRanks(group), merged = view.numShards() / ranks;
+  const unsigned own = shard % ranks;
+  std::vector<BytesCopy> &copies = chunks.emplace_back();
+  for (uint32_t i = 0; i < group.num_parameters; ++i) {
+    const std::byte *full = arena + view.values()[view.results(entry)[i]].offset;
+    std::span<const fsdp_piece> pieces = view.piecesOf(view.parametersOf(group)[i]);
+    for (const fsdp_piece &piece : pieces) {
+      if (piece.rank / merged != own)
+        continue;
+      int64_t before = piece.rank % merged; // ranks whose elements come first
+      // Of a parameter by itself, the first rank has no padding.
+      int64_t at = group.layout == FSDP_LAYOUT_FLAT
+                       ? before * group.shard_elements + piece.shard_offset
+                       : merged * piece.shard_offset + before * pieces.front().count;
+      copies.push_back({arena + entry.destination + at * bytes, full + piece.first * bytes,
+                        static_cast<size_t>(piece.count * bytes)});
+    }
+  }
+}
+
+/// This rank's shard of the group, all of it, without states and gradients.
+ShardBuffers StepProgram::buffersOf(const fsdp_group &group) const {
+  ShardBuffers buffers{};
+  buffers.dtype = buffers.gradientDtype = static_cast<fsdp_dtype>(group.dtype);
+  buffers.elements = group.shard_elements;
+  buffers.parameters = arena + group.shard;
+  buffers.gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype);
+  if (view.hasGatherCopy(group))
+    buffers.gathered = arena + group.gather_shard;
+  return buffers;
+}
+
+/// What is gathered from a copy and never updated. An evaluation finds the copies that training
+/// made.
+void StepProgram::prepareFrozen() {
+  for (const fsdp_group &group : view.groups())
+    if (int64_t count = group.shard_elements - group.trained_elements;
+        !view.isEvaluation() && view.hasGatherCopy(group) && count > 0)
+      runtime.addFrozen(sliceOf(buffersOf(group), group.trained_elements, count));
+}
+
+Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
+  const fsdp_group &group = view.groups()[entry.target];
+  ShardBuffers buffers = sliceOf(buffersOf(group), 0, group.trained_elements);
+  buffers.gradients = arena + entry.source;
+  buffers.gradientDtype = static_cast<fsdp_dtype>(entry.dtype);
+  for (const fsdp_parameter &parameter : view.parametersOf(group))
+    for (const fsdp_piece &piece : view.piecesOf(parameter))
+      if (piece.rank == shard && piece.shard_offset < group.trained_elements)
+        buffers.pieces.push_back({piece.shard_offset, piece.count, parameter.optimizer});
+  for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
+    buffers.state[state] = arena + group.state[state];
+  std::vector<ShardSegment> segments = splitByOptimizer(buffers);
+  for (const ShardSegment &segment : segments)
+    if (Status status = runtime.addUpdate(view.optimizer(segment.optimizer), segment.optimizer,
+                                          segment.shard, displayName(view.string(group.name)));
+        !status.ok())
+      return status;
+  updates.push_back({numSegments, numSegments + segments.size()});
+  numSegments += segments.size();
+  return {};
+}
+
+Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
+  const fsdp_entry &entry = view.entries()[index];
+  auto add = [&](size_t item) {
+    instructions.push_back({entry.kind, static_cast<uint32_t>(item), index});
+  };
+  switch (entry.kind) {
+  case FSDP_CALL:
+  case FSDP_VIEW: {
+    Result<OperatorCall> call =
+        OperatorCall::resolve(view, entry, tensors, arena, runtime.tensorDevice());
+    if (!call.ok())
+      return call.status();
+    std::vector<OperatorCall> &list = entry.kind == FSDP_CALL ? calls : views;
+    add(list.size());
+    list.push_back(std::move(*call));
+    return {};
+  }
+  case FSDP_ALL_GATHER_START:
+  case FSDP_REDUCE_SCATTER_START:
+  case FSDP_ALL_REDUCE_START:
+  case FSDP_NORM_ALL_REDUCE_START:
+    if (entry.coalesced)
+      ++instructions.back().index;
+    else
+      add(1);
+    return {};
+  case FSDP_COPY:
+  case FSDP_ACCUMULATE:
+    add(copies.size());
+    prepareCopy(entry);
+    return {};
+  case FSDP_CHUNK:
+    add(chunks.size());
+    prepareChunk(entry, shard);
+    return {};
+  case FSDP_UPDATE:
+    add(updates.size());
+    return prepareUpdate(entry, shard);
+  case FSDP_RELEASE:
+    return {};
+  default:
+    add(0);
+    return {};
+  }
+}
+
+Status StepProgram::prepare(unsigned shard, OperatorKernels kernels) {
+  context.countOtherThreads = runtime.isHost() && at::get_num_threads() > 1;
+  makeTensors();
+  copyConstants();
+  prepareFrozen();
+  for (uint32_t i = 0; i < view.entries().size(); ++i)
+    if (Status status = prepareEntry(i, shard); !status.ok())
+      return status;
+  if (runtime.isHost() && kernels == OperatorKernels::Fastest) {
+    KernelChooser chooser(at::get_num_threads());
+    RowChooser rows(at::get_num_threads());
+    for (OperatorCall &call : calls) {
+      bool chosen = call.chooseKernel(tensors, chooser);
+      stats.replacedOperators += chosen;
+      rowOperators.push_back(chosen ? std::nullopt : call.rowOperator(tensors, rows));
+    }
+  }
+  return {};
+}
+
+void StepProgram::makeChains() {
+  constexpr size_t kLongestChain = 64; // keeps the time linear
+  const ResultReaders readers(view);
+  auto candidateAt = [&](size_t i) -> const RowOperator * {
+    bool isCall = i < instructions.size() && instructions[i].kind == FSDP_CALL;
+    return isCall && rowOperators[instructions[i].index] ? &*rowOperators[instructions[i].index]
+                                                         : nullptr;
+  };
+  std::vector<Instruction> merged;
+  std::vector<ChainCandidate> candidates;
+  for (size_t i = 0; i < instructions.size();) {
+    candidates.clear();
+    for (size_t j = i; j < i + kLongestChain && candidateAt(j); ++j) {
+      const RowOperator *op = candidateAt(j);
+      uint32_t entry = instructions[j].entry;
+      auto result = static_cast<uint32_t>(view.results(view.entries()[entry])[0]);
+      candidates.push_back({op, entry, readers.lastReader(result)});
+    }
+    std::optional<RowChain> rows =
+        candidates.empty() ? std::nullopt : RowChain::of(candidates, at::get_num_threads());
+    if (!rows) {
+      merged.push_back(instructions[i++]);
+      continue;
+    }
+    merged.push_back({kRowChain, static_cast<uint32_t>(chains.size()), instructions[i].entry});
+    Chain chain{std::move(*rows), {}};
+    for (size_t end = i + chain.rows.size(); i < end; ++i)
+      chain.entries.push_back(instructions[i].entry);
+    stats.replacedOperators += static_cast<int64_t>(chain.entries.size());
+    chains.push_back(std::move(chain));
+  }
+  instructions = std::move(merged);
+  rowOperators.clear();
+}

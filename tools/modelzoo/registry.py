@@ -1,0 +1,52 @@
+"""Where entries of the zoo register, and what their batches share."""
+
+import importlib.util
+
+import torch
+import torch.nn.functional as F
+
+BATCH, SEQ, VOCAB = 2, 16, 128
+
+
+class Entry:
+    """family: the package that the entry needs."""
+
+    def __init__(self, family, build):
+        self.family, self.build = family, build
+
+    def is_installed(self):
+        return importlib.util.find_spec(self.family) is not None
+
+
+ENTRIES = {}
+
+
+def entry(name, family):
+    """Registers the function below it as an entry; see zoo.py for what it returns."""
+
+    def add(build):
+        ENTRIES[name] = Entry(family, build)
+        return build
+
+    return add
+
+
+def tokens(*shape):
+    return torch.randint(0, VOCAB, shape or (BATCH, SEQ))
+
+
+def cross_entropy(output, batch):
+    """Of classifiers: the logits, alone or in an output's or dict's field."""
+    if hasattr(output, "logits"):
+        output = output.logits
+    return F.cross_entropy(output.float(), batch["labels"])
+
+
+def images(make, size):
+    """Builds what `make` makes, a classifier of square images."""
+
+    def build():
+        batch = {"x": torch.randn(BATCH, 3, size, size), "labels": torch.randint(0, 10, (BATCH,))}
+        return make(), batch, cross_entropy
+
+    return build
