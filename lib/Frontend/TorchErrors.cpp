@@ -75,8 +75,12 @@ static std::string pickLine(StringRef text) {
   for (StringRef prefix : {"RuntimeError:", "torch.jit.Error:", "ValueError:"})
     if (reason.consume_front(prefix))
       reason = reason.ltrim();
-  if (reason.contains("PytorchStreamReader failed "))
-    return explainArchive(reason);
+  if (size_t begin = reason.find("PytorchStreamReader failed "); begin != StringRef::npos) {
+    // Ours, if there is any: "not a readable file of torch.export.save: ".
+    StringRef before = reason.take_front(begin);
+    return (before.starts_with("[enforce fail at ") ? "" : before).str() +
+           explainArchive(reason.drop_front(begin));
+  }
   if (reason.contains("INTERNAL ASSERT FAILED"))
     return explainInternal(reason);
   if (reason.contains("hasRecord(\"version\")"))

@@ -4,12 +4,13 @@ Usage: train_results_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT.
 """
 
 import json
+import os
 import shutil
 import unittest
 
 import torch
 
-from tiny_run import TinyRunTest, safetensors_io
+from tiny_run import BINARIES, TinyRunTest, safetensors_io
 
 BATCH = 4
 
@@ -174,10 +175,13 @@ class TrainResultsTest(TinyRunTest):
         copy = self.path("train")
         shutil.copy(self.binary(1), copy)
         command = [copy] + self.flags(init=None, steps=1)
-        result = self.finish(self.start(command))
+        # A test's binary finds the runtime relative to its own place.
+        libraries = os.path.join(BINARIES, "..", "lib")
+        start = lambda: self.start(command, LD_LIBRARY_PATH=libraries)
+        result = self.finish(start())
         self.assert_one_error(result, "--init", copy + ".safetensors")
         shutil.copy(self.path("init.safetensors"), copy + ".safetensors")
-        self.assertIn(copy + ".safetensors", self.succeed(self.start(command)))
+        self.assertIn(copy + ".safetensors", self.succeed(start()))
 
     def test_quiet_prints_nothing(self):
         out = self.succeed(self.start([self.binary(1), "--quiet"] + self.flags(steps=2)))
