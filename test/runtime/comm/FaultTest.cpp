@@ -22,7 +22,7 @@ using testing::MatchesRegex;
 
 namespace {
 
-/// A byte through which processes wait for each other.
+/// A pipe between processes: pass() waits until open() was called.
 class Gate {
 public:
   Gate() { EXPECT_EQ(pipe(ends), 0); }
@@ -85,14 +85,14 @@ TEST_P(Processes, KilledPeer) {
                              std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) died"
                                                                 : "is lost: it does not answer")));
     EXPECT_EQ(status.abortedBy(), 1u);
-    // It stays so, on all lanes.
+    // The communicator has failed on all its lanes.
     EXPECT_FALSE(communicator.barrier(kControlLane).ok());
   });
   EXPECT_TRUE(wasKilled(processes.wait(1)));
 }
 
-// A rank that does not come is an error on all ranks after the deadline; its own next collective
-// fails too, with what the others said.
+// If a rank does not take part in a collective, it fails on all other ranks after the deadline. The
+// late rank's own collective fails with the others' message.
 TEST_P(Processes, StalledPeer) {
   Ranks ranks = GetParam();
   Gate gate;
@@ -151,7 +151,8 @@ TEST_P(Processes, StoppedPeer) {
   EXPECT_TRUE(wasKilled(processes.wait(1)));
 }
 
-// Ranks that do not come are missed by name, at a named place, after a named time.
+// The error of a rendezvous names the ranks that did not come, the address, and the time of the
+// wait.
 TEST_P(Processes, MissingAtTheRendezvous) {
   Ranks ranks = GetParam();
   uint16_t port = 0;
@@ -168,8 +169,8 @@ TEST_P(Processes, MissingAtTheRendezvous) {
                 " (launched by test; MASTER_ADDR and MASTER_PORT set the place) within 0.2 s");
 }
 
-// Ranks whose programs have other communicators would wait for each other in vain: others of them,
-// or as many of other ranks.
+// Ranks whose programs have different lanes do not connect: one has fewer lanes, or a lane of other
+// ranks.
 TEST_P(Processes, OtherLanes) {
   Ranks ranks = GetParam();
   for (bool isFewer : {true, false}) {
@@ -194,7 +195,7 @@ TEST_P(Processes, OtherLanes) {
   }
 }
 
-// A rendezvous that ends while a rank waits there for others is an error at once.
+// If rank 0 ends while another rank waits at the rendezvous, that rank fails at once.
 TEST(Rendezvous, RankZeroLeaves) {
   uint16_t port = 0;
   c10::intrusive_ptr<c10d::TCPStore> store = serveStore(port);
@@ -225,7 +226,7 @@ TEST(Shm, RefusesSeveralHosts) {
   EXPECT_THAT(communicator.status().message(), HasSubstr("rank 0 is on node0, rank 1 on "));
 }
 
-// abort() ends what the peers wait for, and the reason is in every message from then on.
+// abort() ends the collectives of all peers, and every later message has the reason.
 TEST_P(Everywhere, Abort) {
   onRanks(GetParam(), [](Communicator &communicator) {
     std::string first, second;
@@ -235,7 +236,7 @@ TEST_P(Everywhere, Abort) {
         EXPECT_TRUE(communicator.allGather(kGatherLane, output.data(), output.data(), 100).ok());
       communicator.abort(Status::error("the loss is not a number"));
     } else {
-      // Both lanes wait for rank 1 when it gives up.
+      // Both lanes wait for rank 1 when it aborts.
       std::thread reductions([&] { second = gatherUntilError(communicator, kReduceLane, 64); });
       first = gatherUntilError(communicator, kGatherLane, 100);
       reductions.join();
@@ -254,7 +255,7 @@ TEST_P(Everywhere, Abort) {
   });
 }
 
-// Whoever passes the abort of another rank on, keeps that rank and its message.
+// A rank that passes on the abort of another rank keeps that rank's number and message.
 TEST_P(Everywhere, AbortPassedOn) {
   onRanks(GetParam(), [](Communicator &communicator) {
     if (communicator.rank() == 0)
@@ -265,7 +266,7 @@ TEST_P(Everywhere, AbortPassedOn) {
   });
 }
 
-// A rank that destroys its communicator while the others still count on it is missed at once.
+// If a rank destroys its communicator, the next collective of the others fails at once.
 TEST_P(Everywhere, PeerLeaves) {
   Ranks ranks = GetParam();
   onRanks(ranks, [&](Communicator &communicator) {
@@ -279,7 +280,7 @@ TEST_P(Everywhere, PeerLeaves) {
   });
 }
 
-// Ranks that do not issue the same collective learn what each of them issued.
+// If ranks issue different collectives, the message names both.
 TEST_P(Memory, Mismatch) {
   auto check = [&](const std::function<Status(Communicator &)> &issue, const std::string &one,
                    const std::string &two) {
@@ -321,7 +322,7 @@ TEST_P(Memory, Mismatch) {
       "barrier", "all_reduce of 16 i32 (max)");
 }
 
-// An input in the arena on one rank and outside on another cannot be read the same way.
+// The input of a collective lies in the arena on all ranks or on none.
 TEST_P(Memory, MismatchOfPlaces) {
   onRanks(GetParam(), [](Communicator &communicator) {
     Result<std::byte *> arena = communicator.makeArena(4096);

@@ -19,7 +19,7 @@ struct Ranks {
   std::string backend; // local, shm, gloo, nccl
   unsigned size;
 
-  /// Sums run in rank order.
+  /// Whether reductions add in the order of the ranks.
   bool sumsInRankOrder() const { return backend == "local" || backend == "shm" || size <= 2; }
 };
 
@@ -32,18 +32,18 @@ inline void PrintTo(const Ranks &ranks, std::ostream *stream) {
 
 using RankBody = std::function<void(Communicator &)>;
 
-/// Serves a rendezvous on a port of the system's choice.
+/// Serves the store of a rendezvous on a free port, which is assigned to `port`.
 c10::intrusive_ptr<c10d::TCPStore> serveStore(uint16_t &port);
 
-/// Of one of `size` ranks whose rendezvous is served there.
+/// The launch environment of one of `size` ranks whose store is served at `port` of this host.
 LaunchEnvironment environmentAt(uint16_t port, unsigned rank, unsigned size);
 
-/// Runs `body` with a communicator on each rank: threads for `local`, else processes. What the
-/// bodies EXPECT counts for the test that calls this.
+/// Runs `body` with a communicator on each rank: threads for `local`, else processes. An EXPECT
+/// that fails in a body fails the test that calls this.
 void onRanks(const Ranks &ranks, const RankBody &body, CommunicatorOptions options = {});
 
-/// Ranks that are processes, each of which runs `body` and ends. Those that nobody has waited for
-/// when this object goes must end well.
+/// Runs each rank as a process, which ends after `body`. The destructor waits for the ranks for
+/// which wait() was not called, and expects that they end with status 0.
 class RankProcesses {
 public:
   static constexpr int kFailed = 1, kNoStore = 2;
