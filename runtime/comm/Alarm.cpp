@@ -71,6 +71,7 @@ struct Alarm::State {
   const unsigned rank, size;
   std::vector<std::atomic<uint64_t>> begun; // by lane
   std::atomic<bool> ending{false};
+  std::atomic<bool> isSilent{false}; // the store did not answer: it is not asked again
   std::mutex mutex; // held for an assignment only
   Status heard;     // guarded by `mutex`
 
@@ -123,6 +124,8 @@ Alarm::Alarm(Store &store, unsigned rank, unsigned size, unsigned numLanes, bool
 Alarm::~Alarm() {
   constexpr milliseconds kPatience{100};
   state->ending = true;
+  if (state->isSilent)
+    return;
   try {
     asks.ask(
         [state = state] {
@@ -179,6 +182,7 @@ RollCall Alarm::call(milliseconds patience) {
           },
           left);
       roll.storeAnswers = text.has_value();
+      state->isSilent = !roll.storeAnswers;
       const Clock::time_point now = Clock::now();
       const size_t found = text ? readAnswers(*text, roll) : 0;
       if (latest == end || found > answers)
@@ -197,7 +201,7 @@ RollCall Alarm::call(milliseconds patience) {
 
 void Alarm::tell(const Status &reason, milliseconds patience, unsigned ranks) {
   constexpr milliseconds kHearing{150};
-  if (!heard().ok())
+  if (!heard().ok() || state->isSilent)
     return;
   try {
     auto told = asks.ask(

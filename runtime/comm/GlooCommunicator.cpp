@@ -105,7 +105,7 @@ private:
 
 /// For the ranks' answers, and for the store when it is told a reason. It may be as dead as the
 /// peer: together these are less than a second.
-static constexpr std::chrono::milliseconds kAnswerPatience{500}, kTellPatience{100};
+static constexpr std::chrono::milliseconds kAnswerPatience{300}, kTellPatience{100};
 
 Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   if (arena.begin())
