@@ -8,11 +8,12 @@ figure is the part of a step for which a save holds the steps up (median).
 
 Disk: a state of so many gigabytes over 4 ranks (large linear layers, Adam) is saved and resumed in DIR,
 in turns with dd, which writes as many bytes with fsync and reads the checkpoint's files. What is read is
-not in the page cache. A run that resumes has its start and its memory to set up besides; the same run from
-no checkpoint is taken off. Nothing else should run on the machine: the load is printed.
+not in the page cache. A run that resumes has its start and its memory to set up besides: a run that begins
+with the weights is taken off, without its step. Nothing else should run on the machine: the load is printed.
 """
 
 import argparse
+import json
 import os
 import pathlib
 import statistics
@@ -30,7 +31,8 @@ WIDTH = 8192
 
 
 def saves(log):
-    return [line for line in harness.read_log(log) if "checkpoint" in line]
+    lines = map(json.loads, log.read_text().splitlines())
+    return [line for line in lines if "checkpoint" in line]
 
 
 def measure_exposed(rounds):
@@ -50,7 +52,7 @@ def measure_exposed(rounds):
                     raise harness.CommandFailed(output)
             # The last save is waited for: there is no step beside which it could be written.
             exposed += [line["exposed_ms"] for line in saves(log)[:-1]]
-            steps += [line["step_ms"] for line in harness.read_log(log) if "loss" in line][3:]
+            steps += [line["step_ms"] for line in harness.read_log(log)][3:]
     return statistics.median(exposed), statistics.median(steps)
 
 
@@ -126,8 +128,10 @@ def measure_disk(rounds, gigabytes, parent):
             read = sum(dd(f"if={file}", "of=/dev/null") for file in files)
             forget(files)
             resumed = model.run(1, "--resume", saved["checkpoint"])
-            # All else that this run does: it loads a third of the bytes, which the cache holds.
-            other = model.run(0, "--init", model.weights)
+            # All else that this run does, and a third of the bytes, which the cache holds.
+            log = folder / "start.jsonl"
+            other = model.run(1, "--init", model.weights, "--log-file", log)
+            other -= harness.read_log(log)[0]["step_ms"] / 1e3
             found.append((size / saved["save_ms"] * 1e3, size / written, size / (resumed - other),
                           size / read))  # fmt: skip
             subprocess.run(["rm", "-r", run], check=True)
