@@ -1,7 +1,8 @@
 # Where programs and libraries of the build look for shared libraries. Folders within the project,
 # the build's own and a Python environment in it, are named as seen from the file ($ORIGIN), so that
 # the project can be moved or copied with its build. Only folders outside of it are named absolutely:
-# MLIR's, CUDA's, and those of a Python environment elsewhere.
+# MLIR's, CUDA's, and those of a Python environment elsewhere. libfsdp_runtime.so is an exception:
+# runtime/CMakeLists.txt names torch's folder relatively, also where it lies outside of the project.
 #
 # Programs lie in bin/ and shared libraries in lib/ beside it, so that folders look alike from both.
 set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)

@@ -86,7 +86,7 @@ private:
   std::vector<Storage> storages;         // in program order of their producers
   DenseMap<Value, unsigned> storageOf;   // forward values only
   RecomputeBlocks blocks;                // of this round
-  double recomputedFlops = 0;
+  double recomputedFlops;                // of a microbatch, by all runs of the pass on the module
   DenseMap<Operation *, int64_t> places; // of calls that are recomputed: before which
   DenseSet<Operation *> copied;          // these, and the views that are made again
 };
@@ -295,6 +295,9 @@ void RecomputePass::runOnOperation() {
   step = *collected;
   if (failed(checkBlockOptions(step, getBlockOptions())))
     return signalPassFailure();
+  auto earlier =
+      getOperation()->getAttrOfType<IntegerAttr>(FsdpDialect::getRecomputedFlopsAttrName());
+  recomputedFlops = earlier ? static_cast<double>(earlier.getInt()) : 0;
   FailureOr<RecomputeBlocks> all = findBlocks(RecomputePolicy::Full);
   if (failed(all))
     return signalPassFailure();

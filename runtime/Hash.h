@@ -26,7 +26,7 @@ public:
       addBytes(&lowest, 1);
     }
   }
-  /// With a zero behind it: two texts are not one.
+  /// Ends with a zero byte, so that "ab", "c" and "a", "bc" differ.
   void add(std::string_view text) {
     addBytes(text.data(), text.size());
     addBytes("", 1);

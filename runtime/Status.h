@@ -36,7 +36,8 @@ public:
     return status;
   }
 
-  /// An error that rank `rank` told all ranks of, by Communicator::abort; `saidBytes` as above.
+  /// An error of the whole run, by rank `rank`: it called Communicator::abort, or it died, left or
+  /// came too late. `saidBytes` as above.
   static Status aborted(unsigned rank, std::string message, size_t saidBytes = 0) {
     Status status = relayed(std::move(message), saidBytes);
     status.rank = rank;
@@ -45,7 +46,7 @@ public:
 
   bool ok() const { return text.empty(); }
   const std::string &message() const { return text; }
-  /// The rank whose abort this is; nothing for an error of another kind.
+  /// The rank whose fault it is, of an error of the whole run; nothing for another error.
   std::optional<unsigned> abortedBy() const { return rank; }
   /// The end of the message that a rank said to all; "" if none has.
   std::string said() const { return text.substr(text.size() - saidBytes); }
@@ -58,8 +59,8 @@ public:
     return status;
   }
 
-  /// The same error of `subject`: "<subject>: <error>". A subject that it has from here before is
-  /// replaced, so that who knows more than the callee says it in one place.
+  /// Prepends `subject`: "<subject>: <error>". A subject that an earlier of() prepended is
+  /// replaced: the outer caller knows the entry, the inner one only the collective.
   Status of(const std::string &subject) const {
     Status status = *this;
     status.text = subject + ": " + text.substr(subjectBytes);

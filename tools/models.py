@@ -140,8 +140,14 @@ def parse(arguments):
     add("--check", type=existing_file, help="page that says what must hold")
     add("--json", type=pathlib.Path, help="rows, one JSON object per line; is added to")
     add("--from-json", type=existing_file, help="take rows from there; the last of each counts")
-    add("--deadline", type=float, default=600, metavar="SECONDS", help="of one row; then it is killed")
-    return parser.parse_args(arguments)
+    add("--deadline", type=float, metavar="SECONDS", help="of one row; then it is killed (600)")
+    options = parser.parse_args(arguments)
+    for flag in ("json", "deadline"):
+        if options.from_json and getattr(options, flag) is not None:
+            parser.error(f"--{flag} is for entries that are run, but --from-json takes rows from a file")
+    if options.deadline is None:
+        options.deadline = 600
+    return options
 
 
 def is_asked_for(name, options):

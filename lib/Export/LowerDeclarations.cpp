@@ -32,13 +32,19 @@ static fsdp_optimizer lowerOptimizer(const OptimizerValues &values) {
   return lowered;
 }
 
-double Lowering::countModelFlops() {
-  double flops = 0;
-  step.walk([&](aten::CallOp call) { flops += cost::countWork(call).flops; });
+LogicalResult Lowering::countModelFlops() {
+  fsdp_plan &header = builder.tables.header;
+  step.walk([&](aten::CallOp call) { header.model_flops += cost::countWork(call).flops; });
   auto again = module->getAttrOfType<IntegerAttr>(FsdpDialect::getRecomputedFlopsAttrName());
-  if (again && !isEvaluation)
-    flops -= static_cast<double>(again.getInt()) * builder.tables.header.num_microbatches;
-  return flops;
+  if (!again || isEvaluation)
+    return success();
+  double recomputed = static_cast<double>(again.getInt()) * header.num_microbatches;
+  if (recomputed > header.model_flops)
+    return module.emitError("attribute '")
+           << FsdpDialect::getRecomputedFlopsAttrName() << "' says that " << recomputed
+           << " operations are computed again, but the step has " << header.model_flops;
+  header.model_flops -= recomputed;
+  return success();
 }
 
 LogicalResult Lowering::lowerHeader() {
@@ -62,7 +68,8 @@ LogicalResult Lowering::lowerHeader() {
   auto accumulation =
       module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
   header.num_microbatches = accumulation ? accumulation.getMicrobatches() : 1;
-  header.model_flops = countModelFlops();
+  if (failed(countModelFlops()))
+    return failure();
   if (!isEvaluation)
     header.bound_ns = static_cast<double>(integer(FsdpDialect::getBoundAttrName()).value_or(0));
   header.replicas = groups.getReplicas();

@@ -37,8 +37,8 @@ public:
 private:
   // Declarations.
   llvm::LogicalResult lowerHeader();
-  /// Of a step on one rank, without what is computed again.
-  double countModelFlops();
+  /// The header's model_flops; fails if more is said to be computed again than the step computes.
+  llvm::LogicalResult countModelFlops();
   llvm::LogicalResult lowerGroup(const GroupInfo &group);
   llvm::LogicalResult lowerParameters(const GroupInfo &group);
   llvm::LogicalResult lowerBuffer(BufferOp buffer);

@@ -88,7 +88,7 @@ struct Alarm::State {
     heard = fromText(text);
   }
 
-  /// Has all ranks answer, unless that has been done.
+  /// Wakes the listening thread of every rank; only the first call of the run does.
   void wakeAll() {
     if (store->add(kCalls, 1) != 1)
       return;
@@ -171,6 +171,7 @@ RollCall Alarm::call(milliseconds patience) {
   const Clock::time_point end = Clock::now() + patience;
   Clock::time_point latest = end;
   size_t answers = 0;
+  bool hasAnswered = false;
   try {
     while (heard().ok()) {
       auto left = std::max(milliseconds(0), std::chrono::ceil<milliseconds>(end - Clock::now()));
@@ -178,17 +179,25 @@ RollCall Alarm::call(milliseconds patience) {
           [state = state, isFirst = latest == end] {
             if (isFirst)
               state->wakeAll();
+            // The listening thread may not have read it yet.
+            if (std::string reason = valueOf(*state->store, kReason); !reason.empty())
+              state->hear(reason);
             return valueOf(*state->store, kAnswers);
           },
           left);
-      roll.storeAnswers = text.has_value();
-      state->isSilent = !roll.storeAnswers;
+      if (!text) {
+        // Near the end of the patience an answer may just have come too late.
+        roll.storeAnswers = hasAnswered;
+        state->isSilent = !hasAnswered;
+        break;
+      }
+      hasAnswered = true;
       const Clock::time_point now = Clock::now();
-      const size_t found = text ? readAnswers(*text, roll) : 0;
+      const size_t found = readAnswers(*text, roll);
       if (latest == end || found > answers)
         latest = now;
       answers = found;
-      if (!text || answers == state->size || now + kPause >= end ||
+      if (answers == state->size || now + kPause >= end ||
           (answers != 0 && now - latest >= kBetweenAnswers))
         break;
       std::this_thread::sleep_for(kPause);
@@ -201,17 +210,23 @@ RollCall Alarm::call(milliseconds patience) {
 
 void Alarm::tell(const Status &reason, milliseconds patience, unsigned ranks) {
   constexpr milliseconds kHearing{150};
-  if (!heard().ok() || state->isSilent)
+  if (state->isSilent)
     return;
   try {
-    auto told = asks.ask(
-        [state = state, text = toText(reason)] {
-          state->store->compareSet(kReason, "", text);
-          state->wakeAll();
-          return true;
-        },
-        patience);
-    if (!told || !servesStore)
+    if (heard().ok()) {
+      auto told = asks.ask(
+          [state = state, text = toText(reason)] {
+            const std::string first = state->store->compareSet(kReason, "", text);
+            state->wakeAll();
+            if (first != text)
+              state->hear(first);
+            return true;
+          },
+          patience);
+      if (!told)
+        return;
+    }
+    if (!servesStore)
       return;
     auto count = [state = state] { return state->store->add(kHeard, 0); };
     for (Clock::time_point end = Clock::now() + kHearing; Clock::now() < end;) {

@@ -27,7 +27,8 @@ struct RollCall {
 class Alarm {
 public:
   /// Throws what c10d throws. The store outlives the object. `servesStore`: with this rank's
-  /// process ends the store, so it waits a moment until the others have heard what it tells them.
+  /// process ends the store, so it waits a moment until the others have heard the reason, whoever
+  /// told it.
   Alarm(Store &store, unsigned rank, unsigned size, unsigned numLanes, bool servesStore);
   ~Alarm();
   Alarm(const Alarm &) = delete;

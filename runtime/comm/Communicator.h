@@ -135,7 +135,7 @@ public:
   virtual Status health() { return {}; }
 
   /// Makes pending and later calls fail, here and on the peers, with `reason` in their message.
-  /// Their error names the rank that calls this, or if `reason` is the abort of a rank, that one.
+  /// Their error names the rank that calls this; if `reason` already names a rank, that one.
   /// Callable from any thread.
   virtual void abort(const Status &reason) = 0;
 

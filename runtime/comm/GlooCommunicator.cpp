@@ -227,9 +227,12 @@ void GlooCommunicator::abort(const Status &reason) { failEverywhere(abortStatus(
 
 void GlooCommunicator::failEverywhere(const Status &cause) {
   // Without a store the peers still see the connections end.
+  const Status own = abortStatus(cause);
   if (failureReason().ok())
-    alarm.tell(abortStatus(cause), kTellPatience, size() - numLost);
-  fail(cause);
+    alarm.tell(own, kTellPatience, size() - numLost);
+  // What another rank told before stays the reason.
+  const Status first = alarm.heard();
+  fail(first.ok() || first.message() == own.message() ? cause : first);
 }
 
 void GlooCommunicator::fail(const Status &reason) {

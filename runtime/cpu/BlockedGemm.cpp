@@ -95,7 +95,7 @@ template <int Rows, int Vectors, bool ByRows> struct Cursor {
 
 // All loops over a tile are unrolled, so that the sums stay in registers.
 
-/// To what the sums of a block are added.
+/// What the sums of a block are added to.
 enum class AddTo { Nothing, Zero, C };
 
 /// Computes `Rows` rows of a tile of `Vectors` vectors; `mask` are the lanes of the last vector.

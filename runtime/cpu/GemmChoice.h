@@ -4,9 +4,9 @@
 // gives the same bits in less time, it takes the place of the operator: when an executor is made,
 // each distinct product of the plan is run on random data with torch's operator and with
 // BlockedGemm, in the order of additions that its BLAS library is known for; whether that begins
-// with zero is seen by operands whose products vanish. A result that differs in any bit is refused;
-// else the faster one is taken. So the choice depends on the machine and on time, the numbers do
-// not.
+// with an addition to zero is tested with operands so small that only the signs of zeros remain. A
+// result that differs in any bit is refused; else the faster one is taken. So the choice depends on
+// the machine and on time, the numbers do not.
 //
 //===----------------------------------------------------------------------===//
 

@@ -226,6 +226,8 @@ void NonFiniteFinder::afterWait(const fsdp_entry &wait) {
     }
     break;
   default:
+    for (const ByteRange &overwritten : EntryBytes::of(view, start).overwrites)
+      forget(overwritten);
     return;
   }
   const int64_t from = causeAt(read);

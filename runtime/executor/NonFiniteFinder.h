@@ -49,9 +49,9 @@ private:
     std::vector<ByteRange> bytes; // that still hold it
     Counts counts;
     uint32_t place;      // NonFinite::place
-    std::string what;    // it was before the step; else the entry says that
+    std::string what;    // a value that was not finite before the step; "" if an entry wrote it
     int64_t cause;       // the trace that it comes from; kNone: it begins here
-    const char *because; // how it can begin here: what is told behind the counts
+    const char *because; // ends the message if it begins here: why no operand explains it
   };
 
   static Counts count(const at::Tensor &tensor);

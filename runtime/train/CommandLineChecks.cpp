@@ -234,7 +234,7 @@ Status CommandLine::checkNotNegative(std::initializer_list<const char *> flags) 
 }
 
 Status CommandLine::checkLearningRate() {
-  if (Status status = checkNotNegative({"--lr", "--min-lr", "--peak-tflops"}); !status.ok())
+  if (Status status = checkNotNegative({"--lr", "--min-lr"}); !status.ok())
     return status;
   if (options.decaySteps && options.schedule != LearningRateShape::WarmupStableDecay)
     return Status::error(typed("--decay-steps") + " is for --lr-schedule wsd");
@@ -284,6 +284,13 @@ Status CommandLine::check() {
     return Status::error(typed("--steps") + ": expected 1 or more");
   if (options.ranks && *options.ranks < 1)
     return Status::error(typed("--ranks") + ": expected 1 or more");
+  if (Status status = checkNotNegative({"--peak-tflops"}); !status.ok())
+    return status;
+  if (options.peakTflops != 0 && std::ranges::none_of(trainingPlans(plan.tables()), [](auto &view) {
+        return view.tables().model_flops != 0;
+      }))
+    return Status::error(typed("--peak-tflops") +
+                         ": the step of this binary has no products, convolutions or attention");
   // The upper bound keeps milliseconds within the range of a clock.
   auto isDuration = [](double seconds) { return seconds > 0 && seconds <= 1e9; };
   if (!isDuration(options.timeoutSeconds))

@@ -139,18 +139,18 @@ void Console::step(const StepRecord &record, bool last) {
 }
 
 void Console::tellWork(double milliseconds) const {
-  if (flopsOfOthers == 0)
-    return;
-  const double tflops = flopsOfOthers / milliseconds / 1e9;
-  std::printf("arithmetic of the model: %.3g TFLOP/s per rank", tflops);
-  if (options.peakTflops != 0)
-    std::printf(", %.3g %% of --peak-tflops %s (MFU)", 100 * tflops / options.peakTflops,
-                shortestNumber(options.peakTflops).c_str());
+  if (flopsOfOthers != 0) {
+    const double tflops = flopsOfOthers / milliseconds / 1e9;
+    std::printf("arithmetic of the model: %.3g TFLOP/s per rank", tflops);
+    if (options.peakTflops != 0)
+      std::printf(", %.3g %% of --peak-tflops %s (MFU)", 100 * tflops / options.peakTflops,
+                  shortestNumber(options.peakTflops).c_str());
+    std::printf("\n");
+  }
   if (boundOfOthers != 0)
-    std::printf("; %.3g times the bound of the schedule, %.3g ms per step in the compiler's cost "
-                "model",
+    std::printf("steps take %.3g times the bound of the schedule, which is %.3g ms per step in the "
+                "compiler's cost model\n",
                 milliseconds / boundOfOthers, boundOfOthers / static_cast<double>(stepsDone - 1));
-  std::printf("\n");
 }
 
 void Console::end(const ExecutorStatistics &statistics, bool interrupted) {

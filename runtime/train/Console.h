@@ -52,7 +52,8 @@ private:
   std::string rate(double samplesPerSecond) const;
   /// "320 samples, 40,960 tokens", of so many samples.
   std::string amount(int64_t samples) const;
-  /// The line of what the steps after the first computed in so long, if the plan says it.
+  /// Prints the arithmetic rate and the ratio to the bound of all steps but the first, which took
+  /// `milliseconds` together.
   void tellWork(double milliseconds) const;
 
   const TrainOptions &options;

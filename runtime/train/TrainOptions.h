@@ -70,7 +70,7 @@ struct TrainOptions {
 
   /// Steps that may be under way when the next one is issued.
   unsigned lag() const { return lossLag.value_or(device == "cpu" ? 0 : 1); }
-  /// As the function of the executor: --skip-outliers and --find-nan need it.
+  /// hostSeesSteps() of Executor.h for these options; --skip-outliers and --find-nan require it.
   bool hostSeesSteps() const { return rt::hostSeesSteps(device == "cpu", lag()); }
 };
 

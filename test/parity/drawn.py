@@ -153,7 +153,7 @@ class Configuration:
             syncs = ["each", "last"] + (["reduce_scatter"] if self.replicas == 2 else [])
             self.sync = self.random.choice(syncs)
             self.reshard_after_backward = self.maybe(0.5)
-        # Of a module with several calls FSDP2 reduces what earlier microbatches left on its own.
+        # If a module is called several times, FSDP2 reduces the gradients of earlier microbatches separately.
         if self.model.model == "shared" and self.sync == "last":
             self.sync = "each"
         # FSDP2 rounds the sum of an f16 and a bf16 gradient once, a compiled step twice.

@@ -100,10 +100,12 @@ class Elastic(harness.Case):
                    "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", "elastic", "--rdzv-conf",
                    f"last_call_timeout={last_call_s},keep_alive_interval=1,keep_alive_max_attempt=3",
                    "--no-python", *words]  # fmt: skip
+        # An agent that is killed leaves its files, which the workspace removes.
+        environment = {"TMPDIR": str(self.folder), **(environment or {})}
         # A group of its own: what is killed is a machine.
         with open(self.folder / "agents.txt", "a") as output:
             process = subprocess.Popen(list(map(str, command)), stdout=output, stderr=output,
-                                       env={**harness.clean_environment(), **(environment or {})},
+                                       env={**harness.clean_environment(), **environment},
                                        start_new_session=True)  # fmt: skip
         self.addCleanup(process.wait)
         self.addCleanup(self.kill, process)

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -99,7 +98,9 @@ class Workspace:
     """One model in a folder of its own: its file, data, captured step and training binaries."""
 
     def __init__(self, config, optimizer=ADAMW, samples=52, folder=None):
-        self.folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="fsdpc-parity-"))
+        #: Removed by remove(), or at exit at the latest. A folder that the caller gives is the caller's.
+        self.temporary = None if folder else tempfile.TemporaryDirectory(prefix="fsdpc-parity-")
+        self.folder = pathlib.Path(folder or self.temporary.name)
         self.config, self.optimizer = config, optimizer
         self.data = self.folder / "data.safetensors"
         safetensors_io.save(self.data, models.example_inputs(config, batch=samples))
@@ -107,7 +108,8 @@ class Workspace:
         self.weights = self.folder / "initial.safetensors"
 
     def remove(self):
-        shutil.rmtree(self.folder)
+        if self.temporary:
+            self.temporary.cleanup()
 
     def capture(self, form="script", flags=()):
         model = self.folder / ("model.pt2" if form == "pt2" else "model.pt")

@@ -64,7 +64,7 @@ class Packed(harness.Comparison):
     def setUp(self):
         torch.set_num_threads(1)
 
-    def check(self, kind, communicator, **names):
+    def check_model(self, kind, communicator, **names):
         workspace = harness.Workspace(CONFIG)
         self.addCleanup(workspace.remove)
         fsdpc.write_packed(documents(), workspace.data, LENGTH, vocab=VOCAB, ignore_boundaries=True, **names)
@@ -89,10 +89,10 @@ class Packed(harness.Comparison):
         self.assertIsNone(harness.bitwise_difference(dict(model.state_dict()), weights))
 
     def test_documents(self):
-        self.check(ByDocuments, "local", tokens="tokens", targets="targets", positions="positions", documents="documents")
+        self.check_model(ByDocuments, "local", tokens="tokens", targets="targets", positions="positions", documents="documents")
 
     def test_mask(self):
-        self.check(ByMask, "shm", labels="labels", positions="position_ids", mask="mask")
+        self.check_model(ByMask, "shm", labels="labels", positions="position_ids", mask="mask")
 
     def test_token_files(self):
         """With a header and raw ones: the binary cuts them as write_packed does."""

@@ -50,7 +50,9 @@ class Processes(unittest.TestCase):
         # Without the -- torchrun takes --log for an abbreviation of its own --log-dir.
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--no-python",
                     "--nproc-per-node", 2, "--"]  # fmt: skip
-        harness.run([*torchrun, self.binary, *self.arguments("torchrun", 3)])
+        # torchrun leaves a folder of logs, which the workspace removes.
+        temporary = {"TMPDIR": str(self.workspace.folder)}
+        harness.run([*torchrun, self.binary, *self.arguments("torchrun", 3)], temporary)
         plain = harness.finish(harness.start_ranks(self.binary, 2, self.arguments("plain", 3)))
         self.assertEqual([status for status, _ in plain], [0, 0], plain)
         by_torchrun, by_environment = (
@@ -125,7 +127,7 @@ class Processes(unittest.TestCase):
         before = shared_memory()
         log = self.workspace.folder / f"{communicator}-{victim}-{sent.name}.jsonl"
         os.mkfifo(log)  # reading it follows the run step by step
-        deadline = 3 if sent == signal.SIGSTOP else 60
+        deadline = 10 if sent == signal.SIGSTOP else 60
         arguments = ["--communicator", communicator, "--timeout", deadline, "--data",
                      self.workspace.data, "--init", self.workspace.weights, "--steps", 1000000,
                      "--log", log]  # fmt: skip

@@ -119,6 +119,17 @@ class Counting(nn.Module):
         return (self.linear(x) * scale).sum()
 
 
+class Scoring(nn.Module):
+    """Has parameters as Counting has."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.linear(x).sum()
+
+
 class Groups(nn.Module):
     def __init__(self, dtype):
         super().__init__()
@@ -378,6 +389,50 @@ class Package(unittest.TestCase):
         model.load_state_dict(saved, strict=True)
         with self.assertRaisesRegex(fsdpc.ToolError, "no-such-flag"):
             fsdpc.compile(self.path, binary, no_such_flag=True)
+
+    def test_weights_of_an_earlier_model(self):
+        """They stay, also if the next model's are written where the link to them was."""
+        fsdpc.export(Counting(), (torch.randn(2, 4),), self.path, method="score")
+        earlier, binary = self.folder / "model.safetensors", self.folder / "train"
+        before = earlier.read_bytes()
+        fsdpc.compile(self.path, binary)
+        link = self.folder / "train.safetensors"
+        self.assertTrue(link.is_symlink())
+        other = self.folder / "other.pt2"
+        fsdpc.export(Scoring(), (torch.randn(2, 4),), other)
+        with self.assertRaises(fsdpc.ToolError):
+            fsdpc.compile(other, binary, no_such_flag=True)
+        self.assertEqual(link.resolve(), earlier.resolve())
+        torch.jit.script(Scoring()).save(str(self.folder / "b.pt"))
+        fsdpc.compile(self.folder / "b.pt", binary, input="x:f32[2,4]")
+        self.assertFalse(link.is_symlink())
+        self.assertEqual(safetensors_io.load(link).keys(), {"linear.weight", "linear.bias"})
+        self.assertEqual(earlier.read_bytes(), before)
+        # Nothing was there: after a failure nothing is.
+        link.unlink()
+        with self.assertRaises(fsdpc.ToolError):
+            fsdpc.compile(self.path, binary, no_such_flag=True)
+        self.assertFalse(os.path.lexists(link))
+
+    def test_damaged_checkpoint(self):
+        """fsdp-checkpoint convert compares checksums."""
+        fsdpc.export(Counting(), {"x": torch.randn(2, 4)}, self.path, method="score")
+        binary, run = self.folder / "train", self.folder / "run"
+        fsdpc.compile(self.path, binary)
+        safetensors_io.save(self.folder / "data.safetensors", {"x": torch.randn(4, 4)})
+        subprocess.run([binary, "--ranks", "1", "--data", self.folder / "data.safetensors", "--steps", "1",
+                        "--checkpoint-dir", run, "--save-every", "1"], check=True, capture_output=True)  # fmt: skip
+        (checkpoint,) = run.iterdir()
+        file = next(checkpoint.glob("*.safetensors"))
+        data = bytearray(file.read_bytes())
+        data[-1] ^= 1
+        file.write_bytes(data)
+        tool = pathlib.Path(os.environ["FSDPC_BIN"]) / "fsdp-checkpoint"
+        process = subprocess.run([tool, "convert", checkpoint, self.folder / "theirs", "--python", sys.executable],
+                                 capture_output=True, text=True)  # fmt: skip
+        self.assertEqual(process.returncode, 1)
+        self.assertRegex(process.stderr, rf"^error: '{file}'.*CRC-32C")
+        self.assertFalse((self.folder / "theirs").exists())
 
 
 if __name__ == "__main__":

@@ -195,10 +195,17 @@ class Output(Folder):
                 fail(self.path)
             self.assertEqual(self.path.exists(), there)
         self.assertEqual(self.names(self.path), [])
+        with self.assertRaises(RuntimeError):
+            fail(self.path / "new" / "inner" / "folder")
+        self.assertEqual(self.names(self.path), [])
+        with self.assertRaises(ZeroDivisionError), output.fresh_folder(self.path / "new" / "inner"):
+            (self.path / "new" / "kept").write_bytes(b"of another")
+            raise ZeroDivisionError
+        self.assertEqual(self.names(self.path / "new"), ["kept"])
         (self.path / "kept").write_bytes(b"old")
         with self.assertRaisesRegex(output.OutputError, "is not empty"):
             fail(self.path)
-        self.assertEqual(self.names(self.path), ["kept"])
+        self.assertEqual(self.names(self.path), ["kept", "new"])
 
 
 class Package(Folder):
@@ -232,25 +239,45 @@ class Package(Folder):
         self.assertEqual({name: (self.folder / name).read_bytes() for name in self.names()}, old)
 
     def test_devices_are_refused(self):
-        with self.assertRaisesRegex(OSError, "'/dev/full' is a device"):
-            self.export(weights="/dev/full")
+        with mock.patch("torch.export.export", side_effect=AssertionError):  # refused before the work
+            with self.assertRaisesRegex(OSError, "'/dev/full' is a device"):
+                self.export(weights="/dev/full")
         (self.folder / "model.pt2").symlink_to("/dev/full")
         with self.assertRaisesRegex(OSError, "model.pt2' is a device"):
             self.export()
         self.assertEqual(self.names(), ["model.pt2"])
 
-    def checkpoint(self):
+    def checkpoint(self, offsets=(0,), name="step-000000001"):
         """One of a training binary, with one file and tensor."""
-        folder = self.folder / "step-000000001"
+        folder = self.folder / name
         folder.mkdir()
         header = json.dumps({
-            "__metadata__": {"DCP_SHARDING_INFO": json.dumps({"w": {"saved_offsets": [0]}})},
+            "__metadata__": {"DCP_SHARDING_INFO": json.dumps({"w": {"saved_offsets": offsets}})},
             "w": {"dtype": "F32", "shape": [500], "data_offsets": [0, 2000]},
         }).encode()  # fmt: skip
         data = struct.pack("<Q", len(header)) + header + bytes(2000)
         (folder / "shard.safetensors").write_bytes(data)
-        (folder / "checkpoint.json").write_text(json.dumps({"files": [{"name": "shard.safetensors"}]}))
+        files = [{"name": "shard.safetensors", "bytes": len(data)}]
+        (folder / "checkpoint.json").write_text(json.dumps({"files": files}))
         return folder
+
+    def test_damaged_checkpoints(self):
+        """Files of another size, and pieces that cannot be of their tensor."""
+        for number, offsets in enumerate(([], [0, 0], [-1], ["0"], None)):
+            with self.subTest(offsets=offsets), self.assertRaises(checkpoints.ConversionError) as raised:
+                checkpoints.convert(self.checkpoint(offsets, f"bad{number}"), self.folder / "theirs")
+            self.assertIn(f"a piece of 'w' is torch.float32 [500] at offsets {offsets}", str(raised.exception))
+        parts = lambda second: [([0], torch.zeros(4)), ([4], second)]
+        for second in (torch.zeros(4, dtype=torch.int32), torch.zeros(4, 1)):
+            with self.assertRaisesRegex(checkpoints.ConversionError, "a piece of 'w' is .*, another one torch.float32 "):
+                checkpoints._check_pieces(self.folder, "w", parts(second))
+        checkpoints._check_pieces(self.folder, "w", parts(torch.zeros(3)))
+        source = self.checkpoint()
+        with open(source / "shard.safetensors", "ab") as file:
+            file.write(bytes(4))
+        with self.assertRaisesRegex(checkpoints.ConversionError, r"shard.safetensors' is damaged: it has \d+ bytes, '"):
+            checkpoints.convert(source, self.folder / "theirs")
+        self.assertFalse((self.folder / "theirs").exists())
 
     def test_conversions(self):
         """Of a conversion that fails nothing stays, in both directions."""

@@ -122,14 +122,32 @@ add_substitution("other-chunks-of-group", r"(?<=true to )\d+", ["1", "3", "4", "
 add_substitution("no-chunks-of-group", r" to \d+", "", body=False)
 
 
-@kind("gather-of-other-chunk", keeps=True)
-def gather_of_other_chunk(step, rng):
-    """The chunk of another group, or the same group's of another microbatch, which holds the same."""
-    chunks = [result_names(step.lines[i])[0] for i in step.find("fsdp.chunk")]
-    i = pick(rng, [i for i in step.find("all_gather.start") if step.operands(i)[0] in chunks])
-    if i is None or len(chunks) < 2:
-        return None
-    return step.replaced(i, sub_operand(step.lines[i], 0, rng.choice([c for c in chunks if c != step.operands(i)[0]])))
+def gather_of_other_chunk(step, rng, is_same_group):
+    """A gather that takes another chunk: of its own group or of another one."""
+    groups = {result_names(step.lines[i])[0]: group_of_chunk(step.lines[i]) for i in step.find("fsdp.chunk")}
+    choices = []
+    for i in step.find("all_gather.start"):
+        chunk = step.operands(i)[0]
+        if chunk in groups:
+            same = [other for other in groups if (groups[other] == groups[chunk]) == is_same_group]
+            choices += [(i, other) for other in same if other != chunk]
+    chosen = pick(rng, choices)
+    return chosen and step.replaced(chosen[0], sub_operand(step.lines[chosen[0]], 0, chosen[1]))
+
+
+def group_of_chunk(line):
+    return re.search(r"!fsdp\.shard<(@[^,]*),", line)[1]
+
+
+@kind("gather-of-chunk-of-another-group")
+def gather_of_chunk_of_another_group(step, rng):
+    return gather_of_other_chunk(step, rng, is_same_group=False)
+
+
+@kind("gather-of-chunk-of-another-microbatch", keeps=True)
+def gather_of_chunk_of_another_microbatch(step, rng):
+    """The group's own chunk of another microbatch has the same bits."""
+    return gather_of_other_chunk(step, rng, is_same_group=True)
 
 
 @kind("gather-of-shard", keeps=True)

@@ -8,8 +8,8 @@ figure is the part of a step for which a save holds the steps up (median).
 
 Disk: a state of so many gigabytes over 4 ranks (large linear layers, Adam) is saved and resumed in DIR,
 in turns with dd, which writes as many bytes with fsync and reads the checkpoint's files. What is read is
-not in the page cache. A run that resumes has its start and its memory to set up besides: a run that begins
-with the weights is taken off, without its step. Nothing else should run on the machine: the load is printed.
+not in the page cache. A resumed run also starts up and allocates memory. The time of a run that begins with the
+weights, without its step, is subtracted for that. Nothing else should run on the machine: the load is printed.
 """
 
 import argparse
@@ -146,6 +146,9 @@ def main():
     parser.add_argument("--no-exposed", action="store_true")
     parser.add_argument("--no-disk", action="store_true")
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error(f"--rounds {options.rounds}: expected at least 1")
+    compare.check_tools()
     print(f"load {os.getloadavg()[0]:.2f}")
     if not options.no_exposed:
         exposed, step = measure_exposed(options.rounds)

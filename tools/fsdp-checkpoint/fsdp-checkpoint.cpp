@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -201,7 +202,16 @@ static int consolidate(const Options &options) {
   return status.ok() ? 0 : fail(status);
 }
 
+/// A checkpoint of a training binary is verified first. Torch's own format has no checksums.
 static int convert(const Options &options) {
+  std::error_code code;
+  if (std::filesystem::exists(std::filesystem::path(options.first) / kManifestName, code)) {
+    Result<CheckpointReader> reader = CheckpointReader::open(options.first);
+    if (!reader.ok())
+      return fail(reader.status());
+    if (Status status = verifyCheckpoint(*reader); !status.ok())
+      return fail(status);
+  }
   return fail(becomeConversion({.checkpoint = options.first,
                                 .folder = options.second,
                                 .modelKey = options.modelKey,

@@ -191,7 +191,8 @@ static int run(fsdp::Options &options) {
   llvm::Expected<std::vector<fsdp::ProgramStep>> steps = options.program.getSteps(*asked);
   if (!steps)
     return stage.fail(steps.takeError());
-  if (options.weights.empty())
+  const bool hasWeightsFlag = !options.weights.empty();
+  if (!hasWeightsFlag)
     options.weights = options.output + ".safetensors";
   if (std::optional<std::string> clash = findFileClash(options, *steps))
     return stage.fail(*clash);
@@ -234,6 +235,9 @@ static int run(fsdp::Options &options) {
     return code;
   if (hasWeights)
     return finishWeights(*weights, options, stage);
+  if (hasWeightsFlag)
+    stage.note("the model was saved on meta and has no values; '" + options.weights +
+               "' is not written");
   if (std::string beside = options.output + ".safetensors"; llvm::sys::fs::exists(beside))
     stage.note("'" + beside + "' was there before and stays: without --init the binary reads it");
   return 0;
@@ -355,7 +359,7 @@ int main(int argc, char **argv) {
                  "where the binary looks for libraries behind its own folder and the folder lib "
                  "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
                  "the binary's folder)");
-  app.add_flag("--quiet", options.quiet, "no progress lines");
+  app.add_flag("--quiet", options.quiet, "prints notes and errors only");
   app.add_option("-o,--output", options.output, "the training binary")->required();
   try {
     app.parse(argc, argv);

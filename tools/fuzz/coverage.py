@@ -19,7 +19,6 @@ import tempfile
 import zipfile
 
 import formats
-from fuzz import kept_files
 
 #: For each target the formats whose seeds it begins with.
 TARGETS = {
@@ -31,7 +30,8 @@ TARGETS = {
     "plans": (),
     "checkpoint": (),
 }
-#: Of the planned module that the target `plans` begins with: its tables of communicators and optimizer groups are not empty.
+#: The configuration of the planned module that the target `plans` begins with. Its tables of communicators and optimizer
+#: groups are not empty.
 PLANNED_PROGRAM = """mesh: {replicate: 2, shard: 2}
 optimizer: {name: adamw, lr: 1.0e-3, clip_grad_norm: 1.0, groups: [{max_dims: 1, weight_decay: 0.0}]}
 """
@@ -71,7 +71,7 @@ def make_corpus(target, by_name, folder):
         form = by_name["checkpoint"]
         seeds = [seed for seed, place in zip(form.seeds, form.places) if place.endswith("checkpoint.json")]
     if target != "programs":  # whose inputs are records of archives
-        seeds += [file.read_bytes() for name in TARGETS[target] for file in kept_files(by_name[name])]
+        seeds += [file.read_bytes() for name in TARGETS[target] for file in formats.kept_files(by_name[name])]
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
     words = set()

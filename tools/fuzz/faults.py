@@ -2,7 +2,7 @@
 """Kills, stops and signals ranks, agents and store hosts of training runs, and looks how they end.
 
     tools/fuzz/faults.py TOOLS                    # every kind of fault once
-    tools/fuzz/faults.py TOOLS --rounds 4         # at other moments, about 1,000 faults
+    tools/fuzz/faults.py TOOLS --rounds 4         # at other moments, 480 faults, with mpirun and srun 1,056
     tools/fuzz/faults.py TOOLS --only gloo-rank0  # those whose name holds the text
 
 TOOLS is the folder of fsdpc. A fault is LAUNCHER-COMMUNICATOR-VICTIM-SIGNAL-MOMENT: torchrun, plain
@@ -343,6 +343,15 @@ class Case:
         if not self.problems and not self.delays:
             shutil.rmtree(self.folder)
 
+    def verify(self, checkpoint):
+        try:
+            verified = subprocess.run([self.tools / "fsdp-checkpoint", "verify", checkpoint],
+                                      capture_output=True, text=True, timeout=LIMIT)  # fmt: skip
+        except subprocess.TimeoutExpired:
+            self.problems.append(f"fsdp-checkpoint verify {checkpoint}: hangs after {LIMIT} s")
+            return
+        if verified.returncode != 0:
+            self.problems.append(f"fsdp-checkpoint verify: {verified.stderr[:300]}")
 
     def look_at_checkpoints(self):
         """Those of before the fault are whole; the run goes on behind the last one."""
@@ -352,18 +361,20 @@ class Case:
         if not complete:
             return
         for folder in complete.values():
-            verified = subprocess.run([self.tools / "fsdp-checkpoint", "verify", folder],
-                                      capture_output=True, text=True, timeout=LIMIT)  # fmt: skip
-            if verified.returncode != 0:
-                self.problems.append(f"fsdp-checkpoint verify: {verified.stderr[:300]}")
+            self.verify(folder)
         last, again = max(complete), self.folder / "again.jsonl"
         command = [*run.arguments, "--steps", str(last + 1)]
         command[command.index("--log") + 1] = str(again)
-        ranks = run.start(command, "plain")
-        for rank in ranks:
-            rank.wait(LIMIT)
+        run.starters = run.start(command, "plain")
+        took = await_until(lambda: all(rank.poll() is not None for rank in run.starters))
+        run.end()
         steps = {int(step) for step in re.findall(rb'"step": ?(\d+)', read_bytes(again))}
-        if any(rank.returncode != 0 for rank in ranks) or steps != {last + 1}:
+        statuses = [rank.returncode for rank in run.starters]
+        if took is None:
+            self.problems.append(f"started again behind step {last}, the run hangs after {LIMIT} s")
+        elif any(statuses):
+            self.problems.append(f"started again behind step {last}, the ranks end with statuses {statuses}")
+        elif steps != {last + 1}:
             self.problems.append(f"started again, it does not go on behind step {last} but takes {steps}")
         if half := list(run.checkpoints.glob("*.partial")):
             self.problems.append(f"half a checkpoint is left: {half[0].name}")

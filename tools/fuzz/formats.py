@@ -151,6 +151,12 @@ def make_sharded_weights(whole, folder):
     (folder / "model.safetensors.index.json").write_text(text)
 
 
+def kept_files(form):
+    """The files in findings/ of a format."""
+    folder = FINDINGS / form.name
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
 def place(form, number, data, folder):
     """Writes a mutated seed for the commands: (FILE, FOLDER)."""
     if form.folder is None:

@@ -13,6 +13,7 @@ sanitizer. Each is printed with its case. FSDP_FUZZ_SECONDS is the default of --
 
 import argparse
 import concurrent.futures
+import itertools
 import os
 import pathlib
 import random
@@ -65,6 +66,17 @@ def run_case(form, seed, keep, is_sanitized):
     return run_file(form, number, data, choice.choice(form.commands), f"{form.name}:{seed}", keep, is_sanitized)
 
 
+def keep_file(folder, case, suffix, data):
+    """Writes a finding, unless the file is there already: the commands of a format all read the same file."""
+    name = case.replace(":", "-").removesuffix(suffix)
+    for number in itertools.count(1):
+        file = folder / (f"{name}{suffix}" if number == 1 else f"{name}-{number}{suffix}")
+        if not file.exists():
+            file.write_bytes(data)
+        if file.read_bytes() == data:
+            return
+
+
 def run_file(form, number, data, command, case, keep, is_sanitized):
     """Likewise for a file that stands in the place of a seed, and one command."""
     with tempfile.TemporaryDirectory(prefix="fsdp-fuzz-") as folder:
@@ -83,7 +95,7 @@ def run_file(form, number, data, command, case, keep, is_sanitized):
             problem = f"no end after {HANG_SECONDS} s"
         if problem and keep:
             keep.mkdir(parents=True, exist_ok=True)
-            (keep / f"{case.replace(':', '-')}{form.suffix}").write_bytes(data)
+            keep_file(keep, case, form.suffix, data)
     return case, problem, output, " ".join(command)
 
 
@@ -105,11 +117,6 @@ def report(results):
             lines = "\n    ".join(output.strip().splitlines()[:12])
             print(f"FINDING {case}: {problem}: {command}\n    {lines}", flush=True)
     return findings
-
-
-def kept_files(form):
-    folder = formats.FINDINGS / form.name
-    return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def run_kept(form, file, keep, is_sanitized):
@@ -134,6 +141,8 @@ def main():
     tools = (options.build / "bin").resolve()
     if options.case and not re.fullmatch(r"\w+:[^/]+", options.case):
         parser.error(f"--case {options.case}: expected FORMAT:SEED, as pt:12345, or FORMAT:NAME of a kept file")
+    if options.case and options.formats:
+        parser.error(f"--formats {options.formats} is for new cases, but --case {options.case} names one")
     is_sanitized = read_sanitizer(options.build)
     wanted = options.case.split(":")[0] if options.case else options.formats
     with tempfile.TemporaryDirectory(prefix="fsdp-fuzz-seeds-") as folder:
@@ -147,15 +156,15 @@ def main():
         if run_again.isdigit():
             results = [run_case(chosen[0], int(run_again), options.keep, is_sanitized)]
         else:
-            kept = [(form, file) for form in chosen for file in kept_files(form) if run_again in ("", file.name)]
+            kept = [(form, file) for form in chosen for file in formats.kept_files(form) if run_again in ("", file.name)]
             if options.case and not kept:
                 sys.exit(f"fuzz: error: there is no '{formats.FINDINGS / options.case.replace(':', '/', 1)}'")
             results = [result for case in kept for result in run_kept(*case, options.keep, is_sanitized)]
-        findings = report(results)
         if options.case:
             for case, problem, output, command in results:
-                print(f"{case}: {problem or 'fine'}: {command}\n{output}")
-            return findings != 0
+                print(f"{'FINDING ' if problem else ''}{case}: {problem or 'fine'}: {command}\n{output}")
+            return any(problem for _, problem, _, _ in results)
+        findings = report(results)
         print(f"fuzz: {len(results)} runs of kept files, {findings} findings")
         print(f"fuzz: seeds from {options.seed}, {options.seconds:g} s, {', '.join(form.name for form in chosen)}")
         end = time.monotonic() + options.seconds

@@ -17,7 +17,7 @@ struct StateCopy {
 };
 
 /// Those of a step, in the order of the updates. A copy that lacks its store or a wait is left out:
-/// S2 and S6 tell of it.
+/// the checks S2 and S6 refuse it.
 llvm::SmallVector<StateCopy> collectStateCopies(mlir::Block &body);
 
 /// S6: state on the host is fetched once, and waited for before its update, behind which it is

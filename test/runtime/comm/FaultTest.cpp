@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <set>
 #include <sys/wait.h>
 #include <thread>
@@ -91,64 +94,73 @@ TEST_P(Processes, KilledPeer) {
   EXPECT_TRUE(wasKilled(processes.wait(1)));
 }
 
+/// Runs ranks with a deadline of one second. After a barrier rank 1 calls `delay`; then each rank
+/// gives the status of a second barrier to `check`.
+std::unique_ptr<RankProcesses> runWithDelay(const Ranks &ranks, const std::function<void()> &delay,
+                                            const std::function<void(const Status &)> &check) {
+  CommunicatorOptions options;
+  options.deadline = milliseconds(1000);
+  return std::make_unique<RankProcesses>(
+      ranks,
+      [=](Communicator &communicator) {
+        EXPECT_TRUE(communicator.barrier(kControlLane).ok());
+        if (communicator.rank() == 1)
+          delay();
+        check(communicator.barrier(kReduceLane));
+      },
+      options);
+}
+
+/// Waits for all ranks but `left`; each must end without a failure.
+void waitForOthers(RankProcesses &processes, const Ranks &ranks, unsigned left) {
+  for (unsigned rank = 0; rank < ranks.size; ++rank) {
+    if (rank != left) {
+      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+    }
+  }
+}
+
+/// Expects the failure of a barrier whose deadline of one second has passed. `reason` is a regular
+/// expression for what is said of rank 1.
+void expectDeadline(const Status &status, const std::string &reason) {
+  const std::string &message = status.message();
+  EXPECT_THAT(message, MatchesRegex("barrier on the reduce lane: rank 1 " + reason +
+                                    "; rank [02] has waited [0-9.]+ s, the deadline is 1 s"));
+  const std::string before = " has waited ";
+  const size_t place = message.find(before);
+  ASSERT_NE(place, std::string::npos);
+  EXPECT_GE(std::atof(message.c_str() + place + before.size()), 1.0) << message;
+}
+
 // If a rank does not take part in a collective, it fails on all other ranks after the deadline. The
 // late rank's own collective fails with the others' message.
 TEST_P(Processes, StalledPeer) {
   Ranks ranks = GetParam();
   Gate gate;
-  CommunicatorOptions options;
-  options.deadline = milliseconds(1000);
-  RankProcesses processes(
-      ranks,
-      [&](Communicator &communicator) {
-        EXPECT_TRUE(communicator.barrier(kControlLane).ok());
-        if (communicator.rank() == 1)
-          gate.pass();
-        Status status = communicator.barrier(kReduceLane);
-        EXPECT_THAT(status.message(),
-                    MatchesRegex("barrier on the reduce lane: rank 1 " +
-                                 std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) " : "") +
-                                 "did not take part; rank [02] has waited 1\\.[0-9]+ s, the "
-                                 "deadline is 1 s"));
+  auto processes = runWithDelay(
+      ranks, [&] { gate.pass(); },
+      [&](const Status &status) {
+        expectDeadline(status, std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) " : "") +
+                                   "did not take part");
         EXPECT_EQ(status.abortedBy(), 1u);
-      },
-      options);
-  for (unsigned rank = 0; rank < ranks.size; ++rank) {
-    if (rank != 1) {
-      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
-    }
-  }
+      });
+  waitForOthers(*processes, ranks, 1);
   gate.open();
-  EXPECT_EQ(processes.wait(1), 0);
+  EXPECT_EQ(processes->wait(1), 0);
 }
 
-// A rank that is stopped is told from those that wait for it, and from one that is only late.
+// The error names the stopped rank, not a rank that waits or is late.
 TEST_P(Processes, StoppedPeer) {
   Ranks ranks = GetParam();
-  CommunicatorOptions options;
-  options.deadline = milliseconds(1000);
-  RankProcesses processes(
-      ranks,
-      [&](Communicator &communicator) {
-        EXPECT_TRUE(communicator.barrier(kControlLane).ok());
-        if (communicator.rank() == 1)
-          raise(SIGSTOP);
-        Status status = communicator.barrier(kReduceLane);
-        EXPECT_THAT(
-            status.message(),
-            MatchesRegex("barrier on the reduce lane: rank 1 " +
-                         std::string(ranks.backend == "shm" ? "\\(pid [0-9]+\\) is stopped"
-                                                            : "is lost: it does not answer") +
-                         "; rank [02] has waited 1\\.[0-9]+ s, the deadline is 1 s"));
-      },
-      options);
-  for (unsigned rank = 0; rank < ranks.size; ++rank) {
-    if (rank != 1) {
-      EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
-    }
-  }
-  kill(processes.pid(1), SIGKILL);
-  EXPECT_TRUE(wasKilled(processes.wait(1)));
+  auto processes = runWithDelay(
+      ranks, [] { raise(SIGSTOP); },
+      [&](const Status &status) {
+        expectDeadline(status, ranks.backend == "shm" ? "\\(pid [0-9]+\\) is stopped"
+                                                      : "is lost: it does not answer");
+      });
+  waitForOthers(*processes, ranks, 1);
+  kill(processes->pid(1), SIGKILL);
+  EXPECT_TRUE(wasKilled(processes->wait(1)));
 }
 
 // The error of a rendezvous names the ranks that did not come, the address, and the time of the
@@ -389,11 +401,8 @@ TEST(Stress, RankKilledInTheMiddle) {
       progress.pass();
     kill(processes.pid(victim), SIGKILL);
     EXPECT_TRUE(wasKilled(processes.wait(victim)));
-    for (unsigned rank = 0; rank < ranks.size; ++rank) {
-      if (rank != victim) {
-        EXPECT_EQ(processes.wait(rank), 0) << "round " << round << ", rank " << rank;
-      }
-    }
+    SCOPED_TRACE("round " + std::to_string(round));
+    waitForOthers(processes, ranks, victim);
     EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1) << "a process is left";
   }
   EXPECT_EQ(sharedMemoryFiles(), filesBefore);

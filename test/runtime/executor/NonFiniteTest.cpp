@@ -7,8 +7,8 @@
 using namespace fsdp::test;
 using namespace fsdp::rt;
 
-// What was not finite counts no more when its place has been written again.
-TEST(ExecutorTest, OverwrittenNumbersAreNoCause) {
+// A buffer that is written again no longer counts as the cause of NaN.
+TEST(NonFinite, OverwrittenNumbersAreNoCause) {
   PlanBuilder builder;
   uint32_t x = builder.addValue(FSDP_F32, {4}), loss = builder.addValue(FSDP_F32, {});
   builder.addInput("x", x);

@@ -254,7 +254,7 @@ Result<std::unique_ptr<BatchReader>> openTensorFile(const Folder &folder, const 
 
 } // namespace
 
-// Names and the number of samples in a batch do not count.
+// haveEqualSamples ignores names and the batch size.
 TEST(InputShape, EqualSamples) {
   const std::vector<InputShape> inputs{{"x", FSDP_F32, {2, 3}}, {"y", FSDP_I64, {2}}};
   EXPECT_TRUE(haveEqualSamples(inputs, {{"a", FSDP_F32, {5, 3}}, {"b", FSDP_I64, {5}}}));

@@ -127,7 +127,7 @@ TEST(IndexUses, FollowsListsOfIndices) {
   EXPECT_EQ(bad->value, -5);
 }
 
-// Where a scatter writes along, as one_hot does.
+// The index of a scatter is checked against the dimension that it writes.
 TEST(IndexUses, FollowsScatters) {
   PlanBuilder builder;
   uint32_t classes = builder.addValue(FSDP_I64, {3, 1});

@@ -89,8 +89,8 @@ TEST(StepLog, CountsTokens) {
   EXPECT_EQ(json["tokens_per_s"], 2.5 * 128);
 }
 
-// Of the model's arithmetic, where the plan says it; beside the peak and the bound, where these are
-// known.
+// A step's log line has tflops_per_s if the plan has the model's arithmetic, mfu if the peak is
+// known, and over_bound if the bound is known.
 TEST(StepLog, TellsArithmetic) {
   StepRecord record;
   record.milliseconds = 20;

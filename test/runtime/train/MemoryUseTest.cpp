@@ -1,7 +1,7 @@
 //===- MemoryUseTest.cpp - Memory that loading and saving take ------------===//
 //
-// Every rank has one shard, of a parameter that all of them share. Beside the shards, which are
-// there before, the process may take so much private memory per rank: the kernel refuses more.
+// Every rank has one shard, of a parameter that all of them share. The test limits the private
+// memory that all ranks together may allocate beside their shards.
 //
 //===----------------------------------------------------------------------===//
 
@@ -194,8 +194,8 @@ TEST_P(MemoryUse, OfWeights) {
     EXPECT_TRUE(run.holds(rank, std::byte(0))) << rank;
 }
 
-// A save in place needs one buffer, a save beside the steps a copy of the shard; a rank that
-// resumes needs no tenth of its shard, as one that loads weights.
+// A save in place allocates one buffer. A save in the background allocates a copy of the shard. A
+// rank that resumes allocates less than a tenth of its shard, as a rank that loads weights does.
 TEST_P(MemoryUse, OfCheckpoints) {
   const unsigned ranks = GetParam();
   for (bool isInPlace : {true, false}) {

@@ -188,7 +188,16 @@ TEST(TrainOptions, EvaluationsThatAreNotCompiled) {
                   {std::string(flag) + " " + value + ": this binary is compiled without"});
 }
 
-// The host has to see each step before its updates; of NaN two flags want different things.
+// A share of the peak needs the arithmetic of the step, which this plan does not have.
+TEST(TrainOptions, PeakOfAStepWithoutArithmetic) {
+  expectRefused({"--data", "d.safetensors", "--peak-tflops", "3"},
+                {"--peak-tflops 3: the step of this binary has no products"});
+  expectRefused({"--data", "d.safetensors", "--peak-tflops", "nan"},
+                {"--peak-tflops nan: expected a finite number"});
+}
+
+// --find-nan and --skip-outliers contradict each other for a step with NaN. Both need the host to
+// see each step before its updates.
 TEST(TrainOptions, GuardsLookAtEachStep) {
   fsdp_plan clipping = tinyPlan(2).tables();
   clipping.clip_grad_norm = 0.5;

@@ -14,6 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../../tools/pytho
 import safetensors_io
 
 BINARIES = sys.argv.pop(1)  # the folder that holds tiny_train-RANKS-LAYOUT
+#: LD_LIBRARY_PATH for copies of these binaries: the originals find libraries relative to their own folder.
+LIBRARIES = os.path.join(BINARIES, "../lib") + ":" + os.path.join(os.path.dirname(torch.__file__), "lib")
 LIMIT_S = 60  # of one process: a test that needs it has failed
 
 

@@ -13,7 +13,7 @@ import unittest
 import torch
 import torch.distributed.checkpoint as dcp
 
-from tiny_run import BINARIES, TinyRunTest, safetensors_io
+from tiny_run import BINARIES, LIBRARIES, TinyRunTest, safetensors_io
 
 
 class CheckpointToolTest(TinyRunTest):
@@ -126,7 +126,7 @@ class CheckpointToolTest(TinyRunTest):
         for name, tensor in ours.items():
             self.assertTrue(torch.equal(found[name], tensor), name)
         self.assert_one_error(self.tool("convert", run, run, "--python", sys.executable), "is not empty")
-        self.assertNotEqual(self.tool("convert", run)[0], 0)
+        self.assert_wrong_usage(self.tool("convert", run), "FOLDER is required")
 
     def test_convert_without_python(self):
         """A Python that is missing, has no torch, no package, or a torch that cannot be imported."""
@@ -145,14 +145,20 @@ class CheckpointToolTest(TinyRunTest):
         self.assertIn("cannot import fsdpc.checkpoints: ", err[0])
         # A tool that is not in the build folder finds an installed package alone.
         alone = shutil.copy(os.path.join(BINARIES, "fsdp-checkpoint"), self.folder)
-        found["LD_LIBRARY_PATH"] = os.path.join(BINARIES, "../lib")
+        found["LD_LIBRARY_PATH"] = LIBRARIES
         done = self.finish(self.start([alone, "convert", self.path("a"), self.path("b")], **found))
         self.assert_one_error(done, "has no package 'fsdpc'", needs)
 
     def test_flags(self):
         self.assertIn("plan ABI", self.succeeds("--version"))
         self.assertIn("consolidate", self.succeeds("--help"))
-        self.assertNotEqual(self.tool()[0], 0)
+        self.assert_wrong_usage(self.tool(), "A subcommand is required")
+
+    def assert_wrong_usage(self, result, message):
+        """The command line lacks a word: the status of CLI11's RequiredError, and two lines."""
+        code, out, err = result
+        self.assertEqual((code, out), (106, ""), err)
+        self.assertEqual(err, [message, "Run with --help for more information."])
 
 
 if __name__ == "__main__":

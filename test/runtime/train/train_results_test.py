@@ -4,13 +4,12 @@ Usage: train_results_test.py FOLDER, which holds tiny_train-RANKS-LAYOUT.
 """
 
 import json
-import os
 import shutil
 import unittest
 
 import torch
 
-from tiny_run import BINARIES, TinyRunTest, safetensors_io
+from tiny_run import LIBRARIES, TinyRunTest, safetensors_io
 
 BATCH = 4
 
@@ -175,9 +174,7 @@ class TrainResultsTest(TinyRunTest):
         copy = self.path("train")
         shutil.copy(self.binary(1), copy)
         command = [copy] + self.flags(init=None, steps=1)
-        # A test's binary finds the runtime relative to its own place.
-        libraries = os.path.join(BINARIES, "..", "lib")
-        start = lambda: self.start(command, LD_LIBRARY_PATH=libraries)
+        start = lambda: self.start(command, LD_LIBRARY_PATH=LIBRARIES)
         result = self.finish(start())
         self.assert_one_error(result, "--init", copy + ".safetensors")
         shutil.copy(self.path("init.safetensors"), copy + ".safetensors")

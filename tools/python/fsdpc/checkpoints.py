@@ -20,15 +20,12 @@ import torch
 import torch.distributed.checkpoint as dcp
 
 from . import output, weights
+from .errors import ConversionError, run_command
 
 _DTYPES = {name: dtype for dtype, name in weights.NAMES.items()}
 _FILE_BYTES = 1 << 30
 #: What ranks above 0 keep of buffers that differ between the ranks, which torch's checkpoints do not have.
 _OF_RANKS = "fsdpc.rank"
-
-
-class ConversionError(Exception):
-    """Says what is wrong with which file, in one line."""
 
 
 #: What reading a damaged file of a training binary raises.
@@ -97,17 +94,32 @@ def _parts(file):
             yield name, places[name]["saved_offsets"], part.view(_DTYPES[entry["dtype"]]).view(entry["shape"])
 
 
+def _check_pieces(folder, name, found):
+    """Raises an error if the pieces, (offsets, part), cannot be of one tensor."""
+    first = found[0][1]
+    for offsets, part in found:
+        piece = f"'{folder}': a piece of '{name}' is {part.dtype} {list(part.shape)}"
+        if part.dim() != first.dim() or part.dtype != first.dtype:
+            raise ConversionError(f"{piece}, another one {first.dtype} {list(first.shape)}")
+        is_place = isinstance(offsets, list) and all(isinstance(offset, int) and offset >= 0 for offset in offsets)
+        if not is_place or len(offsets) != part.dim():
+            raise ConversionError(f"{piece} at offsets {offsets}, expected a number for each dimension")
+
+
 def assemble(folder):
-    """The whole tensors of a training binary's checkpoint, by name."""
+    """The whole tensors of a training binary's checkpoint, by name. Sizes of files are compared with checkpoint.json;
+    `fsdp-checkpoint convert` compares the checksums, too."""
     manifest = folder / "checkpoint.json"
     if not manifest.exists():
         raise ConversionError(f"'{folder}' is no complete checkpoint: it has neither .metadata nor checkpoint.json")
     try:
-        files = [folder / file["name"] for file in json.loads(manifest.read_text())["files"]]
+        files = {folder / file["name"]: file["bytes"] for file in json.loads(manifest.read_text())["files"]}
     except _DAMAGES as error:
         raise ConversionError(f"'{manifest}' is damaged: {_reason(error)}") from error
     pieces = {}
-    for file in files:
+    for file, size in files.items():
+        if file.stat().st_size != size:
+            raise ConversionError(f"'{file}' is damaged: it has {file.stat().st_size} bytes, '{manifest}' says {size}")
         try:
             for name, offsets, part in _parts(file):
                 if not name.startswith(_OF_RANKS):
@@ -117,6 +129,7 @@ def assemble(folder):
     whole = {}
     for name in list(pieces):
         found = pieces.pop(name)
+        _check_pieces(folder, name, found)
         shape = [max(o[d] + p.shape[d] for o, p in found) for d in range(found[0][1].dim())]
         if sum(part.numel() for _, part in found) != math.prod(shape):
             raise ConversionError(f"'{folder}' does not hold each element of '{name}' once")
@@ -160,12 +173,8 @@ def main():
     arguments = parser.parse_args()
     # That there is one process is no surprise.
     warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-    try:
-        print(convert(arguments.checkpoint, arguments.folder, arguments.model_key))
-    except (ConversionError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_command(lambda: print(convert(arguments.checkpoint, arguments.folder, arguments.model_key)),
+                       ConversionError, OSError)  # fmt: skip
 
 
 if __name__ == "__main__":

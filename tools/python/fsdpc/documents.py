@@ -134,7 +134,8 @@ class Documents:
         self._sources = [_open(source, split) for source in sources]
         self.paths = [path for source in self._sources for path in source.paths]
         if isinstance(tokenizer, (str, os.PathLike)):
-            self.paths += [path for path in pathlib.Path(tokenizer).iterdir()] if os.path.isdir(tokenizer) else []
+            if os.path.isdir(tokenizer):
+                self.paths += pathlib.Path(tokenizer).iterdir()
             tokenizer = load_tokenizer(tokenizer)
         self._tokenizer, self._is_of_transformers = tokenizer, hasattr(tokenizer, "all_special_ids")
         self.vocab = len(tokenizer) if vocab is None and self._is_of_transformers else vocab
@@ -152,7 +153,9 @@ class Documents:
             asked = getattr(self._tokenizer, "eos_token_id", None)
             if asked is None:
                 raise DataError("there is no tokenizer that has an end-of-text token: it is to be given as a number")
-        if asked is not None and (asked < 0 or self.vocab is not None and asked >= self.vocab):
+        if asked is not None and asked < 0:
+            raise DataError(f"the end-of-text token is {asked}, expected at least 0")
+        if asked is not None and self.vocab is not None and asked >= self.vocab:
             raise DataError(f"the end-of-text token is {asked}, expected below the vocabulary's {self.vocab}")
         return asked
 

@@ -1,4 +1,6 @@
-"""What the package raises."""
+"""What the package raises, and how its commands print that."""
+
+import sys
 
 
 class ExportError(RuntimeError):
@@ -10,5 +12,20 @@ class DataError(RuntimeError):
     """Data that cannot be written for training; the text names the source and what is wrong with it."""
 
 
+class ConversionError(Exception):
+    """A checkpoint that cannot be converted; the text says in one line what is wrong with which file."""
+
+
 class ToolError(RuntimeError):
     """A tool failed; the text is what it printed."""
+
+
+def run_command(command, *errors):
+    """Calls a function that prints a line for people. One of `errors` is printed as one line on stderr. Returns the exit
+    status."""
+    try:
+        command()
+    except errors as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -162,7 +162,9 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     if path.suffix != ".pt2":
         raise ExportError(f"'{path}' does not end in .pt2")
     weights = pathlib.Path(weights or path.with_suffix(".safetensors"))
-    output.find_target(path)  # refused before the work, not after it
+    has_values = not any(parameter.is_meta for parameter in model.parameters())
+    for file in (path, weights) if has_values else (path,):
+        output.find_target(file)  # refused before the work, not after it
     if not model.training and not quiet:
         print("fsdpc.export: note: the model is in eval mode: no dropout, frozen statistics; "
               "model.train() changes that", file=sys.stderr)  # fmt: skip
@@ -171,7 +173,6 @@ def export(model, batch, path, loss=None, *, method="forward", forward_methods=N
     _check_buffers(model)
     batch = name_batch(model, batch, method)
     batch = _separate(batch)
-    has_values = not any(parameter.is_meta for parameter in model.parameters())
     facts = _facts(model, optimizer)
     with contextlib.ExitStack() as stack:
         stack.enter_context(tracing.without_cache(model))

@@ -183,12 +183,32 @@ class Files:
                 file.close()
 
 
+def _missing_folders(path):
+    """The folders that makedirs makes for a path, the innermost first."""
+    missing, folder = [], os.path.abspath(path)
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    return missing
+
+
+def _remove_folders(folders):
+    """A folder that holds a file of somebody else stays."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
 @contextlib.contextmanager
 def fresh_folder(path):
-    """A folder for files of the block, made or empty. An exception removes them, and the folder if the block
-    made it."""
-    is_made = not os.path.exists(path)
-    os.makedirs(path, exist_ok=True)
+    """A folder for files of the block, made or empty. An exception removes them, and the folders that this function
+    made: `path` and its parents."""
+    made = _missing_folders(path)
+    try:
+        os.makedirs(path, exist_ok=True)
+    except BaseException:
+        _remove_folders(made)
+        raise
     if os.listdir(path):
         raise OutputError(f"'{path}' is not empty")
     try:
@@ -198,8 +218,7 @@ def fresh_folder(path):
     except BaseException:
         for entry in os.scandir(path):
             shutil.rmtree(entry) if entry.is_dir(follow_symlinks=False) else os.unlink(entry)
-        if is_made:
-            os.rmdir(path)
+        _remove_folders(made)
         raise
 
 

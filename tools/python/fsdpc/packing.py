@@ -144,9 +144,9 @@ def write_packed(source, path, length, *, tokens="input_ids", targets=None, labe
                  documents=None, mask=None, ignore_boundaries=False, dtype="i64", **options):  # fmt: skip
     """Writes samples of `length` tokens; returns a PackedFile.
 
-    tokens, targets, labels, positions, documents, mask: names of the model's inputs, as the file has them; None leaves
-        one out. `targets` are the next tokens; `labels` the tokens themselves, for models that shift them, as those of
-        transformers do. `positions` begin again with each document, and so in each sample. `documents` are the numbers
+    tokens, targets, labels, positions, documents, mask: names of the model's inputs, as the file has them. None leaves
+        one out, but `tokens` are always in the file. `targets` are the next tokens; `labels` the tokens themselves, for
+        models that shift them, as those of transformers do. `positions` begin again with each document, and so in each sample. `documents` are the numbers
         of the documents in their sample. `mask` [1, length, length] is true where a token attends to another: of the
         same document and not behind it.
     ignore_boundaries: a document's first token is no one's target: -100, the class that torch's losses ignore.
@@ -157,6 +157,8 @@ def write_packed(source, path, length, *, tokens="input_ids", targets=None, labe
     """
     if length < 1:
         raise DataError(f"the length of samples is {length}, expected at least 1")
+    if tokens is None:
+        raise DataError("tokens cannot be called None: they are always in the file")
     if dtype not in ("i64", "i32"):
         raise DataError(f"dtype is '{dtype}', expected i64 or i32")
     if ignore_boundaries and not targets and not labels:
@@ -181,7 +183,8 @@ def write_packed(source, path, length, *, tokens="input_ids", targets=None, labe
             behind = np.frombuffer(file.read(TYPES[dtype].itemsize), TYPES[dtype])[0]
         dropped = (whole - samples) * length + len(rest)
         if samples == 0:
-            raise DataError(f"there are {dropped} tokens, too few for a sample of {length}")
+            needs_target = " and the target of its last token" if targets and not ignore_boundaries else ""
+            raise DataError(f"there are {dropped} tokens, too few for a sample of {length}{needs_target}")
         _write_others(file, layout, starts, samples, length, behind, ignore_boundaries)
         file.seek(0)
         file.write(layout.header(samples))

@@ -55,6 +55,8 @@ def write_tokens(source, path, *, data_dtype=None, **options):
         for tokens, _ in documents.pieces(written.type, limit_of(written.type)):
             file.write(tokens.astype(TYPES[written.type]))
             written.tokens += len(tokens)
+        if written.tokens == 0:
+            raise DataError("there are no tokens")
         if written.has_header:
             if written.tokens > _MOST_TOKENS:
                 raise DataError(f"there are {written.tokens} tokens, but the header of llm.c counts at most "

@@ -12,7 +12,7 @@ as the model's inputs are.
 import argparse
 import sys
 
-from .errors import DataError
+from .errors import DataError, run_command
 from .packing import write_packed
 from .token_files import TYPES, write_tokens
 
@@ -53,7 +53,7 @@ def _parse(arguments):
             values.end_of_text = int(values.end_of_text)
         except ValueError:
             parser.error(f"--end-of-text {values.end_of_text}: expected a number or eos")
-    given = {name: value for name, value in vars(values).items() if value not in (None, False)}
+    given = {name: value for name, value in vars(values).items() if value is not None and value is not False}
     is_packed = values.output.endswith(".safetensors")
     wrong = ["data_dtype"] if is_packed else [*_PACKED, "ignore_boundaries", "dtype"]
     for name in wrong:
@@ -64,21 +64,20 @@ def _parse(arguments):
     return given, is_packed
 
 
+def _write(given, is_packed):
+    source, path = given.pop("source"), given.pop("output")
+    if is_packed:
+        done = write_packed(source, path, given.pop("length"), **given)
+        print(f"{path}: {done.samples} samples of {done.documents} documents, {done.dropped} tokens left over")
+    else:
+        done = write_tokens(source, path, **given)
+        how = "with a header" if done.has_header else f"raw: --data-dtype {done.type}"
+        print(f"{path}: {done.tokens} tokens of {done.documents} documents, {done.type}, {how}")
+
+
 def main(arguments=None):
     given, is_packed = _parse(arguments)
-    source, path = given.pop("source"), given.pop("output")
-    try:
-        if is_packed:
-            done = write_packed(source, path, given.pop("length"), **given)
-            print(f"{path}: {done.samples} samples of {done.documents} documents, {done.dropped} tokens left over")
-        else:
-            done = write_tokens(source, path, **given)
-            how = "with a header" if done.has_header else f"raw: --data-dtype {done.type}"
-            print(f"{path}: {done.tokens} tokens of {done.documents} documents, {done.type}, {how}")
-    except (DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_command(lambda: _write(given, is_packed), DataError, OSError)
 
 
 if __name__ == "__main__":

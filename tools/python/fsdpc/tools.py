@@ -1,5 +1,6 @@
 """Runs fsdpc's command line tools."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -43,18 +44,32 @@ def flags(options):
     return line
 
 
+@contextlib.contextmanager
+def _without_link(path):
+    """The path is no symbolic link in the block. An exception puts the link back, unless there is a file by then."""
+    target = os.readlink(path) if path.is_symlink() else None
+    if target is not None:
+        path.unlink()
+    try:
+        yield
+    except BaseException:
+        if target is not None and not os.path.lexists(path):
+            path.symlink_to(target)
+        raise
+
+
 def compile(model, output, **options):
     """Runs fsdpc: `model` is a file of fsdpc.export or torch, `output` the training binary; other
     keywords are the command's flags. Weights beside the model (fsdpc.export's) are linked to where
-    the binary looks for them. Returns what the command printed; raises ToolError."""
+    the binary looks for them. A link that is there already is removed before: the command would write through it, into
+    the weights of an earlier model. A compilation that fails puts the link back. Returns what the command printed; raises ToolError."""
     command = [find_tool("fsdpc"), str(model), *flags(options), "-o", str(output)]
     beside = pathlib.Path(model).with_suffix(".safetensors")
     wanted = pathlib.Path(options.get("weights") or f"{output}.safetensors")
-    if beside.is_file() and wanted.is_symlink() and wanted.resolve() != beside.resolve():
-        wanted.unlink()  # The link is to the weights of an earlier model.
-    process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode != 0:
-        raise ToolError(f"$ {' '.join(command)}\n{process.stderr.strip()}")
+    with _without_link(wanted):
+        process = subprocess.run(command, capture_output=True, text=True)
+        if process.returncode != 0:
+            raise ToolError(f"$ {' '.join(command)}\n{process.stderr.strip()}")
     if beside.is_file() and not wanted.exists():
         wanted.symlink_to(os.path.relpath(beside, wanted.parent))
     return process.stderr
