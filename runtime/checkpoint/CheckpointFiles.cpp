@@ -2,6 +2,7 @@
 
 #include "checkpoint/CheckpointFiles.h"
 #include "DType.h"
+#include "checkpoint/AppendedFile.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -126,8 +127,10 @@ std::string fsdp::rt::fileHeader(const StoredFile &file) {
     tensors.push_back(part.tensor());
     sharding[part.name] = {{"saved_offsets", part.part.offsets}};
   }
-  return safetensorsHeader(tensors, {{kShardingKey, sharding.dump()},
-                                     {"DCP_VERSION", "1.0"},
-                                     {"format", "pt"},
-                                     {kWriterKey, "1"}});
+  return safetensorsHeader(tensors,
+                           {{kShardingKey, sharding.dump()},
+                            {"DCP_VERSION", "1.0"},
+                            {"format", "pt"},
+                            {kWriterKey, "1"}},
+                           AppendedFile::kBlockBytes);
 }

@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
 using namespace fsdp::rt;
 
-// Checksums and writes are efficient in pieces of this size.
+// Checksums and writes are efficient in pieces of this size, a multiple of AppendedFile's blocks.
 static constexpr size_t kCopiedPieceBytes = size_t{4} << 20;
 
 CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t step,
@@ -19,9 +17,10 @@ CheckpointWriter::CheckpointWriter(const PlanView &plan, unsigned rank, int64_t 
     : memory(memory), step(static_cast<float>(step)), folder(std::move(folder)), rank(rank),
       parts(filesOf(plan, rank)) {}
 
-CheckpointWriter::~CheckpointWriter() {
-  if (descriptor >= 0)
-    ::close(descriptor);
+// Where a file's bytes begin in a copy of the state, so that they lie in blocks as in the file.
+static size_t nextBlock(size_t position) {
+  constexpr size_t kBlock = AppendedFile::kBlockBytes;
+  return (position + kBlock - 1) / kBlock * kBlock;
 }
 
 Status CheckpointWriter::failed(const char *what) const {
@@ -30,26 +29,23 @@ Status CheckpointWriter::failed(const char *what) const {
 }
 
 Status CheckpointWriter::append(std::span<const std::byte> bytes) {
-  ManifestFile &file = written.back();
-  if (!writeAt(descriptor, bytes.data(), bytes.size(), static_cast<int64_t>(file.bytes)))
+  if (!file.append(bytes))
     return failed("writing");
-  // The disk works while the next bytes are copied; a file system that cannot do this waits later.
-  (void)::sync_file_range(descriptor, static_cast<off_t>(file.bytes),
-                          static_cast<off_t>(bytes.size()), SYNC_FILE_RANGE_WRITE);
-  file.checksum = crc32c(file.checksum, bytes);
-  file.bytes += bytes.size();
+  ManifestFile &record = written.back();
+  record.checksum = crc32c(record.checksum, bytes);
+  record.bytes += bytes.size();
   return {};
 }
 
 Status CheckpointWriter::openNext() {
   const size_t index = written.size();
   written.push_back({checkpointFileName(rank, index, parts.size())});
-  const std::string path = folder + "/" + written.back().name;
-  descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (descriptor < 0)
+  if (!file.open(folder + "/" + written.back().name))
     return failed("opening");
   part = 0;
   done = 0;
+  if (copied)
+    copied = nextBlock(*copied);
   const std::string header = fileHeader(parts[index]);
   return append(std::as_bytes(std::span(header)));
 }
@@ -77,22 +73,26 @@ void CheckpointWriter::copyPart(const StoredPart &from, int64_t begin, std::byte
         bytes);
 }
 
-size_t CheckpointWriter::stateBytes() const {
+size_t CheckpointWriter::copyBytes() const {
   size_t bytes = 0;
-  for (const StoredFile &file : parts)
-    for (const StoredPart &next : file)
+  for (const StoredFile &stored : parts) {
+    bytes = nextBlock(bytes);
+    for (const StoredPart &next : stored)
       bytes += static_cast<size_t>(next.tensor().bytes());
+  }
   return bytes;
 }
 
 Status CheckpointWriter::copyState() {
   size_t position = 0;
-  for (const StoredFile &file : parts)
-    for (const StoredPart &next : file) {
+  for (const StoredFile &stored : parts) {
+    position = nextBlock(position);
+    for (const StoredPart &next : stored) {
       const auto bytes = static_cast<size_t>(next.tensor().bytes());
       copyPart(next, 0, memory.staging.data() + position, bytes);
       position += bytes;
     }
+  }
   copied = 0;
   return memory.stream.synchronize();
 }
@@ -116,15 +116,13 @@ Status CheckpointWriter::stage() {
 Status CheckpointWriter::closeFile() {
   if (Status status = flush(); !status.ok())
     return status;
-  if (::fsync(descriptor) != 0)
-    return failed("syncing");
-  return ::close(std::exchange(descriptor, -1)) == 0 ? Status() : failed("closing");
+  return file.close() ? Status() : failed("syncing");
 }
 
 Result<bool> CheckpointWriter::write(int64_t bytes) {
   for (int64_t before = 0; bytes > 0;) {
     Status status;
-    if (descriptor < 0) {
+    if (!file.isOpen()) {
       if (written.size() == parts.size())
         return true;
       before = 0;
@@ -137,7 +135,5 @@ Result<bool> CheckpointWriter::write(int64_t bytes) {
       return status;
     bytes -= static_cast<int64_t>(written.back().bytes) - before;
   }
-  if (descriptor >= 0 && ::fdatasync(descriptor) != 0)
-    return failed("syncing");
-  return false;
+  return !file.isOpen() || file.sync() ? Result<bool>(false) : failed("syncing");
 }

@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_CHECKPOINTWRITER_H
 #define FSDP_RUNTIME_CHECKPOINTWRITER_H
 
+#include "checkpoint/AppendedFile.h"
 #include "checkpoint/CheckpointFiles.h"
 #include "checkpoint/Manifest.h"
 #include "device/Device.h"
@@ -26,13 +27,12 @@ public:
   /// The arguments outlive the object. `step` is the number that torch's optimizers keep.
   CheckpointWriter(const PlanView &plan, unsigned rank, int64_t step, const RankMemory &memory,
                    std::string folder);
-  ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter &) = delete;
 
-  /// Bytes of the state that this rank writes.
-  size_t stateBytes() const;
-  /// Copies them to `memory.staging`, which has as many, and which write() takes them from: the
-  /// state may change from now on.
+  /// Bytes that a copy of what this rank writes takes.
+  size_t copyBytes() const;
+  /// Copies the state to `memory.staging`, which has as many bytes, and which write() takes it
+  /// from: the state may change from now on.
   Status copyState();
 
   /// Writes about `bytes` more and makes them durable. True once all files are.
@@ -59,7 +59,7 @@ private:
   const std::vector<StoredFile> parts; // by file
 
   std::vector<ManifestFile> written; // the last one is the current file's
-  int descriptor = -1;
+  AppendedFile file;
   size_t part = 0;   // of the current file
   int64_t done = 0;  // bytes of the part that are staged or written
   size_t staged = 0; // bytes

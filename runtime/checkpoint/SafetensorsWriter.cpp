@@ -43,7 +43,8 @@ int64_t TensorToStore::bytes() const {
 }
 
 std::string fsdp::rt::safetensorsHeader(std::span<const TensorToStore> tensors,
-                                        const std::map<std::string, std::string> &metadata) {
+                                        const std::map<std::string, std::string> &metadata,
+                                        size_t alignment) {
   nlohmann::ordered_json header;
   header["__metadata__"] = metadata;
   int64_t position = 0;
@@ -55,9 +56,10 @@ std::string fsdp::rt::safetensorsHeader(std::span<const TensorToStore> tensors,
   }
   std::string text = header.dump();
   // Readers that map the file want the data aligned; the format allows trailing spaces.
-  text.resize((text.size() + 7) / 8 * 8, ' ');
-  std::string prefix(8, '\0');
-  for (unsigned i = 0; i < 8; ++i)
+  std::string prefix(sizeof(uint64_t), '\0');
+  const size_t whole = prefix.size() + text.size();
+  text.append((alignment - whole % alignment) % alignment, ' ');
+  for (unsigned i = 0; i < prefix.size(); ++i)
     prefix[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
   return prefix + text;
 }
@@ -66,7 +68,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(const std::string &path,
                                                     const std::vector<TensorToStore> &tensors) {
   SafetensorsWriter writer;
   writer.path = path;
-  const std::string text = safetensorsHeader(tensors, {{"format", "pt"}});
+  const std::string text = safetensorsHeader(tensors, {{"format", "pt"}}, sizeof(uint64_t));
   auto position = static_cast<int64_t>(text.size());
   for (const TensorToStore &tensor : tensors) {
     writer.begins.push_back(position);

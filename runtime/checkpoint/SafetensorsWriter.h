@@ -26,9 +26,9 @@ struct TensorToStore {
 };
 
 /// What a file begins with that holds `tensors`, one after another, and says `metadata` of itself:
-/// the header's length and the header, a multiple of 8 bytes long.
+/// the header's length and the header, together a multiple of `alignment` bytes.
 std::string safetensorsHeader(std::span<const TensorToStore> tensors,
-                              const std::map<std::string, std::string> &metadata);
+                              const std::map<std::string, std::string> &metadata, size_t alignment);
 
 /// Writes all bytes at `position` of a file; false, and errno, if that fails.
 bool writeAt(int descriptor, const void *data, size_t bytes, int64_t position);

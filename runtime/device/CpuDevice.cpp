@@ -235,7 +235,8 @@ std::unique_ptr<Stream> CpuDevice::makeStream(const char *name) {
 std::unique_ptr<Event> CpuDevice::makeEvent() { return std::make_unique<CpuEvent>(); }
 
 Result<std::unique_ptr<Memory>> CpuDevice::allocate(size_t bytes) {
-  constexpr size_t kAlignment = 64;
+  // What is written past the page cache lies in whole pages.
+  constexpr size_t kAlignment = 4096;
   size_t rounded = (bytes / kAlignment + 1) * kAlignment;
   void *address = std::aligned_alloc(kAlignment, rounded);
   if (!address)

@@ -2,6 +2,7 @@
 
 #include "train/CheckpointSaver.h"
 #include "checkpoint/CheckpointFolder.h"
+#include "train/Stopwatch.h"
 
 #include <algorithm>
 
@@ -12,21 +13,6 @@ static constexpr size_t kStagingBytes = size_t{4} << 20;
 // Between two looks of the writing thread at whether it is to stop.
 static constexpr int64_t kBesideBytes = int64_t{32} << 20;
 
-/// Adds the time in which it lives to what the save has kept the steps waiting.
-class CheckpointSaver::Exposed {
-public:
-  explicit Exposed(Save &save) : save(save) {}
-  ~Exposed() {
-    save.result.exposedMilliseconds +=
-        std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-  }
-  Exposed(const Exposed &) = delete;
-
-private:
-  Save &save;
-  const Clock::time_point begin = Clock::now();
-};
-
 Status CheckpointSaver::prepare() {
   if (Status status = checkBuffers(plan); !status.ok())
     return status;
@@ -34,7 +20,7 @@ Status CheckpointSaver::prepare() {
   const RankMemory none{*stream, nullptr, nullptr, {}};
   const size_t bytes = options.saveInPlace
                            ? kStagingBytes
-                           : CheckpointWriter(plan, communicator.rank(), 0, none, "").stateBytes();
+                           : CheckpointWriter(plan, communicator.rank(), 0, none, "").copyBytes();
   Result<std::unique_ptr<Memory>> memory = device.allocateHost(std::max<size_t>(bytes, 1));
   if (!memory.ok())
     return options.saveInPlace
@@ -119,7 +105,7 @@ Outcome CheckpointSaver::save(Manifest state, std::byte *arena, std::byte *hostA
   current.emplace(Save{{}, Clock::now(), {*stream, arena, hostArena, {}}, nullptr});
   current->memory.staging = {staging->data(), staging->size()};
   {
-    Exposed exposed(*current);
+    const Stopwatch exposed(current->result.exposedMilliseconds);
     if (Outcome outcome = begin(std::move(state)); !outcome.status.ok())
       return outcome;
   }
@@ -155,7 +141,7 @@ Outcome CheckpointSaver::follow(std::span<const State> states) {
     complete();
     return {};
   }
-  Exposed exposed(*current);
+  const Stopwatch exposed(current->result.exposedMilliseconds);
   return beginCommit();
 }
 
@@ -166,7 +152,7 @@ Outcome CheckpointSaver::finish() {
   while (current) {
     State own{};
     {
-      Exposed exposed(*current);
+      const Stopwatch exposed(current->result.exposedMilliseconds);
       own = work.wait(patience);
       if (Status status = communicator.allGather(kControlLane, &own, states.data(), sizeof(own));
           !status.ok())

@@ -53,7 +53,6 @@ public:
 
 private:
   using Clock = std::chrono::steady_clock;
-  class Exposed;
 
   /// A save that is under way.
   struct Save {

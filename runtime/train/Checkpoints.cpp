@@ -2,7 +2,9 @@
 
 #include "train/Checkpoints.h"
 #include "checkpoint/CheckpointFolder.h"
+#include "train/BackgroundWork.h"
 #include "train/LoadingBar.h"
+#include "train/Stopwatch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,12 +14,12 @@
 using namespace fsdp::rt;
 
 // Copies to a device, checksums and reads are efficient in pieces of this size.
-static constexpr size_t kStagingBytes = size_t{4} << 20;
+static constexpr size_t kPieceBytes = size_t{2} << 20;
 
 Status Checkpoints::prepare() {
   if (Status status = checkBuffers(plan); !status.ok())
     return status;
-  Result<std::unique_ptr<Memory>> memory = device.allocateHost(kStagingBytes);
+  Result<std::unique_ptr<Memory>> memory = device.allocateHost(2 * kPieceBytes);
   if (!memory.ok())
     return memory.status();
   staging = std::move(*memory);
@@ -68,27 +70,13 @@ Status Checkpoints::readHeaders(const std::string &path) {
   if (!opened.ok())
     return opened.status();
   reader.emplace(std::move(*opened));
+  record.path = path;
   if (Status status = reader->checkNames(plan); !status.ok())
     return status;
   Result<int64_t> number = reader->step(plan);
   if (number.ok())
-    resumedStep = *number;
+    record.step = *number;
   return number.status();
-}
-
-Outcome Checkpoints::openReader(const std::string &path) {
-  if (Outcome outcome = agree(communicator, readHeaders(path)); !outcome.status.ok())
-    return outcome;
-  CheckpointVerifier verifier(*reader, communicator.rank(), communicator.size(),
-                              {staging->data(), staging->size()});
-  LoadingBar bar("and verifying " + path, !isFirst() || options.quiet);
-  const int64_t own = totalBytes(reader->allFiles()) / communicator.size();
-  int64_t done = 0;
-  return inRounds(communicator, [&](int64_t bytes) {
-    bar.at(std::min(done, own), own);
-    done += bytes;
-    return verifier.read(bytes);
-  });
 }
 
 /// A later checkpoint of another run would be what the next --resume finds.
@@ -98,15 +86,15 @@ Status Checkpoints::checkFolder() const {
   Result<std::vector<CheckpointEntry>> listed = listCheckpoints(options.checkpointDir);
   if (!listed.ok())
     return listed.status();
-  if (listed->empty() || listed->back().step <= resumedStep)
+  if (listed->empty() || listed->back().step <= record.step)
     return {};
   const std::string later = listed->back().path;
-  if (resumedStep == 0 && !options.resume)
+  if (record.step == 0 && !options.resume)
     return Status::error("--checkpoint-dir " + options.checkpointDir + " holds the checkpoint '" +
                          later +
                          "' of an earlier run: go on with it by --resume, or name another folder");
   return Status::error("--checkpoint-dir " + options.checkpointDir + " holds '" + later +
-                       "', but this run goes on from step " + std::to_string(resumedStep) +
+                       "', but this run goes on from step " + std::to_string(record.step) +
                        ": name another folder, or remove what is later");
 }
 
@@ -125,7 +113,8 @@ Outcome Checkpoints::open() {
       return {status, false};
     const std::string name = choices[0].name;
     if (choices[0].found)
-      if (Outcome outcome = openReader(name.empty() ? folder : folder + "/" + name);
+      if (Outcome outcome =
+              agree(communicator, readHeaders(name.empty() ? folder : folder + "/" + name));
           !outcome.status.ok())
         return outcome;
   }
@@ -133,19 +122,47 @@ Outcome Checkpoints::open() {
 }
 
 Outcome Checkpoints::restore(std::byte *arena, std::byte *hostArena) {
+  const Stopwatch stopwatch(record.milliseconds);
   auto copies = reader->copiesFor(plan, communicator.rank());
   if (Outcome outcome = agree(communicator, copies.status()); !outcome.status.ok())
     return outcome;
-  RankMemory memory{*stream, arena, hostArena, {staging->data(), staging->size()}};
+  record.bytes = totalBytes(reader->allFiles());
+  const std::span<std::byte> staged{staging->data(), staging->size()};
+  RankMemory memory{*stream, arena, hostArena, staged.first(kPieceBytes)};
   int64_t own = 0, done = 0;
   for (const CheckpointReader::Copy &copy : *copies)
     own += copy.bytes;
   CheckpointLoader loader(*reader, std::move(*copies), memory);
-  LoadingBar bar(reader->path(), !isFirst() || options.quiet);
-  Outcome outcome = inRounds(communicator, [&](int64_t bytes) {
-    bar.at(std::min(done, own), own);
-    done += bytes;
-    return loader.read(bytes);
+  CheckpointVerifier verifier(*reader, communicator.rank(), communicator.size(),
+                              staged.last(kPieceBytes));
+  // The disk reads for one of them while the other one has work for the processor.
+  BackgroundWork verification;
+  verification.start([&](const std::atomic<bool> &stop) -> Status {
+    while (!stop) {
+      Result<bool> verified = verifier.read(kPieceBytes);
+      if (!verified.ok() || *verified)
+        return verified.status();
+    }
+    return {};
+  });
+  // Others wait for this rank no longer than for a part of their deadline.
+  const std::chrono::duration<double> patience(std::min(0.5, options.timeoutSeconds / 4));
+  bool isLoaded = false;
+  LoadingBar bar("and verifying " + record.path, !isFirst() || options.quiet);
+  Outcome outcome = inRounds(communicator, [&](int64_t bytes) -> Result<bool> {
+    if (verification.state() == BackgroundWork::State::Failed)
+      return verification.take();
+    if (!isLoaded) {
+      bar.at(std::min(done, own), own);
+      done += bytes;
+      Result<bool> loaded = loader.read(bytes);
+      isLoaded = loaded.ok() && *loaded;
+      return loaded.ok() ? Result<bool>(false) : loaded;
+    }
+    if (verification.wait(patience) == BackgroundWork::State::Working)
+      return false;
+    const Status status = verification.take();
+    return status.ok() ? Result<bool>(true) : status;
   });
   reader.reset();
   return outcome;

@@ -9,6 +9,14 @@
 
 namespace fsdp::rt {
 
+/// How a run went on from a checkpoint.
+struct ReadCheckpoint {
+  int64_t step = 0;
+  std::string path;
+  int64_t bytes = 0;       // of its files
+  double milliseconds = 0; // in which they were verified and the state was read
+};
+
 /// A rank's part of what --resume asks for, and the check of --checkpoint-dir. What returns an
 /// Outcome is called by all ranks, at the same place of their runs.
 class Checkpoints {
@@ -18,21 +26,22 @@ public:
               Communicator &communicator)
       : plan(plan), options(options), device(device), communicator(communicator) {}
 
-  /// Finds the checkpoint from which to go on, reads its headers and compares all its bytes with
-  /// its checksums; the ranks share that. Fails if --checkpoint-dir holds a later one than that,
-  /// which the run would mix with its own.
+  /// Finds the checkpoint from which to go on and reads its headers. Fails if --checkpoint-dir
+  /// holds a later one than that, which the run would mix with its own.
   Outcome open();
 
   /// The checkpoint from which the run goes on; null: it begins anew.
   const CheckpointReader *resumed() const { return reader ? &*reader : nullptr; }
   /// The number of its last step; 0 if the run begins anew.
-  int64_t step() const { return resumedStep; }
-  /// Copies the ranks' state to their memory, and gives up the reader.
+  int64_t step() const { return record.step; }
+  /// After restore().
+  const ReadCheckpoint &read() const { return record; }
+  /// Copies the ranks' state to their memory. All bytes of the checkpoint are compared with its
+  /// checksums, too, which the ranks share. Gives up the reader.
   Outcome restore(std::byte *arena, std::byte *hostArena);
 
 private:
   Status prepare();
-  Outcome openReader(const std::string &path);
   Status readHeaders(const std::string &path);
   Status checkFolder() const;
   bool isFirst() const { return communicator.rank() == 0; }
@@ -45,7 +54,7 @@ private:
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Memory> staging;
   std::optional<CheckpointReader> reader;
-  int64_t resumedStep = 0;
+  ReadCheckpoint record;
 };
 
 } // namespace fsdp::rt

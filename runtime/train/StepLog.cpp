@@ -169,15 +169,28 @@ Status StepLog::write(const StepRecord &record) {
   return write(line);
 }
 
+static std::string lineOf(const nlohmann::ordered_json &json) {
+  // Paths need not be UTF-8.
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
 Status StepLog::write(const SavedCheckpoint &saved) {
   if (descriptor < 0)
     return {};
-  nlohmann::ordered_json json{{"step", saved.manifest.step},
-                              {"checkpoint", saved.path},
-                              {"bytes", totalBytes(saved.manifest.files)},
-                              {"save_ms", saved.milliseconds},
-                              {"exposed_ms", saved.exposedMilliseconds}};
-  return write(json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  return write(lineOf({{"step", saved.manifest.step},
+                       {"checkpoint", saved.path},
+                       {"bytes", totalBytes(saved.manifest.files)},
+                       {"save_ms", saved.milliseconds},
+                       {"exposed_ms", saved.exposedMilliseconds}}));
+}
+
+Status StepLog::write(const ReadCheckpoint &read) {
+  if (descriptor < 0)
+    return {};
+  return write(lineOf({{"step", read.step},
+                       {"resumed", read.path},
+                       {"bytes", read.bytes},
+                       {"load_ms", read.milliseconds}}));
 }
 
 Status StepLog::write(std::string_view text) {

@@ -4,6 +4,7 @@
 #define FSDP_RUNTIME_STEPLOG_H
 
 #include "train/CheckpointSaver.h"
+#include "train/Checkpoints.h"
 
 #include <cstdint>
 #include <span>
@@ -73,6 +74,8 @@ public:
   Status write(const EvaluationRecord &record);
   /// The same of a checkpoint: {"step", "checkpoint": path, "bytes", "save_ms", "exposed_ms"}.
   Status write(const SavedCheckpoint &saved);
+  /// Of the one that the run goes on from: {"step", "resumed": path, "bytes", "load_ms"}.
+  Status write(const ReadCheckpoint &read);
 
 private:
   Status failed() const;

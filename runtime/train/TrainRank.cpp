@@ -33,9 +33,13 @@ Outcome RankRun::run() {
   arena = *memory;
   if (Outcome outcome = agree(communicator, makeExecutor()); !outcome.status.ok())
     return outcome;
-  if (!weights)
+  if (!weights) {
     if (Outcome outcome = checkpoints->restore(arena, training.hostArena()); !outcome.status.ok())
       return outcome;
+    const Status own = isFirst ? log.write(checkpoints->read()) : Status();
+    if (Outcome outcome = agree(communicator, own); !outcome.status.ok())
+      return outcome;
+  }
   if (isFirst) {
     console.emplace(options, plan, backend, figures);
     console->begin(origin, notes);

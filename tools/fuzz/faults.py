@@ -368,7 +368,7 @@ class Case:
         run.starters = run.start(command, "plain")
         took = await_until(lambda: all(rank.poll() is not None for rank in run.starters))
         run.end()
-        steps = {int(step) for step in re.findall(rb'"step": ?(\d+)', read_bytes(again))}
+        steps = {int(step) for step in re.findall(rb'"step": (\d+), "loss"', read_bytes(again))}
         statuses = [rank.returncode for rank in run.starters]
         if took is None:
             self.problems.append(f"started again behind step {last}, the run hangs after {LIMIT} s")

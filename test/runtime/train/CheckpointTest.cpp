@@ -70,7 +70,7 @@ public:
       RankMemory memory = memoryOf(rank);
       CheckpointWriter writer(plan, rank, 7, memory, folder);
       if (copied) { // and then the state changes
-        copies.emplace_back(writer.stateBytes());
+        copies.emplace_back(writer.copyBytes());
         memory.staging = copies.back();
         ASSERT_TRUE(writer.copyState().ok());
         std::ranges::fill(arenas[rank], std::byte(0x55));
@@ -331,6 +331,8 @@ TEST(Checkpoint, DamageIsFoundAndNamed) {
   broken([&] { edit(file, [](std::string &bytes) { bytes.resize(bytes.size() - 4); }); },
          {file, "truncated"});
   broken([&] { edit(file, [](std::string &bytes) { bytes[0] ^= 64; }); },
+         {file, "the tensors take", "but the file holds"});
+  broken([&] { edit(file, [](std::string &bytes) { bytes[8] ^= 64; }); },
          {file, "the header is not a JSON object"});
   broken([&] { std::filesystem::remove(file); }, {file, "No such file"});
   broken([&] { std::filesystem::remove(manifest); },

@@ -113,7 +113,16 @@ class TrainCheckpointsTest(TinyRunTest):
         self.assertEqual(steps_of(read_log(log)), expected)
         shutil.rmtree(self.run_folder / "step-000000007")
         self.succeeds("--resume", save_every=3, loss_lag=2, log=log)
-        self.assertEqual(steps_of(read_log(log)), expected + expected[6:])
+        lines = read_log(log)
+        self.assertEqual(steps_of(lines), expected + expected[6:])
+        # Behind the last line of the first run.
+        [place] = [i for i, line in enumerate(lines) if "resumed" in line]
+        resumed = lines[place]
+        self.assertEqual(lines[place - 1]["step"], 7)
+        folder = self.run_folder / "step-000000006"
+        self.assertEqual((resumed["step"], resumed["resumed"]), (6, str(folder)))
+        self.assertEqual(resumed["bytes"], sum(file.stat().st_size for file in folder.glob("*.safetensors")))
+        self.assertGreater(resumed["load_ms"], 0)
 
     def test_a_disk_that_cannot_be_written_ends_all_ranks(self):
         self.run_folder.write_text("")

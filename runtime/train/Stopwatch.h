@@ -1,0 +1,28 @@
+//===- Stopwatch.h - How long a block takes ----------------------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_STOPWATCH_H
+#define FSDP_RUNTIME_STOPWATCH_H
+
+#include <chrono>
+
+namespace fsdp::rt {
+
+/// Adds the time in which it lives to a sum, which outlives it.
+class Stopwatch {
+public:
+  explicit Stopwatch(double &milliseconds) : sum(milliseconds) {}
+  ~Stopwatch() {
+    sum += std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  }
+  Stopwatch(const Stopwatch &) = delete;
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  double &sum;
+  const Clock::time_point begin = Clock::now();
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_STOPWATCH_H
