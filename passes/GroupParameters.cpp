@@ -66,6 +66,11 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
       return error;
   if (llvm::Error error = takeOption<Layout>(layout, parseLayout, choices.layout))
     return error;
+  std::optional<ShardDim> placement;
+  if (llvm::Error error = takeOption<ShardDim>(shardPlacement, parseShardDim, placement))
+    return error;
+  if (placement)
+    choices.shardPlacement = ShardPlacement{.all = placement, .rules = {}};
   if (llvm::Error error = takeOption<Prefetch>(prefetch, parsePrefetch, choices.prefetch))
     return error;
   Accumulation &accumulation = choices.accumulation;
@@ -142,6 +147,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     NamedParam &named = params.emplace_back();
     named.names.push_back(param.getSymName().str());
     named.isFrozen = param.getFrozen();
+    named.shape = cast<RankedTensorType>(param.getType()).getShape().vec();
     if (ArrayAttr aliases = param.getAliasesAttr())
       for (auto alias : aliases.getAsRange<StringAttr>())
         named.names.push_back(alias.str());
@@ -196,8 +202,11 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     auto op = GroupOp::create(
         builder, place, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
         builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(), replicateAxis,
-        choices.layout.value_or(Layout::Flat), reshard.when,
-        reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(), *policy,
+        choices.layout.value_or(Layout::Flat),
+        group.shardDims.empty() ? DenseI64ArrayAttr()
+                                : builder.getDenseI64ArrayAttr(group.shardDims),
+        reshard.when, reshard.ranks ? builder.getI64IntegerAttr(*reshard.ranks) : IntegerAttr(),
+        *policy,
         /*gather_dtype=*/nullptr, /*reduce_dtype=*/nullptr,
         asked.gradientDivideFactor ? builder.getF64FloatAttr(*asked.gradientDivideFactor)
                                    : FloatAttr(),

@@ -51,7 +51,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .microbatches = options.microbatches,
                                          .microbatchLoss = options.microbatchLoss,
                                          .gradientSync = options.gradientSync,
-                                         .reshardAfterBackward = options.reshardAfterBackward}));
+                                         .reshardAfterBackward = options.reshardAfterBackward,
+                                         .shardPlacement = options.shardPlacement}));
   manager.addPass(createSumGradientsByModule());
   manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);

@@ -21,6 +21,9 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
       *this, "reshard-after-forward",
       llvm::cl::desc("true, false, none, auto or a number of ranks")};
   Option<std::string> layout{*this, "layout", llvm::cl::desc("flat or per-param")};
+  Option<std::string> shardPlacement{
+      *this, "shard-placement",
+      llvm::cl::desc("On which dimension per-param cuts parameters: a number or largest")};
   Option<std::string> prefetch{*this, "prefetch", llvm::cl::desc("fsdp2 or none")};
   Option<std::string> paramDtype{
       *this, "param-dtype",

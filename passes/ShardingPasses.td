@@ -16,7 +16,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
 
     ```yaml
     mesh: {dp: 4}                         # or {replicate: 2, shard: 4}
-    layout: flat                          # or per-param
+    layout: per-param                     # or flat, the default
     prefetch: fsdp2                       # or none
     reshard_after_forward: none           # of groups that do not say; true, false, none, auto or a number
     groups:
@@ -29,6 +29,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
     gradient_divide_factor: 8             # of groups that do not say; default: all ranks
     force_sum_reduction_for_comms: true   # likewise; default: false
+    shard_placement: {"**.wo.weight": 1}  # likewise; a dimension, or largest; default: 0
     ```
 
     A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
@@ -38,7 +39,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     A `*` in a pattern stands for one component of a module's path. Without a file each repeated
     block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
     command line win over the file's `mesh`, `layout`, `prefetch` and top-level
-    `reshard_after_forward`; a group's own `reshard_after_forward` wins over both.
+    `reshard_after_forward` and `shard_placement`; what a group says itself wins over both.
 
     Why: groups are symbols of their own, so that everything after this pass reads what to gather
     together and never how the user said so.
@@ -69,7 +70,10 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
            "After which microbatches gradients are reduced: each, reduce_scatter (each over the "
            "shards, the last over the replicas) or last; default each">,
     Option<"reshardAfterBackward", "reshard-after-backward", "std::string", "\"\"",
-           "false: parameters stay gathered between microbatches; default true">
+           "false: parameters stay gathered between microbatches; default true">,
+    Option<"shardPlacement", "shard-placement", "std::string", "\"\"",
+           "On which dimension the per-param layout cuts parameters: a number, or largest for the "
+           "largest that the ranks divide; default 0">
   ];
 }
 

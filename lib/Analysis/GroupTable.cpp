@@ -40,14 +40,14 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     GroupInfo info;
     info.op = group;
     info.index = table.groups.size();
-    std::vector<std::vector<int64_t>> shapes, trainedShapes;
+    std::vector<std::vector<int64_t>> shapes;
+    size_t numTrained = 0; // the first ones
     for (auto name : group.getParams().getAsRange<FlatSymbolRefAttr>()) {
       auto param = symbols.lookup<ParamOp>(name.getAttr());
       table.paramOf[name.getAttr()] = {info.index, static_cast<unsigned>(info.params.size())};
       info.params.push_back(param);
       shapes.push_back(cast<RankedTensorType>(param.getType()).getShape().vec());
-      if (!param.getFrozen())
-        trainedShapes.push_back(shapes.back());
+      numTrained += !param.getFrozen();
     }
     if (info.params.empty())
       return group.emitOpError("@") << group.getSymName() << " has no parameters";
@@ -70,12 +70,13 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
       return diag;
     }
     auto layOut = [&](ArrayRef<std::vector<int64_t>> shapes) {
-      return plan::layOutGroup(group.getLayout() == Layout::Flat ? plan::Layout::Flat
-                                                                 : plan::Layout::PerParam,
-                               shapes, ranks, plan::kArenaAlignmentBytes / getNarrowestBytes(info));
+      ArrayRef<int64_t> dims = group.getShardDims().value_or(ArrayRef<int64_t>());
+      return plan::layOutGroup(
+          group.getLayout() == Layout::Flat ? plan::Layout::Flat : plan::Layout::PerParam, shapes,
+          ranks, plan::kArenaAlignmentBytes / getNarrowestBytes(info), dims);
     };
     info.layout = layOut(shapes);
-    info.trained = layOut(trainedShapes);
+    info.trained = layOut(ArrayRef(shapes).take_front(numTrained));
     if (std::optional<int64_t> kept = group.getReshardRanks())
       info.chunk = plan::mergeRanks(info.layout, *kept);
     setSizes(info.master, info.layout);

@@ -72,10 +72,11 @@ LogicalResult Comparison::check(GroupOp own, GroupOp other) {
     return differs(own, "name and parameters of " + name, other);
   if (own.getAxisAttr() != other.getAxisAttr() ||
       own.getReplicateAxisAttr() != other.getReplicateAxisAttr() ||
-      own.getLayout() != other.getLayout() ||
+      own.getLayout() != other.getLayout() || own.getShardDimsAttr() != other.getShardDimsAttr() ||
       own.getGatherDtypeAttr() != other.getGatherDtypeAttr() ||
       own.isStateOnHost() != other.isStateOnHost())
-    return differs(own, "axes, layout, dtype and place of optimizer state of " + name, other);
+    return differs(own, "axes, layout, shard_dims, dtype and place of optimizer state of " + name,
+                   other);
   if (isPlanned && own.getPlacesAttr() != other.getPlacesAttr())
     return differs(own, "the places of " + name + " in the arena", other);
   return success();

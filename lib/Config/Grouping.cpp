@@ -4,6 +4,7 @@
 
 #include "fsdp/Config/ModulePattern.h"
 #include "fsdp/Config/ModuleTree.h"
+#include "fsdp/Config/ShardPlacement.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -157,6 +158,7 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.reshardAfterBackward, config.accumulation.reshardAfterBackward);
   otherwise(options.gradientDivideFactor, config.gradientDivideFactor);
   otherwise(options.forceSumReduction, config.forceSumReduction);
+  otherwise(options.shardPlacement, config.shardPlacement);
   if (options.reshardAfterForward) {
     llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, place);
     if (!resolved)
@@ -311,6 +313,8 @@ llvm::Expected<std::vector<ParamGroup>> Grouper::run() {
   if (llvm::Error error = checkShared())
     return error;
   separateFrozen();
+  if (llvm::Error error = placeShards(groups, params, config))
+    return error;
   return std::move(groups);
 }
 

@@ -56,15 +56,18 @@ struct RootRule {
   ConfigPlace place;
 };
 
-constexpr llvm::StringRef kGroupKeys[] = {
-    "reshard_after_forward",  "recompute",
-    "offload_optimizer",      "gradient_sync",
-    "reshard_after_backward", "forward_prefetch",
-    "backward_prefetch",      "mixed_precision",
-    "gradient_divide_factor", "force_sum_reduction_for_comms"};
+constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward",  "recompute",
+                                          "offload_optimizer",      "gradient_sync",
+                                          "reshard_after_backward", "forward_prefetch",
+                                          "backward_prefetch",      "mixed_precision",
+                                          "gradient_divide_factor", "force_sum_reduction_for_comms",
+                                          "shard_placement"};
 
 /// What a value that must not be a mapping is read as.
 struct NoMapping {};
+
+/// What a value that must not be a sequence is read as.
+struct NoSequence {};
 } // namespace
 
 static ConfigPlace getPlace(yaml::IO &io) {
@@ -160,6 +163,44 @@ template <> struct PolymorphicTraits<PrefetchTargets> {
   }
 };
 
+template <> struct ScalarTraits<ShardDim> {
+  static void output(const ShardDim &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *context, ShardDim &dim) {
+    StringRef error = takeWord(parseShardDim(text), dim);
+    dim.place = static_cast<ReadContext *>(context)->getPlace(text.data());
+    return error;
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
+template <> struct MappingTraits<std::vector<PlacementRule>> {
+  static void mapping(IO &io, std::vector<PlacementRule> &rules) {
+    for (StringRef pattern : io.keys()) {
+      rules.push_back({pattern.str(), {}});
+      io.mapRequired(rules.back().pattern.c_str(), rules.back().dim);
+    }
+    // The parser gives the keys of a mapping in no order.
+    llvm::sort(rules, [](const auto &a, const auto &b) { return a.dim.place < b.dim.place; });
+  }
+};
+
+template <> struct MappingTraits<NoSequence> {
+  static void mapping(IO &io, NoSequence &) {
+    io.setError("expected a dimension, largest, or a mapping of parameters to these");
+  }
+};
+
+/// `1`, `largest` or `{"**.wq.weight": 1}`.
+template <> struct PolymorphicTraits<ShardPlacement> {
+  static NodeKind getKind(const ShardPlacement &) { return NodeKind::Map; }
+  static ShardDim &getAsScalar(ShardPlacement &placement) { return placement.all.emplace(); }
+  static std::vector<PlacementRule> &getAsMap(ShardPlacement &placement) { return placement.rules; }
+  static NoSequence &getAsSequence(ShardPlacement &) {
+    static NoSequence none;
+    return none;
+  }
+};
+
 template <> struct MappingTraits<MeshSpec> {
   static void mapping(IO &io, MeshSpec &mesh) {
     std::vector<std::pair<AxisSize, std::string>> axes;
@@ -209,6 +250,7 @@ static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("backward_prefetch", options.backwardPrefetch);
   io.mapOptional("mixed_precision", options.mixedPrecision);
   mapReduction(io, options.gradientDivideFactor, options.forceSumReduction);
+  io.mapOptional("shard_placement", options.shardPlacement);
 }
 
 template <> struct MappingTraits<GroupRule> {
@@ -356,6 +398,7 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("mixed_precision", config.mixedPrecision);
     io.mapOptional("ignored_params", config.ignoredParams);
     mapReduction(io, config.gradientDivideFactor, config.forceSumReduction);
+    io.mapOptional("shard_placement", config.shardPlacement);
   }
 };
 

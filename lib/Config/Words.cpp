@@ -87,6 +87,13 @@ llvm::Expected<Layout> fsdp::parseLayout(llvm::StringRef text) {
                   "layout", text, "flat or per-param");
 }
 
+llvm::Expected<ShardDim> fsdp::parseShardDim(llvm::StringRef text) {
+  if (int64_t dim; !text.getAsInteger(10, dim))
+    return ShardDim{dim};
+  return takeWord(text == "largest" ? std::optional(ShardDim()) : std::nullopt, "shard_placement",
+                  text, "a dimension, from 0 or, from the last one, from -1 on, or largest");
+}
+
 llvm::Expected<Prefetch> fsdp::parsePrefetch(llvm::StringRef text) {
   return takeWord(symbolizePrefetch(text), "prefetch", text, "fsdp2 or none");
 }

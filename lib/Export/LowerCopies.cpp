@@ -50,43 +50,44 @@ void Lowering::forEachRankPart(const GroupInfo &group, const plan::GroupLayout &
   if (place.chunkElements == 0)
     return;
   // A scalar is one row.
+  ParamOp op = group.params[param];
+  GroupOp groupOp = group.op;
+  const int64_t dim = groupOp.getShardDim(param); // whose entries are the rows
   SmallVector<int64_t> sizes = llvm::to_vector(fullType.getShape());
   SmallVector<int64_t, 4> strides = getTensorLayout(fullType).strides;
   if (sizes.empty()) {
     sizes = {1};
     strides = {1};
   }
-  int64_t rows = sizes[0];
+  int64_t rows = sizes[dim];
   int64_t rowElements = fullType.getNumElements() / rows;
   int64_t chunkRows = place.chunkElements / rowElements;
   int64_t evenRanks = rows / chunkRows, lastRows = rows % chunkRows;
-  SmallVector<int64_t> rowMajor(sizes.size(), 1);
+  sizes[dim] = chunkRows;
+  SmallVector<int64_t> rowMajor(sizes.size(), 1); // of a chunk
   for (size_t i = sizes.size() - 1; i-- > 0;)
     rowMajor[i] = rowMajor[i + 1] * sizes[i + 1];
 
   fsdp_dtype dtype = *getPlanDType(fullType.getElementType());
   int64_t elementBytes = getElementBytes(fullType.getElementType());
-  ParamOp op = group.params[param];
   StringRef name = op.getSymName();
   int64_t inRanks = base + place.offset * elementBytes;
-  auto withRanks = [](ArrayRef<int64_t> dims, int64_t first, int64_t second) {
-    SmallVector<int64_t> result = {first, second};
-    llvm::append_range(result, dims.drop_front());
+  auto withRanks = [](int64_t ofRanks, ArrayRef<int64_t> dims) {
+    SmallVector<int64_t> result = {ofRanks};
+    llvm::append_range(result, dims);
     return result;
   };
   if (evenRanks > 0) {
-    SmallVector<int64_t> partSizes = withRanks(sizes, evenRanks, chunkRows);
-    action(builder.addStridedValue(dtype, partSizes,
-                                   withRanks(strides, chunkRows * strides[0], strides[0]),
+    SmallVector<int64_t> partSizes = withRanks(evenRanks, sizes);
+    action(builder.addStridedValue(dtype, partSizes, withRanks(chunkRows * strides[dim], strides),
                                    fullOffset, name),
-           builder.addStridedValue(dtype, partSizes,
-                                   withRanks(rowMajor, layout.shardElements, rowMajor[0]), inRanks,
-                                   name));
+           builder.addStridedValue(dtype, partSizes, withRanks(layout.shardElements, rowMajor),
+                                   inRanks, name));
   }
   if (lastRows > 0) {
-    sizes[0] = lastRows;
+    sizes[dim] = lastRows; // of dimension 0: the ranks divide any other
     action(builder.addStridedValue(dtype, sizes, strides,
-                                   fullOffset + evenRanks * chunkRows * strides[0] * elementBytes,
+                                   fullOffset + evenRanks * chunkRows * strides[dim] * elementBytes,
                                    name),
            builder.addStridedValue(dtype, sizes, rowMajor,
                                    inRanks + evenRanks * layout.shardElements * elementBytes,

@@ -145,6 +145,7 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
 
 LogicalResult Lowering::lowerParameters(const GroupInfo &info) {
   PlanTables &tables = builder.tables;
+  GroupOp op = info.op;
   for (unsigned i = 0; i < info.params.size(); ++i) {
     ParamOp param = info.params[i];
     RankedTensorType type = info.getParamType(i);
@@ -154,6 +155,7 @@ LogicalResult Lowering::lowerParameters(const GroupInfo &info) {
     parameter.dtype = *getPlanDType(type.getElementType());
     parameter.num_dims = type.getRank();
     parameter.first_size = builder.addIntegers(type.getShape());
+    parameter.shard_dim = op.getShardDim(i);
     SmallVector<int64_t> aliases;
     if (param.getAliases())
       for (auto alias : param.getAliases()->getAsRange<StringAttr>())

@@ -136,6 +136,8 @@ void Printer::printGroup(const fsdp_group &group) {
        ArrayRef(plan.parameters + group.first_parameter, group.num_parameters)) {
     os << "  parameter " << string(parameter.name) << ' ' << getDTypeName(parameter.dtype);
     printList(integers(parameter.first_size, parameter.num_dims));
+    if (parameter.shard_dim)
+      os << " cut on dimension " << parameter.shard_dim;
     for (int64_t alias : integers(parameter.first_alias, parameter.num_aliases))
       os << " alias " << string(alias);
     if (parameter.optimizer)

@@ -89,6 +89,38 @@ static LogicalResult checkDecisions(GroupOp group) {
   return success();
 }
 
+/// One dimension per parameter, each of which is there and, unless it is the first one, divided by
+/// the ranks.
+static LogicalResult checkShardDims(GroupOp group, ArrayRef<ParamOp> params, int64_t ranks) {
+  std::optional<ArrayRef<int64_t>> dims = group.getShardDims();
+  if (!dims)
+    return success();
+  if (group.getLayout() == Layout::Flat)
+    return group.emitOpError(
+        "has shard_dims and the flat layout, which cuts no dimension; expected "
+        "the per_param layout");
+  if (dims->size() != params.size())
+    return group.emitOpError("has ") << dims->size() << " shard_dims, expected one for each of its "
+                                     << params.size() << " parameters";
+  for (auto [dim, param] : llvm::zip_equal(*dims, params)) {
+    ParamOp op = param; // accessors of operations are not const
+    auto shape = cast<RankedTensorType>(op.getType()).getShape();
+    const bool isThere = dim >= 0 && dim < std::max<int64_t>(shape.size(), 1);
+    if (isThere && (dim == 0 || shape[dim] % ranks == 0))
+      continue;
+    InFlightDiagnostic diag = group.emitOpError("cuts parameter @")
+                              << op.getSymName() << " on dimension " << dim;
+    if (isThere)
+      diag << ", whose size " << shape[dim] << " is not divisible by the " << ranks
+           << " ranks of axis '" << group.getAxis() << "'; only dimension 0 is padded";
+    else
+      diag << ", but it has " << shape.size() << " dimensions";
+    diag.attachNote(op.getLoc()) << "declared here";
+    return diag;
+  }
+  return success();
+}
+
 LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(checkDecisions(*this)))
     return failure();
@@ -123,11 +155,13 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
              << "', other than 1 and all";
   }
   ParamOp first, frozen;
+  SmallVector<ParamOp> params;
   for (Attribute name : getParams()) {
     auto symbol = cast<FlatSymbolRefAttr>(name);
     FailureOr<ParamOp> param = resolve<ParamOp>(*this, symbol, symbols, "parameter");
     if (failed(param))
       return failure();
+    params.push_back(*param);
     if (!first)
       first = *param;
     Type element = cast<RankedTensorType>(param->getType()).getElementType();
@@ -149,6 +183,8 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (param->getFrozen())
       frozen = *param;
   }
+  if (failed(checkShardDims(*this, params, mesh->getSizes().back())))
+    return failure();
   for (ArrayAttr list : {getForwardPrefetchAttr(), getBackwardPrefetchAttr()})
     for (Attribute name : list ? list.getValue() : ArrayRef<Attribute>()) {
       auto symbol = cast<FlatSymbolRefAttr>(name);

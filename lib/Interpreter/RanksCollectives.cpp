@@ -145,10 +145,10 @@ void RanksInterpreter::visit(ChunkOp chunk) {
     poison(place);
     for (auto [param, value] : llvm::enumerate(chunk.getParams())) {
       at::Tensor full = get(index, value, chunk).reshape({-1});
-      for (const plan::Piece &piece : layout.parameters[param].pieces)
+      const plan::ParameterPlace &within = layout.parameters[param];
+      for (const plan::Piece &piece : within.pieces)
         if (piece.rank == own)
-          place.narrow(0, piece.shardOffset, piece.count)
-              .copy_(full.narrow(0, piece.first, piece.count));
+          inShard(place, within, piece).copy_(inParam(full, within, piece));
     }
     rank.values[chunk.getResult()] = place;
   }
@@ -211,9 +211,11 @@ at::Tensor RanksInterpreter::packGradients(unsigned rank, const GroupInfo &group
                                                     group.getParamBegin(param, group.gradients);
     if (isThere)
       continue;
-    for (const plan::Piece &piece : layout.parameters[param].pieces)
-      packed.narrow(0, piece.rank * layout.shardElements + piece.shardOffset, piece.count)
-          .copy_(flat.narrow(0, piece.first, piece.count));
+    const plan::ParameterPlace &within = layout.parameters[param];
+    for (const plan::Piece &piece : within.pieces)
+      inShard(packed.narrow(0, piece.rank * layout.shardElements, layout.shardElements), within,
+              piece)
+          .copy_(inParam(flat, within, piece));
   }
   zeroPadding(layout, packed);
   return packed;

@@ -14,12 +14,26 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::interpreter;
 
+at::Tensor fsdp::interpreter::inParam(const at::Tensor &whole, const plan::ParameterPlace &place,
+                                      const plan::Piece &piece) {
+  const int64_t stride = whole.stride(0); // of a gradient that was expanded, 0
+  return whole.as_strided({place.runs, piece.count / place.runs},
+                          {place.runStride * stride, stride},
+                          whole.storage_offset() + piece.first * stride);
+}
+
+at::Tensor fsdp::interpreter::inShard(const at::Tensor &shard, const plan::ParameterPlace &place,
+                                      const plan::Piece &piece) {
+  return shard.narrow(0, piece.shardOffset, piece.count)
+      .view({place.runs, piece.count / place.runs});
+}
+
 at::Tensor fsdp::interpreter::assembleParam(const GroupInfo &group, const plan::GroupLayout &layout,
                                             unsigned param, ArrayRef<at::Tensor> shards) {
   at::Tensor full = at::empty({group.getParamElements(param)}, shards.front().options());
-  for (const plan::Piece &piece : layout.parameters[param].pieces)
-    full.narrow(0, piece.first, piece.count)
-        .copy_(shards[piece.rank].narrow(0, piece.shardOffset, piece.count));
+  const plan::ParameterPlace &place = layout.parameters[param];
+  for (const plan::Piece &piece : place.pieces)
+    inParam(full, place, piece).copy_(inShard(shards[piece.rank], place, piece));
   return full.view(group.getParamType(param).getShape());
 }
 
@@ -46,13 +60,12 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
       KeptShard kept;
       kept.parameters = place(group.master, places ? places.getShard() : none).zero_();
       unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
-      for (auto [param, pieces] : llvm::enumerate(group.layout.parameters)) {
+      for (auto [param, within] : llvm::enumerate(group.layout.parameters)) {
         at::Tensor whole =
             findTensor(state, "parameter", ParamOp(group.params[param]).getSymName()).reshape({-1});
-        for (const plan::Piece &piece : pieces.pieces)
+        for (const plan::Piece &piece : within.pieces)
           if (piece.rank == part)
-            kept.parameters.narrow(0, piece.shardOffset, piece.count)
-                .copy_(whole.narrow(0, piece.first, piece.count));
+            inShard(kept.parameters, within, piece).copy_(inParam(whole, within, piece));
       }
       for (unsigned i = 0; i < numStates; ++i)
         kept.states.push_back(

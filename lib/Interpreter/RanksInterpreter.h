@@ -128,6 +128,11 @@ private:
   llvm::DenseMap<mlir::Value, std::vector<at::Tensor>> fixed;     // constants and inputs, by rank
 };
 
+/// A piece of a parameter, by its runs, in the flattened parameter and in its rank's shard.
+at::Tensor inParam(const at::Tensor &whole, const plan::ParameterPlace &place,
+                   const plan::Piece &piece);
+at::Tensor inShard(const at::Tensor &shard, const plan::ParameterPlace &place,
+                   const plan::Piece &piece);
 /// A parameter, put together from the ranks' shards, or chunks, of this layout.
 at::Tensor assembleParam(const GroupInfo &group, const plan::GroupLayout &layout, unsigned param,
                          llvm::ArrayRef<at::Tensor> shards);

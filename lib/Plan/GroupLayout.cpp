@@ -44,20 +44,26 @@ static GroupLayout layOutFlat(std::span<const std::vector<int64_t>> shapes, unsi
   return layout;
 }
 
-static GroupLayout layOutPerParam(std::span<const std::vector<int64_t>> shapes, unsigned ranks) {
+static GroupLayout layOutPerParam(std::span<const std::vector<int64_t>> shapes, unsigned ranks,
+                                  std::span<const int64_t> shardDims) {
   GroupLayout layout{.layout = Layout::PerParam, .ranks = ranks};
-  for (const std::vector<int64_t> &shape : shapes) {
-    int64_t rows = shape.empty() ? 1 : shape.front();
-    int64_t rowElements = shape.empty() ? 1 : countElements(std::span(shape).subspan(1));
-    int64_t chunkRows = (rows + ranks - 1) / ranks;
-    ParameterPlace place{.offset = layout.shardElements, .chunkElements = chunkRows * rowElements};
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const std::vector<int64_t> shape = shapes[i].empty() ? std::vector<int64_t>{1} : shapes[i];
+    const auto dim = static_cast<size_t>(shardDims.empty() ? 0 : shardDims[i]);
+    const int64_t runs = countElements(std::span(shape).first(dim)), rows = shape[dim];
+    const int64_t rowElements = countElements(std::span(shape).subspan(dim + 1));
+    const int64_t chunkRows = (rows + ranks - 1) / ranks;
+    ParameterPlace place{.offset = layout.shardElements,
+                         .chunkElements = runs * chunkRows * rowElements,
+                         .runs = runs,
+                         .runStride = rows * rowElements};
     for (unsigned rank = 0; rank < ranks; ++rank) {
       int64_t first = std::min(rows, rank * chunkRows);
       int64_t last = std::min(rows, first + chunkRows);
-      if (first < last && rowElements != 0)
+      if (int64_t count = runs * (last - first) * rowElements; count != 0)
         place.pieces.push_back({.rank = rank,
                                 .first = first * rowElements,
-                                .count = (last - first) * rowElements,
+                                .count = count,
                                 .shardOffset = place.offset});
     }
     layout.shardElements += place.chunkElements;
@@ -67,10 +73,11 @@ static GroupLayout layOutPerParam(std::span<const std::vector<int64_t>> shapes, 
 }
 
 GroupLayout fsdp::plan::layOutGroup(Layout layout, std::span<const std::vector<int64_t>> shapes,
-                                    unsigned ranks, int64_t alignmentElements) {
+                                    unsigned ranks, int64_t alignmentElements,
+                                    std::span<const int64_t> shardDims) {
   if (layout == Layout::Flat)
     return layOutFlat(shapes, ranks, alignmentElements);
-  return layOutPerParam(shapes, ranks);
+  return layOutPerParam(shapes, ranks, shardDims);
 }
 
 GroupLayout fsdp::plan::mergeRanks(const GroupLayout &layout, unsigned ranks) {
@@ -82,10 +89,12 @@ GroupLayout fsdp::plan::mergeRanks(const GroupLayout &layout, unsigned ranks) {
     ParameterPlace &own = larger.parameters.emplace_back();
     own.offset = isFlat ? place.offset : place.offset * merged;
     own.chunkElements = place.chunkElements * merged;
+    own.runs = place.runs;
+    own.runStride = place.runStride;
     for (const Piece &piece : place.pieces) {
       unsigned rank = piece.rank / merged;
       if (!own.pieces.empty() && own.pieces.back().rank == rank) {
-        // The parameter's elements go on where the piece before ends.
+        // Each run of the parameter's elements goes on where that of the piece before ends.
         own.pieces.back().count += piece.count;
         continue;
       }

@@ -33,14 +33,14 @@ class Files {
 public:
   explicit Files(std::vector<StoredFile> &files) : files(files) {}
 
-  /// A range under a name, cut in rectangles, each in a file of its own.
+  /// A range under a name, each of its rectangles in a file of its own.
   void add(const StateRange &range, const std::string &name) {
     const auto elementSize = static_cast<int64_t>(elementBytes(range.dtype));
     std::vector<StoredPart> parts;
     int64_t offset = range.offset;
-    for (Rectangle &rectangle : cutRange(range.shape, range.first, range.count)) {
+    for (const Rectangle &rectangle : range.parts) {
       const int64_t bytes = rectangle.elements() * elementSize;
-      parts.push_back({name, range.dtype, std::move(rectangle),
+      parts.push_back({name, range.dtype, rectangle,
                        range.onHost ? StoredPart::Source::HostArena : StoredPart::Source::Arena,
                        offset});
       offset += bytes;
@@ -89,7 +89,7 @@ std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
   for (const StateRange &range : stateOf(plan, rank)) {
     if (range.kind == StateRange::Kind::Buffer) {
       std::string name = bufferNameOfRank(range.name, rank, range.isTransient);
-      if (range.count == 0 && rank == 0)
+      if (range.count() == 0 && rank == 0)
         files.addEmpty(name, range.dtype, range.shape);
       else if (range.ownOfRank || rank == 0)
         files.add(range, name);

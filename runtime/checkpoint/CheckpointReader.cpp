@@ -157,6 +157,17 @@ static const char *kindName(StateRange::Kind kind) {
   return "";
 }
 
+/// Which element of the tensor, flattened, is element `index` of a rectangle.
+static int64_t positionOf(std::span<const int64_t> shape, const Rectangle &rectangle,
+                          int64_t index) {
+  int64_t position = 0;
+  for (size_t i = shape.size(), stride = 1; i-- > 0; stride *= static_cast<size_t>(shape[i])) {
+    position += (rectangle.offsets[i] + index % rectangle.sizes[i]) * static_cast<int64_t>(stride);
+    index /= rectangle.sizes[i];
+  }
+  return position;
+}
+
 Status CheckpointReader::addCopies(const StateRange &range, const Tensor &tensor,
                                    std::vector<Copy> &copies) const {
   if (tensor.dtype != range.dtype || tensor.shape != range.shape)
@@ -169,29 +180,35 @@ Status CheckpointReader::addCopies(const StateRange &range, const Tensor &tensor
     ElementRun run;
     const Chunk *chunk;
   };
-  std::vector<Found> found;
-  for (const Chunk &chunk : tensor.chunks)
-    forEachRun(range.shape, chunk.part, range.first, range.count,
-               [&](const ElementRun &run) { found.push_back({run, &chunk}); });
-  std::ranges::sort(found, {}, [](const Found &one) { return one.run.whole; });
-  int64_t next = range.first;
-  auto wrong = [&](const char *what, int64_t begin, int64_t end) {
-    return Status::error("'" + folder + "' " + what + " elements " + std::to_string(begin) +
-                         " to " + std::to_string(end - 1) + " of '" + range.name + "' (" +
-                         describeStored(tensor.dtypeName, tensor.shape) + ")");
-  };
-  for (const auto &[run, chunk] : found) {
-    if (run.whole > next)
-      return wrong("lacks", next, run.whole);
-    if (run.whole < next)
-      return wrong("holds twice", run.whole, std::min(next, run.whole + run.count));
-    copies.push_back({chunk->file, chunk->position + static_cast<uint64_t>(run.part * elementSize),
-                      run.count * elementSize,
-                      range.offset + (run.whole - range.first) * elementSize, range.onHost});
-    next += run.count;
+  int64_t offset = range.offset;
+  for (const Rectangle &own : range.parts) {
+    std::vector<Found> found;
+    for (const Chunk &chunk : tensor.chunks)
+      forEachRun(own, chunk.part, [&](const ElementRun &run) { found.push_back({run, &chunk}); });
+    std::ranges::sort(found, {}, [](const Found &one) { return one.run.own; });
+    int64_t next = 0;
+    auto wrong = [&](const char *what, int64_t begin, int64_t end) {
+      return Status::error("'" + folder + "' " + what + " elements " +
+                           std::to_string(positionOf(range.shape, own, begin)) + " to " +
+                           std::to_string(positionOf(range.shape, own, end - 1)) + " of '" +
+                           range.name + "' (" + describeStored(tensor.dtypeName, tensor.shape) +
+                           ")");
+    };
+    for (const auto &[run, chunk] : found) {
+      if (run.own > next)
+        return wrong("lacks", next, run.own);
+      if (run.own < next)
+        return wrong("holds twice", run.own, std::min(next, run.own + run.count));
+      copies.push_back({chunk->file,
+                        chunk->position + static_cast<uint64_t>(run.part * elementSize),
+                        run.count * elementSize, offset + run.own * elementSize, range.onHost});
+      next += run.count;
+    }
+    if (next != own.elements())
+      return wrong("lacks", next, own.elements());
+    offset += next * elementSize;
   }
-  return next == range.first + range.count ? Status()
-                                           : wrong("lacks", next, range.first + range.count);
+  return {};
 }
 
 Result<std::vector<CheckpointReader::Copy>> CheckpointReader::copiesFor(const PlanView &plan,
@@ -230,8 +247,7 @@ CheckpointReader::copiesOf(const Listed &listed, int64_t first, int64_t count) c
   range.name = listed.name;
   range.dtype = *tensor.dtype;
   range.shape = tensor.shape;
-  range.first = first;
-  range.count = count;
+  range.parts = cutRange(range.shape, first, count);
   std::vector<Copy> copies;
   if (Status status = addCopies(range, tensor, copies); !status.ok())
     return status;

@@ -92,10 +92,25 @@ Status fsdp::rt::checkWeights(const PlanView &plan, const WeightsFiles &files) {
 }
 
 namespace {
-/// Bytes of a tensor in a file.
+/// Bytes of a tensor in a file: runs of as many bytes, equally far apart.
 struct Part {
   const SafetensorsFile &file;
-  std::span<const std::byte> bytes;
+  std::span<const std::byte> bytes; // from the first run on
+  size_t run, stride, size;         // of one run, from one to the next, of all runs
+
+  /// Copies `count` bytes of the runs, one behind the other, from `begin` on.
+  Status read(size_t begin, size_t count, std::byte *to) const {
+    while (count > 0) {
+      const size_t inRun = begin % run, length = std::min(count, run - inRun);
+      if (Status status = file.read(bytes.subspan(begin / run * stride + inRun, length), to);
+          !status.ok())
+        return status;
+      to += length;
+      begin += length;
+      count -= length;
+    }
+    return {};
+  }
 };
 
 /// Brings parts of weights files to the arena, piece by piece.
@@ -106,15 +121,15 @@ public:
       : stream(stream), read(read), total(total), own(kPieceBytes) {}
 
   Status copy(const Part &part, std::byte *to) {
-    for (size_t done = 0; done < part.bytes.size();) {
-      const auto piece = part.bytes.subspan(done, std::min(kPieceBytes, part.bytes.size() - done));
-      if (Status status = part.file.read(piece, own.data()); !status.ok())
+    for (size_t done = 0; done < part.size;) {
+      const size_t size = std::min(kPieceBytes, part.size - done);
+      if (Status status = part.read(done, size, own.data()); !status.ok())
         return status;
-      stream.copy(to + done, own.data(), piece.size());
+      stream.copy(to + done, own.data(), size);
       if (Status status = stream.synchronize(); !status.ok())
         return status;
-      done += piece.size();
-      copied += static_cast<int64_t>(piece.size());
+      done += size;
+      copied += static_cast<int64_t>(size);
       if (read)
         read(copied, total);
     }
@@ -123,13 +138,11 @@ public:
   /// True if both parts, which are equally long, hold the same.
   Result<bool> areSame(const Part &first, const Part &second) {
     other.resize(kPieceBytes);
-    for (size_t done = 0; done < first.bytes.size(); done += kPieceBytes) {
-      const size_t size = std::min(kPieceBytes, first.bytes.size() - done);
-      if (Status status = first.file.read(first.bytes.subspan(done, size), own.data());
-          !status.ok())
+    for (size_t done = 0; done < first.size; done += kPieceBytes) {
+      const size_t size = std::min(kPieceBytes, first.size - done);
+      if (Status status = first.read(done, size, own.data()); !status.ok())
         return status;
-      if (Status status = second.file.read(second.bytes.subspan(done, size), other.data());
-          !status.ok())
+      if (Status status = second.read(done, size, other.data()); !status.ok())
         return status;
       if (std::memcmp(own.data(), other.data(), size) != 0)
         return false;
@@ -151,10 +164,11 @@ static Status loadPiece(const PlanView &plan, const fsdp_parameter &parameter,
                         std::byte *shard) {
   auto elementSize = static_cast<int64_t>(elementBytes(parameter.dtype));
   auto found = findParameter(plan, parameter, files);
+  auto bytesOf = [&](int64_t elements) { return static_cast<size_t>(elements * elementSize); };
+  const PlanView::Runs runs = plan.runsOf(parameter);
   auto partOf = [&](const Found &stored) {
-    return Part{*stored.file,
-                stored.tensor->bytes.subspan(static_cast<size_t>(piece.first * elementSize),
-                                             static_cast<size_t>(piece.count * elementSize))};
+    return Part{*stored.file, stored.tensor->bytes.subspan(bytesOf(piece.first)),
+                bytesOf(piece.count / runs.count), bytesOf(runs.stride), bytesOf(piece.count)};
   };
   if (Status status = copier.copy(partOf((*found)[0]), shard + piece.shard_offset * elementSize);
       !status.ok())
@@ -200,7 +214,8 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
     if (plan.isTransient(buffer))
       continue;
     const Found stored = *findBuffer(plan, buffer, files);
-    if (Status status = copier.copy({*stored.file, stored.tensor->bytes},
+    const size_t size = stored.tensor->bytes.size();
+    if (Status status = copier.copy({*stored.file, stored.tensor->bytes, size, size, size},
                                     arena + plan.values()[buffer.value].offset);
         !status.ok())
       return status;

@@ -10,7 +10,14 @@
 
 using namespace fsdp::rt;
 
-int64_t StateRange::bytes() const { return count * static_cast<int64_t>(elementBytes(dtype)); }
+int64_t StateRange::count() const {
+  int64_t elements = 0;
+  for (const Rectangle &part : parts)
+    elements += part.elements();
+  return elements;
+}
+
+int64_t StateRange::bytes() const { return count() * static_cast<int64_t>(elementBytes(dtype)); }
 
 const char *fsdp::rt::optimizerStateName(const PlanView &plan, unsigned index) {
   if (plan.tables().optimizer.kind == FSDP_SGD)
@@ -104,8 +111,14 @@ static StateRange rangeOf(const PlanView &plan, const fsdp_parameter &parameter,
   StateRange range;
   range.dtype = static_cast<fsdp_dtype>(parameter.dtype);
   range.shape.assign(shape.begin(), shape.end());
-  range.first = piece.first;
-  range.count = piece.count;
+  if (parameter.shard_dim == 0) {
+    range.parts = cutRange(shape, piece.first, piece.count);
+    return range;
+  }
+  const PlanView::Runs runs = plan.runsOf(parameter);
+  Rectangle &part = range.parts.emplace_back(std::vector<int64_t>(shape.size(), 0), range.shape);
+  part.offsets[parameter.shard_dim] = piece.first / runs.entry;
+  part.sizes[parameter.shard_dim] = piece.count / runs.count / runs.entry;
   return range;
 }
 
@@ -147,7 +160,7 @@ std::vector<StateRange> fsdp::rt::stateOf(const PlanView &plan, unsigned rank) {
     range.kind = StateRange::Kind::Buffer;
     range.dtype = static_cast<fsdp_dtype>(value.dtype);
     range.shape.assign(shape.begin(), shape.end());
-    range.count = plan.numElements(value);
+    range.parts = cutRange(shape, 0, plan.numElements(value));
     range.offset = value.offset;
     range.isTransient = plan.isTransient(buffer);
     range.ownOfRank = isWritten(plan, value);

@@ -9,13 +9,14 @@
 #ifndef FSDP_RUNTIME_RANKSTATE_H
 #define FSDP_RUNTIME_RANKSTATE_H
 
+#include "checkpoint/Rectangle.h"
 #include "plan/PlanView.h"
 
 #include <vector>
 
 namespace fsdp::rt {
 
-/// Elements [first, first + count) of a tensor, which a rank has in memory, one after another.
+/// Elements of a tensor, which a rank has in memory, one after another.
 struct StateRange {
   enum class Kind { Parameter, OptimizerState, Buffer };
 
@@ -24,12 +25,13 @@ struct StateRange {
   Kind kind = Kind::Parameter;
   fsdp_dtype dtype = FSDP_F32;
   std::vector<int64_t> shape; // of the whole tensor
-  int64_t first = 0, count = 0;
+  std::vector<Rectangle> parts; // in their order in memory
   int64_t offset = 0;     // bytes, in the arena or the host's arena
   bool onHost = false;    // in the host's arena
   bool ownOfRank = false; // a buffer that steps change: each rank has values of its own
   bool isTransient = false; // a buffer that is no part of the model's state_dict
 
+  int64_t count() const; // of elements
   int64_t bytes() const;
 };
 

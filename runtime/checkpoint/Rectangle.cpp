@@ -48,26 +48,35 @@ std::vector<Rectangle> fsdp::rt::cutRange(std::span<const int64_t> shape, int64_
   return rectangles;
 }
 
-void fsdp::rt::forEachRun(std::span<const int64_t> shape, const Rectangle &rectangle, int64_t first,
-                          int64_t count, const std::function<void(const ElementRun &)> &use) {
-  if (rectangle.elements() == 0 || count == 0)
+void fsdp::rt::forEachRun(const Rectangle &own, const Rectangle &part,
+                          const std::function<void(const ElementRun &)> &use) {
+  const size_t dims = own.sizes.size();
+  Rectangle common = own;
+  for (size_t i = 0; i < dims; ++i) {
+    common.offsets[i] = std::max(own.offsets[i], part.offsets[i]);
+    const int64_t end = std::min(own.offsets[i] + own.sizes[i], part.offsets[i] + part.sizes[i]);
+    common.sizes[i] = std::max<int64_t>(end - common.offsets[i], 0);
+  }
+  if (common.elements() == 0)
     return;
-  // Dimensions from `inner` on are one run: all behind it are whole.
-  size_t inner = shape.size();
-  while (inner > 0 && (inner == shape.size() || rectangle.sizes[inner] == shape[inner]))
+  // Dimensions from `inner` on are one run: all behind it are whole in both.
+  size_t inner = dims;
+  while (inner > 0 && (inner == dims || (common.sizes[inner] == own.sizes[inner] &&
+                                         common.sizes[inner] == part.sizes[inner])))
     --inner;
-  std::span<const int64_t> sizes = rectangle.sizes;
-  const int64_t length = product(sizes.subspan(inner));
-  std::vector<int64_t> index(inner, 0); // within the rectangle
-  for (int64_t part = 0; part < rectangle.elements(); part += length) {
-    int64_t whole = 0;
-    for (size_t i = 0; i < shape.size(); ++i)
-      whole = whole * shape[i] + rectangle.offsets[i] + (i < inner ? index[i] : 0);
-    int64_t begin = std::max(first, whole), end = std::min(first + count, whole + length);
-    if (begin < end)
-      use({begin, part + begin - whole, end - begin});
+  const int64_t length = product(std::span(common.sizes).subspan(inner));
+  std::vector<int64_t> index(inner, 0); // within what is common
+  auto positionIn = [&](const Rectangle &rectangle) {
+    int64_t position = 0;
+    for (size_t i = 0; i < dims; ++i)
+      position = position * rectangle.sizes[i] + common.offsets[i] - rectangle.offsets[i] +
+                 (i < inner ? index[i] : 0);
+    return position;
+  };
+  for (int64_t done = 0; done < common.elements(); done += length) {
+    use({positionIn(own), positionIn(part), length});
     for (size_t i = inner; i-- > 0;) {
-      if (++index[i] < sizes[i])
+      if (++index[i] < common.sizes[i])
         break;
       index[i] = 0;
     }

@@ -1,8 +1,8 @@
 //===- Rectangle.h - Parts of tensors ----------------------------*- C++ -*-===//
 //
 // A checkpoint stores tensors in rectangles: from `offsets` on, `sizes` elements in each dimension,
-// in row-major order. A flat range of elements, which is what a rank holds of a parameter, may
-// begin and end inside a row: it is up to 2 * dimensions - 1 rectangles.
+// in row-major order. What a rank holds of a parameter is one of them or, in the flat layout, a
+// range of elements, which may begin and end inside a row: up to 2 * dimensions - 1 rectangles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,16 +28,16 @@ struct Rectangle {
 /// into as few rectangles as possible whose elements are consecutive, in their order.
 std::vector<Rectangle> cutRange(std::span<const int64_t> shape, int64_t first, int64_t count);
 
-/// `count` consecutive elements of a tensor from `whole` on; in the rectangle they are consecutive
-/// too, from `part` on.
+/// `count` elements of a tensor that are consecutive in two rectangles of it: from element `own` of
+/// the one and element `part` of the other on.
 struct ElementRun {
-  int64_t whole, part, count;
+  int64_t own, part, count;
 };
 
-/// The elements that [first, first + count) of a tensor, flattened, and a rectangle of it have in
-/// common: as few runs as possible, ascending. The rectangle lies within the shape.
-void forEachRun(std::span<const int64_t> shape, const Rectangle &rectangle, int64_t first,
-                int64_t count, const std::function<void(const ElementRun &)> &use);
+/// The elements that two rectangles of one tensor have in common: as few runs as possible,
+/// ascending.
+void forEachRun(const Rectangle &own, const Rectangle &part,
+                const std::function<void(const ElementRun &)> &use);
 
 } // namespace fsdp::rt
 

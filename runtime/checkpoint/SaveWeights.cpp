@@ -34,16 +34,21 @@ static std::vector<TensorToStore> listTensors(const PlanView &plan) {
 static Status writeGroup(const PlanView &plan, const fsdp_group &group, const std::byte *gathered,
                          SafetensorsWriter &writer, size_t &index) {
   auto elementSize = static_cast<int64_t>(elementBytes(group.dtype));
-  for (const fsdp_parameter &parameter : plan.parametersOf(group))
+  for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
+    const PlanView::Runs runs = plan.runsOf(parameter);
     for (uint32_t name = 0; name <= parameter.num_aliases; ++name, ++index)
       for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
+        const int64_t length = piece.count / runs.count;
         int64_t element = piece.rank * group.shard_elements + piece.shard_offset;
-        Status status =
-            writer.write(index, piece.first * elementSize, gathered + element * elementSize,
-                         static_cast<size_t>(piece.count * elementSize));
-        if (!status.ok())
-          return status;
+        for (int64_t run = 0; run < runs.count; ++run, element += length) {
+          Status status = writer.write(index, (piece.first + run * runs.stride) * elementSize,
+                                       gathered + element * elementSize,
+                                       static_cast<size_t>(length * elementSize));
+          if (!status.ok())
+            return status;
+        }
       }
+  }
   // Group by group, so that the other ranks never wait for the disk longer than for one group.
   return writer.flush();
 }

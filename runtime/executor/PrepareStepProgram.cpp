@@ -28,6 +28,16 @@ std::vector<int64_t> StepProgram::drawsOf(const PlanView &view) {
   return draws;
 }
 
+/// Memory of the arena as a tensor.
+static at::Tensor tensorAt(void *data, at::IntArrayRef sizes, at::IntArrayRef strides,
+                           uint32_t dtype, c10::Device device) {
+  return at::for_blob(data, sizes)
+      .strides(strides)
+      .options(at::TensorOptions(device).dtype(static_cast<at::ScalarType>(dtype)))
+      .target_device(device)
+      .make_tensor();
+}
+
 void StepProgram::makeTensors() {
   c10::Device device = runtime.tensorDevice();
   tensors.reserve(view.values().size());
@@ -40,12 +50,8 @@ void StepProgram::makeTensors() {
       return at::IntArrayRef(list.data(), list.size());
     };
     void *data = value.offset < 0 ? arena : arena + value.offset;
-    auto options = at::TensorOptions(device).dtype(static_cast<at::ScalarType>(value.dtype));
-    tensors.push_back(at::for_blob(data, intsOf(view.sizes(value)))
-                          .strides(intsOf(view.strides(value)))
-                          .options(options)
-                          .target_device(device)
-                          .make_tensor());
+    tensors.push_back(tensorAt(data, intsOf(view.sizes(value)), intsOf(view.strides(value)),
+                               value.dtype, device));
   }
 }
 
@@ -81,20 +87,32 @@ void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
   const auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
   const unsigned ranks = view.chunkRanks(group), merged = view.numShards() / ranks;
   const unsigned own = shard % ranks;
-  std::vector<BytesCopy> &copies = chunks.emplace_back();
+  std::vector<Copy> &parts = chunks.emplace_back();
   for (uint32_t i = 0; i < group.num_parameters; ++i) {
-    const std::byte *full = arena + view.values()[view.results(entry)[i]].offset;
-    std::span<const fsdp_piece> pieces = view.piecesOf(view.parametersOf(group)[i]);
+    std::byte *full = arena + view.values()[view.results(entry)[i]].offset;
+    const fsdp_parameter &parameter = view.parametersOf(group)[i];
+    std::span<const fsdp_piece> pieces = view.piecesOf(parameter);
+    const PlanView::Runs runs = view.runsOf(parameter);
     for (const fsdp_piece &piece : pieces) {
       if (piece.rank / merged != own)
         continue;
       int64_t before = piece.rank % merged; // ranks whose elements come first
       // Of a parameter by itself, the first rank has no padding.
+      const int64_t runElements = pieces.front().count / runs.count;
       int64_t at = group.layout == FSDP_LAYOUT_FLAT
                        ? before * group.shard_elements + piece.shard_offset
-                       : merged * piece.shard_offset + before * pieces.front().count;
-      copies.push_back({arena + entry.destination + at * bytes, full + piece.first * bytes,
-                        static_cast<size_t>(piece.count * bytes)});
+                       : merged * piece.shard_offset + before * runElements;
+      Copy &part = parts.emplace_back();
+      part.bytes = piece.count * bytes;
+      part.to = arena + entry.destination + at * bytes;
+      part.from = full + piece.first * bytes;
+      if (runs.count == 1)
+        continue;
+      const c10::Device device = runtime.tensorDevice();
+      part.destination = tensorAt(part.to, {runs.count, runElements}, {merged * runElements, 1},
+                                  entry.dtype, device);
+      part.source = tensorAt(full + piece.first * bytes, {runs.count, runElements},
+                             {runs.stride, 1}, entry.dtype, device);
     }
   }
 }

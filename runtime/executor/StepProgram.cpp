@@ -17,6 +17,13 @@ StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream 
       placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
 
+void StepProgram::runCopy(Copy &copy) {
+  if (copy.source.defined())
+    copy.destination.copy_(copy.source);
+  else
+    compute.copy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+}
+
 Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   current.store(instruction.entry, std::memory_order_relaxed);
   const fsdp_entry &entry = view.entries()[instruction.entry];
@@ -38,23 +45,18 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     return {};
   case FSDP_WAIT:
     return lanes.wait(entry.handle);
-  case FSDP_COPY: {
-    Copy &copy = copies[instruction.index];
-    if (copy.source.defined())
-      copy.destination.copy_(copy.source);
-    else
-      compute.copy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
-    stats.copiedBytes += copy.bytes;
+  case FSDP_COPY:
+    runCopy(copies[instruction.index]);
+    stats.copiedBytes += copies[instruction.index].bytes;
     return {};
-  }
   case FSDP_ACCUMULATE: {
     Copy &sum = copies[instruction.index];
     sum.destination.add_(sum.source);
     return {};
   }
   case FSDP_CHUNK:
-    for (const BytesCopy &copy : chunks[instruction.index])
-      compute.copy(copy.to, copy.from, copy.bytes);
+    for (Copy &copy : chunks[instruction.index])
+      runCopy(copy);
     return {};
   case FSDP_ZERO:
     compute.zero(arena + entry.destination, static_cast<size_t>(entry.bytes));

@@ -74,12 +74,6 @@ private:
     RowChain rows;
     std::vector<uint32_t> entries;
   };
-  /// Bytes that are copied as they are.
-  struct BytesCopy {
-    std::byte *to;
-    const std::byte *from;
-    size_t bytes;
-  };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
     std::byte *to = nullptr;
@@ -104,6 +98,7 @@ private:
   /// names the entry.
   Status issue(const std::function<Status()> &walk);
   Status execute(const Instruction &instruction, bool awaited);
+  void runCopy(Copy &copy);
   /// The same, and `finder` looks at what it does.
   Status follow(const Instruction &instruction, const std::function<Status()> &action);
   /// The compute stream waits for what `instruction` has started.
@@ -127,7 +122,7 @@ private:
   std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
   std::vector<Chain> chains;
   std::vector<Copy> copies;
-  std::vector<std::vector<BytesCopy>> chunks;        // what each FSDP_CHUNK copies
+  std::vector<std::vector<Copy>> chunks;             // what each FSDP_CHUNK copies
   std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to
   size_t numSegments = 0;                            // the runtime's updates
   std::vector<Instruction> instructions;             // of a step

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 #include <set>
 
 using namespace fsdp::rt;
@@ -105,6 +106,14 @@ static std::string groupsText(const PlanView &view) {
     else if (group.trained_elements < group.shard_elements)
       text += format(", %s of them trained", bytesText(view.stateBytes(group)).c_str());
     text += reductionText(view, static_cast<uint32_t>(&group - view.groups().data())) + '\n';
+    std::map<uint32_t, std::string> names; // of parameters, by the dimension on which they are cut
+    for (const fsdp_parameter &parameter : view.parametersOf(group)) {
+      std::string &list = names[parameter.shard_dim];
+      list += (list.empty() ? "" : ", ") + std::string(view.string(parameter.name));
+    }
+    names.erase(0);
+    for (const auto &[dim, list] : names)
+      text += format("    cut on dimension %u: %s\n", dim, list.c_str());
   }
   return text;
 }

@@ -20,6 +20,13 @@ int64_t PlanView::product(std::span<const int64_t> sizes) {
   return elements;
 }
 
+PlanView::Runs PlanView::runsOf(const fsdp_parameter &parameter) const {
+  std::span<const int64_t> all = sizes(parameter);
+  const size_t dim = parameter.shard_dim;
+  return {product(all.first(dim)), product(all.subspan(dim)),
+          product(all.subspan(std::min(dim + 1, all.size())))};
+}
+
 bool PlanView::isTransient(const fsdp_buffer &buffer) const {
   return std::ranges::any_of(
       constants(), [&](const fsdp_constant &constant) { return constant.value == buffer.value; });

@@ -71,6 +71,14 @@ public:
     return pieces().subspan(parameter.first_piece, parameter.num_pieces);
   }
 
+  /// How the pieces of a parameter lie in it; see fsdp_piece. Each piece is `count` runs of
+  /// consecutive elements, all equally long, whose first elements are `stride` apart. One entry of
+  /// the dimension that is cut is `entry` elements of a run.
+  struct Runs {
+    int64_t count, stride, entry;
+  };
+  Runs runsOf(const fsdp_parameter &parameter) const;
+
   std::span<const int64_t> sizes(const fsdp_value &value) const {
     return integers(value.first_size, value.num_dims);
   }

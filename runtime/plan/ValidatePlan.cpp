@@ -180,11 +180,27 @@ void Validator::checkParameters() {
       return;
     }
     const fsdp_group &group = plan.groups[parameter.group];
+    if (parameter.shard_dim != 0 &&
+        (parameter.shard_dim >= parameter.num_dims || group.layout != FSDP_LAYOUT_PER_PARAM)) {
+      fail(where + " (" + view.string(parameter.name) + "): cut on dimension " +
+           std::to_string(parameter.shard_dim) + " of " + std::to_string(parameter.num_dims) +
+           (group.layout == FSDP_LAYOUT_PER_PARAM ? "" : ", in the flat layout"));
+      return;
+    }
     int64_t elements = view.numElements(parameter), covered = 0;
+    const PlanView::Runs runs = view.runsOf(parameter);
+    // Of a dimension behind the first one, whole entries are cut, each run within one entry of the
+    // dimensions before.
+    auto isInside = [&](const fsdp_piece &piece) {
+      if (piece.first < 0 || piece.count < 0 || runs.count <= 0 || piece.count % runs.count != 0)
+        return false;
+      const int64_t run = piece.count / runs.count;
+      const bool isWhole = runs.entry > 0 && piece.first % runs.entry == 0 && run % runs.entry == 0;
+      return run <= runs.stride - piece.first && (parameter.shard_dim == 0 || isWhole);
+    };
     for (const fsdp_piece &piece : view.piecesOf(parameter)) {
-      if (piece.parameter != i || piece.rank >= view.numShards() || piece.first < 0 ||
-          piece.count < 0 || piece.count > elements - piece.first || piece.shard_offset < 0 ||
-          piece.count > group.shard_elements - piece.shard_offset) {
+      if (piece.parameter != i || piece.rank >= view.numShards() || !isInside(piece) ||
+          piece.shard_offset < 0 || piece.count > group.shard_elements - piece.shard_offset) {
         fail(where + " (" + view.string(parameter.name) + "): piece of rank " +
              std::to_string(piece.rank) + " out of range");
         return;

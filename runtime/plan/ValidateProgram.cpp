@@ -46,11 +46,14 @@ static bool haveEqualSizes(const PlanView &a, const fsdp_value &left, const Plan
 }
 
 Status Comparison::checkParameters(const fsdp_group &group, const fsdp_group &other) const {
-  for (uint32_t i = 0; i < group.num_parameters; ++i)
-    if (std::strcmp(own.string(own.parameters()[group.first_parameter + i].name),
-                    first.string(first.parameters()[other.first_parameter + i].name)) != 0)
+  for (uint32_t i = 0; i < group.num_parameters; ++i) {
+    const fsdp_parameter &parameter = own.parameters()[group.first_parameter + i];
+    const fsdp_parameter &same = first.parameters()[other.first_parameter + i];
+    if (std::strcmp(own.string(parameter.name), first.string(same.name)) != 0 ||
+        parameter.shard_dim != same.shard_dim)
       return differs("the parameters of group \"" +
                      std::string(displayName(own.string(group.name))) + "\"");
+  }
   return {};
 }
 

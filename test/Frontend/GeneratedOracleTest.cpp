@@ -61,6 +61,8 @@ static Configuration drawConfiguration(uint64_t seed) {
   }
   if (c.optimizer.clipGradNorm)
     c.optimizer.clipNormType = draw(NormType::Two, NormType::One, NormType::Infinity);
+  if (c.layout == "per-param" && draw(false, true))
+    c.shardPlacement = "largest";
   return c;
 }
 

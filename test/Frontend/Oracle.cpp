@@ -19,7 +19,7 @@ std::string Configuration::describe() const {
       model + " replicate=" + std::to_string(replicas) + " shard=" + std::to_string(shards) + " " +
       layout + " " + nameChoice(schedule).str() + " " + stringifyRecomputePolicy(recompute).str() +
       " " + stringifyOptimizerKind(optimizer.kind.value_or(OptimizerKind::AdamW)).str();
-  for (const std::string *flag : {&reshard, &prefetch, &reduceDtype})
+  for (const std::string *flag : {&reshard, &prefetch, &reduceDtype, &shardPlacement})
     text += " '" + *flag + "'";
   if (optimizer.clipGradNorm)
     text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
@@ -105,6 +105,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
                                  : "replicate=" + std::to_string(c.replicas) +
                                        ",shard=" + std::to_string(c.shards);
   options.layout = c.layout;
+  options.shardPlacement = c.shardPlacement;
   options.schedule = c.schedule;
   options.reshardAfterForward = c.reshard;
   options.prefetch = c.prefetch;

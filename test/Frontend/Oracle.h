@@ -18,7 +18,7 @@ namespace fsdp::frontend {
 struct Configuration {
   std::string model; // of getInputs()
   unsigned replicas = 1, shards = 2;
-  std::string layout = "flat";
+  std::string layout = "flat", shardPlacement = {};
   ScheduleChoice schedule = ScheduleChoice::Fsdp2;
   std::string reshard = {}, prefetch = {}, reduceDtype = {}; // as the flags; empty: default
   RecomputePolicy recompute = RecomputePolicy::Auto;

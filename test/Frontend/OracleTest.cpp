@@ -35,6 +35,8 @@ static std::vector<Configuration> makeConfigurations() {
       Configuration perParam = base;
       perParam.layout = "per-param";
       all.push_back(perParam);
+      perParam.shardPlacement = "largest";
+      all.push_back(perParam);
       Configuration searched = base;
       searched.schedule = ScheduleChoice::Auto;
       all.push_back(searched);

@@ -370,3 +370,38 @@ fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true decisi
 fsdp.mesh @mesh <dp = 2>
 // expected-error@below {{has recomputed auto, expected the policy that was decided}}
 fsdp.group @l [] of ["l"] over @mesh "dp" flat reshard_after_forward true recomputed auto
+
+// -----
+
+// The flat layout cuts no dimension.
+fsdp.param @w : tensor<4x4xf32>
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{has shard_dims and the flat layout, which cuts no dimension; expected the per_param layout}}
+fsdp.group @l [@w] of ["l"] over @mesh "dp" flat shard_dims [1] reshard_after_forward true
+
+// -----
+
+// Each parameter is cut on one dimension.
+fsdp.param @w : tensor<4x4xf32>
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{has 2 shard_dims, expected one for each of its 1 parameters}}
+fsdp.group @l [@w] of ["l"] over @mesh "dp" per_param shard_dims [1, 0] reshard_after_forward true
+
+// -----
+
+// The dimension is there.
+// expected-note@below {{declared here}}
+fsdp.param @w : tensor<4x4xf32>
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{cuts parameter @w on dimension 2, but it has 2 dimensions}}
+fsdp.group @l [@w] of ["l"] over @mesh "dp" per_param shard_dims [2] reshard_after_forward true
+
+// -----
+
+// Only dimension 0 is padded.
+fsdp.param @rows : tensor<5xf32>
+// expected-note@below {{declared here}}
+fsdp.param @w : tensor<4x5xf32>
+fsdp.mesh @mesh <dp = 2>
+// expected-error@below {{cuts parameter @w on dimension 1, whose size 5 is not divisible by the 2 ranks of axis 'dp'; only dimension 0 is padded}}
+fsdp.group @l [@rows, @w] of ["l"] over @mesh "dp" per_param shard_dims [0, 1] reshard_after_forward true

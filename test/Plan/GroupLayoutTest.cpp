@@ -88,6 +88,35 @@ TEST(GroupLayout, PerParamIsCompleteOnManyRanks) {
     expectComplete(layOutGroup(Layout::PerParam, shapes, ranks, 16), shapes);
 }
 
+/// The elements of parameter `index` of a rank's shard, in their order there; -1: padding.
+static std::vector<int64_t> elementsOf(const GroupLayout &layout, unsigned rank, size_t index) {
+  const ParameterPlace &place = layout.parameters[index];
+  std::vector<int64_t> elements(place.chunkElements, -1);
+  for (const Piece &piece : place.pieces)
+    for (int64_t i = 0, run = piece.count / place.runs; piece.rank == rank && i < piece.count; ++i)
+      elements[piece.shardOffset - place.offset + i] =
+          piece.first + i / run * place.runStride + i % run;
+  return elements;
+}
+
+// A rank holds consecutive columns of each row, or, merged with the rank behind it, both's.
+TEST(GroupLayout, PerParamCutsAnyDimension) {
+  Shapes shapes = {{3}, {2, 8, 2}, {2, 4}};
+  const std::vector<int64_t> dims = {0, 1, 1};
+  GroupLayout layout = layOutGroup(Layout::PerParam, shapes, 4, 16, dims);
+  EXPECT_EQ(layout.shardElements, 1 + 8 + 2);
+  using Elements = std::vector<int64_t>;
+  EXPECT_EQ(elementsOf(layout, 0, 1), (Elements{0, 1, 2, 3, 16, 17, 18, 19}));
+  EXPECT_EQ(elementsOf(layout, 3, 1), (Elements{12, 13, 14, 15, 28, 29, 30, 31}));
+  EXPECT_EQ(elementsOf(layout, 2, 2), (Elements{2, 6}));
+  EXPECT_EQ(elementsOf(layout, 3, 0), (Elements{-1}));
+  GroupLayout merged = mergeRanks(layout, 2);
+  EXPECT_EQ(merged.shardElements, 2 * layout.shardElements);
+  EXPECT_EQ(elementsOf(merged, 1, 1),
+            (Elements{8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31}));
+  EXPECT_EQ(elementsOf(merged, 0, 2), (Elements{0, 1, 4, 5}));
+}
+
 // The larger parts lie one after another as the smaller ones did: what was gathered over 4 ranks
 // is, gathered over 2, the same.
 TEST(GroupLayout, MergedFlatRanksGatherTheSame) {

@@ -42,8 +42,13 @@ class Convert(interop.Interop):
         return done.stdout
 
     def test_a_binarys_checkpoint_goes_to_torch_and_back(self):
+        for layout, more in (("flat", ""), ("per-param", "shard-placement=largest")):
+            with self.subTest(layout=layout):
+                self.check_there_and_back(layout, more)
+
+    def check_there_and_back(self, layout, more):
         workspace, run = self.case(interop.LLAMA, harness.ADAMW)
-        binary, folder = self.save(workspace, "dp=3", 3)
+        binary, folder = self.save(workspace, "dp=3", 3, layout, more)
         there, back = workspace.folder / "distcp", workspace.folder / "back"
         self.assertIn("FileSystemReader", self.converted(folder, there, "--model-key", "model"))
         model = oracle.make_model(run)
@@ -68,7 +73,7 @@ class Convert(interop.Interop):
         self.assertIsNone(harness.bitwise_difference(mine[1], theirs[1]))
 
     def test_a_binary_goes_on_from_what_fsdp2_saved(self):
-        workspace, run = self.case(interop.LLAMA, harness.ADAMW)
+        workspace, run = self.case(interop.LLAMA, harness.ADAMW, placement="largest")
         target, folder = workspace.folder / "run.distcp", workspace.folder / "converted"
         losses, final = interop.fsdp2(run, workspace.folder, 0, STEPS)
         interop.fsdp2(run, workspace.folder, 0, SAVED, target=target)

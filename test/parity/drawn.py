@@ -170,6 +170,22 @@ class Configuration:
             plain = [g.modules[0] for g in self.groups if len(g.modules) == 1 and not self.has_inner(g)]
             self.checkpoint = self.random.choice(plain) if plain else None
 
+        self.placement = self.draw_placement() if self.layout == "per-param" and self.maybe(0.5) else None
+
+    def draw_placement(self):
+        """FSDP2 ends with an error where a group keeps chunks and is cut on another dimension than 0."""
+        numbers = [self.reshard, *(group.reshard or "true" for group in self.groups)]
+        if any(number.isdigit() and 1 < int(number) < self.shards for number in numbers):
+            return None
+        even = {
+            name: [dim for dim in range(p.dim()) if dim == 0 or p.shape[dim] % self.shards == 0]
+            for name, p in models.build(self.model).named_parameters()
+            if name not in self.ignored
+        }
+        return self.random.choice([
+            "largest", {name: self.random.choice(dims) for name, dims in even.items()}
+        ])  # fmt: skip
+
     def has_inner(self, group):
         return any(
             other.modules[0].startswith(module + ".")
@@ -183,6 +199,8 @@ class Configuration:
             config["force_sum_reduction_for_comms"] = True
         if self.factor:
             config["gradient_divide_factor"] = self.factor
+        if self.placement:
+            config["shard_placement"] = self.placement
         if self.ignored:
             config["ignored_params"] = self.ignored
         if self.checkpoint:
@@ -229,6 +247,7 @@ class Configuration:
             gradient_divide_factor=self.factor,
             divide_factor_of={m: g.factor for g in self.groups if g.factor for m in g.modules},
             ignored=self.ignored,
+            placement=self.placement,
             policies=self.policies,
             checkpoint={self.checkpoint: None} if self.checkpoint else {},
             **{

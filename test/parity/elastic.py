@@ -21,6 +21,8 @@ from oracle import models, safetensors_io
 CONFIG = models.Config("llama", dim=32, layers=2, seq=16, batch=2)
 STEPS = 4
 LIMIT_S = 90
+#: On each number of ranks the largest dimension that these divide.
+COLUMNS = ["--layout", "per-param", "--shard-placement", "largest"]
 
 
 class Elastic(harness.Case):
@@ -42,7 +44,7 @@ class Elastic(harness.Case):
 
     def test_each_mesh_is_as_if_it_were_alone(self):
         meshes = {4: "replicate=2,shard=2", 2: "dp=2", 1: "dp=1"}
-        flags = ["--eval-model", self.model, "--layout", "per-param"]
+        flags = ["--eval-model", self.model, *COLUMNS]
         binary = self.meshes("all", *meshes.values(), flags=flags)
         evaluate = ["--eval-data", self.workspace.data, "--eval-every", 2]
         described = harness.run([binary, "--describe"]).stdout
@@ -192,7 +194,7 @@ class Elastic(harness.Case):
 
     def test_a_run_goes_on_with_ranks_that_come(self):
         """One machine with 2 ranks, which another one joins: from the last checkpoint on all 4 ranks."""
-        binary = self.meshes("two", "dp=4", "dp=2")
+        binary = self.meshes("two", "dp=4", "dp=2", flags=COLUMNS)
         steps, words = self.follow_run(binary)
         port = harness.free_port()
         # Else torchrun's agent keeps the address of the store that ended with the first rendezvous.

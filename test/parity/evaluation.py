@@ -119,7 +119,7 @@ class Evaluation(unittest.TestCase):
     def test_modes(self):
         """No dropout, and running statistics in place of a batch's."""
         self.check(GPT2)
-        self.check(CONVNET, flags=["--layout", "per-param"])
+        self.check(CONVNET, flags=["--layout", "per-param", "--shard-placement", "largest"])
 
     def test_exported(self):
         """A file has the mode in which it was exported; dropout there is noted."""

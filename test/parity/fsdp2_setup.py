@@ -131,6 +131,25 @@ def policy_of(fields):
     })  # fmt: skip
 
 
+def placement_fn(named, asked, shards):
+    """`shard_placement:` as FSDP2's shard_placement_fn of parameters that have these names."""
+    from torch.distributed.tensor import Shard
+
+    names = {id(parameter): name for name, parameter in named}
+    rules = asked if isinstance(asked, dict) else {"**": asked}
+
+    def place(parameter):
+        path = names[id(parameter)].split(".")
+        found = [dim for pattern, dim in rules.items() if matches_path(pattern.split("."), path)]
+        if not found or found[0] != "largest":
+            return Shard(found[0]) if found else None
+        sizes = list(parameter.shape)
+        even = [size for size in sizes if size % shards == 0]
+        return Shard(sizes.index(max(even)) if even else 0)
+
+    return place
+
+
 def shard(run, model, mesh):
     from torch.distributed.fsdp import (
         FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method,
@@ -151,16 +170,23 @@ def shard(run, model, mesh):
             param_dtype=torch.bfloat16,
             reduce_dtype=run.reduce_dtype and getattr(torch, run.reduce_dtype),
         )
+    named, shards = list(model.named_parameters()), run.ranks // run.replicas
+    placements = {
+        key: {"shard_placement_fn": placement_fn(named, asked, shards)}
+        for key, asked in run.placement_of.items()
+    }
+    if run.placement is not None:
+        options["shard_placement_fn"] = placement_fn(named, run.placement, shards)
     policies = {key: {"mp_policy": policy_of(p)} for key, p in (run.policies or {}).items()}
     for pattern in run.group:
-        own = options | policies.get(pattern, {}) | (
+        own = options | policies.get(pattern, {}) | placements.get(pattern, {}) | (
             {"reshard_after_forward": reshard_of(run.reshard_of[pattern])}
             if pattern in run.reshard_of
             else {}
         )
         for modules in matching_groups(model, [pattern]):
             fully_shard(modules, **own)
-    fully_shard(model, **options | policies.get("", {}))
+    fully_shard(model, **options | policies.get("", {}) | placements.get("", {}))
     for module in model.modules():
         for method in getattr(module, "forward_methods", ()):
             register_fsdp_forward_method(module, method)

@@ -110,13 +110,14 @@ def fsdp2(run, folder, first, last, source=None, target=None):
 
 
 class Interop(unittest.TestCase):
-    def case(self, config, optimizer, ranks=2, replicas=1):
+    def case(self, config, optimizer, ranks=2, replicas=1, placement=None):
         workspace = harness.Workspace(config, optimizer)
         self.addCleanup(workspace.remove)
         workspace.capture()
         run = workspace.oracle_run(
-            GROUPS[config.model], ranks, replicas=replicas, init=str(workspace.weights)
-        )
+            GROUPS[config.model], ranks, replicas=replicas, init=str(workspace.weights),
+            placement=placement,
+        )  # fmt: skip
         return workspace, run
 
     def train(self, workspace, binary, ranks, *arguments):
@@ -140,11 +141,14 @@ class Interop(unittest.TestCase):
 
     def test_torch_reads_every_tensor(self):
         """In one process, without a mesh, under the names of its own state dicts."""
-        for config, mesh, ranks, layout in ((LLAMA, "dp=3", 3, "flat"), (CONVNET, "dp=3", 3, "flat"),
-                                            (LLAMA, "replicate=2,shard=2", 4, "per-param")):  # fmt: skip
-            with self.subTest(config.model, mesh=mesh):
+        columns = "shard-placement=largest"
+        for config, mesh, ranks, layout, more in (
+            (LLAMA, "dp=3", 3, "flat", ""), (CONVNET, "dp=3", 3, "flat", ""),
+            (CONVNET, "dp=3", 3, "per-param", columns), (LLAMA, "replicate=2,shard=2", 4, "per-param", ""),
+        ):  # fmt: skip
+            with self.subTest(config.model, mesh=mesh, more=more):
                 workspace, run = self.case(config, harness.ADAMW)
-                _, folder = self.save(workspace, mesh, ranks, layout)
+                _, folder = self.save(workspace, mesh, ranks, layout, more)
                 model = oracle.make_model(run)
                 optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
                 expected = checkpoints.assemble(folder)
@@ -160,11 +164,16 @@ class Interop(unittest.TestCase):
                 self.assertEqual([n for n in expected if not n.startswith("fsdpc.rank")], [])
 
     def test_fsdp2_goes_on_from_a_binarys_checkpoint(self):
-        for optimizer, layout in ((harness.ADAMW, "flat"), (harness.ADAMW, "per-param"),
-                                  (harness.SGD, "flat")):  # fmt: skip
-            with self.subTest(optimizer=optimizer.kind, layout=layout):
-                workspace, run = self.case(LLAMA, optimizer)
-                binary, folder = self.save(workspace, "dp=2", 2, layout)
+        for optimizer, layout, more, placement in (
+            (harness.ADAMW, "flat", "", None),
+            (harness.ADAMW, "per-param", "", None),
+            (harness.ADAMW, "per-param", "shard-placement=largest", None),
+            (harness.ADAMW, "per-param", "shard-placement=largest", "largest"),
+            (harness.SGD, "flat", "", "largest"),
+        ):
+            with self.subTest(optimizer=optimizer.kind, layout=layout, more=more, placement=placement):
+                workspace, run = self.case(LLAMA, optimizer, placement=placement)
+                binary, folder = self.save(workspace, "dp=2", 2, layout, more)
                 expected = self.train(
                     workspace, binary, 2, "--resume", folder, "--steps", STEPS
                 )
@@ -173,19 +182,19 @@ class Interop(unittest.TestCase):
                 self.assertIsNone(harness.bitwise_difference(expected[1], final))
 
     def test_a_binary_goes_on_from_fsdp2s_checkpoint(self):
-        for config, optimizer, ranks, replicas in (
-            (LLAMA, harness.ADAMW, 2, 1),
-            (LLAMA, harness.SGD, 2, 1),
-            (LLAMA, harness.ADAMW, 4, 2),
+        for config, optimizer, ranks, replicas, placement in (
+            (LLAMA, harness.ADAMW, 2, 1, "largest"),
+            (LLAMA, harness.SGD, 2, 1, None),
+            (LLAMA, harness.ADAMW, 4, 2, None),
         ):
-            workspace, run = self.case(config, optimizer, ranks, replicas)
+            workspace, run = self.case(config, optimizer, ranks, replicas, placement)
             folder = workspace.folder / "dcp"
             fsdp2(run, workspace.folder, 0, SAVED, target=folder)
             losses, final = fsdp2(run, workspace.folder, SAVED, STEPS, source=folder)
             mesh = f"dp={ranks}" if replicas == 1 else "replicate=2,shard=2"
-            for layout in ("flat", "per-param"):
-                with self.subTest(optimizer=optimizer.kind, mesh=mesh, layout=layout):
-                    binary = workspace.compile(mesh, "none", layout)
+            for layout, more in (("flat", ""), ("per-param", ""), ("per-param", "shard-placement=largest")):
+                with self.subTest(optimizer=optimizer.kind, mesh=mesh, layout=layout, more=more):
+                    binary = workspace.compile(mesh, "none", layout, more=more)
                     resumed = self.train(
                         workspace, binary, ranks, "--resume", folder, "--steps", STEPS
                     )

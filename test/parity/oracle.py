@@ -74,6 +74,9 @@ class Run:
     divide_factor_of: dict = dataclasses.field(default_factory=dict)
     force_sum: bool = False
     ignored: list = dataclasses.field(default_factory=list)  # patterns of parameters
+    #: As `shard_placement:` of a config file; and by pattern of `group`, "" the root.
+    placement: dict | int | str | None = None
+    placement_of: dict = dataclasses.field(default_factory=dict)
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()

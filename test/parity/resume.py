@@ -138,7 +138,8 @@ class Resume(Case):
             workspace = self.prepare(config)
             kinds = [("dp=4", 4, "flat", ""), ("dp=2", 2, "per-param", ""), ("dp=3", 3, "flat", ""),
                      ("replicate=2,shard=2", 4, "per-param", "offload-optimizer=all"),
-                     ("dp=1", 1, "flat", ""), ("dp=4", 4, "per-param", "")]  # fmt: skip
+                     ("dp=1", 1, "flat", ""), ("dp=4", 4, "per-param", "shard-placement=largest"),
+                     ("dp=4", 4, "per-param", "")]  # fmt: skip
             binaries = [
                 workspace.compile(mesh, "none", layout, more=more) for mesh, _, layout, more in kinds
             ]

@@ -71,6 +71,7 @@ CONFIGS = {
     "dp-auto": (f"mesh=dp=2 {SEARCH} buckets", ""),
     "dp-clip": ("mesh=dp=2", CLIP),
     "dp-per-param": ("mesh=dp=2 layout=per-param", ""),
+    "dp-columns": ("mesh=dp=2 layout=per-param shard-placement=largest", ""),
     "dp-true": ("mesh=dp=2 reshard-after-forward=true", ""),
     "dp-offload": ("mesh=dp=2 offload-optimizer=all", ""),
     "hsdp": ("mesh=replicate=2,shard=2", ""),

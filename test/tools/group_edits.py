@@ -121,6 +121,11 @@ add_substitution("chunk-of-other-ranks", r"(?<=f32, )2>", ["4>", "8>", "1>"], "f
 add_substitution("other-chunks-of-group", r"(?<=true to )\d+", ["1", "3", "4", "8"], body=False)
 add_substitution("no-chunks-of-group", r" to \d+", "", body=False)
 
+# Where a shard's elements lie changes no bit.
+add_substitution("shard-dims-swapped", r"(?<=shard_dims \[)[^]]*", lambda m: m[0].translate(str.maketrans("01", "10")),
+                 keeps=True, body=False)  # fmt: skip
+add_substitution("no-shard-dims", r" shard_dims \[[^]]*\]", "", keeps=True, body=False)
+
 
 def gather_of_other_chunk(step, rng, is_same_group):
     """A gather that takes another chunk: of its own group or of another one."""

@@ -53,6 +53,7 @@ static void setSharding(const Options &options, PipelineOptions &pipeline) {
   pipeline.config = options.config;
   pipeline.reshardAfterForward = options.reshardAfterForward;
   pipeline.layout = options.layout;
+  pipeline.shardPlacement = options.shardPlacement;
   pipeline.prefetch = options.prefetch;
   pipeline.paramDtype = options.capture.getParamDtype();
   pipeline.reduceDtype = options.reduceDtype;

@@ -286,6 +286,10 @@ int main(int argc, char **argv) {
       ->check(CLI::IsMember({"true", "false", "none", "auto"}) | CLI::Number);
   app.add_option("--layout", options.layout, "flat, or per-param: FSDP2's (flat)")
       ->check(CLI::IsMember({"flat", "per-param"}));
+  app.add_option("--shard-placement", options.shardPlacement,
+                 "on which dimension per-param cuts parameters: a number, or largest for the "
+                 "largest that the ranks divide (0)")
+      ->check(CLI::IsMember({"largest"}) | CLI::Number);
   app.add_option("--prefetch", options.prefetch,
                  "fsdp2: its implicit backward prefetch, or none "
                  "(fsdp2)")

@@ -20,13 +20,14 @@ MLP_INPUTS = ["--input", "x:f32[4,32]", "--input", "targets:i64[4]"]
 CONFIGS = [
     """mesh: {replicate: 2, shard: 2}
 layout: per-param
+shard_placement: {"**.weight": -1, "layers.0.*.bias": largest}
 prefetch: fsdp2
 reshard_after_forward: true
 groups:
   - modules: ["layers.0"]
     reshard_after_forward: false
     recompute: full
-  - modules: ["layers.*"]
+  - modules: ["layers.1"]
 root: {reshard_after_forward: true}
 optimizer: {name: adamw, lr: 3.0e-4, betas: [0.9, 0.95], eps: 1.0e-8, weight_decay: 0.1, clip_grad_norm: 1.0}
 mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}

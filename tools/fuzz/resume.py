@@ -153,7 +153,10 @@ def check(pool, seed, folder):
         more = rng.choice(OPTIONS)
         if mesh == "dp=1" and "gradient-sync" in more:
             more = "microbatches=2"
-        return mesh, rng.choice(["flat", "per-param"]), more
+        layout = rng.choice(["flat", "per-param"])
+        if layout == "per-param" and rng.random() < 0.5:
+            more = f"{more} shard-placement=largest".strip()
+        return mesh, layout, more
 
     def run(place, chosen, processes, *more):
         place.mkdir(parents=True, exist_ok=True)

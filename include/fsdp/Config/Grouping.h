@@ -13,6 +13,7 @@ namespace fsdp {
 struct NamedParam {
   std::vector<std::string> names;
   bool isFrozen = false; // it has no gradient
+  std::vector<int64_t> shape = {};
 };
 
 /// One call of fully_shard.
@@ -25,6 +26,8 @@ struct ParamGroup {
   /// As the user says, for this group or for all. The number of ranks of `reshardAfterForward` is
   /// more than 1 and less than the whole axis: what FSDP2 means by others has become the word.
   GroupOptions options;
+  /// Of each parameter the dimension on which it is cut; none: all on dimension 0.
+  std::vector<int64_t> shardDims = {};
   /// Where the file says so; line 0: nowhere.
   ConfigPlace place = {};
 };
@@ -36,7 +39,7 @@ struct ParamGroup {
 ///
 /// Errors (ConfigErrors where a line of the file is to blame) name pattern and module: a pattern
 /// without match, a module given twice or after a module around it, a parameter that two groups
-/// share.
+/// share; and what placeShards() of ShardPlacement.h refuses.
 llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
                                                     llvm::ArrayRef<std::string> modules,
                                                     const ShardingConfig &config);

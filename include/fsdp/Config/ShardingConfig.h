@@ -36,6 +36,7 @@ struct MeshSpec {
 /// A line and a column in the file, from 1.
 struct ConfigPlace {
   unsigned line = 0, column = 0;
+  auto operator<=>(const ConfigPlace &) const = default;
 };
 
 /// A name or pattern, and where the file says it.
@@ -90,6 +91,24 @@ struct MixedPrecision {
   std::optional<PolicyDtype> reduceDtype;
 };
 
+/// One dimension of a parameter, on which it is cut over the ranks.
+struct ShardDim {
+  std::optional<int64_t> dim; // below 0: from the last one; absent: the largest that ranks divide
+  ConfigPlace place = {};
+};
+
+/// One entry of `shard_placement`.
+struct PlacementRule {
+  std::string pattern; // of parameters
+  ShardDim dim;
+};
+
+/// FSDP2's `shard_placement_fn`: for all parameters of a group, or for some.
+struct ShardPlacement {
+  std::optional<ShardDim> all;
+  std::vector<PlacementRule> rules; // a parameter that none matches is cut on dimension 0
+};
+
 /// What a group may say for itself.
 struct GroupOptions {
   std::optional<ReshardChoice> reshardAfterForward = {};
@@ -101,6 +120,7 @@ struct GroupOptions {
   std::optional<MixedPrecision> mixedPrecision = {};
   std::optional<double> gradientDivideFactor = {};
   std::optional<bool> forceSumReduction = {};
+  std::optional<ShardPlacement> shardPlacement = {};
 };
 
 /// One entry of `groups`.
@@ -163,6 +183,7 @@ struct ShardingConfig {
   MixedPrecision mixedPrecision;
   std::optional<double> gradientDivideFactor; // likewise; absent: the number of all ranks
   std::optional<bool> forceSumReduction;      // likewise; absent: false
+  std::optional<ShardPlacement> shardPlacement; // likewise; absent: all on dimension 0
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
   std::vector<RecomputeRule> checkpointing;
@@ -181,6 +202,7 @@ std::optional<std::string> checkMesh(const MeshSpec &mesh);
 llvm::Expected<ReshardChoice> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
+llvm::Expected<ShardDim> parseShardDim(llvm::StringRef text); // a number, largest
 llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
 llvm::Expected<GradientSync> parseGradientSync(llvm::StringRef text);
 llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);

@@ -167,6 +167,10 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     parameters from forward to backward: every 2 neighbours on the axis hold them together
     (`fsdp.chunk`).
 
+    In the per_param layout each parameter is cut on one dimension, `shard_dims` in the order of
+    `params` (FSDP2's `shard_placement_fn`; absent: all on dimension 0). Another dimension than 0 has
+    a size that the ranks of the axis divide.
+
     Some attributes are what the user asks for, which no pass changes, and others what a pass decides:
 
     | asked for | decided | by |
@@ -210,6 +214,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     fsdp.group @layers.1 [@layers.1.wq.weight, @layers.1.wo.weight] of ["layers.1"]
         over @mesh "shard" replicated "replicate" flat reshard_after_forward true
         mixed_precision <param_dtype = bf16> gather_dtype bf16 reduce_dtype bf16
+    fsdp.group @layers.2 [@layers.2.wq.weight, @layers.2.wo.weight] of ["layers.2"]
+        over @mesh "dp" per_param shard_dims [0, 1] reshard_after_forward true
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name,
@@ -219,6 +225,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        StrAttr:$axis,
                        OptionalAttr<StrAttr>:$replicate_axis,
                        EnumProp<Fsdp_Layout>:$layout,
+                       OptionalAttr<DenseI64ArrayAttr>:$shard_dims,
                        EnumProp<Fsdp_Reshard>:$reshard_after_forward,
                        OptionalAttr<I64Attr>:$reshard_ranks,
                        OptionalAttr<Fsdp_MixedPrecisionAttr>:$mixed_precision,
@@ -238,6 +245,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<Fsdp_PlacesAttr>:$places);
   let assemblyFormat = [{
     $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
+    (`shard_dims` $shard_dims^)?
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
     (`mixed_precision` $mixed_precision^)?
     (`gather_dtype` $gather_dtype^)? (`reduce_dtype` $reduce_dtype^)?
@@ -255,6 +263,11 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     /// True if the optimizer's state lies in the memory of the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
+
+    /// The dimension on which a parameter, by its index, is cut.
+    int64_t getShardDim(unsigned param) {
+      return getShardDims() ? (*getShardDims())[param] : 0;
+    }
 
     /// Why a pass has decided so; null: as the user asked for, or as a default says.
     ::mlir::StringAttr getReason(::fsdp::Subject subject);

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 11u
+#define FSDP_PLAN_ABI_VERSION 12u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -180,7 +180,7 @@ typedef enum fsdp_entry_kind {
    * `destination`; `count` is its elements. Parameter i is value `integers[first_result + i]`. Rank
    * r of the shard axis keeps the elements that a shard of rank n holds for every n with n / m = r
    * % chunk_ranks, where m is the number of ranks of the axis divided by chunk_ranks; in the flat
-   * layout rank by rank, else parameter by parameter and then rank by rank. */
+   * layout rank by rank, else parameter by parameter and there, run by run, rank by rank. */
   FSDP_CHUNK = 16
 } fsdp_entry_kind;
 
@@ -240,7 +240,10 @@ typedef struct fsdp_constant {
 
 /* A piece of a parameter in the memory of one rank of every replica: elements [first, first +
  * count) of the parameter, flattened in row-major order, lie at element `shard_offset` of the
- * group's shard. In both layouts every rank holds at most one piece of a parameter. */
+ * group's shard. If the parameter's shard_dim is d > 0, the piece is as many runs as there are
+ * entries of the dimensions before d: the first one begins at `first`, they are as far apart as the
+ * entries are long, each has an equal part of the `count` elements, and in the shard they lie one
+ * behind the other. In both layouts every rank holds at most one piece of a parameter. */
 typedef struct fsdp_piece {
   uint32_t rank; /* of the shard axis: below world_size / replicas */
   uint32_t parameter;
@@ -257,6 +260,7 @@ typedef struct fsdp_parameter {
   uint32_t first_alias, num_aliases; /* strings in `integers`: other names of a shared parameter */
   uint32_t first_piece, num_pieces;  /* in `pieces`, by rank */
   uint32_t optimizer; /* what updates it: 0: the plan's `optimizer`; n: `optimizer_groups`[n - 1] */
+  uint32_t shard_dim; /* the dimension that is cut over the ranks; 0 in the flat layout */
 } fsdp_parameter;
 
 #define FSDP_MAX_STATES 3 /* of the optimizer, each one element per element of the shard */

@@ -305,6 +305,44 @@ TEST(PlanTest, PiecesHoldTheWholeParameter) {
             "invalid plan: parameter 0 (layers.0.w): pieces hold 31 of its 32 elements");
 }
 
+// Only a dimension of the per-param layout is cut. A run stays within its row.
+TEST(PlanTest, ShardDim) {
+  SmallPlan small;
+  fsdp_plan &plan = small.builder.finish(small.loss);
+  std::vector<fsdp_parameter> parameters(plan.parameters, plan.parameters + plan.num_parameters);
+  std::vector<fsdp_group> groups(plan.groups, plan.groups + plan.num_groups);
+  std::vector<fsdp_piece> pieces(plan.pieces, plan.pieces + plan.num_pieces);
+  plan.parameters = parameters.data();
+  plan.groups = groups.data();
+  plan.pieces = pieces.data();
+  parameters[0].shard_dim = 1;
+  EXPECT_EQ(validatePlan(plan).message(),
+            "invalid plan: parameter 0 (layers.0.w): cut on dimension 1 of 2, in the flat layout");
+  groups[parameters[0].group].layout = FSDP_LAYOUT_PER_PARAM;
+  parameters[0].shard_dim = 2;
+  EXPECT_EQ(validatePlan(plan).message(),
+            "invalid plan: parameter 0 (layers.0.w): cut on dimension 2 of 2");
+  parameters[0].shard_dim = 1;
+  pieces[1].first = 4; // the second half of each row of 8
+  EXPECT_EQ(validatePlan(plan).message(), "");
+  EXPECT_NE(describePlan(plan).find("\n    cut on dimension 1: layers.0.w\n"), std::string::npos);
+  const char *const outOfRange =
+      "invalid plan: parameter 0 (layers.0.w): piece of rank 1 out of range";
+  pieces[1].first = 5;
+  EXPECT_EQ(validatePlan(plan).message(), outOfRange);
+  // Two planes of two rows of eight: a piece of half a row is none of a whole one.
+  std::vector<int64_t> integers(plan.integers, plan.integers + plan.num_integers);
+  parameters[0].first_size = plan.num_integers;
+  parameters[0].num_dims = 3;
+  integers.insert(integers.end(), {2, 2, 8});
+  plan.integers = integers.data();
+  plan.num_integers += 3;
+  pieces[1].first = 8;
+  EXPECT_EQ(validatePlan(plan).message(), "");
+  pieces[1].first = 4;
+  EXPECT_EQ(validatePlan(plan).message(), outOfRange);
+}
+
 TEST(PlanTest, Describe) {
   SmallPlan small;
   std::string text = describePlan(small.builder.finish(small.loss));

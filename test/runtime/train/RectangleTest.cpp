@@ -1,8 +1,12 @@
 #include "checkpoint/Rectangle.h"
+#include "TinyPlan.h"
+#include "checkpoint/CheckpointFiles.h"
 #include "checkpoint/Crc32c.h"
+#include "plan/PlanView.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -59,38 +63,70 @@ TEST(Rectangle, ARangeInsideTwoRowsIsThree) {
   EXPECT_EQ(cutRange(shape, 5, 10), (std::vector<Rectangle>{{{1, 0}, {2, 5}}}));
 }
 
-// Runs of any rectangle and any range: what both hold, ascending, and where it is in the rectangle.
+// Runs of any two rectangles: what both hold, ascending, and where it is in each.
 TEST(Rectangle, RunsAreWhatBothHold) {
-  for (const Shape &shape : {Shape{4, 5}, Shape{3, 2, 4}, Shape{5}})
-    for (int64_t corner = 0; corner < product(shape); corner += 3)
-      for (int64_t first = 0; first < product(shape); first += 2)
-        for (int64_t count = 0; first + count <= product(shape); ++count) {
-          Rectangle rectangle{Shape(shape.size()), Shape(shape.size())};
-          int64_t rest = corner;
-          for (size_t d = shape.size(); d-- > 0; rest /= shape[d]) {
-            rectangle.offsets[d] = rest % shape[d];
-            rectangle.sizes[d] = shape[d] - rectangle.offsets[d];
+  auto rectanglesOf = [](const Shape &shape) {
+    std::vector<Rectangle> all = {{Shape(shape.size()), Shape(shape.size())}};
+    for (size_t d = 0; d < shape.size(); ++d) {
+      std::vector<Rectangle> more;
+      for (const Rectangle &outer : all)
+        for (int64_t begin = 0; begin < shape[d]; ++begin)
+          for (int64_t size = 1; begin + size <= shape[d]; ++size) {
+            more.push_back(outer);
+            more.back().offsets[d] = begin;
+            more.back().sizes[d] = size;
           }
-          std::vector<int64_t> held = positions(shape, rectangle), expected, found;
-          for (int64_t position : held)
-            if (position >= first && position < first + count)
-              expected.push_back(position);
-          forEachRun(shape, rectangle, first, count, [&](const ElementRun &run) {
-            for (int64_t i = 0; i < run.count; ++i) {
-              found.push_back(run.whole + i);
-              EXPECT_EQ(held[static_cast<size_t>(run.part + i)], run.whole + i);
-            }
-          });
-          EXPECT_EQ(found, expected);
-        }
+      all = std::move(more);
+    }
+    return all;
+  };
+  for (const Shape &shape : {Shape{4, 5}, Shape{3, 2, 3}, Shape{5}, Shape{}}) {
+    const std::vector<Rectangle> rectangles = rectanglesOf(shape);
+    for (const Rectangle &first : rectangles)
+      for (const Rectangle &second : rectangles) {
+        std::vector<int64_t> own = positions(shape, first), part = positions(shape, second);
+        std::vector<int64_t> expected, found;
+        std::ranges::set_intersection(own, part, std::back_inserter(expected));
+        size_t runs = 0, needed = 0;
+        forEachRun(first, second, [&](const ElementRun &run) {
+          ++runs;
+          for (int64_t i = 0; i < run.count; ++i) {
+            found.push_back(own[static_cast<size_t>(run.own + i)]);
+            EXPECT_EQ(part[static_cast<size_t>(run.part + i)], found.back());
+          }
+        });
+        EXPECT_EQ(found, expected);
+        // A run ends where the next common element is not the next one in both.
+        auto indexIn = [](const std::vector<int64_t> &all, int64_t position) {
+          return std::ranges::lower_bound(all, position) - all.begin();
+        };
+        for (size_t i = 0; i < expected.size(); ++i)
+          needed += i == 0 || indexIn(own, expected[i]) != indexIn(own, expected[i - 1]) + 1 ||
+                    indexIn(part, expected[i]) != indexIn(part, expected[i - 1]) + 1;
+        EXPECT_EQ(runs, needed);
+      }
+  }
 }
 
-// A rectangle of whole rows is one run, however many they are.
+// What a rank has of a parameter that is cut on dimension 1 is one rectangle, of one file.
+TEST(Rectangle, ColumnsAreOne) {
+  fsdp::test::TinyPlan tiny(3, fsdp::plan::Layout::PerParam, true);
+  ASSERT_TRUE(validatePlan(tiny.tables()).ok()) << validatePlan(tiny.tables()).message();
+  for (unsigned rank = 0; rank < 3; ++rank) {
+    std::vector<StoredFile> files = filesOf(PlanView(tiny.tables()), rank);
+    ASSERT_EQ(files.size(), 1u);
+    auto part = std::ranges::find(files[0], "l.w", &StoredPart::name);
+    EXPECT_EQ(part->part, (Rectangle{{0, rank}, {5, 1}}));
+  }
+}
+
+// Whole rows of both are one run, however many they are.
 TEST(Rectangle, WholeRowsAreOneRun) {
   int runs = 0;
-  forEachRun(Shape{1000, 50}, {{10, 0}, {900, 50}}, 0, 50000, [&](const ElementRun &run) {
+  forEachRun({{10, 0}, {900, 50}}, {{0, 0}, {1000, 50}}, [&](const ElementRun &run) {
     ++runs;
-    EXPECT_EQ(run.whole, 500);
+    EXPECT_EQ(run.own, 0);
+    EXPECT_EQ(run.part, 500);
     EXPECT_EQ(run.count, 45000);
   });
   EXPECT_EQ(runs, 1);

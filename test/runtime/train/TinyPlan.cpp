@@ -97,10 +97,12 @@ void TinyPlan::copy(uint32_t source, uint32_t destination, fsdp_phase phase) {
   added.destination_value = destination;
 }
 
-void TinyPlan::addGroup(const std::string &name, const std::vector<std::string> &names,
+void TinyPlan::addGroup(const std::string &name, const std::vector<int64_t> &shardDims,
+                        const std::vector<std::string> &names,
                         const std::vector<std::vector<int64_t>> &parameterShapes) {
-  Group group{plan::layOutGroup(layout, parameterShapes, ranks, kAlignment / kElementBytes),
-              static_cast<uint32_t>(parameters.size()), -1, -1, -1};
+  Group group{
+      plan::layOutGroup(layout, parameterShapes, ranks, kAlignment / kElementBytes, shardDims),
+      static_cast<uint32_t>(parameters.size()), -1, -1, -1};
   fsdp_group row{};
   row.name = string(name);
   row.dtype = row.gather_dtype = row.reduce_dtype = FSDP_F32;
@@ -122,6 +124,7 @@ void TinyPlan::addGroup(const std::string &name, const std::vector<std::string> 
     parameter.dtype = FSDP_F32;
     parameter.num_dims = static_cast<uint32_t>(parameterShapes[i].size());
     parameter.first_size = list(parameterShapes[i]);
+    parameter.shard_dim = static_cast<uint32_t>(shardDims[i]);
     if (names[i] == "scale") {
       parameter.first_alias = list({static_cast<int64_t>(string("tied.scale"))});
       parameter.num_aliases = 1;
@@ -146,10 +149,13 @@ void TinyPlan::copyPieces(uint32_t group, const std::vector<uint32_t> &whole, in
     for (const plan::Piece &piece : layout.parameters[i].pieces) {
       if (piece.count == 0)
         continue;
+      const plan::ParameterPlace &within = layout.parameters[i];
       int64_t element = piece.rank * layout.shardElements + piece.shardOffset;
       uint32_t part =
-          value("part", {piece.count}, values[whole[i]].offset + piece.first * kElementBytes);
-      uint32_t inCut = value("cut", {piece.count}, cut + element * kElementBytes);
+          value("part", {within.runs, piece.count / within.runs},
+                values[whole[i]].offset + piece.first * kElementBytes, {within.runStride, 1});
+      uint32_t inCut =
+          value("cut", {within.runs, piece.count / within.runs}, cut + element * kElementBytes);
       copy(toCut ? part : inCut, toCut ? inCut : part, phase);
     }
 }
@@ -294,9 +300,10 @@ void TinyPlan::makeCountTransient(float init) {
   finish();
 }
 
-TinyPlan::TinyPlan(unsigned ranks, plan::Layout layout) : ranks(ranks), layout(layout) {
-  addGroup("l", {"l.w", "l.b"}, {{kIn, kOut}, {kOut}});
-  addGroup("", {"scale"}, {{kOut}});
+TinyPlan::TinyPlan(unsigned ranks, plan::Layout layout, bool cutsColumns)
+    : ranks(ranks), layout(layout) {
+  addGroup("l", {cutsColumns ? 1 : 0, 0}, {"l.w", "l.b"}, {{kIn, kOut}, {kOut}});
+  addGroup("", {0}, {"scale"}, {{kOut}});
   writeStep();
   finish();
 }

@@ -21,7 +21,8 @@ namespace fsdp::test {
 
 class TinyPlan {
 public:
-  TinyPlan(unsigned ranks, plan::Layout layout);
+  /// With `cutsColumns`, for 1 or 3 ranks, l.w is cut on dimension 1.
+  TinyPlan(unsigned ranks, plan::Layout layout, bool cutsColumns = false);
   /// The tables; they live as long as this object.
   const fsdp_plan &tables() const { return plan; }
   /// From now on `count` is no part of the model's state_dict, and begins as `init`.
@@ -48,7 +49,8 @@ private:
   static fsdp_argument none();
   fsdp_argument integers(const std::vector<int64_t> &numbers);
 
-  void addGroup(const std::string &name, const std::vector<std::string> &names,
+  void addGroup(const std::string &name, const std::vector<int64_t> &shardDims,
+                const std::vector<std::string> &names,
                 const std::vector<std::vector<int64_t>> &shapes);
   void call(fsdp_entry_kind kind, const char *callee, const char *overload, fsdp_phase phase,
             const std::vector<fsdp_argument> &arguments, uint32_t result);

@@ -50,15 +50,16 @@ WeightsFiles openWeights(const Folder &folder, const std::vector<Named> &tensors
   return std::move(*file);
 }
 
-class EveryLayout : public testing::TestWithParam<std::tuple<unsigned, Layout>> {};
+/// Ranks, layout, and whether l.w is cut on dimension 1.
+class EveryLayout : public testing::TestWithParam<std::tuple<unsigned, Layout, bool>> {};
 
 } // namespace
 
 /// Every element of every parameter lies on exactly the rank and place that the plan's pieces say,
 /// and everything else in the shard is zero.
 TEST_P(EveryLayout, FillsShards) {
-  auto [ranks, layout] = GetParam();
-  TinyPlan tiny(ranks, layout);
+  auto [ranks, layout, cutsColumns] = GetParam();
+  TinyPlan tiny(ranks, layout, cutsColumns);
   PlanView plan(tiny.tables());
   ASSERT_TRUE(validatePlan(tiny.tables()).ok()) << validatePlan(tiny.tables()).message();
   Folder folder;
@@ -83,9 +84,13 @@ TEST_P(EveryLayout, FillsShards) {
           if (piece.rank != rank)
             continue;
           elements += static_cast<size_t>(piece.count);
-          EXPECT_EQ(std::memcmp(shard + piece.shard_offset, stored->bytes.data() + 4 * piece.first,
-                                static_cast<size_t>(4 * piece.count)),
-                    0);
+          const PlanView::Runs runs = plan.runsOf(parameter);
+          const int64_t length = piece.count / runs.count;
+          for (int64_t run = 0; run < runs.count; ++run)
+            EXPECT_EQ(std::memcmp(shard + piece.shard_offset + run * length,
+                                  stored->bytes.data() + 4 * (piece.first + run * runs.stride),
+                                  static_cast<size_t>(4 * length)),
+                      0);
         }
       }
     }
@@ -99,8 +104,8 @@ TEST_P(EveryLayout, FillsShards) {
 
 /// What is loaded is what is saved, and a saved file holds every name of a tied parameter.
 TEST_P(EveryLayout, SavesWhatWasLoaded) {
-  auto [ranks, layout] = GetParam();
-  TinyPlan tiny(ranks, layout);
+  auto [ranks, layout, cutsColumns] = GetParam();
+  TinyPlan tiny(ranks, layout, cutsColumns);
   PlanView plan(tiny.tables());
   Folder folder;
   WeightsFiles file = openWeights(folder, goodWeights());
@@ -165,7 +170,12 @@ TEST(Weights, TransientBuffers) {
 
 INSTANTIATE_TEST_SUITE_P(Weights, EveryLayout,
                          testing::Combine(testing::Values(1u, 2u, 3u, 4u),
-                                          testing::Values(Layout::Flat, Layout::PerParam)));
+                                          testing::Values(Layout::Flat, Layout::PerParam),
+                                          testing::Values(false)));
+INSTANTIATE_TEST_SUITE_P(Columns, EveryLayout,
+                         testing::Combine(testing::Values(1u, 3u),
+                                          testing::Values(Layout::PerParam),
+                                          testing::Values(true)));
 
 namespace {
 

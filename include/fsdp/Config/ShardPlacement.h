@@ -1,0 +1,19 @@
+//===- ShardPlacement.h - On which dimension parameters are cut --*- C++ -*-===//
+
+#ifndef FSDP_CONFIG_SHARDPLACEMENT_H
+#define FSDP_CONFIG_SHARDPLACEMENT_H
+
+#include "fsdp/Config/Grouping.h"
+
+namespace fsdp {
+
+/// Sets `shardDims` of the groups as their `shard_placement` says. Errors are ConfigErrors where a
+/// line of the file is to blame. Refused: a dimension that a parameter does not have; one other
+/// than 0 whose size the ranks do not divide; two dimensions for one parameter; a pattern without
+/// match; the flat layout.
+llvm::Error placeShards(llvm::MutableArrayRef<ParamGroup> groups, llvm::ArrayRef<NamedParam> params,
+                        const ShardingConfig &config);
+
+} // namespace fsdp
+
+#endif // FSDP_CONFIG_SHARDPLACEMENT_H
