@@ -37,6 +37,8 @@ struct ForwardCall {
   int first, last;
   bool inputNeedsGrad;
   SmallVector<ModuleCall> modules;
+  /// All modules have run; else it has neither post-forward nor pre-backward.
+  bool isComplete = false;
 };
 
 /// The backward of a forward call, or of several that cannot be told apart.
@@ -44,6 +46,7 @@ struct BackwardSpan {
   int first, last;
   int lastForward;     // where the forward ended
   bool inputNeedsGrad; // of the first of the calls
+  bool isComplete;     // the forward of one of them
 };
 
 /// One module of one group.
@@ -298,6 +301,7 @@ SmallVector<ForwardCall> HookFinder::getForwardCalls(unsigned group) {
     found.back().last = std::max(found.back().last, run.last);
     found.back().modules.push_back(run.module);
     llvm::erase(toRun, run.module.slot);
+    found.back().isComplete = toRun.empty();
   }
   return found;
 }
@@ -310,7 +314,7 @@ SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
     return {};
   SmallVector<BackwardSpan> spans;
   auto add = [&](const Run &run, const ForwardCall &call) {
-    spans.push_back({run.first, run.last, call.last, call.inputNeedsGrad});
+    spans.push_back({run.first, run.last, call.last, call.inputNeedsGrad, call.isComplete});
   };
   bool isNumbered =
       llvm::all_of(runs[group].forward, [&](const Run &run) { return isCallOnce(run.module); });
@@ -345,6 +349,7 @@ SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
     if (span.lastForward < last.lastForward)
       last.inputNeedsGrad = span.inputNeedsGrad;
     last.lastForward = std::max(last.lastForward, span.lastForward);
+    last.isComplete |= span.isComplete;
   }
   return merged;
 }
@@ -384,11 +389,13 @@ LogicalResult HookFinder::placeHooks(unsigned group) {
   constexpr int ends = 0, begins = 1;
   for (const ForwardCall &call : forward) {
     place(HookKind::PreForward, group, call.first, begins, depth, 0);
-    place(HookKind::PostForward, group, call.last + 1, ends, -depth, 0);
+    if (call.isComplete)
+      place(HookKind::PostForward, group, call.last + 1, ends, -depth, 0);
   }
   SmallVector<BackwardSpan> backward = getBackwardSpans(group, forward);
   for (auto [index, span] : llvm::enumerate(backward)) {
-    place(HookKind::PreBackward, group, span.first, begins, -span.lastForward, -depth);
+    if (span.isComplete)
+      place(HookKind::PreBackward, group, span.first, begins, -span.lastForward, -depth);
     bool isLast = index + 1 == backward.size();
     if (span.inputNeedsGrad) {
       int last = isLast ? std::max(span.last, lastNeeded[group]) : span.last;

@@ -419,3 +419,57 @@ module attributes {fsdp.model = "loss_in_block", fsdp.phase = #fsdp.module_phase
     return %loss : !s
   }
 }
+
+// -----
+
+// A group of two modules, one of which is called a second time: as in FSDP2 that call has no end. The
+// group stays gathered after it, and its backward, which comes first, begins without a gather.
+// CHECK-LABEL: fsdp.model = "called again"
+// CHECK: %[[S:.+]] = fsdp.shard @l :
+// CHECK: %[[FIRST:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
+// CHECK: "mm.default"{{.*}} fwd in "a"
+// CHECK: "mm.default"{{.*}} fwd in "b"
+// CHECK-NEXT: fsdp.reshard %[[FIRST]] fwd
+// CHECK-NEXT: %[[SECOND:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] fwd
+// CHECK: "mm.default"{{.*}} fwd in "b@1"
+// CHECK-NEXT: "sum.default"
+// CHECK-NEXT: "ones_like.default"
+// CHECK-NEXT: "mm.default"{{.*}} bwd in "b@1"
+// CHECK-NEXT: "mm.default"{{.*}} bwd in "b@1"
+// CHECK-NEXT: fsdp.reshard %[[SECOND]] bwd
+// CHECK-NEXT: %[[THIRD:.+]] = fsdp.all_gather.start %[[S]] over ["dp"] bwd
+// CHECK: "mm.default"{{.*}} bwd in "b"
+// CHECK: fsdp.reshard %[[THIRD]] bwd
+// CHECK-NEXT: fsdp.reduce_scatter.start @l
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "called again", fsdp.phase = #fsdp.module_phase<captured>} {
+  fsdp.param @a.w : !m
+  fsdp.param @b.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@a.w, @b.w] of ["a", "b"] over @mesh "dp" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !m
+    %a = fsdp.read @a.w : !m
+    %h = aten.call "mm.default"(%x, %a) fwd in "a" : (!m, !m) -> !m
+    %b = fsdp.read @b.w : !m
+    %y = aten.call "mm.default"(%h, %b) fwd in "b" : (!m, !m) -> !m
+    %z = aten.call "mm.default"(%y, %b) fwd in "b@1" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%z, none) fwd in "" : (!m) -> !s
+    %g = aten.call "ones_like.default"(%z, none, none, none, none, none) bwd in "" : (!m) -> !m
+    %db1 = aten.call "mm.default"(%y, %g) bwd in "b@1" : (!m, !m) -> !m
+    %dy = aten.call "mm.default"(%g, %b) bwd in "b@1" : (!m, !m) -> !m
+    %db0 = aten.call "mm.default"(%h, %dy) bwd in "b" : (!m, !m) -> !m
+    %dh = aten.call "mm.default"(%dy, %b) bwd in "b" : (!m, !m) -> !m
+    %db = aten.call "add.Tensor"(%db0, %db1, 1) bwd in "b" : (!m, !m) -> !m
+    fsdp.grad @b.w, %db : !m
+    %da = aten.call "mm.default"(%x, %dh) bwd in "a" : (!m, !m) -> !m
+    fsdp.grad @a.w, %da : !m
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    fsdp.update @a.w step %step lr %lr
+    fsdp.update @b.w step %step lr %lr
+    return %loss : !s
+  }
+}

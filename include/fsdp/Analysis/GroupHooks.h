@@ -12,7 +12,8 @@
 //
 // Each call of a module has its own (the scope of an operation says which call it belongs to), and
 // each microbatch of a step that accumulates gradients. A group of which nothing runs has none.
-// A group of several modules begins with the first of them that runs and ends when all have run.
+// A group of several modules begins with the first of them that runs and ends when all have run; if
+// some are called again and others are not, that call has no end, and no pre-backward.
 // Source: torch 2.11, torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group}.py.
 //
 //===----------------------------------------------------------------------===//
