@@ -70,6 +70,13 @@ struct NoMapping {};
 struct NoSequence {};
 } // namespace
 
+/// After an error nothing is read any more: what stands in the values is not the file's, and the
+/// reader may have no place for a further message.
+static void fail(yaml::IO &io, const llvm::Twine &message) {
+  if (!io.error())
+    io.setError(message);
+}
+
 static ConfigPlace getPlace(yaml::IO &io) {
   return static_cast<ReadContext *>(io.getContext())->getPlace(io);
 }
@@ -146,7 +153,7 @@ template <> struct ScalarTraits<PrefetchDepth> {
 
 template <> struct MappingTraits<NoMapping> {
   static void mapping(IO &io, NoMapping &) {
-    io.setError("expected a number of groups, at least 1, or a list of modules");
+    fail(io, "expected a number of groups, at least 1, or a list of modules");
   }
 };
 
@@ -213,7 +220,7 @@ template <> struct MappingTraits<MeshSpec> {
     for (auto &[axis, name] : axes)
       mesh.axes.push_back({std::move(name), axis.size});
     if (std::optional<std::string> wrong = checkMesh(mesh))
-      io.setError("mesh: " + *wrong);
+      fail(io, "mesh: " + *wrong);
   }
 };
 
@@ -221,8 +228,8 @@ template <> struct MappingTraits<MixedPrecision> {
   static void mapping(IO &io, MixedPrecision &policy) {
     for (StringRef key : {"output_dtype", "cast_forward_inputs"})
       if (is_contained(io.keys(), key)) {
-        io.setError(key + " of FSDP2's MixedPrecisionPolicy is a part of what the model computes: "
-                          "export it with fsdpc.export(..., mixed_precision=...)");
+        fail(io, key + " of FSDP2's MixedPrecisionPolicy is a part of what the model computes: "
+                       "export it with fsdpc.export(..., mixed_precision=...)");
         return;
       }
     io.mapOptional("param_dtype", policy.paramDtype);
@@ -237,7 +244,7 @@ static void mapReduction(IO &io, std::optional<double> &divideFactor,
   io.mapOptional("force_sum_reduction_for_comms", forceSum);
   if (divideFactor)
     if (std::optional<std::string> problem = checkDivideFactor(*divideFactor))
-      io.setError("gradient_divide_factor " + *problem);
+      fail(io, "gradient_divide_factor " + *problem);
 }
 
 static void mapGroupOptions(IO &io, GroupOptions &options) {
@@ -266,13 +273,13 @@ template <> struct MappingTraits<GroupRule> {
         return key == "modules" || key == "together" || is_contained(kGroupKeys, key);
       };
       if (llvm::all_of(io.keys(), isKnown))
-        io.setError("a group has either 'modules' or 'together'");
+        fail(io, "a group has either 'modules' or 'together'");
       return;
     }
     rule.isTogether = together.has_value();
     rule.modules = rule.isTogether ? *together : *modules;
     if (rule.modules.empty())
-      io.setError("a group names at least one module");
+      fail(io, "a group names at least one module");
   }
 };
 
@@ -283,8 +290,8 @@ template <> struct MappingTraits<RootRule> {
     mapGroupOptions(io, root);
     if (root.recompute && *root.recompute != RecomputePolicy::None &&
         *root.recompute != RecomputePolicy::Cheap)
-      io.setError("recompute of the root is '" + Twine(stringifyRecomputePolicy(*root.recompute)) +
-                  "', expected none or cheap: what the root computes is no block");
+      fail(io, "recompute of the root is '" + Twine(stringifyRecomputePolicy(*root.recompute)) +
+                   "', expected none or cheap: what the root computes is no block");
   }
 };
 
@@ -293,12 +300,12 @@ static void checkValue(IO &io, StringRef name, std::optional<double> value,
                        std::optional<std::string> (*check)(double) = checkHyperParameter) {
   if (value)
     if (std::optional<std::string> problem = check(*value))
-      io.setError(name + " " + *problem);
+      fail(io, name + " " + *problem);
 }
 
 static void checkBetas(IO &io, StringRef what, const std::optional<std::vector<double>> &betas) {
   if (betas && betas->size() != 2)
-    io.setError(what + " has " + Twine(betas->size()) + " betas, expected 2");
+    fail(io, what + " has " + Twine(betas->size()) + " betas, expected 2");
   for (double beta : betas.value_or(std::vector<double>()))
     checkValue(io, "betas", beta, checkBeta);
 }
@@ -315,14 +322,14 @@ template <> struct MappingTraits<OptimizerRule> {
     io.mapOptional("eps", rule.eps);
     for (StringRef key : {"momentum", "dampening", "nesterov", "amsgrad", "maximize"})
       if (is_contained(io.keys(), key)) {
-        io.setError(key + " is of the whole optimizer, not of a group of it");
+        fail(io, key + " is of the whole optimizer, not of a group of it");
         return;
       }
     rule.parameters = parameters.value_or(std::vector<std::string>());
     if (rule.parameters.empty() && !rule.maxDims)
-      io.setError("a group of the optimizer has 'parameters' or 'max_dims'");
+      fail(io, "a group of the optimizer has 'parameters' or 'max_dims'");
     if (rule.maxDims && *rule.maxDims < 0)
-      io.setError("max_dims is " + Twine(*rule.maxDims) + ", expected 0 or more");
+      fail(io, "max_dims is " + Twine(*rule.maxDims) + ", expected 0 or more");
     checkValue(io, "lr", rule.lr);
     checkValue(io, "weight_decay", rule.weightDecay);
     checkBetas(io, "a group of the optimizer", rule.betas);
@@ -363,12 +370,12 @@ template <> struct MappingTraits<RecomputeRule> {
     io.mapOptional("recompute", rule.policy);
     io.mapOptional("keep", rule.keep);
     if (rule.modules.empty())
-      io.setError("an entry of activation_checkpointing names at least one module");
+      fail(io, "an entry of activation_checkpointing names at least one module");
     if (rule.policy != RecomputePolicy::Full && rule.policy != RecomputePolicy::Selected)
-      io.setError("recompute of activation_checkpointing is '" +
-                  Twine(stringifyRecomputePolicy(rule.policy)) + "', expected full or selected");
+      fail(io, "recompute of activation_checkpointing is '" +
+                   Twine(stringifyRecomputePolicy(rule.policy)) + "', expected full or selected");
     else if (rule.keep && rule.policy != RecomputePolicy::Selected)
-      io.setError("keep is of recompute: selected");
+      fail(io, "keep is of recompute: selected");
   }
 };
 

@@ -156,11 +156,11 @@ void Printer::printValue(uint32_t index) {
   ArrayRef<int64_t> strides = integers(value.first_size + value.num_dims, value.num_dims);
   os << string(value.name) << ' ' << getDTypeName(value.dtype);
   printList(sizes);
-  int64_t expected = 1;
+  uint64_t expected = 1; // of a damaged plan it may overflow
   bool rowMajor = true;
   for (size_t i = sizes.size(); i-- > 0;) {
-    rowMajor &= sizes[i] == 1 || strides[i] == expected;
-    expected *= sizes[i];
+    rowMajor &= sizes[i] == 1 || static_cast<uint64_t>(strides[i]) == expected;
+    expected *= static_cast<uint64_t>(sizes[i]);
   }
   if (!rowMajor) {
     os << " strides ";
