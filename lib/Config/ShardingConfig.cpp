@@ -193,7 +193,7 @@ template <> struct MappingTraits<std::vector<PlacementRule>> {
 
 template <> struct MappingTraits<NoSequence> {
   static void mapping(IO &io, NoSequence &) {
-    io.setError("expected a dimension, largest, or a mapping of parameters to these");
+    fail(io, "expected a dimension, largest, or a mapping of parameters to these");
   }
 };
 
