@@ -35,6 +35,28 @@ static auto parse(caffe2::serialize::PyTorchStreamReader &reader, const std::str
   return convert(json::parse(text, text + size));
 }
 
+/// Each entry of the mappings called `table` has these members. torch's reader takes one that is
+/// missing for what happens to be in memory.
+static void checkMembers(const json &whole, std::string_view table,
+                         std::initializer_list<const char *> members) {
+  std::vector<const json *> left = {&whole}; // no recursion: a damaged text may be deep
+  while (!left.empty()) {
+    const json &text = *left.back();
+    left.pop_back();
+    for (const auto &[key, value] : text.items()) {
+      if (!text.is_object() || key != table) {
+        if (value.is_structured())
+          left.push_back(&value);
+        continue;
+      }
+      for (const auto &[name, entry] : value.items())
+        for (const char *member : members)
+          if (!entry.is_object() || !entry.contains(member))
+            throw CaptureError("'" + name + "' of " + key + " lacks '" + member + "'");
+    }
+  }
+}
+
 namespace {
 
 class ExportedModel {
@@ -47,9 +69,13 @@ public:
     std::string folder(archive::MODELS_DIR);
     program = parse(reader, folder + "model.json", [](const json &text) {
       checkVersion(text);
+      checkMembers(text, "tensor_values", {"dtype", "requires_grad", "layout"});
       return text.get<schema::ExportedProgram>();
     });
-    auto readConfig = [](const json &text) { return text.get<schema::PayloadConfig>(); };
+    auto readConfig = [](const json &text) {
+      checkMembers(text, "config", {"is_param", "use_pickle"});
+      return text.get<schema::PayloadConfig>();
+    };
     weights =
         parse(reader, std::string(archive::WEIGHTS_DIR) + "model_weights_config.json", readConfig);
     constants = parse(reader, std::string(archive::CONSTANTS_DIR) + "model_constants_config.json",

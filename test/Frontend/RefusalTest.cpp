@@ -85,6 +85,7 @@ TEST(Refusal, Files) {
   expectContains(getError("garbage.pt", {}), {"not a readable TorchScript file"});
   expectContains(getError("truncated.pt2", {}), {"not a readable file of torch.export.save"});
   expectContains(getError("dynamic.pt2", {}), {"a shape of the file is dynamic"});
+  expectContains(getError("no-layout.pt2", {}), {"of tensor_values lacks 'layout'"});
 }
 
 // Inputs of TorchScript: names must be those of the arguments; shapes and dtypes must fit.

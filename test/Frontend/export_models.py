@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import zipfile
 
 import torch
 
@@ -53,6 +54,12 @@ def main() -> None:
     (folder / "garbage.pt").write_bytes(b"this is no archive" * 100)
     whole = (folder / "mlp.pt2").read_bytes()
     (folder / "truncated.pt2").write_bytes(whole[: len(whole) // 2])
+    with zipfile.ZipFile(folder / "mlp.pt2") as archive, zipfile.ZipFile(folder / "no-layout.pt2", "w") as damaged:
+        for record in archive.infolist():
+            data = archive.read(record)
+            if record.filename.endswith("models/model.json"):
+                data = data.replace(b'"layout"', b'"l_yout"', 1)
+            damaged.writestr(record, data)
     dynamic = torch.export.export(
         models.build(CONFIGS["mlp"]),
         tuple(models.example_inputs(CONFIGS["mlp"]).values()),
