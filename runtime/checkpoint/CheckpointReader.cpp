@@ -160,9 +160,9 @@ static const char *kindName(StateRange::Kind kind) {
 /// Which element of the tensor, flattened, is element `index` of a rectangle.
 static int64_t positionOf(std::span<const int64_t> shape, const Rectangle &rectangle,
                           int64_t index) {
-  int64_t position = 0;
-  for (size_t i = shape.size(), stride = 1; i-- > 0; stride *= static_cast<size_t>(shape[i])) {
-    position += (rectangle.offsets[i] + index % rectangle.sizes[i]) * static_cast<int64_t>(stride);
+  int64_t position = 0, stride = 1;
+  for (size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
+    position += (rectangle.offsets[i] + index % rectangle.sizes[i]) * stride;
     index /= rectangle.sizes[i];
   }
   return position;

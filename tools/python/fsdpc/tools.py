@@ -62,7 +62,8 @@ def compile(model, output, **options):
     """Runs fsdpc: `model` is a file of fsdpc.export or torch, `output` the training binary; other
     keywords are the command's flags. Weights beside the model (fsdpc.export's) are linked to where
     the binary looks for them. A link that is there already is removed before: the command would write through it, into
-    the weights of an earlier model. A compilation that fails puts the link back. Returns what the command printed; raises ToolError."""
+    the weights of an earlier model. A compilation that fails puts the link back. Returns what the command printed;
+    raises ToolError."""
     command = [find_tool("fsdpc"), str(model), *flags(options), "-o", str(output)]
     beside = pathlib.Path(model).with_suffix(".safetensors")
     wanted = pathlib.Path(options.get("weights") or f"{output}.safetensors")
