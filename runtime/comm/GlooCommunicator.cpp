@@ -65,6 +65,8 @@ public:
   Status health() override;
 
 private:
+  /// Hands a collective to the lane's group, by which it has begun.
+  template <typename Start> c10::intrusive_ptr<c10d::Work> begin(unsigned lane, Start &&start);
   /// Runs a collective on the lane's group: `start(group)` returns its c10d work.
   template <typename Start>
   Status run(unsigned lane, const CollectiveDescriptor &what, Start &&start);
@@ -129,6 +131,15 @@ Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   return arena.begin();
 }
 
+/// c10d notes each collective in a log of the process, and adds a group's first one to a map that it
+/// does not guard: two threads that begin at once crash there.
+template <typename Start>
+c10::intrusive_ptr<c10d::Work> GlooCommunicator::begin(unsigned lane, Start &&start) {
+  static std::mutex logMutex;
+  std::lock_guard lock(logMutex);
+  return start(*groups[lane]);
+}
+
 template <typename Start>
 Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, Start &&start) {
   if (Status status = checkLane(lane); !status.ok())
@@ -144,9 +155,9 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
     return named(leaveLane(lane));
   std::string error;
   alarm.begins(lane);
-  const Clock::time_point begin = Clock::now();
+  const Clock::time_point from = Clock::now();
   try {
-    start(*groups[lane])->wait();
+    begin(lane, start)->wait();
   } catch (const std::exception &exception) {
     error = firstLine(exception);
   }
@@ -155,7 +166,7 @@ Status GlooCommunicator::run(unsigned lane, const CollectiveDescriptor &what, St
     return {};
   }
   if (failureReason().ok())
-    failEverywhere(causeOf(lane, error, begin));
+    failEverywhere(causeOf(lane, error, from));
   return named(leaveLane(lane));
 }
 

@@ -207,6 +207,31 @@ TEST_P(Processes, OtherLanes) {
   }
 }
 
+// Lanes of one process may begin their first collectives at once, c10d's log of them
+// notwithstanding.
+TEST(Gloo, FirstCollectivesAtOnce) {
+  constexpr unsigned kRanks = 3, kRounds = 8;
+  for (unsigned round = 0; round < kRounds; ++round) {
+    uint16_t port = 0;
+    c10::intrusive_ptr<c10d::TCPStore> store = serveStore(port);
+    std::vector<std::thread> threads;
+    for (unsigned rank = 0; rank < kRanks; ++rank)
+      threads.emplace_back([&, rank] {
+        auto connected = connect("gloo", environmentAt(port, rank, kRanks),
+                                 {.lanes = standardLanes(kRanks, 1, /*chunkRanks=*/kRanks)});
+        ASSERT_TRUE(connected.ok()) << connected.status().message();
+        Communicator &communicator = **connected;
+        std::vector<std::thread> lanes;
+        for (unsigned lane : {kGatherLane, kReduceLane, kChunkLane})
+          lanes.emplace_back([&, lane] { EXPECT_TRUE(communicator.barrier(lane).ok()); });
+        for (std::thread &lane : lanes)
+          lane.join();
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+}
+
 // If rank 0 ends while another rank waits at the rendezvous, that rank fails at once.
 TEST(Rendezvous, RankZeroLeaves) {
   uint16_t port = 0;
