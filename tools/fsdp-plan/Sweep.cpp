@@ -28,6 +28,22 @@ struct MeshProblems {
 
 } // namespace
 
+std::string fsdp::plan_tool::describeMesh(const SweepOptions &options, int64_t ranks) {
+  std::string mesh = options.axis + "=" + std::to_string(ranks);
+  if (options.replicateAxis.empty())
+    return mesh;
+  return options.replicateAxis + "=" + std::to_string(options.replicas) + "," + mesh;
+}
+
+LogicalResult fsdp::plan_tool::checkIsCaptured(ModuleOp module) {
+  auto phase = module->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
+  if (phase && phase.getValue() == ModulePhase::Captured)
+    return success();
+  return module.emitError("the module is '")
+         << (phase ? stringifyModulePhase(phase.getValue()) : "of no phase")
+         << "', expected 'captured': another mesh shards it anew";
+}
+
 static LogicalResult buildSteps(MeshProblems &mesh, const cost::CostModel &costs,
                                 std::optional<int64_t> memoryCapBytes) {
   mesh.steps.clear();
@@ -50,9 +66,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
   result.module = captured.clone();
   PipelineOptions pipeline;
   pipeline.config = options.config;
-  if (!options.replicateAxis.empty())
-    pipeline.mesh = options.replicateAxis + "=" + std::to_string(options.replicas) + ",";
-  pipeline.mesh += options.axis + "=" + std::to_string(ranks);
+  pipeline.mesh = describeMesh(options, ranks);
   pipeline.recompute = recompute;
   pipeline.offloadOptimizer = offload;
   pipeline.schedule = ScheduleChoice::Auto;
@@ -81,9 +95,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
   return result;
 }
 
-/// What a step consumes on one rank: tokens where its first input has integers per position of a
-/// sample, else samples.
-static std::pair<int64_t, std::string> countItems(ModuleOp captured) {
+std::pair<int64_t, std::string> fsdp::plan_tool::countItems(ModuleOp captured) {
   for (auto step : captured.getOps<func::FuncOp>())
     for (auto input : step.getOps<InputOp>()) {
       auto type = dyn_cast<RankedTensorType>(input.getResult().getType());
@@ -231,11 +243,8 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
                                                           const std::string &model,
                                                           const cost::CostModel &costs,
                                                           const SweepOptions &options) {
-  auto phase = captured->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
-  if (!phase || phase.getValue() != ModulePhase::Captured)
-    return captured.emitError("the module is '")
-           << (phase ? stringifyModulePhase(phase.getValue()) : "of no phase")
-           << "', expected 'captured': another mesh shards it anew";
+  if (failed(checkIsCaptured(captured)))
+    return failure();
   bool mayOffload = options.offload == OffloadPolicy::Auto && hasOptimizerState(captured);
   auto [items, item] = countItems(captured);
   std::vector<SweepPoint> points;

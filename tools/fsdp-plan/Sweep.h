@@ -51,6 +51,16 @@ struct SweepOptions {
   std::optional<int64_t> maxBucketBytes;
 };
 
+/// The mesh of a sweep with so many ranks over which parameters are sharded: "replicate=2,dp=8".
+std::string describeMesh(const SweepOptions &options, int64_t ranks);
+
+/// Diagnoses a module that is of another phase.
+llvm::LogicalResult checkIsCaptured(mlir::ModuleOp module);
+
+/// What a step consumes on one rank: tokens where its first input has integers per position of a
+/// sample, else samples.
+std::pair<int64_t, std::string> countItems(mlir::ModuleOp captured);
+
 /// The points of one captured module: by ranks, recomputation and cap. Diagnoses what is wrong with
 /// it.
 mlir::FailureOr<std::vector<SweepPoint>> sweep(mlir::ModuleOp captured, const std::string &model,

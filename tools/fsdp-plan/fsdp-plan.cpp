@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "Fits.h"
 #include "Reports.h"
 #include "fsdp/Config/ShardingConfig.h"
 #include "fsdp/Explain/ModuleFile.h"
@@ -27,6 +28,7 @@ struct Options {
   std::vector<std::string> inputs, caps, recompute = {"cheap"};
   std::string mesh = "dp=8..16384", offload = "none", json, csv, html;
   int64_t maxBucketBytes = 0; // 0: no limit
+  int64_t fitsBytes = 0;      // 0: a sweep
   cost::CostOptions costs;
   SweepOptions sweep;
 };
@@ -92,6 +94,12 @@ static std::string getModelName(const Options &options, const std::string &path)
   return llvm::count_if(options.inputs, hasStem) > 1 ? path : stem.str();
 }
 
+/// What was asked for besides the cap; several policies of recomputation are refused before.
+static FitOptions getFit(const Options &options) {
+  return {options.fitsBytes, *symbolizeRecomputePolicy(options.recompute.front()),
+          kOffloads.at(options.offload), options.costs};
+}
+
 static int run(Options &options) {
   if (llvm::Error error = parseRanks(options.mesh, options.sweep))
     return fail(std::move(error));
@@ -122,17 +130,30 @@ static int run(Options &options) {
     return fail(costs.takeError());
 
   std::vector<SweepPoint> points;
+  std::vector<Fit> fits;
+  auto take = [](auto &all, auto found) {
+    if (succeeded(found))
+      llvm::move(*found, std::back_inserter(all));
+    return llvm::LogicalResult(found);
+  };
   for (const std::string &path : options.inputs) {
     llvm::Expected<std::unique_ptr<explain::ModuleFile>> file = explain::ModuleFile::read(path);
     if (!file)
       return fail(file.takeError());
-    if (failed(verifyPhase((*file)->get())))
+    mlir::ModuleOp module = (*file)->get();
+    std::string model = getModelName(options, path);
+    if (failed(verifyPhase(module)) ||
+        failed(options.fitsBytes > 0
+                   ? take(fits, findFits(module, model, **costs, options.sweep, getFit(options)))
+                   : take(points, sweep(module, model, **costs, options.sweep))))
       return 1;
-    mlir::FailureOr<std::vector<SweepPoint>> found =
-        sweep((*file)->get(), getModelName(options, path), **costs, options.sweep);
-    if (failed(found))
-      return 1;
-    llvm::move(*found, std::back_inserter(points));
+  }
+  if (options.fitsBytes > 0) {
+    if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &os) {
+          printFits(fits, options.fitsBytes, os);
+        }))
+      return fail(std::move(error));
+    return 0;
   }
 
   SweepHeader header = {options.costs.device, (*costs)->describeSources(),
@@ -169,30 +190,56 @@ int main(int argc, char **argv) {
                  "Ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8; behind "
                  "replicate=R, those of each of R replicas")
       ->capture_default_str();
-  app.add_option("--memory-cap", options.caps,
-                 "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
-      ->delimiter(',');
+  CLI::Option *caps =
+      app.add_option("--memory-cap", options.caps,
+                     "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
+          ->delimiter(',');
   addCostFlags(app, options.costs);
   app.add_option("--config", options.sweep.config, "YAML file: groups, in FSDP2's words")
       ->check(CLI::ExistingFile);
-  app.add_option("--recompute", options.recompute,
-                 "What the backward computes again, each of these: none, cheap, selected, full")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
-      ->capture_default_str();
-  app.add_option("--offload-optimizer", options.offload,
-                 "Optimizer state on the host: none; all; auto, where a step does not fit without")
-      ->check(CLI::IsMember(kOffloads))
-      ->capture_default_str();
-  app.add_option("--budget", options.sweep.simulationBudget,
-                 "Simulations that each search may take")
-      ->check(CLI::PositiveNumber);
+  CLI::Option *recompute =
+      app.add_option("--recompute", options.recompute,
+                     "What the backward computes again, each of these: none, cheap, selected, full")
+          ->delimiter(',')
+          ->check(CLI::IsMember({"none", "cheap", "selected", "full"}))
+          ->capture_default_str();
+  CLI::Option *offload =
+      app.add_option("--offload-optimizer", options.offload,
+                     "Optimizer state on the host: none; all; auto, where a step does not fit "
+                     "without")
+          ->check(CLI::IsMember(kOffloads))
+          ->capture_default_str();
+  CLI::Option *budget = app.add_option("--budget", options.sweep.simulationBudget,
+                                       "Simulations that each search may take (300; 3000 for "
+                                       "--fits)")
+                            ->check(CLI::PositiveNumber);
   addSizeFlag(app, "--max-bucket-size", options.maxBucketBytes,
               "The most bytes that one launch of several collectives may move: 1GiB (no limit)");
-  app.add_option("--json", options.json, "Write all points here (JSON); - is standard output");
-  app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output");
-  app.add_option("--html", options.html, "Write a page with plots here; - is standard output");
-  options.sweep.simulationBudget = 300;
+  CLI::Option *outputs[] = {
+      app.add_option("--json", options.json, "Write all points here (JSON); - is standard output"),
+      app.add_option("--csv", options.csv, "Write all points here (CSV); - is standard output"),
+      app.add_option("--html", options.html, "Write a page with plots here; - is standard output")};
+  CLI::Option *fits =
+      addSizeFlag(app, "--fits", options.fitsBytes,
+                  "Instead of a sweep: whether a step fits in so much memory (80GiB) as fsdpc "
+                  "compiles it, and what the memory is used for. Recomputes and puts optimizer "
+                  "state on the host as needed, where no flag says otherwise")
+          ->excludes(caps);
+  for (CLI::Option *output : outputs)
+    fits->excludes(output);
   CLI11_PARSE(app, argc, argv);
+  if (fits->count() > 0) {
+    if (options.fitsBytes == 0)
+      return fail("--fits is 0, expected some memory");
+    if (options.recompute.size() > 1)
+      return fail("--fits takes one policy of --recompute, but there are " +
+                  llvm::Twine(options.recompute.size()));
+    if (recompute->count() == 0)
+      options.recompute = {"auto"};
+    if (offload->count() == 0)
+      options.offload = "auto";
+  }
+  if (budget->count() == 0)
+    options.sweep.simulationBudget = fits->count() > 0 ? 3000 : 300;
   return run(options);
 }
