@@ -34,6 +34,7 @@ public:
   }
 
   OperationCost getCost(aten::CallOp call) const override;
+  double getPeakNs(aten::CallOp call) const override { return device.getPeakNs(countWork(call)); }
   OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
   OperationCost getCopyCost(int64_t bytes) const override;
   OperationCost getHostCopyCost(int64_t bytes) const override;

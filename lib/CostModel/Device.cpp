@@ -108,18 +108,21 @@ static constexpr Device kDevices[] = {
      .network = "shared-memory"},
 };
 
+double Device::getPeakNs(const OperatorWork &work) const {
+  if (work.arithmetic == Arithmetic::None)
+    return 0;
+  double peak = work.element.isF64()                            ? f64FlopsPerSec
+                : work.element.isF16() || work.element.isBF16() ? f16FlopsPerSec
+                                                                : f32FlopsPerSec;
+  return work.flops / peak * 1e9;
+}
+
 double Device::getDurationNs(const OperatorWork &work) const {
   if (work.runsNothing)
     return 0;
-  double arithmeticNs = 0;
-  if (work.arithmetic != Arithmetic::None) {
-    double peak = work.element.isF64()                            ? f64FlopsPerSec
-                  : work.element.isF16() || work.element.isBF16() ? f16FlopsPerSec
-                                                                  : f32FlopsPerSec;
-    double fraction =
-        work.arithmetic == Arithmetic::Attention ? attentionFraction : matrixProductFraction;
-    arithmeticNs = work.flops / (peak * fraction) * 1e9;
-  }
+  double fraction =
+      work.arithmetic == Arithmetic::Attention ? attentionFraction : matrixProductFraction;
+  double arithmeticNs = getPeakNs(work) / fraction;
   double trafficNs = static_cast<double>(work.bytes) / (memoryBytesPerSec * memoryFraction) * 1e9;
   return kernelNs + std::max(arithmeticNs, trafficNs);
 }

@@ -106,6 +106,7 @@ FailureOr<std::vector<Fit>> fsdp::plan_tool::findFits(ModuleOp captured, const s
   if (failed(checkIsCaptured(captured)))
     return failure();
   auto [items, item] = countItems(captured);
+  double peakNs = getPeakNs(captured, costs);
   std::vector<Fit> fits;
   for (int64_t ranks : sweep.ranks) {
     Fit fit;
@@ -113,6 +114,7 @@ FailureOr<std::vector<Fit>> fsdp::plan_tool::findFits(ModuleOp captured, const s
     fit.ranks = ranks * sweep.replicas;
     fit.itemsPerStep = items * fit.ranks;
     fit.item = item;
+    fit.peakNs = peakNs;
     // What fails without a cap is an error; what fails with one does not fit.
     OwningOpRef<ModuleOp> sharded = captured.clone();
     if (failed(compile(*sharded, ranks, ModulePhase::Sharded, sweep, options)))
@@ -153,7 +155,8 @@ void fsdp::plan_tool::printFits(llvm::ArrayRef<Fit> fits, int64_t capBytes, llvm
     double itemsPerSec = static_cast<double>(fit.itemsPerStep) / (fit.stepNs / 1e9);
     os << "yes, in " << formatBytes(fit.getNeededBytes()) << " of " << formatBytes(capBytes)
        << ", by " << llvm::join(fit.choices, ", ") << ": " << formatTime(fit.stepNs) << " a step, "
-       << formatCount(std::llround(itemsPerSec)) << ' ' << fit.item << "/s\n";
+       << formatCount(std::llround(itemsPerSec)) << ' ' << fit.item << "/s, "
+       << formatShare(fit.peakNs / fit.stepNs) << " MFU\n";
     printMemory(fit, capBytes, os);
     if (!fit.areTemporariesKnown)
       os << "  without temporaries inside operators that nothing has measured\n";

@@ -27,7 +27,7 @@ struct Fit {
   explain::MemoryBytes peakBytes = {}; // by category, where the most is live
   int64_t arenaBytes = 0, scratchBytes = 0;
   bool areTemporariesKnown = false;
-  double stepNs = 0;
+  double stepNs = 0, peakNs = 0; // as a sweep's
   int64_t itemsPerStep = 0; // all ranks together
   std::string item;         // "tokens" or "samples"
 

@@ -43,6 +43,8 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {hasFsdp2 ? "fsdp2" : "", Align::Right},
                    {rate, Align::Right},
                    {"per rank", Align::Right},
+                   {"MFU", Align::Right},
+                   {"h / 1e9", Align::Right},
                    {"", Align::Left}});
   for (const SweepPoint &point : points) {
     std::string ranks = formatCount(point.ranks);
@@ -50,7 +52,7 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     std::string state = !hasOffload ? "" : point.isOffloaded ? "on host" : "on device";
     if (!point.fits) {
       table.addRow({point.model, ranks, recompute, state, formatCap(point), "", "", "", "", "", "",
-                    "", "",
+                    "", "", "", "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
       continue;
@@ -64,7 +66,8 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
          formatTime(point.stepNs), point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
          formatTime(point.exposedNs), llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
          point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "", formatCount(std::llround(itemsPerSec)),
-         formatCount(std::llround(perRank)), ""});
+         formatCount(std::llround(perRank)), formatShare(point.getUtilization()),
+         llvm::formatv("{0:f1}", point.getDeviceHoursPerBillion()).str(), ""});
   }
   table.print(os);
   auto isUnknown = [](const SweepPoint &point) { return !point.areTemporariesKnown; };
@@ -76,7 +79,8 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
   os << "model,ranks,recompute,cap_bytes,fits,minimum_peak_bytes,peak_bytes,step_ns,compute_ns,"
         "exposed_ns,"
         "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
-        "items_per_step,items_per_second,pareto,offload_optimizer\n";
+        "items_per_step,items_per_second,pareto,offload_optimizer,"
+        "mfu,device_hours_per_1e9_items\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
     std::string model = point.model;
@@ -104,7 +108,12 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
       os << ",,,";
     os << point.item << ',' << point.itemsPerStep << ','
        << (point.fits ? llvm::formatv("{0:f0}", point.getItemsPerSec()).str() : "") << ','
-       << point.isPareto << ',' << (point.isOffloaded ? "all" : "none") << '\n';
+       << point.isPareto << ',' << (point.isOffloaded ? "all" : "none") << ','
+       << (point.fits ? llvm::formatv("{0:f4},{1:f2}", point.getUtilization(),
+                                      point.getDeviceHoursPerBillion())
+                            .str()
+                      : ",")
+       << '\n';
   }
 }
 
@@ -142,6 +151,8 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     out.attribute("gathers", point.gathers);
     out.attribute("reductions", point.reductions);
     out.attribute("itemsPerSecond", toNs(point.getItemsPerSec()));
+    out.attribute("mfu", point.getUtilization());
+    out.attribute("deviceHoursPer1e9Items", point.getDeviceHoursPerBillion());
     out.attribute("pareto", point.isPareto);
   });
 }

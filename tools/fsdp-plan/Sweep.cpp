@@ -108,6 +108,12 @@ std::pair<int64_t, std::string> fsdp::plan_tool::countItems(ModuleOp captured) {
   return {0, "samples"};
 }
 
+double fsdp::plan_tool::getPeakNs(ModuleOp captured, const cost::CostModel &costs) {
+  double peakNs = 0;
+  captured.walk([&](aten::CallOp call) { peakNs += costs.getPeakNs(call); });
+  return peakNs;
+}
+
 /// Caps to try where none are given: from the least that fits to the device's memory.
 static std::vector<int64_t> chooseCaps(int64_t minimumBytes, int64_t deviceBytes) {
   std::vector<int64_t> caps;
@@ -247,6 +253,7 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
     return failure();
   bool mayOffload = options.offload == OffloadPolicy::Auto && hasOptimizerState(captured);
   auto [items, item] = countItems(captured);
+  double peakNs = getPeakNs(captured, costs);
   std::vector<SweepPoint> points;
   for (int64_t ranks : options.ranks) {
     size_t begin = points.size();
@@ -258,6 +265,7 @@ FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
       common.recompute = name;
       common.itemsPerStep = items * common.ranks;
       common.item = item;
+      common.peakNs = peakNs;
       bool isAuto = options.offload == OffloadPolicy::Auto;
       FailureOr<MeshProblems> mesh = shard(
           captured, ranks, policy, isAuto ? OffloadPolicy::None : options.offload, costs, options);

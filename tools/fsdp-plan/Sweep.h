@@ -31,10 +31,18 @@ struct SweepPoint {
   unsigned kept = 0, gathers = 0, reductions = 0; // uses kept; launches
   int64_t itemsPerStep = 0;                       // all ranks together
   std::string item;                               // "tokens" or "samples"
+  /// What the model's products take at the device's peak, what is computed again not counted.
+  double peakNs = 0;
   /// No other point of this model on as many ranks is both faster and smaller.
   bool isPareto = false;
 
   double getItemsPerSec() const { return static_cast<double>(itemsPerStep) / (stepNs / 1e9); }
+  /// The share of the device's peak that the model uses (MFU), of 1.
+  double getUtilization() const { return peakNs / stepNs; }
+  /// All devices together.
+  double getDeviceHoursPerBillion() const {
+    return static_cast<double>(ranks) * 1e9 / getItemsPerSec() / 3600;
+  }
 };
 
 struct SweepOptions {
@@ -60,6 +68,9 @@ llvm::LogicalResult checkIsCaptured(mlir::ModuleOp module);
 /// What a step consumes on one rank: tokens where its first input has integers per position of a
 /// sample, else samples.
 std::pair<int64_t, std::string> countItems(mlir::ModuleOp captured);
+
+/// What the products of a captured step take at the device's peak, nanoseconds.
+double getPeakNs(mlir::ModuleOp captured, const cost::CostModel &costs);
 
 /// The points of one captured module: by ranks, recomputation and cap. Diagnoses what is wrong with
 /// it.

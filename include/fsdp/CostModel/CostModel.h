@@ -61,6 +61,9 @@ public:
 
   /// A view costs nothing. Constant time for a call like one that was asked for before.
   virtual OperationCost getCost(aten::CallOp call) const = 0;
+  /// What a call's products, convolutions and attention take at the device's peak, nanoseconds; 0
+  /// where it has none.
+  virtual double getPeakNs(aten::CallOp call) const = 0;
   /// The optimizer's update of `elements` of a shard.
   virtual OperationCost getUpdateCost(OptimizerKind kind, int64_t elements,
                                       mlir::Type element) const = 0;

@@ -26,6 +26,8 @@ struct Device {
   int64_t memoryBytes;         // 0: unknown
   llvm::StringLiteral network; // the default preset of Network.h
 
+  /// Nanoseconds for the arithmetic alone, at the peak of its dtype; 0 where there is none.
+  double getPeakNs(const OperatorWork &work) const;
   /// Nanoseconds on an otherwise idle device.
   double getDurationNs(const OperatorWork &work) const;
 };

@@ -8,6 +8,8 @@ const placeOfState = (p) => (p.offloadOptimizer === "all" ? "on host" : "on devi
 const placesDiffer = new Set(D.points.map(placeOfState)).size > 1;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
+const shareText = (share) => (100 * share).toFixed(1) + " %";
+
 function mix(t) {
   return `color-mix(in oklab, var(--many) ${Math.round(100 * t)}%, var(--few))`;
 }
@@ -149,7 +151,7 @@ function showPoint(p, colour, event) {
   const facts = [["recompute", p.recompute], ["step", timeText(p.stepNs)], ["against the bound", (p.stepNs / p.boundNs).toFixed(4) + " ×"],
     ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
     ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
-    ["per rank", countText(p.itemsPerSecond / p.ranks)]];
+    ["per rank", countText(p.itemsPerSecond / p.ranks)], ["MFU", shareText(p.mfu)], ["device hours per 10⁹ " + item, p.deviceHoursPer1e9Items.toFixed(1)]];
   if (placesDiffer) facts.push(["optimizer state", placeOfState(p)]);
   if (p.percentile95Ns) facts.push(["95th percentile", timeText(p.percentile95Ns)]);
   if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
@@ -159,7 +161,7 @@ function showPoint(p, colour, event) {
 function fillTable() {
   const table = element("points"), head = make("tr");
   const hasJitter = D.points.some((p) => p.percentile95Ns);
-  for (const name of ["model", "ranks", "recompute", ...(placesDiffer ? ["state"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank"])
+  for (const name of ["model", "ranks", "recompute", ...(placesDiffer ? ["state"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
     head.append(make("th", name));
   table.replaceChildren(head);
   let previous = "";
@@ -168,7 +170,7 @@ function fillTable() {
     const line = make("tr"), cells = [p.model, countText(p.ranks), p.recompute, ...(placesDiffer ? [placeOfState(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
     if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
       timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
-      countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks));
+      countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks), shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1));
     for (const text of cells) line.append(make("td", text));
     if (!p.fits) {
       const cell = make("td", "does not fit: " + bytesText(p.minimumPeakBytes) + " at least, in " + p.minimumPeakIn, "no");
