@@ -95,6 +95,11 @@ void MetaKernels::addElementwise() {
         return makeElementwise({x, y}, at::result_type(x, y));
       });
   add("glu_backward", +[](const Tensor &, const Tensor &x, int64_t) { return at::empty_like(x); });
+  // A composite where no device has a kernel of its own, and so on meta.
+  replace(
+      "mish_backward", +[](const Tensor &grad, const Tensor &x) {
+        return makeElementwise({grad, x}, x.scalar_type());
+      });
   add("relu", unary);
   add("hardswish", unary);
   add("isnan", +[](const Tensor &x) { return makeElementwise({x}, at::kBool); });

@@ -42,7 +42,8 @@ static LogicalResult plan(ModuleOp module, ModulePhase phase) {
   return manager.run(module);
 }
 
-static void compile(StringRef input) {
+/// The text ends with a null character, as files do in memory: MLIR's lexer reads up to it.
+static void compile(const std::string &text) {
   DialectRegistry registry;
   registry.insert<func::FuncDialect, aten::AtenDialect, FsdpDialect>();
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
@@ -51,7 +52,7 @@ static void compile(StringRef input) {
     (void)diagnostic.str();
     return success();
   });
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(input, &context);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, &context);
   if (!module || failed(verifyPhase(*module)))
     return;
   auto phase = (*module)->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName());
@@ -75,6 +76,6 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (setjmp(afterFatalError) == 0)
-    compile(StringRef(reinterpret_cast<const char *>(data), size));
+    compile(std::string(reinterpret_cast<const char *>(data), size));
   return 0;
 }
