@@ -189,7 +189,7 @@ class Extra(nn.Module):
         self.w = nn.Parameter(torch.randn(8, 8))
 
     def forward(self, x: Tensor) -> Tensor:
-        h = F.relu6(self.norm(self.conv(x)))
+        h = F.relu6(F.mish(self.norm(self.conv(x))))
         h = h + F.hardswish(h).flip(3).roll([1], [2])
         h = F.adaptive_avg_pool2d(h, [2, 2])
         pooled = h.mean([2, 3])
