@@ -2,6 +2,7 @@
 
 #include "fsdp/Frontend/Capture.h"
 
+#include "InPlaceStrides.h"
 #include "MetaKernels.h"
 #include "Model.h"
 #include "OptimizerChoice.h"
@@ -164,6 +165,7 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     checkOptimizer(asked);
     MetaKernels metaKernels(options.target);
     Overrides overrides(options.target);
+    InPlaceStrides inPlaceStrides;
     Model model(recorder);
     loadModel(options, weights != nullptr, model);
     OptimizerSpec optimizer = chooseOptimizer(asked, model.optimizer);

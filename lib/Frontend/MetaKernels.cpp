@@ -54,7 +54,7 @@ MetaKernels::MetaKernels(Target target) {
     addCudaNormalization(); // before those of the CPU, which are added where there is none
   addElementwise();
   addReductions();
-  addLosses();
+  addLosses(target);
   addNormalization();
   addConvolution(target);
   addPooling();
@@ -206,7 +206,7 @@ void MetaKernels::addReductions() {
       });
 }
 
-void MetaKernels::addLosses() {
+void MetaKernels::addLosses(Target target) {
   auto smoothBackward = +[](const Tensor &, const Tensor &x, const Tensor &, int64_t, double) {
     return at::empty_like(x, at::MemoryFormat::Contiguous);
   };
@@ -239,11 +239,18 @@ void MetaKernels::addLosses() {
       "nll_loss2d_backward",
       +[](const Tensor &, const Tensor &x, const Tensor &, Weight, int64_t, SymInt,
           const Tensor &) { return at::empty_like(x, at::MemoryFormat::Contiguous); });
+  if (target == Target::Cpu)
+    add(
+        "log_sigmoid_forward", +[](const Tensor &x) {
+          auto make = [&] { return at::empty_like(x, at::MemoryFormat::Contiguous); };
+          return Tensors2(make(), make());
+        });
+  else // without the buffer
+    add(
+        "log_sigmoid_forward", +[](const Tensor &x) {
+          return Tensors2(at::empty_like(x), at::empty({0}, x.options()));
+        });
   add(
-      "log_sigmoid_forward",
-      +[](const Tensor &x) { return Tensors2(at::empty_like(x), at::empty_like(x)); });
-  add(
-      "log_sigmoid_backward", +[](const Tensor &grad, const Tensor &x, const Tensor &) {
-        return makeElementwise({x, grad}, x.scalar_type());
-      });
+      "log_sigmoid_backward",
+      +[](const Tensor &grad, const Tensor &, const Tensor &) { return at::empty_like(grad); });
 }

@@ -30,7 +30,7 @@ private:
 
   void addElementwise();
   void addReductions();
-  void addLosses();
+  void addLosses(Target target);
   void addNormalization();
   void addCudaNormalization();
   void addConvolution(Target target);

@@ -191,6 +191,8 @@ class Extra(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         h = F.relu6(F.mish(self.norm(self.conv(x))))
         h = h + F.hardswish(h).flip(3).roll([1], [2])
+        turned = h.clone().transpose(1, 3).masked_fill_(h.transpose(1, 3) > 0.5, 0.1)
+        h = h + F.logsigmoid(turned).sin().transpose(1, 3)
         h = F.adaptive_avg_pool2d(h, [2, 2])
         pooled = h.mean([2, 3])
         y = F.logsigmoid(torch.where(pooled > 0.0, pooled, pooled * 0.5) @ self.w)
