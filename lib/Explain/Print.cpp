@@ -5,6 +5,7 @@
 #include "GroupRows.h"
 #include "fsdp/Explain/Quantities.h"
 #include "fsdp/Explain/TextTable.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace fsdp::explain;
@@ -56,8 +57,12 @@ static void printStateCopies(const ScheduleView &view, llvm::raw_ostream &os) {
   table.print(os, 2);
 }
 
-static void printDecisions(const ScheduleView &view, llvm::raw_ostream &os) {
-  if (view.decisions.empty())
+/// Of all groups, or of one.
+static void printDecisions(const ScheduleView &view, llvm::StringRef group, llvm::raw_ostream &os) {
+  auto isShown = [&](const DecisionView &decision) {
+    return group.empty() || llvm::is_contained(decision.groups, group);
+  };
+  if (llvm::none_of(view.decisions, isShown))
     return;
   os << "\ndecisions\n";
   TextTable table({{"group", Align::Left},
@@ -66,8 +71,9 @@ static void printDecisions(const ScheduleView &view, llvm::raw_ostream &os) {
                    {"decided", Align::Left},
                    {"why", Align::Left}});
   for (const DecisionView &decision : view.decisions)
-    table.addRow({joinNames(decision.groups), decision.what, decision.asked, decision.decided,
-                  decision.why});
+    if (isShown(decision))
+      table.addRow({joinNames(decision.groups), decision.what, decision.asked, decision.decided,
+                    decision.why});
   table.print(os, 2);
 }
 
@@ -110,7 +116,7 @@ void fsdp::explain::printStep(const ExplainedPlan &plan, llvm::raw_ostream &os) 
   table.print(os, 2);
   printMemory(view, os);
   printStateCopies(view, os);
-  printDecisions(view, os);
+  printDecisions(view, /*group=*/"", os);
 }
 
 void fsdp::explain::printGroups(const ExplainedPlan &plan, llvm::StringRef group,
@@ -142,4 +148,6 @@ void fsdp::explain::printGroups(const ExplainedPlan &plan, llvm::StringRef group
                   formatTime(collective.exposedNs), row.why});
   }
   table.print(os);
+  if (!group.empty())
+    printDecisions(plan.view, group, os);
 }

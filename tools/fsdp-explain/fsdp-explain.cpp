@@ -22,7 +22,7 @@ using namespace fsdp::explain;
 namespace {
 
 struct Options {
-  std::string input = "-", group, trace, html;
+  std::string input = "-", group, trace, html, json;
   cost::CostOptions costs;
   int64_t memoryCapBytes = 0;
 };
@@ -47,7 +47,9 @@ static int run(const Options &options) {
           findClash({{"INPUT", options.input},
                      {"--profile", options.costs.profile},
                      {"--network", options.costs.network}},
-                    {{"--trace", options.trace}, {"--html", options.html}}))
+                    {{"--trace", options.trace},
+                      {"--html", options.html},
+                      {"--json", options.json}}))
     return fail(*clash);
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
@@ -78,7 +80,11 @@ static int run(const Options &options) {
     if (llvm::Error error = printFile(
             options.html, [&](llvm::raw_ostream &os) { writePage(module->getPlan(), os); }))
       return fail(std::move(error));
-  if (options.trace == "-" || options.html == "-")
+  if (!options.json.empty())
+    if (llvm::Error error = printFile(
+            options.json, [&](llvm::raw_ostream &os) { writeJson(module->getPlan(), os); }))
+      return fail(std::move(error));
+  if (options.trace == "-" || options.html == "-" || options.json == "-")
     return 0;
   llvm::Error error = printFile("-", [&](llvm::raw_ostream &os) {
     if (options.group.empty()) {
@@ -102,11 +108,13 @@ int main(int argc, char **argv) {
   addCostFlags(app, options.costs);
   addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
               "Memory to measure headroom against: 80000000, 70GiB, 80GB (the device's)");
-  app.add_option("--group", options.group, "Print this group only");
+  app.add_option("--group", options.group, "Print this group only, and what was decided of it");
   app.add_option("--trace", options.trace,
                  "Write a trace for ui.perfetto.dev here (JSON); - is standard output");
   app.add_option("--html", options.html,
                  "Write a page with timeline and memory here; - is standard output");
+  app.add_option("--json", options.json,
+                 "Write what is printed of all groups here (JSON); - is standard output");
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

@@ -22,8 +22,11 @@ struct ExplainedPlan {
 void printStep(const ExplainedPlan &plan, llvm::raw_ostream &os);
 
 /// Group by group: each gather, what is kept, each reduction, and why. `group`: only the group of
-/// this name; empty: all.
+/// this name, and what was decided of it; empty: all.
 void printGroups(const ExplainedPlan &plan, llvm::StringRef group, llvm::raw_ostream &os);
+
+/// All of both as one JSON object. Times are whole nanoseconds, sizes bytes.
+void writeJson(const ExplainedPlan &plan, llvm::raw_ostream &os);
 
 } // namespace fsdp::explain
 

@@ -1,0 +1,92 @@
+//===- Json.cpp - A schedule and its reasons for programs -----------------===//
+
+#include "GroupRows.h"
+#include "llvm/Support/JSON.h"
+
+#include <cmath>
+
+using namespace fsdp::explain;
+namespace json = llvm::json;
+
+static int64_t toNs(double ns) { return std::llround(ns); }
+
+static void writeStep(const ExplainedPlan &plan, json::OStream &out) {
+  const ScheduleView &view = plan.view;
+  out.attribute("model", view.labels.model);
+  out.attributeObject("facts", [&] {
+    for (const auto &[key, value] : view.labels.facts)
+      out.attribute(key, value);
+    out.attribute("costs", view.labels.costSources);
+  });
+  out.attribute("stepNs", toNs(view.makespanNs));
+  out.attribute("boundNs", toNs(plan.bound.makespanNs));
+  out.attribute("computeNs", toNs(view.getComputeNs()));
+  out.attribute("collectiveNs", toNs(view.getCollectiveNs()));
+  out.attributeObject("exposedNs", [&] {
+    out.attribute("gathers", toNs(view.getExposedNs(CollectiveKind::AllGather)));
+    out.attribute("reductions", toNs(view.getExposedNs(CollectiveKind::ReduceScatter)));
+    out.attribute("replicas", toNs(view.getExposedAcrossNs()));
+    out.attribute("state", toNs(view.getExposedCopyNs()));
+  });
+  out.attribute("capBytes",
+                view.memoryCapBytes ? json::Value(*view.memoryCapBytes) : json::Value(nullptr));
+}
+
+static void writePeak(const ScheduleView &view, json::OStream &out) {
+  if (view.memory.empty())
+    return;
+  const MemorySample &peak = view.memory[view.peakSample];
+  out.attributeObject("peak", [&] {
+    out.attribute("bytes", view.getPeakBytes());
+    out.attribute("timeNs", toNs(peak.timeNs));
+    out.attribute("place", describe(view.labels.operations[view.peakOperation]));
+    out.attributeObject("categories", [&] {
+      for (unsigned i = 0; i < kNumMemoryCategories; ++i)
+        out.attribute(getName(MemoryCategory(i)), peak.bytes[i]);
+    });
+  });
+}
+
+static void writeDecisions(const ScheduleView &view, json::OStream &out) {
+  out.attributeArray("decisions", [&] {
+    for (const DecisionView &decision : view.decisions)
+      out.object([&] {
+        out.attribute("groups", json::Array(decision.groups));
+        out.attribute("what", decision.what);
+        out.attribute("asked", decision.asked);
+        out.attribute("decided", decision.decided);
+        out.attribute("why", decision.why);
+      });
+  });
+}
+
+static void writeRows(const ExplainedPlan &plan, json::OStream &out) {
+  out.attributeArray("rows", [&] {
+    for (const GroupRow &row : getGroupRows(plan))
+      out.object([&] {
+        out.attribute("group", plan.problem.groups[row.group].name);
+        out.attribute("part", std::string(getName(row.part)));
+        out.attribute("what", row.what);
+        out.attribute("bytes", row.sizeBytes);
+        if (row.collective) {
+          const CollectiveView &collective = plan.view.collectives[*row.collective];
+          out.attribute("issuedBefore", getPlace(plan.view, collective.launch));
+          out.attribute("startNs", toNs(collective.interval.startNs));
+          out.attribute("durationNs", toNs(collective.durationNs()));
+          out.attribute("exposedNs", toNs(collective.exposedNs));
+        }
+        out.attribute("why", row.why);
+      });
+  });
+}
+
+void fsdp::explain::writeJson(const ExplainedPlan &plan, llvm::raw_ostream &os) {
+  json::OStream out(os, /*IndentSize=*/1);
+  out.object([&] {
+    writeStep(plan, out);
+    writePeak(plan.view, out);
+    writeDecisions(plan.view, out);
+    writeRows(plan, out);
+  });
+  os << '\n';
+}
