@@ -7,6 +7,7 @@
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Page.h"
+#include "fsdp/Explain/Sensitivity.h"
 #include "fsdp/Explain/Trace.h"
 #include "fsdp/Files/SameFile.h"
 #include "fsdp/IR/OutputFile.h"
@@ -25,6 +26,7 @@ struct Options {
   std::string input = "-", group, trace, html, json;
   cost::CostOptions costs;
   int64_t memoryCapBytes = 0;
+  bool isSensitivityAsked = false;
 };
 
 } // namespace
@@ -51,6 +53,10 @@ static int run(const Options &options) {
                       {"--html", options.html},
                       {"--json", options.json}}))
     return fail(*clash);
+  for (auto [flag, path] : {std::pair("--trace", &options.trace), {"--html", &options.html},
+                            {"--json", &options.json}})
+    if (*path == "-" && options.isSensitivityAsked)
+      return fail(llvm::Twine("--what-if is printed, but ") + flag + " - takes standard output");
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
   if (!costs)
     return fail(costs.takeError());
@@ -92,6 +98,8 @@ static int run(const Options &options) {
       os << '\n';
     }
     printGroups(module->getPlan(), options.group, os);
+    if (options.isSensitivityAsked)
+      printSensitivity(findSensitivity(problem, module->plan), module->view.makespanNs, os);
   });
   return error ? fail(std::move(error)) : 0;
 }
@@ -109,6 +117,8 @@ int main(int argc, char **argv) {
   addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
               "Memory to measure headroom against: 80000000, 70GiB, 80GB (the device's)");
   app.add_option("--group", options.group, "Print this group only, and what was decided of it");
+  app.add_flag("--what-if", options.isSensitivityAsked,
+               "Print what the step would take with another network or device, and with more memory");
   app.add_option("--trace", options.trace,
                  "Write a trace for ui.perfetto.dev here (JSON); - is standard output");
   app.add_option("--html", options.html,
