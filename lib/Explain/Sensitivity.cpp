@@ -50,8 +50,8 @@ std::vector<WhatIf> fsdp::explain::findSensitivity(const Problem &problem, const
       {"computation 10 % slower", makespanNs(withComputation(problem, 1.1), plan)},
       {"computation 10 % faster", makespanNs(withComputation(problem, 0.9), plan)}};
   if (problem.memoryCapBytes)
-    changes.push_back({formatBytes(kMore) + " more memory, scheduled anew",
-                       findStepNs(problem, plan, kMore)});
+    changes.push_back(
+        {formatBytes(kMore) + " more memory, scheduled anew", findStepNs(problem, plan, kMore)});
   return changes;
 }
 

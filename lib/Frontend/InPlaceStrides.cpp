@@ -9,16 +9,29 @@ using namespace fsdp::frontend;
 using at::Tensor;
 namespace functional = at::functionalization::impl;
 
-/// In-place operators without lists of tensors whose functional form does not look at the strides of
-/// what it changes. test/Frontend/random_modules.py draws several of them.
+/// In-place operators without lists of tensors whose functional form does not look at the strides
+/// of what it changes. test/Frontend/random_modules.py draws several of them.
 static constexpr const char *kOperators[] = {
-    "masked_fill_.Scalar", "masked_fill_.Tensor",   "masked_scatter_",
-    "index_add_",          "index_copy_",           "scatter_.src",
-    "scatter_.value",      "scatter_.reduce",       "scatter_.value_reduce",
-    "scatter_add_",        "scatter_reduce_.two",   "tril_",
-    "triu_",               "cumsum_",               "cumprod_",
-    "addmm_",              "addmv_",                "addbmm_",
-    "baddbmm_",            "renorm_",
+    "masked_fill_.Scalar",
+    "masked_fill_.Tensor",
+    "masked_scatter_",
+    "index_add_",
+    "index_copy_",
+    "scatter_.src",
+    "scatter_.value",
+    "scatter_.reduce",
+    "scatter_.value_reduce",
+    "scatter_add_",
+    "scatter_reduce_.two",
+    "tril_",
+    "triu_",
+    "cumsum_",
+    "cumprod_",
+    "addmm_",
+    "addmv_",
+    "addbmm_",
+    "baddbmm_",
+    "renorm_",
 };
 
 /// The value that a tensor of the program has now.
@@ -49,8 +62,8 @@ static void runOutOfPlace(const c10::OperatorHandle &op, c10::DispatchKeySet,
     at::AutoDispatchSkipFunctionalize below;
     findFunctional(op.operator_name()).callBoxed(&arguments);
     Tensor after = arguments.front().toTensor();
-    functional::replace_(self, after.strides() == before.strides() ? after
-                                                                   : at::copy(before, after));
+    functional::replace_(self,
+                         after.strides() == before.strides() ? after : at::copy(before, after));
   }
   functional::commit_update(self);
   functional::sync(self);

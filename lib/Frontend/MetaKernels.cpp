@@ -247,9 +247,8 @@ void MetaKernels::addLosses(Target target) {
         });
   else // without the buffer
     add(
-        "log_sigmoid_forward", +[](const Tensor &x) {
-          return Tensors2(at::empty_like(x), at::empty({0}, x.options()));
-        });
+        "log_sigmoid_forward",
+        +[](const Tensor &x) { return Tensors2(at::empty_like(x), at::empty({0}, x.options())); });
   add(
       "log_sigmoid_backward",
       +[](const Tensor &grad, const Tensor &, const Tensor &) { return at::empty_like(grad); });

@@ -131,8 +131,8 @@ Result<std::byte *> GlooCommunicator::makeArena(size_t bytes) {
   return arena.begin();
 }
 
-/// c10d notes each collective in a log of the process, and adds a group's first one to a map that it
-/// does not guard: two threads that begin at once crash there.
+/// c10d notes each collective in a log of the process, and adds a group's first one to a map that
+/// it does not guard: two threads that begin at once crash there.
 template <typename Start>
 c10::intrusive_ptr<c10d::Work> GlooCommunicator::begin(unsigned lane, Start &&start) {
   static std::mutex logMutex;

@@ -190,7 +190,9 @@ class Generator:
         self.emit(self.random.choice([
             "{0}.mul_(2.0)", "{0}[..., 0].mul_(3.0)", "{0}[..., 1:] = 0.5", "{0} += {1}",
             "{0}.add_({1}.mean())", "{0}[0] = {1}[-1]", "{0}.relu_()", "{0}.transpose(0, -1).neg_()",
-            "{0}.masked_fill_({1} > 0, 0.1)", "{0}[..., 0] += 1",
+            "{0}.masked_fill_({1} > 0, 0.1)", "{0}[..., 0] += 1", "{0}.cumsum_(-1)",
+            "{0}.scatter_(-1, torch.zeros_like({0}, dtype=torch.long), 0.5)",
+            "{0}.index_add_(0, torch.zeros(1, dtype=torch.long), {1}[:1] * 0.5)",
         ]).format(copy, name))  # fmt: skip
 
     def promote(self):

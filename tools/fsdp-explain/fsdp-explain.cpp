@@ -45,16 +45,14 @@ static std::string listGroups(const schedule::Problem &problem) {
 }
 
 static int run(const Options &options) {
-  if (std::optional<std::string> clash =
-          findClash({{"INPUT", options.input},
-                     {"--profile", options.costs.profile},
-                     {"--network", options.costs.network}},
-                    {{"--trace", options.trace},
-                      {"--html", options.html},
-                      {"--json", options.json}}))
+  if (std::optional<std::string> clash = findClash(
+          {{"INPUT", options.input},
+           {"--profile", options.costs.profile},
+           {"--network", options.costs.network}},
+          {{"--trace", options.trace}, {"--html", options.html}, {"--json", options.json}}))
     return fail(*clash);
-  for (auto [flag, path] : {std::pair("--trace", &options.trace), {"--html", &options.html},
-                            {"--json", &options.json}})
+  for (auto [flag, path] :
+       {std::pair("--trace", &options.trace), {"--html", &options.html}, {"--json", &options.json}})
     if (*path == "-" && options.isSensitivityAsked)
       return fail(llvm::Twine("--what-if is printed, but ") + flag + " - takes standard output");
   llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
@@ -117,8 +115,9 @@ int main(int argc, char **argv) {
   addSizeFlag(app, "--memory-cap", options.memoryCapBytes,
               "Memory to measure headroom against: 80000000, 70GiB, 80GB (the device's)");
   app.add_option("--group", options.group, "Print this group only, and what was decided of it");
-  app.add_flag("--what-if", options.isSensitivityAsked,
-               "Print what the step would take with another network or device, and with more memory");
+  app.add_flag(
+      "--what-if", options.isSensitivityAsked,
+      "Print what the step would take with another network or device, and with more memory");
   app.add_option("--trace", options.trace,
                  "Write a trace for ui.perfetto.dev here (JSON); - is standard output");
   app.add_option("--html", options.html,

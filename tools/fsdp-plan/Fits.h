@@ -23,13 +23,13 @@ struct Fit {
   /// Why it does not fit, then what would help, a line each; empty: it fits.
   std::vector<std::string> refusal;
   // What follows is of a step that fits.
-  std::vector<std::string> choices;   // "recompute full in 3 of 33 groups"
+  std::vector<std::string> choices;    // "recompute full in 3 of 33 groups"
   explain::MemoryBytes peakBytes = {}; // by category, where the most is live
   int64_t arenaBytes = 0, scratchBytes = 0;
   bool areTemporariesKnown = false;
   double stepNs = 0, peakNs = 0; // as a sweep's
-  int64_t itemsPerStep = 0; // all ranks together
-  std::string item;         // "tokens" or "samples"
+  int64_t itemsPerStep = 0;      // all ranks together
+  std::string item;              // "tokens" or "samples"
 
   int64_t getNeededBytes() const { return arenaBytes + scratchBytes; }
 };

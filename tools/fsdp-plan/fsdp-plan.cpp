@@ -149,9 +149,8 @@ static int run(Options &options) {
       return 1;
   }
   if (options.fitsBytes > 0) {
-    if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &os) {
-          printFits(fits, options.fitsBytes, os);
-        }))
+    if (llvm::Error error =
+            printFile("-", [&](llvm::raw_ostream &os) { printFits(fits, options.fitsBytes, os); }))
       return fail(std::move(error));
     return 0;
   }

@@ -1,4 +1,4 @@
-//===- Json.cpp - A schedule and its reasons for programs -----------------===//
+//===- WriteJson.cpp - A schedule and its reasons for programs ------------===//
 
 #include "GroupRows.h"
 #include "llvm/Support/JSON.h"
