@@ -234,6 +234,10 @@ void StepBuilder::buildGradients(int value) {
 ElementsAttr StepBuilder::makeLiteral(const at::Tensor &data) {
   at::Tensor values = data.contiguous();
   auto type = RankedTensorType::get(values.sizes(), convertDtype(values.scalar_type(), context));
+  // MLIR packs the elements of an i1 literal into bits; a tensor of bool has a byte for each.
+  if (values.scalar_type() == at::kBool)
+    return DenseElementsAttr::get(
+        type, ArrayRef<bool>(values.const_data_ptr<bool>(), static_cast<size_t>(values.numel())));
   ArrayRef<char> bytes(static_cast<const char *>(values.const_data_ptr()), values.nbytes());
   return DenseElementsAttr::getFromRawBuffer(type, bytes);
 }

@@ -54,6 +54,13 @@ at::Tensor fsdp::interpreter::makeConstant(aten::ConstantOp constant) {
   auto type = cast<RankedTensorType>(constant.getType());
   auto dense = cast<DenseElementsAttr>(constant.getValue());
   at::TensorOptions options(convertElementType(type.getElementType()));
+  // MLIR packs the elements of an i1 literal into bits.
+  if (type.getElementType().isInteger(1)) {
+    at::Tensor data = at::empty(type.getShape(), options);
+    llvm::copy(dense.getValues<bool>(), data.mutable_data_ptr<bool>());
+    checkTensor(type, data, constant->getName().getStringRef());
+    return data;
+  }
   ArrayRef<char> raw = dense.getRawData();
   // A splat stores its element once.
   SmallVector<int64_t> strides = llvm::to_vector(getTensorLayout(type).strides);

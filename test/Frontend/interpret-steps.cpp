@@ -1,7 +1,7 @@
 //===- interpret-steps.cpp - Captures and evaluates steps of a folder -----===//
 //
 // For random_modules.py. Of each subfolder: captures `model.pt2` or `model.pt`, evaluates the step
-// on the tensors of `given.pt` (a dict of "state" and "inputs", each by name), and writes
+// that its text says on the tensors of `given.pt` (a dict of "state" and "inputs", each by name), and writes
 // `result.pt`: loss, gradients and written buffers by name; or `error.txt`.
 //
 //===----------------------------------------------------------------------===//
@@ -9,6 +9,7 @@
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
+#include "mlir/Parser/Parser.h"
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/jit/serialization/pickle.h>
@@ -46,6 +47,14 @@ static Tensors makeDict(const interpreter::NamedTensors &tensors) {
   return dict;
 }
 
+/// The module as a user's text holds it: printed and read again.
+static mlir::OwningOpRef<mlir::ModuleOp> reread(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module.print(os);
+  return mlir::parseSourceString<mlir::ModuleOp>(text, module.getContext());
+}
+
 static llvm::Error evaluate(const files::path &folder) {
   frontend::CaptureOptions options;
   bool isExported = files::exists(folder / "model.pt2");
@@ -59,10 +68,13 @@ static llvm::Error evaluate(const files::path &folder) {
   llvm::Expected<frontend::CapturedStep> step = frontend::captureStep(options, nullptr, context);
   if (!step)
     return step.takeError();
+  mlir::OwningOpRef<mlir::ModuleOp> module = reread(*step->module);
+  if (!module)
+    return llvm::createStringError("the text of the captured step cannot be read");
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
   generator.set_current_seed(7);
   llvm::Expected<interpreter::StepValues> values =
-      interpreter::interpretStep(*step->module, getTensors(given, "state"), inputs);
+      interpreter::interpretStep(*module, getTensors(given, "state"), inputs);
   if (!values)
     return values.takeError();
   c10::Dict<std::string, Tensors> result;

@@ -16,6 +16,7 @@ class Module(nn.Module):
         self.register_buffer("table", torch.randn(3, 4))
         self.register_buffer("count", torch.zeros(4))
         self.register_buffer("hidden", torch.randn(4), persistent=False)
+        self.register_buffer("allowed", torch.rand(5, 4) > 0.5, persistent=False)
 """
 
 
@@ -167,6 +168,11 @@ class Generator:
             self.new("F.embedding(i, self.w)", (2, 3, 4))
 
     def mask(self):
+        if self.random.random() < 0.3:
+            name = self.pick(lambda shape: shape[-1:] == (4,))
+            row = self.random.choice(["0", "1", "-1"])
+            self.new(f"torch.where(self.allowed[{row}], {name}, {name} * 0.5)", self.pool[name])
+            return
         name = self.pick(len)
         shape = self.pool[name]
         choice = self.random.choice([
