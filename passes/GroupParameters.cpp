@@ -71,6 +71,9 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
     return error;
   if (placement)
     choices.shardPlacement = ShardPlacement{.all = placement, .rules = {}};
+  if (llvm::Error error =
+          takeOption<ParameterHome>(offloadPolicy, parseOffloadPolicy, choices.offloadPolicy))
+    return error;
   if (llvm::Error error = takeOption<Prefetch>(prefetch, parsePrefetch, choices.prefetch))
     return error;
   Accumulation &accumulation = choices.accumulation;
@@ -213,7 +216,8 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
         asked.forceSumReduction.value_or(false),
         /*recompute=*/nullptr, /*recomputed=*/nullptr, /*gradient_sync=*/nullptr,
         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
-        /*backward_prefetch=*/nullptr, /*offload_optimizer=*/nullptr, /*optimizer_state=*/nullptr,
+        /*backward_prefetch=*/nullptr, asked.offloadPolicy == ParameterHome::Cpu,
+        /*offload_optimizer=*/nullptr, /*optimizer_state=*/nullptr,
         /*decisions=*/nullptr, /*places=*/nullptr);
     if (asked.recompute)
       op.setRecompute(*asked.recompute);

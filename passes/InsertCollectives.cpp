@@ -27,7 +27,7 @@ namespace {
 
 /// Where a group stands while the step is walked.
 struct GroupState {
-  Value shard;             // what is gathered
+  Value shard;             // what is gathered; null: nothing is, and parameters are read
   Value chunk;             // what is gathered next in its place; null: the shard is
   int64_t microbatch = 0;  // of the last forward
   AllGatherStartOp gather; // null while resharded
@@ -66,7 +66,6 @@ private:
   SmallVector<GroupState> states;
   OpBuilder builder;
   Type handleType;
-  bool isSharded = false; // over more than one rank
   int64_t lastMicrobatch = 0;
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
@@ -81,7 +80,6 @@ private:
 //===----------------------------------------------------------------------===//
 
 LogicalResult Inserter::prepare() {
-  isSharded = step.getRanks() > 1;
   for (auto [index, group] : llvm::enumerate(step.groups)) {
     if (std::optional<std::string> problem = checkGradientDivision(step, group))
       return group.emitError("group @") << group.getSymName() << ": " << *problem;
@@ -104,10 +102,10 @@ LogicalResult Inserter::prepare() {
   builder.setInsertionPointToStart(&body);
   if (!inputs.empty())
     builder.setInsertionPointAfter(inputs.back());
-  if (isSharded)
-    for (auto [group, state] : llvm::zip_equal(step.groups, states))
-      if (!group.getParams().empty())
-        state.shard = declareShard(group);
+  // On one rank the device's memory holds the parameters themselves.
+  for (auto [group, state] : llvm::zip_equal(step.groups, states))
+    if (!group.getParams().empty() && (step.getRanks() > 1 || group.areParametersOnHost()))
+      state.shard = declareShard(group);
   Value number, rate; // of the update
   for (UpdateOp update : body.getOps<UpdateOp>()) {
     number = update.getStep();
@@ -192,7 +190,7 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
     state.microbatch = hook.microbatch;
     [[fallthrough]];
   case HookKind::PreBackward:
-    if (isSharded && !state.gather)
+    if (state.shard && !state.gather)
       gather(hook.group, hook.kind == HookKind::PreForward ? Phase::Forward : Phase::Backward);
     return success();
   case HookKind::PostForward:
@@ -268,7 +266,7 @@ LogicalResult Inserter::remapOperands(Operation *op) {
 
 LogicalResult Inserter::visit(Operation *op) {
   if (auto grad = dyn_cast<GradOp>(op)) {
-    if (isSharded && failed(remapOperands(op)))
+    if (failed(remapOperands(op)))
       return failure();
     GroupMember member = step.memberByParam.lookup(grad.getParamAttr().getAttr());
     if (step.paramByName.lookup(grad.getParamAttr().getAttr()).getFrozen())
@@ -286,11 +284,9 @@ LogicalResult Inserter::visit(Operation *op) {
     replaced.push_back(op);
     return success();
   }
-  if (!isSharded)
-    return success();
   if (auto read = dyn_cast<ReadOp>(op)) {
     auto it = step.memberByParam.find(read.getSourceAttr().getAttr());
-    if (it != step.memberByParam.end()) {
+    if (it != step.memberByParam.end() && states[it->second.group].shard) {
       origin[read.getResult()] = it->second;
       replaced.push_back(op);
     }
@@ -319,7 +315,7 @@ LogicalResult Inserter::run() {
       return failure();
   }
   // The step's results are made before the groups of the end are resharded.
-  if (isSharded && failed(remapOperands(terminator)))
+  if (failed(remapOperands(terminator)))
     return failure();
   for (; hook != hooks.end(); ++hook)
     if (failed(runHook(*hook, terminator)))

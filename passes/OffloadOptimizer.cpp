@@ -64,7 +64,9 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     if (step->optimizer)
       numStates = getNumOptimizerStates(step->optimizer);
     for (GroupOp group : step->groups) {
-      bool isAsked = group.getOffloadOptimizer().value_or(offload == OffloadPolicy::All);
+      // FSDP2's optimizer works on the parameters where they lie.
+      bool isWanted = offload == OffloadPolicy::All || (group.areParametersOnHost() && numStates > 0);
+      bool isAsked = group.getOffloadOptimizer().value_or(isWanted);
       if (step->getTrained(group).empty()) {
         if (group.getOffloadOptimizer() == true)
           recordDecision(group,
@@ -88,7 +90,7 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
     }
     for (UpdateOp update : llvm::make_early_inc_range(step->getBody().getOps<UpdateOp>())) {
       auto found = step->groupByName.find(update.getTargetAttr().getAttr());
-      if (found != step->groupByName.end() && step->groups[found->second].isStateOnHost())
+      if (found != step->groupByName.end() && step->groups[found->second].isUpdatedFromHost())
         insertCopies(update);
     }
     remark::analysis(module.getLoc(), remark::RemarkOpts::name("offload").category(getArgument()))

@@ -52,7 +52,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .microbatchLoss = options.microbatchLoss,
                                          .gradientSync = options.gradientSync,
                                          .reshardAfterBackward = options.reshardAfterBackward,
-                                         .shardPlacement = options.shardPlacement}));
+                                         .shardPlacement = options.shardPlacement,
+                                         .offloadPolicy = options.offloadPolicy}));
   manager.addPass(createSumGradientsByModule());
   manager.addPass(createMixedPrecision());
   addRecomputation(manager, options);

@@ -41,6 +41,10 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> reshardAfterBackward{
       *this, "reshard-after-backward",
       llvm::cl::desc("false: parameters stay gathered between microbatches")};
+  Option<std::string> offloadPolicy{
+      *this, "offload-policy",
+      llvm::cl::desc("cpu: parameters and the optimizer's state lie in the host's memory, as with "
+                     "FSDP2's CPUOffloadPolicy; none")};
   Option<RecomputePolicy> recompute{
       *this, "recompute", llvm::cl::init(RecomputePolicy::Auto),
       llvm::cl::desc(

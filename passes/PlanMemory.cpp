@@ -67,7 +67,7 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
 }
 
 /// Writes where each group keeps its shard, the optimizer's states and the copy that is gathered.
-/// States on the host stay throughout: one lies behind the other.
+/// What is on the host stays throughout: one part lies behind the other.
 static void writePlaces(ModuleOp module, const StepMemory &memory,
                         function_ref<int64_t(size_t)> toOffset) {
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
@@ -75,16 +75,22 @@ static void writePlaces(ModuleOp module, const StepMemory &memory,
   for (const GroupInfo &group : memory.groups.getGroups()) {
     GroupOp op = group.op;
     const KeptRanges &kept = memory.ranges.getKept(group);
-    std::optional<int64_t> copy;
+    std::optional<int64_t> shard, copy, hostShard, hostCopy;
+    if (kept.shard)
+      shard = toOffset(*kept.shard);
     if (kept.copy)
       copy = toOffset(*kept.copy);
     SmallVector<int64_t> hostStates;
-    for (unsigned i = 0; op.isStateOnHost() && i < group.getNumStates(optimizer); ++i) {
-      hostStates.push_back(hostBytes);
-      hostBytes += plan::alignToArena(group.states.shardBytes);
+    for (const HostPart &part : group.getHostParts(getNumOptimizerStates(optimizer))) {
+      if (part.category == BufferCategory::OptimizerState)
+        hostStates.push_back(hostBytes);
+      else
+        (part.index == 0 ? hostShard : hostCopy) = hostBytes;
+      hostBytes += plan::alignToArena(part.bytes);
     }
-    op.setPlacesAttr(PlacesAttr::get(module.getContext(), toOffset(kept.shard),
-                                     llvm::map_to_vector(kept.states, toOffset), copy, hostStates));
+    op.setPlacesAttr(PlacesAttr::get(module.getContext(), shard,
+                                     llvm::map_to_vector(kept.states, toOffset), copy, hostShard,
+                                     hostStates, hostCopy));
   }
   if (hostBytes > 0)
     module->setAttr(FsdpDialect::getHostArenaAttrName(),

@@ -73,7 +73,9 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
            "false: parameters stay gathered between microbatches; default true">,
     Option<"shardPlacement", "shard-placement", "std::string", "\"\"",
            "On which dimension the per-param layout cuts parameters: a number, or largest for the "
-           "largest that the ranks divide; default 0">
+           "largest that the ranks divide; default 0">,
+    Option<"offloadPolicy", "offload-policy", "std::string", "\"\"",
+           "cpu: parameters and the optimizer's state lie in the host's memory; default none">
   ];
 }
 

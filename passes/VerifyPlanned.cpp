@@ -131,7 +131,7 @@ LogicalResult Checker::enterDeclarations() {
           {offset, form.shardBytes, uses.getEnd(), op, (what + " of @" + op.getSymName()).str()});
     };
     PlacesAttr places = op.getPlacesAttr();
-    if (failed(keep(places.getShard(), group.master, "the shard")))
+    if (places.getShard() && failed(keep(*places.getShard(), group.master, "the shard")))
       return failure();
     for (auto [i, offset] : llvm::enumerate(places.getStates()))
       if (failed(keep(offset, group.states, "optimizer state " + Twine(i + 1))))
@@ -250,12 +250,12 @@ LogicalResult Checker::enterPadding(const GradientSink &sink, Operation *owner) 
 
 /// From the fetch to where the store is waited for.
 LogicalResult Checker::enterState(FetchStateStartOp fetch, int64_t index) {
-  if (!fetch.getOffsets() || fetch.getOffsets()->size() != numStates)
+  std::vector<HostPart> parts = groups.lookup(fetch.getGroupAttr()).getHostParts(numStates);
+  if (!fetch.getOffsets() || fetch.getOffsets()->size() != parts.size())
     return missingOffset(fetch);
-  for (auto [i, offset] : llvm::enumerate(*fetch.getOffsets()))
-    if (failed(
-            place({offset, storage.getStorages()[index].bytes, uses.getLast(index), fetch,
-                   "optimizer state " + std::to_string(i + 1) + " of @" + fetch.getGroup().str()})))
+  for (auto [part, offset] : llvm::zip_equal(parts, *fetch.getOffsets()))
+    if (failed(place({offset, part.fetchedBytes, uses.getLast(index), fetch,
+                      part.name + " of @" + fetch.getGroup().str()})))
       return failure();
   return success();
 }

@@ -103,14 +103,44 @@ unsigned GroupInfo::getNumStates(OptimizerOp optimizer) const {
   return isFrozen() ? 0 : getNumOptimizerStates(optimizer);
 }
 
+std::vector<HostPart> GroupInfo::getHostParts(unsigned numOptimizerStates) const {
+  GroupOp group = op; // accessors of operations are not const
+  std::vector<HostPart> parts;
+  if (group.areParametersOnHost())
+    parts.push_back(
+        {BufferCategory::Shard, 0, "the shard", master.shardBytes, states.shardBytes});
+  if (group.isStateOnHost() && !isFrozen())
+    for (unsigned i = 1; i <= numOptimizerStates; ++i)
+      parts.push_back({BufferCategory::OptimizerState, i, "optimizer state " + std::to_string(i),
+                       states.shardBytes, states.shardBytes});
+  if (group.areParametersOnHost() && hasGatherCopy())
+    parts.push_back({BufferCategory::Shard, 1, "the copy that is gathered", gathered.shardBytes,
+                     states.shardElements * gathered.elementBytes});
+  return parts;
+}
+
+SmallVector<int64_t> GroupInfo::getHostPlaces() const {
+  GroupOp group = op; // accessors of operations are not const
+  SmallVector<int64_t> offsets;
+  PlacesAttr places = group.getPlacesAttr();
+  if (!places)
+    return offsets;
+  if (places.getHostShard())
+    offsets.push_back(*places.getHostShard());
+  llvm::append_range(offsets, places.getHostStates());
+  if (places.getHostCopy())
+    offsets.push_back(*places.getHostCopy());
+  return offsets;
+}
+
 std::optional<std::string> GroupInfo::explainPlaces(unsigned numOptimizerStates) const {
   GroupOp group = op; // accessors of operations are not const
   PlacesAttr places = group.getPlacesAttr();
   if (!places)
     return "has no places in the arena";
   const size_t numStates = isFrozen() ? 0 : numOptimizerStates;
-  const bool isOnHost = group.isStateOnHost();
-  if (isOnHost && numStates == 0)
+  const bool isStateOnHost = group.isStateOnHost(), isOnHost = group.areParametersOnHost();
+  if (isStateOnHost && numStates == 0)
     return "has its optimizer state on the host, but the optimizer keeps none of it";
   auto check = [](ArrayRef<int64_t> found, size_t expected,
                   const char *where) -> std::optional<std::string> {
@@ -119,15 +149,26 @@ std::optional<std::string> GroupInfo::explainPlaces(unsigned numOptimizerStates)
     return "has places for " + std::to_string(found.size()) + " optimizer states " + where +
            ", expected " + std::to_string(expected);
   };
-  if (auto wrong = check(places.getStates(), isOnHost ? 0 : numStates, "in the arena"))
+  if (auto wrong = check(places.getStates(), isStateOnHost ? 0 : numStates, "in the arena"))
     return wrong;
-  if (auto wrong = check(places.getHostStates(), isOnHost ? numStates : 0, "on the host"))
+  if (auto wrong = check(places.getHostStates(), isStateOnHost ? numStates : 0, "on the host"))
     return wrong;
-  if (hasGatherCopy() && !places.getCopy())
-    return "has no place for the copy that is gathered";
-  if (!hasGatherCopy() && places.getCopy())
-    return "has a place for a copy that is gathered, but its shard is gathered itself";
-  return std::nullopt;
+  auto checkOne = [](bool isPlaced, bool isExpected,
+                     const std::string &what) -> std::optional<std::string> {
+    if (isPlaced == isExpected)
+      return std::nullopt;
+    return (isPlaced ? "has a place, but expects none, for " : "has no place for ") + what;
+  };
+  const std::string inArena = " in the arena", onHost = " on the host";
+  if (auto wrong = checkOne(places.getShard().has_value(), !isOnHost, "the shard" + inArena))
+    return wrong;
+  if (auto wrong = checkOne(places.getHostShard().has_value(), isOnHost, "the shard" + onHost))
+    return wrong;
+  const std::string copy = "the copy that is gathered";
+  if (auto wrong =
+          checkOne(places.getCopy().has_value(), hasGatherCopy() && !isOnHost, copy + inArena))
+    return wrong;
+  return checkOne(places.getHostCopy().has_value(), hasGatherCopy() && isOnHost, copy + onHost);
 }
 
 unsigned fsdp::getNumOptimizerStates(OptimizerOp optimizer) {

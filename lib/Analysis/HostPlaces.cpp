@@ -1,4 +1,4 @@
-//===- HostPlaces.cpp - Where optimizer state lies on the host ------------===//
+//===- HostPlaces.cpp - What lies where on the host -----------------------===//
 
 #include "fsdp/Analysis/HostPlaces.h"
 
@@ -10,32 +10,34 @@ using namespace fsdp;
 LogicalResult fsdp::checkHostPlaces(ModuleOp module, const GroupTable &groups) {
   auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getHostArenaAttrName());
   int64_t arenaBytes = arena ? arena.getInt() : 0;
-  struct State {
+  unsigned numStates = 0;
+  if (auto optimizers = module.getOps<OptimizerOp>(); !optimizers.empty())
+    numStates = getNumOptimizerStates(*optimizers.begin());
+  struct Placed {
     int64_t begin, end;
     GroupOp group;
+    std::string name;
   };
-  SmallVector<State> states;
+  std::vector<Placed> placed;
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    ArrayRef<int64_t> places;
-    if (op.getPlacesAttr())
-      places = op.getPlacesAttr().getHostStates();
-    for (int64_t begin : places)
-      states.push_back({begin, begin + group.states.shardBytes, op});
+    // Their numbers are equal: explainPlaces().
+    for (auto [begin, part] : llvm::zip(group.getHostPlaces(), group.getHostParts(numStates)))
+      placed.push_back(
+          {begin, begin + part.bytes, op, (part.name + " of @" + op.getSymName()).str()});
   }
-  llvm::stable_sort(states, [](const State &a, const State &b) { return a.begin < b.begin; });
-  for (auto [index, state] : llvm::enumerate(states)) {
-    if (state.begin < 0 || state.end > arenaBytes || state.begin % plan::kArenaAlignmentBytes != 0)
-      return state.group.emitOpError("P5: optimizer state of @")
-             << state.group.getSymName() << " at bytes [" << state.begin << ", " << state.end
+  llvm::stable_sort(placed, [](const Placed &a, const Placed &b) { return a.begin < b.begin; });
+  for (auto [index, part] : llvm::enumerate(placed)) {
+    if (part.begin < 0 || part.end > arenaBytes || part.begin % plan::kArenaAlignmentBytes != 0)
+      return part.group.emitOpError("P5: ")
+             << part.name << " at bytes [" << part.begin << ", " << part.end
              << ") of the host's arena of " << arenaBytes << " bytes, expected within it, at a "
              << "multiple of " << plan::kArenaAlignmentBytes;
-    if (index > 0 && state.begin < states[index - 1].end) {
-      InFlightDiagnostic diag = state.group.emitOpError("P5: optimizer state of @")
-                                << state.group.getSymName() << " at bytes [" << state.begin << ", "
-                                << state.end << ") of the host's arena overlaps that of @"
-                                << states[index - 1].group.getSymName();
-      diag.attachNote(states[index - 1].group.getLoc()) << "which is declared here";
+    if (index > 0 && part.begin < placed[index - 1].end) {
+      InFlightDiagnostic diag = part.group.emitOpError("P5: ")
+                                << part.name << " at bytes [" << part.begin << ", " << part.end
+                                << ") of the host's arena overlaps " << placed[index - 1].name;
+      diag.attachNote(placed[index - 1].group.getLoc()) << "which is declared here";
       return diag;
     }
   }

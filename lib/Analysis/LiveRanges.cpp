@@ -145,14 +145,16 @@ LogicalResult LiveRanges::Builder::checkFetched() {
     fetched.insert(fetch.getGroupAttr());
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
-    if (group.getNumStates(optimizer) == 0 || step.getSymName() == kEvaluationName)
+    if (group.isFrozen() || step.getSymName() == kEvaluationName)
       continue;
-    if (std::optional<std::string> open = explainOpenOffload(op))
-      return op.emitOpError("@") << op.getSymName() << ' ' << *open;
-    if (op.isStateOnHost() && !fetched.contains(group.getName()))
-      return op.emitOpError("@") << op.getSymName()
-                                 << " has its optimizer state on the host, but it is never "
-                                    "fetched; run fsdp-offload-optimizer";
+    if (group.getNumStates(optimizer) > 0)
+      if (std::optional<std::string> open = explainOpenOffload(op))
+        return op.emitOpError("@") << op.getSymName() << ' ' << *open;
+    if (op.isUpdatedFromHost() && !fetched.contains(group.getName()))
+      return op.emitOpError("@") << op.getSymName() << " has its "
+                                 << (op.isStateOnHost() ? "optimizer state" : "parameters")
+                                 << " on the host, but it is never fetched for the update; run "
+                                    "fsdp-offload-optimizer";
   }
   return success();
 }
@@ -234,11 +236,12 @@ void LiveRanges::Builder::addDeclarations() {
     GroupOp op = group.op;
     unsigned numStates = op.isStateOnHost() ? 0 : group.getNumStates(optimizer);
     KeptRanges &kept = result.keptBy.emplace_back();
-    kept.shard = addPersistent(group.master.shardBytes, BufferCategory::Shard, op);
+    if (!op.areParametersOnHost())
+      kept.shard = addPersistent(group.master.shardBytes, BufferCategory::Shard, op);
     for (unsigned i = 1; i <= numStates; ++i)
       kept.states.push_back(
           addPersistent(group.states.shardBytes, BufferCategory::OptimizerState, op, i));
-    if (group.hasGatherCopy())
+    if (group.hasGatherCopy() && !op.areParametersOnHost())
       kept.copy = addPersistent(group.gathered.shardBytes, BufferCategory::Shard, op, 1);
   }
   for (auto buffer : module.getOps<BufferOp>())
@@ -262,10 +265,10 @@ void LiveRanges::Builder::addCollectives() {
 void LiveRanges::Builder::addStates() {
   for (auto fetch : step.getOps<FetchStateStartOp>()) {
     int64_t index = storage.lookup(fetch.getHandle());
-    for (unsigned i = 0; i < getNumOptimizerStates(optimizer); ++i)
-      result.rangesOf[fetch].push_back(
-          add({storage.getStorages()[index].bytes, firstUse[index], lastUse[index],
-               BufferCategory::OptimizerState, fetch, i + 1}));
+    const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
+    for (const HostPart &part : group.getHostParts(getNumOptimizerStates(optimizer)))
+      result.rangesOf[fetch].push_back(add({part.fetchedBytes, firstUse[index], lastUse[index],
+                                            part.category, fetch, part.index}));
   }
 }
 

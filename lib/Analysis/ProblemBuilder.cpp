@@ -20,6 +20,24 @@ Operation *ScheduleProblem::lookup(uint32_t operation) const {
   return operations[operation];
 }
 
+/// What copying shards from the host adds to gathers. Each launch has the same latency and rate in
+/// the problem: where only some groups lie there, their share of all bytes counts.
+static schedule::CollectiveCost getFetchCost(const GroupTable &groups,
+                                             const cost::CostModel &costs) {
+  double all = 0, onHost = 0;
+  for (const GroupInfo &group : groups.getGroups()) {
+    auto bytes = static_cast<double>(group.gathered.wholeBytes);
+    all += bytes;
+    onHost += GroupOp(group.op).areParametersOnHost() ? bytes : 0;
+  }
+  if (onHost == 0)
+    return {};
+  constexpr int64_t kBytes = 1 << 26;
+  double latencyNs = costs.getHostCopyCost(0).durationNs;
+  double nsPerByte = (costs.getHostCopyCost(kBytes).durationNs - latencyNs) / kBytes;
+  return {latencyNs * onHost / all, nsPerByte / groups.getRanks() * onHost / all};
+}
+
 LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   result = &problem;
   for (auto op : module.getOps<OptimizerOp>())
@@ -48,7 +66,9 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
     problem.problem.acrossContention = costs.getLaneContention();
     problem.networkSpread = across.spread;
   }
-  problem.problem.gatherCost = toCost(gather);
+  schedule::CollectiveCost fetch = getFetchCost(memory.groups, costs);
+  problem.problem.gatherCost = {gather.latencyNs + fetch.latencyNs,
+                                gather.nsPerByte + fetch.nsPerByte};
   problem.problem.reduceCost = toCost(reduce);
   problem.networkSpread = std::max({problem.networkSpread, gather.spread, reduce.spread});
   problem.problem.laneContention = costs.getLaneContention();

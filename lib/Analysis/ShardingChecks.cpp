@@ -54,6 +54,10 @@ private:
     return groups[step.groupByName.lookup(group.getAttr())];
   }
 
+  GroupOp lookup(FlatSymbolRefAttr group) {
+    return step.groups[step.groupByName.lookup(group.getAttr())];
+  }
+
   Step &step;
   bool isSharded;
   SmallVector<GroupState> groups;
@@ -101,7 +105,7 @@ LogicalResult Checker::checkWait(Operation &op) {
 LogicalResult Checker::visit(AllGatherStartOp start) {
   GroupState &state = getState(start.getGroupAttr());
   std::string name = ("group @" + start.getGroup()).str();
-  if (!isSharded)
+  if (!isSharded && !lookup(start.getGroupAttr()).areParametersOnHost())
     return fail(start, "S5: " + name + " is gathered on a mesh of one rank", step.mesh,
                 "the mesh is declared here");
   if (state.gather)
@@ -185,6 +189,12 @@ LogicalResult Checker::visit(ReadOp read) {
   ParamOp param = step.paramByName.lookup(read.getSourceAttr().getAttr());
   if (!param)
     return success();
+  GroupMember member = step.memberByParam.lookup(param.getSymNameAttr());
+  if (GroupOp group = step.groups[member.group]; group.areParametersOnHost())
+    return fail(read,
+                "S5: parameter @" + read.getSource() +
+                    " is read; it lies on the host and must be gathered",
+                group, "the group is declared here");
   if (!isSharded)
     return checkOwnDtype(read, read.getResult(), param);
   return fail(read,

@@ -74,7 +74,8 @@ LogicalResult Comparison::check(GroupOp own, GroupOp other) {
       own.getReplicateAxisAttr() != other.getReplicateAxisAttr() ||
       own.getLayout() != other.getLayout() || own.getShardDimsAttr() != other.getShardDimsAttr() ||
       own.getGatherDtypeAttr() != other.getGatherDtypeAttr() ||
-      own.isStateOnHost() != other.isStateOnHost())
+      own.isStateOnHost() != other.isStateOnHost() ||
+      own.areParametersOnHost() != other.areParametersOnHost())
     return differs(own, "axes, layout, shard_dims, dtype and place of optimizer state of " + name,
                    other);
   if (isPlanned && own.getPlacesAttr() != other.getPlacesAttr())

@@ -68,7 +68,7 @@ private:
 
 LogicalResult Checker::visit(FetchStateStartOp fetch) {
   GroupOp group = lookup(fetch.getGroupAttr());
-  if (!group.isStateOnHost())
+  if (!group.isUpdatedFromHost())
     return fail(fetch, fetch.getGroup(), " is fetched, but it is not on the host", group,
                 "the group is declared here");
   auto [known, isNew] = fetches.try_emplace(fetch.getGroupAttr(), fetch);
@@ -79,11 +79,12 @@ LogicalResult Checker::visit(FetchStateStartOp fetch) {
 
 LogicalResult Checker::visit(UpdateOp update) {
   auto found = step.groupByName.find(update.getTargetAttr().getAttr());
-  if (found == step.groupByName.end() || !step.groups[found->second].isStateOnHost())
+  if (found == step.groupByName.end() || !step.groups[found->second].isUpdatedFromHost())
     return success();
-  if (!update.getState() && hasState)
+  GroupOp group = step.groups[found->second];
+  if (!update.getState() && (hasState || group.areParametersOnHost()))
     return fail(update, update.getTarget(), " is on the host, but the update does not take it",
-                step.groups[found->second], "the group is declared here");
+                group, "the group is declared here");
   if (update.getState())
     updates[update.getState()] = update;
   return success();

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace fsdp;
 
-/// The bytes of a group's states in the arena.
+/// The bytes of what an update fetches.
 static int64_t getStateBytes(const ScheduledStateCopy &copy, const StepMemory &memory) {
   int64_t bytes = 0;
   for (size_t range : memory.ranges.lookup(copy.ops.fetch))
@@ -15,13 +15,13 @@ static int64_t getStateBytes(const ScheduledStateCopy &copy, const StepMemory &m
   return bytes;
 }
 
-/// One way: each state is a copy of its own.
+/// One way: each part is a copy of its own.
 static double getCopyNs(const ScheduledStateCopy &copy, const StepMemory &memory,
                         const cost::CostModel &costs) {
-  FetchStateStartOp fetch = copy.ops.fetch;
-  int64_t bytes = memory.groups.lookup(fetch.getGroupAttr()).states.shardBytes;
-  return static_cast<double>(memory.ranges.lookup(fetch).size()) *
-         costs.getHostCopyCost(bytes).durationNs;
+  double durationNs = 0;
+  for (size_t range : memory.ranges.lookup(copy.ops.fetch))
+    durationNs += costs.getHostCopyCost(memory.ranges.getRanges()[range].bytes).durationNs;
+  return durationNs;
 }
 
 static bool isFetched(const LiveRange &range) { return isa<FetchStateStartOp>(range.owner); }

@@ -109,6 +109,10 @@ LogicalResult StepStorage::Builder::addRead(ReadOp read) {
     return read.emitOpError("reads parameter ")
            << read.getSourceAttr() << ", of which a rank holds a shard only; expected "
            << AllGatherWaitOp::getOperationName() << " on " << groups.getRanks() << " ranks";
+  if (group && GroupOp(group->op).areParametersOnHost())
+    return read.emitOpError("reads parameter ")
+           << read.getSourceAttr() << ", which lies on the host; expected "
+           << AllGatherWaitOp::getOperationName();
   add(read.getResult(), {.category = group ? BufferCategory::Shard : BufferCategory::Buffer,
                          .owner = read,
                          .index = index,

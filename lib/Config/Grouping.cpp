@@ -159,6 +159,7 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.gradientDivideFactor, config.gradientDivideFactor);
   otherwise(options.forceSumReduction, config.forceSumReduction);
   otherwise(options.shardPlacement, config.shardPlacement);
+  otherwise(options.offloadPolicy, config.offloadPolicy);
   if (options.reshardAfterForward) {
     llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, place);
     if (!resolved)

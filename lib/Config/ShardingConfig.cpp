@@ -61,7 +61,7 @@ constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward",  "recompute",
                                           "reshard_after_backward", "forward_prefetch",
                                           "backward_prefetch",      "mixed_precision",
                                           "gradient_divide_factor", "force_sum_reduction_for_comms",
-                                          "shard_placement"};
+                                          "shard_placement",        "offload_policy"};
 
 /// What a value that must not be a mapping is read as.
 struct NoMapping {};
@@ -103,6 +103,7 @@ template <typename T, Expected<T> (*parse)(StringRef)> struct WordTraits {
 
 template <> struct ScalarTraits<ReshardChoice> : WordTraits<ReshardChoice, parseReshard> {};
 template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, parseRecompute> {};
+template <> struct ScalarTraits<ParameterHome> : WordTraits<ParameterHome, parseOffloadPolicy> {};
 template <> struct ScalarTraits<GradientSync> : WordTraits<GradientSync, parseGradientSync> {};
 template <> struct ScalarTraits<LossReduction> : WordTraits<LossReduction, parseLossReduction> {};
 template <> struct ScalarTraits<PolicyDtype> : WordTraits<PolicyDtype, parsePolicyDtype> {};
@@ -250,6 +251,7 @@ static void mapReduction(IO &io, std::optional<double> &divideFactor,
 static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("reshard_after_forward", options.reshardAfterForward);
   io.mapOptional("recompute", options.recompute);
+  io.mapOptional("offload_policy", options.offloadPolicy);
   io.mapOptional("offload_optimizer", options.offloadOptimizer);
   io.mapOptional("gradient_sync", options.gradientSync);
   io.mapOptional("reshard_after_backward", options.reshardAfterBackward);
@@ -406,6 +408,7 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("ignored_params", config.ignoredParams);
     mapReduction(io, config.gradientDivideFactor, config.forceSumReduction);
     io.mapOptional("shard_placement", config.shardPlacement);
+    io.mapOptional("offload_policy", config.offloadPolicy);
   }
 };
 

@@ -66,6 +66,13 @@ llvm::Expected<bool> fsdp::parseReshardAfterBackward(llvm::StringRef text) {
   return takeWord(value, "reshard_after_backward", text, "true or false");
 }
 
+llvm::Expected<ParameterHome> fsdp::parseOffloadPolicy(llvm::StringRef text) {
+  std::optional<ParameterHome> value;
+  if (text == "none" || text == "cpu")
+    value = text == "cpu" ? ParameterHome::Cpu : ParameterHome::Device;
+  return takeWord(value, "offload_policy", text, "none or cpu");
+}
+
 llvm::Expected<ReshardChoice> fsdp::parseReshard(llvm::StringRef text) {
   if (int64_t ranks; !text.getAsInteger(10, ranks))
     return ReshardChoice{Reshard::Always, ranks};

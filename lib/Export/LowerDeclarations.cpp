@@ -60,7 +60,10 @@ LogicalResult Lowering::lowerHeader() {
            << FsdpDialect::getArenaAttrName() << "' and '" << FsdpDialect::getPeakAttrName() << "'";
   header.arena_bytes = *arena;
   header.peak_live_bytes = *peak;
-  if (!isEvaluation)
+  bool readsHost = llvm::any_of(groups.getGroups(), [](const GroupInfo &group) {
+    return GroupOp(group.op).areParametersOnHost();
+  });
+  if (!isEvaluation || readsHost)
     header.host_arena_bytes = integer(FsdpDialect::getHostArenaAttrName()).value_or(0);
   header.step_kind = isEvaluation ? FSDP_EVALUATION : FSDP_TRAINING;
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
@@ -130,11 +133,14 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.num_parameters = info.params.size();
   group.shard_elements = info.layout.shardElements;
   group.trained_elements = info.trained.shardElements;
-  group.shard = places.getShard();
+  group.shard = places.getShard().value_or(-1);
   llvm::fill(group.state, -1);
   if (!isEvaluation)
     llvm::copy(places.getStates(), group.state);
   group.gather_shard = places.getCopy().value_or(group.shard);
+  group.parameters_on_host = op.areParametersOnHost();
+  group.host_shard = places.getHostShard().value_or(-1);
+  group.host_gather_shard = places.getHostCopy().value_or(group.host_shard);
   llvm::fill(group.host_state, -1);
   if (isEvaluation)
     return lowerParameters(info);

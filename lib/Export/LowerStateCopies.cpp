@@ -20,16 +20,21 @@ void Lowering::addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, FlatSymbol
 
 LogicalResult Lowering::lower(FetchStateStartOp fetch) {
   const GroupInfo &info = groups.lookup(fetch.getGroupAttr());
-  GroupOp op = info.op;
   fsdp_group &group = builder.tables.groups[info.index];
   ArrayRef<int64_t> places = fetch.getOffsets().value_or(ArrayRef<int64_t>());
-  ArrayRef<int64_t> hostPlaces = op.getPlacesAttr().getHostStates();
-  if (places.empty() || places.size() > std::size(group.state) ||
-      places.size() != hostPlaces.size())
+  OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
+  std::vector<HostPart> parts = info.getHostParts(getNumOptimizerStates(optimizer));
+  if (places.size() != parts.size())
     return fetch.emitOpError("of ")
-           << fetch.getGroupAttr() << " has " << places.size() << " offsets in the arena and "
-           << hostPlaces.size() << " on the host; run fsdp-plan-memory";
-  llvm::copy(places, group.state);
+           << fetch.getGroupAttr() << " has " << places.size() << " offsets in the arena for "
+           << parts.size() << " parts on the host; run fsdp-plan-memory";
+  for (auto [place, part] : llvm::zip_equal(places, parts))
+    if (part.category == BufferCategory::OptimizerState)
+      group.state[part.index - 1] = place;
+    else
+      (part.index == 0 ? group.shard : group.gather_shard) = place;
+  if (!info.hasGatherCopy() && group.parameters_on_host)
+    group.gather_shard = group.shard;
   addStateCopy(FSDP_FETCH_STATE_START, FSDP_HOST_TO_DEVICE, fetch.getGroupAttr(),
                fetch.getHandle());
   return success();

@@ -136,7 +136,10 @@ LogicalResult Lowering::lower(ShardOp shard) {
   const GroupInfo &info = groups.lookup(shard.getResult().getType());
   const fsdp_group &group = builder.tables.groups[info.index];
   bool isCopy = shard.getResult().getType().getElementType() != info.master.elementType;
-  baseOf[shard.getResult()] = isCopy ? group.gather_shard : group.shard;
+  if (group.parameters_on_host) // in the host's arena
+    baseOf[shard.getResult()] = isCopy ? group.host_gather_shard : group.host_shard;
+  else
+    baseOf[shard.getResult()] = isCopy ? group.gather_shard : group.shard;
   return success();
 }
 

@@ -121,8 +121,11 @@ void Printer::printGroup(const fsdp_group &group) {
      << (group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per_param") << ' '
      << getDTypeName(group.dtype) << ", " << group.shard_elements << " elements per rank at "
      << group.shard;
+  if (group.parameters_on_host)
+    os << ", on the host at " << group.host_shard;
   if (group.gather_dtype != group.dtype)
-    os << ", gathered as " << getDTypeName(group.gather_dtype) << " from " << group.gather_shard;
+    os << ", gathered as " << getDTypeName(group.gather_dtype) << " from "
+       << (group.parameters_on_host ? group.host_gather_shard : group.gather_shard);
   if (group.reduce_dtype != group.dtype)
     os << ", reduced as " << getDTypeName(group.reduce_dtype);
   for (int64_t state : group.state)

@@ -87,6 +87,7 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         out.attribute("dtype", getDtypeName(group.master.elementType));
         out.attribute("recompute",
                       stringifyRecomputePolicy(op.getRecomputed().value_or(RecomputePolicy::None)));
+        out.attribute("offload_policy", op.areParametersOnHost() ? "cpu" : "none");
         out.attribute("optimizer_state", op.isStateOnHost() ? "host" : "device");
       });
   });

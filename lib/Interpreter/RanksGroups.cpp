@@ -44,6 +44,16 @@ RanksInterpreter::collectShards(const GroupInfo &group, unsigned rank,
   return llvm::map_to_vector(interpreter::findPeers(step.mesh, op.getAxis(), rank), getShard);
 }
 
+static bool isCopy(const HostPart &part) {
+  return part.category == BufferCategory::Shard && part.index == 1;
+}
+
+static at::Tensor &getPart(KeptShard &kept, const HostPart &part) {
+  if (part.category == BufferCategory::OptimizerState)
+    return kept.states[part.index - 1];
+  return isCopy(part) ? kept.gatherCopy : kept.parameters;
+}
+
 void RanksInterpreter::keepGroups(const NamedTensors &state) {
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
@@ -53,12 +63,15 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
       if (std::optional<std::string> wrong = group.explainPlaces(numStates))
         throw std::runtime_error("group @" + op.getSymName().str() + ' ' + *wrong);
     for (auto [index, rank] : llvm::enumerate(ranks)) {
-      auto place = [&](const GroupForm &form, std::optional<int64_t> offset) {
+      auto place = [&](const GroupForm &form, std::optional<int64_t> offset, bool isOnHost) {
+        if (isOnHost)
+          return at::zeros({form.shardElements}, convertElementType(form.elementType));
         return rank.memory.placeFlat(form.shardElements, form.elementType, offset);
       };
+      const bool isOnHost = op.areParametersOnHost();
       std::optional<int64_t> none;
       KeptShard kept;
-      kept.parameters = place(group.master, places ? places.getShard() : none).zero_();
+      kept.parameters = place(group.master, places ? places.getShard() : none, isOnHost).zero_();
       unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
       for (auto [param, within] : llvm::enumerate(group.layout.parameters)) {
         at::Tensor whole =
@@ -68,14 +81,13 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
             inShard(kept.parameters, within, piece).copy_(inParam(whole, within, piece));
       }
       for (unsigned i = 0; i < numStates; ++i)
-        kept.states.push_back(
-            op.isStateOnHost()
-                ? at::zeros({group.states.shardElements},
-                            convertElementType(group.states.elementType))
-                : place(group.states, places ? places.getStates()[i] : none).zero_());
+        kept.states.push_back(place(group.states,
+                                    places && !op.isStateOnHost() ? places.getStates()[i] : none,
+                                    op.isStateOnHost())
+                                  .zero_());
       if (group.hasGatherCopy())
-        kept.gatherCopy =
-            place(group.gathered, places ? places.getCopy() : none).copy_(kept.parameters);
+        kept.gatherCopy = place(group.gathered, places ? places.getCopy() : none, isOnHost)
+                              .copy_(kept.parameters);
       rank.groups.push_back(std::move(kept));
     }
   }
@@ -112,15 +124,17 @@ void RanksInterpreter::visit(UpdateOp update) {
   const GroupInfo &group = groups.lookup(update.getTargetAttr());
   GroupOp op = group.op;
   noteGradients(group, update.getGradient(), update);
+  std::vector<HostPart> parts = group.getHostParts(getNumOptimizerStates(step.optimizer));
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     KeptShard &kept = rank.groups[group.index];
     std::optional<float> clip;
     if (update.getClip())
       clip = get(index, update.getClip(), update).item<float>();
-    MutableArrayRef<at::Tensor> states = kept.states;
+    KeptShard fetched = kept; // what of it lies on the host replaced by what was fetched
     if (update.getState())
-      states = rank.states[update.getState()];
-    else if (op.isStateOnHost() && !kept.states.empty())
+      for (auto [part, place] : llvm::zip_equal(parts, rank.states[update.getState()]))
+        getPart(fetched, part) = place;
+    else if (op.isUpdatedFromHost() && (op.areParametersOnHost() || !kept.states.empty()))
       throw std::runtime_error("group @" + update.getTarget().str() +
                                " is updated without its state, which is on the host");
     at::Tensor gradients = get(index, update.getGradient(), update);
@@ -132,13 +146,13 @@ void RanksInterpreter::visit(UpdateOp update) {
         auto take = [&](const at::Tensor &shard) {
           return shard.narrow(0, piece.shardOffset, piece.count);
         };
-        at::Tensor parameters = take(kept.parameters);
-        SmallVector<at::Tensor> ofPiece = llvm::map_to_vector(states, take);
+        at::Tensor parameters = take(fetched.parameters);
+        SmallVector<at::Tensor> ofPiece = llvm::map_to_vector(fetched.states, take);
         updateFlat(optimizers.lookup(ParamOp(group.params[param]).getSymNameAttr()), /*step=*/1,
                    parameters, take(gradients), ofPiece, clip);
       }
-    if (kept.gatherCopy.defined())
-      kept.gatherCopy.copy_(kept.parameters);
+    if (fetched.gatherCopy.defined())
+      fetched.gatherCopy.copy_(fetched.parameters);
   }
   updates.push_back(update.getTarget().str());
 }
@@ -149,17 +163,25 @@ void RanksInterpreter::visit(UpdateOp update) {
 
 void RanksInterpreter::visit(FetchStateStartOp fetch) {
   const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
+  std::vector<HostPart> parts = group.getHostParts(getNumOptimizerStates(step.optimizer));
   Flight flight = makeFlight(fetch);
   for (auto [index, rank] : llvm::enumerate(ranks))
-    for (auto [i, state] : llvm::enumerate(rank.groups[group.index].states)) {
+    for (auto [i, part] : llvm::enumerate(parts)) {
       std::optional<int64_t> offset;
       if (fetch.getOffsets())
         offset = (*fetch.getOffsets())[i];
-      at::Tensor place =
-          rank.memory.placeFlat(group.states.shardElements, group.states.elementType, offset);
+      at::Tensor host =
+          getPart(rank.groups[group.index], part).narrow(0, 0, group.states.shardElements);
+      at::Tensor place = rank.memory.placeFlat(
+          group.states.shardElements,
+          isCopy(part) ? group.gathered.elementType : group.states.elementType, offset);
       poison(place);
-      flight.inputs[index].push_back({state, state.clone()});
-      flight.outputs[index].push_back({place, state.clone()});
+      if (isCopy(part)) { // which the update writes
+        flight.outputs[index].push_back({place, place.clone()});
+        continue;
+      }
+      flight.inputs[index].push_back({host, host.clone()});
+      flight.outputs[index].push_back({place, host.clone()});
     }
   flights[fetch.getHandle()] = std::move(flight);
 }
@@ -173,13 +195,15 @@ void RanksInterpreter::visit(FetchStateWaitOp wait) {
 
 void RanksInterpreter::visit(StoreStateStartOp store) {
   const GroupInfo &group = groups.lookup(store.getState().getType());
+  std::vector<HostPart> parts = group.getHostParts(getNumOptimizerStates(step.optimizer));
   Flight flight = makeFlight(store);
   for (auto [index, rank] : llvm::enumerate(ranks))
-    for (auto [host, state] :
-         llvm::zip_equal(rank.groups[group.index].states, rank.states[store.getState()])) {
+    for (auto [part, place] : llvm::zip_equal(parts, rank.states[store.getState()])) {
+      at::Tensor host =
+          getPart(rank.groups[group.index], part).narrow(0, 0, group.states.shardElements);
       poison(host);
-      flight.inputs[index].push_back({state, state.clone()});
-      flight.outputs[index].push_back({host, state.clone()});
+      flight.inputs[index].push_back({place, place.clone()});
+      flight.outputs[index].push_back({host, place.clone()});
     }
   flights[store.getHandle()] = std::move(flight);
 }

@@ -359,6 +359,11 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
       return module.emitError("parameters are not sharded, but gradients are reduced over ")
              << memory->groups.getReplicas()
              << " replicas: there is nothing to search for; expected schedule fsdp2";
+    if (llvm::any_of(memory->groups.getGroups(), [](const GroupInfo &group) {
+          return GroupOp(group.op).areParametersOnHost();
+        }))
+      return module.emitError("parameters lie on the host, but on one rank there are no collectives "
+                              "to search an order of; expected schedule fsdp2");
     // No collectives: there is one order.
     overlapStateCopies(memory->getBody());
     setPhase(module, ModulePhase::Scheduled);

@@ -199,17 +199,19 @@ static int64_t readBytes(const PlanView &plan, unsigned rank) {
 }
 
 Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                             const WeightsFiles &files, const ReadProgress &read) {
+                             std::byte *hostArena, const WeightsFiles &files, const ReadProgress &read) {
   if (Status status = checkWeights(plan, files); !status.ok())
     return status;
   WeightsCopier copier(stream, read, readBytes(plan, rank));
-  for (const fsdp_group &group : plan.groups())
+  for (const fsdp_group &group : plan.groups()) {
+    std::byte *shard = plan.areParametersOnHost(group) ? hostArena + group.host_shard
+                                                       : arena + group.shard;
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
       for (const fsdp_piece &piece : plan.piecesOf(parameter))
         if (piece.rank == plan.shardOf(rank))
-          if (Status status = loadPiece(plan, parameter, piece, files, copier, arena + group.shard);
-              !status.ok())
+          if (Status status = loadPiece(plan, parameter, piece, files, copier, shard); !status.ok())
             return status;
+  }
   for (const fsdp_buffer &buffer : plan.buffers()) {
     if (plan.isTransient(buffer))
       continue;

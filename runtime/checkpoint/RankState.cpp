@@ -130,7 +130,8 @@ static void addParameter(const PlanView &plan, const fsdp_parameter &parameter,
   StateRange own = rangeOf(plan, parameter, piece);
   own.name = names[0];
   own.aliases.assign(names.begin() + 1, names.end());
-  own.offset = group.shard + inShard;
+  own.onHost = plan.areParametersOnHost(group);
+  own.offset = (own.onHost ? group.host_shard : group.shard) + inShard;
   ranges.push_back(std::move(own));
   if (!isTrained(group, piece))
     return;

@@ -71,7 +71,8 @@ static Status writeBuffers(const PlanView &plan, Stream &stream, const std::byte
 }
 
 Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
-                             const std::byte *arena, const std::string &path) {
+                             const std::byte *arena, const std::byte *hostArena,
+                             const std::string &path) {
   // A failed disk on rank 0 must not leave the others waiting: remember the error and go on
   // gathering.
   Status disk;
@@ -90,7 +91,10 @@ Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator, S
   for (const fsdp_group &group : plan.groups()) {
     auto bytes = static_cast<size_t>(plan.shardBytes(group));
     std::byte *own = gathered.data() + communicator.rank() * bytes;
-    stream.copy(own, arena + group.shard, bytes);
+    stream.copy(own,
+                plan.areParametersOnHost(group) ? hostArena + group.host_shard
+                                                : arena + group.shard,
+                bytes);
     if (Status status = stream.synchronize(); !status.ok())
       return status;
     Status status = communicator.allGather(kControlLane, own, gathered.data(), bytes);

@@ -27,12 +27,13 @@ Status checkWeights(const PlanView &plan, const WeightsFiles &files);
 using ReadProgress = std::function<void(int64_t done, int64_t total)>;
 
 /// Copies `rank`'s pieces of every parameter into its shards, and every such buffer, into `arena`
-/// (zeroed, plan.arena_bytes long: padding stays zero), by `stream` of the arena's device; all has
+/// (zeroed, plan.arena_bytes long: padding stays zero), or what lies on the host into `hostArena`
+/// (likewise; null where the plan has none), by `stream` of the arena's device; all has
 /// arrived when it returns. Reads each byte that the rank keeps once, in pieces of 1 MiB, and takes
 /// no further memory; `read` hears of each piece. Fails as checkWeights does, or if a parameter
 /// stands under several names with different values.
 Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                   const WeightsFiles &files, const ReadProgress &read = {});
+                   std::byte *hostArena, const WeightsFiles &files, const ReadProgress &read = {});
 
 /// Gathers the full weights group by group over the control lane; rank 0 writes them, each
 /// parameter under its name and its aliases, and rank 0's buffers but transient ones. Called by all
@@ -40,7 +41,7 @@ Status loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byt
 /// in memory of the host. What fails on rank 0's disk is returned there alone; a failed collective
 /// everywhere.
 Status saveWeights(const PlanView &plan, Communicator &communicator, Stream &stream,
-                   const std::byte *arena, const std::string &path);
+                   const std::byte *arena, const std::byte *hostArena, const std::string &path);
 
 } // namespace fsdp::rt
 

@@ -11,9 +11,12 @@ void CollectiveLanes::prepare() {
   for (uint32_t i = 0; i < view.tables().num_handles; ++i)
     events.push_back(device.makeEvent());
   choices.resize(events.size());
+  fetched.resize(events.size());
   lanes.resize(communicator.numLanes());
   for (uint32_t index : collectiveEntries(view)) {
     const fsdp_entry &entry = view.entries()[index];
+    if (entry.kind == FSDP_ALL_GATHER_START && view.gathersFromHost(entry))
+      fetched[entry.handle] = device.makeEvent();
     Lane &lane = lanes[laneOf(entry)];
     if (lane.stream)
       continue;
@@ -31,9 +34,16 @@ void CollectiveLanes::useStreams() {
       lane.asynchronous = communicator.useStream(number, *lane.stream);
 }
 
+std::byte *CollectiveLanes::ownPart(const fsdp_entry &gather) const {
+  return arena + gather.destination + communicator.ranksOf(laneOf(gather)).index * gather.bytes;
+}
+
 Status CollectiveLanes::collect(const fsdp_entry &entry) {
   unsigned lane = laneOf(entry);
-  std::byte *source = arena + entry.source, *destination = arena + entry.destination;
+  std::byte *source = entry.kind == FSDP_ALL_GATHER_START && view.gathersFromHost(entry)
+                          ? ownPart(entry)
+                          : arena + entry.source;
+  std::byte *destination = arena + entry.destination;
   auto dtype = static_cast<fsdp_dtype>(entry.dtype);
   auto count = static_cast<size_t>(entry.count);
   ReduceOp op = entry.reduce_op == FSDP_AVERAGE ? ReduceOp::Average : ReduceOp::Sum;
@@ -121,6 +131,11 @@ void CollectiveLanes::start(uint32_t first, uint32_t count, bool awaited) {
   for (const fsdp_entry &entry : started)
     if (entry.kind == FSDP_ALL_REDUCE_START && entry.after != FSDP_NO_HANDLE)
       (void)lane.stream->wait(*events[entry.after]);
+  for (const fsdp_entry &entry : started)
+    if (fetched[entry.handle]) {
+      stateCopies.fetchShard(entry, ownPart(entry), *fetched[entry.handle]);
+      (void)lane.stream->wait(*fetched[entry.handle]);
+    }
   bool grouped = lane.asynchronous && count > 1;
   bool deferred = awaited || choices[started[0].handle].deferred();
   if (tracer)

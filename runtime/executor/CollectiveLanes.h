@@ -2,7 +2,8 @@
 //
 // Each lane of the communicator that the plan uses has a stream. A start makes the lane's stream
 // wait for what the compute stream has been given so far, issues the collective there and records
-// the event of its handle; the compute stream waits for that event where the plan says.
+// the event of its handle; the compute stream waits for that event where the plan says. Before a
+// gather from the host the shard is copied to its place there, on a stream of its own.
 //
 // Belongs to the thread that runs the step.
 //
@@ -14,6 +15,7 @@
 #include "comm/Communicator.h"
 #include "device/Device.h"
 #include "executor/EntryTracer.h"
+#include "executor/StateCopies.h"
 #include "executor/WorkerChoice.h"
 #include "plan/PlanView.h"
 
@@ -25,8 +27,9 @@ class CollectiveLanes {
 public:
   /// All arguments outlive the object.
   CollectiveLanes(const PlanView &view, Device &device, Communicator &communicator, Stream &compute,
-                  std::byte *arena)
-      : view(view), device(device), communicator(communicator), compute(compute), arena(arena) {}
+                  StateCopies &stateCopies, std::byte *arena)
+      : view(view), device(device), communicator(communicator), compute(compute),
+        stateCopies(stateCopies), arena(arena) {}
 
   /// Makes the streams and events.
   void prepare();
@@ -57,6 +60,8 @@ private:
   static Status divideBefore(void *lanes, uint32_t entry);
   static Status divideAfter(void *lanes, uint32_t entry);
   Status collect(const fsdp_entry &entry);
+  /// This rank's part of what a gather yields.
+  std::byte *ownPart(const fsdp_entry &gather) const;
   Status describe(const fsdp_entry &entry, Status status) const;
   static Status beginGroup(void *lanes, uint32_t lane);
   static Status endGroup(void *lanes, uint32_t lane);
@@ -67,10 +72,12 @@ private:
   Device &device;
   Communicator &communicator;
   Stream &compute;
+  StateCopies &stateCopies;
   std::byte *const arena;
 
   std::unique_ptr<Event> issued;              // by compute, when a collective starts
   std::vector<std::unique_ptr<Event>> events; // by handle
+  std::vector<std::unique_ptr<Event>> fetched; // by handle; null: it is no gather from the host
   std::vector<WorkerChoice> choices;          // by handle
   EntryTracer *tracer = nullptr;
   std::vector<Lane> lanes; // by number

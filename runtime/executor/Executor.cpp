@@ -11,6 +11,7 @@
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 
+#include <algorithm>
 #include <cstring>
 #include <queue>
 
@@ -87,8 +88,8 @@ private:
   std::chrono::nanoseconds issuing{0};
 
   std::unique_ptr<StepProgram> program;
-  std::optional<CollectiveLanes> lanes;
   std::optional<StateCopies> stateCopies;
+  std::optional<CollectiveLanes> lanes;
   std::optional<StepGraph> graph; // last: it ends before what it uses
 };
 } // namespace
@@ -130,11 +131,11 @@ Status PlanExecutor::prepare() {
   readback = std::move(*made);
   if (Status status = prepareInputs(); !status.ok())
     return status;
-  lanes.emplace(view, device, communicator, *compute, arena);
-  lanes->prepare();
   stateCopies.emplace(view, device, *compute, arena, options.hostArena);
   if (Status status = stateCopies->prepare(); !status.ok())
     return status;
+  lanes.emplace(view, device, communicator, *compute, *stateCopies, arena);
+  lanes->prepare();
   program =
       std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, *stateCopies, arena,
                                     options.clipGradNorm.value_or(view.tables().clip_grad_norm));
@@ -153,6 +154,11 @@ Status PlanExecutor::prepareQuestions() {
   if (!hostSeesSteps(runtime->isHost(), options.lossLag))
     return Status::error("updates are left out, and NaN is looked for, on a CPU whose steps are "
                          "waited for");
+  if (options.findNonFinite && std::ranges::any_of(view.groups(), [&](const fsdp_group &group) {
+        return view.areParametersOnHost(group);
+      }))
+    return Status::error("--find-nan follows numbers through the arena, but offload_policy cpu keeps "
+                         "parameters outside it");
   if (options.findNonFinite)
     program->findNonFinite(view.shardOf(communicator.rank()));
   if (!options.allowsUpdates)
@@ -222,6 +228,8 @@ Status PlanExecutor::issue() {
   if (!measured) {
     if (Status status = runtime->writeGathered(); !status.ok())
       return status;
+    if (!view.isEvaluation()) // which finds what training has written
+      stateCopies->writeGatherCopies();
     if (Status status = issueWhole([&] { return program->runFirst(); }); !status.ok())
       return status;
     measured = true;

@@ -1,6 +1,7 @@
 //===- StateCopies.cpp - Optimizer state between host and device -----------===//
 
 #include "executor/StateCopies.h"
+#include "executor/OptimizerUpdate.h"
 
 using namespace fsdp::rt;
 
@@ -10,10 +11,12 @@ Status StateCopies::prepare() {
   if (!host) {
     auto memory = device.allocateHost(static_cast<size_t>(view.tables().host_arena_bytes));
     if (!memory.ok())
-      return Status::error("optimizer state on the host: " + memory.status().message());
+      return Status::error("what the plan keeps on the host: " + memory.status().message());
     hostArena = std::move(*memory);
     host = hostArena->data();
   }
+  for (const fsdp_group &group : view.groups())
+    copiesOf.push_back(view.hostCopiesOf(group));
   issued = device.makeEvent();
   fetches = device.makeStream("fsdp-fetch");
   stores = device.makeStream("fsdp-store");
@@ -26,14 +29,34 @@ void StateCopies::start(const fsdp_entry &entry, Event &done) {
   compute.record(*issued);
   // The compute stream has no error of its own: a failed operator ends the step.
   (void)stream.wait(*issued);
-  const fsdp_group &group = view.groups()[entry.target];
-  for (unsigned state = 0; state < view.numOptimizerStates(); ++state) {
-    std::byte *place = arena + group.state[state];
-    std::byte *hostPlace = host + group.host_state[state];
-    stream.copy(isFetch ? place : hostPlace, isFetch ? hostPlace : place,
-                static_cast<size_t>(entry.bytes));
+  for (const PlanView::HostCopy &copy : copiesOf[entry.target]) {
+    std::byte *place = arena + copy.place, *hostPlace = host + copy.hostPlace;
+    if (!isFetch)
+      stream.copy(hostPlace, place, static_cast<size_t>(copy.bytes));
+    else if (copy.isFetched)
+      stream.copy(place, hostPlace, static_cast<size_t>(copy.bytes));
   }
   stream.record(done);
+}
+
+void StateCopies::fetchShard(const fsdp_entry &gather, std::byte *place, Event &done) {
+  compute.record(*issued);
+  (void)fetches->wait(*issued); // as in start()
+  fetches->copy(place, host + gather.source, static_cast<size_t>(gather.bytes));
+  fetches->record(done);
+}
+
+void StateCopies::writeGatherCopies() {
+  for (const fsdp_group &group : view.groups())
+    if (view.areParametersOnHost(group) && view.hasGatherCopy(group))
+      writeGatheredCopy({.dtype = static_cast<fsdp_dtype>(group.dtype),
+                         .elements = group.shard_elements,
+                         .parameters = host + group.host_shard,
+                         .gradients = nullptr,
+                         .state = {},
+                         .pieces = {},
+                         .gathered = host + group.host_gather_shard,
+                         .gatheredDtype = static_cast<fsdp_dtype>(group.gather_dtype)});
 }
 
 Status StateCopies::synchronize() {

@@ -34,6 +34,13 @@ public:
   /// Starts a fetch or a store; records `done` behind it.
   void start(const fsdp_entry &entry, Event &done);
 
+  /// Starts copying this rank's shard from the host to `place`, from where it is gathered; records
+  /// `done` behind it.
+  void fetchShard(const fsdp_entry &gather, std::byte *place, Event &done);
+
+  /// Writes what is gathered of parameters on the host in another dtype than theirs.
+  void writeGatherCopies();
+
   /// Blocks until everything started has run; the first error.
   Status synchronize();
 
@@ -44,6 +51,7 @@ private:
   std::byte *const arena;
   std::unique_ptr<Memory> hostArena; // null: shared
   std::byte *host;
+  std::vector<std::vector<PlanView::HostCopy>> copiesOf; // by group
   std::unique_ptr<Event> issued;           // by compute, when a copy starts
   std::unique_ptr<Stream> fetches, stores; // last: workers end before what they use
 };

@@ -161,10 +161,11 @@ static std::string collectivesText(const PlanView &view) {
 PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
   PlanMemory memory;
   for (const fsdp_group &group : view.groups()) {
-    memory.shards += view.shardBytes(group);
+    const bool isOnHost = view.areParametersOnHost(group);
+    memory.shards += isOnHost ? 0 : view.shardBytes(group);
     memory.optimizerState +=
         view.stateBytes(group) * (view.isStateOnHost(group) ? 0 : view.numOptimizerStates());
-    memory.gatherCopies += view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
+    memory.gatherCopies += view.hasGatherCopy(group) && !isOnHost ? view.gatherShardBytes(group) : 0;
   }
   // Buffers, inputs and constants may share a place; count each once.
   std::set<int64_t> seen;

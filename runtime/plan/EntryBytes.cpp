@@ -24,6 +24,11 @@ struct Ranges {
     for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
       add(group.state[state], view.stateBytes(group));
   }
+  void addHostCopies(const fsdp_group &group, bool isFetch) {
+    for (const PlanView::HostCopy &copy : view.hostCopiesOf(group))
+      if (copy.isFetched || !isFetch)
+        add(copy.place, copy.bytes);
+  }
   void addGradient(const fsdp_entry &update) {
     const fsdp_group &group = view.groups()[update.target];
     add(update.source, group.trained_elements * static_cast<int64_t>(elementBytes(update.dtype)));
@@ -63,7 +68,8 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     return result;
   case FSDP_ALL_GATHER_START:
     result.untilWait = true;
-    reads.add(entry.source, entry.bytes);
+    if (!view.gathersFromHost(entry))
+      reads.add(entry.source, entry.bytes);
     overwrites.add(entry.destination, view.communicatorOf(entry).ranks * entry.bytes);
     return result;
   case FSDP_REDUCE_SCATTER_START:
@@ -95,19 +101,23 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   case FSDP_UPDATE: {
     const fsdp_group &group = view.groups()[entry.target];
     reads.addGradient(entry);
-    reads.add(group.shard, view.shardBytes(group));
+    // What is fetched are the elements that are updated.
+    const int64_t elements =
+        view.areParametersOnHost(group) ? group.trained_elements : group.shard_elements;
+    reads.add(group.shard, elements * static_cast<int64_t>(elementBytes(group.dtype)));
     reads.addStates(group);
-    overwrites.add(group.gather_shard,
-                   view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0);
+    if (view.hasGatherCopy(group))
+      overwrites.add(group.gather_shard,
+                     elements * static_cast<int64_t>(elementBytes(group.gather_dtype)));
     return result;
   }
   case FSDP_FETCH_STATE_START:
     result.untilWait = true;
-    overwrites.addStates(view.groups()[entry.target]);
+    overwrites.addHostCopies(view.groups()[entry.target], /*isFetch=*/true);
     return result;
   case FSDP_STORE_STATE_START:
     result.untilWait = true;
-    reads.addStates(view.groups()[entry.target]);
+    reads.addHostCopies(view.groups()[entry.target], /*isFetch=*/false);
     return result;
   case FSDP_PARTIAL_NORM:
     for (const fsdp_entry &update : view.entries())
@@ -127,8 +137,10 @@ std::vector<ByteRange> fsdp::rt::bytesAfterStep(const PlanView &view) {
   std::vector<ByteRange> result;
   Ranges ranges{view, result};
   for (const fsdp_group &group : view.groups()) {
-    ranges.add(group.shard, view.shardBytes(group));
-    ranges.add(group.gather_shard, view.gatherShardBytes(group));
+    if (!view.areParametersOnHost(group)) {
+      ranges.add(group.shard, view.shardBytes(group));
+      ranges.add(group.gather_shard, view.gatherShardBytes(group));
+    }
     if (!view.isStateOnHost(group))
       ranges.addStates(group);
   }

@@ -87,6 +87,21 @@ int64_t PlanView::gatherShardBytes(const fsdp_group &group) const {
   return multiply(group.shard_elements, static_cast<int64_t>(elementBytes(group.gather_dtype)));
 }
 
+std::vector<PlanView::HostCopy> PlanView::hostCopiesOf(const fsdp_group &group) const {
+  std::vector<HostCopy> copies;
+  if (areParametersOnHost(group))
+    copies.push_back({group.shard, group.host_shard, stateBytes(group), true});
+  if (isStateOnHost(group))
+    for (unsigned state = 0; state < numOptimizerStates(); ++state)
+      copies.push_back({group.state[state], group.host_state[state], stateBytes(group), true});
+  if (areParametersOnHost(group) && hasGatherCopy(group))
+    copies.push_back({group.gather_shard, group.host_gather_shard,
+                      multiply(group.trained_elements,
+                               static_cast<int64_t>(elementBytes(group.gather_dtype))),
+                      false});
+  return copies;
+}
+
 unsigned PlanView::numOptimizerStates() const {
   if (isEvaluation())
     return 0;

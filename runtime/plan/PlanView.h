@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 #include <string_view>
 
 namespace fsdp::rt {
@@ -132,6 +133,19 @@ public:
   bool isStateOnHost(const fsdp_group &group) const {
     return numOptimizerStates() > 0 && group.state_on_host != 0;
   }
+  /// True if the group's parameters lie on the host between steps, and what is gathered of them.
+  bool areParametersOnHost(const fsdp_group &group) const { return group.parameters_on_host != 0; }
+  /// True if a gather copies its shard from the host first.
+  bool gathersFromHost(const fsdp_entry &gather) const {
+    return areParametersOnHost(groups()[gather.target]) && !gathersChunks(gather);
+  }
+  /// What an update finds in the arena of what lies on the host: offsets there and on the host.
+  struct HostCopy {
+    int64_t place, hostPlace, bytes;
+    bool isFetched; // else it is only stored
+  };
+  /// In the order in which they are copied.
+  std::vector<HostCopy> hostCopiesOf(const fsdp_group &group) const;
   /// True if the step only computes the loss of the parameters as they are.
   bool isEvaluation() const { return plan.step_kind == FSDP_EVALUATION; }
   /// True if the gradients' norm is clipped before the updates.

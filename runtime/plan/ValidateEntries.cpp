@@ -118,11 +118,13 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     if (entry.bytes != own)
       return fail(where + ": gathers " + std::to_string(entry.bytes) + " bytes per rank, a " +
                   (ofChunks ? "chunk" : "shard") + " has " + std::to_string(own));
-    if (entry.dtype != group.gather_dtype || (!ofChunks && entry.source != group.gather_shard))
+    const bool fromHost = view.gathersFromHost(entry);
+    const int64_t source = fromHost ? group.host_gather_shard : group.gather_shard;
+    if (entry.dtype != group.gather_dtype || (!ofChunks && entry.source != source))
       return fail(where + ": gathers " + dtypeName(entry.dtype) + " from " +
                   std::to_string(entry.source) + ", its group " + dtypeName(group.gather_dtype) +
-                  " from " + std::to_string(group.gather_shard));
-    return range(entry.source, entry.bytes, "its input", where) &&
+                  " from " + std::to_string(source) + (fromHost ? " on the host" : ""));
+    return (fromHost || range(entry.source, entry.bytes, "its input", where)) &&
            range(entry.destination, entry.bytes * communicator.ranks, "its output", where);
   }
   if (isAcross ? !meets(entry, plan.replicas, ranks, where) : !meets(entry, ranks, 1, where))
@@ -184,9 +186,13 @@ bool EntryValidator::checkStateCopy(const fsdp_entry &entry, const std::string &
   const fsdp_group &group = plan.groups[entry.target];
   uint8_t expected =
       entry.kind == FSDP_FETCH_STATE_START ? FSDP_HOST_TO_DEVICE : FSDP_DEVICE_TO_HOST;
-  if (!view.isStateOnHost(group))
+  const std::vector<PlanView::HostCopy> copies = view.hostCopiesOf(group);
+  if (copies.empty())
     return fail(where + ": copies optimizer state of group \"" +
                 displayName(view.string(group.name)) + "\", which is not on the host");
+  for (const PlanView::HostCopy &copy : copies)
+    if (!range(copy.place, copy.bytes, "what it copies", where))
+      return false;
   if (entry.stream != expected)
     return fail(where + ": a copy of optimizer state on stream " + std::to_string(entry.stream) +
                 ", expected " + std::to_string(expected));

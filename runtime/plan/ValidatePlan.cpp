@@ -42,14 +42,19 @@ private:
   void checkOptimizer();
   void checkNamedValues();
   bool checkMicrobatch(uint32_t index);
-  /// The state's place on the host, where its group has one.
-  bool hostRange(const fsdp_group &group, unsigned state, const std::string &where) {
-    if (!view.isStateOnHost(group))
-      return true;
-    int64_t offset = group.host_state[state], bytes = view.stateBytes(group);
+  bool hostRange(int64_t offset, int64_t bytes, const char *what, const std::string &where) {
     return (offset >= 0 && bytes <= plan.host_arena_bytes - offset) ||
-           fail(where + ": its optimizer state takes " + describeBytes(offset, bytes) +
+           fail(where + ": " + what + " takes " + describeBytes(offset, bytes) +
                 " of a host's arena of " + std::to_string(plan.host_arena_bytes));
+  }
+  /// Where a group keeps its parameters; what an update fetches of them its entries check.
+  bool checkParametersPlace(const fsdp_group &group, const std::string &where) {
+    const int64_t bytes = view.shardBytes(group), gathered = view.gatherShardBytes(group);
+    if (view.areParametersOnHost(group))
+      return hostRange(group.host_shard, bytes, "its shard", where) &&
+             hostRange(group.host_gather_shard, gathered, "what it gathers", where);
+    return range(group.shard, bytes, "its shard", where) &&
+           range(group.gather_shard, gathered, "what it gathers", where);
   }
 };
 } // namespace
@@ -249,8 +254,7 @@ void Validator::checkGroups() {
            std::to_string(ranks) + " of " + std::to_string(view.numShards()) + " ranks");
       return;
     }
-    if (!range(group.shard, view.shardBytes(group), "its shard", where) ||
-        !range(group.gather_shard, view.gatherShardBytes(group), "what it gathers", where))
+    if (!checkParametersPlace(group, where))
       return;
     if (group.trained_elements < 0 || group.trained_elements > group.shard_elements) {
       fail(where + ": " + std::to_string(group.trained_elements) +
@@ -259,7 +263,8 @@ void Validator::checkGroups() {
     }
     for (unsigned state = 0; state < numStates && group.trained_elements > 0; ++state) {
       if (!range(group.state[state], view.stateBytes(group), "its optimizer state", where) ||
-          !hostRange(group, state, where))
+          (view.isStateOnHost(group) && !hostRange(group.host_state[state], view.stateBytes(group),
+                                                   "its optimizer state", where)))
         return;
     }
   }

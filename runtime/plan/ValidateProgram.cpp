@@ -68,8 +68,17 @@ Status Comparison::checkGroup(uint32_t index) const {
   if (group.dtype != other.dtype || group.gather_dtype != other.gather_dtype ||
       group.layout != other.layout || group.shard_elements != other.shard_elements)
     return differs("the layout of group \"" + text + "\"");
-  if (group.shard != other.shard || group.gather_shard != other.gather_shard)
-    return differs("the place of group \"" + text + "\" at byte " + std::to_string(group.shard));
+  // What is on the host is fetched to wherever a step has room.
+  const bool samePlace =
+      group.parameters_on_host
+          ? group.host_shard == other.host_shard &&
+                group.host_gather_shard == other.host_gather_shard
+          : group.shard == other.shard && group.gather_shard == other.gather_shard;
+  if (group.parameters_on_host != other.parameters_on_host)
+    return differs("parameters of group \"" + text + "\" on the " +
+                   (group.parameters_on_host ? "host" : "device"));
+  if (!samePlace)
+    return differs("the place of group \"" + text + "\" at byte " + std::to_string(group.parameters_on_host ? group.host_shard : group.shard));
   return {};
 }
 

@@ -89,11 +89,12 @@ Status Evaluation::openData(Shape &shape, std::vector<std::string> paths) {
   return {};
 }
 
-Status Evaluation::makeExecutors(std::byte *arena) {
+Status Evaluation::makeExecutors(std::byte *arena, std::byte *hostArena) {
   losses.resize(communicator.size());
   for (Shape &shape : shapes)
-    if (Status status =
-            shape.runner->makeExecutor(arena, {.kernels = options.kernels, .graph = options.graph});
+    if (Status status = shape.runner->makeExecutor(
+            arena,
+            {.kernels = options.kernels, .graph = options.graph, .hostArena = hostArena});
         !status.ok())
       return status.within("evaluation: ");
   return {};

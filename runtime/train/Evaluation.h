@@ -30,7 +30,7 @@ public:
   /// lengths would overlap with those that train.
   Status openData(const std::vector<std::vector<InputShape>> &trained);
   /// `arena` holds the state; the run's executor has been made.
-  Status makeExecutors(std::byte *arena);
+  Status makeExecutors(std::byte *arena, std::byte *hostArena);
 
   /// The mean loss of all steps on all ranks, after `step` updates. No step of the run's executor
   /// is under way; it must resume() behind this. `told` hears of a step that fails or hangs.

@@ -243,14 +243,6 @@ Status RankRun::chooseTracedStep() {
 }
 
 Status RankRun::makeExecutor() {
-  if (weights) {
-    std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
-    LoadingBar bar("weights", !isFirst || options.quiet);
-    auto read = [&](int64_t done, int64_t total) { bar.at(done, total); };
-    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, *weights, read);
-        !status.ok())
-      return status;
-  }
   ExecutorOptions execution{.kernels = options.kernels,
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
@@ -265,9 +257,18 @@ Status RankRun::makeExecutor() {
   if (Status status = training.makeExecutors(arena, execution); !status.ok())
     return status;
   if (evaluation) {
-    if (Status status = evaluation->makeExecutors(arena); !status.ok())
+    if (Status status = evaluation->makeExecutors(arena, training.hostArena()); !status.ok())
       return status;
     training.resume();
+  }
+  if (weights) {
+    std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
+    LoadingBar bar("weights", !isFirst || options.quiet);
+    auto read = [&](int64_t done, int64_t total) { bar.at(done, total); };
+    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena,
+                                    training.hostArena(), *weights, read);
+        !status.ok())
+      return status;
   }
   if (isFirst && tracedStep)
     trace.emplace(training.planOf(tracedStep), device, options.device == "cpu");

@@ -54,7 +54,8 @@ Outcome RankRun::run() {
     return {};
   std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
   Outcome outcome =
-      agree(communicator, saveWeights(plan, communicator, *stream, arena, options.save));
+      agree(communicator, saveWeights(plan, communicator, *stream, arena,
+                                       training.hostArena(), options.save));
   if (outcome.status.ok() && console)
     console->saved(options.save);
   return outcome;

@@ -49,6 +49,7 @@ static Configuration drawConfiguration(uint64_t seed) {
   c.optimizer.lr = 0.05;
   bool hasState = c.optimizer.kind != OptimizerKind::SGD || c.optimizer.momentum;
   c.offload = hasState && draw(false, true);
+  c.offloadParameters = draw(false, false, true) && (c.shards > 1 || !isSearched);
   if (draw(false, false, true))
     c.optimizer.clipGradNorm = 0.5;
   c.frozenEvery = draw(0, 0, 2, 3);

@@ -28,7 +28,7 @@ std::string Configuration::describe() const {
             stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered");
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
-  return text + (offload ? " offload" : "") + (buckets ? "" : " no-buckets");
+  return text + (offload ? " offload" : "") + (offloadParameters ? " offload-policy" : "") + (buckets ? "" : " no-buckets");
 }
 
 void fsdp::frontend::PrintTo(const Configuration &value, std::ostream *os) {
@@ -112,6 +112,7 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.reduceDtype = c.reduceDtype;
   options.recompute = c.recompute;
   options.offloadOptimizer = c.offload ? OffloadPolicy::All : OffloadPolicy::None;
+  options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;
   options.budget = 100;
   if (c.microbatches > 1) {

@@ -22,7 +22,7 @@ struct Configuration {
   ScheduleChoice schedule = ScheduleChoice::Fsdp2;
   std::string reshard = {}, prefetch = {}, reduceDtype = {}; // as the flags; empty: default
   RecomputePolicy recompute = RecomputePolicy::Auto;
-  bool offload = false, buckets = true;
+  bool offload = false, offloadParameters = false, buckets = true;
   unsigned microbatches = 1;
   GradientSync gradientSync = GradientSync::Each;
   bool reshardAfterBackward = true;

@@ -18,3 +18,7 @@ fsdp.group @copy [@c] of ["c"] over @mesh "dp" flat reshard_after_forward true g
 // CHECK: fsdp.group @host {{.*}} optimizer_state host at shard 512 copy 576 host_states [0, 64]{{$}}
 fsdp.group @host [@d] of ["d"] over @mesh "dp" flat reshard_after_forward true gather_dtype bf16 optimizer_state host
     at shard 512 copy 576 host_states [0, 64]
+fsdp.param @e : tensor<8xf32>
+// CHECK: fsdp.group @offloaded {{.*}} offload_policy cpu optimizer_state host at host_shard 0 host_states [64, 128] host_copy 192{{$}}
+fsdp.group @offloaded [@e] of ["e"] over @mesh "dp" flat reshard_after_forward true gather_dtype bf16 offload_policy cpu
+    optimizer_state host at host_shard 0 host_states [64, 128] host_copy 192

@@ -57,6 +57,7 @@ class Configuration:
         self.number = number
         self.random = random.Random(number)
         self.draw_model()
+        self.offloaded, self.offloads_root = [], False
         self.draw_groups()
         self.draw_step()
 
@@ -129,6 +130,9 @@ class Configuration:
         self.layout = self.random.choice(["flat", "per-param"])
         self.recompute = self.random.choice(["none", "cheap", "selected", "full"])
         self.offload = self.maybe(0.2)
+        if self.maybe(0.25):
+            self.offloaded = [group for group in self.groups if self.maybe(0.7)]
+            self.offloads_root = self.maybe(0.5)
         self.reduce_dtype = self.random.choice(["float32", "bfloat16", "float16"])
         # torch's batch normalisation takes no bf16 beside statistics in fp32; what FSDP2 ignores it does not cast.
         takes_bf16 = self.model.model != "convnet" and not self.ignored
@@ -194,7 +198,11 @@ class Configuration:
         )
 
     def yaml(self):
-        config = {"groups": [group.entry() for group in self.groups]}
+        offload = {"offload_policy": "cpu"}
+        config = {"groups": [group.entry() | (offload if group in self.offloaded else {})
+                             for group in self.groups]}  # fmt: skip
+        if self.offloads_root:
+            config["root"] = offload
         if self.force_sum:
             config["force_sum_reduction_for_comms"] = True
         if self.factor:
@@ -247,6 +255,7 @@ class Configuration:
             gradient_divide_factor=self.factor,
             divide_factor_of={m: g.factor for g in self.groups if g.factor for m in g.modules},
             ignored=self.ignored,
+            cpu_offload=[group.pattern for group in self.offloaded] + [""] * self.offloads_root,
             placement=self.placement,
             policies=self.policies,
             checkpoint={self.checkpoint: None} if self.checkpoint else {},

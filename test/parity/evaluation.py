@@ -142,6 +142,7 @@ class Evaluation(unittest.TestCase):
         self.check(LLAMA, flags=["--microbatches", "2", "--clip-grad-norm", "0.5",
                                  "--offload-optimizer", "all", "--recompute", "full"])  # fmt: skip
         self.check(LLAMA, flags=["--schedule", "auto"])
+        self.check(LLAMA, flags=["--offload-policy", "cpu"])
 
     def test_what_an_evaluation_does_not_do(self):
         """Regions whose operators its forward does not call, and values of the optimizer."""

@@ -152,7 +152,7 @@ def placement_fn(named, asked, shards):
 
 def shard(run, model, mesh):
     from torch.distributed.fsdp import (
-        FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method,
+        CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method,
     )  # fmt: skip
 
     options = {
@@ -178,15 +178,18 @@ def shard(run, model, mesh):
     if run.placement is not None:
         options["shard_placement_fn"] = placement_fn(named, run.placement, shards)
     policies = {key: {"mp_policy": policy_of(p)} for key, p in (run.policies or {}).items()}
+    # No device, nothing to pin for.
+    offload = {key: {"offload_policy": CPUOffloadPolicy(pin_memory=False)} for key in run.cpu_offload}
+    of_call = lambda key: policies.get(key, {}) | placements.get(key, {}) | offload.get(key, {})
     for pattern in run.group:
-        own = options | policies.get(pattern, {}) | placements.get(pattern, {}) | (
+        own = options | of_call(pattern) | (
             {"reshard_after_forward": reshard_of(run.reshard_of[pattern])}
             if pattern in run.reshard_of
             else {}
         )
         for modules in matching_groups(model, [pattern]):
             fully_shard(modules, **own)
-    fully_shard(model, **options | policies.get("", {}) | placements.get("", {}))
+    fully_shard(model, **options | of_call(""))
     for module in model.modules():
         for method in getattr(module, "forward_methods", ()):
             register_fsdp_forward_method(module, method)

@@ -178,7 +178,7 @@ class Lengths(harness.Case):
     def test_resumed_run_is_the_uninterrupted_one(self):
         workspace = self.prepare(GPT2, LENGTHS)
         flags = ["--shuffle", "--seed", 5, "--lr-schedule", "cosine"]
-        for options in ((), ("--offload-optimizer", "all")):
+        for options in ((), ("--offload-optimizer", "all"), ("--offload-policy", "cpu")):
             binary = self.compile(workspace, LENGTHS, *options)
             folder = workspace.folder / "run"
             whole, final = self.train(workspace, binary, 12, *flags)

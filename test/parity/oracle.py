@@ -77,6 +77,7 @@ class Run:
     #: As `shard_placement:` of a config file; and by pattern of `group`, "" the root.
     placement: dict | int | str | None = None
     placement_of: dict = dataclasses.field(default_factory=dict)
+    cpu_offload: list = dataclasses.field(default_factory=list)  # patterns of `group`, "" the root
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()

@@ -107,6 +107,14 @@ class Resume(Case):
         for optimizer in (harness.ADAMW, harness.SGD):
             self.check(self.prepare(LLAMA, optimizer), "dp=2", 2, more="offload-optimizer=all")
 
+    def test_parameters_on_the_host(self):
+        for optimizer in (harness.ADAMW, harness.Optimizer("sgd", {"lr": 0.1})):
+            self.check(self.prepare(LLAMA, optimizer), "dp=2", 2, more="offload-policy=cpu")
+        self.check(self.prepare(LLAMA), "dp=1", 1, more="offload-policy=cpu")
+        workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])
+        self.check(workspace, "dp=2", 2,
+                   more="param-dtype=bfloat16 reduce-dtype=float32 offload-policy=cpu")  # fmt: skip
+
     def test_replicas(self):
         self.check(self.prepare(LLAMA), "replicate=2,shard=2", 4)
         workspace = self.prepare(LLAMA)

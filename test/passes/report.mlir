@@ -19,6 +19,7 @@
 // CHECK-NEXT:     "elements": 24
 // CHECK-NEXT:     "dtype": "bf16"
 // CHECK-NEXT:     "recompute": "none"
+// CHECK-NEXT:     "offload_policy": "none",
 // CHECK-NEXT:     "optimizer_state": "device"
 // CHECK-NEXT:   }
 // CHECK-NEXT: ]

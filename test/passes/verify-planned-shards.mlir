@@ -58,7 +58,7 @@ module attributes {fsdp.arena_bytes = 768 : i64, fsdp.host_arena_bytes = 192 : i
   fsdp.optimizer adam lr = 0.001 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8
   fsdp.param @w : tensor<32xf32>
   // expected-note @below {{which is declared here}}
-  // expected-error @below {{P5: optimizer state of @g at bytes [64, 192) of the host's arena overlaps that of @g}}
+  // expected-error @below {{P5: optimizer state 2 of @g at bytes [64, 192) of the host's arena overlaps optimizer state 1 of @g}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [0, 64]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
@@ -134,7 +134,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
   fsdp.param @w : tensor<32xf32>
-  // expected-error @below {{P1: @g has a place for a copy that is gathered, but its shard is gathered itself}}
+  // expected-error @below {{P1: @g has a place, but expects none, for the copy that is gathered in the arena}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false at shard 0 copy 640
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
@@ -320,7 +320,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 256 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  // expected-error @below {{P5: optimizer state of @g at bytes [32, 160) of the host's arena of 256 bytes, expected within it, at a multiple of 64}}
+  // expected-error @below {{P5: optimizer state 1 of @g at bytes [32, 160) of the host's arena of 256 bytes, expected within it, at a multiple of 64}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [32]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
@@ -345,7 +345,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
   fsdp.mesh @mesh <dp = 1>
   fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.9
   fsdp.param @w : tensor<32xf32>
-  // expected-error @below {{P5: optimizer state of @g at bytes [64, 192) of the host's arena of 128 bytes, expected within it, at a multiple of 64}}
+  // expected-error @below {{P5: optimizer state 1 of @g at bytes [64, 192) of the host's arena of 128 bytes, expected within it, at a multiple of 64}}
   fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false optimizer_state host at shard 0 host_states [64]
   func.func @step() -> tensor<f32> {
     %step = fsdp.input "step" : i64
@@ -359,6 +359,44 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 128 : 
     fsdp.update @g with %d step %step lr %lr state %state : !fsdp.shard<@g, f32>, !fsdp.state<@g>
     %t = fsdp.store_state.start %state : !fsdp.state<@g>
     fsdp.store_state.wait %t
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// P1: a group on the host has its shard there.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32> frozen
+  // expected-error @below {{P1: @g has a place, but expects none, for the shard in the arena}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false offload_policy cpu at shard 0
+  func.func @step() -> tensor<f32> {
+    %w = fsdp.shard @g : !fsdp.shard<@g, f32>
+    %u = fsdp.all_gather.start %w over ["dp"] fwd on gather at 0 : !fsdp.shard<@g, f32>
+    %p = fsdp.all_gather.wait %u : tensor<32xf32>
+    %loss = aten.call "sum.default"(%p, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.reshard %u fwd
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// P5: of shards on the host as of states.
+module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.host_arena_bytes = 64 : i64, fsdp.peak_live_bytes = 1024 : i64, fsdp.phase = #fsdp.module_phase<planned>} {
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.optimizer sgd lr = 0.001 weight_decay = 0.0 momentum = 0.0
+  fsdp.param @w : tensor<32xf32> frozen
+  // expected-error @below {{P5: the shard of @g at bytes [0, 128) of the host's arena of 64 bytes, expected within it}}
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward false offload_policy cpu at host_shard 0
+  func.func @step() -> tensor<f32> {
+    %w = fsdp.shard @g : !fsdp.shard<@g, f32>
+    %u = fsdp.all_gather.start %w over ["dp"] fwd on gather at 0 : !fsdp.shard<@g, f32>
+    %p = fsdp.all_gather.wait %u : tensor<32xf32>
+    %loss = aten.call "sum.default"(%p, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
+    fsdp.reshard %u fwd
     return %loss : tensor<f32>
   }
 }

@@ -14,12 +14,15 @@ using namespace fsdp::profile;
 static constexpr int kWarmUpSteps = 3;
 static constexpr double kLearningRate = 1e-4;
 
-rt::Status RankProfiler::fill(rt::Device &device, unsigned rank, std::byte *arena) const {
+rt::Status RankProfiler::fill(rt::Device &device, unsigned rank, std::byte *arena,
+                              std::byte *hostArena) const {
   std::unique_ptr<rt::Stream> stream = device.makeStream("fsdp-fill");
-  return fillState(plan, plan.shardOf(rank), [&](int64_t place, std::span<const std::byte> bytes) {
-    stream->copy(arena + place, bytes.data(), bytes.size());
-    return stream->synchronize();
-  });
+  return fillState(plan, plan.shardOf(rank),
+                   [&](bool isOnHost, int64_t place, std::span<const std::byte> bytes) {
+                     stream->copy((isOnHost ? hostArena : arena) + place, bytes.data(),
+                                  bytes.size());
+                     return stream->synchronize();
+                   });
 }
 
 rt::Status RankProfiler::runStep(rt::Executor &executor, rt::Communicator &communicator,
@@ -86,13 +89,14 @@ rt::Status RankProfiler::run(rt::Device &device, rt::Communicator &communicator,
       communicator.makeArena(static_cast<size_t>(plan.tables().arena_bytes));
   if (!arena.ok())
     return arena.status();
-  if (rt::Status status = fill(device, communicator.rank(), *arena); !status.ok())
-    return status;
   rt::Result<std::unique_ptr<rt::Executor>> created =
       rt::Executor::create(plan.tables(), device, communicator, *arena);
   if (!created.ok())
     return created.status();
   rt::Executor &executor = **created;
+  if (rt::Status status = fill(device, communicator.rank(), *arena, executor.hostArena());
+      !status.ok())
+    return status;
   if (rt::Status status = runTracedSteps(executor, device, communicator, inputs); !status.ok())
     return status;
   if (!clock)

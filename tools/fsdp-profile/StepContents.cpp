@@ -144,7 +144,9 @@ std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
 rt::Status profile::fillState(const rt::PlanView &plan, unsigned shard, const WriteBytes &write) {
   Filler filler(shard);
   std::vector<std::byte> bytes;
-  for (const fsdp_group &group : plan.groups())
+  for (const fsdp_group &group : plan.groups()) {
+    const bool isOnHost = plan.areParametersOnHost(group);
+    const int64_t shardPlace = isOnHost ? group.host_shard : group.shard;
     for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
       std::span<const int64_t> sizes = plan.sizes(parameter);
       auto elementBytes = static_cast<int64_t>(rt::elementBytes(parameter.dtype));
@@ -157,18 +159,20 @@ rt::Status profile::fillState(const rt::PlanView &plan, unsigned shard, const Wr
         bytes.resize(static_cast<size_t>(piece.count * elementBytes));
         filler.fill(bytes.data(), piece.count, parameter.dtype, isMatrix ? 0 : 1,
                     isMatrix ? std::sqrt(3 / std::max(inputs, 1.0)) : 0.1, 1);
-        if (rt::Status status = write(group.shard + piece.shard_offset * elementBytes, bytes);
+        if (rt::Status status =
+                write(isOnHost, shardPlace + piece.shard_offset * elementBytes, bytes);
             !status.ok())
           return status;
       }
     }
+  }
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const fsdp_value &value = plan.values()[buffer.value];
     if (plan.numElements(value) == 0 || plan.isTransient(buffer))
       continue;
     bytes.resize(static_cast<size_t>(plan.spanBytes(value)));
     filler.fill(bytes.data(), storedElements(plan, value), value.dtype, 1, 0.1, 1);
-    if (rt::Status status = write(value.offset, bytes); !status.ok())
+    if (rt::Status status = write(/*isOnHost=*/false, value.offset, bytes); !status.ok())
       return status;
   }
   return {};

@@ -22,8 +22,9 @@ namespace fsdp::profile {
 std::vector<std::vector<std::byte>> makeInputs(const PlannedStep &step, const rt::PlanView &plan,
                                                unsigned seed);
 
-/// Puts bytes to a place in the arena.
-using WriteBytes = std::function<rt::Status(int64_t place, std::span<const std::byte> bytes)>;
+/// Puts bytes to a place in the arena, or in the host's arena.
+using WriteBytes =
+    std::function<rt::Status(bool isOnHost, int64_t place, std::span<const std::byte> bytes)>;
 
 /// Makes the contents of the parameters' shards number `shard`, and of the buffers. Errors are
 /// those of `write`.

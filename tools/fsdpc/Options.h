@@ -15,7 +15,7 @@ struct Options {
   frontend::CaptureFlags capture;
   ProgramFlags program;
   std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report;
-  std::string shardPlacement;
+  std::string shardPlacement, offloadPolicy;
   std::vector<std::string> meshes = {""}; // "": as the file says
   std::string offloadOptimizer = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says

@@ -54,6 +54,7 @@ static void setSharding(const Options &options, PipelineOptions &pipeline) {
   pipeline.reshardAfterForward = options.reshardAfterForward;
   pipeline.layout = options.layout;
   pipeline.shardPlacement = options.shardPlacement;
+  pipeline.offloadPolicy = options.offloadPolicy;
   pipeline.prefetch = options.prefetch;
   pipeline.paramDtype = options.capture.getParamDtype();
   pipeline.reduceDtype = options.reduceDtype;

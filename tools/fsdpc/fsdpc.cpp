@@ -323,6 +323,10 @@ int main(int argc, char **argv) {
          "asap under a memory cap what is fastest. The bits are the same")
       ->check(CLI::IsMember({"auto", "cheap", "selected", "full", "none"}))
       ->capture_default_str();
+  app.add_option("--offload-policy", options.offloadPolicy,
+                 "cpu: parameters and optimizer state lie in the host's memory between their uses, "
+                 "as with FSDP2's CPUOffloadPolicy; none (none). The bits are the same")
+      ->check(CLI::IsMember({"none", "cpu"}));
   app.add_option(
          "--offload-optimizer", options.offloadOptimizer,
          "which groups keep their optimizer state in the host's memory between updates: none (but "

@@ -19,6 +19,15 @@ struct GroupForm {
   int64_t wholeBytes = 0;    // all ranks' parts
 };
 
+/// Something of a group that lies on the host between steps. Sizes are bytes.
+struct HostPart {
+  BufferCategory category;
+  unsigned index;       // as LiveRange's
+  std::string name;     // "optimizer state 1"
+  int64_t bytes;        // on the host
+  int64_t fetchedBytes; // in the arena, for the update: of the parameters that are not frozen
+};
+
 /// A group, resolved: its parameters and where they lie. Offsets are bytes unless they say
 /// elements.
 struct GroupInfo {
@@ -57,6 +66,12 @@ struct GroupInfo {
   int64_t getParamElements(unsigned param) const { return getParamType(param).getNumElements(); }
   /// How many states the optimizer keeps of the shard: of a frozen group none.
   unsigned getNumStates(OptimizerOp optimizer) const;
+  /// What lies on the host, for an optimizer of so many states: the shard of the parameters, the
+  /// states, the copy that is gathered. Its places there, and those to which it is fetched, are in
+  /// this order.
+  std::vector<HostPart> getHostParts(unsigned numOptimizerStates) const;
+  /// The places on the host of a planned group's parts.
+  llvm::SmallVector<int64_t> getHostPlaces() const;
   /// What is wrong with the places of a planned group in the arena and on the host, for an
   /// optimizer of so many states: "has no place for ..."; none: nothing.
   std::optional<std::string> explainPlaces(unsigned numOptimizerStates) const;

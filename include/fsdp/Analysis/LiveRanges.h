@@ -29,8 +29,9 @@ struct LiveRange {
 
 /// The ranges of what a group keeps between steps.
 struct KeptRanges {
-  size_t shard = 0;
-  llvm::SmallVector<size_t> states; // of the optimizer, unless they are on the host
+  // Unless they are on the host:
+  std::optional<size_t> shard;
+  llvm::SmallVector<size_t> states; // of the optimizer
   std::optional<size_t> copy;       // of the shard in another dtype, which is gathered
 };
 
@@ -55,7 +56,7 @@ public:
   /// gathered group.
   size_t lookup(int64_t storage) const { return rangeOfStorage[storage]; }
   const KeptRanges &getKept(const GroupInfo &group) const { return keptBy[group.index]; }
-  /// The ranges of a buffer, of a fetch's start (the optimizer states), of a gather's start, of a
+  /// The ranges of a buffer, of a fetch's start (the group's host parts), of a gather's start, of a
   /// reduction's start (its gradients, then the reduced shard), of an fsdp.pack (its gradients).
   llvm::ArrayRef<size_t> lookup(mlir::Operation *op) const {
     auto found = rangesOf.find(op);

@@ -80,6 +80,9 @@ struct ReshardChoice {
   std::optional<int64_t> ranks = {};
 };
 
+/// FSDP2's `offload_policy`: OffloadPolicy or CPUOffloadPolicy.
+enum class ParameterHome { Device, Cpu };
+
 /// The dtypes of FSDP2's MixedPrecisionPolicy.
 enum class PolicyDtype { Float32, BFloat16, Float16 };
 
@@ -113,6 +116,7 @@ struct ShardPlacement {
 struct GroupOptions {
   std::optional<ReshardChoice> reshardAfterForward = {};
   std::optional<RecomputePolicy> recompute = {};
+  std::optional<ParameterHome> offloadPolicy = {};
   std::optional<bool> offloadOptimizer = {};
   std::optional<GradientSync> gradientSync = {};
   std::optional<bool> reshardAfterBackward = {};
@@ -184,6 +188,7 @@ struct ShardingConfig {
   std::optional<double> gradientDivideFactor; // likewise; absent: the number of all ranks
   std::optional<bool> forceSumReduction;      // likewise; absent: false
   std::optional<ShardPlacement> shardPlacement; // likewise; absent: all on dimension 0
+  std::optional<ParameterHome> offloadPolicy;   // likewise; absent: Device
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
   std::vector<RecomputeRule> checkpointing;
@@ -203,6 +208,7 @@ llvm::Expected<ReshardChoice> parseReshard(llvm::StringRef text);
 llvm::Expected<Layout> parseLayout(llvm::StringRef text);
 llvm::Expected<Prefetch> parsePrefetch(llvm::StringRef text);
 llvm::Expected<ShardDim> parseShardDim(llvm::StringRef text); // a number, largest
+llvm::Expected<ParameterHome> parseOffloadPolicy(llvm::StringRef text); // none, cpu
 llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
 llvm::Expected<GradientSync> parseGradientSync(llvm::StringRef text);
 llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);

@@ -235,21 +235,24 @@ def Fsdp_DecisionAttr : Fsdp_Attr<"Decision", "decision"> {
 def Fsdp_PlacesAttr : Fsdp_Attr<"Places", "places"> {
   let summary = "Where a group keeps what stays between steps, in bytes";
   let description = [{
-    In the arena: this rank's shard of the parameters; each state of the optimizer, unless they lie
-    on the host; if the shard is gathered in another dtype, its copy in that. In the host's arena:
-    the states that lie there.
+    In the arena: this rank's shard of the parameters; each state of the optimizer; if the shard is
+    gathered in another dtype, its copy in that. In the host's arena: what of these lies there.
 
     ```mlir
     #fsdp<places shard 0 states [64, 128] copy 192>
     #fsdp<places shard 0 host_states [0, 64]>
+    #fsdp<places host_shard 0 host_states [64, 128] host_copy 192>
     ```
   }];
-  let parameters = (ins "int64_t":$shard, OptionalArrayRefParameter<"int64_t">:$states,
+  let parameters = (ins OptionalParameter<"std::optional<int64_t>">:$shard,
+                        OptionalArrayRefParameter<"int64_t">:$states,
                         OptionalParameter<"std::optional<int64_t>">:$copy,
-                        OptionalArrayRefParameter<"int64_t">:$hostStates);
+                        OptionalParameter<"std::optional<int64_t>">:$hostShard,
+                        OptionalArrayRefParameter<"int64_t">:$hostStates,
+                        OptionalParameter<"std::optional<int64_t>">:$hostCopy);
   let assemblyFormat = [{
-    `shard` $shard (`states` ` ` `[` $states^ `]`)? (`copy` $copy^)?
-    (`host_states` ` ` `[` $hostStates^ `]`)?
+    (`shard` $shard^)? (`states` ` ` `[` $states^ `]`)? (`copy` $copy^)?
+    (`host_shard` $hostShard^)? (`host_states` ` ` `[` $hostStates^ `]`)? (`host_copy` $hostCopy^)?
   }];
 }
 

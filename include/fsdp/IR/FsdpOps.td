@@ -208,6 +208,11 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     keeps them in the memory of the host: they are fetched before the group's update and stored behind
     it. Their `places` are then in the host's arena.
 
+    `offload_policy cpu` keeps the parameters in the memory of the host (FSDP2's `CPUOffloadPolicy`):
+    a gather copies this rank's shard from there to its place among the gathered bytes, and the update
+    fetches and stores it as it does the states. The states lie there, too, unless `offload_optimizer`
+    says otherwise.
+
     ```mlir
     fsdp.group @layers.0 [@layers.0.wq.weight, @layers.0.wo.weight] of ["layers.0"]
         over @mesh "dp" flat reshard_after_forward true
@@ -239,6 +244,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<BoolAttr>:$reshard_after_backward,
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$forward_prefetch,
                        OptionalAttr<TypedArrayAttrBase<FlatSymbolRefAttr, "groups">>:$backward_prefetch,
+                       UnitAttr:$offload_to_cpu,
                        OptionalAttr<BoolAttr>:$offload_optimizer,
                        OptionalAttr<Fsdp_StatePlaceAttr>:$optimizer_state,
                        OptionalAttr<TypedArrayAttrBase<Fsdp_DecisionAttr, "decisions">>:$decisions,
@@ -254,6 +260,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     (`recompute` `` $recompute^)? (`recomputed` `` $recomputed^)? (`gradient_sync` `` $gradient_sync^)?
     (`reshard_after_backward` $reshard_after_backward^)?
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?
+    (`offload_policy` `cpu` $offload_to_cpu^)?
     (`offload_optimizer` $offload_optimizer^)? (`optimizer_state` `` $optimizer_state^)?
     (`decisions` $decisions^)? (`at` `` $places^)? attr-dict
   }];
@@ -263,6 +270,12 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     /// True if the optimizer's state lies in the memory of the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
+
+    /// True if the parameters' shard lies there between steps, and with it the copy that is gathered.
+    bool areParametersOnHost() { return getOffloadToCpu(); }
+
+    /// True if the update fetches and stores what lies there.
+    bool isUpdatedFromHost() { return isStateOnHost() || areParametersOnHost(); }
 
     /// The dimension on which a parameter, by its index, is cut.
     int64_t getShardDim(unsigned param) {

@@ -188,7 +188,7 @@ TEST_P(MemoryUse, OfWeights) {
     if (!files.ok())
       return files.status();
     std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
-    return loadWeights(step.view(), rank, *stream, arena, *files);
+    return loadWeights(step.view(), rank, *stream, arena, nullptr, *files);
   });
   for (unsigned rank = 0; rank < GetParam(); ++rank)
     EXPECT_TRUE(run.holds(rank, std::byte(0))) << rank;

@@ -72,7 +72,7 @@ TEST_P(EveryLayout, FillsShards) {
         expected += value;
   for (unsigned rank = 0; rank < ranks; ++rank) {
     std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
-    Status status = loadWeights(plan, rank, *CpuDevice().makeStream("weights"), arena.data(), file);
+    Status status = loadWeights(plan, rank, *CpuDevice().makeStream("weights"), arena.data(), nullptr, file);
     ASSERT_TRUE(status.ok()) << status.message();
     for (const fsdp_group &group : plan.groups()) {
       const auto *shard = reinterpret_cast<const float *>(arena.data() + group.shard);
@@ -116,8 +116,8 @@ TEST_P(EveryLayout, SavesWhatWasLoaded) {
     threads.emplace_back([&, rank] {
       std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
       std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
-      EXPECT_TRUE(loadWeights(plan, rank, *stream, arena.data(), file).ok());
-      Status status = saveWeights(plan, *communicators[rank], *stream, arena.data(), path);
+      EXPECT_TRUE(loadWeights(plan, rank, *stream, arena.data(), nullptr, file).ok());
+      Status status = saveWeights(plan, *communicators[rank], *stream, arena.data(), nullptr, path);
       EXPECT_TRUE(status.ok()) << status.message();
     });
   for (std::thread &thread : threads)
@@ -151,11 +151,11 @@ TEST(Weights, TransientBuffers) {
   std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
   int64_t read = 0, toRead = -1;
   auto told = [&](int64_t done, int64_t total) { read = done, toRead = total; };
-  ASSERT_TRUE(loadWeights(plan, 0, *stream, arena.data(), file, told).ok());
+  ASSERT_TRUE(loadWeights(plan, 0, *stream, arena.data(), nullptr, file, told).ok());
   EXPECT_EQ(read, toRead);
   auto communicators = makeLocalCommunicators(1, {.lanes = standardLanes(1)});
   std::string path = folder.path("saved.safetensors");
-  ASSERT_TRUE(saveWeights(plan, *communicators[0], *stream, arena.data(), path).ok());
+  ASSERT_TRUE(saveWeights(plan, *communicators[0], *stream, arena.data(), nullptr, path).ok());
   auto saved = WeightsFiles::open(path);
   ASSERT_TRUE(saved.ok()) << saved.status().message();
   EXPECT_FALSE(saved->find("count"));
@@ -185,7 +185,7 @@ std::string loadError(const std::vector<Named> &tensors) {
   WeightsFiles file = openWeights(folder, tensors);
   std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
   std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
-  return loadWeights(PlanView(tiny.tables()), 0, *stream, arena.data(), file).message();
+  return loadWeights(PlanView(tiny.tables()), 0, *stream, arena.data(), nullptr, file).message();
 }
 
 void expectWords(const std::string &message, const std::vector<std::string> &words) {
@@ -216,8 +216,8 @@ TEST(Weights, OfAnIndex) {
       std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes)), other(arena);
       std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
       PlanView plan(tiny.tables());
-      EXPECT_TRUE(loadWeights(plan, rank, *stream, arena.data(), *files).ok());
-      EXPECT_TRUE(loadWeights(plan, rank, *stream, other.data(), whole).ok());
+      EXPECT_TRUE(loadWeights(plan, rank, *stream, arena.data(), nullptr, *files).ok());
+      EXPECT_TRUE(loadWeights(plan, rank, *stream, other.data(), nullptr, whole).ok());
       EXPECT_EQ(arena, other);
     }
   }
@@ -279,7 +279,7 @@ TEST(Weights, AFailedDiskStopsNoOtherRank) {
     threads.emplace_back([&, rank] {
       std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
       std::unique_ptr<Stream> stream = CpuDevice().makeStream("weights");
-      statuses[rank] = saveWeights(plan, *communicators[rank], *stream, arena.data(),
+      statuses[rank] = saveWeights(plan, *communicators[rank], *stream, arena.data(), nullptr,
                                    "/nonexistent/w.safetensors");
     });
   for (std::thread &thread : threads)
