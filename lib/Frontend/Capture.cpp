@@ -164,7 +164,7 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
         options.isEvaluation ? OptimizerSpec{.kind = OptimizerKind::AdamW} : options.optimizer;
     checkOptimizer(asked);
     MetaKernels metaKernels(options.target);
-    Overrides overrides(options.target);
+    Overrides overrides(options);
     InPlaceStrides inPlaceStrides;
     Model model(recorder);
     loadModel(options, weights != nullptr, model);

@@ -55,8 +55,10 @@ void CaptureFlags::addTo(CLI::App &app) {
          "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
          "FSDP2's MixedPrecisionPolicy does: bfloat16 or float16; updates stay in fp32")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
-  app.add_option("--target", target, "cpu or cuda: which attention kernels are recorded")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
+  app.add_option("--target", target,
+                 "cpu, cuda, cuda:sm_90 or cuda:sm_100: whose fused operators are recorded; "
+                 "attention is the one that torch chooses there, on cuda that of sm_80")
+      ->check(CLI::IsMember({"cpu", "cuda", "cuda:sm_90", "cuda:sm_100"}))
       ->capture_default_str();
 }
 
@@ -88,7 +90,11 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
   CaptureOptions options;
   options.model = model;
   options.method = method;
-  options.target = target == "cuda" ? Target::Cuda : Target::Cpu;
+  options.target = target == "cpu" ? Target::Cpu : Target::Cuda;
+  if (target == "cuda:sm_90")
+    options.cudaArchitecture = 90;
+  else if (target == "cuda:sm_100")
+    options.cudaArchitecture = 100;
   options.paramDtype = paramDtype == "bfloat16" ? "bf16" : paramDtype == "float16" ? "f16" : "";
   llvm::Expected<std::vector<InputSpec>> specs = parseInputSpecs(inputs);
   if (!specs)

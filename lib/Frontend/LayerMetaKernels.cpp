@@ -15,6 +15,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <numeric>
 
 using namespace fsdp::frontend;
 using at::Tensor;
@@ -34,18 +35,59 @@ static Tensor makeHeadsInner(const Tensor &like) {
       .transpose(1, 2);
 }
 
+/// A tensor whose dimensions lie in the order of those of `like`, without gaps, and whose last one
+/// has `last` elements.
+static Tensor makeLike(const Tensor &like, int64_t last) {
+  if (last == like.size(-1))
+    return at::empty_like(like);
+  std::vector<int64_t> sizes = like.sizes().vec(), strides(sizes.size());
+  sizes.back() = last;
+  std::vector<size_t> fromInside(sizes.size());
+  std::iota(fromInside.rbegin(), fromInside.rend(), 0);
+  auto strideOf = [&](size_t dim) { return like.stride(static_cast<int64_t>(dim)); };
+  std::ranges::stable_sort(fromInside, std::less(), strideOf);
+  int64_t stride = 1;
+  for (size_t dim : fromInside) {
+    strides[dim] = stride;
+    stride *= sizes[dim];
+  }
+  return at::empty_strided(sizes, strides, like.options());
+}
+
 /// Statistics of a normalization on a GPU, which keeps those of half precision in fp32.
 static Tensor makeCudaStatistics(at::IntArrayRef sizes, const Tensor &x) {
   return at::empty(sizes,
                    x.options().dtype(at::toAccumulateType(x.scalar_type(), /*is_cuda=*/true)));
 }
 
+/// Sizes of statistics over the last `inner` dimensions, which are kept as 1.
+static std::vector<int64_t> outerSizes(const Tensor &x, size_t inner) {
+  std::vector<int64_t> sizes = x.sizes().vec();
+  std::fill(sizes.end() - static_cast<std::ptrdiff_t>(inner), sizes.end(), 1);
+  return sizes;
+}
+
 void MetaKernels::addCudaNormalization() {
   using Weight = const OptionalTensor &;
   replace(
+      "_fused_rms_norm",
+      +[](const Tensor &x, at::IntArrayRef normalized, Weight, std::optional<double>) {
+        return Tensors2(at::empty_like(x, at::MemoryFormat::Contiguous),
+                        makeCudaStatistics(outerSizes(x, normalized.size()), x));
+      });
+  replace(
+      "_fused_rms_norm_backward",
+      +[](const Tensor &, const Tensor &x, at::IntArrayRef, const Tensor &, Weight weight,
+          std::array<bool, 2> wanted) {
+        auto make = [](const Tensor &like) {
+          return at::empty_like(like, at::MemoryFormat::Contiguous);
+        };
+        return Tensors2(wanted[0] ? make(x) : Tensor(),
+                        wanted[1] && weight && weight->defined() ? make(*weight) : Tensor());
+      });
+  replace(
       "native_layer_norm", +[](const Tensor &x, SymIntArrayRef normalized, Weight, Weight, double) {
-        std::vector<int64_t> sizes = x.sizes().vec();
-        std::fill(sizes.end() - static_cast<std::ptrdiff_t>(normalized.size()), sizes.end(), 1);
+        const std::vector<int64_t> sizes = outerSizes(x, normalized.size());
         return Tensors3(at::empty_like(x, at::MemoryFormat::Contiguous),
                         makeCudaStatistics(sizes, x), makeCudaStatistics(sizes, x));
       });
@@ -175,6 +217,55 @@ void MetaKernels::addAttention() {
       +[](const Tensor &, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &,
           const Tensor &, const Tensor &, const Tensor &, SymInt, SymInt, double, bool,
           const Tensor &, const Tensor &,
+          Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
+}
+
+void MetaKernels::addCudaAttention() {
+  using Mask = const OptionalTensor &;
+  using Scale = std::optional<double>;
+  add(
+      "_scaled_dot_product_efficient_attention",
+      +[](const Tensor &q, const Tensor &, const Tensor &v, Mask, bool needsSums, double, bool,
+          Scale) {
+        int64_t b = q.size(0), h = q.size(1), t = q.size(2);
+        auto state = q.options().dtype(at::kLong);
+        constexpr int64_t kAlignment = 32;
+        int64_t sums = needsSums ? (t + kAlignment - 1) / kAlignment * kAlignment : 0;
+        return std::make_tuple(
+            at::empty({b, t, h, v.size(3)}, q.options()).transpose(1, 2),
+            at::empty({b, h, sums}, q.options().dtype(at::kFloat)), at::empty({}, state),
+            at::empty({}, state));
+      });
+  add(
+      "_scaled_dot_product_efficient_attention_backward",
+      +[](const Tensor &, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &mask,
+          const Tensor &, const Tensor &, const Tensor &, const Tensor &, double,
+          std::array<bool, 4> wanted, bool, Scale) {
+        Tensor ofMask;
+        if (mask.defined() && wanted[3]) {
+          std::vector<int64_t> sizes = mask.sizes().vec();
+          constexpr int64_t kAlignment = 16;
+          sizes.back() = (sizes.back() + kAlignment - 1) / kAlignment * kAlignment;
+          ofMask = at::empty(sizes, mask.options()).narrow(-1, 0, mask.size(-1));
+        }
+        return std::make_tuple(makeHeadsInner(q), makeHeadsInner(k), makeHeadsInner(v), ofMask);
+      });
+  add(
+      "_scaled_dot_product_cudnn_attention",
+      +[](const Tensor &q, const Tensor &k, const Tensor &v, Mask, bool, double, bool, bool,
+          Scale) {
+        int64_t b = q.size(0), h = q.size(1), t = q.size(2);
+        auto state = q.options().dtype(at::kLong);
+        return std::make_tuple(makeLike(q, v.size(3)),
+                               at::empty({b, h, t, 1}, q.options().dtype(at::kFloat)), Tensor(),
+                               Tensor(), SymInt(t), SymInt(k.size(2)), at::empty({}, state),
+                               at::empty({}, state), Tensor());
+      });
+  add(
+      "_scaled_dot_product_cudnn_attention_backward",
+      +[](const Tensor &, const Tensor &q, const Tensor &k, const Tensor &v, const Tensor &,
+          const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
+          const Tensor &, SymInt, SymInt, double, bool,
           Scale) { return Tensors3(at::empty_like(q), at::empty_like(k), at::empty_like(v)); });
 }
 

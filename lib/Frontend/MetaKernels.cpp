@@ -59,6 +59,7 @@ MetaKernels::MetaKernels(Target target) {
   addConvolution(target);
   addPooling();
   addAttention();
+  addCudaAttention();
   addGroupedProduct();
   addRecurrent();
   addWeightNorm();

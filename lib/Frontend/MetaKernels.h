@@ -36,6 +36,7 @@ private:
   void addConvolution(Target target);
   void addPooling();
   void addAttention();
+  void addCudaAttention();
   void addGroupedProduct();
   void addRecurrent();
   void addWeightNorm();

@@ -8,7 +8,6 @@
 #include <ATen/ops/_fused_sdp_choice_native.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_dropout.h>
@@ -80,8 +79,7 @@ static Tensor groupNorm(const Tensor &x, int64_t groups, const OptionalTensor &w
                           contiguous(bias), groups, eps);
 }
 
-/// As eager attention: a boolean mask becomes one to add.
-static OptionalTensor makeAdditive(const OptionalTensor &mask, at::ScalarType dtype) {
+OptionalTensor fsdp::frontend::makeAdditiveMask(const OptionalTensor &mask, at::ScalarType dtype) {
   if (!mask || !mask->defined() || mask->scalar_type() != at::kBool)
     return mask;
   Tensor additive = at::zeros_like(*mask, mask->options().dtype(dtype));
@@ -92,7 +90,7 @@ static OptionalTensor makeAdditive(const OptionalTensor &mask, at::ScalarType dt
 static Tensor attentionForCpu(const Tensor &q, const Tensor &k, const Tensor &v,
                               const OptionalTensor &mask, double dropout, bool isCausal,
                               std::optional<double> scale, bool enableGqa) {
-  OptionalTensor additive = makeAdditive(mask, q.scalar_type());
+  OptionalTensor additive = makeAdditiveMask(mask, q.scalar_type());
   // The choice looks at sizes, strides and dtypes alone: the one that eager makes on a CPU.
   auto choice = static_cast<at::SDPBackend>(
       at::native::_fused_sdp_choice_cpp(q, k, v, mask, dropout, isCausal, scale, enableGqa));
@@ -103,26 +101,14 @@ static Tensor attentionForCpu(const Tensor &q, const Tensor &k, const Tensor &v,
                                                             {}, scale, enableGqa));
 }
 
-/// CUDA's flash attention takes half precision and no mask.
-static Tensor attentionForCuda(const Tensor &q, const Tensor &k, const Tensor &v,
-                               const OptionalTensor &mask, double dropout, bool isCausal,
-                               std::optional<double> scale, bool enableGqa) {
-  bool isHalf = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
-  int64_t headDim = q.size(-1);
-  if (isHalf && !(mask && mask->defined()) && q.dim() == 4 && headDim % 8 == 0 && headDim <= 256)
-    return std::get<0>(at::_scaled_dot_product_flash_attention(q, k, v, dropout, isCausal,
-                                                               /*return_debug_mask=*/false, scale));
-  return std::get<0>(at::_scaled_dot_product_attention_math(
-      q, k, v, makeAdditive(mask, q.scalar_type()), dropout, isCausal, {}, scale, enableGqa));
-}
-
-Overrides::Overrides(Target target) {
-  if (target == Target::Cpu) {
+Overrides::Overrides(const CaptureOptions &options) {
+  if (options.target == Target::Cpu) {
     addRecurrentLayers();
     library.impl("group_norm", &groupNorm);
+    library.impl("scaled_dot_product_attention", &attentionForCpu);
+  } else {
+    addCudaKernels(options.cudaArchitecture);
   }
   library.impl("dropout", &dropout);
   library.impl("batch_norm", &batchNorm);
-  library.impl("scaled_dot_product_attention",
-               target == Target::Cpu ? &attentionForCpu : &attentionForCuda);
 }

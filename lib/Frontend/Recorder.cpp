@@ -295,9 +295,11 @@ void Recorder::checkAliasing(const GraphNode &node) {
                              : "returns no view of its first operand, against the table of "
                                "operators");
     });
-  // CPU flash attention is tagged for the sake of its CUDA sibling; it takes no dropout.
+  // CPU flash attention is tagged for the sake of its CUDA sibling; it takes no dropout. Backwards
+  // of attention are tagged, too, and are handed the seeds of their forward.
   bool isTagged = node.op.hasTag(at::Tag::nondeterministic_seeded) &&
-                  callee.find("flash_attention_for_cpu") == std::string::npos;
+                  callee.find("flash_attention_for_cpu") == std::string::npos &&
+                  callee.find("_attention_backward") == std::string::npos;
   if (isTagged != semantics.isRandom)
     fail(node.op, isTagged ? "draws random numbers, which the table of operators does not say"
                            : "draws no random numbers, against the table of operators");

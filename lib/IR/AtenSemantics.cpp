@@ -21,6 +21,7 @@ Semantics fsdp::aten::lookupSemantics(llvm::StringRef baseName) {
                                           "view",         "view_as_complex",
                                           "view_as_real"};
   static const llvm::StringSet<> random = {"_sample_dirichlet",
+                                           "_scaled_dot_product_cudnn_attention",
                                            "_scaled_dot_product_efficient_attention",
                                            "_scaled_dot_product_flash_attention",
                                            "_standard_gamma",

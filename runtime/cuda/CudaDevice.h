@@ -42,7 +42,7 @@ public:
   Status synchronize() override;
   void copy(void *to, const void *from, size_t bytes) override;
   void zero(void *to, size_t bytes) override;
-  void mark(ProgressWord &word, uint32_t value) override;
+  Status mark(ProgressWord &word, uint32_t value) override;
   Status delay(std::chrono::nanoseconds duration) override;
 
   cudaStream_t native() const { return stream; }

@@ -69,8 +69,9 @@ public:
     push({.memory = {.to = to, .from = from, .bytes = bytes}});
   }
   void zero(void *to, size_t bytes) override { push({.memory = {.to = to, .bytes = bytes}}); }
-  void mark(ProgressWord &word, uint32_t value) override {
+  Status mark(ProgressWord &word, uint32_t value) override {
     push({.memory = {.word = &word, .value = value}});
+    return {};
   }
   void record(Event &event) override {
     auto &cpuEvent = static_cast<CpuEvent &>(event);
@@ -131,7 +132,10 @@ public:
     run({.to = to, .from = from, .bytes = bytes});
   }
   void zero(void *to, size_t bytes) override { run({.to = to, .bytes = bytes}); }
-  void mark(ProgressWord &word, uint32_t value) override { run({.word = &word, .value = value}); }
+  Status mark(ProgressWord &word, uint32_t value) override {
+    run({.word = &word, .value = value});
+    return {};
+  }
 
 private:
   void run(const MemoryWork &work) const {

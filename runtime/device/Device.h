@@ -88,8 +88,9 @@ public:
   virtual void copy(void *to, const void *from, size_t bytes) = 0;
   /// Sets bytes to zero.
   virtual void zero(void *to, size_t bytes) = 0;
-  /// Writes `value` to `word`, which lies in Device::allocateHost memory.
-  virtual void mark(ProgressWord &word, uint32_t value) = 0;
+  /// Writes `value` to `word`, which lies in Device::allocateHost memory. An error if the device
+  /// cannot: the stream goes on without, but what is being captured cannot become a graph.
+  virtual Status mark(ProgressWord &word, uint32_t value) = 0;
   /// The stream stands still for `duration` before it runs what is enqueued from now on. An error
   /// where a device cannot do that.
   virtual Status delay(std::chrono::nanoseconds duration) {

@@ -39,6 +39,9 @@ public:
   Result<std::optional<StepResults>> finish() override;
   void resume() override { lanes->useStreams(); }
   const GraphNote &graphNote() const override { return graph->note(); }
+  const std::vector<std::string> &operatorFailures() const override {
+    return program->operatorFailures();
+  }
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
   std::optional<NonFinite> nonFinite() const override {
     const NonFiniteFinder *finder = program->nonFiniteFinder();
@@ -58,10 +61,10 @@ public:
 private:
   Status prepareInputs();
   /// Issues the step's entries, or launches the graph of them.
-  Status issue();
+  Status issue(bool byEntry);
   /// What a graph holds: `entries`, with what begins and ends a step.
   Status issueWhole(const std::function<Status()> &entries);
-  void capture();
+  Status capture();
   Status synchronize();
   Result<std::optional<StepResults>> taken(Result<const std::byte *> bytes);
   /// What ExecutorOptions asks for beyond the step itself.
@@ -141,10 +144,14 @@ Status PlanExecutor::prepare() {
                                     options.clipGradNorm.value_or(view.tables().clip_grad_norm));
   if (Status status = prepareQuestions(); !status.ok())
     return status;
+  if (options.collectsFailures)
+    program->collectFailures();
   if (Status status = program->prepare(view.shardOf(communicator.rank()), options.kernels);
       !status.ok())
     return status;
   graph.emplace(device, communicator, options.graph, runtime->graphObstacle());
+  if (runtime->isHost())
+    graph->refuse(runtime->graphObstacle());
   return {};
 }
 
@@ -212,10 +219,8 @@ Status PlanExecutor::synchronize() {
   return stateCopies->synchronize();
 }
 
-void PlanExecutor::capture() {
-  if (std::string obstacle = program->captureObstacle(); !obstacle.empty())
-    return graph->refuse(obstacle);
-  graph->capture(*compute, [&]() -> Status {
+Status PlanExecutor::capture() {
+  return graph->capture(*compute, program->captureObstacle(), [&]() -> Status {
     Status status = issueWhole([&] { return program->run(); });
     // Memory of the ordinary allocator would be given to somebody else while the graph uses it.
     if (std::string obstacle = program->captureObstacle(); status.ok() && !obstacle.empty())
@@ -224,7 +229,7 @@ void PlanExecutor::capture() {
   });
 }
 
-Status PlanExecutor::issue() {
+Status PlanExecutor::issue(bool byEntry) {
   if (!measured) {
     if (Status status = runtime->writeGathered(); !status.ok())
       return status;
@@ -235,14 +240,18 @@ Status PlanExecutor::issue() {
     measured = true;
     if (Status status = synchronize(); !status.ok())
       return status;
+    // Temporaries have been measured in memory of the ordinary allocator, which keeps it.
     runtime->releaseUnused();
-    return {};
+    return program->prepareLaterSteps();
   }
   if (tracer)
     return issueWhole([&] { return program->runTraced(*tracer, overlap); });
+  if (byEntry)
+    return issueWhole([&] { return program->run(); });
   // Libraries may set up what they keep in the first step that runs with placed memory.
   if (graph->isOpen() && placedSteps > 0)
-    capture();
+    if (Status status = capture(); !status.ok())
+      return status;
   if (graph->isReady())
     return graph->launch(*compute);
   ++placedSteps;
@@ -298,7 +307,7 @@ Result<std::optional<StepResults>> PlanExecutor::step(const StepInputs &next) {
   current = next.step;
   if (status.ok()) {
     runtime->setInputs(next);
-    status = issue();
+    status = issue(next.byEntry);
   }
   if (!status.ok()) {
     spent = true;

@@ -37,6 +37,9 @@ struct StepInputs {
   /// By optimizer group of the plan; parameters of no group, or of any if there are none here, have
   /// `learningRate`. Valid until the step has been issued.
   std::span<const double> groupLearningRates = {};
+  /// On all ranks alike: the step is issued entry by entry where others are graphs. To be set for a
+  /// step that a rank traces, whose collectives do not meet those of a graph.
+  bool byEntry = false;
 
   /// The number of the update, from 1, as torch's optimizers count.
   int64_t update() const { return step - skipped; }
@@ -78,7 +81,11 @@ struct ExecutorStatistics {
 enum class OperatorKernels { Torch, Fastest };
 
 /// Whether a whole step becomes one graph of the device, where that can be.
-enum class GraphMode { Automatic, Off };
+enum class GraphMode {
+  Automatic,
+  Off,
+  OffInThreads // because ranks are threads of one process, and nobody has asked for graphs there
+};
 
 /// Whether the host sees what a step computes while the step runs, so that it may decide on the
 /// step's updates: on a CPU, if the host waits for each step. `lossLag` as in ExecutorOptions.
@@ -98,6 +105,9 @@ struct ExecutorOptions {
   std::function<Result<bool>(const StepResults &)> allowsUpdates = {};
   /// Where hostSeesSteps(): looks for NaN and Inf behind every entry, which is slow.
   bool findNonFinite = false;
+  /// The first step goes on behind operators that fail or do otherwise than the plan says, with zeros
+  /// for their results, and fails at its end: operatorFailures().
+  bool collectsFailures = false;
   /// hostArena() of another executor over the same arena, which outlives this one; null: the
   /// executor allocates its own.
   std::byte *hostArena = nullptr;
@@ -152,6 +162,10 @@ public:
   /// step of either is under way.
   virtual void resume() = 0;
 
+  /// With collectsFailures: what went wrong in the first step, a message that names the operator for
+  /// each.
+  virtual const std::vector<std::string> &operatorFailures() const = 0;
+
   /// Whether a step is one graph.
   virtual const GraphNote &graphNote() const = 0;
 
@@ -171,7 +185,7 @@ public:
   virtual std::byte *hostArena() = 0;
 
   /// From the second step on, steps are issued entry by entry and told to `tracer`, until it is
-  /// null.
+  /// null. On ranks that trace nothing these steps need StepInputs::byEntry.
   virtual void trace(EntryTracer *tracer, Overlap overlap = Overlap::AsPlanned) = 0;
 
   /// By entry of the plan: as which one it is traced. Known after the first step.

@@ -231,6 +231,15 @@ Status OperatorCall::measure(CallContext &context) {
   return Status();
 }
 
+void OperatorCall::leaveOut(CallContext &context) const {
+  context.stack.clear();
+  if (entry->kind == FSDP_VIEW)
+    return;
+  for (const PlannedResult &result : results)
+    if (result.spanBytes != 0)
+      context.compute.zero(result.address, result.spanBytes);
+}
+
 /// The results by their place in the schema; undefined ones are not wanted.
 std::vector<at::Tensor> OperatorCall::resultsIn(std::span<const at::Tensor> tensors) const {
   std::vector<at::Tensor> wanted(op.schema().returns().size());

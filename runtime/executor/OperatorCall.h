@@ -45,6 +45,8 @@ public:
   Status checkView(CallContext &context) const;
   /// Runs the call for the first time.
   Status measure(CallContext &context);
+  /// Behind a first run that failed: results of a call that is no view become zeros.
+  void leaveOut(CallContext &context) const;
   /// From the second step on runs a kernel of the runtime, if `chooser` has one for the call. True
   /// if so. `tensors` as for resolve().
   bool chooseKernel(std::span<const at::Tensor> tensors, KernelChooser &chooser);

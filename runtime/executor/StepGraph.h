@@ -8,12 +8,13 @@
 
 namespace fsdp::rt {
 
-/// Holds the graph of a step, or the reason why there is none.
+/// Holds the graph of a step, or the reason why there is none. All ranks have a graph or none has:
+/// collectives of a graph may travel by other ways than those that are issued one by one, so that
+/// the two do not meet.
 class StepGraph {
 public:
-  /// `obstacle`: why there can be none; "" if there may be one. The others outlive the object.
-  StepGraph(Device &device, Communicator &communicator, GraphMode mode,
-            const std::string &obstacle);
+  /// `obstacle`: why this rank can have none; "" if it may. The others outlive the object.
+  StepGraph(Device &device, Communicator &communicator, GraphMode mode, std::string obstacle);
 
   /// As Executor::graphNote().
   const GraphNote &note() const { return current; }
@@ -21,16 +22,25 @@ public:
   bool isOpen() const { return current.state == GraphNote::State::Open; }
   bool isReady() const { return graph != nullptr; }
 
+  /// Decides without the other ranks, which decide alike.
   void refuse(const std::string &reason);
-  /// Captures what `issue` enqueues on `compute` and the streams that fork from it. If that fails,
-  /// nothing has run, and the step can be issued as before.
-  void capture(Stream &compute, const std::function<Status()> &issue);
+  /// Called by all ranks before the same step. Captures what `issue` enqueues on `compute` and the
+  /// streams that fork from it, unless a rank has an obstacle: `obstacle` is this rank's, "" if it
+  /// has none. If the capture fails on one rank, no rank has a graph, nothing has run, and the step
+  /// can be issued as before. An error if the ranks cannot tell each other.
+  Status capture(Stream &compute, const std::string &obstacle,
+                 const std::function<Status()> &issue);
   /// Enqueues the step. An error if the communicator has failed.
   Status launch(Stream &compute);
 
 private:
+  /// Exchanges what keeps each rank from a graph, "" for nothing: that of the lowest rank that has
+  /// something, which is named unless all have something.
+  Result<std::string> askAll(const std::string &own);
+
   Device &device;
   Communicator &communicator;
+  const std::string obstacle; // this rank's from the beginning
   GraphNote current;
   std::unique_ptr<Graph> graph;
 };

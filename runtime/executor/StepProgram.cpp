@@ -126,22 +126,54 @@ Status StepProgram::issue(const std::function<Status()> &walk) {
   return status;
 }
 
+Status StepProgram::measureCall(OperatorCall &call, const std::function<Status()> &measure) {
+  if (!collectsFailures)
+    return measure();
+  Status status;
+  try {
+    status = measure();
+  } catch (const c10::Error &error) {
+    status = Status::error(view.describeEntry(view.entries()[current]) + ": " +
+                           error.what_without_backtrace());
+  } catch (const std::exception &error) {
+    status = Status::error(view.describeEntry(view.entries()[current]) + ": " + error.what());
+  }
+  if (status.ok())
+    return {};
+  failures.push_back(status.message());
+  call.leaveOut(context);
+  return {};
+}
+
 Status StepProgram::runFirst() {
   Status status = issue([&]() -> Status {
     for (const Instruction &instruction : instructions) {
       current.store(instruction.entry, std::memory_order_relaxed);
       auto run = [&] {
-        return instruction.kind == FSDP_CALL   ? calls[instruction.index].measure(context)
-               : instruction.kind == FSDP_VIEW ? views[instruction.index].checkView(context)
-                                               : execute(instruction, false);
+        if (instruction.kind == FSDP_CALL) {
+          OperatorCall &call = calls[instruction.index];
+          return measureCall(call, [&] { return call.measure(context); });
+        }
+        if (instruction.kind == FSDP_VIEW) {
+          OperatorCall &made = views[instruction.index];
+          return measureCall(made, [&] { return made.checkView(context); });
+        }
+        return execute(instruction, false);
       };
       if (Status done = finder ? follow(instruction, run) : run(); !done.ok())
         return done;
     }
     return {};
   });
-  if (!status.ok())
+  if (!status.ok() || failures.empty())
     return status;
+  const bool isOne = failures.size() == 1;
+  return Status::error(std::to_string(failures.size()) + (isOne ? " operator" : " operators") +
+                       " of the step " + (isOne ? "does" : "do") +
+                       " otherwise than the plan says; the first: " + failures[0]);
+}
+
+Status StepProgram::prepareLaterSteps() {
   // What later steps need not do.
   std::erase_if(instructions, [](const Instruction &item) { return item.kind == FSDP_VIEW; });
   views.clear();

@@ -38,6 +38,11 @@ public:
   /// Null unless it was asked for.
   const NonFiniteFinder *nonFiniteFinder() const { return finder ? &*finder : nullptr; }
 
+  /// Before the first step: ExecutorOptions::collectsFailures.
+  void collectFailures() { collectsFailures = true; }
+  /// Executor::operatorFailures().
+  const std::vector<std::string> &operatorFailures() const { return failures; }
+
   /// Positions of the random draws of a plan's step, ascending.
   static std::vector<int64_t> drawsOf(const PlanView &view);
 
@@ -45,8 +50,10 @@ public:
   /// May throw.
   Status prepare(unsigned shard, OperatorKernels kernels);
 
-  /// Issues the first step, and places the temporaries that it measures.
+  /// Issues the first step, which measures temporaries inside operators.
   Status runFirst();
+  /// Once, when the first step is complete: places what it measured.
+  Status prepareLaterSteps();
   /// Issues a later step.
   Status run();
   /// The same, telling `tracer` when what the compute stream runs, or waits for, begins and ends.
@@ -91,6 +98,10 @@ private:
   Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
   void prepareFrozen();
 
+  /// Runs `measure`, the first run of the call; if failures are collected, one leaves zeros in the
+  /// place of the call's results.
+  Status measureCall(OperatorCall &call, const std::function<Status()> &measure);
+
   /// Makes chains of calls that follow each other, when the first step has measured them.
   void makeChains();
 
@@ -131,6 +142,8 @@ private:
   double partialNorm = 0;                            // this rank's, where that is asked
   bool updatesAllowed = true;                        // in this step
   std::optional<NonFiniteFinder> finder;
+  bool collectsFailures = false;
+  std::vector<std::string> failures; // of the first step
 };
 
 } // namespace fsdp::rt

@@ -61,10 +61,11 @@ void CommandLine::addDeviceFlags() {
               "A step's loss is read, printed and logged when N more steps have been issued, so "
               "that the host never waits for the step it has just issued. Default: 1 with "
               "--device cuda, else 0");
-  group.choice("--cuda-graph", graph, "auto|off",
-               "auto: a step is captured once and launched as one graph where all its operators "
-               "allow it; the run says why if not. off: every step is issued piece by piece; the "
-               "numbers are the same. Default: auto");
+  group.choice("--cuda-graph", graph, "auto|on|off",
+               "on: a step is captured once and launched as one graph where all its operators "
+               "allow it, on all ranks or none; the run says why if not. off: every step is issued "
+               "piece by piece; the numbers are the same. auto: off for --ranks above 1, else on. "
+               "Default: auto");
   group.flag("--copy-engine-gathers", options.copyEngineGathers,
              "Gather by the devices' copy engines instead of kernels, with nccl on one host; "
              "refused where NCCL cannot");
@@ -196,6 +197,10 @@ void CommandLine::addOutputFlags() {
   group.value("--failure-dump", options.failureDump, "PREFIX",
               "When a step fails, each rank R writes to PREFIX.rankR.txt the error and what "
               "every stream issued, started and completed last");
+  group.value("--operator-report", options.operatorReport, "FILE",
+              "In what the operators of this device differ from the plan, on rank 0, as JSON lines: "
+              "failures (all of the first step, behind which the run ends), strides that are "
+              "copied, allocations that have no place, and why steps are no graph");
   group.flag("--quiet", options.quiet, "Print errors only");
 }
 

@@ -100,11 +100,11 @@ void Console::begin(const std::string &origin, std::span<const std::string> note
   std::fflush(stdout);
 }
 
-void Console::graph(const std::string &note) {
+void Console::note(const std::string &text) {
   if (options.quiet)
     return;
   bar.clear();
-  std::printf("CUDA graph %s\n", note.c_str());
+  std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
 

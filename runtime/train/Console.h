@@ -33,8 +33,8 @@ public:
 
   /// `origin` of the state, and `notes` about it.
   void begin(const std::string &origin, std::span<const std::string> notes);
-  /// Whether steps are graphs of the device, once that is known: Executor::graphNote().
-  void graph(const std::string &note);
+  /// A line about how the device runs the steps, once that is known.
+  void note(const std::string &text);
   /// A finished step. `last`: no other follows.
   void step(const StepRecord &record, bool last);
   /// Why the update of a step is left out.

@@ -38,7 +38,9 @@ Status RankRun::openWeights() {
   weights = std::move(*file);
   // A file that is loaded whole may be saved over: the new one appears when it is complete.
   std::vector<NamedPath> inputs,
-      outputs = {{"--log-file", options.log}, {"--trace", options.trace}};
+      outputs = {{"--log-file", options.log},
+                 {"--trace", options.trace},
+                 {"--operator-report", options.operatorReport}};
   for (const std::string &own : weights->filePaths())
     inputs.push_back({"--init", own});
   if (path.ends_with(kWeightsIndexEnd))
@@ -247,7 +249,8 @@ Status RankRun::makeExecutor() {
                             .graph = options.graph,
                             .clipGradNorm = options.clipGradNorm,
                             .lossLag = options.lag(),
-                            .findNonFinite = options.findNan};
+                            .findNonFinite = options.findNan,
+                            .collectsFailures = !options.operatorReport.empty()};
   if (options.stopOutliers != 0)
     guard.emplace("--stop-outliers", options.stopOutliers, std::move(guardWindow));
   if (options.skipOutliers != 0) {

@@ -79,6 +79,7 @@ private:
   /// Writes --failure-dump, once.
   void writeDump(const std::string &message, const std::string &dump);
   void tellGraph();
+  void tellLostMarks();
   /// What a step's end has come to; an error of which all ranks know waits for the checkpoint that
   /// is under way.
   Outcome endAt(Outcome outcome);
@@ -129,6 +130,7 @@ private:
   std::vector<CheckpointSaver::State> savingStates; // by rank
   bool stopped = false;
   std::set<size_t> graphTold; // shapes
+  bool marksTold = false;
   std::atomic<bool> dumped{false};
 };
 

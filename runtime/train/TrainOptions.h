@@ -59,6 +59,7 @@ struct TrainOptions {
   double stopOutliers = 0;            // standard deviations; 0: none is looked for
   double skipOutliers = 0;            // likewise; of both at most one is asked for
   bool findNan = false;
+  std::string operatorReport; // "": none
   uint64_t seed = 0;
   unsigned threads = 1; // per rank
   OperatorKernels kernels = OperatorKernels::Fastest;

@@ -4,6 +4,7 @@
 
 #include "fsdp/Files/OutputFile.h"
 #include "plan/NormType.h"
+#include "train/OperatorReport.h"
 #include "train/RankRun.h"
 #include "train/ResumedOptions.h"
 #include "train/StopSignals.h"
@@ -70,7 +71,8 @@ Result<std::optional<StepResults>> RankRun::issue(int64_t step) {
                          .skipped = skippedSteps,
                          .learningRate = schedule.at(step),
                          .seed = options.seed,
-                         .groupLearningRates = groupLearningRates});
+                         .groupLearningRates = groupLearningRates,
+                         .byEntry = step == tracedStep}); // which rank 0 traces
 }
 
 Outcome RankRun::exchange(const StepResults &own) {
@@ -118,6 +120,10 @@ Outcome RankRun::train() {
   Outcome outcome = loop();
   if (!outcome.status.ok())
     writeDump(outcome.status.message(), training.progress().dump());
+  if (isFirst && !options.operatorReport.empty())
+    if (Status status = writeOperatorReport(training.executor(), options.operatorReport);
+        !status.ok() && outcome.status.ok())
+      outcome = {status, false};
   training.endWatch();
   return outcome;
 }
@@ -194,6 +200,18 @@ Outcome RankRun::endAt(Outcome outcome) {
   return outcome;
 }
 
+/// Says once if streams cannot tell the watchdog what they do.
+void RankRun::tellLostMarks() {
+  if (!console || marksTold)
+    return;
+  if (const std::string lost = training.progress().lostMarks(); !lost.empty()) {
+    marksTold = true;
+    console->note("a collective that hangs is found by NCCL and by the other ranks alone: the "
+                  "device does not say what its streams do (" +
+                  lost + ")");
+  }
+}
+
 /// Says once of each shape whether its steps are graphs, when it is known.
 void RankRun::tellGraph() {
   const GraphNote &note = training.executor().graphNote();
@@ -202,9 +220,10 @@ void RankRun::tellGraph() {
       note.state == GraphNote::State::Open)
     return;
   graphTold.insert(shape);
-  console->graph(figures.shapes.size() == 1
-                     ? note.text
-                     : "shape " + std::to_string(shape + 1) + ": " + note.text);
+  console->note("CUDA graph " +
+                (figures.shapes.size() == 1 ? note.text
+                                            : "shape " + std::to_string(shape + 1) + ": " +
+                                                  note.text));
 }
 
 Outcome RankRun::drain() {
@@ -294,6 +313,7 @@ Outcome RankRun::loop() {
       return {results.status(), false};
     ++issued;
     tellGraph();
+    tellLostMarks();
     if (*results)
       if (Outcome outcome = finishStep(**results); !outcome.status.ok())
         return outcome;

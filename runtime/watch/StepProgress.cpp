@@ -38,6 +38,17 @@ StepProgress::Numbers StepProgress::numbers(unsigned lane) const {
           completed(lane).load(std::memory_order_acquire)};
 }
 
+void StepProgress::loseMarks(const std::string &reason) {
+  std::lock_guard lock(mutex);
+  if (lost.empty())
+    lost = reason;
+}
+
+std::string StepProgress::lostMarks() const {
+  std::lock_guard lock(mutex);
+  return lost;
+}
+
 std::string StepProgress::describeEntry(uint32_t index) const {
   const fsdp_entry &entry = plan.entries()[index];
   return plan.describeEntry(entry) +
@@ -64,6 +75,7 @@ std::chrono::nanoseconds StepProgress::expected(unsigned lane, uint32_t number) 
 }
 
 std::string StepProgress::dump() const {
+  const std::string marksLost = lostMarks();
   std::string text = "step " + std::to_string(currentStep()) + "\n";
   text += std::string(streamName(FSDP_COMPUTE)) + ": issued " +
           (compute ? describeEntry(compute->load(std::memory_order_relaxed)) : "nothing") + "\n";
@@ -71,8 +83,13 @@ std::string StepProgress::dump() const {
     if (lanes[lane].entries.empty())
       continue;
     Numbers now = numbers(lane);
-    text += laneName(lane) + ": issued " + describe(lane, now.issued) + ", started " +
-            describe(lane, now.started) + ", completed " + describe(lane, now.completed) + "\n";
+    text += laneName(lane) + ": issued " + describe(lane, now.issued);
+    if (marksLost.empty())
+      text += ", started " + describe(lane, now.started) + ", completed " +
+              describe(lane, now.completed);
+    text += "\n";
   }
+  if (!marksLost.empty())
+    text += "what the lanes have started and completed is unknown: " + marksLost + "\n";
   return text;
 }

@@ -18,6 +18,8 @@
 
 #include "watch/PlanLanes.h"
 
+#include <mutex>
+
 namespace fsdp::rt {
 
 class StepProgress {
@@ -54,6 +56,12 @@ public:
   ProgressWord &completed(unsigned lane) const { return words[2 * lane + 1]; }
   Numbers numbers(unsigned lane) const;
 
+  /// A stream could not write what it does: from now on, what has started and completed is unknown.
+  /// `reason` is that of the first call.
+  void loseMarks(const std::string &reason);
+  /// Why what has started and completed is unknown; "": it is known.
+  std::string lostMarks() const;
+
   /// Where the entry that the compute stream was given last is kept from now on. Before the watch
   /// begins; `entry` outlives it.
   void followCompute(const std::atomic<uint32_t> &entry) { compute = &entry; }
@@ -81,6 +89,8 @@ private:
   ProgressWord *words; // in `memory`
   std::vector<Lane> lanes;
   std::atomic<uint64_t> current{0};
+  mutable std::mutex mutex;
+  std::string lost; // guarded by `mutex`
   const std::atomic<uint32_t> *compute = nullptr;
 };
 

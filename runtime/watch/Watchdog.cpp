@@ -64,6 +64,8 @@ Status Watchdog::lookForStall() {
 }
 
 std::string StallDetector::look(Clock::time_point now) {
+  if (!progress.lostMarks().empty())
+    return "";
   std::string message;
   for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
     if (std::string found = look(lane, now); message.empty())
@@ -99,6 +101,8 @@ std::string StallDetector::look(unsigned lane, Clock::time_point now) {
 }
 
 std::string Watchdog::underWay() const {
+  if (!progress.lostMarks().empty())
+    return "; which collective was under way is unknown";
   std::string text;
   for (unsigned lane = kControlLane + 1; lane < progress.numLanes(); ++lane)
     if (StepProgress::Numbers numbers = progress.numbers(lane); isBusy(numbers))

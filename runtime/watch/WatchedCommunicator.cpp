@@ -13,10 +13,13 @@ bool WatchedCommunicator::useStream(unsigned lane, Stream &stream) {
 }
 
 void WatchedCommunicator::mark(unsigned lane, ProgressWord &word, uint32_t value) {
-  if (states[lane].stream)
-    states[lane].stream->mark(word, value);
-  else
+  if (!states[lane].stream)
     word.store(value, std::memory_order_release);
+  else if (!marksLost)
+    if (Status status = states[lane].stream->mark(word, value); !status.ok()) {
+      marksLost = true;
+      progress.loseMarks(status.message());
+    }
 }
 
 template <typename Issue>

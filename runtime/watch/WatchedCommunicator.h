@@ -58,6 +58,7 @@ private:
     uint32_t issuedBefore = 0; // the capture
   };
   std::vector<LaneState> states; // by lane
+  std::atomic<bool> marksLost{false}; // a stream could not write one; none writes any since
 };
 
 } // namespace fsdp::rt

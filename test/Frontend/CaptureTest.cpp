@@ -247,6 +247,46 @@ TEST(Capture, TargetCuda) {
   EXPECT_EQ(numBackward, 2);
 }
 
+// On a GPU an RMS norm is one kernel, and attention is the one that eager torch chooses for the
+// dtype, the mask and the architecture; none is O(T^2) in memory. A mask's rows begin at multiples of 16
+// elements for the efficient one.
+TEST(Capture, KernelsOfGpus) {
+  mlir::MLIRContext context;
+  using Names = std::vector<std::string>;
+  struct Case {
+    const char *dtype;
+    unsigned architecture;
+    Names attention;
+  };
+  for (const Case &own : {Case{"", 90, {"efficient", "efficient"}},
+                          Case{"bf16", 80, {"efficient", "flash"}},
+                          Case{"bf16", 90, {"cudnn", "cudnn"}},
+                          Case{"f16", 100, {"cudnn", "cudnn"}}}) {
+    CaptureOptions options = makeOptions("NormedAttention.pt", {"x:f32[2,6,16]"});
+    options.target = Target::Cuda;
+    options.cudaArchitecture = own.architecture;
+    options.paramDtype = own.dtype;
+    auto module = capture(options, context);
+    ASSERT_TRUE(module);
+    Names forward, backward;
+    int numNorms = 0, numPads = 0;
+    module->walk([&](aten::CallOp call) {
+      llvm::StringRef name = call.getBaseName();
+      numNorms += name == "_fused_rms_norm" || name == "_fused_rms_norm_backward";
+      numPads += name == "constant_pad_nd";
+      if (!name.consume_front("_scaled_dot_product_"))
+        return;
+      Names &names = name.consume_back("_backward") ? backward : forward;
+      EXPECT_TRUE(name.consume_back("_attention"));
+      names.push_back(name.str());
+    });
+    EXPECT_EQ(forward, own.attention);
+    EXPECT_EQ(backward, Names(own.attention.rbegin(), own.attention.rend()));
+    EXPECT_EQ(numNorms, 2);
+    EXPECT_EQ(numPads, own.attention[0] == "efficient" ? 1 : 0);
+  }
+}
+
 // CUDA keeps the statistics of a layer norm in fp32, where a CPU keeps them in the dtype of the
 // parameters.
 TEST(Capture, NormStatistics) {

@@ -218,6 +218,22 @@ class Masked(Weighted):
         return (a + b).sum() * self.w.sum()
 
 
+class NormedAttention(nn.Module):
+    """An RMS norm and attention, with a mask and without, of a width that all kernels of a GPU take."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.RMSNorm(16)
+        self.qkv = nn.Linear(16, 48)
+        self.register_buffer("mask", torch.ones(6, 6, dtype=torch.bool).tril())
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(self.norm(x)).view(2, 6, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
+        b = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return (a + b).float().sum()
+
+
 TABLE = torch.linspace(0.0, 1.0, 2048)
 
 
@@ -327,4 +343,4 @@ REFUSED = [
     Item, MixedProduct, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
-WORKING = [Literals, Two, Random, Extra, Masked, UnusedInput, Readers]
+WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, UnusedInput, Readers]

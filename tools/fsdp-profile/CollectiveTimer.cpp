@@ -53,7 +53,10 @@ rt::Result<std::vector<double>> CollectiveTimer::measureOnDevice(const Body &bod
       if (rt::Status status = body(); !status.ok())
         return status;
       ahead.ends(sample, compute);
-      compute.mark(*reinterpret_cast<rt::ProgressWord *>(completed->data()), watch->noteIssued());
+      if (rt::Status status = compute.mark(
+              *reinterpret_cast<rt::ProgressWord *>(completed->data()), watch->noteIssued());
+          !status.ok())
+        return status;
     }
     rt::Status status = times.read();
     // After an abort the device runs on, and its times mean nothing.

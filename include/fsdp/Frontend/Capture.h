@@ -49,7 +49,10 @@ struct CaptureOptions {
   std::string method = "forward"; // TorchScript entry
   std::vector<InputSpec> inputs;  // TorchScript: one per argument, in order; .pt2: none, or checked
   OptimizerSpec optimizer;
-  Target target = Target::Cpu; // decides which variants of attention are recorded
+  Target target = Target::Cpu; // decides which variants of fused operators are recorded
+  /// Of Target::Cuda: 80, 90 or 100, the architecture sm_NN for which torch's choice of attention
+  /// is recorded. The step runs on others from sm_80 on, too.
+  unsigned cudaArchitecture = 80;
   /// The forward alone, in evaluation mode and without gradients. A .pt2 file has the mode in which
   /// it was exported.
   bool isEvaluation = false;

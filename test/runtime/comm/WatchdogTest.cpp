@@ -269,6 +269,18 @@ TEST(StallDetector, IdleLanesDoNotStall) {
   EXPECT_EQ(run.look(100000), "");
 }
 
+// Where a stream could not say what it does, nothing is known to stall.
+TEST(StallDetector, LostMarksAreNoStall) {
+  Progress run;
+  run.progress->started(kGatherLane) = 1;
+  EXPECT_EQ(run.look(0), "");
+  run.progress->loseMarks("the first reason");
+  run.progress->loseMarks("the second reason");
+  EXPECT_EQ(run.look(100000), "");
+  EXPECT_THAT(run.progress->dump(), HasSubstr("completed is unknown: the first reason"));
+  EXPECT_THAT(run.progress->dump(), Not(HasSubstr(", started ")));
+}
+
 // The same collective, seen under way in step after step, is no stall.
 TEST(StallDetector, NewStepsAreProgress) {
   Progress run;

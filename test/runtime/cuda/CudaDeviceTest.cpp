@@ -143,7 +143,7 @@ TEST_F(CudaDeviceTest, MemoryWork) {
   calls.take();
   auto *words = reinterpret_cast<ProgressWord *>((*host)->data());
   EXPECT_EQ(words[0], 0u);
-  stream->mark(words[1], 9);
+  EXPECT_TRUE(stream->mark(words[1], 9).ok());
   EXPECT_EQ(words[1], 9u);
   stream->copy((*memory)->data() + 128, (*host)->data(), 64);
   stream->zero((*memory)->data(), 256);
@@ -185,7 +185,6 @@ TEST_F(CudaDeviceTest, ErrorsStay) {
       {"cudaEventRecord", [](Stream &s, Event &e, ProgressWord &) { s.record(e); }},
       {"cudaMemcpyAsync", [](Stream &s, Event &, ProgressWord &w) { s.copy(&w, &w, 4); }},
       {"cudaMemsetAsync", [](Stream &s, Event &, ProgressWord &w) { s.zero(&w, 4); }},
-      {"cuStreamWriteValue32", [](Stream &s, Event &, ProgressWord &w) { s.mark(w, 1); }},
   };
   for (const auto &[function, fails] : steps) {
     auto stream = device->makeStream("a"), other = device->makeStream("b");
@@ -206,6 +205,17 @@ TEST_F(CudaDeviceTest, ErrorsStay) {
     EXPECT_EQ(stream->synchronize().message(), message);
     EXPECT_TRUE(other->synchronize().ok());
   }
+}
+
+// A mark that cannot be written is told at once, and the stream goes on.
+TEST_F(CudaDeviceTest, FailedMarksDoNotStay) {
+  auto stream = device->makeStream("a");
+  ProgressWord word{0};
+  calls.fail("cuStreamWriteValue32", cudaErrorNotSupported);
+  EXPECT_EQ(stream->mark(word, 1).message(), "cuStreamWriteValue32: cuda error 801");
+  EXPECT_TRUE(stream->mark(word, 2).ok());
+  EXPECT_EQ(word, 2u);
+  EXPECT_TRUE(stream->synchronize().ok());
 }
 
 // Errors of work, of waiting and of synchronizing stay too.

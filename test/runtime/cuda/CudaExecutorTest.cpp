@@ -203,6 +203,58 @@ TEST(CudaExecutor, FailedCapturesAreNoErrors) {
   }
 }
 
+// A stream that cannot say what it does costs the watchdog its view and nothing else: steps are the
+// same, graphs too.
+TEST(CudaExecutor, FailedMarksAreNoErrors) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  RecordedRanks ranks;
+  ranks[1].calls.fail("cuStreamWriteValue32", cudaErrorNotSupported, 3);
+  std::vector<RankRun> runs = ranks.run(plan, 5), expected = runOnCpus(plan, 5);
+  for (unsigned rank = 0; rank < 2; ++rank) {
+    ASSERT_TRUE(runs[rank].status.ok()) << runs[rank].status.message();
+    EXPECT_EQ(runs[rank].parameters, expected[rank].parameters);
+    EXPECT_EQ(runs[rank].graphNote, "on: a step is one graph");
+  }
+  EXPECT_EQ(runs[0].lostMarks, "");
+  EXPECT_EQ(runs[1].lostMarks, "cuStreamWriteValue32: cuda error 801");
+  EXPECT_EQ(countOf(ranks[1].calls.take(), "cuStreamWriteValue32"), 3u);
+}
+
+// No rank launches a graph where another has none: the reason names the rank.
+TEST(CudaExecutor, RanksAgreeOnGraphs) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  std::vector<RankRun> expected = runOnCpus(plan, 5);
+  for (const char *call : {"cudaStreamBeginCapture", "cudaGraphInstantiate"}) {
+    RecordedRanks ranks;
+    ranks[1].calls.fail(call, cudaErrorStreamCaptureUnsupported);
+    std::vector<RankRun> runs = ranks.run(plan, 5);
+    expectSameTraining(runs, expected);
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(runs[rank].graphNote, "off: on rank 1, the step cannot be captured: " +
+                                          std::string(call) + ": cuda error 900");
+      EXPECT_EQ(countOf(ranks[rank].calls.take(), "cudaGraphLaunch"), 0u);
+    }
+  }
+}
+
+// A step that rank 0 traces is a graph on no rank, whether it would be the one that is captured (3)
+// or comes later.
+TEST(CudaExecutor, TracedStepsAreNoGraph) {
+  TrainingStep step;
+  const fsdp_plan &plan = step.finish();
+  for (int64_t traced : {2, 3, 5}) {
+    RecordedRanks ranks;
+    std::vector<RankRun> runs = ranks.run(plan, 6, {}, traced);
+    expectSameTraining(runs, runOnCpus(plan, 6));
+    for (unsigned rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(runs[rank].graphNote, "on: a step is one graph");
+      EXPECT_EQ(countOf(ranks[rank].calls.take(), "cudaGraphLaunch"), 3u) << traced;
+    }
+  }
+}
+
 // So is one whose work fails to be captured half way: streams and the order of collectives are as
 // they were.
 TEST(CudaExecutor, CapturesThatFailHalfWayAreNoErrors) {

@@ -99,8 +99,18 @@ void TrainingStep::addMaskedWrite() {
                {written});
 }
 
+namespace {
+/// What is traced does not matter.
+class NoTracer final : public EntryTracer {
+public:
+  void begins(uint32_t, Stream &) override {}
+  void ends(uint32_t, Stream &) override {}
+};
+} // namespace
+
 RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &device,
-                             Communicator &communicator, ExecutorOptions options) {
+                             Communicator &communicator, ExecutorOptions options,
+                             int64_t tracedStep) {
   at::set_num_threads(1);
   RankRun run;
   std::byte *arena = *communicator.makeArena(static_cast<size_t>(plan.arena_bytes));
@@ -125,8 +135,12 @@ RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &devic
       float element = std::cos(static_cast<float>(step * 40 + communicator.rank() * 20 + i));
       std::memcpy(input.data() + i * sizeof(float), &element, sizeof(float));
     }
-    auto results = (*executor)->step(
-        {.step = step, .learningRate = 0.1 / static_cast<double>(step), .seed = 5});
+    NoTracer tracer;
+    (*executor)->trace(step == tracedStep && communicator.rank() == 0 ? &tracer : nullptr);
+    auto results = (*executor)->step({.step = step,
+                                      .learningRate = 0.1 / static_cast<double>(step),
+                                      .seed = 5,
+                                      .byEntry = step == tracedStep});
     run.status = results.status();
     if (results.ok() && *results)
       run.results.push_back(**results);
@@ -142,6 +156,7 @@ RankRun fsdp::test::runSteps(const fsdp_plan &plan, int64_t steps, Device &devic
     for (float element : shardOf(plan.groups[group]))
       run.parameters.push_back(element);
   run.graphNote = (*executor)->graphNote().text;
+  run.lostMarks = progress->lostMarks();
   run.gathers = progress->numbers(kGatherLane);
   run.reductions = progress->numbers(kReduceLane);
   run.statistics = (*executor)->statistics();
@@ -165,11 +180,11 @@ RecordedRanks::RecordedRanks(unsigned size)
       })) {}
 
 std::vector<RankRun> RecordedRanks::run(const fsdp_plan &plan, int64_t steps,
-                                        ExecutorOptions options) {
+                                        ExecutorOptions options, int64_t tracedStep) {
   std::vector<RankRun> runs(ranks.size());
   onEach(static_cast<unsigned>(ranks.size()), [&](unsigned rank) {
     NcclRank &own = *ranks[rank];
-    runs[rank] = runSteps(plan, steps, *own.device, *own, options);
+    runs[rank] = runSteps(plan, steps, *own.device, *own, options, tracedStep);
     // A rank that fails must not leave the other one in the exchange.
     if (!runs[rank].status.ok())
       exchanges[rank]->abort(runs[rank].status);

@@ -44,15 +44,16 @@ struct RankRun {
   rt::Status status;
   std::vector<rt::StepResults> results;
   std::vector<float> parameters; // of its shards, at the end
-  std::string graphNote;
+  std::string graphNote, lostMarks;
   rt::StepProgress::Numbers gathers, reductions; // after the last step
   rt::ExecutorStatistics statistics;
 };
 
 /// Runs `steps` steps of a plan on a rank, with inputs and initial parameters that its number
-/// determines.
+/// determines. Rank 0 traces `tracedStep`.
 RankRun runSteps(const fsdp_plan &plan, int64_t steps, rt::Device &device,
-                 rt::Communicator &communicator, rt::ExecutorOptions options = {});
+                 rt::Communicator &communicator, rt::ExecutorOptions options = {},
+                 int64_t tracedStep = 0);
 
 /// The same on two ranks of this process, on CPUs.
 std::vector<RankRun> runOnCpus(const fsdp_plan &plan, int64_t steps);
@@ -61,7 +62,8 @@ std::vector<RankRun> runOnCpus(const fsdp_plan &plan, int64_t steps);
 struct RecordedRanks {
   explicit RecordedRanks(unsigned size = 2);
   rt::NcclRank &operator[](unsigned rank) { return *ranks[rank]; }
-  std::vector<RankRun> run(const fsdp_plan &plan, int64_t steps, rt::ExecutorOptions options = {});
+  std::vector<RankRun> run(const fsdp_plan &plan, int64_t steps, rt::ExecutorOptions options = {},
+                           int64_t tracedStep = 0);
 
   std::vector<std::unique_ptr<rt::Communicator>> exchanges;
   std::vector<std::unique_ptr<rt::NcclRank>> ranks;

@@ -234,7 +234,7 @@ TEST_F(CpuDeviceTest, MemoryWorkIsInOrder) {
     auto *words = reinterpret_cast<ProgressWord *>((*memory)->data());
     EXPECT_EQ(words[1], 0u);
     auto event = device.makeEvent();
-    each->mark(words[0], 7);
+    EXPECT_TRUE(each->mark(words[0], 7).ok());
     each->copy(&words[1], &words[0], sizeof(uint32_t));
     each->copy(&words[2], &words[0], sizeof(uint32_t));
     each->zero(&words[0], sizeof(uint32_t));
@@ -252,7 +252,7 @@ TEST_F(CpuDeviceTest, MemoryWorkStopsAtAnError) {
     ProgressWord word{1};
     auto event = device.makeEvent();
     each->enqueue({failWork, nullptr, 3});
-    each->mark(word, 2);
+    EXPECT_TRUE(each->mark(word, 2).ok());
     each->zero(&word, sizeof(word));
     each->record(*event);
     (void)event->synchronize();

@@ -2,7 +2,12 @@
 
 #include "ExecutorFixture.h"
 
+#include <gmock/gmock.h>
+
 using namespace fsdp::test;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
 using fsdp::rt::Result;
 using fsdp::rt::StepResults;
 
@@ -56,6 +61,28 @@ TEST(ExecutorErrorTest, OperatorErrorNamesTheOperator) {
   EXPECT_EQ(message.rfind("aten::mm in module \"\": mat1 and mat2 shapes cannot be multiplied", 0),
             0u)
       << message;
+}
+
+// All operators that do otherwise than the plan says are told of, if that is asked for; what follows
+// them computes with zeros.
+TEST(ExecutorErrorTest, FailuresAreCollected) {
+  PlanBuilder builder;
+  uint32_t x = builder.addValue(FSDP_F32, {2, 3}), loss = builder.addValue(FSDP_F32, {});
+  builder.addInput("x", x);
+  uint32_t turned = builder.addValue(FSDP_F32, {3, 2}), product = builder.addValue(FSDP_F32, {2, 3}),
+           row = builder.addValue(FSDP_F32, {3}, builder.offsetOf(x));
+  builder.call("relu", "", {value(x)}, {turned});
+  builder.call("mm", "", {value(turned), value(turned)}, {product});
+  builder.view("select", "int", {value(x), integer(0), integer(1)}, {row});
+  builder.call("sum", "", {value(turned), none()}, {loss});
+  SingleRank rank(builder.finish(loss), {.collectsFailures = true});
+  ASSERT_TRUE(rank.status().ok()) << rank.status().message();
+  EXPECT_THAT(rank.executor().step({}).status().message(),
+              StartsWith("3 operators of the step do otherwise than the plan says; the first: "
+                         "aten::relu in module \"\": result 0 is f32[2, 3]"));
+  EXPECT_THAT(rank.executor().operatorFailures(),
+              ElementsAre(HasSubstr("aten::relu"), HasSubstr("mat1 and mat2 shapes"),
+                          HasSubstr("the view begins 12 bytes after its place")));
 }
 
 // An unknown operator, a bad argument and too many of them are found before the first step.

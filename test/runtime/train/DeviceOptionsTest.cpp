@@ -51,6 +51,9 @@ TEST(DeviceOptions, ReadsEveryFlag) {
   EXPECT_EQ(command->options.device, "cuda");
   EXPECT_TRUE(command->options.copyEngineGathers);
   EXPECT_EQ(command->options.graph, GraphMode::Off);
+  // Ranks that are threads have graphs if these are asked for.
+  EXPECT_EQ(parse("--ranks 2 --device cuda")->options.graph, GraphMode::OffInThreads);
+  EXPECT_EQ(parse("--ranks 2 --device cuda --cuda-graph on")->options.graph, GraphMode::Automatic);
   EXPECT_TRUE(parse("--device cuda --ranks 2").ok());
   command = parse("--communicator fake --fake-ranks 2 --fake-gb-per-s 400 --fake-latency-us 12.5");
   ASSERT_TRUE(command.ok()) << command.status().message();

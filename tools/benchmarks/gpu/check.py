@@ -54,6 +54,22 @@ class Checks:
         figures.update(curve.check_curve(self.runner))
         self.table.measured("curve", figures["largest_relative_difference"])
 
+    def operators(self, figures):
+        """In what this device's operators differ from the plans, all of them in one file."""
+        failures = 0
+        for name in ("dropout-8", "curve", "large-short"):
+            path = self.options.out / f"{name}.operators.jsonl"
+            path.unlink(missing_ok=True)
+            try:
+                self.runner.run(name, 3, "--operator-report", path)
+            except runs.Failed:
+                if not path.exists():
+                    raise
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            figures[name] = lines
+            failures += sum(line["kind"] == "failure" for line in lines)
+        self.table.measured("operators", failures)
+
     def replay(self, figures):
         for name in ("dropout", "dropout-8"):
             replay = figures[name] = curve.check_replay(self.runner, name)
@@ -84,17 +100,37 @@ class Checks:
             self.ours["context"] = figures["context_bytes"] = small.device_bytes - arena
             self.compare()
 
+    def run_fsdp2(self, measure, name, compiled="none"):
+        """What fsdp2.py says."""
+        arguments = ["--cases", self.options.cases, "--case", name, "--measure", measure,
+                     "--device", self.options.device, "--steps", self.steps, "--skip", self.skip,
+                     "--compile", compiled]  # fmt: skip
+        if self.cuda:
+            arguments += ["--timer", self.options.build / "lib" / "libfsdp_timer.so"]
+        what = f"FSDP2 {measure}" + (f" compile {compiled}" if compiled != "none" else "")
+        return json.loads(self.runner.script("fsdp2.py", *arguments, what=what).splitlines()[-1])
+
     def reference(self, figures):
         """FSDP2's figures."""
         for measure, name in (("step", "large-fsdp2"), ("host", "large-short")):
-            arguments = ["--cases", self.options.cases, "--case", name, "--measure", measure,
-                         "--device", self.options.device, "--steps", self.steps,
-                         "--skip", self.skip]  # fmt: skip
-            if self.cuda:
-                arguments += ["--timer", self.options.build / "lib" / "libfsdp_timer.so"]
-            answer = self.runner.script("fsdp2.py", *arguments, what=f"FSDP2 {measure}")
-            figures[measure] = self.fsdp2[measure] = json.loads(answer.splitlines()[-1])
+            figures[measure] = self.fsdp2[measure] = self.run_fsdp2(measure, name)
             self.compare()
+
+    def compiled(self, figures):
+        """Those of FSDP2 with torch.compile; one way that fails leaves the other."""
+        if not self.cuda:
+            figures["skipped"] = "torch.compile on a CPU is another compiler"
+            return
+        for compiled in ("blocks", "whole"):
+            try:
+                figures[compiled] = self.run_fsdp2("step", "large-fsdp2", compiled)
+            except runs.Failed as error:
+                figures[compiled] = {"error": str(error)}
+                self.table.failed(f"step large-auto {compiled}", str(error))
+                continue
+            if "large-auto" in self.ours:
+                ratio = self.ours["large-auto"]["step_ms"] / figures[compiled]["step_ms"]
+                self.table.measured(f"step large-auto {compiled}", ratio)
 
     def compare(self):
         """The claims on ours beside FSDP2's, as far as both are known."""
@@ -142,8 +178,8 @@ class Checks:
 
 
 #: Parts in order of worth, with the seconds that each may need on a GPU.
-PARTS = {"curve": 50, "replay": 50, "fast": 85, "reference": 65, "overlapped": 35, "bandwidth": 15,
-         "bare": 50}  # fmt: skip
+PARTS = {"operators": 30, "curve": 50, "replay": 50, "fast": 85, "reference": 65, "overlapped": 35, "bandwidth": 15,
+         "compiled": 110, "bare": 50}  # fmt: skip
 
 
 def link(runner):

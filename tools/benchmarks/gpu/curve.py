@@ -20,7 +20,6 @@ moved by up to half a bf16 rounding each. It is reported beside the verdict.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import pathlib
@@ -37,15 +36,6 @@ BOUND = 2**-8
 SAMPLES = 64  # of the data, whatever the batch
 
 
-def attention_kernels(device):
-    """The kernels that a step captured for CUDA holds."""
-    if device != "cuda":
-        return contextlib.nullcontext()
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    return sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
-
-
 def eager_losses(config, values, data, device, steps, moved=None):
     """Losses of torch eager: forward, backward, AdamW on fp32 parameters. `moved`: a generator that
     moves each parameter by up to half a bf16 rounding."""
@@ -59,14 +49,13 @@ def eager_losses(config, values, data, device, steps, moved=None):
     optimizer = torch.optim.AdamW(model.parameters(), foreach=False, **cases.ADAMW)
     inputs = [tensor.to(device) for tensor in data.values()]
     batch, losses = config.batch, []
-    with attention_kernels(device):
-        for step in range(steps):
-            rows = [(step * batch + i) % len(inputs[0]) for i in range(batch)]
-            optimizer.zero_grad(set_to_none=True)
-            loss = model(*(tensor[rows] for tensor in inputs))
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.detach())
+    for step in range(steps):
+        rows = [(step * batch + i) % len(inputs[0]) for i in range(batch)]
+        optimizer.zero_grad(set_to_none=True)
+        loss = model(*(tensor[rows] for tensor in inputs))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
     return [loss.item() for loss in losses]
 
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""What a step of PyTorch FSDP2 eager takes as one of several ranks, the others fake.
+"""What a step of PyTorch FSDP2 takes as one of several ranks, the others fake.
 
-    fsdp2.py --cases DIR --case large-fsdp2 --measure step|host [--timer LIBRARY] [--device cuda]
+    fsdp2.py --cases DIR --case large-fsdp2 --measure step|host [--compile none|blocks|whole]
+        [--timer LIBRARY] [--device cuda]
 
-Each block and the root are sharded by fully_shard with its defaults over a fake process group. The
-collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do on FSDP2's own
+As users run it: each block and the root are sharded by fully_shard with its defaults over a fake process
+group, attention is the one that torch chooses, the optimizer is the fused AdamW. --compile: eager, or
+torch.compile of each block (as torchtitan does) or of the whole model. The collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do on FSDP2's own
 streams what the runtime's fake communicator does: copy what would arrive, and take at least the α-β
 model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
 
@@ -27,7 +29,6 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 import cases
 from cases import models
-from curve import attention_kernels
 
 
 class Timer:
@@ -109,9 +110,12 @@ def blocks_of(model):
 
 
 class Trainer:
-    def __init__(self, config, ranks, collectives, device):
+    def __init__(self, config, ranks, collectives, device, compiled="none"):
         self.device = device
         model = models.build(config, device)
+        if compiled == "blocks":
+            for block in blocks_of(model):
+                block.compile()
         mesh = dist.device_mesh.init_device_mesh(device, (ranks,))
         policy = MixedPrecisionPolicy()
         if config.compute == "bf16":
@@ -120,8 +124,10 @@ class Trainer:
             fully_shard(module, mesh=mesh, mp_policy=policy)
             module.set_custom_all_gather(collectives[0])
             module.set_custom_reduce_scatter(collectives[1])
+        if compiled == "whole":
+            model.compile()
         self.model = model
-        self.optimizer = torch.optim.AdamW(model.parameters(), **cases.ADAMW)
+        self.optimizer = torch.optim.AdamW(model.parameters(), fused=True, **cases.ADAMW)
         data = models.example_inputs(config)
         self.inputs = [tensor.to(device) for tensor in data.values()]
 
@@ -168,6 +174,7 @@ def main():
     parser.add_argument("--cases", type=pathlib.Path, required=True)
     parser.add_argument("--case", required=True)
     parser.add_argument("--measure", choices=["step", "host"], required=True)
+    parser.add_argument("--compile", choices=["none", "blocks", "whole"], default="none")
     parser.add_argument("--timer", help="libfsdp_timer.so")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--steps", type=int, default=12)
@@ -186,21 +193,20 @@ def main():
               for number in range(2)]  # fmt: skip
     copies = options.measure == "step"
     collectives = FakeAllGather(timers[0], ranks, copies), FakeReduceScatter(timers[1], ranks, copies)
-    result = {"torch": torch.__version__, "steps": options.steps}
-    with attention_kernels(options.device):
-        config = models.Config(**case["model"])
-        trainer = Trainer(config, ranks, collectives, options.device)
-        if options.measure == "host":
-            result["host_ms"] = trainer.host_ms(options.steps, options.skip)
-        else:
-            result["step_ms"] = trainer.step_ms(options.steps, options.skip)
-            steps = options.steps + 1
-            result["collectives"] = sum(c.calls for c in collectives) / steps
-            result["arriving_bytes"] = sum(c.arrived for c in collectives) / steps
-            result["last_loss"] = trainer.last_loss
-            if options.device == "cuda":
-                result["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
-                result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
+    result = {"torch": torch.__version__, "steps": options.steps, "compile": options.compile}
+    config = models.Config(**case["model"])
+    trainer = Trainer(config, ranks, collectives, options.device, options.compile)
+    if options.measure == "host":
+        result["host_ms"] = trainer.host_ms(options.steps, options.skip)
+    else:
+        result["step_ms"] = trainer.step_ms(options.steps, options.skip)
+        steps = options.steps + 1
+        result["collectives"] = sum(c.calls for c in collectives) / steps
+        result["arriving_bytes"] = sum(c.arrived for c in collectives) / steps
+        result["last_loss"] = trainer.last_loss
+        if options.device == "cuda":
+            result["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
+            result["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
     print(json.dumps(result))
     dist.destroy_process_group()
 

@@ -52,7 +52,7 @@ class Maker:
         return self.captured[key]
 
     def costs(self):
-        device = "h100" if self.target == "cuda" else "cpu"
+        device = "cpu" if self.target == "cpu" else "h100"
         return ["--device", device, "--network", self.network]
 
     def make(self, name, case):
@@ -101,7 +101,7 @@ def main():
     if unknown := [name for name in names if name not in wanted]:
         parser.error(f"--only {unknown[0]}: expected some of {', '.join(wanted)}")
     options.out.mkdir(parents=True, exist_ok=True)
-    target = "cuda" if options.size == "full" else "cpu"
+    target = "cuda:sm_90" if options.size == "full" else "cpu"
     manifest = {
         "size": options.size, "target": target, "plan_abi": abi_version(),
         "adamw": cases.ADAMW, "latency_us": cases.LATENCY_US, "gb_per_s": cases.GB_PER_S,

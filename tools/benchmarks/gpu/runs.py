@@ -93,7 +93,7 @@ class Runner:
         self.folder, self.library = pathlib.Path(folder), pathlib.Path(library)
         self.work, self.logs, self.device = pathlib.Path(work), pathlib.Path(logs), device
         self.manifest = json.loads((self.folder / "manifest.json").read_text())
-        if self.manifest["target"] != device:
+        if self.manifest["target"].split(":")[0] != device:
             raise Failed(f"the cases in {folder} are for --device {self.manifest['target']}, "
                          f"not {device}")  # fmt: skip
         for path in (self.work, self.logs):

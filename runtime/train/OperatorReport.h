@@ -1,0 +1,16 @@
+//===- OperatorReport.h - What --operator-report writes ----------*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_OPERATORREPORT_H
+#define FSDP_RUNTIME_OPERATORREPORT_H
+
+#include "executor/Executor.h"
+
+namespace fsdp::rt {
+
+/// Writes to `path`, a JSON line for each, in what the operators of the steps that `executor` ran
+/// differ from the plan. Replaces the file.
+Status writeOperatorReport(const Executor &executor, const std::string &path);
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_OPERATORREPORT_H
