@@ -113,6 +113,7 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
   OwningOpRef<ModuleOp> changed = getOperation().clone();
   PassManager manager(&getContext());
   addRecompute(manager, getOptions(candidate));
+  manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
   manager.addPass(createOffloadOptimizer({.offload = candidate.offload}));
   if (failed(manager.run(*changed)))

@@ -201,7 +201,15 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
     if (state.gather && (step.groups[hook.group].getReshardAfterBackward().value_or(true) ||
                          hook.microbatch == lastMicrobatch))
       reshard(hook.group, step.isEvaluation() ? Phase::Forward : Phase::Backward);
-    return hook.isLast && !step.isEvaluation() ? reduce(hook.group, hook.microbatch) : success();
+    if (step.isEvaluation())
+      return success();
+    if (hook.isLast)
+      return reduce(hook.group, hook.microbatch);
+    // The gradients of this microbatch come with the last call of the modules. FSDP2 reduces what
+    // is there when the first call's backward ends: those of the microbatches before.
+    if (hook.microbatch == lastMicrobatch)
+      reductions->reduceEarlier(hook.group);
+    return success();
   }
   llvm_unreachable("all kinds of hooks are handled");
 }

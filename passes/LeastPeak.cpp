@@ -10,6 +10,13 @@
 using namespace mlir;
 using namespace fsdp;
 
+/// True of a step that has its microbatches, as the captured step behind a sharded one does.
+static bool isAccumulated(ModuleOp captured) {
+  bool isFound = false;
+  captured.walk([&](aten::CallOp call) { isFound |= call.getMicrobatch() > 0; });
+  return isFound;
+}
+
 std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostModel &costs,
                                            const RecomputeOptions *recompute,
                                            OffloadPolicy offload) {
@@ -17,6 +24,8 @@ std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostMo
   PassManager manager(captured.getContext());
   if (recompute)
     addRecompute(manager, *recompute);
+  if (!isAccumulated(captured))
+    manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
   manager.addPass(createOffloadOptimizer({.offload = offload}));
   if (failed(manager.run(captured)))

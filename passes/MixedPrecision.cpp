@@ -244,15 +244,19 @@ static void advanceGradients(ArrayRef<GradOp> gradients) {
   }
 }
 
-/// Moves the cast of a parameter to what uses it first. The capture casts all before the forward,
-/// where it would seem that their modules begin to run.
+/// Moves the cast of a parameter to what uses it first, and into its module: there the group is
+/// fetched, if it lies on the host. The capture casts all before the forward, where it would seem
+/// that their modules begin to run.
 static void deferCast(CallOp cast) {
   Operation *first = nullptr;
   for (Operation *user : cast.getResult(0).getUsers())
     if (!first || user->isBeforeInBlock(first))
       first = user;
-  if (first)
-    cast->moveBefore(first);
+  if (!first)
+    return;
+  cast->moveBefore(first);
+  if (auto call = dyn_cast<CallOp>(first); call && call.getPhase() == aten::Phase::Forward)
+    cast.setScopeAttr(call.getScopeAttr());
 }
 
 /// Narrows the gathers where the group can travel in `dtype`, and says why where the user asks for

@@ -14,10 +14,63 @@ bool fsdp::isOperation(Operation &op) {
   return isa<WriteOp, UpdateOp, PartialNormOp, ChunkOp, CastOp, AccumulateOp>(op);
 }
 
+bool fsdp::readsReduced(Operation &op) {
+  return isa<UpdateOp>(op) ||
+         (isa<CastOp, AccumulateOp>(op) && isa<ShardType>(op.getResult(0).getType()));
+}
+
 Operation *ScheduleProblem::lookup(uint32_t operation) const {
   while (!operations[operation] && operation + 1 < operations.size())
     ++operation;
   return operations[operation];
+}
+
+/// What is live while a copy runs is then what crosses it.
+static void spare(std::vector<schedule::Operation> &operations, uint32_t index) {
+  schedule::Operation &copy = operations[index];
+  copy.durationNs = 0;
+  copy.liveBytes = copy.carriedBytes;
+  if (index + 1 < operations.size())
+    copy.liveBytes = std::max(copy.liveBytes, operations[index + 1].carriedBytes);
+}
+
+void ScheduleProblem::spareCopies(const schedule::Plan &plan) {
+  for (SparedCopy copy : sparedCopies)
+    if (plan.kept[copy.use])
+      spare(problem.operations, copy.operation);
+}
+
+schedule::Problem ScheduleProblem::getRelaxed() const {
+  schedule::Problem relaxed = problem;
+  for (SparedCopy copy : sparedCopies)
+    spare(relaxed.operations, copy.operation);
+  for (uint32_t copy : gradientCopies)
+    relaxed.operations[copy].durationNs = 0;
+  return relaxed;
+}
+
+/// Of computation, with the copies that no plan spares.
+static double getLeastComputeNs(const ScheduleProblem &step) {
+  double sumNs = 0;
+  for (const schedule::Operation &operation : step.problem.operations)
+    sumNs += operation.durationNs;
+  for (ScheduleProblem::SparedCopy copy : step.sparedCopies)
+    sumNs -= step.problem.operations[copy.operation].durationNs;
+  return sumNs;
+}
+
+schedule::LowerBound fsdp::findBound(const ScheduleProblem &step, double makespanNs,
+                                     double quickRatio) {
+  const schedule::Problem problem = step.hasCopies() ? step.getRelaxed() : step.problem;
+  schedule::LowerBound best = schedule::quickBound(problem);
+  if (double computeNs = getLeastComputeNs(step); step.hasCopies() && computeNs > best.makespanNs) {
+    best.makespanNs = computeNs;
+    best.kind = schedule::BoundKind::Path;
+  }
+  if (makespanNs <= quickRatio * best.makespanNs)
+    return best;
+  schedule::LowerBound fluid = schedule::fluidBound(problem, {});
+  return fluid.makespanNs > best.makespanNs ? fluid : best;
 }
 
 /// What copying shards from the host adds to gathers. Each launch has the same latency and rate in
@@ -38,17 +91,22 @@ static schedule::CollectiveCost getFetchCost(const GroupTable &groups,
   return {latencyNs * onHost / all, nsPerByte / groups.getRanks() * onHost / all};
 }
 
-LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
+void ProblemBuilder::begin(ScheduleProblem &problem) {
   result = &problem;
   for (auto op : module.getOps<OptimizerOp>())
     optimizer = op.getKind();
+  std::vector<int64_t> gatheredBytes;
+  for (const GroupInfo &info : memory.groups.getGroups())
+    gatheredBytes.push_back(info.gathered.wholeBytes);
+  for (auto wait : memory.getBody().getOps<AllGatherWaitOp>())
+    if (const GroupInfo &info = memory.groups.lookup(wait.getStart().getGroupAttr());
+        !info.isFlat())
+      gatheredBytes[info.index] =
+          std::min(sumBytes(memory.ranges.lookup(wait.getStart())), sumBytes(getCopies(wait)));
   for (const GroupInfo &info : memory.groups.getGroups()) {
     GroupOp group = info.op;
-    if (!info.isFlat())
-      return group.emitOpError("@")
-             << group.getSymName() << " has the per-param layout; schedules are simulated and "
-             << "searched for in the flat layout only";
-    problem.problem.groups.push_back({group.getModuleName(), info.gathered.wholeBytes,
+    int64_t bytes = gatheredBytes[info.index];
+    problem.problem.groups.push_back({group.getModuleName(), bytes,
                                       group.getReshardAfterForward() == Reshard::Auto
                                           ? schedule::KeepRule::Free
                                           : schedule::KeepRule::Never});
@@ -74,7 +132,44 @@ LogicalResult ProblemBuilder::begin(ScheduleProblem &problem) {
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
-  return success();
+}
+
+int64_t ProblemBuilder::getCopiedOut(AllGatherWaitOp wait) const {
+  const GroupInfo &group = memory.groups.lookup(wait.getStart().getGroupAttr());
+  if (group.isFlat())
+    return 0;
+  int64_t bytes = 0;
+  for (Type type : wait.getResultTypes())
+    bytes += getStorageBytes(cast<RankedTensorType>(type));
+  return bytes;
+}
+
+SmallVector<size_t> ProblemBuilder::getCopies(AllGatherWaitOp wait) const {
+  SmallVector<size_t> copies;
+  for (Value param : wait.getResults())
+    if (int64_t storage = memory.storage.lookup(param); storage != StepStorage::kNone)
+      copies.push_back(memory.ranges.lookup(storage));
+  return copies;
+}
+
+int64_t ProblemBuilder::sumBytes(ArrayRef<size_t> ranges) const {
+  int64_t bytes = 0;
+  for (size_t range : ranges)
+    bytes += memory.ranges.getRanges()[range].bytes;
+  return bytes;
+}
+
+/// The problem counts the smaller of both, from the launch on.
+void ProblemBuilder::addCopiesOut(AllGatherWaitOp wait, uint32_t launch, uint32_t copy,
+                                  uint32_t last) {
+  SmallVector<size_t> copies = getCopies(wait);
+  ArrayRef<size_t> gathered = memory.ranges.lookup(wait.getStart());
+  for (size_t range : copies)
+    addRange(range, copy, last);
+  for (size_t range : gathered)
+    addRange(range, launch, copy);
+  for (size_t range : sumBytes(gathered) <= sumBytes(copies) ? gathered : ArrayRef(copies))
+    result->ranges.push_back({launch, last, range, /*isFreed=*/true});
 }
 
 cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) const {
@@ -155,14 +250,15 @@ void ProblemBuilder::sumBytes() {
   std::vector<int64_t> live(n + 1), carried(n + 1);
   for (const OperationRange &part : result->ranges) {
     const LiveRange &range = memory.ranges.getRanges()[part.range];
-    live[part.first] += range.bytes;
-    live[part.last + 1] -= range.bytes;
+    const int64_t bytes = part.isFreed ? -range.bytes : range.bytes;
+    live[part.first] += bytes;
+    live[part.last + 1] -= bytes;
     // What lives throughout is there before the first operation.
     bool isThroughout = range.first == 0 && range.last + 1 == memory.ranges.getNumPositions();
     if (part.first == part.last && !(isThroughout && part.first == 0))
       continue;
-    carried[isThroughout ? part.first : part.first + 1] += range.bytes;
-    carried[part.last + 1] -= range.bytes;
+    carried[isThroughout ? part.first : part.first + 1] += bytes;
+    carried[part.last + 1] -= bytes;
   }
   int64_t liveBytes = 0, carriedBytes = 0;
   for (size_t i = 0; i < n; ++i) {

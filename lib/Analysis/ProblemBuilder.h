@@ -15,16 +15,21 @@ public:
   ProblemBuilder(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
       : module(module), memory(memory), costs(costs) {}
 
-  /// Groups and costs of collectives. Errors name a group in the per-param layout.
-  llvm::LogicalResult begin(ScheduleProblem &result);
+  /// Groups and costs of collectives.
+  void begin(ScheduleProblem &result);
 
-  /// Appends an operation and returns its index. `copiedBytes` is what a collective's start or an
-  /// fsdp.grad copies.
+  /// Appends an operation and returns its index. `copiedBytes` is what a collective's start or wait
+  /// copies.
   uint32_t add(mlir::Operation *op, int64_t copiedBytes = 0);
 
   void addRange(size_t range, uint32_t first, uint32_t last) {
     result->ranges.push_back({first, last, range});
   }
+  /// What was gathered from `launch` on, and the copies of parameters that operation `copy` makes
+  /// of it and that `last` is the last to read.
+  void addCopiesOut(AllGatherWaitOp wait, uint32_t launch, uint32_t copy, uint32_t last);
+  /// What the wait copies; 0: nothing, parameters lie in what was gathered.
+  int64_t getCopiedOut(AllGatherWaitOp wait) const;
 
   /// Bytes of the parts of a reduction's input.
   int64_t getInputBytes(ReduceScatterStartOp start) const;
@@ -38,6 +43,9 @@ public:
 private:
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
   cost::OperationCost getNormCost() const;
+  /// The ranges of parameters that the wait copies.
+  llvm::SmallVector<size_t> getCopies(AllGatherWaitOp wait) const;
+  int64_t sumBytes(llvm::ArrayRef<size_t> ranges) const;
 
   mlir::ModuleOp module;
   const StepMemory &memory;

@@ -13,8 +13,8 @@ using namespace fsdp;
 
 namespace {
 
-/// Operations are counted twice: in program order without updates ("calls"), which do not move, and
-/// with the updates and pauses at their places.
+/// Operations are counted twice: in program order without those that wait for reductions
+/// ("calls"), which do not move, and with these, copies and pauses at their places.
 class ShardedStep {
 public:
   ShardedStep(ModuleOp module, const StepMemory &memory, const cost::CostModel &costs)
@@ -24,28 +24,33 @@ public:
                                    std::optional<int64_t> memoryCapBytes);
 
 private:
-  /// An update, before the call of this index.
-  struct PlacedUpdate {
-    UpdateOp op;
+  /// What reads a reduced shard, before the call of this index.
+  struct PlacedReader {
+    Operation *op;
     uint32_t before;
   };
   struct Use {
     AllGatherStartOp start;
-    uint32_t group, first, last; // calls
+    uint32_t group, first, last;          // calls
+    std::optional<uint32_t> copyOut = {}; // operation
   };
   struct Reduction {
     ReduceScatterStartOp start;
-    uint32_t group, ready; // number of calls
+    uint32_t group, ready;               // number of calls
+    std::optional<uint32_t> copyIn = {}; // operation
   };
 
   void collect();
   LogicalResult collectReductions();
-  void placeUpdates(UpdatePlacement placement);
+  void placeReaders(UpdatePlacement placement);
   std::vector<uint8_t> findPauses() const;
+  void addCopiesIn(uint32_t call);
+  void addCopiesOut(uint32_t call);
   void addOperations();
   void addRanges();
   void addUses();
   void addReductions();
+  void addReducedShards();
   void addStateCopies();
   /// The index among all operations of a call.
   uint32_t toOperation(uint32_t call) const { return operationOfCall[call]; }
@@ -53,6 +58,10 @@ private:
   /// stand there.
   uint32_t toPosition(uint32_t numCalls) const {
     return numCalls == 0 ? 0 : operationOfCall[numCalls - 1] + 1;
+  }
+  /// Where a reduction's input is complete.
+  uint32_t toPosition(const Reduction &reduction) const {
+    return reduction.copyIn ? *reduction.copyIn + 1 : toPosition(reduction.ready);
   }
   uint32_t indexOf(FlatSymbolRefAttr group) const { return memory.groups.lookup(group).index; }
 
@@ -64,10 +73,12 @@ private:
   std::optional<uint32_t> norm; // the call that reads all reduced gradients, before updates
   std::vector<uint32_t> firstCall, lastCall;                     // by storage
   SmallVector<std::pair<ReduceScatterStartOp, uint32_t>> starts; // with the number of calls before
+  std::vector<uint32_t> lastMade; // by start: the last call before it that touches its gradients
   std::vector<Use> uses;
   std::vector<Reduction> reductions;
-  std::vector<PlacedUpdate> updates;
-  std::vector<uint32_t> operationOfCall, operationOfUpdate;
+  std::vector<PlacedReader> readers;
+  std::vector<uint32_t> operationOfCall;
+  DenseMap<Operation *, uint32_t> operationOfReader; // with the norm
 };
 
 } // namespace
@@ -80,7 +91,7 @@ void ShardedStep::collect() {
   DenseMap<Operation *, size_t> useOf;
   for (Operation &op : memory.getBody()) {
     // A view counts for the call before it.
-    bool isCall = isOperation(op) && !isa<UpdateOp>(op);
+    bool isCall = isOperation(op) && !readsReduced(op);
     uint32_t numCalls = calls.size(), at = isCall || numCalls == 0 ? numCalls : numCalls - 1;
     auto use = [&](int64_t index) {
       if (!isSeen[index])
@@ -90,6 +101,10 @@ void ShardedStep::collect() {
     };
     if (auto start = dyn_cast<ReduceScatterStartOp>(op)) {
       starts.push_back({start, numCalls});
+      uint32_t &last = lastMade.emplace_back(0);
+      for (Value gradient : start.getGrads())
+        if (int64_t index = memory.storage.lookup(gradient); index != StepStorage::kNone)
+          last = std::max(last, lastCall[index]);
       continue;
     }
     memory.storage.forEachTouched(op, use);
@@ -113,12 +128,18 @@ void ShardedStep::collect() {
 }
 
 LogicalResult ShardedStep::collectReductions() {
-  for (auto [start, numCalls] : starts) {
+  for (auto [index, entry] : llvm::enumerate(starts)) {
+    auto [start, numCalls] = entry;
+    const GroupInfo &group = memory.groups.lookup(start.getGroupAttr());
     uint32_t ready = 0;
+    if (!group.isFlat()) {
+      reductions.push_back({start, group.index, lastMade[index] + 1});
+      continue;
+    }
     for (auto [param, range] : llvm::enumerate(memory.ranges.lookup(start).drop_back())) {
       const LiveRange &part = memory.ranges.getRanges()[range];
       if (part.storage == StepStorage::kNone || lastCall[part.storage] >= numCalls) {
-        ParamOp op = memory.groups.lookup(start.getGroupAttr()).params[param];
+        ParamOp op = group.params[param];
         return start.emitOpError("of ")
                << start.getGroupAttr() << ": the gradient of @" << op.getSymName()
                << (part.storage == StepStorage::kNone ? " does not lie in its input"
@@ -126,29 +147,58 @@ LogicalResult ShardedStep::collectReductions() {
       }
       ready = std::max(ready, lastCall[part.storage] + 1);
     }
-    reductions.push_back({start, indexOf(start.getGroupAttr()), ready});
+    reductions.push_back({start, group.index, ready});
   }
   return success();
 }
 
+/// What waits for a reduction: casts of its shard, the sum with the shards of earlier microbatches,
+/// the update; in their order.
+static SmallVector<Operation *> findReaders(Value shard) {
+  SmallVector<Operation *> readers;
+  while (shard) {
+    Operation *next = nullptr;
+    for (Operation *user : shard.getUsers()) {
+      auto sum = dyn_cast<AccumulateOp>(user);
+      // What others are added to waits for them.
+      if (sum && sum.getSum() == shard)
+        return readers;
+      if (readsReduced(*user))
+        next = user;
+    }
+    if (next)
+      readers.push_back(next);
+    shard = next && next->getNumResults() > 0 ? next->getResult(0) : Value();
+  }
+  return readers;
+}
+
 /// Where a reduction goes on over replicas, it has the time of one more reduction for that. Updates
 /// keep their order, so that the norm of all gradients is the same sum.
-void ShardedStep::placeUpdates(UpdatePlacement placement) {
+void ShardedStep::placeReaders(UpdatePlacement placement) {
   uint32_t end = calls.size(), earliest = 0;
   std::vector<uint32_t> released(memory.groups.getGroups().size(), 0);
   for (const Use &use : uses)
     released[use.group] = std::max(released[use.group], use.last + 1);
   for (auto [index, reduction] : llvm::enumerate(reductions)) {
     ReduceScatterStartOp start = reduction.start;
-    UpdateOp update = start.getUpdate();
-    if (!update)
-      continue;
     size_t behind = index + (memory.groups.getReplicas() > 1 ? 2 : 1);
-    bool isAtEnd = behind >= reductions.size() || norm || placement == UpdatePlacement::AtEnd;
-    uint32_t next = isAtEnd ? end : reductions[behind].ready;
-    earliest = std::max({earliest, next, reduction.ready, released[reduction.group]});
-    updates.push_back({update, earliest});
+    uint32_t next = behind < reductions.size() ? reductions[behind].ready : norm.value_or(end);
+    earliest = std::max({earliest, next, reduction.ready});
+    for (Operation *reader : findReaders(start.getReduced())) {
+      if (!isa<UpdateOp>(reader)) {
+        readers.push_back({reader, earliest});
+        continue;
+      }
+      if (norm || placement == UpdatePlacement::AtEnd) {
+        readers.push_back({reader, end});
+        continue;
+      }
+      earliest = std::max(earliest, released[reduction.group]);
+      readers.push_back({reader, earliest});
+    }
   }
+  std::ranges::stable_sort(readers, {}, &PlacedReader::before);
 }
 
 /// By call, and at the end: whether a pause stands before it. Where a use begins or a reduction
@@ -163,21 +213,48 @@ std::vector<uint8_t> ShardedStep::findPauses() const {
   return pauses;
 }
 
+/// In the per-param layout: of gradients, behind the call that makes the last of them.
+void ShardedStep::addCopiesIn(uint32_t call) {
+  for (Reduction &reduction : reductions)
+    if (reduction.ready == call && !memory.groups.getGroups()[reduction.group].isFlat()) {
+      reduction.copyIn = builder.add(reduction.start, builder.getInputBytes(reduction.start));
+      result.gradientCopies.push_back(*reduction.copyIn);
+    }
+}
+
+/// Of parameters, before the call that is the first to use them.
+void ShardedStep::addCopiesOut(uint32_t call) {
+  for (Use &use : uses)
+    if (int64_t bytes = builder.getCopiedOut(use.start.getWait()); use.first == call && bytes > 0)
+      use.copyOut = builder.add(use.start.getWait(), bytes);
+}
+
 void ShardedStep::addOperations() {
+  std::ranges::stable_sort(uses, {}, [](const Use &use) { return std::pair(use.first, use.last); });
   std::vector<uint8_t> pauses = findPauses();
-  auto update = updates.begin();
+  auto reader = readers.begin();
   for (uint32_t call = 0; call <= calls.size(); ++call) {
+    addCopiesIn(call);
     if (pauses[call] && !result.operations.empty())
       builder.add(nullptr);
-    for (; update != updates.end() && update->before == call; ++update)
-      operationOfUpdate.push_back(builder.add(update->op));
+    for (; reader != readers.end() && reader->before == call; ++reader)
+      operationOfReader[reader->op] = builder.add(reader->op);
+    addCopiesOut(call);
     if (call < calls.size())
       operationOfCall.push_back(builder.add(calls[call]));
   }
+  if (norm)
+    operationOfReader[calls[*norm]] = toOperation(*norm);
 }
 
 void ShardedStep::addRanges() {
   uint32_t last = result.operations.size() - 1;
+  std::vector<uint32_t> lastCopy(memory.storage.getStorages().size()); // of gradients
+  for (const Reduction &reduction : reductions)
+    for (Value gradient : ReduceScatterStartOp(reduction.start).getGrads())
+      if (int64_t index = memory.storage.lookup(gradient);
+          reduction.copyIn && index != StepStorage::kNone)
+        lastCopy[index] = std::max(lastCopy[index], *reduction.copyIn);
   int64_t lastPosition = memory.ranges.getNumPositions() - 1;
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
     if (range.category == BufferCategory::Gathered ||
@@ -188,41 +265,79 @@ void ShardedStep::addRanges() {
       builder.addRange(index, 0, last);
     else
       builder.addRange(index, toOperation(firstCall[range.storage]),
-                       range.last == lastPosition ? last : toOperation(lastCall[range.storage]));
+                       range.last == lastPosition ? last
+                                                  : std::max(toOperation(lastCall[range.storage]),
+                                                             lastCopy[range.storage]));
   }
   // Gradients that are still being made.
   for (const Reduction &reduction : reductions)
-    for (size_t range : memory.ranges.lookup(reduction.start).drop_back())
-      builder.addRange(range, toOperation(firstCall[memory.ranges.getRanges()[range].storage]),
-                       toPosition(reduction.ready) - 1);
+    for (size_t range : memory.ranges.lookup(reduction.start)) {
+      if (reduction.copyIn) // and the reduced shard, should the reduction start at once
+        builder.addRange(range, *reduction.copyIn, *reduction.copyIn);
+      else if (memory.ranges.getRanges()[range].category == BufferCategory::Gradient)
+        builder.addRange(range, toOperation(firstCall[memory.ranges.getRanges()[range].storage]),
+                         toPosition(reduction.ready) - 1);
+    }
 }
 
 void ShardedStep::addUses() {
-  std::ranges::stable_sort(uses, {}, [](const Use &use) { return std::pair(use.first, use.last); });
+  std::vector<uint8_t> isUsed(memory.groups.getGroups().size());
   for (const Use &use : uses) {
-    result.problem.uses.push_back({use.group, toOperation(use.first), toOperation(use.last)});
+    uint32_t first = use.copyOut.value_or(toOperation(use.first)), last = toOperation(use.last);
+    if (use.copyOut) {
+      builder.addCopiesOut(AllGatherStartOp(use.start).getWait(), first, first, last);
+      if (isUsed[use.group] && result.problem.groups[use.group].keep == schedule::KeepRule::Free)
+        result.sparedCopies.push_back({static_cast<uint32_t>(result.problem.uses.size()), first});
+    }
+    isUsed[use.group] = true;
+    result.problem.uses.push_back({use.group, first, last});
     result.gathers.push_back(use.start);
   }
 }
 
 void ShardedStep::addReductions() {
-  std::vector<uint32_t> updateOfGroup(memory.groups.getGroups().size(), 0);
-  for (auto [update, operation] : llvm::zip_equal(updates, operationOfUpdate))
-    updateOfGroup[indexOf(update.op.getTargetAttr())] = operation;
-  // What is clipped is read before its update, too.
-  auto readerOf = [&](uint32_t group) { return norm ? toOperation(*norm) : updateOfGroup[group]; };
+  /// The first that reads the reduced shard, of which no other reduction is a part.
+  auto readerOf = [&](const Reduction &reduction) {
+    ReduceScatterStartOp start = reduction.start;
+    uint32_t first = UINT32_MAX;
+    for (Operation *user : start.getReduced().getUsers())
+      if (auto found = operationOfReader.find(user); found != operationOfReader.end())
+        first = std::min(first, found->second);
+    return first;
+  };
   std::ranges::stable_sort(reductions, {}, [&](const Reduction &reduction) {
-    return std::pair(reduction.ready, readerOf(reduction.group));
+    return std::pair(toPosition(reduction), readerOf(reduction));
   });
   for (const Reduction &reduction : reductions) {
     result.problem.reductions.push_back(
-        {reduction.group, toPosition(reduction.ready), readerOf(reduction.group),
+        {reduction.group, toPosition(reduction), readerOf(reduction),
          builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
-    if (norm)
-      builder.addRange(memory.ranges.lookup(reduction.start).back(), toOperation(*norm) + 1,
-                       updateOfGroup[reduction.group]);
   }
+}
+
+/// Behind what reads it first a shard lives on: others are added to it, or a norm is followed by
+/// the update. So does a shard in another dtype, from its cast on.
+void ShardedStep::addReducedShards() {
+  DenseMap<int64_t, uint32_t> lastReader; // by storage
+  for (auto [op, operation] : operationOfReader)
+    memory.storage.forEachTouched(*op, [&, operation = operation](int64_t index) {
+      uint32_t &last = lastReader[index];
+      last = std::max(last, operation);
+    });
+  for (auto [start, reduction] : llvm::zip_equal(result.reductions, result.problem.reductions)) {
+    size_t range = memory.ranges.lookup(start).back();
+    ReduceScatterStartOp op = start;
+    if (uint32_t last = lastReader.lookup(memory.storage.lookup(op.getHandle()));
+        last > reduction.update)
+      builder.addRange(range, reduction.update + 1, last);
+  }
+  for (const PlacedReader &reader : readers)
+    if (auto cast = dyn_cast<CastOp>(reader.op)) {
+      int64_t storage = memory.storage.lookup(cast.getResult());
+      builder.addRange(memory.ranges.lookup(storage), operationOfReader.lookup(cast),
+                       lastReader.lookup(storage));
+    }
 }
 
 /// Directly around their updates, for a start.
@@ -230,25 +345,28 @@ void ShardedStep::addStateCopies() {
   std::vector<std::optional<StateCopy>> copyOf(memory.groups.getGroups().size());
   for (StateCopy &copy : collectStateCopies(memory.getBody()))
     copyOf[indexOf(copy.update.getTargetAttr())] = copy;
-  for (auto [update, operation] : llvm::zip_equal(updates, operationOfUpdate))
-    if (const std::optional<StateCopy> &copy = copyOf[indexOf(update.op.getTargetAttr())])
-      result.stateCopies.push_back({*copy, operation, operation, operation + 1, operation + 1});
+  for (const PlacedReader &reader : readers)
+    if (auto update = dyn_cast<UpdateOp>(reader.op))
+      if (const std::optional<StateCopy> &copy = copyOf[indexOf(update.getTargetAttr())]) {
+        uint32_t operation = operationOfReader.lookup(update);
+        result.stateCopies.push_back({*copy, operation, operation, operation + 1, operation + 1});
+      }
   addStateRanges(result, memory);
 }
 
 FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
                                               std::optional<int64_t> memoryCapBytes) {
-  if (failed(builder.begin(result)))
-    return failure();
+  builder.begin(result);
   result.problem.memoryCapBytes = memoryCapBytes;
   collect();
   if (failed(collectReductions()))
     return failure();
-  placeUpdates(placement);
+  placeReaders(placement);
   addOperations();
   addRanges();
   addUses();
   addReductions();
+  addReducedShards();
   addStateCopies();
   builder.finish();
   spreadStateCopies(result, memory, costs, builder);

@@ -11,8 +11,7 @@ using namespace fsdp;
 
 /// True for what `liveBytes` holds; the problem knows the others by themselves.
 static bool isOwn(const LiveRange &range) {
-  return range.category != BufferCategory::Gathered &&
-         range.category != BufferCategory::ReducedShard;
+  return range.category != BufferCategory::Gathered && !isa<ReduceScatterStartOp>(range.owner);
 }
 
 void StepReader::addRanges() {
@@ -37,8 +36,10 @@ void StepReader::addUses() {
     bool isKept;
   };
   std::vector<Use> uses;
+  std::vector<uint32_t> lastOf; // by gather: the last operation that may read it
   for (auto [index, gather] : llvm::enumerate(gathers)) {
     uint32_t last = std::min(gather.last, getNumOperations() - 1);
+    lastOf.push_back(last);
     bool isSplit = result.problem.groups[gather.group].keep == schedule::KeepRule::Free &&
                    gather.lastForward && gather.firstBackward &&
                    *gather.lastForward < *gather.firstBackward && *gather.firstBackward <= last;
@@ -50,8 +51,17 @@ void StepReader::addUses() {
   std::ranges::stable_sort(uses, {},
                            [](const Use &use) { return std::pair(use.use.first, use.use.last); });
   result.plan.gathers.resize(numGatherBuckets);
+  DenseSet<uint32_t> isFirstOf; // groups that have a use
   for (auto [index, use] : llvm::enumerate(uses)) {
     const Gather &gather = gathers[use.gather];
+    AllGatherStartOp start = gather.start;
+    bool isCopied = builder.getCopiedOut(start.getWait()) > 0;
+    bool isFirst = isFirstOf.insert(gather.group).second;
+    if (isCopied && !use.isKept) {
+      builder.addCopiesOut(start.getWait(), gather.launch, gather.wait, lastOf[use.gather]);
+      if (!isFirst && result.problem.groups[gather.group].keep == schedule::KeepRule::Free)
+        result.sparedCopies.push_back({static_cast<uint32_t>(index), gather.wait});
+    }
     result.problem.uses.push_back(use.use);
     result.gathers.push_back(gather.start);
     result.plan.kept.push_back(use.isKept);
@@ -113,7 +123,7 @@ LogicalResult StepReader::addReductions() {
         copy + 1 == reduction.launch)
       builder.addRange(both.back(), copy, copy);
     uint32_t last = operationAt[getRange(both.back()).last];
-    uint32_t reader = norm.value_or(*reduction.reader);
+    uint32_t reader = *reduction.reader;
     // To what is read first others are added, or a norm: it lives on.
     if (last > reader)
       builder.addRange(both.back(), reader + 1, last);
@@ -126,9 +136,9 @@ LogicalResult StepReader::addReductions() {
   result.plan.reductions.resize(numReductionBuckets);
   for (auto [index, number] : llvm::enumerate(sorted)) {
     const Reduction &reduction = reductions[number];
-    result.problem.reductions.push_back(
-        {reduction.group, ready[number], norm.value_or(*reduction.reader),
-         builder.getInputBytes(reduction.start), builder.getOutputBytes(reduction.start)});
+    result.problem.reductions.push_back({reduction.group, ready[number], *reduction.reader,
+                                         builder.getInputBytes(reduction.start),
+                                         builder.getOutputBytes(reduction.start)});
     result.reductions.push_back(reduction.start);
     schedule::ReductionBucket &bucket = result.plan.reductions[splitBucketOf[number]];
     bucket.reductions.push_back(index);
@@ -141,8 +151,7 @@ LogicalResult StepReader::addReductions() {
 }
 
 FailureOr<ScheduledStep> StepReader::build() {
-  if (failed(builder.begin(result)))
-    return failure();
+  builder.begin(result);
   for (const LiveRange &range : memory.ranges.getRanges())
     if (isOwn(range) && range.category != BufferCategory::Gradient &&
         (range.first != 0 || range.last + 1 != memory.ranges.getNumPositions()))

@@ -35,8 +35,11 @@ void StepReader::visit(ReduceScatterStartOp start) {
       copiedBytes += getCopiedBytes(memory.ranges.lookup(member).drop_back());
       member = dyn_cast<ReduceScatterStartOp>(member->getNextNode());
     } while (member && member.getCoalesced());
-    if (copiedBytes > 0)
+    if (copiedBytes > 0) {
+      if (!memory.groups.lookup(start.getGroupAttr()).isFlat())
+        result.gradientCopies.push_back(getNumOperations());
       addOperation(start, copiedBytes);
+    }
     ++numReductionBuckets;
   }
   enter(EventOrder::Reduction);
@@ -102,10 +105,11 @@ void StepReader::visit(StoreStateWaitOp wait) {
 void StepReader::noteReaders(aten::CallOp call) {
   for (Value operand : call.getOperands()) {
     int64_t index = memory.storage.lookup(operand);
-    if (index == StepStorage::kNone ||
-        memory.storage.getStorages()[index].whole == StepStorage::kNone)
+    if (index == StepStorage::kNone)
       continue;
-    auto wait = cast<AllGatherWaitOp>(memory.storage.getStorages()[index].owner);
+    auto wait = dyn_cast<AllGatherWaitOp>(memory.storage.getStorages()[index].owner);
+    if (!wait)
+      continue;
     Gather &gather = gathers[gatherOf.lookup(wait.getStart())];
     if (call.getPhase() == aten::Phase::Forward)
       gather.lastForward = getNumOperations();
@@ -114,7 +118,8 @@ void StepReader::noteReaders(aten::CallOp call) {
   }
 }
 
-/// The first that reads a reduced shard: its update, or what adds it to other microbatches' ones.
+/// The first that reads a reduced shard: its update, the norm of all gradients, or what adds it to
+/// other microbatches' ones.
 void StepReader::noteReader(Operation &op) {
   for (Value operand : op.getOperands())
     if (ReduceScatterStartOp start = getReductionOf(operand)) {
@@ -128,8 +133,6 @@ void StepReader::read(Operation &op) {
   if (isOperation(op)) {
     if (auto call = dyn_cast<aten::CallOp>(op))
       noteReaders(call);
-    else if (isa<PartialNormOp>(op))
-      norm = getNumOperations();
     else
       noteReader(op);
     addOperation(&op);
@@ -149,6 +152,8 @@ void StepReader::read(Operation &op) {
       .Case([&](AllGatherWaitOp wait) {
         enter(EventOrder::Gather);
         gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
+        if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
+          addOperation(wait, bytes);
       })
       .Default([&](Operation *) {
         // A view that something is kept for until here, behind events at this position.

@@ -92,7 +92,6 @@ private:
   llvm::DenseMap<mlir::Operation *, size_t> gatherOf, reductionOf; // by start
   llvm::DenseMap<mlir::StringAttr, size_t> stateCopyOf;            // by group
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
-  std::optional<uint32_t> norm;        // it reads all reduced gradients, before their updates
   std::vector<uint32_t> splitBucketOf; // by reduction
 };
 

@@ -41,14 +41,14 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
     return module.emitError("the step has no operations");
 
   ExplainedModule result;
-  result.problem = std::move(step->problem);
+  step->problem.memoryCapBytes = options.memoryCapBytes;
+  result.problem = step->problem;
   result.plan = std::move(step->plan);
   int64_t peakBytes = schedule::peakOf(result.problem, result.plan).bytes;
   if (options.memoryCapBytes && peakBytes > *options.memoryCapBytes)
     return module.emitError("the schedule needs ")
            << peakBytes << " bytes, more than the memory cap of " << *options.memoryCapBytes
            << " bytes";
-  result.problem.memoryCapBytes = options.memoryCapBytes;
   if (std::optional<std::string> wrong = result.problem.check())
     return module.emitError("the step is no scheduling problem: ") << *wrong;
   if (std::optional<std::string> wrong = schedule::verify(result.problem, result.plan))
@@ -63,11 +63,6 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
     facts.emplace_back("jitter", describeJitter(result, *jitter));
   facts.emplace_back("temporaries", cost::findTemporaries(module, costs).describe());
   result.explanation = explain(result.problem, result.plan, result.view);
-  result.bound = schedule::quickBound(result.problem);
-  if (result.view.makespanNs > options.quickRatio * result.bound.makespanNs) {
-    schedule::LowerBound fluid = schedule::fluidBound(result.problem, {});
-    if (fluid.makespanNs > result.bound.makespanNs)
-      result.bound = fluid;
-  }
+  result.bound = findBound(*step, result.view.makespanNs, options.quickRatio);
   return result;
 }

@@ -47,8 +47,9 @@ static void countBytes(const StepMemory &memory, const ScheduleProblem &step, St
   for (const OperationRange &part : step.ranges) {
     const LiveRange &range = memory.ranges.getRanges()[part.range];
     unsigned category = static_cast<unsigned>(getCategory(range));
-    changes[part.first][category] += range.bytes;
-    changes[part.last + 1][category] -= range.bytes;
+    const int64_t bytes = part.isFreed ? -range.bytes : range.bytes;
+    changes[part.first][category] += bytes;
+    changes[part.last + 1][category] -= bytes;
   }
   MemoryBytes live = {};
   for (size_t i = 0; i < labels.operations.size(); ++i) {
@@ -78,7 +79,7 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
   for (Operation *op : step.operations) {
     OperationLabel label;
     label.costOrigin = "roofline";
-    label.isMovable = !op || isa<UpdateOp>(op);
+    label.isMovable = !op || readsReduced(*op) || isa<AllGatherWaitOp, ReduceScatterStartOp>(op);
     if (!op)
       label.name = "pause";
     else
@@ -100,6 +101,12 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
           })
           .Case<CastOp, AccumulateOp>([&](auto) { label.name = "accumulation of gradients"; })
           .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
+          .Case([&](AllGatherWaitOp wait) {
+            part = getPart(wait.getStart().getPhase());
+            label.name = "copy of parameters";
+            GroupOp group = memory.groups.lookup(wait.getStart().getGroupAttr()).op;
+            label.module = group.getModuleName();
+          })
           .Default([&](Operation *) { label.name = "copy of gradients"; });
     label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;
     labels.operations.push_back(std::move(label));

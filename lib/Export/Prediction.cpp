@@ -50,15 +50,6 @@ private:
 
 } // namespace
 
-/// Linear programming only where the cheap bound leaves a gap.
-static schedule::LowerBound findBound(const schedule::Problem &problem, double makespanNs) {
-  schedule::LowerBound best = schedule::quickBound(problem);
-  if (makespanNs <= 1.001 * best.makespanNs)
-    return best;
-  schedule::LowerBound fluid = schedule::fluidBound(problem, {});
-  return fluid.makespanNs > best.makespanNs ? fluid : best;
-}
-
 void PredictionWriter::writeTimes(const schedule::LowerBound &bound) {
   // Waits for copies of optimizer state are part of operations.
   double computeNs = -step.exposedCopyNs, exposedNs = step.exposedCopyNs;
@@ -227,7 +218,7 @@ LogicalResult fsdp::writePrediction(ModuleOp module, const StepMemory &memory,
   if (memoryCapBytes && schedule::peakOf(step->problem, step->plan).bytes <= *memoryCapBytes)
     step->problem.memoryCapBytes = memoryCapBytes;
   PredictionWriter writer(memory, *step, out);
-  writer.writeTimes(findBound(step->problem, schedule::makespanNs(step->problem, step->plan)));
+  writer.writeTimes(findBound(*step, schedule::makespanNs(step->problem, step->plan)));
   writer.writeJitter();
   writer.writePeak();
   writer.writeDeviceMemory(cost::findTemporaries(module, costs));

@@ -131,13 +131,9 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
         addEvent("post_backward", pack.getGroupAttr(), Phase::Backward);
     }
 
-  // Steps in the per-param layout are not simulated.
-  bool isFlat =
-      llvm::all_of(table->getGroups(), [](const GroupInfo &group) { return group.isFlat(); });
-  FailureOr<StepMemory> memory = failure();
-  if (isFlat)
-    memory = StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
-  if (isFlat && failed(memory))
+  FailureOr<StepMemory> memory =
+      StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
+  if (failed(memory))
     return failure();
   LogicalResult result = success();
   json::OStream out(os, /*IndentSize=*/1);
@@ -171,10 +167,9 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
     });
     out.attributeObject("counts", [&] { counts.write(out); });
     out.attributeObject("bytes", [&] { bytes.write(out); });
-    if (isFlat)
-      out.attributeObject("prediction", [&] {
-        result = writePrediction(module, *memory, costs, options.memoryCapBytes, out);
-      });
+    out.attributeObject("prediction", [&] {
+      result = writePrediction(module, *memory, costs, options.memoryCapBytes, out);
+    });
   });
   os << '\n';
   return result;

@@ -55,6 +55,9 @@ private:
   const ScheduleProblem &problem;
   const schedule::Plan &plan;
   std::vector<Use> uses;
+  /// By position: the operation that stands there, null for a pause, and for a copy, which a start
+  /// or a wait makes.
+  std::vector<Operation *> operations;
   std::vector<Other> others;
   /// By position: what happens there, in order.
   std::vector<SmallVector<Operation *, 0>> events;
@@ -150,7 +153,7 @@ static bool isEvent(Operation &op) {
 /// Views, reads and constants stay behind the call that they follow.
 void Applier::placeOthers() {
   DenseMap<Operation *, uint32_t> indexOf;
-  for (auto [index, op] : llvm::enumerate(problem.operations))
+  for (auto [index, op] : llvm::enumerate(operations))
     if (op)
       indexOf[op] = index;
   DenseMap<Operation *, uint32_t> positionOfWait;
@@ -159,10 +162,11 @@ void Applier::placeOthers() {
   DenseMap<Operation *, uint32_t> positionOf; // of what stands behind events
   uint32_t position = 0;
   for (Operation &op : body) {
-    if (isEvent(op) || isa<UpdateOp>(op) || op.hasTrait<OpTrait::IsTerminator>())
+    if (isEvent(op) || op.hasTrait<OpTrait::IsTerminator>())
       continue;
     if (auto found = indexOf.find(&op); found != indexOf.end()) {
-      position = found->second + 1;
+      if (!readsReduced(op))
+        position = found->second + 1;
       continue;
     }
     Other other{isa<InputOp, ShardOp>(op) ? 0 : position, false, &op};
@@ -279,11 +283,11 @@ void Applier::arrange() {
       append(other->op);
     if (auto found = fetches.find(position); found != fetches.end())
       llvm::for_each(found->second, append);
-    if (position < problem.operations.size() && problem.operations[position]) // else a pause
-      append(problem.operations[position]);
-    if (position < problem.operations.size())
-      if (Operation *store = storeOf.lookup(problem.operations[position]))
-        append(store);
+    if (position == operations.size() || !operations[position])
+      continue;
+    append(operations[position]);
+    if (Operation *store = storeOf.lookup(operations[position]))
+      append(store);
   }
 }
 
@@ -291,6 +295,8 @@ void Applier::run() {
   for (auto reduction : body.getOps<AllReduceStartOp>())
     if (!isa<ShardType>(reduction.getPayload()))
       reduction.setStream(Stream::Reduce);
+  for (Operation *op : problem.operations)
+    operations.push_back(op && !isEvent(*op) ? op : nullptr);
   collectUses();
   keepCopies();
   placeOthers();

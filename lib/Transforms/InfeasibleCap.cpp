@@ -57,8 +57,14 @@ static std::string nameItem(const LiveRange &range) {
   case BufferCategory::ReducedShard:
     break;
   }
-  return category + " of @" +
-         cast<CollectiveOpInterface>(range.owner).getCollectiveGroup().getValue().str();
+  FlatSymbolRefAttr group;
+  if (auto collective = dyn_cast<CollectiveOpInterface>(range.owner))
+    group = collective.getCollectiveGroup();
+  else if (auto wait = dyn_cast<AllGatherWaitOp>(range.owner))
+    group = wait.getStart().getGroupAttr();
+  else
+    group = cast<ShardType>(range.owner->getResult(0).getType()).getGroup();
+  return category + " of @" + group.getValue().str();
 }
 
 /// What is live while `operation` runs if every collective happens where it is needed.
@@ -66,14 +72,15 @@ static LiveThere findLive(const StepMemory &memory, const ScheduleProblem &step,
                           uint32_t operation) {
   std::map<std::string, int64_t> bytesOf;
   LiveThere live;
-  auto add = [&](const LiveRange &range) {
-    bytesOf[nameItem(range)] += range.bytes;
-    live.bytes[static_cast<size_t>(range.category)] += range.bytes;
+  auto add = [&](const LiveRange &range, bool isFreed = false) {
+    int64_t bytes = isFreed ? -range.bytes : range.bytes;
+    bytesOf[nameItem(range)] += bytes;
+    live.bytes[static_cast<size_t>(range.category)] += bytes;
   };
   ArrayRef<LiveRange> ranges = memory.ranges.getRanges();
   for (const OperationRange &part : step.ranges)
     if (part.first <= operation && operation <= part.last)
-      add(ranges[part.range]);
+      add(ranges[part.range], part.isFreed);
   for (auto [use, start] : llvm::zip_equal(step.problem.uses, step.gathers))
     if (use.first <= operation && operation <= use.last)
       add(ranges[memory.ranges.lookup(start).front()]);
@@ -127,6 +134,10 @@ static std::string describePlace(Operation *op) {
     return "the update of @" + update.getTarget().str();
   if (isa<PartialNormOp>(op))
     return "the norm of all gradients";
+  if (auto wait = dyn_cast<AllGatherWaitOp>(op))
+    return "the copy of the parameters of @" + wait.getStart().getGroup().str();
+  if (auto start = dyn_cast<ReduceScatterStartOp>(op))
+    return "the copy of the gradients of @" + start.getGroup().str();
   if (isa<CastOp, AccumulateOp>(op))
     return "the accumulation of gradients";
   return "'" + text + "'";

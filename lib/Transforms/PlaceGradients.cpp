@@ -29,7 +29,9 @@ unsigned fsdp::placeGradients(const StepMemory &memory) {
     ++position;
   }
   unsigned numCopies = 0;
-  for (auto [start, startPosition] : starts)
+  for (auto [start, startPosition] : starts) {
+    if (!memory.groups.lookup(start.getGroupAttr()).isFlat())
+      continue; // all are copied when it starts
     for (auto [range, operand] :
          llvm::zip_equal(memory.ranges.lookup(start).drop_back(), start.getGradsMutable())) {
       int64_t index = memory.ranges.getRanges()[range].storage;
@@ -39,5 +41,6 @@ unsigned fsdp::placeGradients(const StepMemory &memory) {
       operand.set(copyBefore(operand.get(), start));
       ++numCopies;
     }
+  }
   return numCopies;
 }

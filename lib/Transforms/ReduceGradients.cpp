@@ -90,6 +90,15 @@ void GradientReductions::addShard(Sum &sum, GroupOp group, Value shard) {
   sum.shard = shard;
 }
 
+void GradientReductions::reduceEarlier(unsigned index) {
+  GroupOp group = step.groups[index];
+  Sum &sum = sums[index];
+  if (sum.whole.empty() || isLeftAlone(group))
+    return;
+  addShard(sum, group, reduce(group, sum.whole, step.getReplicas() > 1));
+  sum.whole.clear();
+}
+
 void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t microbatch) {
   if (gradients.empty())
     return;
@@ -97,7 +106,9 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
   Sum &sum = sums[index];
   bool isAccumulated = lastMicrobatch > 0, isLast = microbatch == lastMicrobatch;
   GradientSync sync = group.getGradientSync().value_or(GradientSync::Each);
-  if (isAccumulated && (sync == GradientSync::Last || isLeftAlone(group))) {
+  bool isAddedWhole = sync == GradientSync::Last || isLeftAlone(group);
+  bool isAlone = isLast && sum.whole.empty(); // the others have been reduced
+  if (isAccumulated && isAddedWhole && !isAlone) {
     addWhole(sum, gradients);
     if (!isLast)
       return;

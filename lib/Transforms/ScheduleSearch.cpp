@@ -94,6 +94,14 @@ LogicalResult Search::check() {
   return checkSharded(*step);
 }
 
+/// What the plan keeps need not be copied out again.
+static void spareCopies(FoundSchedule &found) {
+  if (found.step.sparedCopies.empty())
+    return;
+  found.step.spareCopies(found.plan);
+  found.makespanNs = schedule::makespanNs(found.step.problem, found.plan);
+}
+
 /// None where nothing fits.
 std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t roomBytes) const {
   // With all room taken there is one schedule, and nothing to search for.
@@ -108,8 +116,11 @@ std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t ro
     std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);
     if (!outcome)
       return std::nullopt;
-    FoundSchedule found{std::move(step), std::move(outcome->plan), outcome->makespanNs,
-                        outcome->bound.makespanNs, std::nullopt};
+    double boundNs = step.hasCopies() ? findBound(step, outcome->makespanNs).makespanNs
+                                      : outcome->bound.makespanNs;
+    FoundSchedule found{std::move(step), std::move(outcome->plan), outcome->makespanNs, boundNs,
+                        std::nullopt};
+    spareCopies(found);
     if (options.jitter)
       found.jittered = schedule::simulate(found.step.problem, found.plan, *options.jitter);
     return found;
@@ -120,7 +131,9 @@ std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t ro
   if (!plan)
     return std::nullopt;
   double makespanNs = schedule::makespanNs(step.problem, *plan);
-  return FoundSchedule{std::move(step), std::move(*plan), makespanNs, 0, std::nullopt};
+  FoundSchedule found{std::move(step), std::move(*plan), makespanNs, 0, std::nullopt};
+  spareCopies(found);
+  return found;
 }
 
 /// Of means within 0.2 %, which a real machine does not tell apart, the better 95th percentile.
@@ -223,6 +236,7 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
       // The bound of the first search holds with and without room.
       found->boundNs = boundNs;
       found->step.problem.operations = std::move(candidate.operations);
+      spareCopies(*found);
     }
     if (best && !isBetter(*found, *best))
       continue;
@@ -362,8 +376,9 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
     if (llvm::any_of(memory->groups.getGroups(), [](const GroupInfo &group) {
           return GroupOp(group.op).areParametersOnHost();
         }))
-      return module.emitError("parameters lie on the host, but on one rank there are no collectives "
-                              "to search an order of; expected schedule fsdp2");
+      return module.emitError(
+          "parameters lie on the host, but on one rank there are no collectives "
+          "to search an order of; expected schedule fsdp2");
     // No collectives: there is one order.
     overlapStateCopies(memory->getBody());
     setPhase(module, ModulePhase::Scheduled);
@@ -386,10 +401,13 @@ std::optional<int64_t> ScheduleSearch::getArenaCapBytes(ModuleOp module) const {
 
 /// What a problem of the search cannot say yet.
 static LogicalResult checkIsSearchable(ModuleOp module) {
-  StringRef name = FsdpDialect::getAccumulationAttrName();
-  if (Attribute accumulation = module->getAttr(name))
-    return module.emitError("schedules are searched for in steps of one microbatch, but '")
-           << name << "' is " << accumulation << "; use schedule=fsdp2";
+  if (module->hasAttr(FsdpDialect::getAccumulationAttrName()))
+    for (auto group : module.getOps<GroupOp>())
+      if (group.getGradientSync() == GradientSync::ReduceScatter)
+        return group.emitError("schedules are searched for where each reduction goes on over the "
+                               "replicas, but gradient_sync of group @")
+               << group.getSymName()
+               << " is reduce_scatter; use schedule=fsdp2, or gradient_sync each or last";
   for (auto group : module.getOps<GroupOp>())
     if (std::optional<int64_t> ranks = group.getReshardRanks())
       return group.emitError(

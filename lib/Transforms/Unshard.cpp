@@ -26,7 +26,8 @@ private:
 
   Step &step;
   OpBuilder builder;
-  DenseMap<StringAttr, Value> reads; // by parameter
+  DenseMap<StringAttr, Value> reads;      // by parameter
+  DenseMap<StringAttr, int64_t> numGrads; // likewise: of the microbatches so far
 };
 
 } // namespace
@@ -49,9 +50,23 @@ void Unsharder::replace(BufferUseOpInterface reduction) {
   builder.setInsertionPoint(reduction);
   auto group = reduction->getAttrOfType<FlatSymbolRefAttr>("group");
   for (auto [gradient, param] :
-       llvm::zip_equal(reduction.getPacked(), step.getTrained(lookup(group))))
-    GradOp::create(builder, reduction.getLoc(), FlatSymbolRefAttr::get(param.getSymNameAttr()),
-                   gradient, /*microbatch=*/0);
+       llvm::zip_equal(reduction.getPacked(), step.getTrained(lookup(group)))) {
+    // What was added up before it was reduced, the last one first.
+    SmallVector<Value> parts = {gradient};
+    while (auto sum = parts.back().getDefiningOp<AccumulateOp>()) {
+      parts.back() = sum.getGradient();
+      parts.push_back(sum.getSum());
+    }
+    for (Value part : llvm::reverse(parts)) {
+      // Each in its own microbatch.
+      if (part == parts.front())
+        builder.setInsertionPoint(reduction);
+      else
+        builder.setInsertionPointAfterValue(part);
+      GradOp::create(builder, reduction.getLoc(), FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                     part, numGrads[param.getSymNameAttr()]++);
+    }
+  }
 }
 
 void Unsharder::replace(UpdateOp update) {
@@ -73,7 +88,8 @@ void Unsharder::run() {
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
     else if (!getStartedHandle(op) && !getAwaitedHandle(op) &&
-             !isa<ShardOp, ChunkOp, ReshardOp, PartialNormOp, ClipFactorOp>(op))
+             !isa<ShardOp, ChunkOp, ReshardOp, CastOp, AccumulateOp, PartialNormOp, ClipFactorOp>(
+                 op))
       continue;
     replaced.push_back(&op);
   }

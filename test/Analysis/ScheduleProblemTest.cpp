@@ -99,18 +99,37 @@ protected:
 /// Orders that passes make without a search, on one rank and on several.
 TEST_P(ScheduleProblemTest, OrdersOfPasses) {
   for (const char *options :
-       {"mesh=dp=2", "mesh=dp=2 prefetch=none", "mesh=dp=8 reshard-after-forward=true",
-        "mesh=dp=4 reshard-after-forward=false", "mesh=dp=2 reshard-after-forward=auto",
-        "mesh=dp=1", "mesh=dp=2 schedule=asap", "mesh=dp=2 schedule=auto",
-        "mesh=dp=1 offload-optimizer=all", "mesh=dp=2 offload-optimizer=all",
-        "mesh=dp=2 schedule=auto offload-optimizer=all"})
+       {"mesh=dp=2",
+        "mesh=dp=2 prefetch=none",
+        "mesh=dp=8 reshard-after-forward=true",
+        "mesh=dp=4 reshard-after-forward=false",
+        "mesh=dp=2 reshard-after-forward=auto",
+        "mesh=dp=1",
+        "mesh=dp=2 schedule=asap",
+        "mesh=dp=2 schedule=auto",
+        "mesh=dp=1 offload-optimizer=all",
+        "mesh=dp=2 offload-optimizer=all",
+        "mesh=dp=2 schedule=auto offload-optimizer=all",
+        "mesh=dp=2 layout=per-param",
+        "mesh=dp=3 layout=per-param reshard-after-forward=true",
+        "mesh=dp=1 layout=per-param",
+        "mesh=dp=4 layout=per-param schedule=auto",
+        "mesh=dp=2 layout=per-param schedule=asap",
+        "mesh=replicate=2,shard=2 layout=per-param schedule=auto",
+        "mesh=dp=2 microbatches=2 microbatch-loss=sum",
+        "mesh=dp=2 microbatches=3 microbatch-loss=sum gradient-sync=last",
+        "mesh=dp=2 microbatches=2 microbatch-loss=sum reshard-after-backward=false",
+        "mesh=replicate=2,shard=2 microbatches=2 microbatch-loss=sum schedule=auto",
+        "mesh=dp=2 microbatches=2 microbatch-loss=sum layout=per-param schedule=auto"})
     readAndPlan(*load(std::string(options) + " up-to=scheduled"), options);
 }
 
 /// Plans of every policy and of the search, from the least cap on, with both placements of updates.
 TEST_P(ScheduleProblemTest, AppliedPlans) {
   for (auto [ranks, more] :
-       {std::pair(2, ""), std::pair(8, ""), std::pair(2, " offload-optimizer=all")}) {
+       {std::pair(2, ""), std::pair(8, ""), std::pair(2, " offload-optimizer=all"),
+        std::pair(2, " microbatches=2 microbatch-loss=sum"),
+        std::pair(4, " microbatches=3 microbatch-loss=sum gradient-sync=last")}) {
     OwningOpRef<ModuleOp> sharded = loadSharded(ranks, more);
     StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
     for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
@@ -136,6 +155,44 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
         ASSERT_TRUE(outcome) << what;
         OwningOpRef<ModuleOp> module = sharded->clone();
         applyAndCompare(*module, placement, outcome->plan, what + ", auto");
+      }
+    }
+  }
+}
+
+/// In the per-param layout copies are operations. Those of gradients are taken to be made at once,
+/// so that the scheduled step may take a little more or less than was planned, but never less than
+/// the bound; what a plan keeps is not copied again.
+TEST_P(ScheduleProblemTest, PerParamPlans) {
+  for (const char *more :
+       {" layout=per-param", " layout=per-param microbatches=2 microbatch-loss=sum"}) {
+    OwningOpRef<ModuleOp> sharded = loadSharded(4, more);
+    StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+    for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+      ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
+      ASSERT_EQ(step.problem.check().value_or(""), "");
+      EXPECT_GT(step.sparedCopies.size(), 0u);
+      for (double factor : {0.0, 1.0, 1.2}) {
+        if (factor > 0)
+          step.problem.memoryCapBytes = int64_t(factor * double(step.problem.minimumPeak().bytes));
+        std::string what = more + std::string(", cap ") + std::to_string(factor);
+        schedule::OptimizeOptions options;
+        options.simulationBudget = 200;
+        std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);
+        ASSERT_TRUE(outcome) << what;
+        double boundNs = findBound(step, outcome->makespanNs).makespanNs;
+        OwningOpRef<ModuleOp> module = sharded->clone();
+        StepMemory own = *StepMemory::build(*module, ModulePhase::Sharded);
+        ScheduleProblem planned = *getScheduleProblem(*module, own, *costs, placement);
+        applySchedule(*module, own.getBody(), planned, outcome->plan);
+        ASSERT_TRUE(run(*module, createVerifyScheduled())) << what;
+        ScheduledStep read = readAndPlan(*module, what);
+        step.spareCopies(outcome->plan);
+        double plannedNs = schedule::makespanNs(step.problem, outcome->plan);
+        double readNs = schedule::makespanNs(read.problem, read.plan);
+        EXPECT_LE(boundNs, readNs) << what;
+        EXPECT_NEAR(readNs, plannedNs, 0.05 * plannedNs) << what;
+        step.problem = getScheduleProblem(*sharded, memory, *costs, placement)->problem;
       }
     }
   }

@@ -166,11 +166,15 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
       tensors.push_back(get(i));
     return tensors;
   };
-  // Of one microbatch, or of all.
+  // Of a module that is called several times what earlier microbatches have left is reduced by itself.
+  const bool isCalledAgain =
+      configuration.model == "shared" && llvm::StringRef(parameter).starts_with("layers.1.");
+  const unsigned numWhole = numMicrobatches - (isCalledAgain && numMicrobatches > 1);
+  // Of one microbatch, or of those that are added up whole.
   auto ofRank = [&](unsigned rank, std::optional<unsigned> microbatch) {
     if (microbatch)
       return getGradient(rank, *microbatch, parameter);
-    return sum(list(numMicrobatches, [&](unsigned m) { return getGradient(rank, m, parameter); }));
+    return sum(list(numWhole, [&](unsigned m) { return getGradient(rank, m, parameter); }));
   };
   auto ofReplica = [&](unsigned replica, std::optional<unsigned> microbatch) {
     return average(list(numShards, [&](unsigned shard) {
@@ -183,13 +187,17 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
   };
   // On one rank nothing is reduced, unless in another dtype.
   bool isLeftAlone = steps.size() == 1 && configuration.reduceDtype.empty();
-  if (numMicrobatches == 1 || configuration.gradientSync == GradientSync::Last || isLeftAlone)
-    return ofAll({});
+  if (isLeftAlone)
+    return sum(list(numMicrobatches, [&](unsigned m) { return getGradient(0, m, parameter); }));
+  at::ScalarType own = state.at(parameter).scalar_type();
+  if (numMicrobatches == 1 || configuration.gradientSync == GradientSync::Last)
+    return numWhole == numMicrobatches
+               ? ofAll({})
+               : ofAll({}).to(own).add(ofAll(numMicrobatches - 1).to(own));
   if (configuration.gradientSync == GradientSync::ReduceScatter)
     return average(list(configuration.replicas, [&](unsigned replica) {
       return sum(list(numMicrobatches, [&](unsigned m) { return ofReplica(replica, m); }));
     }));
-  at::ScalarType own = state.at(parameter).scalar_type();
   return sum(list(numMicrobatches, [&](unsigned m) { return ofAll(m).to(own); }));
 }
 

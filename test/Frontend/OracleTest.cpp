@@ -35,6 +35,9 @@ static std::vector<Configuration> makeConfigurations() {
       Configuration perParam = base;
       perParam.layout = "per-param";
       all.push_back(perParam);
+      perParam.schedule = ScheduleChoice::Auto;
+      all.push_back(perParam);
+      perParam.schedule = ScheduleChoice::Fsdp2;
       perParam.shardPlacement = "largest";
       all.push_back(perParam);
       Configuration searched = base;

@@ -157,9 +157,6 @@ class Configuration:
             syncs = ["each", "last"] + (["reduce_scatter"] if self.replicas == 2 else [])
             self.sync = self.random.choice(syncs)
             self.reshard_after_backward = self.maybe(0.5)
-        # If a module is called several times, FSDP2 reduces the gradients of earlier microbatches separately.
-        if self.model.model == "shared" and self.sync == "last":
-            self.sync = "each"
         # FSDP2 rounds the sum of an f16 and a bf16 gradient once, a compiled step twice.
         if self.is_mixed and self.sync == "last" and self.reduce_dtype == "float16":
             self.reduce_dtype = "float32"
@@ -175,6 +172,7 @@ class Configuration:
             self.checkpoint = self.random.choice(plain) if plain else None
 
         self.placement = self.draw_placement() if self.layout == "per-param" and self.maybe(0.5) else None
+        self.schedule = self.draw_schedule()
 
     def draw_placement(self):
         """FSDP2 ends with an error where a group keeps chunks and is cut on another dimension than 0."""
@@ -189,6 +187,15 @@ class Configuration:
         return self.random.choice([
             "largest", {name: self.random.choice(dims) for name, dims in even.items()}
         ])  # fmt: skip
+
+    def draw_schedule(self):
+        """Of the step whose bits are compared; that with FSDP2's events has its order, too."""
+        numbers = [self.reshard, *(group.reshard or "true" for group in self.groups)]
+        is_ordered = any(group.forward_prefetch or group.backward_prefetch for group in self.groups)
+        are_ranks_others = any(number.isdigit() and 1 < int(number) < self.shards for number in numbers)
+        if self.shards == 1 or is_ordered or are_ranks_others or self.sync == "reduce_scatter":
+            return "fsdp2"
+        return self.random.choice(["fsdp2", "asap", "auto"])
 
     def has_inner(self, group):
         return any(
@@ -304,4 +311,4 @@ class Configuration:
         clip = " clipped" if "clip_grad_norm" in self.optimizer.options else ""
         policies = f" policies {json.dumps(self.policies)}" if self.policies else ""
         return (f"{self.number}: {self.model.model} {self.form}{frozen}{policies} {self.mesh()} {self.layout} reshard={self.reshard} "
-                f"{self.optimizer.kind}{clip} {self.options()} {self.yaml()}")  # fmt: skip
+                f"{self.optimizer.kind}{clip} {self.options()} schedule={self.schedule} {self.yaml()}")  # fmt: skip

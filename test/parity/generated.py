@@ -38,9 +38,11 @@ class Prepared:
             steps=STEPS, init=str(self.workspace.weights), **configuration.oracle_options()
         )
 
-    def plan(self, layout):
+    def plan(self, layout, schedule="fsdp2"):
         c = self.configuration
-        return self.workspace.plan(c.mesh(), c.reshard, layout, self.file, c.options())
+        more = c.options() if schedule == "fsdp2" else f"{c.options()} schedule={schedule}"
+        reshard = "auto" if schedule != "fsdp2" and c.reshard == "none" else c.reshard
+        return self.workspace.plan(c.mesh(), reshard, layout, self.file, more)
 
 
 class Generated(harness.Comparison):
@@ -65,8 +67,8 @@ class Generated(harness.Comparison):
         is_late = configuration.sync == "reduce_scatter"
         self.check_report(one.run, record, one.report, record["dropped"], are_reductions_mixed=is_late)
         planned = one.planned
-        if configuration.layout == "flat":
-            planned, _ = one.plan("flat")
+        if configuration.layout == "flat" or configuration.schedule != "fsdp2":
+            planned, _ = one.plan(configuration.layout, configuration.schedule)
         binary = one.workspace.link(planned)
         self.check_bits(one.run, outcome, *harness.train(one.workspace, binary, one.run.ranks, STEPS))
 

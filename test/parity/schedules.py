@@ -18,26 +18,27 @@ MODELS = {
 
 
 class Schedules(unittest.TestCase):
-    def run_steps(self, workspace, reshard="none", more=""):
-        return self.train(workspace, workspace.compile(RANKS, reshard, more=more))
+    def run_steps(self, workspace, reshard="none", more="", mesh=RANKS, layout="flat"):
+        binary = workspace.compile(mesh, reshard, layout, more=more)
+        return self.train(workspace, binary, RANKS if mesh == RANKS else 4)
 
-    def train(self, workspace, binary):
+    def train(self, workspace, binary, ranks=RANKS):
         """Losses by step and rank, and the parameters and buffers afterwards."""
         log, save = workspace.folder / "log.jsonl", workspace.folder / "final.safetensors"
         log.unlink(missing_ok=True)
         arguments = harness.training_arguments(workspace, log, save, STEPS)
-        harness.run([binary, "--ranks", RANKS, *arguments])
+        harness.run([binary, "--ranks", ranks, *arguments])
         losses = [line["loss_hex"] for line in harness.read_log(log)]
         self.assertEqual(len(losses), STEPS)
         return losses, safetensors_io.load(save)
 
-    def check_model(self, config):
-        workspace = harness.Workspace(config, harness.SGD)
+    def check_model(self, config, options="", mesh=RANKS, layout="flat", optimizer=harness.SGD):
+        workspace = harness.Workspace(config, optimizer)
         self.addCleanup(workspace.remove)
         workspace.capture()
-        losses, final = self.run_steps(workspace)
+        losses, final = self.run_steps(workspace, more=options, mesh=mesh, layout=layout)
         with self.assertRaises(harness.CommandFailed) as refusal:
-            workspace.plan(RANKS, "auto", more="schedule=auto memory-cap=1")
+            workspace.plan(mesh, "auto", layout, more=f"{options} schedule=auto memory-cap=1")
         least = int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
         capped = f"memory-cap={least + least // 20}"
         for more in (
@@ -47,8 +48,10 @@ class Schedules(unittest.TestCase):
             "schedule=auto device=h100",
             f"schedule=asap {capped}",
         ):
-            with self.subTest(more):
-                other_losses, other_final = self.run_steps(workspace, "auto", more)
+            with self.subTest(model=config.model, mesh=mesh, layout=layout, more=f"{options} {more}"):
+                other_losses, other_final = self.run_steps(
+                    workspace, "auto", f"{options} {more}", mesh, layout
+                )
                 self.assertEqual(other_losses, losses)
                 self.assertIsNone(harness.bitwise_difference(final, other_final))
 
@@ -94,6 +97,23 @@ class Schedules(unittest.TestCase):
         for name, config in MODELS.items():
             with self.subTest(name):
                 self.check_model(config)
+
+
+    def test_per_param(self):
+        """Parameters are copied out of gathers, but where they are kept; gradients into reductions."""
+        self.check_model(MODELS["gpt2"], layout="per-param")
+        self.check_model(MODELS["mlp"], "shard-placement=largest", "replicate=2,shard=2", "per-param")
+
+    def test_microbatches(self):
+        """Each is reduced, or the last alone; parameters stay gathered between them where that pays."""
+        clipped = harness.Optimizer("adamw", dict(harness.ADAMW.options, clip_grad_norm=0.05))
+        for name, options, mesh, layout, optimizer in (
+            ("convnet", "microbatches=2", RANKS, "flat", harness.SGD),
+            ("mlp", "microbatches=3 gradient-sync=last", RANKS, "flat", clipped),
+            ("gpt2", "microbatches=2 reshard-after-backward=false", RANKS, "per-param", clipped),
+            ("mlp", "microbatches=2", "replicate=2,shard=2", "per-param", harness.ADAMW),
+        ):
+            self.check_model(MODELS[name], options, mesh, layout, optimizer)
 
 
 if __name__ == "__main__":

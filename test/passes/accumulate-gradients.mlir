@@ -170,3 +170,57 @@ module attributes {fsdp.model = "replicas", fsdp.accumulation = #fsdp.accumulati
     return %loss : !s
   }
 }
+
+// -----
+
+// gradient_sync last: of a module that is called twice the gradients of earlier microbatches are reduced
+// where the backward of the first of its calls ends that runs, those of the last one behind both.
+// SHARDED-LABEL: fsdp.model = "called_again"
+// SHARDED: %[[G0:.+]] = aten.call "add.Tensor"({{.*}}) bwd in "l" :
+// SHARDED-NOT: fsdp.reduce_scatter.start
+// SHARDED: aten.call "mul.Tensor"({{.*}}) bwd in "l@1" microbatch 1
+// SHARDED: aten.call "mul.Tensor"({{.*}}) bwd in "l@1" microbatch 1
+// SHARDED-NEXT: fsdp.reshard
+// SHARDED-NEXT: %[[R0:.+]] = fsdp.reduce_scatter.start @l(%[[G0]])
+// SHARDED-NEXT: %[[D0:.+]] = fsdp.reduce_scatter.wait %[[R0]]
+// SHARDED: %[[G1:.+]] = aten.call "add.Tensor"({{.*}}) bwd in "l" microbatch 1
+// SHARDED: %[[R1:.+]] = fsdp.reduce_scatter.start @l(%[[G1]])
+// SHARDED-NEXT: %[[D1:.+]] = fsdp.reduce_scatter.wait %[[R1]]
+// SHARDED-NEXT: %[[D:.+]] = fsdp.accumulate %[[D0]], %[[D1]] : !fsdp.shard<@l, f32>, !fsdp.shard<@l, f32>
+// SHARDED-NEXT: fsdp.update @l with %[[D]]
+// SHARDED: fsdp.accumulate {{.*}} : tensor<4xf32>, tensor<4xf32>
+// SHARDED-NEXT: fsdp.reduce_scatter.start @root(
+// SHARDED-NOT: fsdp.reduce_scatter.start
+!v = tensor<4xf32>
+!s = tensor<f32>
+module attributes {fsdp.model = "called_again", fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @e.w : !v
+  fsdp.param @l.w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true gradient_sync last
+  fsdp.group @root [@e.w] of [""] over @mesh "dp" flat reshard_after_forward none gradient_sync last
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !v
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %e = fsdp.read @e.w : !v
+    %w = fsdp.read @l.w : !v
+    %h = aten.call "mul.Tensor"(%x, %e) fwd in "e" : (!v, !v) -> !v
+    %y0 = aten.call "mul.Tensor"(%h, %w) fwd in "l" : (!v, !v) -> !v
+    %y1 = aten.call "mul.Tensor"(%y0, %w) fwd in "l@1" : (!v, !v) -> !v
+    %loss = aten.call "sum.default"(%y1, none) fwd in "" : (!v) -> !s
+    %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %d1 = aten.call "mul.Tensor"(%g, %y0) bwd in "l@1" : (!s, !v) -> !v
+    %dy0 = aten.call "mul.Tensor"(%g, %w) bwd in "l@1" : (!s, !v) -> !v
+    %d0 = aten.call "mul.Tensor"(%dy0, %h) bwd in "l" : (!v, !v) -> !v
+    %dw = aten.call "add.Tensor"(%d1, %d0, 1) bwd in "l" : (!v, !v) -> !v
+    fsdp.grad @l.w, %dw : !v
+    %dh = aten.call "mul.Tensor"(%dy0, %w) bwd in "l" : (!v, !v) -> !v
+    %de = aten.call "mul.Tensor"(%dh, %x) bwd in "e" : (!v, !v) -> !v
+    fsdp.grad @e.w, %de : !v
+    fsdp.update @e.w step %step lr %lr
+    fsdp.update @l.w step %step lr %lr
+    return %loss : !s
+  }
+}

@@ -137,7 +137,7 @@ module @own {
 // CHECK: fsdp.group @root [@a] {{.*}} reshard_after_forward none mixed_precision <param_dtype = bf16> reduce_dtype bf16 decisions [#fsdp.decision<gather_dtype, "a rank holds its parameters whole, which are cast to bf16 where they are used">]
 // CHECK: %[[A:.+]] = fsdp.read @a : tensor<4xf32>
 // CHECK-NEXT: aten.call "relu.default"
-// CHECK-NEXT: aten.call "_to_copy.default"(%[[A]]
+// CHECK-NEXT: aten.call "_to_copy.default"(%[[A]]{{.*}} fwd in "l"
 // CHECK-NEXT: aten.call "sum.default"
 // CHECK: fsdp.grad @a, %{{.+}} : tensor<4xbf16>
 !v = tensor<4xf32>
@@ -154,7 +154,7 @@ module @alone {
     %a = fsdp.read @a : !v
     %c = aten.call "_to_copy.default"(%a, bf16, none, none, none, false, none) fwd in "" : (!v) -> !h
     %y = aten.call "relu.default"(%x) fwd in "" : (!v) -> !v
-    %loss = aten.call "sum.default"(%c, f32) fwd in "" : (!h) -> tensor<f32>
+    %loss = aten.call "sum.default"(%c, f32) fwd in "l" : (!h) -> tensor<f32>
     %n = aten.call "neg.default"(%c) bwd in "" : (!h) -> !h
     %g = aten.call "_to_copy.default"(%n, f32, none, none, none, false, none) bwd in "" : (!h) -> !v
     fsdp.grad @a, %g : !v

@@ -99,31 +99,6 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.recompute = #f
 
 // -----
 
-// The per-param layout is not searched.
-module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
-  fsdp.param @w : tensor<4xf32>
-  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
-  fsdp.mesh @mesh <dp = 2>
-  // expected-error@+1 {{@g has the per-param layout; schedules are simulated and searched for in the flat layout only}}
-  fsdp.group @g [@w] of [""] over @mesh "dp" per_param reshard_after_forward auto
-  func.func @step() -> tensor<f32> {
-    %s = fsdp.shard @g : !fsdp.shard<@g, f32>
-    %step = fsdp.input "step" : i64
-    %lr = fsdp.input "lr" : f64
-    %u = fsdp.all_gather.start %s over ["dp"] fwd on compute : !fsdp.shard<@g, f32>
-    %w = fsdp.all_gather.wait %u : tensor<4xf32>
-    %loss = aten.call "sum.default"(%w, none) fwd in "" : (tensor<4xf32>) -> tensor<f32>
-    %g = aten.call "neg.default"(%w) bwd in "" : (tensor<4xf32>) -> tensor<4xf32>
-    fsdp.reshard %u bwd
-    %r = fsdp.reduce_scatter.start @g(%g) over ["dp"] avg bwd on compute : tensor<4xf32>
-    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
-    fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
-    return %loss : tensor<f32>
-  }
-}
-
-// -----
-
 // What is no sharded step is refused before anything is decided.
 !m = tensor<4x4xf32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -144,6 +119,21 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
     // expected-error@+1 {{group @g is updated while it is gathered}}
     fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// What reductions leave to one all-reduce behind the last microbatch has no place in a search.
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : tensor<4xf32>
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  // expected-error@+1 {{gradient_sync of group @g is reduce_scatter; use schedule=fsdp2, or gradient_sync each or last}}
+  fsdp.group @g [@w] of [""] over @mesh "shard" replicated "replicate" flat reshard_after_forward auto gradient_sync reduce_scatter
+  func.func @step() -> tensor<f32> {
+    %loss = fsdp.input "loss" : tensor<f32>
     return %loss : tensor<f32>
   }
 }

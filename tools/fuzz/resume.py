@@ -154,8 +154,6 @@ def check(pool, seed, folder):
         if mesh == "dp=1" and "gradient-sync" in more:
             more = "microbatches=2"
         layout = rng.choice(["flat", "per-param"])
-        if more == "schedule=auto":  # which searches the flat layout alone
-            layout = "flat"
         if layout == "per-param" and rng.random() < 0.5:
             more = f"{more} shard-placement=largest".strip()
         return mesh, layout, more

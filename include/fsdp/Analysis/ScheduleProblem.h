@@ -1,9 +1,14 @@
 //===- ScheduleProblem.h - A step as a scheduling problem -------*- C++ -*-===//
 //
 // The operations of the problem are what runs on the compute stream: calls that are no views,
-// writes of buffers, updates, and copies of gradients. Live ranges become the problem's bytes, so
-// that peakOf(problem, plan) is the memory planner's fsdp.peak_live_bytes, to the byte. Flat layout
-// only.
+// writes of buffers, updates, and copies. Live ranges become the problem's bytes, so that
+// peakOf(problem, plan) is the memory planner's fsdp.peak_live_bytes, to the byte.
+//
+// In the per-param layout computation copies parameters out of what a gather brings, when it waits
+// for that, and gradients into a reduction's input. In the problem of a sharded step these are
+// operations at fixed places: a copy-out where each use begins, kept or not, and a copy-in where a
+// group's gradients are complete, whenever their reduction starts. So its times and bytes are a
+// little more than those of the scheduled step, which is read as it is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +18,7 @@
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepMemory.h"
 #include "fsdp/CostModel/CostModel.h"
+#include "fsdp/Schedule/LowerBound.h"
 #include "fsdp/Schedule/Simulate.h"
 
 namespace fsdp {
@@ -23,10 +29,16 @@ enum class UpdatePlacement : uint8_t {
   AtEnd        // after everything else
 };
 
+/// True for what waits for reductions, and runs when these are done: updates, and what casts or
+/// adds up reduced shards.
+bool readsReduced(mlir::Operation &op);
+
 /// A buffer that is part of the problem's `liveBytes` while operations first, ..., last run.
 struct OperationRange {
   uint32_t first, last;
   size_t range; // index into LiveRanges
+  /// It is not there, though the problem counts its bytes as those of a gathered copy.
+  bool isFreed = false;
 };
 
 /// When the optimizer state of a group is copied, at positions of a problem.
@@ -54,9 +66,22 @@ std::vector<StateCopyEvent> getEvents(llvm::ArrayRef<ScheduledStateCopy> copies)
 struct ScheduleProblem {
   schedule::Problem problem;
   /// By operation: an aten.call, fsdp.write or fsdp.update; where gradients are copied, the
-  /// reduction's start or the fsdp.pack. Null: a pause of no duration between events in an order
-  /// that the problem's order at one position does not allow.
+  /// reduction's start or the fsdp.pack, and where parameters are, the gather's wait. Null: a pause
+  /// of no duration between events in an order that the problem's order at one position does not
+  /// allow.
   std::vector<mlir::Operation *> operations;
+  /// Copies of parameters that a plan spares by keeping a use's copy.
+  struct SparedCopy {
+    uint32_t use, operation;
+  };
+  std::vector<SparedCopy> sparedCopies;
+  /// Copies of gradients, which are made when their reduction starts.
+  std::vector<uint32_t> gradientCopies;
+  bool hasCopies() const { return !sparedCopies.empty() || !gradientCopies.empty(); }
+  /// Takes the copies that `plan` spares out of the durations and bytes.
+  void spareCopies(const schedule::Plan &plan);
+  /// A problem in which no plan takes longer or needs more: without any of these copies.
+  schedule::Problem getRelaxed() const;
   /// The operation of this index, or the one behind it if it is a pause.
   mlir::Operation *lookup(uint32_t operation) const;
   /// By use: the gather that serves it. Two uses that share one are kept.
@@ -85,21 +110,25 @@ struct ScheduledStep : ScheduleProblem {
   schedule::Plan plan;
 };
 
-/// What may be decided about a sharded module of several ranks, all of whose gradients lie in their
-/// reduction's input and are not read after its start (PlaceGradients.h). A group is free to be
-/// kept where it says `auto`, else as it stands. The cap becomes the problem's; optimizer state on
-/// the host is fetched before its update, and stored behind it, as early and as late as it takes to
-/// hide that and the cap allows. Errors name a group in the per-param layout, or a gradient.
+/// What may be decided about a sharded module of several ranks. In the flat layout all gradients
+/// lie in their reduction's input and are not read after its start (PlaceGradients.h). A group is
+/// free to be kept where it says `auto`, else as it stands. The cap becomes the problem's;
+/// optimizer state on the host is fetched before its update, and stored behind it, as early and as
+/// late as it takes to hide that and the cap allows. Errors name a gradient.
 llvm::FailureOr<ScheduleProblem>
 getScheduleProblem(mlir::ModuleOp module, const StepMemory &memory, const cost::CostModel &costs,
                    UpdatePlacement placement, std::optional<int64_t> memoryCapBytes = std::nullopt);
 
 /// What a scheduled or planned module does, in whatever order: that of a pass or edited by hand.
-/// The plan passes schedule::verify if the module passes fsdp-verify-scheduled. Errors name a group
-/// in the per-param layout, or reductions that are waited for in another order than they are
-/// started.
+/// The plan passes schedule::verify if the module passes fsdp-verify-scheduled. Errors name
+/// reductions that are waited for in another order than they are started.
 llvm::FailureOr<ScheduledStep> getScheduledStep(mlir::ModuleOp module, const StepMemory &memory,
                                                 const cost::CostModel &costs);
+
+/// A lower bound on what every plan of the problem takes, by linear programming only where the
+/// cheap one leaves a gap of more than `quickRatio` to `makespanNs`.
+schedule::LowerBound findBound(const ScheduleProblem &step, double makespanNs,
+                               double quickRatio = 1.001);
 
 } // namespace fsdp
 

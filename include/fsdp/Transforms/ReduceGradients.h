@@ -22,6 +22,8 @@ public:
   /// Takes the gradients of one microbatch, one for each trained parameter of the group, in its
   /// order. Behind the last microbatch the group is updated, unless gradients are clipped.
   void add(unsigned group, llvm::ArrayRef<mlir::Value> gradients, int64_t microbatch);
+  /// Reduces what earlier microbatches have left whole, without the gradients of the last one.
+  void reduceEarlier(unsigned group);
   /// Where gradients are clipped: their norm, and the updates, which wait for it.
   void finish();
 
