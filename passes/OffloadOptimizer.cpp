@@ -65,7 +65,8 @@ struct OffloadOptimizerPass : public fsdp::impl::OffloadOptimizerBase<OffloadOpt
       numStates = getNumOptimizerStates(step->optimizer);
     for (GroupOp group : step->groups) {
       // FSDP2's optimizer works on the parameters where they lie.
-      bool isWanted = offload == OffloadPolicy::All || (group.areParametersOnHost() && numStates > 0);
+      bool isWanted =
+          offload == OffloadPolicy::All || (group.areParametersOnHost() && numStates > 0);
       bool isAsked = group.getOffloadOptimizer().value_or(isWanted);
       if (step->getTrained(group).empty()) {
         if (group.getOffloadOptimizer() == true)

@@ -98,9 +98,10 @@ def Report : Fsdp_Pass<"fsdp-report"> {
     reshard, post_backward) in program order, each collective with its kind, group, phase, dtype,
     elements and axis, counts and bytes by kind and phase. `elements` is the size of the collective's
     input on one rank, as torch counts: the shard of an all_gather, the whole group's gradients of
-    a reduce_scatter, the reduced shard of an all_reduce. The file also holds a prediction: step time, what of it is
-    exposed communication (by launch), a lower bound of every schedule and how it was found, the peak
-    and where it occurs, memory by category over time, and where the durations come from.
+    a reduce_scatter, the reduced shard of an all_reduce. The file also holds a prediction: step
+    time, what of it is exposed communication (by launch), a lower bound of every schedule and how it
+    was found, the peak and where it occurs, memory by category over time, and where the durations
+    come from.
     `--fsdp-report=FILE` is short for `--fsdp-report=file=FILE`.
   }];
   let options = [

@@ -107,8 +107,7 @@ std::vector<HostPart> GroupInfo::getHostParts(unsigned numOptimizerStates) const
   GroupOp group = op; // accessors of operations are not const
   std::vector<HostPart> parts;
   if (group.areParametersOnHost())
-    parts.push_back(
-        {BufferCategory::Shard, 0, "the shard", master.shardBytes, states.shardBytes});
+    parts.push_back({BufferCategory::Shard, 0, "the shard", master.shardBytes, states.shardBytes});
   if (group.isStateOnHost() && !isFrozen())
     for (unsigned i = 1; i <= numOptimizerStates; ++i)
       parts.push_back({BufferCategory::OptimizerState, i, "optimizer state " + std::to_string(i),

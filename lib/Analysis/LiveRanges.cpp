@@ -267,8 +267,8 @@ void LiveRanges::Builder::addStates() {
     int64_t index = storage.lookup(fetch.getHandle());
     const GroupInfo &group = groups.lookup(fetch.getGroupAttr());
     for (const HostPart &part : group.getHostParts(getNumOptimizerStates(optimizer)))
-      result.rangesOf[fetch].push_back(add({part.fetchedBytes, firstUse[index], lastUse[index],
-                                            part.category, fetch, part.index}));
+      result.rangesOf[fetch].push_back(add(
+          {part.fetchedBytes, firstUse[index], lastUse[index], part.category, fetch, part.index}));
   }
 }
 

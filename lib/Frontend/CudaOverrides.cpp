@@ -20,6 +20,7 @@
 #include <ATen/ops/pow.h>
 #include <ATen/ops/rsqrt.h>
 
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -60,12 +61,10 @@ static bool fitsCudnn(const Attention &call, unsigned architecture) {
          !(call.queries() == 1 && call.dropout > 0);
 }
 
-/// Heads of 8, 16, ... dimensions: torch pads others, whose kernel is then another call.
 static bool fitsFlash(const Attention &call) {
   const int64_t head = call.q.size(-1);
-  return call.isHalf() && !call.hasMask() && head % 8 == 0 && head <= 256 &&
-         call.k.size(-1) == head && call.v.size(-1) == head &&
-         !(call.isCausal && call.queries() != call.keys());
+  return call.isHalf() && !call.hasMask() && head <= 256 && call.k.size(-1) == head &&
+         call.v.size(-1) == head && !(call.isCausal && call.queries() != call.keys());
 }
 
 /// With dropout the kernel's seeds are on the host, unless a graph is captured: the step has no
@@ -88,6 +87,24 @@ static OptionalTensor makeEfficientMask(const Attention &call, const OptionalTen
   return mask.expand({call.q.size(0), call.q.size(1), call.queries(), call.keys()});
 }
 
+/// Heads of a multiple of 8 dimensions, by zeros.
+static Tensor padHeads(const Tensor &tensor) {
+  constexpr int64_t kAlignment = 8;
+  const int64_t rest = tensor.size(-1) % kAlignment;
+  return rest == 0 ? tensor : at::constant_pad_nd(tensor, {0, kAlignment - rest});
+}
+
+/// The scale is that of the heads before zeros are added, as in eager mode.
+static Tensor flash(const Attention &call, std::optional<double> scale) {
+  const int64_t head = call.q.size(-1);
+  if (!scale && head % 8 != 0)
+    scale = 1 / std::sqrt(static_cast<double>(head));
+  Tensor result = std::get<0>(at::_scaled_dot_product_flash_attention(
+      padHeads(call.q), padHeads(call.k), padHeads(call.v), call.dropout, call.isCausal,
+      /*return_debug_mask=*/false, scale));
+  return result.size(-1) == head ? result : result.narrow(-1, 0, head);
+}
+
 static Tensor repeatHeads(const Tensor &tensor, int64_t heads) {
   return tensor.size(1) == heads ? tensor
                                  : tensor.repeat_interleave(heads / tensor.size(1), /*dim=*/1);
@@ -106,8 +123,7 @@ static Tensor attention(const Tensor &q, const Tensor &k, const Tensor &v,
       return std::get<0>(at::_scaled_dot_product_cudnn_attention(
           q, k, v, additive, needsGradient, dropout, isCausal, /*return_debug_mask=*/false, scale));
     if (fitsFlash(call))
-      return std::get<0>(at::_scaled_dot_product_flash_attention(
-          q, k, v, dropout, isCausal, /*return_debug_mask=*/false, scale));
+      return flash(call, scale);
     if (fitsEfficient(call))
       return std::get<0>(at::_scaled_dot_product_efficient_attention(
           q, repeatHeads(k, q.size(1)), repeatHeads(v, q.size(1)),

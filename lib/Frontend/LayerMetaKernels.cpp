@@ -76,9 +76,8 @@ void MetaKernels::addCudaNormalization() {
                         makeCudaStatistics(outerSizes(x, normalized.size()), x));
       });
   replace(
-      "_fused_rms_norm_backward",
-      +[](const Tensor &, const Tensor &x, at::IntArrayRef, const Tensor &, Weight weight,
-          std::array<bool, 2> wanted) {
+      "_fused_rms_norm_backward", +[](const Tensor &, const Tensor &x, at::IntArrayRef,
+                                      const Tensor &, Weight weight, std::array<bool, 2> wanted) {
         auto make = [](const Tensor &like) {
           return at::empty_like(like, at::MemoryFormat::Contiguous);
         };
@@ -231,10 +230,9 @@ void MetaKernels::addCudaAttention() {
         auto state = q.options().dtype(at::kLong);
         constexpr int64_t kAlignment = 32;
         int64_t sums = needsSums ? (t + kAlignment - 1) / kAlignment * kAlignment : 0;
-        return std::make_tuple(
-            at::empty({b, t, h, v.size(3)}, q.options()).transpose(1, 2),
-            at::empty({b, h, sums}, q.options().dtype(at::kFloat)), at::empty({}, state),
-            at::empty({}, state));
+        return std::make_tuple(at::empty({b, t, h, v.size(3)}, q.options()).transpose(1, 2),
+                               at::empty({b, h, sums}, q.options().dtype(at::kFloat)),
+                               at::empty({}, state), at::empty({}, state));
       });
   add(
       "_scaled_dot_product_efficient_attention_backward",
@@ -251,9 +249,8 @@ void MetaKernels::addCudaAttention() {
         return std::make_tuple(makeHeadsInner(q), makeHeadsInner(k), makeHeadsInner(v), ofMask);
       });
   add(
-      "_scaled_dot_product_cudnn_attention",
-      +[](const Tensor &q, const Tensor &k, const Tensor &v, Mask, bool, double, bool, bool,
-          Scale) {
+      "_scaled_dot_product_cudnn_attention", +[](const Tensor &q, const Tensor &k, const Tensor &v,
+                                                 Mask, bool, double, bool, bool, Scale) {
         int64_t b = q.size(0), h = q.size(1), t = q.size(2);
         auto state = q.options().dtype(at::kLong);
         return std::make_tuple(makeLike(q, v.size(3)),

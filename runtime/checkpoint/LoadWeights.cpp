@@ -199,13 +199,14 @@ static int64_t readBytes(const PlanView &plan, unsigned rank) {
 }
 
 Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream, std::byte *arena,
-                             std::byte *hostArena, const WeightsFiles &files, const ReadProgress &read) {
+                             std::byte *hostArena, const WeightsFiles &files,
+                             const ReadProgress &read) {
   if (Status status = checkWeights(plan, files); !status.ok())
     return status;
   WeightsCopier copier(stream, read, readBytes(plan, rank));
   for (const fsdp_group &group : plan.groups()) {
-    std::byte *shard = plan.areParametersOnHost(group) ? hostArena + group.host_shard
-                                                       : arena + group.shard;
+    std::byte *shard =
+        plan.areParametersOnHost(group) ? hostArena + group.host_shard : arena + group.shard;
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
       for (const fsdp_piece &piece : plan.piecesOf(parameter))
         if (piece.rank == plan.shardOf(rank))

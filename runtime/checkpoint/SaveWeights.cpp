@@ -91,10 +91,9 @@ Status fsdp::rt::saveWeights(const PlanView &plan, Communicator &communicator, S
   for (const fsdp_group &group : plan.groups()) {
     auto bytes = static_cast<size_t>(plan.shardBytes(group));
     std::byte *own = gathered.data() + communicator.rank() * bytes;
-    stream.copy(own,
-                plan.areParametersOnHost(group) ? hostArena + group.host_shard
-                                                : arena + group.shard,
-                bytes);
+    stream.copy(
+        own, plan.areParametersOnHost(group) ? hostArena + group.host_shard : arena + group.shard,
+        bytes);
     if (Status status = stream.synchronize(); !status.ok())
       return status;
     Status status = communicator.allGather(kControlLane, own, gathered.data(), bytes);

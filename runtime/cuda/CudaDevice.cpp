@@ -85,8 +85,7 @@ Status CudaStream::mark(ProgressWord &word, uint32_t value) {
   static_assert(sizeof(ProgressWord) == sizeof(uint32_t) && ProgressWord::is_always_lock_free);
   if (!error().ok())
     return {}; // the stream's error is told where it is waited for
-  cudaError_t result =
-      calls.streamWriteValue32(stream, reinterpret_cast<uint32_t *>(&word), value);
+  cudaError_t result = calls.streamWriteValue32(stream, reinterpret_cast<uint32_t *>(&word), value);
   if (capture.active)
     note(result, "cuStreamWriteValue32");
   return result == cudaSuccess ? Status() : checkCuda(calls, result, "cuStreamWriteValue32");

@@ -164,8 +164,9 @@ Status PlanExecutor::prepareQuestions() {
   if (options.findNonFinite && std::ranges::any_of(view.groups(), [&](const fsdp_group &group) {
         return view.areParametersOnHost(group);
       }))
-    return Status::error("--find-nan follows numbers through the arena, but offload_policy cpu keeps "
-                         "parameters outside it");
+    return Status::error(
+        "--find-nan follows numbers through the arena, but offload_policy cpu keeps "
+        "parameters outside it");
   if (options.findNonFinite)
     program->findNonFinite(view.shardOf(communicator.rank()));
   if (!options.allowsUpdates)

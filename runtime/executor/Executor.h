@@ -105,8 +105,8 @@ struct ExecutorOptions {
   std::function<Result<bool>(const StepResults &)> allowsUpdates = {};
   /// Where hostSeesSteps(): looks for NaN and Inf behind every entry, which is slow.
   bool findNonFinite = false;
-  /// The first step goes on behind operators that fail or do otherwise than the plan says, with zeros
-  /// for their results, and fails at its end: operatorFailures().
+  /// The first step goes on behind operators that fail or do otherwise than the plan says, with
+  /// zeros for their results, and fails at its end: operatorFailures().
   bool collectsFailures = false;
   /// hostArena() of another executor over the same arena, which outlives this one; null: the
   /// executor allocates its own.
@@ -162,8 +162,8 @@ public:
   /// step of either is under way.
   virtual void resume() = 0;
 
-  /// With collectsFailures: what went wrong in the first step, a message that names the operator for
-  /// each.
+  /// With collectsFailures: what went wrong in the first step, a message that names the operator
+  /// for each.
   virtual const std::vector<std::string> &operatorFailures() const = 0;
 
   /// Whether a step is one graph.

@@ -1,18 +1,9 @@
 //===- StepGraph.cpp - A whole step as one graph of the device -------------===//
 
 #include "executor/StepGraph.h"
-
-#include <algorithm>
-#include <vector>
+#include "comm/Agreement.h"
 
 using namespace fsdp::rt;
-
-namespace {
-// What a rank tells the others: its obstacle, cut to a fixed size.
-struct Report {
-  char obstacle[512] = {};
-};
-} // namespace
 
 static std::string obstacleOf(GraphMode mode) {
   switch (mode) {
@@ -37,20 +28,17 @@ void StepGraph::refuse(const std::string &reason) {
   current = {GraphNote::State::Off, "off: " + reason};
 }
 
-Result<std::string> StepGraph::askAll(const std::string &own) {
-  Report mine;
-  own.copy(mine.obstacle, sizeof(mine.obstacle) - 1);
-  std::vector<Report> reports(communicator.size());
-  if (Status status = communicator.allGather(kControlLane, &mine, reports.data(), sizeof(mine));
-      !status.ok())
-    return status;
-  auto hasObstacle = [](const Report &report) { return report.obstacle[0] != '\0'; };
-  auto first = std::ranges::find_if(reports, hasObstacle);
-  if (first == reports.end())
-    return std::string();
-  const std::string rank = std::to_string(first - reports.begin());
-  return (std::ranges::all_of(reports, hasObstacle) ? "" : "on rank " + rank + ", ") +
-         first->obstacle;
+Status StepGraph::agreeOn(const std::string &own) {
+  const Outcome agreed = agree(communicator, own.empty() ? Status() : Status::error(own));
+  if (agreed.status.ok())
+    return {};
+  refuse(agreed.status.message());
+  if (agreed.known)
+    return {};
+  // The lane has failed. An obstacle of this rank is no error, and says nothing of that.
+  const Status failure = own.empty() ? agreed.status : communicator.health();
+  return failure.ok() ? Status::error("the ranks cannot tell each other whether a step is a graph")
+                      : failure;
 }
 
 Status StepGraph::capture(Stream &compute, const std::string &found,
@@ -59,22 +47,18 @@ Status StepGraph::capture(Stream &compute, const std::string &found,
   if (own.empty())
     own = communicator.beginCapture().message();
   const bool isBegun = own.empty();
-  Result<std::string> reason = askAll(own);
-  if (!reason.ok() || !reason->empty()) {
+  Status status = agreeOn(own);
+  if (!isOpen()) {
     if (isBegun)
       communicator.endCapture(/*kept=*/false);
-    refuse(reason.ok() ? *reason : reason.status().message());
-    return reason.status();
+    return status;
   }
   Result<std::unique_ptr<Graph>> captured = device.capture(compute, issue);
-  reason = askAll(captured.ok() ? ""
-                                : "the step cannot be captured: " + captured.status().message());
-  const bool isKept = reason.ok() && reason->empty();
-  communicator.endCapture(isKept);
-  if (!isKept) {
-    refuse(reason.ok() ? *reason : reason.status().message());
-    return reason.status();
-  }
+  status =
+      agreeOn(captured.ok() ? "" : "the step cannot be captured: " + captured.status().message());
+  communicator.endCapture(/*kept=*/isOpen());
+  if (!isOpen())
+    return status;
   graph = std::move(*captured);
   current = {GraphNote::State::On, "on: a step is one graph"};
   return {};

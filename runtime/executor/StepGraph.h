@@ -34,9 +34,9 @@ public:
   Status launch(Stream &compute);
 
 private:
-  /// Exchanges what keeps each rank from a graph, "" for nothing: that of the lowest rank that has
-  /// something, which is named unless all have something.
-  Result<std::string> askAll(const std::string &own);
+  /// Tells the other ranks of this rank's obstacle, "" for none, and refuses a graph if a rank has
+  /// one. An error if the ranks cannot tell each other.
+  Status agreeOn(const std::string &obstacle);
 
   Device &device;
   Communicator &communicator;

@@ -2,7 +2,7 @@
 //
 // All ranks must issue the same collectives in the same order, or they wait for each other without
 // end. The compiler proves that of one plan; that all ranks run the same plan is compared at start,
-// by these hashes (train/Agreement.h).
+// by these hashes (train/OrderAgreement.h).
 //
 //===----------------------------------------------------------------------===//
 

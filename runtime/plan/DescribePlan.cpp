@@ -165,7 +165,8 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
     memory.shards += isOnHost ? 0 : view.shardBytes(group);
     memory.optimizerState +=
         view.stateBytes(group) * (view.isStateOnHost(group) ? 0 : view.numOptimizerStates());
-    memory.gatherCopies += view.hasGatherCopy(group) && !isOnHost ? view.gatherShardBytes(group) : 0;
+    memory.gatherCopies +=
+        view.hasGatherCopy(group) && !isOnHost ? view.gatherShardBytes(group) : 0;
   }
   // Buffers, inputs and constants may share a place; count each once.
   std::set<int64_t> seen;

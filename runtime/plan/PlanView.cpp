@@ -95,10 +95,10 @@ std::vector<PlanView::HostCopy> PlanView::hostCopiesOf(const fsdp_group &group) 
     for (unsigned state = 0; state < numOptimizerStates(); ++state)
       copies.push_back({group.state[state], group.host_state[state], stateBytes(group), true});
   if (areParametersOnHost(group) && hasGatherCopy(group))
-    copies.push_back({group.gather_shard, group.host_gather_shard,
-                      multiply(group.trained_elements,
-                               static_cast<int64_t>(elementBytes(group.gather_dtype))),
-                      false});
+    copies.push_back(
+        {group.gather_shard, group.host_gather_shard,
+         multiply(group.trained_elements, static_cast<int64_t>(elementBytes(group.gather_dtype))),
+         false});
   return copies;
 }
 

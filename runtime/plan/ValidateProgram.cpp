@@ -78,7 +78,8 @@ Status Comparison::checkGroup(uint32_t index) const {
     return differs("parameters of group \"" + text + "\" on the " +
                    (group.parameters_on_host ? "host" : "device"));
   if (!samePlace)
-    return differs("the place of group \"" + text + "\" at byte " + std::to_string(group.parameters_on_host ? group.host_shard : group.shard));
+    return differs("the place of group \"" + text + "\" at byte " +
+                   std::to_string(group.parameters_on_host ? group.host_shard : group.shard));
   return {};
 }
 

@@ -4,7 +4,7 @@
 #define FSDP_RUNTIME_CHECKPOINTSAVER_H
 
 #include "checkpoint/CheckpointWriter.h"
-#include "train/Agreement.h"
+#include "comm/Agreement.h"
 #include "train/BackgroundWork.h"
 #include "train/TrainOptions.h"
 

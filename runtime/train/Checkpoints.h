@@ -4,7 +4,7 @@
 #define FSDP_RUNTIME_CHECKPOINTS_H
 
 #include "checkpoint/CheckpointReader.h"
-#include "train/Agreement.h"
+#include "comm/Agreement.h"
 #include "train/TrainOptions.h"
 
 namespace fsdp::rt {

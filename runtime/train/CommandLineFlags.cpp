@@ -197,10 +197,11 @@ void CommandLine::addOutputFlags() {
   group.value("--failure-dump", options.failureDump, "PREFIX",
               "When a step fails, each rank R writes to PREFIX.rankR.txt the error and what "
               "every stream issued, started and completed last");
-  group.value("--operator-report", options.operatorReport, "FILE",
-              "In what the operators of this device differ from the plan, on rank 0, as JSON lines: "
-              "failures (all of the first step, behind which the run ends), strides that are "
-              "copied, allocations that have no place, and why steps are no graph");
+  group.value(
+      "--operator-report", options.operatorReport, "FILE",
+      "In what the operators of this device differ from the plan, on rank 0, as JSON lines: "
+      "failures (all of the first step, behind which the run ends), strides that are "
+      "copied, allocations that have no place, and why steps are no graph");
   group.flag("--quiet", options.quiet, "Print errors only");
 }
 

@@ -93,8 +93,7 @@ Status Evaluation::makeExecutors(std::byte *arena, std::byte *hostArena) {
   losses.resize(communicator.size());
   for (Shape &shape : shapes)
     if (Status status = shape.runner->makeExecutor(
-            arena,
-            {.kernels = options.kernels, .graph = options.graph, .hostArena = hostArena});
+            arena, {.kernels = options.kernels, .graph = options.graph, .hostArena = hostArena});
         !status.ok())
       return status.within("evaluation: ");
   return {};

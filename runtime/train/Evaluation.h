@@ -8,7 +8,7 @@
 #ifndef FSDP_RUNTIME_EVALUATION_H
 #define FSDP_RUNTIME_EVALUATION_H
 
-#include "train/Agreement.h"
+#include "comm/Agreement.h"
 #include "train/StepLog.h"
 #include "train/StepRunner.h"
 #include "train/TrainOptions.h"

@@ -3,8 +3,8 @@
 #ifndef FSDP_RUNTIME_FINDNAN_H
 #define FSDP_RUNTIME_FINDNAN_H
 
+#include "comm/Agreement.h"
 #include "executor/Executor.h"
-#include "train/Agreement.h"
 
 namespace fsdp::rt {
 

@@ -37,10 +37,9 @@ Status RankRun::openWeights() {
     return file.status();
   weights = std::move(*file);
   // A file that is loaded whole may be saved over: the new one appears when it is complete.
-  std::vector<NamedPath> inputs,
-      outputs = {{"--log-file", options.log},
-                 {"--trace", options.trace},
-                 {"--operator-report", options.operatorReport}};
+  std::vector<NamedPath> inputs, outputs = {{"--log-file", options.log},
+                                            {"--trace", options.trace},
+                                            {"--operator-report", options.operatorReport}};
   for (const std::string &own : weights->filePaths())
     inputs.push_back({"--init", own});
   if (path.ends_with(kWeightsIndexEnd))
@@ -268,8 +267,8 @@ Status RankRun::makeExecutor() {
     std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
     LoadingBar bar("weights", !isFirst || options.quiet);
     auto read = [&](int64_t done, int64_t total) { bar.at(done, total); };
-    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena,
-                                    training.hostArena(), *weights, read);
+    if (Status status = loadWeights(plan, communicator.rank(), *stream, arena, training.hostArena(),
+                                    *weights, read);
         !status.ok())
       return status;
   }

@@ -1,9 +1,9 @@
 //===- RankResources.cpp - A rank's device and communicator ---------------===//
 
 #include "train/RankResources.h"
+#include "comm/Agreement.h"
 #include "device/CpuDevice.h"
 #include "executor/FakeRun.h"
-#include "train/Agreement.h"
 
 using namespace fsdp::rt;
 

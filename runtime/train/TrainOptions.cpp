@@ -63,7 +63,7 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
     options.dataType = tokenTypeNamed(dataType);
   options.schedule = *shapeNamed(shape);
   options.kernels = kernels == "torch" ? OperatorKernels::Torch : OperatorKernels::Fastest;
-  options.graph = graph == "off" ? GraphMode::Off
+  options.graph = graph == "off"                                     ? GraphMode::Off
                   : graph == "auto" && options.ranks.value_or(1) > 1 ? GraphMode::OffInThreads
                                                                      : GraphMode::Automatic;
   for (const CLI::Option *option : app.parse_order())

@@ -5,6 +5,7 @@
 #include "fsdp/Files/OutputFile.h"
 #include "plan/NormType.h"
 #include "train/OperatorReport.h"
+#include "train/OrderAgreement.h"
 #include "train/RankRun.h"
 #include "train/ResumedOptions.h"
 #include "train/StopSignals.h"
@@ -54,9 +55,8 @@ Outcome RankRun::run() {
   if (options.save.empty())
     return {};
   std::unique_ptr<Stream> stream = device.makeStream("fsdp-weights");
-  Outcome outcome =
-      agree(communicator, saveWeights(plan, communicator, *stream, arena,
-                                       training.hostArena(), options.save));
+  Outcome outcome = agree(communicator, saveWeights(plan, communicator, *stream, arena,
+                                                    training.hostArena(), options.save));
   if (outcome.status.ok() && console)
     console->saved(options.save);
   return outcome;
@@ -220,10 +220,9 @@ void RankRun::tellGraph() {
       note.state == GraphNote::State::Open)
     return;
   graphTold.insert(shape);
-  console->note("CUDA graph " +
-                (figures.shapes.size() == 1 ? note.text
-                                            : "shape " + std::to_string(shape + 1) + ": " +
-                                                  note.text));
+  console->note("CUDA graph " + (figures.shapes.size() == 1
+                                     ? note.text
+                                     : "shape " + std::to_string(shape + 1) + ": " + note.text));
 }
 
 Outcome RankRun::drain() {

@@ -3,9 +3,9 @@
 #ifndef FSDP_RUNTIME_TRAINRANK_H
 #define FSDP_RUNTIME_TRAINRANK_H
 
+#include "comm/Agreement.h"
 #include "device/Device.h"
 #include "plan/PlanView.h"
-#include "train/Agreement.h"
 #include "train/TrainOptions.h"
 
 namespace fsdp::rt {

@@ -9,7 +9,7 @@
 #define FSDP_RUNTIME_TRAININGSTEPS_H
 
 #include "checkpoint/Manifest.h"
-#include "train/Agreement.h"
+#include "comm/Agreement.h"
 #include "train/StepRunner.h"
 #include "train/TrainOptions.h"
 #include "watch/Watchdog.h"

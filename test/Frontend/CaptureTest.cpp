@@ -248,8 +248,8 @@ TEST(Capture, TargetCuda) {
 }
 
 // On a GPU an RMS norm is one kernel, and attention is the one that eager torch chooses for the
-// dtype, the mask and the architecture; none is O(T^2) in memory. A mask's rows begin at multiples of 16
-// elements for the efficient one.
+// dtype, the mask and the architecture; none is O(T^2) in memory. A mask's rows begin at multiples
+// of 16 elements for the efficient one.
 TEST(Capture, KernelsOfGpus) {
   mlir::MLIRContext context;
   using Names = std::vector<std::string>;
@@ -258,10 +258,9 @@ TEST(Capture, KernelsOfGpus) {
     unsigned architecture;
     Names attention;
   };
-  for (const Case &own : {Case{"", 90, {"efficient", "efficient"}},
-                          Case{"bf16", 80, {"efficient", "flash"}},
-                          Case{"bf16", 90, {"cudnn", "cudnn"}},
-                          Case{"f16", 100, {"cudnn", "cudnn"}}}) {
+  for (const Case &own :
+       {Case{"", 90, {"efficient", "efficient"}}, Case{"bf16", 80, {"efficient", "flash"}},
+        Case{"bf16", 90, {"cudnn", "cudnn"}}, Case{"f16", 100, {"cudnn", "cudnn"}}}) {
     CaptureOptions options = makeOptions("NormedAttention.pt", {"x:f32[2,6,16]"});
     options.target = Target::Cuda;
     options.cudaArchitecture = own.architecture;
@@ -285,6 +284,33 @@ TEST(Capture, KernelsOfGpus) {
     EXPECT_EQ(numNorms, 2);
     EXPECT_EQ(numPads, own.attention[0] == "efficient" ? 1 : 0);
   }
+}
+
+// Heads of another number of dimensions get zeros for flash attention, and keep their scale.
+TEST(Capture, PaddedHeads) {
+  mlir::MLIRContext context;
+  CaptureOptions options = makeOptions("NarrowHeads.pt", {"x:f32[2,6,12]"});
+  options.target = Target::Cuda;
+  options.cudaArchitecture = 90;
+  options.paramDtype = "bf16";
+  auto module = capture(options, context);
+  ASSERT_TRUE(module);
+  int numPads = 0, numForward = 0, numBackward = 0;
+  module->walk([&](aten::CallOp call) {
+    numPads += call.getBaseName() == "constant_pad_nd" && call.getPhase() == aten::Phase::Forward;
+    numBackward += call.getBaseName() == "_scaled_dot_product_flash_attention_backward";
+    if (call.getBaseName() != "_scaled_dot_product_flash_attention")
+      return;
+    ++numForward;
+    EXPECT_EQ(mlir::cast<mlir::RankedTensorType>(call.getResult(0).getType()).getDimSize(3), 8);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    call.print(os);
+    EXPECT_NE(text.find("0.4082"), std::string::npos) << text; // 1 / sqrt(6)
+  });
+  EXPECT_EQ(numPads, 3);
+  EXPECT_EQ(numForward, 1);
+  EXPECT_EQ(numBackward, 1);
 }
 
 // CUDA keeps the statistics of a layer norm in fp32, where a CPU keeps them in the dtype of the

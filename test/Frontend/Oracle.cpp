@@ -28,7 +28,8 @@ std::string Configuration::describe() const {
             stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered");
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
-  return text + (offload ? " offload" : "") + (offloadParameters ? " offload-policy" : "") + (buckets ? "" : " no-buckets");
+  return text + (offload ? " offload" : "") + (offloadParameters ? " offload-policy" : "") +
+         (buckets ? "" : " no-buckets");
 }
 
 void fsdp::frontend::PrintTo(const Configuration &value, std::ostream *os) {
@@ -166,7 +167,8 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
       tensors.push_back(get(i));
     return tensors;
   };
-  // Of a module that is called several times what earlier microbatches have left is reduced by itself.
+  // Of a module that is called several times what earlier microbatches have left is reduced by
+  // itself.
   const bool isCalledAgain =
       configuration.model == "shared" && llvm::StringRef(parameter).starts_with("layers.1.");
   const unsigned numWhole = numMicrobatches - (isCalledAgain && numMicrobatches > 1);
@@ -190,10 +192,12 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
   if (isLeftAlone)
     return sum(list(numMicrobatches, [&](unsigned m) { return getGradient(0, m, parameter); }));
   at::ScalarType own = state.at(parameter).scalar_type();
-  if (numMicrobatches == 1 || configuration.gradientSync == GradientSync::Last)
-    return numWhole == numMicrobatches
-               ? ofAll({})
-               : ofAll({}).to(own).add(ofAll(numMicrobatches - 1).to(own));
+  if (numMicrobatches == 1)
+    return ofAll({});
+  if (configuration.gradientSync == GradientSync::Last) {
+    at::Tensor whole = ofAll({}).to(own);
+    return numWhole == numMicrobatches ? whole : whole.add(ofAll(numMicrobatches - 1).to(own));
+  }
   if (configuration.gradientSync == GradientSync::ReduceScatter)
     return average(list(configuration.replicas, [&](unsigned replica) {
       return sum(list(numMicrobatches, [&](unsigned m) { return ofReplica(replica, m); }));

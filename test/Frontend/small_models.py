@@ -234,6 +234,18 @@ class NormedAttention(nn.Module):
         return (a + b).float().sum()
 
 
+class NarrowHeads(nn.Module):
+    """Attention whose heads have 6 dimensions: no kernel of a GPU takes so many in half precision."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(12, 36)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).view(2, 6, 3, 2, 6).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).float().sum()
+
+
 TABLE = torch.linspace(0.0, 1.0, 2048)
 
 
@@ -343,4 +355,4 @@ REFUSED = [
     Item, MixedProduct, Branch, BooleanMask, ListConstant, Sparse, Complex, Vector, Pair, NoGradient,
     Detached, Unused, Frozen, WritesParameter, NotContiguous, NotTensor, Autocast,
 ]  # fmt: skip
-WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, UnusedInput, Readers]
+WORKING = [Literals, Two, Random, Extra, Masked, NormedAttention, NarrowHeads, UnusedInput, Readers]

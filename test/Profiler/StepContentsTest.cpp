@@ -18,10 +18,11 @@ namespace {
 /// Places and bytes that are filled for a shard.
 std::map<int64_t, std::vector<std::byte>> fill(const rt::PlanView &plan, unsigned shard) {
   std::map<int64_t, std::vector<std::byte>> filled;
-  rt::Status status = fillState(plan, shard, [&](bool, int64_t place, std::span<const std::byte> bytes) {
-    filled[place].assign(bytes.begin(), bytes.end());
-    return rt::Status();
-  });
+  rt::Status status =
+      fillState(plan, shard, [&](bool, int64_t place, std::span<const std::byte> bytes) {
+        filled[place].assign(bytes.begin(), bytes.end());
+        return rt::Status();
+      });
   EXPECT_TRUE(status.ok());
   return filled;
 }
@@ -57,10 +58,11 @@ TEST(StepContents, TellsOfFailedWrites) {
   ASSERT_TRUE(bool(step)) << llvm::toString(step.takeError());
   fsdp_plan tables = step->tables.getPlan();
   int writes = 0;
-  rt::Status status = fillState(rt::PlanView(tables), 0, [&](bool, int64_t, std::span<const std::byte>) {
-    ++writes;
-    return rt::Status::error("no");
-  });
+  rt::Status status =
+      fillState(rt::PlanView(tables), 0, [&](bool, int64_t, std::span<const std::byte>) {
+        ++writes;
+        return rt::Status::error("no");
+      });
   EXPECT_EQ(status.message(), "no");
   EXPECT_EQ(writes, 1);
 }

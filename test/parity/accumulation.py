@@ -57,6 +57,16 @@ class Accumulation(harness.Comparison):
                 more += f" reduce-dtype={reduce_dtype}"
             self.check(workspace, run, expected, 2, more=more, communicators=("local",))
 
+    def test_reduce_dtype(self):
+        """Computation in f32, each microbatch reduced in a narrower dtype: sums of shards are f32."""
+        workspace = self.workspace(CONFIG)
+        for reduce_dtype, microbatches in (("bfloat16", 2), ("float16", 3)):
+            policy = {"reduce_dtype": reduce_dtype}
+            policies = {"layers.*": policy, "": policy}
+            run, expected = self.expect(workspace, policies=policies, microbatches=microbatches)
+            more = f"microbatches={microbatches} reduce-dtype={reduce_dtype}"
+            self.check(workspace, run, expected, 2, more=more, communicators=("local",))
+
     def test_sum_of_losses(self):
         workspace = self.workspace(CONFIG, harness.SGD)
         run, expected = self.expect(workspace, microbatches=2, microbatch_loss="sum")

@@ -53,8 +53,8 @@ rt::Result<std::vector<double>> CollectiveTimer::measureOnDevice(const Body &bod
       if (rt::Status status = body(); !status.ok())
         return status;
       ahead.ends(sample, compute);
-      if (rt::Status status = compute.mark(
-              *reinterpret_cast<rt::ProgressWord *>(completed->data()), watch->noteIssued());
+      if (rt::Status status = compute.mark(*reinterpret_cast<rt::ProgressWord *>(completed->data()),
+                                           watch->noteIssued());
           !status.ok())
         return status;
     }

@@ -38,8 +38,7 @@ public:
 private:
   using Inputs = std::vector<std::vector<std::byte>>;
 
-  rt::Status fill(rt::Device &device, unsigned rank, std::byte *arena,
-                  std::byte *hostArena) const;
+  rt::Status fill(rt::Device &device, unsigned rank, std::byte *arena, std::byte *hostArena) const;
   rt::Status runStep(rt::Executor &executor, rt::Communicator &communicator, const Inputs &inputs,
                      bool counts);
   rt::Status runTracedSteps(rt::Executor &executor, rt::Device &device,

@@ -7,7 +7,8 @@
 
 namespace fsdp {
 
-/// The update of a group whose parameters or optimizer state lie on the host, and the copies around it.
+/// The update of a group whose parameters or optimizer state lie on the host, and the copies around
+/// it.
 struct StateCopy {
   UpdateOp update;
   FetchStateStartOp fetch;

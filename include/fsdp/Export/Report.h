@@ -36,13 +36,13 @@ namespace fsdp {
 /// the whole group of a reduce_scatter. A group's `elements` are those of its parameters, without
 /// padding.
 ///
-/// The prediction, in the flat layout only, is a simulation with the durations of `costs`. No
-/// schedule with the same updates is faster than `bound_ns` (under the cap, if this one keeps it);
-/// `jitter` is there where costs say how much durations vary: mean and 95th percentile of as many
-/// draws. `device_bytes` are the arena and, as far as operators are measured, the area beside it
-/// for what they allocate inside. `exposed_ns` is how long computation stands still for a launch;
-/// memory is given where it changes, by category. Errors name what is wrong with the module's
-/// groups, or with the order of waits.
+/// The prediction is a simulation with the durations of `costs`. No schedule with the same updates
+/// is faster than `bound_ns` (under the cap, if this one keeps it); `jitter` is there where costs
+/// say how much durations vary: mean and 95th percentile of as many draws. `device_bytes` are the
+/// arena and, as far as operators are measured, the area beside it for what they allocate inside.
+/// `exposed_ns` is how long computation stands still for a launch; memory is given where it
+/// changes, by category. Errors name what is wrong with the module's groups, or with the order of
+/// waits.
 struct PredictionOptions {
   std::optional<int64_t> memoryCapBytes;
 };

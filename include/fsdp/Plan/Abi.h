@@ -129,8 +129,8 @@ typedef enum fsdp_entry_kind {
   /* Gathers group `target`: `bytes` per rank from `source` (its gather_shard, of `dtype`) to
    * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. If
    * `communicator` is one of the group's chunk_ranks neighbours, `source` is what FSDP_CHUNK left.
-   * Else, with parameters_on_host, `source` is the group's host_gather_shard: the runtime copies it to
-   * its part of `destination` on stream FSDP_HOST_TO_DEVICE first, and gathers it from there. */
+   * Else, with parameters_on_host, `source` is the group's host_gather_shard: the runtime copies it
+   * to its part of `destination` on stream FSDP_HOST_TO_DEVICE first, and gathers it from there. */
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
    * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to
@@ -157,12 +157,12 @@ typedef enum fsdp_entry_kind {
    * precedes it on the compute stream. */
   FSDP_ALL_REDUCE_START = 9,
   /* Copies what group `target` keeps on the host and its update reads from the host's arena to the
-   * arena, on stream FSDP_HOST_TO_DEVICE: with parameters_on_host the first `trained_elements` of the
-   * shard (host_shard to shard), with state_on_host each state of the optimizer (host_state to
+   * arena, on stream FSDP_HOST_TO_DEVICE: with parameters_on_host the first `trained_elements` of
+   * the shard (host_shard to shard), with state_on_host each state of the optimizer (host_state to
    * state), of `bytes` each. `handle` is waited for by one FSDP_WAIT. */
   FSDP_FETCH_STATE_START = 10,
-  /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST, and with parameters_on_host
-   * as many elements of the gather_shard, if that is another than the shard. */
+  /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST, and with
+   * parameters_on_host as many elements of the gather_shard, if that is another than the shard. */
   FSDP_STORE_STATE_START = 11,
   /* Puts this rank's part of the norm of the gradients that all updates of the plan read to the
    * double at `destination`: the sum of their squares (FSDP_NORM_2) or absolute values
@@ -291,8 +291,8 @@ typedef struct fsdp_group {
   int64_t state[FSDP_MAX_STATES];
   /* With state_on_host: offsets in the host's arena; `state` is then where they are fetched to. */
   int64_t host_state[FSDP_MAX_STATES];
-  /* With parameters_on_host: likewise; `shard` and `gather_shard` are then where the update finds and
-   * writes their first `trained_elements`, -1 in a plan that does not update the group. */
+  /* With parameters_on_host: likewise; `shard` and `gather_shard` are then where the update finds
+   * and writes their first `trained_elements`, -1 in a plan that does not update the group. */
   int64_t host_shard, host_gather_shard;
 } fsdp_group;
 

@@ -232,7 +232,7 @@ TEST(CudaExecutor, RanksAgreeOnGraphs) {
     std::vector<RankRun> runs = ranks.run(plan, 5);
     expectSameTraining(runs, expected);
     for (unsigned rank = 0; rank < 2; ++rank) {
-      EXPECT_EQ(runs[rank].graphNote, "off: on rank 1, the step cannot be captured: " +
+      EXPECT_EQ(runs[rank].graphNote, "off: [rank 1] the step cannot be captured: " +
                                           std::string(call) + ": cuda error 900");
       EXPECT_EQ(countOf(ranks[rank].calls.take(), "cudaGraphLaunch"), 0u);
     }

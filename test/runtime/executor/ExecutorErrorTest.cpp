@@ -5,11 +5,11 @@
 #include <gmock/gmock.h>
 
 using namespace fsdp::test;
+using fsdp::rt::Result;
+using fsdp::rt::StepResults;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-using fsdp::rt::Result;
-using fsdp::rt::StepResults;
 
 // A result whose sizes are not the plan's is an error that names operator, module and both.
 TEST(ExecutorErrorTest, SizeMismatchIsAnError) {
@@ -63,13 +63,14 @@ TEST(ExecutorErrorTest, OperatorErrorNamesTheOperator) {
       << message;
 }
 
-// All operators that do otherwise than the plan says are told of, if that is asked for; what follows
-// them computes with zeros.
+// All operators that do otherwise than the plan says are told of, if that is asked for; what
+// follows them computes with zeros.
 TEST(ExecutorErrorTest, FailuresAreCollected) {
   PlanBuilder builder;
   uint32_t x = builder.addValue(FSDP_F32, {2, 3}), loss = builder.addValue(FSDP_F32, {});
   builder.addInput("x", x);
-  uint32_t turned = builder.addValue(FSDP_F32, {3, 2}), product = builder.addValue(FSDP_F32, {2, 3}),
+  uint32_t turned = builder.addValue(FSDP_F32, {3, 2}),
+           product = builder.addValue(FSDP_F32, {2, 3}),
            row = builder.addValue(FSDP_F32, {3}, builder.offsetOf(x));
   builder.call("relu", "", {value(x)}, {turned});
   builder.call("mm", "", {value(turned), value(turned)}, {product});

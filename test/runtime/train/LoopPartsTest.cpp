@@ -1,4 +1,4 @@
-#include "train/Agreement.h"
+#include "comm/Agreement.h"
 #include "train/LearningRate.h"
 #include "train/OutlierGuard.h"
 #include "train/StepLog.h"

@@ -3,7 +3,7 @@
 #include "TinyPlan.h"
 #include "comm/StandardLanes.h"
 #include "plan/CollectiveOrder.h"
-#include "train/Agreement.h"
+#include "train/OrderAgreement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -72,7 +72,8 @@ TEST_P(EveryLayout, FillsShards) {
         expected += value;
   for (unsigned rank = 0; rank < ranks; ++rank) {
     std::vector<std::byte> arena(static_cast<size_t>(tiny.tables().arena_bytes));
-    Status status = loadWeights(plan, rank, *CpuDevice().makeStream("weights"), arena.data(), nullptr, file);
+    Status status =
+        loadWeights(plan, rank, *CpuDevice().makeStream("weights"), arena.data(), nullptr, file);
     ASSERT_TRUE(status.ok()) << status.message();
     for (const fsdp_group &group : plan.groups()) {
       const auto *shard = reinterpret_cast<const float *>(arena.data() + group.shard);

@@ -4,11 +4,13 @@
     fsdp2.py --cases DIR --case large-fsdp2 --measure step|host [--compile none|blocks|whole]
         [--timer LIBRARY] [--device cuda]
 
-As users run it: each block and the root are sharded by fully_shard with its defaults over a fake process
-group, attention is the one that torch chooses, the optimizer is the fused AdamW. --compile: eager, or
-torch.compile of each block (as torchtitan does) or of the whole model. The collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do on FSDP2's own
-streams what the runtime's fake communicator does: copy what would arrive, and take at least the α-β
-model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
+As users run it: each block and the root are sharded by fully_shard with its defaults over a fake
+process group, attention is the one that torch chooses, the optimizer is the fused AdamW. --compile:
+eager, or torch.compile of each block (as torchtitan does) or of the whole model.
+
+The collectives are custom ones (set_custom_all_gather, set_custom_reduce_scatter) that do on FSDP2's
+own streams what the runtime's fake communicator does: copy what would arrive, and take at least the
+α-β model's time, by the same kernels (LIBRARY: libfsdp_timer.so).
 
 "step": the time of a step and the memory it needs. "host": how long the host issues a step; the
 collectives then copy nothing but the own block, as the calls of a real one cost little more than

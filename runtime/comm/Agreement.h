@@ -1,10 +1,9 @@
 //===- Agreement.h - Errors that all ranks know ------------------*- C++ -*-===//
 
-#ifndef FSDP_RUNTIME_AGREEMENT_H
-#define FSDP_RUNTIME_AGREEMENT_H
+#ifndef FSDP_RUNTIME_COMM_AGREEMENT_H
+#define FSDP_RUNTIME_COMM_AGREEMENT_H
 
 #include "comm/Communicator.h"
-#include "plan/PlanView.h"
 
 #include <functional>
 
@@ -27,11 +26,6 @@ Outcome agree(Communicator &communicator, const Status &own);
 Outcome inRounds(Communicator &communicator,
                  const std::function<Result<bool>(int64_t bytes)> &work);
 
-/// Compares the order of collectives (plan/CollectiveOrder.h) of all plans of the program, from
-/// `first` on, before the first of them. Where it differs, every rank fails with the first
-/// collective that does, as two ranks have it.
-Outcome agreeOnOrder(Communicator &communicator, const PlanView &first);
-
 } // namespace fsdp::rt
 
-#endif // FSDP_RUNTIME_AGREEMENT_H
+#endif // FSDP_RUNTIME_COMM_AGREEMENT_H

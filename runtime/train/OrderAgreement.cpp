@@ -1,21 +1,13 @@
-//===- Agreement.cpp - Errors that all ranks know -------------------------===//
+//===- OrderAgreement.cpp - One order of collectives on all ranks ---------===//
 
-#include "train/Agreement.h"
+#include "train/OrderAgreement.h"
 #include "plan/CollectiveOrder.h"
 
 #include <algorithm>
-#include <cctype>
-#include <cstring>
 
 using namespace fsdp::rt;
 
 namespace {
-// What a rank tells the others: its message, cut to a fixed size.
-struct Report {
-  uint32_t failed = 0, saidBytes = 0;
-  char message[1020] = {};
-};
-
 // What a rank issues at one place of the order.
 struct Place {
   char text[512] = {};
@@ -26,50 +18,6 @@ struct OrderSummary {
   bool operator==(const OrderSummary &) const = default;
 };
 } // namespace
-
-Outcome fsdp::rt::agree(Communicator &communicator, const Status &own) {
-  Report report;
-  report.failed = !own.ok();
-  size_t length = own.message().copy(report.message, sizeof(report.message) - 1);
-  size_t cut = own.message().size() - length;
-  report.saidBytes = static_cast<uint32_t>(own.said().size() - std::min(own.said().size(), cut));
-  std::vector<Report> reports(communicator.size());
-  Status status = communicator.allGather(kControlLane, &report, reports.data(), sizeof(Report));
-  if (!status.ok())
-    return own.ok() ? Outcome{status, false} : Outcome{own, false};
-  for (unsigned rank = 0; rank < reports.size(); ++rank)
-    if (reports[rank].failed) {
-      Status told = rank == communicator.rank()
-                        ? own
-                        : Status::relayed(reports[rank].message, reports[rank].saidBytes);
-      return {rank == 0 ? told : Status::saidBy(rank, told), true};
-    }
-  return {};
-}
-
-Outcome fsdp::rt::inRounds(Communicator &communicator,
-                           const std::function<Result<bool>(int64_t bytes)> &work) {
-  // So that none waits longer for a slower disk.
-  constexpr int64_t kRoundBytes = int64_t{128} << 20;
-  enum State : uint32_t { Working, Done, Failed };
-  for (bool done = false;;) {
-    Status own;
-    if (!done) {
-      Result<bool> result = work(kRoundBytes);
-      own = result.status();
-      done = own.ok() && *result;
-    }
-    State state = !own.ok() ? Failed : done ? Done : Working;
-    std::vector<State> states(communicator.size());
-    if (Status status = communicator.allGather(kControlLane, &state, states.data(), sizeof(state));
-        !status.ok())
-      return {status, false};
-    if (std::ranges::count(states, Failed))
-      return agree(communicator, own);
-    if (!std::ranges::count(states, Working))
-      return {};
-  }
-}
 
 /// The first place at which the orders of two ranks differ. All ranks call this.
 static Outcome orderMismatch(Communicator &communicator, const PlanView &plan,
