@@ -5,6 +5,7 @@
 #include "plan/PlanMemory.h"
 #include "plan/ProgramPlans.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>
@@ -165,8 +166,9 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
     memory.shards += isOnHost ? 0 : view.shardBytes(group);
     memory.optimizerState +=
         view.stateBytes(group) * (view.isStateOnHost(group) ? 0 : view.numOptimizerStates());
-    memory.gatherCopies +=
-        view.hasGatherCopy(group) && !isOnHost ? view.gatherShardBytes(group) : 0;
+    const int64_t copyBytes = view.hasGatherCopy(group) ? view.gatherShardBytes(group) : 0;
+    memory.gatherCopies += isOnHost ? 0 : copyBytes;
+    memory.hostParameters += isOnHost ? view.shardBytes(group) + copyBytes : 0;
   }
   // Buffers, inputs and constants may share a place; count each once.
   std::set<int64_t> seen;
@@ -182,7 +184,9 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
   for (const fsdp_input &input : view.inputs())
     add(input.value);
   memory.working = view.tables().arena_bytes - memory.kept();
-  memory.hostState = view.tables().host_arena_bytes;
+  bool hasState = std::ranges::any_of(
+      view.groups(), [&](const fsdp_group &group) { return view.isStateOnHost(group); });
+  memory.hostState = hasState ? view.tables().host_arena_bytes - memory.hostParameters : 0;
   return memory;
 }
 
@@ -195,12 +199,15 @@ static std::string memoryText(const PlanView &view) {
       copied += view.numElements(value) * int64_t(elementBytes(value.dtype));
     }
   const fsdp_plan &plan = view.tables();
+  std::string onHost;
+  for (auto [bytes, what] : {std::pair(memory.hostParameters, " of parameters"),
+                             {memory.hostState, " of optimizer state"}})
+    if (bytes != 0)
+      onHost += (onHost.empty() ? "" : ", ") + bytesText(bytes) + what;
   return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +
          "\n  largest sum of live buffers: " + bytesText(plan.peak_live_bytes) +
          "\n  kept between steps: " + bytesText(memory.kept()) +
-         (plan.host_arena_bytes
-              ? "\n  on the host: " + bytesText(plan.host_arena_bytes) + " of optimizer state"
-              : "") +
+         (onHost.empty() ? "" : "\n  on the host: " + onHost) +
          "\n  activations, gathered parameters and gradients: " + bytesText(memory.working) +
          "\n  copied per step: " + bytesText(copied) + "\n";
 }

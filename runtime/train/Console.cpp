@@ -69,6 +69,7 @@ static std::string memoryText(const PlanView &plan) {
   add("optimizer state", memory.optimizerState);
   add("inputs, buffers and constants", memory.tensors);
   add("activations, gathered parameters and gradients", memory.working);
+  add("parameters on the host", memory.hostParameters);
   add("optimizer state on the host", memory.hostState);
   return text;
 }

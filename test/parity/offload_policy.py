@@ -52,7 +52,7 @@ class OffloadPolicy(unittest.TestCase):
         self.assertIsNone(harness.bitwise_difference(final, others[1]))
         self.assertEqual({group["offload_policy"] for group in report["groups"]}, {"cpu"})
         peak = module_number(planned, "peak_live_bytes")
-        if "prediction" in report:  # of the flat layout
+        if "prediction" in report:  # of several ranks
             self.assertEqual(report["prediction"]["peak_bytes"], peak)
         return module_number(kept, "peak_live_bytes") - peak, planned
 
@@ -68,6 +68,13 @@ class OffloadPolicy(unittest.TestCase):
     def test_less_than_states(self):
         saved, _ = self.check(self.prepare(LLAMA), 2, against="offload-optimizer=all")
         self.assertGreater(saved, 0)
+
+    def test_described(self):
+        """What lies on the host is parameters and state; without states parameters alone."""
+        for optimizer, state in ((harness.ADAMW, r", \S+ \w+ of optimizer state"), (PLAIN_SGD, "")):
+            binary = self.prepare(LLAMA, optimizer).compile(2, more="offload-policy=cpu")
+            described = harness.run([binary, "--describe"]).stdout
+            self.assertRegex(described, rf"\n  on the host: \S+ \w+ of parameters{state}\n")
 
     def test_searched(self):
         workspace = self.prepare()
