@@ -60,6 +60,7 @@ private:
   LogicalResult visit(Operation *op);
   LogicalResult remapOperands(Operation *op);
   Value getCurrent(Value value, GroupMember member, Phase phase);
+  void erase(Operation *op);
 
   Step &step;
   ArrayRef<Hook> hooks;
@@ -272,6 +273,15 @@ LogicalResult Inserter::remapOperands(Operation *op) {
   return success();
 }
 
+/// With the cast of a gradient that is added to others without it.
+void Inserter::erase(Operation *op) {
+  auto grad = dyn_cast<GradOp>(op);
+  Operation *cast = grad ? grad.getValue().getDefiningOp() : nullptr;
+  op->erase();
+  if (isa_and_nonnull<CallOp>(cast) && cast->use_empty())
+    cast->erase();
+}
+
 LogicalResult Inserter::visit(Operation *op) {
   if (auto grad = dyn_cast<GradOp>(op)) {
     if (failed(remapOperands(op)))
@@ -331,7 +341,7 @@ LogicalResult Inserter::run() {
   builder.setInsertionPoint(terminator);
   reductions->finish();
   for (Operation *op : llvm::reverse(replaced))
-    op->erase();
+    erase(op);
   // The backward of some groups is not computed: all is frozen up to them.
   for (ChunkOp chunk : llvm::make_early_inc_range(step.getBody().getOps<ChunkOp>()))
     if (chunk->use_empty())

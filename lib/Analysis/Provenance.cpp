@@ -2,6 +2,8 @@
 
 #include "fsdp/Analysis/Provenance.h"
 
+#include "fsdp/Analysis/GradientRounding.h"
+
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -53,7 +55,7 @@ private:
   void visit(Operation &op);
   void visit(aten::CallOp call);
   void visit(ReadOp read);
-  void noteGradient(StringRef param, Value value);
+  void noteGradient(ParamOp param, Value value);
   void noteGradients(FlatSymbolRefAttr group, ValueRange gradients);
   Digest ofParam(StringRef name, Value value);
   /// Types and attributes are few: each is printed once.
@@ -142,8 +144,12 @@ static Value skipCopies(Value gradient) {
   }
 }
 
-/// Adds a gradient to what is known of a parameter's, or the gradients that it is the sum of.
-void Tracer::noteGradient(StringRef param, Value value) {
+/// Adds a gradient to what is known of a parameter's, or the gradients that it is the sum of. Where
+/// these are rounded to reduce_dtype is no part of it: that follows from which is added to which.
+void Tracer::noteGradient(ParamOp param, Value value) {
+  auto member = step.memberByParam.find(param.getSymNameAttr());
+  GroupOp group =
+      member == step.memberByParam.end() ? GroupOp() : step.groups[member->second.group];
   SmallVector<Value> added; // the last one first
   value = skipCopies(value);
   for (auto sum = value.getDefiningOp<AccumulateOp>(); sum;
@@ -152,9 +158,12 @@ void Tracer::noteGradient(StringRef param, Value value) {
     value = skipCopies(sum.getSum());
   }
   added.push_back(value);
-  Digest &known = gradients[param.str()];
-  for (Value gradient : llvm::reverse(added))
-    known = Ingredients("gradient").add(known).add(ofValue(skipCopies(gradient))).get();
+  Digest &known = gradients[param.getSymName().str()];
+  for (Value gradient : llvm::reverse(added)) {
+    Value copied = skipCopies(gradient);
+    Value computed = group ? getUnrounded(group, copied) : copied;
+    known = Ingredients("gradient").add(known).add(ofValue(computed)).get();
+  }
 }
 
 void Tracer::noteGradients(FlatSymbolRefAttr group, ValueRange values) {
@@ -163,7 +172,7 @@ void Tracer::noteGradients(FlatSymbolRefAttr group, ValueRange values) {
     return;
   // A second reduction, of another microbatch, adds to the first.
   for (auto [param, value] : llvm::zip(step.getTrained(step.groups[found->second]), values))
-    noteGradient(param.getSymName(), value);
+    noteGradient(param, value);
 }
 
 void Tracer::visit(Operation &op) {
@@ -189,7 +198,10 @@ void Tracer::visit(Operation &op) {
              llvm::zip(wait.getResults(), group.getParams().getAsRange<FlatSymbolRefAttr>()))
           digests[result] = ofParam(name.getValue(), result);
       })
-      .Case([&](GradOp grad) { noteGradient(grad.getParam(), grad.getValue()); })
+      .Case([&](GradOp grad) {
+        if (ParamOp param = step.paramByName.lookup(grad.getParamAttr().getAttr()))
+          noteGradient(param, grad.getValue());
+      })
       .Case<ReduceScatterStartOp, PackOp>(
           [&](auto op) { noteGradients(op.getGroupAttr(), op.getGrads()); })
       .Case([&](WriteOp write) {

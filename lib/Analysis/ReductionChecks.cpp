@@ -3,6 +3,7 @@
 #include "fsdp/Analysis/ShardingChecks.h"
 
 #include "fsdp/Analysis/GradientDivision.h"
+#include "fsdp/Analysis/GradientRounding.h"
 
 #include "ShardingDiagnostics.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -36,6 +37,7 @@ private:
   LogicalResult visit(UpdateOp update);
   LogicalResult visit(GradOp grad);
   LogicalResult checkDivisions();
+  LogicalResult checkRounding(FlatSymbolRefAttr group, ValueRange gradients);
   LogicalResult noteReduction(Operation *op, FlatSymbolRefAttr group, StringRef what);
   LogicalResult checkReduced(UpdateOp update);
   LogicalResult checkEnd();
@@ -113,7 +115,23 @@ LogicalResult Checker::visit(ReduceScatterStartOp start) {
                 "S4: the gradients of " + name + " are reduced by " + describe(reduction) +
                     ", expected " + describe(expected),
                 nullptr, "");
+  if (failed(checkRounding(start.getGroupAttr(), start.getGrads())))
+    return failure();
   return noteReduction(start, start.getGroupAttr(), "reduced");
+}
+
+/// Only the first one of those that are added up is rounded to the dtype of the sum.
+LogicalResult Checker::checkRounding(FlatSymbolRefAttr name, ValueRange gradients) {
+  GroupOp group = step.groups[step.groupByName.lookup(name.getAttr())];
+  for (Value gradient : gradients)
+    for (auto sum = gradient.getDefiningOp<AccumulateOp>(); sum;
+         sum = sum.getSum().getDefiningOp<AccumulateOp>())
+      if (getUnrounded(group, sum.getGradient()) != sum.getGradient())
+        return fail(sum,
+                    "S4: a gradient of group @" + name.getValue() +
+                        " is rounded before it is added to others; their sum is",
+                    sum.getGradient().getDefiningOp(), "rounded here");
+  return success();
 }
 
 /// Factors that FSDP2 has no form for.
@@ -162,7 +180,8 @@ LogicalResult Checker::visit(PackOp pack) {
                 "S5: the gradients of group @" + pack.getGroup() + " are not reduced over " +
                     Twine(step.getRanks()) + " ranks",
                 step.mesh, "the mesh is declared here");
-  if (failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
+  if (failed(checkRounding(pack.getGroupAttr(), pack.getGrads())) ||
+      failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
     return failure();
   double expected = getDivision(pack.getGroupAttr(), pack.getResult().getType()).alone;
   if (double divisor = pack.getDivisor(); divisor != expected) {

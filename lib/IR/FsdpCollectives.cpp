@@ -168,7 +168,8 @@ LogicalResult AccumulateOp::verify() {
   if (!sum && !gradient) {
     auto whole = cast<RankedTensorType>(getSum().getType());
     auto added = cast<RankedTensorType>(getGradient().getType());
-    if (whole.getShape() == added.getShape() && whole.getElementType() == added.getElementType())
+    if (whole.getShape() == added.getShape() && isa<FloatType>(whole.getElementType()) &&
+        isa<FloatType>(added.getElementType()))
       return success();
     return emitOpError("adds ") << added << " to " << whole;
   }

@@ -3,6 +3,7 @@
 #include "fsdp/Transforms/ReduceGradients.h"
 
 #include "fsdp/Analysis/Clipping.h"
+#include "fsdp/Analysis/GradientRounding.h"
 #include "fsdp/IR/AtenBuilders.h"
 
 using namespace mlir;
@@ -60,10 +61,11 @@ static bool isUnshared(Value gradient) {
   return call && !call.isView() && gradient.hasOneUse() && !type.getEncoding();
 }
 
-void GradientReductions::addWhole(Sum &sum, ArrayRef<Value> gradients) {
+void GradientReductions::addWhole(Sum &sum, GroupOp group, ArrayRef<Value> gradients) {
   if (!sum.whole.empty()) {
     for (auto [total, gradient] : llvm::zip_equal(sum.whole, gradients))
-      total = AccumulateOp::create(builder, gradient.getLoc(), total.getType(), total, gradient);
+      total = AccumulateOp::create(builder, gradient.getLoc(), total.getType(), total,
+                                   getUnrounded(group, gradient));
     return;
   }
   auto scope = aten::ScopeAttr::get(builder.getContext(), "");
@@ -109,7 +111,7 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
   bool isAddedWhole = sync == GradientSync::Last || isLeftAlone(group);
   bool isAlone = isLast && sum.whole.empty(); // the others have been reduced
   if (isAccumulated && isAddedWhole && !isAlone) {
-    addWhole(sum, gradients);
+    addWhole(sum, group, gradients);
     if (!isLast)
       return;
     gradients = sum.whole;

@@ -273,7 +273,8 @@ Status EntryValidator::run() {
       const fsdp_value &destination = plan.values[entry.destination_value];
       std::span<const int64_t> from = view.sizes(source), to = view.sizes(destination);
       if (!std::equal(from.begin(), from.end(), to.begin(), to.end()) ||
-          elementBytes(source.dtype) > elementBytes(destination.dtype) ||
+          (entry.kind == FSDP_COPY &&
+           elementBytes(source.dtype) > elementBytes(destination.dtype)) ||
           view.isUndefined(source) || view.isUndefined(destination))
         fail(where + (entry.kind == FSDP_COPY ? ": copies " : ": adds ") +
              view.describeValue(source) + " to " + view.describeValue(destination));

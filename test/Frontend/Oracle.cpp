@@ -176,7 +176,11 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
   auto ofRank = [&](unsigned rank, std::optional<unsigned> microbatch) {
     if (microbatch)
       return getGradient(rank, *microbatch, parameter);
-    return sum(list(numWhole, [&](unsigned m) { return getGradient(rank, m, parameter); }));
+    // The first one is rounded to the dtype that is reduced, then each sum.
+    at::Tensor whole = getGradient(rank, 0, parameter).clone();
+    for (unsigned m = 1; m < numWhole; ++m)
+      whole.add_(steps[rank][m].gradients.at(parameter));
+    return whole;
   };
   auto ofReplica = [&](unsigned replica, std::optional<unsigned> microbatch) {
     return average(list(numShards, [&](unsigned shard) {

@@ -58,14 +58,31 @@ class Accumulation(harness.Comparison):
             self.check(workspace, run, expected, 2, more=more, communicators=("local",))
 
     def test_reduce_dtype(self):
-        """Computation in f32, each microbatch reduced in a narrower dtype: sums of shards are f32."""
+        """Computation in f32, reduced in a narrower dtype: sums of shards are f32, sums of whole gradients are
+        rounded, what is added is not."""
         workspace = self.workspace(CONFIG)
-        for reduce_dtype, microbatches in (("bfloat16", 2), ("float16", 3)):
+        for sync, reduce_dtype, microbatches in (
+            ("each", "bfloat16", 2),
+            ("each", "float16", 3),
+            ("last", "bfloat16", 3),
+            ("last", "float16", 2),
+        ):
             policy = {"reduce_dtype": reduce_dtype}
             policies = {"layers.*": policy, "": policy}
-            run, expected = self.expect(workspace, policies=policies, microbatches=microbatches)
-            more = f"microbatches={microbatches} reduce-dtype={reduce_dtype}"
+            run, expected = self.expect(
+                workspace, policies=policies, microbatches=microbatches, gradient_sync=sync
+            )
+            more = f"microbatches={microbatches} gradient-sync={sync} reduce-dtype={reduce_dtype}"
             self.check(workspace, run, expected, 2, more=more, communicators=("local",))
+
+    def test_reduce_dtype_beside_another(self):
+        """Neither of float16 and bfloat16 holds the numbers of the other."""
+        workspace = self.workspace(dataclasses.replace(CONFIG, compute="bf16"))
+        run, expected = self.expect(
+            workspace, mixed=True, reduce_dtype="float16", microbatches=3, gradient_sync="last"
+        )
+        more = "microbatches=3 gradient-sync=last param-dtype=bfloat16 reduce-dtype=float16"
+        self.check(workspace, run, expected, 2, more=more, communicators=("local",))
 
     def test_sum_of_losses(self):
         workspace = self.workspace(CONFIG, harness.SGD)

@@ -157,9 +157,6 @@ class Configuration:
             syncs = ["each", "last"] + (["reduce_scatter"] if self.replicas == 2 else [])
             self.sync = self.random.choice(syncs)
             self.reshard_after_backward = self.maybe(0.5)
-        # FSDP2 rounds the sum of an f16 and a bf16 gradient once, a compiled step twice.
-        if self.is_mixed and self.sync == "last" and self.reduce_dtype == "float16":
-            self.reduce_dtype = "float32"
         self.force_sum = self.maybe(0.15)
         self.factor = self.random.choice([2.0, 3.0, 8.0]) if self.maybe(0.15) else None
         for group in self.groups:

@@ -224,3 +224,39 @@ module attributes {fsdp.model = "called_again", fsdp.accumulation = #fsdp.accumu
     return %loss : !s
   }
 }
+
+// -----
+
+// gradient_sync last and a narrower reduce_dtype: the first gradient is rounded, the others are added as
+// they are.
+// SHARDED-LABEL: fsdp.model = "rounded"
+// SHARDED: %[[G0:.+]] = aten.call "mul.Tensor"({{.*}}) bwd in "l" :
+// SHARDED: %[[C0:.+]] = aten.call "_to_copy.default"(%[[G0]], bf16,
+// SHARDED: %[[G1:.+]] = aten.call "mul.Tensor"({{.*}}) bwd in "l" microbatch 1
+// SHARDED-NOT: _to_copy
+// SHARDED: %[[E:.+]] = fsdp.accumulate %[[C0]], %[[G1]] : tensor<4xbf16>, tensor<4xf32>
+// SHARDED-NEXT: fsdp.reduce_scatter.start @l(%[[E]])
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+!s = tensor<f32>
+module attributes {fsdp.model = "rounded", fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @l.w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+      reduce_dtype bf16 gradient_sync last
+  func.func @step() -> !s {
+    %x = fsdp.input "x" : !v
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @l.w : !v
+    %y = aten.call "mul.Tensor"(%x, %w) fwd in "l" : (!v, !v) -> !v
+    %loss = aten.call "sum.default"(%y, none) fwd in "" : (!v) -> !s
+    %g = aten.call "ones_like.default"(%loss, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %d = aten.call "mul.Tensor"(%g, %x) bwd in "l" : (!s, !v) -> !v
+    %c = aten.call "_to_copy.default"(%d, bf16, none, none, none, false, none) bwd in "l" : (!v) -> !h
+    fsdp.grad @l.w, %c : !h
+    fsdp.update @l.w step %step lr %lr
+    return %loss : !s
+  }
+}

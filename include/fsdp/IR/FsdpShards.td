@@ -76,7 +76,8 @@ def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
   let summary = "Add the gradient of another microbatch to the sum of those before it, in place";
   let description = [{
     Of a parameter's whole gradients, or of a shard's. The result lies in the bytes of `sum`, which
-    nothing reads otherwise. A shard's `gradient` may have a narrower dtype.
+    nothing reads otherwise. A shard's `gradient` may have a narrower dtype, a whole one any: the sum
+    alone is rounded to its dtype.
 
     ```mlir
     %e = fsdp.accumulate %g0, %g1 : tensor<64x64xf32>, tensor<64x64xf32>

@@ -177,7 +177,8 @@ typedef enum fsdp_entry_kind {
    * gradients: min(1, clip_grad_norm / (norm + 1e-6)), where norm is the total, or its root
    * (FSDP_NORM_2). */
   FSDP_CLIP_FACTOR = 14,
-  /* Adds value `source_value` to value `destination_value`, in place (equal sizes, any strides). */
+  /* Adds value `source_value` to value `destination_value`, in place (equal sizes, any strides and
+   * dtypes): the sum is rounded to the destination's dtype. */
   FSDP_ACCUMULATE = 15,
   /* Copies this rank's chunk of the gathered group `target`, of `bytes` bytes of `dtype`, to
    * `destination`; `count` is its elements. Parameter i is value `integers[first_result + i]`. Rank

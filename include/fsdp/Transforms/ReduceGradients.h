@@ -38,7 +38,7 @@ private:
 
   bool isSharded() { return step.getRanks() > 1; }
   bool isLeftAlone(GroupOp group);
-  void addWhole(Sum &sum, llvm::ArrayRef<mlir::Value> gradients);
+  void addWhole(Sum &sum, GroupOp group, llvm::ArrayRef<mlir::Value> gradients);
   void addShard(Sum &sum, GroupOp group, mlir::Value shard);
   /// This rank's shard, reduced over the ranks of the shard axis, and if `isAcross` over the
   /// replicas.
