@@ -210,13 +210,15 @@ Json TraceWriter::take(int64_t step) {
   const fsdp_plan &tables = plan.tables();
   std::string model = plan.string(tables.model);
   addNames(model + ", measured");
-  return {
-      {"displayTimeUnit", "ns"},
-      {"otherData",
-       {{"model", model},
-        {"mesh", std::string(plan.string(tables.axis)) + " = " + std::to_string(tables.world_size)},
-        {"costs", "measured, step " + std::to_string(step)}}},
-      {"traceEvents", std::move(events)}};
+  std::string mesh =
+      std::string(plan.string(tables.axis)) + " = " + std::to_string(plan.numShards());
+  if (tables.replicate_axis)
+    mesh = std::string(plan.string(tables.replicate_axis)) + " = " +
+           std::to_string(tables.replicas) + ", " + mesh;
+  return {{"displayTimeUnit", "ns"},
+          {"otherData",
+           {{"model", model}, {"mesh", mesh}, {"costs", "measured, step " + std::to_string(step)}}},
+          {"traceEvents", std::move(events)}};
 }
 
 StepTrace::StepTrace(const PlanView &plan, Device &device, bool onHost)

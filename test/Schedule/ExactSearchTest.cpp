@@ -1,6 +1,6 @@
 //===- ExactSearchTest.cpp - The best plan, against all plans -------------===//
 
-#include "fsdp/Schedule/ExactSearch.h"
+#include "ExactSearch.h"
 #include "ExhaustiveSearch.h"
 #include "RandomProblem.h"
 #include "fsdp/Schedule/Policies.h"

@@ -42,12 +42,10 @@ TEST(FluidBound, GathersMergeUpToWhatFits) {
     addUse(problem, sizeBytes, problem.uses.size());
   problem.memoryCapBytes = 10 + 99;
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 70 + 400, kTolerance);
-  // No time to hide in: two buckets, or one where all fit.
+  // No time to hide in: one bucket, where all fit.
   problem.operations[2].durationNs = 0;
   for (Group &group : problem.groups)
     group.gatheredBytes = 50;
-  problem.memoryCapBytes = 199;
-  EXPECT_NEAR(fluid(problem).makespanNs, 200 + 200, kTolerance);
   problem.memoryCapBytes = 200;
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 200, kTolerance);
 }
@@ -72,7 +70,7 @@ TEST(FluidBound, LaterGathersMayGoAheadOfSecondUses) {
   EXPECT_NEAR(fluid(problem).makespanNs, 350, kTolerance);
 }
 
-// The same, backwards; and a bucket has to be there before the first of its updates.
+// The same, backwards.
 TEST(FluidBound, ReductionsMergeUpToWhatFits) {
   Problem problem = makeOperations(5);
   problem.operations = {{0, 0, 0}, {400, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
@@ -84,8 +82,6 @@ TEST(FluidBound, ReductionsMergeUpToWhatFits) {
   problem.memoryCapBytes.reset();
   problem.operations[1].durationNs = 0;
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 120, kTolerance);
-  problem.reductions[0].update = 3;
-  EXPECT_NEAR(fluid(problem).makespanNs, 200 + 120, kTolerance);
 }
 
 // One bucket for all, ready at the start or at the end, pays one latency.
@@ -174,36 +170,6 @@ TEST(FluidBound, MayKeepFractions) {
   EXPECT_LE(bound.kept[4], 0.6 + kTolerance);
 }
 
-TEST(SearchBound, KeepsNoFractions) {
-  LowerBound bound = searchBound(makeFractions(), 320, 1000);
-  EXPECT_EQ(bound.kind, BoundKind::Search);
-  EXPECT_LE(bound.makespanNs, 320);
-  EXPECT_GE(bound.makespanNs, 320 * (1 - 2e-4));
-  // What the linear program says of choices is still there, for rounding.
-  EXPECT_EQ(bound.kept, fluid(makeFractions()).kept);
-}
-
-// A tree that need not prove more than a ratio ends there.
-TEST(SearchBound, EndsAtTheRatio) {
-  Problem problem = makeRandomProblem(57);
-  problem.memoryCapBytes = problem.minimumPeak().bytes;
-  const double upperNs = 1.5 * fluid(problem).makespanNs;
-  const double partsNs = searchBound(problem, upperNs, /*nodeLimit=*/0).makespanNs;
-  const double wholeNs = searchBound(problem, upperNs, 1000).makespanNs;
-  ASSERT_GT(wholeNs, partsNs * 1.0005);
-  const double middleNs = (partsNs + wholeNs) / 2;
-  EXPECT_NEAR(searchBound(problem, upperNs, 1000, upperNs / middleNs).makespanNs, middleNs,
-              1e-5 * middleNs);
-  // Where parts are enough there is no tree.
-  EXPECT_EQ(searchBound(problem, upperNs, 1000, 2).makespanNs, partsNs);
-}
-
-// Against a plan that is better than the best one nothing is proven beyond its makespan.
-TEST(SearchBound, SearchesOnlyBelowThePlan) {
-  EXPECT_LE(searchBound(makeFractions(), 300, 1000).makespanNs, 300);
-  EXPECT_EQ(searchBound(makeFractions(), 280, 1000).kind, BoundKind::Fluid);
-}
-
 // Given up, it says no more than the quick bound.
 TEST(FluidBound, MayBeGivenUp) {
   for (bool boundOnly : {false, true}) {
@@ -218,5 +184,4 @@ TEST(FluidBound, MayBeGivenUp) {
 TEST(FluidBound, NeedsNoPlan) {
   Problem problem = makeRounds(50);
   EXPECT_GE(fluid(problem).makespanNs, 300);
-  EXPECT_GE(searchBound(problem, 1000, 10).makespanNs, 300);
 }

@@ -24,10 +24,6 @@ TEST(FluidLanes, LanesOverlapWhereMemoryAllows) {
   EXPECT_NEAR(fluid(makeConflict(300)).makespanNs, 100 + 400, kTolerance);
 }
 
-TEST(FluidLanes, LanesTakeTurnsWhereMemoryIsShort) {
-  EXPECT_NEAR(fluid(makeConflict(299)).makespanNs, 100 + 400 + 100, kTolerance);
-}
-
 // While computation waits for its gather at operation 2, which found no room earlier, the second
 // reduction runs: there is room for both, since the first one ended long before.
 TEST(FluidLanes, LanesOverlapWhileComputationWaits) {
@@ -43,22 +39,6 @@ TEST(FluidLanes, LanesOverlapWhileComputationWaits) {
   problem.operations[2].liveBytes = 1;
   problem.memoryCapBytes = 250;
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 1000 + 150 + 100, kTolerance);
-}
-
-// The lanes overlap beside operation 2 alone, which has room for 300 bytes: the reduction ends with
-// it and the gather begins with it. The operations around it have less.
-TEST(FluidLanes, LanesOverlapWithinARun) {
-  Problem problem = makeOperations(5);
-  problem.gatherCost = {0, 2};
-  problem.reduceCost = {0, 1};
-  problem.operations = {
-      {100, 950, 0}, {100, 702, 700}, {100, 700, 700}, {100, 701, 700}, {100, 700, 700}};
-  addUse(problem, 100, 4);
-  problem.reductions = {{0, 1, 4, 200, 0}};
-  problem.memoryCapBytes = 1000;
-  EXPECT_NEAR(fluid(problem).makespanNs, 500, kTolerance);
-  problem.memoryCapBytes = 999;
-  EXPECT_NEAR(fluid(problem).makespanNs, 600, kTolerance);
 }
 
 /// Before its last operation a step gathers 100 bytes and reduces 200 to 150. Beside no operation

@@ -1,9 +1,9 @@
 //===- LocalSearchTest.cpp - Random moves, and annealing over them --------===//
 
-#include "Annealing.h"
-#include "RandomMove.h"
 #include "RandomProblem.h"
-#include "Search.h"
+#include "Search/Annealing.h"
+#include "Search/RandomMove.h"
+#include "Search/Search.h"
 #include "fsdp/Schedule/Policies.h"
 
 #include <gtest/gtest.h>

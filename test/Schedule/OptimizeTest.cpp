@@ -188,7 +188,7 @@ TEST(Optimize, PutsAReductionOffBehindAGather) {
   problem.uses = {{1, 3, 3}};
   problem.reductions = {{0, 1, 4, 100, 0}};
   problem.memoryCapBytes = 200;
-  EXPECT_DOUBLE_EQ(solve(problem, {.exactLimit = 0}).makespanNs, 310);
+  EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 310);
 }
 
 // Never worse than what anybody else would do with the same problem.

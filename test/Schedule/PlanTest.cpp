@@ -134,6 +134,8 @@ TEST(Verify, HoldsTheCap) {
   problem.memoryCapBytes = 173;
   EXPECT_EQ(verify(problem, makePlan()), std::nullopt);
   problem.memoryCapBytes = 172;
-  EXPECT_EQ(verify(problem, makePlan()),
-            "the plan needs 173 bytes at operation 4, expected at most 172");
+  EXPECT_EQ(
+      verify(problem, makePlan()),
+      "the plan needs 173 bytes at the launch of a reduction before operation 4, expected at most "
+      "172");
 }

@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../Version.h"
 #include "fsdp/Explain/ExplainModule.h"
+#include "fsdp/Explain/MeasuredStep.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/ScheduleDiff.h"
 #include "fsdp/IR/OutputFile.h"
@@ -25,6 +26,7 @@ enum ExitCode : int { Equal = 0, Different = 1, Failed = 2 };
 
 struct Options {
   std::string left, right;
+  std::string trace; // of a run, in place of the right module
   cost::CostOptions costs;
   bool all = false;
 };
@@ -47,25 +49,54 @@ static std::pair<std::string, std::string> getNames(const Options &options) {
   return {"left", "right"};
 }
 
-static int run(const Options &options) {
-  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
-  if (!costs)
-    return fail(costs.takeError());
+static llvm::Expected<ExplainedModule> simulate(const std::string &path,
+                                                const cost::CostModel &costs) {
+  llvm::Expected<std::unique_ptr<ModuleFile>> file = ModuleFile::read(path);
+  if (!file)
+    return file.takeError();
   // The comparison needs no lower bound.
   ExplainOptions explain;
   explain.quickRatio = std::numeric_limits<double>::infinity();
+  if (succeeded(verifyPhase((*file)->get())))
+    if (mlir::FailureOr<ExplainedModule> module = explainModule((*file)->get(), costs, explain);
+        succeeded(module))
+      return std::move(*module);
+  return llvm::createStringError("'" + path + "' is refused (see above)");
+}
+
+static int compareWithTrace(const Options &options, const ExplainedModule &module) {
+  llvm::Expected<MeasuredStep> measured = readMeasuredStep(options.trace);
+  if (!measured)
+    return fail(measured.takeError());
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (llvm::Error error = printMeasuredDiff(module.view, *measured, options.all, os))
+    return fail(std::move(error));
+  if (llvm::Error error = printFile("-", [&](llvm::raw_ostream &out) { out << text; }))
+    return fail(std::move(error));
+  return Equal;
+}
+
+static int run(const Options &options) {
+  if (options.trace.empty() == options.right.empty())
+    return fail(llvm::createStringError(
+        options.trace.empty() ? "RIGHT or --trace is required"
+                              : "RIGHT is '" + options.right + "' and --trace is '" +
+                                    options.trace + "': one of them can be compared with LEFT"));
+  llvm::Expected<std::unique_ptr<cost::CostModel>> costs = cost::CostModel::create(options.costs);
+  if (!costs)
+    return fail(costs.takeError());
   std::vector<ExplainedModule> modules;
-  for (const std::string &path : {options.left, options.right}) {
-    llvm::Expected<std::unique_ptr<ModuleFile>> file = ModuleFile::read(path);
-    if (!file)
-      return fail(file.takeError());
-    if (failed(verifyPhase((*file)->get())))
-      return Failed;
-    mlir::FailureOr<ExplainedModule> module = explainModule((*file)->get(), **costs, explain);
-    if (failed(module))
-      return Failed;
+  for (const std::string *path : {&options.left, &options.right}) {
+    if (path->empty())
+      continue;
+    llvm::Expected<ExplainedModule> module = simulate(*path, **costs);
+    if (!module)
+      return fail(module.takeError());
     modules.push_back(std::move(*module));
   }
+  if (!options.trace.empty())
+    return compareWithTrace(options, modules.front());
   auto [leftName, rightName] = getNames(options);
   const ExplainedModule &left = modules[0], &right = modules[1];
   bool differ = false;
@@ -80,16 +111,21 @@ static int run(const Options &options) {
 
 int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-diff");
-  CLI::App app("Compares two scheduled training steps: times, peaks, bytes, and each gather, "
-               "reshard and reduction that is not in the same place. Exit status: 0 equal, 1 "
-               "different, 2 error.",
-               "fsdp-diff");
+  CLI::App app(
+      "Compares two scheduled training steps: times, peaks, bytes, and each gather, "
+      "reshard and reduction that is not in the same place. With --trace, a predicted step "
+      "and a measured one. Exit status: 0 equal or measured, 1 different, 2 error.",
+      "fsdp-diff");
   app.set_version_flag("--version", getVersion("fsdp-diff"));
   Options options;
   app.add_option("LEFT", options.left, "Scheduled or planned module")->required();
-  app.add_option("RIGHT", options.right, "Scheduled or planned module")->required();
+  app.add_option("RIGHT", options.right, "Scheduled or planned module");
+  app.add_option("--trace", options.trace,
+                 "In place of RIGHT: the timeline that the training binary of LEFT has measured "
+                 "(its --trace); prints how far predictions are off");
   addCostFlags(app, options.costs);
-  app.add_flag("--all", options.all, "Print equal events too");
+  app.add_flag("--all", options.all,
+               "Print equal events too, or all rows of the comparison with a trace");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -7,10 +7,6 @@
 //             gates as heads and remaining computation as tails (Jackson 1955; Carlier 1982)
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
-//   search    on top of it, the `thorough` rows, rows from parts of the step in which keeping and
-//             merging are whole, and branch and bound over all; valid at any time
-//   exact     the best plan's makespan, by a search over all plans of a small problem: see
-//             ExactSearch.h
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +19,7 @@
 
 namespace fsdp::schedule {
 
-enum class BoundKind : uint8_t { Path, Jackson, Fluid, Search, Exact };
+enum class BoundKind : uint8_t { Path, Jackson, Fluid };
 
 std::string_view getName(BoundKind kind);
 
@@ -45,8 +41,6 @@ struct FluidOptions {
   bool coarsen = true;
   /// Leave latencies out of the lanes' work: faster, weaker where collectives are small.
   bool ignoreLatency = false;
-  /// Also rows of which most say little while choices are fractions: several times slower.
-  bool thorough = false;
   /// The makespan alone, without what is kept and merged: many times faster on large programs.
   bool boundOnly = false;
   /// Iterations, simplex or interior point, after which the program is given up (the quick bound is
@@ -54,12 +48,6 @@ struct FluidOptions {
   int64_t iterationLimit = 2'000'000;
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);
-
-/// Stronger than the fluid bound where choices of it are fractions: rows from parts of the step,
-/// until the gap to `upperNs`, a plan's makespan, is closed to 1e-4. Then, if it is not closed to
-/// `ratio`, and where there are few choices, branch and bound over all for `nodeLimit` nodes, which
-/// ends there.
-LowerBound searchBound(const Problem &problem, double upperNs, int64_t nodeLimit, double ratio = 1);
 
 } // namespace fsdp::schedule
 

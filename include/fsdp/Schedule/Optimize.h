@@ -1,9 +1,8 @@
-//===- Optimize.h - The best plan under the cap, with a certificate *- C++ -*-===//
+//===- Optimize.h - The best plan under the cap, with a bound -----*- C++ -*-===//
 //
 // Algorithm `auto`: starts from the list schedule and from every policy's decisions, stops when the
 // bound is met, else solves the linear program, rounds it, descends over keeps, buckets, gates and
-// lane order, and refines by simulated annealing; where the budget is large, also by a beam search
-// over launches. On small problems an exact search follows.
+// lane order, and refines by simulated annealing.
 // Deterministic for a seed and a budget, which counts simulations, never seconds.
 //
 //===----------------------------------------------------------------------===//
@@ -22,13 +21,6 @@ struct OptimizeOptions {
   int64_t simulationBudget = 3000;
   /// Stop when makespan / bound is at most this.
   double targetRatio = 1.001;
-  /// Partial plans of an exact search on a small problem where the ratio stays above the target; 0:
-  /// none. They take less than a second.
-  int64_t exactLimit = 100'000;
-  /// Nodes of a branch and bound for a stronger bound where the ratio stays above
-  /// `certificateRatio`, up to that ratio; 0: none. Takes seconds to minutes.
-  int64_t certificateNodes = 0;
-  double certificateRatio = 1.002;
   /// Whether collectives may be merged into buckets.
   bool merge = true;
   /// The most bytes that a bucket of several members may move, gathered or not yet reduced.

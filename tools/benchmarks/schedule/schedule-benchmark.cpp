@@ -94,20 +94,8 @@ int main(int argc, char **argv) {
       ->check(CLI::Range(1., 1000.));
   app.add_option("--budget", options.measure.optimize.simulationBudget, "Simulations per plan")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--partial-plans", options.measure.optimize.exactLimit,
-                 "Of the exact search on small instances; 0: none")
-      ->check(CLI::NonNegativeNumber);
-  auto *thoroughPlans =
-      app.add_option("--thorough-plans", options.measure.thoroughPlans,
-                     "Of several seeds, at most, where the first plan misses its goal: 1.002 of "
-                     "the bound for captured problems without replicas, else 1.05; 0: none")
-          ->check(CLI::NonNegativeNumber);
-  app.add_option("--thorough-budget", options.measure.thoroughBudget, "Simulations of each of them")
-      ->needs(thoroughPlans)
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--nodes", options.measure.nodes,
-                 "Of branch and bound where the goal is still missed, up to the goal; 0: none")
+  app.add_option("--partial-plans", options.measure.partialPlans,
+                 "Of the exact search for the bound of tiny instances; 0: none")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--seed", options.measure.optimize.seed, "Of the local search");
   app.add_option("--json", options.jsonPath, "Write the measurements to this file");

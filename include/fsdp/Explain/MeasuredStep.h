@@ -1,0 +1,51 @@
+//===- MeasuredStep.h - What a run measured, beside the prediction -*- C++ -*-===//
+//
+// A training binary writes the timeline of one step with --trace, in the format of Trace.h. Here it
+// is read back and compared with the simulated step of the schedule that the binary follows.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_EXPLAIN_MEASUREDSTEP_H
+#define FSDP_EXPLAIN_MEASUREDSTEP_H
+
+#include "fsdp/Explain/ScheduleView.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace fsdp::explain {
+
+/// Times in nanoseconds.
+struct MeasuredOperation {
+  std::string module; // path; "" is the root
+  StepPart part = StepPart::Forward;
+  double durationNs = 0;
+};
+
+struct MeasuredCollective {
+  std::string name; // "all_gather layers.0 + layers.1"
+  double durationNs = 0;
+  double exposedNs = 0; // computation waited so long for it
+};
+
+/// One step of one rank.
+struct MeasuredStep {
+  std::string mesh;   // "dp = 8"
+  std::string source; // "measured, step 3"
+  double stepNs = 0;  // from the first to the last slice
+  std::vector<MeasuredOperation> operations;
+  std::vector<MeasuredCollective> collectives; // of each kind in the order of their lane
+};
+
+/// Reads a trace of a training binary, or of fsdp-explain. Errors name the file and the event that
+/// is wrong.
+llvm::Expected<MeasuredStep> readMeasuredStep(const std::string &path);
+
+/// Prints, predicted beside measured, the step, computation and waits; each block of modules; each
+/// collective: the ten of either whose difference is largest, or `all`, in the order of the step.
+/// An error if the trace is of another mesh or has other collectives.
+llvm::Error printMeasuredDiff(const ScheduleView &view, const MeasuredStep &measured, bool all,
+                              llvm::raw_ostream &os);
+
+} // namespace fsdp::explain
+
+#endif // FSDP_EXPLAIN_MEASUREDSTEP_H

@@ -1,0 +1,133 @@
+//===- CollectiveWindows.cpp - When each collective can happen ------------===//
+
+#include "CollectiveWindows.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace fsdp::schedule;
+
+/// Far from overflow, and more than any sum of sizes.
+constexpr int64_t kUnlimitedBytes = std::numeric_limits<int64_t>::max() / 4;
+
+namespace {
+
+/// The entries of a growing sequence that no later entry undercuts: both values and indices ascend.
+class LastBelow {
+public:
+  void push(uint32_t index, int64_t value) {
+    while (!entries.empty() && entries.back().value >= value)
+      entries.pop_back();
+    entries.push_back({index, value});
+  }
+  /// The index of the last entry below `bound`; none if there is none.
+  std::optional<uint32_t> find(int64_t bound) const {
+    auto it = std::partition_point(entries.begin(), entries.end(),
+                                   [=](const Entry &entry) { return entry.value < bound; });
+    if (it == entries.begin())
+      return std::nullopt;
+    return std::prev(it)->index;
+  }
+
+private:
+  struct Entry {
+    uint32_t index;
+    int64_t value;
+  };
+  std::vector<Entry> entries;
+};
+
+} // namespace
+
+static std::vector<int64_t> findSlack(const Problem &problem) {
+  std::vector<int64_t> slack = problem.unavoidableBytes();
+  int64_t capBytes = problem.memoryCapBytes.value_or(kUnlimitedBytes);
+  for (int64_t &bytes : slack)
+    bytes = capBytes - bytes;
+  return slack;
+}
+
+static bool servedByCopy(const Problem &problem, int32_t previous, const Use &use) {
+  return previous >= 0 && problem.groups[use.group].keep == KeepRule::Always;
+}
+
+static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
+                                                   const std::vector<int32_t> &previous,
+                                                   const std::vector<int64_t> &slack) {
+  std::vector<GatherWindow> windows;
+  LastBelow tight; // operations before the use
+  uint32_t next = 0;
+  for (uint32_t u = 0; u < problem.uses.size(); ++u) { // by first operation
+    const Use &use = problem.uses[u];
+    if (servedByCopy(problem, previous[u], use))
+      continue;
+    GatherWindow window;
+    window.use = u;
+    window.sizeBytes = problem.groups[use.group].gatheredBytes;
+    window.first = use.first;
+    window.keptFrom = previous[u] < 0 ? 0 : problem.uses[previous[u]].last + 1;
+    for (; next < use.first; ++next)
+      tight.push(next, slack[next]);
+    std::optional<uint32_t> last = tight.find(window.sizeBytes);
+    window.gate = std::max(window.keptFrom, last ? *last + 1 : 0);
+    window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
+                      window.gate == window.keptFrom;
+    // Whatever it is merged with is used no later than the use before this one.
+    window.mergeable = !windows.empty() && window.gate <= windows.back().first;
+    windows.push_back(window);
+  }
+  return windows;
+}
+
+static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
+                                                         const std::vector<int64_t> &slack) {
+  std::vector<ReductionWindow> windows(problem.reductions.size());
+  LastBelow tight; // operations from `ready` on; the sequence runs backwards
+  uint32_t next = problem.operations.size();
+  for (size_t r = windows.size(); r-- > 0;) { // ready descends
+    const Reduction &reduction = problem.reductions[r];
+    ReductionWindow &window = windows[r];
+    window.ready = reduction.ready;
+    window.update = reduction.update;
+    window.inputBytes = reduction.inputBytes;
+    window.outputBytes = reduction.outputBytes;
+    window.excessBytes = reduction.inputBytes - reduction.outputBytes;
+    while (next > reduction.ready) {
+      --next;
+      tight.push(next, slack[next]);
+    }
+    std::optional<uint32_t> first = tight.find(window.excessBytes);
+    window.deadline = std::min(reduction.update, first.value_or(reduction.update));
+    // It is launched when the next reduction is ready, or later.
+    window.mergeable = r + 1 < windows.size() && window.deadline >= windows[r + 1].ready;
+  }
+  return windows;
+}
+
+/// In flight a reduction holds its input beside the reduced shard.
+static void findBlockedTime(const Problem &problem, const std::vector<int64_t> &slack,
+                            std::vector<ReductionWindow> &windows) {
+  int64_t mostBytes = 0;
+  for (const ReductionWindow &window : windows)
+    mostBytes = std::max(mostBytes, window.inputBytes);
+  std::vector<uint32_t> tight;
+  for (uint32_t i = 0; i < slack.size(); ++i)
+    if (slack[i] < mostBytes)
+      tight.push_back(i);
+  for (ReductionWindow &window : windows)
+    for (auto it = std::lower_bound(tight.begin(), tight.end(), window.ready);
+         it != tight.end() && *it < window.deadline; ++it)
+      if (slack[*it] < window.inputBytes)
+        window.blockedNs += problem.operations[*it].durationNs;
+}
+
+CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
+  std::vector<int32_t> previous = problem.previousUses();
+  CollectiveWindows windows;
+  windows.hasReplicas = problem.acrossCost.has_value();
+  windows.slackBytes = findSlack(problem);
+  windows.gathers = findGatherWindows(problem, previous, windows.slackBytes);
+  windows.reductions = findReductionWindows(problem, windows.slackBytes);
+  findBlockedTime(problem, windows.slackBytes, windows.reductions);
+  return windows;
+}

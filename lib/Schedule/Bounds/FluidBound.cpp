@@ -1,0 +1,140 @@
+//===- FluidBound.cpp - The bound of a linear program ---------------------===//
+//
+// Lanes work like pipes: the program knows, at the start and the end of each segment, the time and
+// how many bytes and latencies each lane has behind it. Every plan is a point of the program: take
+// its timeline, and split the time of each collective into its latency and its bytes.
+//
+// Two facts of plans are used throughout. What a lane has done by the end of operation i was
+// launched at position i or before. What computation has waited for at position i was done when
+// operation i started.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FluidRows.h"
+#include "fsdp/Schedule/LowerBound.h"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+struct FluidModel {
+  LinearProgram program;
+  Column makespan;       // in units of timeUnitNs, as every time of the program
+  double timeUnitNs = 1; // keeps the program's numbers near 1
+  /// By use and by reduction; the default column where there is no choice.
+  std::vector<Column> kept, mergedGathers, mergedReductions;
+};
+
+} // namespace
+
+/// A power of two, so that dividing by it loses nothing.
+static double roundToUnit(double value) {
+  return value > 0 ? std::exp2(std::floor(std::log2(value))) : 1;
+}
+
+/// How long everything takes one after the other: some best plan takes no longer.
+static double serialNs(const Problem &problem) {
+  double ns = 0;
+  for (const Operation &operation : problem.operations)
+    ns += operation.durationNs;
+  for (const Use &use : problem.uses)
+    ns += problem.gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
+  for (const Reduction &reduction : problem.reductions)
+    ns += problem.reduceCost.durationNs(reduction.inputBytes) +
+          (problem.acrossCost ? problem.acrossCost->durationNs(reduction.outputBytes) : 0);
+  return ns;
+}
+
+static double findByteUnit(const CollectiveWindows &windows) {
+  int64_t most = 0;
+  for (const GatherWindow &gather : windows.gathers)
+    most = std::max(most, gather.sizeBytes);
+  for (const ReductionWindow &reduction : windows.reductions)
+    most = std::max(most, reduction.inputBytes);
+  return roundToUnit(double(most));
+}
+
+static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &options) {
+  FluidModel model;
+  CollectiveWindows windows = findCollectiveWindows(problem);
+  std::vector<Segment> runs = findSegments(problem, windows, options.coarsen);
+  double totalNs = serialNs(problem), byteUnit = findByteUnit(windows);
+  model.timeUnitNs = roundToUnit(totalNs / 1024);
+
+  LaneCosts costs;
+  costs.gatherPerByte = problem.gatherCost.nsPerByte * byteUnit / model.timeUnitNs;
+  costs.reducePerByte = problem.reduceCost.nsPerByte * byteUnit / model.timeUnitNs;
+  if (!options.ignoreLatency) {
+    costs.gatherLatency = problem.gatherCost.latencyNs / model.timeUnitNs;
+    costs.reduceLatency = problem.reduceCost.latencyNs / model.timeUnitNs;
+  }
+  FluidChoices choices = addChoices(windows, runs, costs.gatherLatency > 0, costs.reduceLatency > 0,
+                                    byteUnit, model.program);
+  std::vector<FluidSegment> segments =
+      addMoments(windows, runs, choices, costs, totalNs / model.timeUnitNs, model.program);
+
+  double overlap = problem.oneLane ? 2 : problem.laneContention;
+  FluidRows rows{problem, windows,          choices, segments,
+                 costs,   model.timeUnitNs, overlap, model.program};
+  rows.addGatherWork();
+  rows.addReductionWork();
+  rows.addMergedGathers();
+  rows.addMergedReductions();
+  rows.addSingleCollectives();
+  rows.addLanes();
+  rows.addReplicas();
+  rows.addMemory();
+  rows.addTurns();
+
+  model.makespan = segments.back().after.time;
+  model.program.setCost(model.makespan, 1);
+  model.kept.resize(problem.uses.size());
+  model.mergedGathers.resize(problem.uses.size());
+  for (size_t j = 0; j < windows.gathers.size(); ++j) {
+    model.kept[windows.gathers[j].use] = choices.kept[j];
+    model.mergedGathers[windows.gathers[j].use] = choices.mergedGathers[j];
+  }
+  model.mergedReductions = choices.mergedReductions;
+  return model;
+}
+
+static std::vector<double> valuesOf(const std::vector<Column> &columns,
+                                    const LinearProgram::Solution &solution) {
+  std::vector<double> values;
+  for (Column column : columns)
+    values.push_back(std::clamp(solution.valueOf(column), 0.0, 1.0));
+  return values;
+}
+
+LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions &options) {
+  LowerBound bound = quickBound(problem);
+  if (problem.operations.empty())
+    return bound;
+  FluidModel model = buildFluidModel(problem, options);
+  auto raise = [&](double makespan) {
+    if (double makespanNs = makespan * model.timeUnitNs; makespanNs > bound.makespanNs) {
+      bound.makespanNs = makespanNs;
+      bound.kind = BoundKind::Fluid;
+    }
+  };
+  if (options.boundOnly) {
+    if (std::optional<double> makespan = model.program.boundByInteriorPoint(options.iterationLimit))
+      raise(*makespan);
+    return bound;
+  }
+  std::optional<LinearProgram::Solution> solution = model.program.solve(options.iterationLimit);
+  if (!solution)
+    return bound;
+  raise(solution->bound);
+  bound.kept = valuesOf(model.kept, *solution);
+  std::vector<int32_t> previous = problem.previousUses();
+  for (size_t u = 0; u < problem.uses.size(); ++u)
+    if (previous[u] >= 0 && problem.groups[problem.uses[u].group].keep == KeepRule::Always)
+      bound.kept[u] = 1;
+  bound.mergedGathers = valuesOf(model.mergedGathers, *solution);
+  bound.mergedReductions = valuesOf(model.mergedReductions, *solution);
+  return bound;
+}

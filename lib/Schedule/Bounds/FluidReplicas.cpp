@@ -1,0 +1,76 @@
+//===- FluidReplicas.cpp - What goes on over replicas ---------------------===//
+
+#include "FluidRows.h"
+
+#include <algorithm>
+#include <span>
+
+using namespace fsdp::schedule;
+
+/// Of what goes on over replicas the program knows how many bytes the lane has behind it where a
+/// reduction gets ready and where an update starts:
+///   at least the shards of all updates up to there, at most those that are ready;
+///   no more than what the reductions' lane has behind it leaves, since it goes on from there;
+///   between two of them, no more than the time allows. A busy lane slows computation down; what
+///   it takes then is on top of computation, waits included.
+/// While the lane is busy beside others all are slower (contention a with it, c of the others with
+/// each other). Whichever are busy, its work, a - 1 times that of one of the others and
+/// (a - 1) (c - 1) times that of the third are done at a rate of at most 1: their sum takes its
+/// time. Each update comes after its reduction and its way over replicas, one after the other.
+void FluidRows::addReplicas() {
+  if (!problem.acrossCost)
+    return;
+  const std::vector<ReductionWindow> &reductions = windows.reductions;
+  double perByte = problem.acrossCost->nsPerByte * choices.byteUnit / timeUnitNs;
+  double slowdown = 1 - 1 / problem.computeContention, mostLeft = 0, totalBytes = 0;
+  std::vector<double> readyBytes{0}, dueBytes(problem.operations.size());
+  for (const ReductionWindow &reduction : reductions) {
+    double bytes = double(reduction.outputBytes) / choices.byteUnit;
+    readyBytes.push_back(totalBytes += bytes);
+    dueBytes[reduction.update] += bytes;
+    if (reduction.inputBytes > 0)
+      mostLeft = std::max(mostLeft, double(reduction.outputBytes) / double(reduction.inputBytes));
+    double duration = (problem.reduceCost.durationNs(reduction.inputBytes) +
+                       problem.acrossCost->durationNs(reduction.outputBytes)) /
+                      timeUnitNs;
+    program.requireAtLeast(segmentAt(reduction.update).start.time,
+                           segmentAt(reduction.ready).before.time + Expression(duration));
+  }
+
+  Column lastBytes;
+  const Moment *last = &segments.front().before;
+  double share = problem.acrossContention - 1;
+  double due = 0, compute = 0;
+  uint32_t ready = 0;
+  auto addMoment = [&](const Moment &moment) {
+    Column bytes = program.addColumn(due, readyBytes[ready]);
+    program.requireAtLeast(mostLeft * Expression(moment.reducedBytes), bytes);
+    Expression work = perByte * (bytes - Expression(lastBytes));
+    Expression time = moment.time - Expression(last->time);
+    program.requireAtLeast(work, 0);
+    program.requireAtLeast(time, work);
+    program.requireAtLeast(time, compute + slowdown * work);
+    if (share > 0) {
+      Expression gather = costs.gatherWork(*last, moment), reduce = costs.reduceWork(*last, moment);
+      Expression both[] = {work + share * gather + share * (overlap - 1) * reduce,
+                           work + share * (overlap - 1) * gather + share * reduce};
+      for (const Expression &sum : std::span(both).first(overlap == 2 ? 1 : 2)) {
+        program.requireAtLeast(time, sum);
+        program.requireAtLeast(time, compute + slowdown * sum);
+      }
+    }
+    lastBytes = bytes;
+    last = &moment;
+    compute = 0;
+  };
+  for (const FluidSegment &segment : segments) {
+    if (segment.reductionsGetReady)
+      addMoment(segment.before);
+    ready = segment.readyReductions;
+    if (segment.replicasBecomeDue) {
+      due += dueBytes[segment.segment.begin];
+      addMoment(segment.start);
+    }
+    compute += segment.segment.durationNs / timeUnitNs;
+  }
+}

@@ -1,0 +1,135 @@
+//===- FluidWork.cpp - What lanes have done by when -----------------------===//
+
+#include "FluidRows.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace fsdp::schedule;
+
+/// Rows about chains of merged collectives stand for these numbers of them.
+static constexpr uint32_t kChainLengths[] = {1, 2, 4, 8, 16};
+
+const FluidSegment &FluidRows::segmentAt(uint32_t position) const {
+  auto segment =
+      std::partition_point(segments.begin(), segments.end(),
+                           [&](const FluidSegment &it) { return it.segment.begin < position; });
+  assert(segment != segments.end() && segment->segment.begin == position &&
+         "windows begin with segments");
+  return *segment;
+}
+
+/// When an operation starts, all gathers of uses that have begun have ended, and so have their
+/// buckets, each counted where its first member is. By a segment's end, no gather with a later gate
+/// has been launched; all members of a launched bucket have earlier gates. Where gathers get their
+/// chance only when reductions have ended, the lane has nothing of them until then.
+void FluidRows::addGatherWork() {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const FluidSegment &segment = segments[s];
+    if (segment.gathersBecomeDue) {
+      const Expression &bytes = choices.gatherBytes[segment.dueGathers];
+      program.requireAtLeast(segment.start.gatheredBytes, bytes);
+      if (costs.gatherLatency > 0)
+        program.requireAtLeast(segment.start.gatherLatencies,
+                               choices.gatherLatencies[segment.dueGathers]);
+    }
+    bool last =
+        s + 1 == segments.size() || segments[s + 1].launchableGathers > segment.launchableGathers;
+    if (last && segment.launchableGathers > 0) {
+      program.requireAtLeast(choices.gatherBytes[segment.launchableGathers],
+                             segment.after.gatheredBytes);
+      if (costs.gatherLatency > 0)
+        program.requireAtLeast(choices.gatherLatencies[segment.launchableGathers],
+                               segment.after.gatherLatencies);
+    }
+  }
+}
+
+/// A reduction has ended by its deadline. A bucket is counted where its last member is: if that has
+/// ended, or been ready, so have, or were, all of them.
+void FluidRows::addReductionWork() {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const FluidSegment &segment = segments[s];
+    if (segment.reductionsBecomeDue) {
+      program.requireAtLeast(segment.reduced.reducedBytes,
+                             choices.deadlineBytes[segment.dueReductions]);
+      if (costs.reduceLatency > 0)
+        program.requireAtLeast(segment.reduced.reduceLatencies,
+                               choices.deadlineLatencies[segment.dueReductions]);
+    }
+    bool last =
+        s + 1 == segments.size() || segments[s + 1].readyReductions > segment.readyReductions;
+    if (last && segment.readyReductions > 0) {
+      program.requireAtLeast(choices.readyBytes[segment.readyReductions],
+                             segment.after.reducedBytes);
+      if (costs.reduceLatency > 0)
+        program.requireAtLeast(choices.readyLatencies[segment.readyReductions],
+                               segment.after.reduceLatencies);
+    }
+  }
+}
+
+/// Suppose a gather is merged, and each one between it and the last that is due now is merged or
+/// kept. None of these begins a bucket, so its bucket began with one that is due, and has ended. If
+/// the supposition is wrong the row asks for no more than what is due anyway.
+void FluidRows::addMergedGathers() {
+  for (const FluidSegment &segment : segments) {
+    if (!segment.gathersBecomeDue)
+      continue;
+    Expression due = choices.gatherBytes[segment.dueGathers];
+    Expression between; // gathers, since the last that is due, that begin a bucket
+    for (uint32_t length = 1, j = segment.dueGathers; j < windows.gathers.size(); ++length, ++j) {
+      Column merged = choices.mergedGathers[j];
+      if (!merged || length > *std::rbegin(kChainLengths))
+        break;
+      double sizeBytes = double(windows.gathers[j].sizeBytes) / choices.byteUnit;
+      due += sizeBytes * (merged - between);
+      between += 1.0 - (merged + Expression(choices.kept[j]));
+      if (isOneOf(kChainLengths, length))
+        program.requireAtLeast(segment.start.gatheredBytes, due);
+    }
+  }
+}
+
+/// Suppose that some reductions, up to the last one that is ready, are all merged. None of them
+/// ends a bucket, so they wait for one that is not ready yet. If the supposition is wrong the row
+/// allows what is ready, or more.
+void FluidRows::addMergedReductions() {
+  for (const FluidSegment &segment : segments) {
+    uint32_t ready = segment.readyReductions;
+    if (!segment.reductionsGetReady || ready == windows.reductions.size())
+      continue;
+    const Moment &beforeNext = segmentAt(windows.reductions[ready].ready).before;
+    Expression allowed = choices.readyBytes[ready];
+    Expression between; // reductions, from this one to the last that is ready, that end a bucket
+    for (uint32_t length = 1; length <= ready; ++length) {
+      Column merged = choices.mergedReductions[ready - length];
+      if (!merged || length > *std::rbegin(kChainLengths))
+        break;
+      double inputBytes = double(windows.reductions[ready - length].inputBytes) / choices.byteUnit;
+      allowed -= inputBytes * (merged - between);
+      between += 1.0 - Expression(merged);
+      if (isOneOf(kChainLengths, length))
+        program.requireAtLeast(allowed, beforeNext.reducedBytes);
+    }
+  }
+}
+
+/// A collective begins after the operation before its gate, a gather also after the reductions that
+/// must have ended there, and takes at least as long as it would alone. A reduction and the
+/// operations beside which it does not fit take turns.
+void FluidRows::addSingleCollectives() {
+  for (size_t j = 0; j < windows.gathers.size(); ++j) {
+    const GatherWindow &gather = windows.gathers[j];
+    double duration = problem.gatherCost.durationNs(gather.sizeBytes) / timeUnitNs;
+    program.requireAtLeast(segmentAt(gather.first).start.time,
+                           segmentAt(gather.gate).launch.time +
+                               duration * (1.0 - Expression(choices.kept[j])));
+  }
+  for (const ReductionWindow &reduction : windows.reductions) {
+    double duration = problem.reduceCost.durationNs(reduction.inputBytes) / timeUnitNs;
+    program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
+                           segmentAt(reduction.ready).before.time +
+                               Expression(duration + reduction.blockedNs / timeUnitNs));
+  }
+}

@@ -1,0 +1,231 @@
+//===- QuickBound.cpp - Longest path and Jackson's bound ------------------===//
+//
+// Both count only the collectives that every plan has: gathers whose copy cannot be kept from the
+// previous use, and all reductions. Merging saves latencies but no bytes, so a latency counts only
+// where nothing can be merged.
+//
+//===----------------------------------------------------------------------===//
+
+#include "CollectiveWindows.h"
+#include "fsdp/Schedule/LowerBound.h"
+
+#include <algorithm>
+#include <queue>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// A collective, from a position (the end of the operation before it) to an operation's start.
+struct Arc {
+  uint32_t from = 0, to = 0;
+  double durationNs = 0; // at least, from one to the other; merged it takes longer
+  double workNs = 0;     // that no merging saves
+};
+
+/// Longest paths over operations and arcs, from both ends of the step. At a position, computation
+/// waits for reductions first, then gathers are launched.
+struct Paths {
+  /// By position: the least time from the step's start to the end of the operation before it, and
+  /// to the end of the reductions that are due there.
+  std::vector<double> headNs, launchNs;
+  /// By operation: the least time from its start to the step's end, and from the end of the
+  /// reductions that are due there.
+  std::vector<double> tailNs, launchTailNs;
+  double longestNs() const { return headNs.back(); }
+};
+
+struct Job {
+  double headNs = 0, workNs = 0, tailNs = 0;
+};
+
+} // namespace
+
+static std::vector<Arc> gatherArcs(const Problem &problem, const CollectiveWindows &windows) {
+  std::vector<Arc> arcs;
+  for (const GatherWindow &gather : windows.gathers) {
+    if (gather.keepable)
+      continue;
+    double bytesNs = problem.gatherCost.nsPerByte * double(gather.sizeBytes);
+    double durationNs = problem.gatherCost.latencyNs + bytesNs;
+    arcs.push_back(
+        {gather.gate, gather.first, durationNs, gather.mergeable ? bytesNs : durationNs});
+  }
+  return arcs;
+}
+
+static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWindows &windows) {
+  std::vector<Arc> arcs;
+  for (const ReductionWindow &reduction : windows.reductions) {
+    double bytesNs = problem.reduceCost.nsPerByte * double(reduction.inputBytes);
+    double durationNs = problem.reduceCost.latencyNs + bytesNs;
+    arcs.push_back({reduction.ready, reduction.deadline, durationNs + reduction.blockedNs,
+                    reduction.mergeable ? bytesNs : durationNs});
+  }
+  return arcs;
+}
+
+/// A reduction with its all-reduce over replicas, as one arc. Its work is that of the all-reduce.
+static std::vector<Arc> acrossArcs(const Problem &problem, const CollectiveWindows &windows) {
+  std::vector<Arc> arcs;
+  if (!problem.acrossCost)
+    return arcs;
+  for (const ReductionWindow &reduction : windows.reductions) {
+    double bytesNs = problem.acrossCost->nsPerByte * double(reduction.outputBytes);
+    double durationNs = problem.acrossCost->durationNs(reduction.outputBytes);
+    arcs.push_back({reduction.ready, reduction.update,
+                    problem.reduceCost.durationNs(reduction.inputBytes) + durationNs,
+                    reduction.mergeable ? bytesNs : durationNs});
+  }
+  return arcs;
+}
+
+static double sumOfWork(const std::vector<Arc> &arcs) {
+  double sum = 0;
+  for (const Arc &arc : arcs)
+    sum += arc.workNs;
+  return sum;
+}
+
+static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
+                       std::vector<Arc> reductions, std::vector<Arc> across) {
+  auto byEnd = [](const Arc &a, const Arc &b) { return a.to < b.to; };
+  auto byBegin = [](const Arc &a, const Arc &b) { return a.from < b.from; };
+  size_t n = problem.operations.size();
+  std::vector<double> zeros(n + 1, 0);
+  Paths paths{zeros, zeros, zeros, zeros};
+
+  std::stable_sort(gathers.begin(), gathers.end(), byEnd);
+  std::stable_sort(reductions.begin(), reductions.end(), byEnd);
+  std::stable_sort(across.begin(), across.end(), byEnd);
+  auto gather = gathers.begin(), reduction = reductions.begin(), over = across.begin();
+  for (size_t i = 0; i < n; ++i) {
+    double launchNs = paths.headNs[i];
+    for (; reduction != reductions.end() && reduction->to == i; ++reduction)
+      launchNs = std::max(launchNs, paths.headNs[reduction->from] + reduction->durationNs);
+    paths.launchNs[i] = launchNs;
+    double startNs = launchNs;
+    for (; gather != gathers.end() && gather->to == i; ++gather)
+      startNs = std::max(startNs, paths.launchNs[gather->from] + gather->durationNs);
+    for (; over != across.end() && over->to == i; ++over)
+      startNs = std::max(startNs, paths.headNs[over->from] + over->durationNs);
+    paths.headNs[i + 1] = startNs + problem.operations[i].durationNs;
+  }
+
+  std::stable_sort(gathers.begin(), gathers.end(), byBegin);
+  std::stable_sort(reductions.begin(), reductions.end(), byBegin);
+  std::stable_sort(across.begin(), across.end(), byBegin);
+  double restNs = 0; // from the end of operation i
+  for (size_t i = n; i-- > 0;) {
+    paths.tailNs[i] = problem.operations[i].durationNs + restNs;
+    double launchTailNs = paths.tailNs[i];
+    for (; !gathers.empty() && gathers.back().from == i; gathers.pop_back())
+      launchTailNs =
+          std::max(launchTailNs, gathers.back().durationNs + paths.tailNs[gathers.back().to]);
+    restNs = paths.launchTailNs[i] = launchTailNs;
+    for (; !reductions.empty() && reductions.back().from == i; reductions.pop_back())
+      restNs =
+          std::max(restNs, reductions.back().durationNs + paths.launchTailNs[reductions.back().to]);
+    for (; !across.empty() && across.back().from == i; across.pop_back())
+      restNs = std::max(restNs, across.back().durationNs + paths.tailNs[across.back().to]);
+  }
+  return paths;
+}
+
+/// Computation is slower while a lane is busy; the wait before its first operation is idle time in
+/// addition.
+static double contendedPathNs(const Problem &problem, const Paths &paths, double gatherNs,
+                              double reduceNs, double overlap) {
+  double computeNs = 0;
+  for (const Operation &operation : problem.operations)
+    computeNs += operation.durationNs;
+  double busyNs =
+      std::max(gatherNs + (overlap - 1) * reduceNs, reduceNs + (overlap - 1) * gatherNs);
+  double firstWaitNs = paths.headNs[1] - problem.operations[0].durationNs;
+  return computeNs + busyNs + (firstWaitNs - busyNs) / problem.computeContention;
+}
+
+/// Makespan of the preemptive schedule in which the longest tail goes first: the best one for one
+/// machine (Jackson 1955; Horn 1974).
+static double jacksonNs(std::vector<Job> jobs) {
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const Job &a, const Job &b) { return a.headNs < b.headNs; });
+  auto shorterTail = [](const Job &a, const Job &b) { return a.tailNs < b.tailNs; };
+  std::priority_queue<Job, std::vector<Job>, decltype(shorterTail)> waiting(shorterTail);
+  double nowNs = 0, makespanNs = 0;
+  for (size_t next = 0; next < jobs.size() || !waiting.empty();) {
+    if (waiting.empty())
+      nowNs = std::max(nowNs, jobs[next].headNs);
+    for (; next < jobs.size() && jobs[next].headNs <= nowNs; ++next)
+      waiting.push(jobs[next]);
+    Job job = waiting.top();
+    waiting.pop();
+    if (next < jobs.size() && nowNs + job.workNs > jobs[next].headNs) {
+      job.workNs -= jobs[next].headNs - nowNs;
+      nowNs = jobs[next].headNs;
+      waiting.push(job);
+    } else {
+      nowNs += job.workNs;
+      makespanNs = std::max(makespanNs, nowNs + job.tailNs);
+    }
+  }
+  return makespanNs;
+}
+
+static void addJobs(const std::vector<Arc> &arcs, const std::vector<double> &headNs,
+                    const std::vector<double> &tailNs, double factor, std::vector<Job> &jobs) {
+  if (factor == 0)
+    return;
+  for (const Arc &arc : arcs)
+    jobs.push_back({headNs[arc.from], factor * arc.workNs, tailNs[arc.to]});
+}
+
+std::string_view fsdp::schedule::getName(BoundKind kind) {
+  switch (kind) {
+  case BoundKind::Path:
+    return "path";
+  case BoundKind::Jackson:
+    return "jackson";
+  case BoundKind::Fluid:
+    return "fluid";
+  }
+  return "";
+}
+
+LowerBound fsdp::schedule::quickBound(const Problem &problem) {
+  LowerBound bound;
+  if (problem.operations.empty())
+    return bound;
+  CollectiveWindows windows = findCollectiveWindows(problem);
+  std::vector<Arc> gathers = gatherArcs(problem, windows);
+  std::vector<Arc> reductions = reductionArcs(problem, windows);
+  std::vector<Arc> across = acrossArcs(problem, windows);
+  Paths paths = findPaths(problem, gathers, reductions, across);
+
+  // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
+  double overlap = problem.oneLane ? 2 : problem.laneContention;
+  bound.makespanNs = std::max(paths.longestNs(), contendedPathNs(problem, paths, sumOfWork(gathers),
+                                                                 sumOfWork(reductions), overlap));
+  auto raise = [&](std::vector<Job> jobs) {
+    double makespanNs = jacksonNs(std::move(jobs));
+    if (makespanNs > bound.makespanNs) {
+      bound.makespanNs = makespanNs;
+      bound.kind = BoundKind::Jackson;
+    }
+  };
+  for (bool gathersFirst : {true, false}) {
+    std::vector<Job> jobs;
+    addJobs(gathers, paths.launchNs, paths.tailNs, gathersFirst ? 1 : overlap - 1, jobs);
+    addJobs(reductions, paths.headNs, paths.launchTailNs, gathersFirst ? overlap - 1 : 1, jobs);
+    raise(std::move(jobs));
+  }
+  if (!across.empty()) {
+    std::vector<Job> jobs;
+    for (size_t r = 0; r < across.size(); ++r)
+      jobs.push_back({paths.headNs[across[r].from] +
+                          problem.reduceCost.durationNs(windows.reductions[r].inputBytes),
+                      across[r].workNs, paths.tailNs[across[r].to]});
+    raise(std::move(jobs));
+  }
+  return bound;
+}

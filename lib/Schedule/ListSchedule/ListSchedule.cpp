@@ -1,0 +1,63 @@
+//===- ListSchedule.cpp - From decisions to positions ---------------------===//
+
+#include "fsdp/Schedule/ListSchedule.h"
+
+#include "Placement.h"
+#include "Simulate/Replay.h"
+
+#include <cassert>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// The problem's durations, runs of operations at once.
+struct SummedDurations : NominalDurations {
+  const TaskContext &context;
+  double ofOperations(uint32_t first, uint32_t end) const {
+    return context.beginNs[end] - context.beginNs[first];
+  }
+};
+
+} // namespace
+
+ListScheduler::ListScheduler(const Problem &problem)
+    : context(std::make_unique<TaskContext>(problem)) {}
+
+ListScheduler::~ListScheduler() = default;
+
+ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
+  std::optional<Tasks> tasks = makeTasks(*context, decisions);
+  if (!tasks)
+    return {};
+  Placement placement(*context, decisions, *tasks);
+  if (!placement.run()) {
+    assert(false && "the tasks' room was not respected");
+    return {};
+  }
+  ListScheduleResult result;
+  result.plan = placement.takePlan();
+  result.makespanNs =
+      replay(context->problem, *result.plan, SummedDurations{{context->problem}, *context});
+  return result;
+}
+
+Decisions fsdp::schedule::decisionsOf(const Problem &problem, const Plan &plan) {
+  Decisions decisions;
+  decisions.kept = plan.kept;
+  for (const GatherBucket &bucket : plan.gathers)
+    decisions.gathers.push_back({bucket.uses, bucket.launch});
+  decisions.reductionGates.resize(problem.reductions.size());
+  for (const ReductionBucket &bucket : plan.reductions) {
+    decisions.reductions.push_back(bucket.reductions);
+    for (uint32_t reduction : bucket.reductions)
+      decisions.reductionGates[reduction] = bucket.launch;
+  }
+  decisions.shareLane = plan.shareLane;
+  return decisions;
+}
+
+ListScheduleResult fsdp::schedule::listSchedule(const Problem &problem,
+                                                const Decisions &decisions) {
+  return ListScheduler(problem)(decisions);
+}

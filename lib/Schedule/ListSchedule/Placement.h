@@ -1,0 +1,139 @@
+//===- Placement.h - Positions for tasks ------------------------*- C++ -*-===//
+//
+// Walks the operations once, on simulated streams. Before each operation it does, in this order:
+// waits for reductions that have ended; launches ready reductions that could start before the
+// operation ends; waits for more reductions if the operation or an update needs their memory;
+// launches the gathers that the operation needs; launches later gathers that could start before the
+// operation ends and fit until their use beside the schedule of least memory (Tasks.h).
+//
+// Collectives that are launched ahead never take memory that the schedule of least memory needs.
+// So waiting for all reductions always makes room for the next operation.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_LIB_SCHEDULE_PLACEMENT_H
+#define FSDP_LIB_SCHEDULE_PLACEMENT_H
+
+#include "Tasks.h"
+
+namespace fsdp::schedule {
+
+/// Reduction tasks in order, with what the list scheduler asks at every position.
+class ReductionQueue {
+public:
+  explicit ReductionQueue(const std::vector<ReductionTask> &tasks) : tasks(tasks) {}
+
+  bool isEmpty() const { return indices.empty(); }
+  size_t size() const { return indices.size(); }
+  uint32_t front() const { return indices.front(); }
+  auto begin() const { return indices.begin(); }
+  auto end() const { return indices.end(); }
+
+  int64_t getInputBytes() const { return inputBytes; }           // of all
+  int64_t getMostOutputBytes() const { return mostOutputBytes; } // of one
+  uint32_t getFirstUpdate() const { return firstUpdate; }
+
+  void push(uint32_t index) {
+    indices.push_back(index);
+    count(tasks[index]);
+  }
+  void erase(std::vector<uint32_t>::const_iterator it) {
+    indices.erase(it);
+    inputBytes = mostOutputBytes = 0;
+    firstUpdate = UINT32_MAX;
+    for (uint32_t index : indices)
+      count(tasks[index]);
+  }
+
+private:
+  void count(const ReductionTask &task) {
+    inputBytes += task.inputBytes;
+    mostOutputBytes = std::max(mostOutputBytes, task.outputBytes);
+    firstUpdate = std::min(firstUpdate, task.update);
+  }
+
+  const std::vector<ReductionTask> &tasks;
+  std::vector<uint32_t> indices;
+  int64_t inputBytes = 0, mostOutputBytes = 0;
+  uint32_t firstUpdate = UINT32_MAX;
+};
+
+class Placement {
+public:
+  Placement(const TaskContext &context, const Decisions &decisions, Tasks &tasks);
+  /// False if memory runs out, which the tasks' room excludes.
+  bool run();
+  Plan takePlan() { return std::move(plan); }
+
+private:
+  bool issue();
+  void skipQuiet();
+  uint32_t findNextEvent() const;
+  bool isQuiet(bool mayGather) const;
+
+  // At the current position, in this order.
+  bool advanceReductions();
+  void launchNeededGathers();
+  void launchAhead();
+  void waitForGathers();
+  void waitForReplicas();
+
+  // Reductions.
+  void launch(ReductionTask &task);
+  void waitForOldest();
+  bool hasLongEnded() const;
+  bool releaseEnded();
+  void launchWanted();
+  bool updateDue();
+  bool makeRoom();
+  bool launchFirstWithRoom();
+  bool canStart() const;
+  bool hasRoom(const ReductionTask &task) const {
+    return fits(operation().carriedBytes + held + task.outputBytes);
+  }
+  bool canPutOff() const;
+  bool isGatherFirst(const ReductionTask &task);
+
+  // Gathers.
+  bool isLaunchable(GatherTask &task);
+  void launchBehind(double endNs);
+  void skipLaunched() {
+    while (nextAhead < tasks.gathers.size() && tasks.gathers[nextAhead].isLaunched)
+      ++nextAhead;
+  }
+  void launch(GatherTask &task, uint32_t from);
+
+  const Operation &operation() const { return problem.operations[position]; }
+  bool fits(int64_t bytes) const { return bytes <= tasks.capBytes; }
+  /// The time at which the next operation ends if nothing else is launched.
+  double findOperationEnd() const;
+  int64_t findNeededBytes() const;
+
+  const Problem &problem;
+  const TaskContext &context;
+  const Decisions &decisions;
+  Tasks &tasks;
+  Streams streams;
+  Plan plan;
+  const uint32_t reductionLane;
+  const bool isShared;
+
+  uint32_t position = 0;
+  /// Bytes of gathered copies, of inputs of reductions until their wait, and of reduced shards.
+  int64_t held = 0;
+  int64_t lastBytes = 0;         // while the operation before this position ran
+  int64_t launchBytes = 0;       // the most at a reduction's launch at this position
+  std::vector<uint32_t> byFirst; // gather tasks by their first operation
+  size_t nextNeeded = 0;         // in byFirst
+  size_t nextAhead = 0;          // gather task; all before are launched
+  std::vector<uint32_t> taskOfUse;
+  uint32_t nextUse = 0;
+  size_t nextReady = 0;      // reduction task
+  ReductionQueue unlaunched; // ready ones
+  ReductionQueue pending;    // launched ones that are not waited for
+  ReductionQueue goingOn;    // over replicas; not waited for
+};
+
+} // namespace fsdp::schedule
+
+#endif // FSDP_LIB_SCHEDULE_PLACEMENT_H

@@ -1,0 +1,217 @@
+//===- Tasks.cpp - The collectives of decisions and the room for them -----===//
+
+#include "Tasks.h"
+
+#include "Model/LiveBytes.h"
+
+#include <numeric>
+
+using namespace fsdp::schedule;
+
+TaskContext::TaskContext(const Problem &problem)
+    : problem(problem), previousUses(problem.previousUses()), nextUses(problem.nextUses()),
+      reductionChanges(problem.operations.size() + 1), beginNs(problem.operations.size() + 1) {
+  for (size_t i = 0; i < problem.operations.size(); ++i)
+    beginNs[i + 1] = beginNs[i] + problem.operations[i].durationNs;
+  for (const Reduction &reduction : problem.reductions) {
+    reductionChanges[reduction.ready] += reduction.inputBytes;
+    reductionChanges[reduction.update + 1] -= reduction.outputBytes;
+  }
+}
+
+/// Whether each use is kept or gathered, as its group's rule has it.
+static bool isComplete(const TaskContext &context, const Decisions &decisions) {
+  const Problem &problem = context.problem;
+  if (decisions.kept.size() != problem.uses.size())
+    return false;
+  std::vector<uint8_t> isServed = decisions.kept;
+  for (const Decisions::Gathers &bucket : decisions.gathers)
+    for (uint32_t use : bucket.uses)
+      if (use >= isServed.size() || isServed[use]++)
+        return false;
+  for (size_t i = 0; i < isServed.size(); ++i) {
+    KeepRule rule = problem.groups[problem.uses[i].group].keep;
+    bool canKeep = context.previousUses[i] >= 0 && rule != KeepRule::Never;
+    bool mustKeep = context.previousUses[i] >= 0 && rule == KeepRule::Always;
+    if (!isServed[i] || (decisions.kept[i] ? !canKeep : mustKeep))
+      return false;
+  }
+  if (!decisions.reductionGates.empty() &&
+      decisions.reductionGates.size() != problem.reductions.size())
+    return false;
+  std::vector<uint8_t> isReduced(problem.reductions.size());
+  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+    for (uint32_t reduction : bucket)
+      if (reduction >= isReduced.size() || isReduced[reduction]++)
+        return false;
+  return std::all_of(isReduced.begin(), isReduced.end(), [](uint8_t is) { return is; });
+}
+
+static GatherTask makeGatherTask(const TaskContext &context, const Decisions::Gathers &bucket) {
+  const Problem &problem = context.problem;
+  GatherTask task;
+  task.uses = bucket.uses;
+  std::sort(task.uses.begin(), task.uses.end());
+  task.first = problem.uses[task.uses.front()].first;
+  task.earliest = std::min(bucket.gate, task.first);
+  for (uint32_t use : task.uses) {
+    if (int32_t previous = context.previousUses[use]; previous >= 0)
+      task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
+    task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+  }
+  task.durationNs = problem.gatherCost.durationNs(task.bytes);
+  return task;
+}
+
+static ReductionTask makeReductionTask(const Problem &problem, const Decisions &decisions,
+                                       const std::vector<uint32_t> &bucket) {
+  ReductionTask task;
+  task.reductions = bucket;
+  std::sort(task.reductions.begin(), task.reductions.end());
+  task.update = UINT32_MAX;
+  for (uint32_t index : task.reductions) {
+    const Reduction &reduction = problem.reductions[index];
+    task.ready = std::max(task.ready, reduction.ready);
+    task.update = std::min(task.update, reduction.update);
+    if (!decisions.reductionGates.empty())
+      task.gate = std::max(task.gate, decisions.reductionGates[index]);
+    task.inputBytes += reduction.inputBytes;
+    task.outputBytes += reduction.outputBytes;
+  }
+  task.durationNs = problem.reduceCost.durationNs(task.inputBytes);
+  if (problem.acrossCost)
+    task.acrossNs = problem.acrossCost->durationNs(task.outputBytes);
+  return task;
+}
+
+namespace {
+
+/// The schedule of least memory, in which only reductions with gates are put off.
+class LeastMemoryWalk {
+public:
+  LeastMemoryWalk(const Problem &problem, const std::vector<int64_t> &begins,
+                  int64_t prefetchCapBytes, Tasks &tasks)
+      : problem(problem), begins(begins), prefetchCapBytes(prefetchCapBytes), tasks(tasks) {}
+
+  /// The tasks' room; false if the schedule exceeds the cap.
+  bool findRoom();
+
+private:
+  bool canPutOff(const ReductionTask &task) const;
+  bool launchIfRoom(uint32_t index);
+  bool advanceReductions();
+
+  const Problem &problem;
+  const std::vector<int64_t> &begins; // by operation, of copies
+  const int64_t prefetchCapBytes;
+  Tasks &tasks;
+  uint32_t position = 0;
+  std::vector<uint32_t> pending;
+  int64_t held = 0;       // copies, inputs of pending reductions, shards
+  int64_t launchPeak = 0; // at launches at this position
+};
+
+} // namespace
+
+bool LeastMemoryWalk::canPutOff(const ReductionTask &task) const {
+  const std::vector<Operation> &operations = problem.operations;
+  return task.update > position && position + 1 < operations.size() &&
+         operations[position].liveBytes + held + begins[position] <= tasks.capBytes &&
+         operations[position + 1].carriedBytes + held + begins[position] +
+                 tasks.changes[position + 1] + task.outputBytes <=
+             tasks.capBytes;
+}
+
+bool LeastMemoryWalk::launchIfRoom(uint32_t index) {
+  const ReductionTask &task = tasks.reductions[index];
+  if (task.gate > position && canPutOff(task))
+    return false;
+  int64_t bytes = problem.operations[position].carriedBytes + held + task.outputBytes;
+  if (bytes > tasks.capBytes)
+    return false;
+  launchPeak = std::max(launchPeak, bytes);
+  held += task.outputBytes - task.inputBytes;
+  return true;
+}
+
+/// False if an update has to wait for one that has no room.
+bool LeastMemoryWalk::advanceReductions() {
+  launchPeak = 0;
+  while (std::erase_if(pending, [&](uint32_t index) { return launchIfRoom(index); })) {
+  }
+  return std::none_of(pending.begin(), pending.end(),
+                      [&](uint32_t index) { return tasks.reductions[index].update == position; });
+}
+
+bool LeastMemoryWalk::findRoom() {
+  uint32_t numOperations = problem.operations.size();
+  std::vector<int64_t> room(numOperations);
+  size_t next = 0;
+  while (position < numOperations) {
+    held += tasks.changes[position];
+    for (; next < tasks.reductions.size() && tasks.reductions[next].ready == position; ++next)
+      pending.push_back(next);
+    if (!pending.empty()) {
+      if (!advanceReductions())
+        return false;
+      if (position > 0)
+        room[position - 1] = std::min(room[position - 1], prefetchCapBytes - launchPeak);
+    }
+    // Up to where reductions come in again.
+    uint32_t end = numOperations;
+    if (!pending.empty())
+      end = position + 1;
+    else if (next < tasks.reductions.size())
+      end = std::min(end, tasks.reductions[next].ready);
+    held -= tasks.changes[position];
+    int64_t mostBytes = 0;
+    for (; position < end; ++position) {
+      held += tasks.changes[position] + begins[position];
+      int64_t bytes = problem.operations[position].liveBytes + held;
+      mostBytes = std::max(mostBytes, bytes);
+      room[position] = prefetchCapBytes - bytes;
+    }
+    if (mostBytes > tasks.capBytes)
+      return false;
+  }
+  tasks.room.reset(std::move(room));
+  return next == tasks.reductions.size();
+}
+
+std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
+                                               const Decisions &decisions) {
+  const Problem &problem = context.problem;
+  if (!isComplete(context, decisions))
+    return std::nullopt;
+  Tasks tasks;
+  // Far from overflow, whatever is added.
+  constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
+  tasks.capBytes = problem.memoryCapBytes.value_or(kUnlimited);
+  int64_t prefetchCapBytes =
+      std::min(tasks.capBytes, decisions.memoryCapBytes.value_or(kUnlimited));
+  tasks.changes = context.reductionChanges;
+  std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
+  std::vector<int64_t> begins(problem.operations.size());
+  for (const Decisions::Gathers &bucket : decisions.gathers) {
+    if (bucket.uses.empty())
+      continue;
+    GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, bucket));
+    if (task.earliest > task.first)
+      return std::nullopt;
+    begins[task.first] += task.bytes;
+    for (uint32_t use : task.uses)
+      tasks.changes[ends[use] + 1] -= problem.groups[problem.uses[use].group].gatheredBytes;
+  }
+  for (const std::vector<uint32_t> &bucket : decisions.reductions)
+    if (!bucket.empty()) {
+      ReductionTask &task =
+          tasks.reductions.emplace_back(makeReductionTask(problem, decisions, bucket));
+      if (task.ready > task.update)
+        return std::nullopt;
+    }
+  std::stable_sort(tasks.reductions.begin(), tasks.reductions.end(),
+                   [](const auto &a, const auto &b) { return a.ready < b.ready; });
+  if (!LeastMemoryWalk(problem, begins, prefetchCapBytes, tasks).findRoom())
+    return std::nullopt;
+  return tasks;
+}

@@ -1,0 +1,289 @@
+//===- Bucketing.cpp - What to send together, and how early ---------------===//
+
+#include "Bucketing.h"
+
+#include "fsdp/Schedule/Simulate.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+/// Sums up how much of each member begins a new bucket; a bucket begins whenever the sum passes a
+/// whole number.
+class CumulativeRounding {
+public:
+  explicit CumulativeRounding(double offset) : sum(offset) {}
+  bool passesWhole(double merged) {
+    constexpr double kTolerance = 1e-6;
+    double before = std::floor(sum + kTolerance);
+    sum += 1 - merged;
+    return std::floor(sum + kTolerance) > before;
+  }
+
+private:
+  double sum;
+};
+
+} // namespace
+
+static std::vector<std::vector<uint32_t>>
+makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
+  const std::vector<Reduction> &reductions = space.problem.reductions;
+  const Merging &merging = recipe.reductions;
+  MemoryProfile profile(space, recipe.kept);
+  CumulativeRounding rounding(merging.offset);
+  std::vector<std::vector<uint32_t>> buckets;
+  int64_t bytes = 0;
+  uint32_t update = 0;
+  bool full = true;
+  for (uint32_t i = 0; i < reductions.size(); ++i) {
+    const Reduction &reduction = reductions[i];
+    // What the bucket holds already must stay live until this member is ready. The last reduction
+    // stays alone: nothing hides it.
+    bool last = merging.kind == Merging::Threshold && i + 1 == reductions.size();
+    if (!full && (last || reduction.ready > update ||
+                  !profile.fits(reductions[buckets.back().front()].ready, reduction.ready, bytes)))
+      full = true;
+    if (full) {
+      buckets.emplace_back();
+      bytes = 0;
+      update = reduction.update;
+    }
+    buckets.back().push_back(i);
+    bytes += reduction.inputBytes;
+    update = std::min(update, reduction.update);
+    full = merging.kind == Merging::None ||
+           (merging.kind == Merging::Threshold ? double(bytes) >= merging.bytes
+                                               : rounding.passesWhole(bound.mergedReductions[i]));
+  }
+  return buckets;
+}
+
+namespace {
+
+/// The gather lane alone beside computation, with what fits the cap: when a bucket could be
+/// launched, and how many members are hidden.
+class HiddenBuckets {
+public:
+  HiddenBuckets(const SearchSpace &space, const Recipe &recipe)
+      : space(space), profile(space, recipe.kept), slowdown(recipe.gathers.slowdown) {}
+
+  /// Whether the use joins the current bucket; if not, it begins one.
+  bool add(uint32_t use) {
+    int64_t size = space.bytesOf(use);
+    uint32_t first = space.firstOf(use);
+    if (bytes > 0 && profile.fits(launch, first, size) &&
+        (space.previousUse[use] < 0 || space.gapBegin(use) <= launch) &&
+        launchNs + durationNs(bytes + size) <= waitNs + space.startNs[bucketFirst]) {
+      profile.add(launch, first, size);
+      bytes += size;
+      return true;
+    }
+    if (bytes > 0) {
+      laneNs = launchNs + durationNs(bytes);
+      waitNs = std::max(waitNs, laneNs - space.startNs[bucketFirst]);
+    }
+    bucketFirst = first;
+    bytes = size;
+    uint32_t earliest = space.previousUse[use] < 0 ? 0 : space.gapBegin(use);
+    launch = std::min(first, std::max(earliest, space.positionAt(laneNs - waitNs)));
+    launch = std::max(launch, profile.findBehindObstacle(launch, first, size));
+    launchNs = std::max(laneNs, waitNs + space.startNs[launch]);
+    profile.add(launch, first, size);
+    return false;
+  }
+
+private:
+  double durationNs(int64_t size) const {
+    return space.problem.gatherCost.durationNs(size) * slowdown;
+  }
+
+  const SearchSpace &space;
+  MemoryProfile profile;
+  double slowdown;
+  double laneNs = 0; // when all buckets before this one have ended
+  double waitNs = 0; // how long computation has waited by then
+  // Of the current bucket.
+  uint32_t launch = 0, bucketFirst = 0;
+  double launchNs = 0;
+  int64_t bytes = 0;
+};
+
+} // namespace
+
+static std::vector<Decisions::Gathers> makeHiddenBuckets(const SearchSpace &space,
+                                                         const Recipe &recipe) {
+  HiddenBuckets hidden(space, recipe);
+  std::vector<Decisions::Gathers> buckets;
+  for (uint32_t use = 0; use < space.problem.uses.size(); ++use) {
+    if (recipe.kept[use])
+      continue;
+    bool isFirst =
+        !buckets.empty() && space.firstOf(buckets.back().uses.front()) == space.firstOf(use);
+    if ((!hidden.add(use) && !isFirst) || buckets.empty())
+      buckets.emplace_back();
+    buckets.back().uses.push_back(use);
+  }
+  return buckets;
+}
+
+static std::vector<Decisions::Gathers>
+makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
+  const Merging &merging = recipe.gathers;
+  MemoryProfile profile(space, recipe.kept);
+  CumulativeRounding rounding(merging.offset);
+  std::vector<Decisions::Gathers> buckets;
+  int64_t bytes = 0;
+  for (uint32_t use = 0; use < space.problem.uses.size(); ++use) {
+    if (recipe.kept[use])
+      continue;
+    int64_t size = space.bytesOf(use);
+    uint32_t first = space.firstOf(use);
+    bool begins = true;
+    if (merging.kind == Merging::Rounding)
+      begins = rounding.passesWhole(bound.mergedGathers[use]);
+    else if (merging.kind == Merging::Threshold)
+      // Nothing hides the first gather: it goes alone.
+      begins = buckets.size() <= 1 || double(bytes) >= merging.bytes;
+    if (!buckets.empty()) {
+      uint32_t bucketFirst = space.firstOf(buckets.back().uses.front());
+      bool apart = space.previousUse[use] < 0 || space.gapBegin(use) <= bucketFirst;
+      if (first == bucketFirst && apart)
+        begins = false;
+      else if (!begins)
+        begins = !apart || !profile.fits(bucketFirst, first, size);
+      if (!begins)
+        profile.add(bucketFirst, first, size);
+    }
+    if (begins || buckets.empty()) {
+      buckets.emplace_back();
+      bytes = 0;
+    }
+    buckets.back().uses.push_back(use);
+    bytes += size;
+  }
+  return buckets;
+}
+
+uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
+                                    double multiple) {
+  uint32_t first = space.firstOf(uses.front());
+  double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(uses));
+  return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
+}
+
+namespace {
+
+/// One lane, from the end of the step to its begin, on which reductions start when they are ready.
+class LatestStarts {
+public:
+  LatestStarts(const SearchSpace &space, const std::vector<std::vector<uint32_t>> &reductions) {
+    const Problem &problem = space.problem;
+    for (const std::vector<uint32_t> &bucket : reductions) {
+      int64_t bytes = 0;
+      for (uint32_t reduction : bucket)
+        bytes += problem.reductions[reduction].inputBytes;
+      double beginNs =
+          problem.computeContention * space.startNs[problem.reductions[bucket.back()].ready];
+      if (!slots.empty())
+        beginNs = std::max(beginNs, slots.back().endNs);
+      slots.push_back({beginNs, beginNs + problem.reduceCost.durationNs(bytes)});
+    }
+  }
+
+  /// When the next collective starts, which ends no later than this.
+  double place(double durationNs, double deadlineNs) {
+    nowNs = std::min(nowNs, deadlineNs);
+    while (!slots.empty() && nowNs - durationNs < slots.back().endNs) {
+      if (nowNs > slots.back().endNs)
+        durationNs -= nowNs - slots.back().endNs;
+      nowNs = std::min(nowNs, slots.back().startNs);
+      slots.pop_back();
+    }
+    return nowNs -= durationNs;
+  }
+
+private:
+  std::vector<Interval> slots;
+  double nowNs = std::numeric_limits<double>::infinity();
+};
+
+} // namespace
+
+void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, size_t begin,
+                                    size_t end, Decisions &decisions) {
+  LatestStarts starts(space, decisions.reductions);
+  double scale = space.problem.computeContention;
+  for (size_t i = decisions.gathers.size(); i-- > begin;) {
+    Decisions::Gathers &bucket = decisions.gathers[i];
+    uint32_t first = space.firstOf(bucket.uses.front());
+    double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
+    double startNs = starts.place(multiple * durationNs, scale * space.startNs[first]);
+    if (i < end)
+      bucket.gate = std::min(first, space.positionAt(startNs / scale));
+  }
+}
+
+static void setGates(const SearchSpace &space, const Gating &gating,
+                     std::vector<Decisions::Gathers> &gathers) {
+  double nextStartNs = std::numeric_limits<double>::infinity();
+  for (size_t i = gathers.size(); i-- > 0;) {
+    Decisions::Gathers &bucket = gathers[i];
+    switch (gating.kind) {
+    case Gating::None:
+    case Gating::LatestBeside:
+      return;
+    case Gating::Latest: {
+      uint32_t first = space.firstOf(bucket.uses.front());
+      nextStartNs = std::min(space.startNs[first], nextStartNs) -
+                    space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
+      bucket.gate = std::min(first, space.positionAt(nextStartNs));
+      break;
+    }
+    case Gating::Horizon:
+      bucket.gate = gateBefore(space, bucket.uses, gating.multiple);
+      break;
+    }
+  }
+}
+
+static std::vector<uint32_t> makeReductionGates(const SearchSpace &space, const Recipe &recipe) {
+  const std::vector<Use> &uses = space.problem.uses;
+  MemoryProfile profile(space, recipe.kept);
+  std::vector<uint32_t> gates;
+  uint32_t use = 0; // the next that is gathered
+  for (const Reduction &reduction : space.problem.reductions) {
+    while (use < uses.size() && (uses[use].first < reduction.ready || recipe.kept[use]))
+      ++use;
+    bool isTight = use < uses.size() && reduction.ready > 0 &&
+                   !profile.fits(reduction.ready - 1, reduction.ready, space.bytesOf(use));
+    bool isPutOff = isTight || !recipe.delay.whereTight;
+    gates.push_back(isPutOff ? space.eventAfter(reduction.ready, recipe.delay.numEvents) : 0);
+  }
+  return gates;
+}
+
+Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
+                                        const LowerBound &bound) {
+  assert(recipe.kept.size() == space.problem.uses.size());
+  Decisions decisions;
+  decisions.kept = recipe.kept;
+  decisions.gathers = recipe.gathers.kind == Merging::Hidden
+                          ? makeHiddenBuckets(space, recipe)
+                          : makeGatherBuckets(space, recipe, bound);
+  decisions.reductions = makeReductionBuckets(space, recipe, bound);
+  if (recipe.gating.kind == Gating::LatestBeside)
+    setLatestGates(space, recipe.gating.multiple, 0, decisions.gathers.size(), decisions);
+  else
+    setGates(space, recipe.gating, decisions.gathers);
+  decisions.lookahead = recipe.lookahead;
+  if (recipe.delay.numEvents > 0)
+    decisions.reductionGates = makeReductionGates(space, recipe);
+  decisions.shareLane = recipe.shareLane;
+  return decisions;
+}

@@ -1,0 +1,190 @@
+//===- CoordinateDescent.cpp - One line of the recipe at a time -----------===//
+
+#include "Search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+class CoordinateDescent {
+public:
+  CoordinateDescent(const SearchSpace &space, const LowerBound &bound, bool merge,
+                    Evaluator &evaluator)
+      : space(space), bound(bound), merge(merge), evaluator(evaluator),
+        orders(orderKeeps(space, bound)) {}
+
+  void run(bool rounding);
+
+private:
+  /// Whether this recipe is better than the current one, which it then replaces.
+  bool tryRecipe(Recipe recipe);
+  bool tryKeeps(std::span<const uint32_t> uses);
+  void descendKeeps(std::span<const uint32_t> order, bool byBound);
+  void descendMerging(Merging Recipe::*merging, double latencyBytes, bool rounding);
+  void descendYields(bool mayShareLane, double latencyBytes);
+  template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
+
+  const SearchSpace &space;
+  const LowerBound &bound;
+  bool merge;
+  Evaluator &evaluator;
+  std::vector<std::vector<uint32_t>> orders;
+  Recipe current;
+  double currentNs = std::numeric_limits<double>::infinity();
+};
+
+} // namespace
+
+bool CoordinateDescent::tryRecipe(Recipe recipe) {
+  if (evaluator.isDone())
+    return false;
+  double makespanNs = evaluator.evaluate(makeDecisions(space, recipe, bound));
+  if (makespanNs >= currentNs)
+    return false;
+  currentNs = makespanNs;
+  current = std::move(recipe);
+  return true;
+}
+
+bool CoordinateDescent::tryKeeps(std::span<const uint32_t> uses) {
+  Recipe recipe = current;
+  recipe.kept = keptFlags(space, uses);
+  return recipe.kept != current.kept && tryRecipe(std::move(recipe));
+}
+
+/// Prefixes of an order: a few lengths, then finer around the best one.
+void CoordinateDescent::descendKeeps(std::span<const uint32_t> order, bool byBound) {
+  std::vector<uint32_t> fitting = fitKeeps(space, order);
+  auto all = ptrdiff_t(fitting.size()), length = ptrdiff_t(-1);
+  std::set<ptrdiff_t> lengths;
+  if (byBound) {
+    for (double least : {.999, .5, .01})
+      lengths.insert(std::count_if(fitting.begin(), fitting.end(),
+                                   [&](uint32_t use) { return bound.kept[use] >= least; }));
+  } else {
+    lengths = {0, 1, 2, 3, all / 4, all / 2, 3 * all / 4, all - 1, all};
+  }
+  auto tryLength = [&](ptrdiff_t candidate) {
+    if (candidate < 0 || candidate > all || !tryKeeps(std::span(fitting).first(size_t(candidate))))
+      return false;
+    length = candidate;
+    return true;
+  };
+  for (ptrdiff_t candidate : lengths)
+    tryLength(candidate);
+  if (length < 0)
+    return;
+  for (ptrdiff_t step = std::max<ptrdiff_t>(1, all / 8); step >= 1;)
+    if (!tryLength(length + step) && !tryLength(length - step))
+      step /= 2;
+}
+
+void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes,
+                                       bool rounding) {
+  auto tryMerging = [&](Merging value) {
+    Recipe recipe = current;
+    recipe.*merging = value;
+    tryRecipe(std::move(recipe));
+  };
+  tryMerging({});
+  if (!merge)
+    return;
+  if (rounding)
+    for (double offset : {0., .3, .6})
+      tryMerging({Merging::Rounding, 0, offset});
+  for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
+    tryMerging({Merging::Threshold, multiple * latencyBytes, 0});
+  if (merging == &Recipe::gathers)
+    for (double slowdown : {1., 1.5, 2., 3.})
+      tryMerging({Merging::Hidden, 0, 0, slowdown});
+}
+
+template <typename T>
+void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> values) {
+  for (const T &value : values) {
+    Recipe recipe = current;
+    recipe.*field = value;
+    tryRecipe(std::move(recipe));
+  }
+}
+
+/// Small gathers that yield to reductions: neither alone is better.
+void CoordinateDescent::descendYields(bool mayShareLane, double latencyBytes) {
+  for (double multiple : {0., 1., 4., 8., 16., 32.}) {
+    if (multiple > 0 && !merge)
+      return;
+    for (double slowdown : {1., 1.05, 1.1, 1.2, 1.4})
+      for (bool share : {false, true}) {
+        Recipe recipe = current;
+        recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
+                          multiple * latencyBytes};
+        recipe.gating = {Gating::LatestBeside, slowdown};
+        if (mayShareLane)
+          recipe.shareLane = share;
+        else if (share)
+          continue;
+        tryRecipe(std::move(recipe));
+      }
+  }
+}
+
+/// Bytes whose transfer takes as long as the latency.
+static double latencyBytes(const CollectiveCost &cost) {
+  return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
+}
+
+void CoordinateDescent::run(bool rounding) {
+  const Problem &problem = space.problem;
+  double gatherBytes = latencyBytes(problem.gatherCost);
+  double reduceBytes = latencyBytes(problem.reduceCost);
+  Recipe start;
+  start.kept = space.alwaysKept;
+  if (merge && !rounding) {
+    start.gathers = {Merging::Threshold, 2 * gatherBytes, 0};
+    start.reductions = {Merging::Threshold, 2 * reduceBytes, 0};
+  }
+  tryRecipe(std::move(start));
+  if (current.kept.empty())
+    return;
+
+  constexpr int kRounds = 2;
+  for (int round = 0; round < kRounds && !evaluator.isDone(); ++round) {
+    double before = currentNs;
+    for (size_t i = 0; i < orders.size(); ++i) {
+      bool byBound = i == 1 && !bound.kept.empty();
+      if (round == 0 || i == 0 || byBound)
+        descendKeeps(orders[i], byBound);
+    }
+    descendMerging(&Recipe::gathers, gatherBytes, rounding && !bound.mergedGathers.empty());
+    descendMerging(&Recipe::reductions, reduceBytes, rounding && !bound.mergedReductions.empty());
+    bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
+    if (mayShareLane)
+      descend(&Recipe::shareLane, {false, true});
+    descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
+    descend(&Recipe::lookahead, {0u, 3u});
+    descend(&Recipe::gating, {Gating{},
+                              {Gating::Latest, 0},
+                              {Gating::LatestBeside, 1},
+                              {Gating::LatestBeside, 1.1},
+                              {Gating::LatestBeside, 1.3},
+                              {Gating::Horizon, 1.05},
+                              {Gating::Horizon, 1.5},
+                              {Gating::Horizon, 2.},
+                              {Gating::Horizon, 3.},
+                              {Gating::Horizon, 4.}});
+    if (mayShareLane || problem.oneLane)
+      descendYields(mayShareLane, gatherBytes);
+    if (currentNs >= before)
+      break;
+  }
+}
+
+void fsdp::schedule::descendCoordinates(const SearchSpace &space, const LowerBound &bound,
+                                        bool merge, bool rounding, Evaluator &evaluator) {
+  CoordinateDescent(space, bound, merge, evaluator).run(rounding);
+}

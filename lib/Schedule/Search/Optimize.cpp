@@ -1,0 +1,180 @@
+//===- Optimize.cpp - The best plan under the cap, with a lower bound ------===//
+
+#include "fsdp/Schedule/Optimize.h"
+
+#include "ListSchedule/PutOffWaits.h"
+#include "Search.h"
+#include "fsdp/Schedule/Policies.h"
+
+#include <algorithm>
+#include <cassert>
+
+using namespace fsdp::schedule;
+
+namespace {
+
+class Optimizer {
+public:
+  Optimizer(const Problem &problem, const OptimizeOptions &options)
+      : problem(problem), options(options), space(problem), evaluator(problem, options) {}
+  std::optional<Outcome> run();
+
+private:
+  void tryPolicies();
+  void raiseBound(LowerBound &&other);
+  void search();
+  void raiseLargeBound();
+  /// Whether latencies are left out of the program: with many large groups they matter little, and
+  /// they cost most of its time.
+  bool isLarge() const {
+    constexpr size_t kManyUses = 130;
+    return problem.uses.size() > kManyUses;
+  }
+  void addRobustVariants();
+  std::vector<Incumbent> addSlack() const;
+  size_t preferUnderJitter(const std::vector<Incumbent> &candidates) const;
+
+  const Problem &problem;
+  const OptimizeOptions &options;
+  SearchSpace space;
+  Evaluator evaluator;
+  LowerBound bound;
+};
+
+} // namespace
+
+/// Adds each policy's plan, and its decisions under our list scheduler, to the candidates: so the
+/// outcome is at least as good as every policy.
+void Optimizer::tryPolicies() {
+  for (Policy policy : {Policy::Asap, Policy::Fsdp2, Policy::XlaLatencyHiding, Policy::DeepCompile,
+                        Policy::Inductor}) {
+    if (std::optional<Plan> plan = planByPolicy(problem, policy))
+      evaluator.consider(std::move(*plan), getName(policy));
+    Decisions decisions = decideByPolicy(problem, policy);
+    decisions.memoryCapBytes.reset();
+    evaluator.setOrigin(std::string(getName(policy)) + " through the list scheduler");
+    evaluator.evaluate(decisions);
+  }
+}
+
+/// Keeps the larger bound. The fractions are those of `other`, even if its bound is smaller.
+void Optimizer::raiseBound(LowerBound &&other) {
+  if (other.makespanNs < bound.makespanNs) {
+    other.makespanNs = bound.makespanNs;
+    other.kind = bound.kind;
+  }
+  if (other.kept.empty()) {
+    other.kept = std::move(bound.kept);
+    other.mergedGathers = std::move(bound.mergedGathers);
+    other.mergedReductions = std::move(bound.mergedReductions);
+  }
+  bound = std::move(other);
+  evaluator.setBound(bound.makespanNs);
+}
+
+/// Raises the bound by the program with latencies, which is often enough to reach the target ratio.
+void Optimizer::raiseLargeBound() {
+  constexpr int64_t kPointLimit = 60; // some 4 s for 126 layers
+  if (isLarge() && evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
+    raiseBound(fluidBound(problem, {.boundOnly = true, .iterationLimit = kPointLimit}));
+}
+
+void Optimizer::search() {
+  // The share of the budget at which each step of the search ends at the latest.
+  auto limit = [&](double share) {
+    evaluator.limitSimulations(int64_t(share * double(options.simulationBudget)));
+  };
+  limit(.3);
+  if (!bound.kept.empty()) {
+    evaluator.setOrigin("fluid rounding");
+    descendCoordinates(space, bound, options.merge, /*rounding=*/true, evaluator);
+  }
+  limit(.5);
+  evaluator.setOrigin("coordinate descent");
+  descendCoordinates(space, bound, options.merge, /*rounding=*/false, evaluator);
+  limit(.7);
+  if (options.merge) {
+    evaluator.setOrigin("merged neighbours");
+    mergeNeighbours(space, evaluator);
+  }
+  raiseLargeBound();
+  evaluator.setOrigin("local search");
+  limit(1);
+  searchLocally(space, options.merge, options.seed, evaluator);
+}
+
+/// Adds plans that keep as much as fits and launch everything as early as possible: they depend
+/// least on the network.
+void Optimizer::addRobustVariants() {
+  evaluator.setOrigin("robust variant");
+  Decisions ungated = evaluator.bestDecisions().decisions;
+  for (Decisions::Gathers &bucket : ungated.gathers)
+    bucket.gate = 0;
+  evaluator.evaluate(ungated);
+  for (const std::vector<uint32_t> &order : orderKeeps(space, bound)) {
+    Recipe recipe;
+    recipe.kept = keptFlags(space, fitKeeps(space, order));
+    evaluator.evaluate(makeDecisions(space, recipe, bound));
+  }
+}
+
+/// The candidates, with waits put off in those that become no slower by it.
+std::vector<Incumbent> Optimizer::addSlack() const {
+  constexpr double kRounding = 1 + 1e-9;
+  std::vector<Incumbent> candidates = evaluator.candidates();
+  for (Incumbent &candidate : candidates) {
+    Plan plan = candidate.plan;
+    putOffWaits(problem, plan);
+    if (double withSlackNs = makespanNs(problem, plan);
+        withSlackNs <= candidate.makespanNs * kRounding) {
+      candidate.plan = std::move(plan);
+      candidate.makespanNs = withSlackNs;
+    }
+  }
+  return candidates;
+}
+
+size_t Optimizer::preferUnderJitter(const std::vector<Incumbent> &candidates) const {
+  if (!options.jitter || candidates.size() < 2)
+    return 0;
+  std::vector<const Plan *> plans;
+  for (const Incumbent &candidate : candidates)
+    plans.push_back(&candidate.plan);
+  std::vector<JitteredMakespan> makespans = simulate(problem, plans, *options.jitter);
+  double leastMeanNs = makespans.front().meanNs;
+  for (const JitteredMakespan &makespan : makespans)
+    leastMeanNs = std::min(leastMeanNs, makespan.meanNs);
+  auto best = size_t(-1);
+  for (size_t i = 0; i < makespans.size(); ++i)
+    if (makespans[i].meanNs <= leastMeanNs * Evaluator::kNearlyEqual &&
+        (best == size_t(-1) || makespans[i].percentile95Ns < makespans[best].percentile95Ns))
+      best = i;
+  return best;
+}
+
+std::optional<Outcome> Optimizer::run() {
+  bound = quickBound(problem);
+  evaluator.setBound(bound.makespanNs);
+  tryPolicies();
+  if (!evaluator.isFound()) {
+    assert(false && "what the cap allows serially, the list scheduler finds");
+    return std::nullopt;
+  }
+  if (!evaluator.isDone())
+    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge()}));
+  if (!evaluator.isDone())
+    search();
+  if (options.jitter)
+    addRobustVariants();
+  std::vector<Incumbent> candidates = addSlack();
+  const Incumbent &chosen = candidates[preferUnderJitter(candidates)];
+  return Outcome{chosen.plan, chosen.makespanNs, bound, evaluator.numSimulations(), chosen.origin};
+}
+
+std::optional<Outcome> fsdp::schedule::optimize(const Problem &problem,
+                                                const OptimizeOptions &options) {
+  assert(!problem.check());
+  if (problem.memoryCapBytes && problem.minimumPeak().bytes > *problem.memoryCapBytes)
+    return std::nullopt;
+  return Optimizer(problem, options).run();
+}

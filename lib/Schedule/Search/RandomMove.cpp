@@ -1,0 +1,275 @@
+//===- RandomMove.cpp - A step of the local search ------------------------===//
+
+#include "RandomMove.h"
+
+#include "Bucketing.h"
+
+#include <algorithm>
+
+using namespace fsdp::schedule;
+
+void RandomMove::gatherAgain(uint32_t use) {
+  next.kept[use] = 0;
+  uint32_t first = space.firstOf(use);
+  auto after =
+      std::find_if(next.gathers.begin(), next.gathers.end(), [&](const Decisions::Gathers &bucket) {
+        return space.firstOf(bucket.uses.front()) >= first;
+      });
+  next.gathers.insert(after, {{use}, 0});
+}
+
+void RandomMove::keep(uint32_t use) {
+  next.kept[use] = 1;
+  for (size_t i = 0; i < next.gathers.size(); ++i) {
+    std::vector<uint32_t> &uses = next.gathers[i].uses;
+    auto member = std::find(uses.begin(), uses.end(), use);
+    if (member == uses.end())
+      continue;
+    uses.erase(member);
+    if (uses.empty())
+      next.gathers.erase(next.gathers.begin() + ptrdiff_t(i));
+    return;
+  }
+}
+
+bool RandomMove::fits(uint32_t use) const {
+  return MemoryProfile(space, next.kept)
+      .fits(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
+}
+
+RandomMove::Pattern RandomMove::choosePattern(size_t count) {
+  constexpr double kSingle = .6;
+  constexpr size_t kMaxStride = 4;
+  size_t begin = draws.below(count);
+  if (draws.fraction() < kSingle)
+    return {begin, begin + 1, 1};
+  size_t end = draws.fraction() < .5 ? count : begin + 1 + draws.below(count - begin);
+  return {begin, end, 1 + draws.below(kMaxStride)};
+}
+
+static std::vector<uint32_t> &membersOf(Decisions::Gathers &bucket) { return bucket.uses; }
+static std::vector<uint32_t> &membersOf(std::vector<uint32_t> &bucket) { return bucket; }
+static Decisions::Gathers withMembers(const Decisions::Gathers &bucket,
+                                      std::vector<uint32_t> members) {
+  return {std::move(members), bucket.gate};
+}
+static std::vector<uint32_t> withMembers(const std::vector<uint32_t> &,
+                                         std::vector<uint32_t> members) {
+  return members;
+}
+
+/// Merges bucket i with the next one, splits it, or shifts the next one's first member into it.
+template <typename Bucket>
+bool RandomMove::moveBuckets(std::vector<Bucket> &buckets, double mergeShare) {
+  if (!merge || buckets.size() < 2)
+    return false;
+  bool isMerge = draws.fraction() < mergeShare, changed = false;
+  Pattern pattern = choosePattern(buckets.size() - 1);
+  size_t stride = isMerge ? pattern.stride + 1 : pattern.stride;
+  // From the last to the first bucket, so that indices stay valid.
+  for (size_t i = pattern.begin + (pattern.end - 1 - pattern.begin) / stride * stride;;
+       i -= stride) {
+    auto at = buckets.begin() + ptrdiff_t(i);
+    std::vector<uint32_t> &members = membersOf(*at), &others = membersOf(at[1]);
+    if (isMerge) {
+      members.insert(members.end(), others.begin(), others.end());
+      buckets.erase(at + 1);
+      changed = true;
+    } else if (members.size() > 1) {
+      size_t middle = 1 + draws.below(members.size() - 1);
+      Bucket tail = withMembers(*at, {members.begin() + ptrdiff_t(middle), members.end()});
+      members.resize(middle);
+      buckets.insert(at + 1, std::move(tail));
+      changed = true;
+    } else if (others.size() > 1) {
+      members.push_back(others.front());
+      others.erase(others.begin());
+      changed = true;
+    }
+    if (i < pattern.begin + stride)
+      return changed;
+  }
+}
+
+bool RandomMove::moveKeeps() {
+  const std::vector<uint32_t> &candidates = space.mayKeep;
+  if (candidates.empty())
+    return false;
+  uint32_t use = candidates[draws.below(candidates.size())];
+  if (next.kept[use]) {
+    gatherAgain(use);
+    constexpr int kReplacements = 4;
+    if (draws.fraction() < .7)
+      for (int i = 0; i < kReplacements; ++i) {
+        uint32_t other = candidates[draws.below(candidates.size())];
+        if (other != use && !next.kept[other] && fits(other))
+          keep(other);
+      }
+    return true;
+  }
+  constexpr int kEvictions = 2;
+  for (int i = 0; i < kEvictions && !fits(use); ++i) {
+    std::vector<uint32_t> kept;
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(kept),
+                 [&](uint32_t other) { return next.kept[other]; });
+    if (kept.empty())
+      return false;
+    gatherAgain(kept[draws.below(kept.size())]);
+  }
+  if (!fits(use))
+    return false;
+  keep(use);
+  return true;
+}
+
+bool RandomMove::moveGates() {
+  if (next.gathers.empty())
+    return false;
+  constexpr double kMultiples[] = {0, .05, .25, .5, 1, 1.5, 2, 4}; // of its duration; 0: no gate
+  double multiple = kMultiples[draws.below(std::size(kMultiples))];
+  Pattern pattern = choosePattern(next.gathers.size());
+  bool changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    Decisions::Gathers &bucket = next.gathers[i];
+    uint32_t gate = multiple > 0 ? gateBefore(space, bucket.uses, multiple) : 0;
+    changed |= bucket.gate != gate;
+    bucket.gate = gate;
+  }
+  return changed;
+}
+
+bool RandomMove::moveReductionGates() {
+  const std::vector<Reduction> &reductions = space.problem.reductions;
+  if (reductions.empty())
+    return false;
+  constexpr size_t kFarthest = 6; // events
+  size_t events = draws.fraction() < .3 ? 0 : 1 + draws.below(kFarthest);
+  // One operation later, the reduction does not slow down gathers that this operation waits for.
+  uint32_t behind = draws.below(2);
+  Pattern pattern = choosePattern(reductions.size());
+  next.reductionGates.resize(reductions.size());
+  bool changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    uint32_t gate = events ? space.eventAfter(reductions[i].ready, events) + behind : 0;
+    changed |= next.reductionGates[i] != gate;
+    next.reductionGates[i] = gate;
+  }
+  return changed;
+}
+
+/// Moves gates of gathers a little before or behind the present launches.
+bool RandomMove::moveLaunches() {
+  if (next.gathers.empty() || launches.empty())
+    return false;
+  constexpr size_t kMostOperations = 8, kMostEvents = 4;
+  bool isLater = draws.fraction() < .7, byOperation = draws.fraction() < .3;
+  auto count = uint32_t(1 + draws.below(byOperation ? kMostOperations : kMostEvents));
+  auto shift = [&](uint32_t launch) {
+    uint32_t segment = space.segmentOf[launch];
+    if (isLater)
+      return byOperation ? launch + count : space.eventAfter(launch, count);
+    if (byOperation)
+      return launch - std::min(launch, count);
+    return space.events[segment - std::min(segment, count)];
+  };
+  Pattern pattern = choosePattern(next.gathers.size());
+  bool changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    Decisions::Gathers &bucket = next.gathers[i];
+    uint32_t use = bucket.uses.front();
+    uint32_t gate = std::min(shift(launches[use]), space.firstOf(use));
+    changed |= bucket.gate != gate;
+    bucket.gate = gate;
+  }
+  return changed;
+}
+
+/// One of them a few places to the front or to the back.
+bool RandomMove::reorderGathers() {
+  if (next.gathers.size() < 2)
+    return false;
+  constexpr size_t kFarthest = 3;
+  size_t i = draws.below(next.gathers.size() - 1);
+  size_t j = std::min(next.gathers.size() - 1, i + 1 + draws.below(kFarthest));
+  auto front = next.gathers.begin() + ptrdiff_t(i), back = next.gathers.begin() + ptrdiff_t(j);
+  std::rotate(front, draws.fraction() < .5 ? front + 1 : back, back + 1);
+  return true;
+}
+
+template <typename Bucket>
+static void rebuild(std::vector<Bucket> &buckets, size_t begin, size_t end, size_t numMembers) {
+  Bucket whole = buckets[begin];
+  std::vector<uint32_t> all;
+  for (size_t i = begin; i < end; ++i)
+    all.insert(all.end(), membersOf(buckets[i]).begin(), membersOf(buckets[i]).end());
+  std::sort(all.begin(), all.end());
+  std::vector<Bucket> rebuilt;
+  for (size_t i = 0; i < all.size(); i += numMembers) {
+    auto first = all.begin() + ptrdiff_t(i);
+    rebuilt.push_back(
+        withMembers(whole, {first, std::min(first + ptrdiff_t(numMembers), all.end())}));
+  }
+  buckets.erase(buckets.begin() + ptrdiff_t(begin), buckets.begin() + ptrdiff_t(end));
+  buckets.insert(buckets.begin() + ptrdiff_t(begin), rebuilt.begin(), rebuilt.end());
+}
+
+bool RandomMove::rebuildGathers() {
+  if (next.gathers.size() < 2)
+    return false;
+  size_t begin = draws.below(next.gathers.size());
+  size_t end = draws.fraction() < .3 ? next.gathers.size()
+                                     : begin + 1 + draws.below(next.gathers.size() - begin);
+  size_t after = next.gathers.size() - end;
+  if (merge) {
+    constexpr size_t kMembers[] = {1, 1, 2, 2, 3, 4, 5, 6, 8, 12};
+    uint32_t from = space.firstOf(next.gathers[begin].uses.front());
+    uint32_t to = space.firstOf(next.gathers[end - 1].uses.back());
+    rebuild(next.gathers, begin, end, kMembers[draws.below(std::size(kMembers))]);
+    if (draws.fraction() < .4)
+      rebuildReductions(from, to);
+  }
+  end = next.gathers.size() - after;
+  double choice = draws.fraction();
+  if (choice < .5) {
+    constexpr double kMultiples[] = {1, 1.02, 1.05, 1.1, 1.2, 1.4};
+    setLatestGates(space, kMultiples[draws.below(std::size(kMultiples))], begin, end, next);
+  } else if (choice < .8) {
+    for (size_t i = begin; i < end; ++i)
+      next.gathers[i].gate = 0;
+  }
+  return true;
+}
+
+bool RandomMove::rebuildReductions(uint32_t from, uint32_t to) {
+  auto isReadyBefore = [&](const std::vector<uint32_t> &bucket, uint32_t position) {
+    return space.problem.reductions[bucket.back()].ready < position;
+  };
+  auto first = next.reductions.begin(), last = next.reductions.end();
+  auto begin = std::lower_bound(first, last, from, isReadyBefore);
+  auto end = std::lower_bound(begin, last, to, isReadyBefore);
+  if (!merge || begin == end)
+    return false;
+  rebuild(next.reductions, size_t(begin - first), size_t(end - first), 1 + draws.below(3));
+  return true;
+}
+
+bool RandomMove::make() {
+  double choice = draws.fraction();
+  if (choice < .2)
+    return moveLaunches();
+  if (choice < .3)
+    return rebuildGathers();
+  if (choice < .32)
+    return rebuildReductions(uint32_t(draws.below(space.startNs.size())), UINT32_MAX);
+  if (choice < .44)
+    return moveBuckets(next.gathers, .6);
+  if (choice < .6)
+    return moveBuckets(next.reductions, .5);
+  if (choice < .8)
+    return moveKeeps();
+  if (choice < .9)
+    return moveGates();
+  if (choice < .95)
+    return moveReductionGates();
+  return reorderGathers();
+}
