@@ -135,6 +135,15 @@ static llvm::Expected<MixedPrecisionAttr> getPolicy(ExportedPolicies &exported,
               found.getReduceDtype().value_or(FloatType()));
 }
 
+/// Null: none is asked for. The file's reader has checked the sizes.
+static AllGatherExtensionAttr getExtension(MLIRContext *context,
+                                           const std::optional<AllGatherExtension> &asked) {
+  if (!asked || asked->name.empty())
+    return {};
+  return AllGatherExtensionAttr::get(context, StringAttr::get(context, asked->name),
+                                     asked->bytesPerElement, asked->bytesPerPart);
+}
+
 /// `name`, or with a number behind it if the module has such a symbol.
 static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   std::string symbol = name.str();
@@ -213,7 +222,10 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
         /*gather_dtype=*/nullptr, /*reduce_dtype=*/nullptr,
         asked.gradientDivideFactor ? builder.getF64FloatAttr(*asked.gradientDivideFactor)
                                    : FloatAttr(),
-        asked.forceSumReduction.value_or(false),
+        asked.forceSumReduction.value_or(false), getExtension(context, asked.allGatherExtension),
+        asked.allReduceHook.value_or("none") == "none"
+            ? StringAttr()
+            : builder.getStringAttr(*asked.allReduceHook),
         /*recompute=*/nullptr, /*recomputed=*/nullptr, /*gradient_sync=*/nullptr,
         /*reshard_after_backward=*/nullptr, /*forward_prefetch=*/nullptr,
         /*backward_prefetch=*/nullptr, asked.offloadPolicy == ParameterHome::Cpu,

@@ -118,9 +118,18 @@ LogicalResult Inserter::prepare() {
   return success();
 }
 
-/// The shard in the dtype that is gathered.
+/// The shard as it is gathered: in the gathers' dtype, or encoded, once for all gathers.
 Value Inserter::declareShard(GroupOp group) {
   auto name = FlatSymbolRefAttr::get(group.getSymNameAttr());
+  if (group.getAllGatherExtension()) {
+    Value shard =
+        ShardOp::create(builder, group.getLoc(),
+                        ShardType::get(builder.getContext(), name, step.getDtype(group)), name);
+    Type bytes = builder.getIntegerType(8, /*isSigned=*/false);
+    return EncodeOp::create(builder, group.getLoc(),
+                            ShardType::get(builder.getContext(), name, bytes), shard,
+                            /*offset=*/nullptr);
+  }
   Type dtype = group.getGatherDtype() ? Type(*group.getGatherDtype()) : step.getDtype(group);
   return ShardOp::create(builder, group.getLoc(), ShardType::get(builder.getContext(), name, dtype),
                          name);

@@ -121,7 +121,7 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<siz
           if (isa<RankedTensorType>(op.getResult().getType()))
             op.setOffset(std::max<int64_t>(valueOffset(op.getResult()), 0));
         })
-        .Case<PartialNormOp, ChunkOp, CastOp>(
+        .Case<PartialNormOp, ChunkOp, EncodeOp, CastOp>(
             [&](auto op) { op.setOffset(valueOffset(op.getResult())); })
         .Case([&](AllGatherStartOp start) {
           start.setOffset(toOffset(ranges.lookup(start).front()));

@@ -125,7 +125,7 @@ static Operation *getReader(Reduction &reduction) {
   for (ArrayRef<Operation *> after :
        {ArrayRef(reduction.afterWait), ArrayRef(reduction.afterAcross)})
     for (Operation *op : after)
-      if (isa<CastOp, AccumulateOp, UpdateOp>(op))
+      if (isa<AllReduceHookOp, CastOp, AccumulateOp, UpdateOp>(op))
         return op;
   return nullptr;
 }
@@ -142,7 +142,8 @@ void Scheduler::collectReduction(Operation *start, int64_t microbatch) {
       continue; // the latter goes on without the compute stream
     if (isa<FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp>(op))
       continue; // they follow the update
-    if (!isa<AllReduceStartOp, AllReduceWaitOp, CastOp, AccumulateOp, UpdateOp>(op))
+    if (!isa<AllReduceStartOp, AllReduceWaitOp, AllReduceHookOp, CastOp, AccumulateOp, UpdateOp>(
+            op))
       break;
     auto sum = dyn_cast<AccumulateOp>(op);
     if (sum && !isa<ShardType>(sum.getType()))

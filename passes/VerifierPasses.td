@@ -39,14 +39,16 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       says why not.
     - S2: every start has one wait; every gather has one wait and one reshard, in this order, and
       gathers its group's shards of parameters, or chunks of an earlier gather; no group is gathered
-      while it is gathered, nor after its update.
+      while it is gathered, nor after its update. With an `all_gather_extension` the shard of
+      parameters is encoded once, before its update, and each gather takes what was encoded.
     - S3: no full parameter, nor a view of one, is used after its reshard.
     - S4: each group's gradients are reduced (where they lie whole on a rank: packed) once at least, at
       most once for each microbatch, and on meshes of several replicas once over these; each group is updated
       once, with the sum of all its reductions, each once and in their order. Operation and divisors of
       a reduction are those that the group asks for (`GradientDivision.h`). What is reduced or
-      added up in place are gradients, which nothing else reads. Groups of frozen parameters alone
-      are neither reduced nor updated. An evaluation reduces and updates none.
+      added up in place are gradients, which nothing else reads. The `all_reduce_hook` of a group is
+      called once on the result of each last reduction, which nothing else reads. Groups of frozen
+      parameters alone are neither reduced nor updated. An evaluation reduces and updates none.
     - S5: with several shards no parameter is read and no gradient left without a collective; with one
       nothing is gathered, and with one rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,

@@ -240,7 +240,8 @@ LogicalResult Checker::run() {
       return failure();
     LogicalResult result = success();
     if (getStartedHandle(op) || getAwaitedHandle(op) ||
-        isa<ShardOp, PackOp, ChunkOp, CastOp, AccumulateOp, ReshardOp>(op))
+        isa<ShardOp, PackOp, ChunkOp, EncodeOp, AllReduceHookOp, CastOp, AccumulateOp, ReshardOp>(
+            op))
       result = op.emitError("C2: a captured step has no shards and no collectives");
     else if (isa<PartialNormOp, ClipFactorOp>(op))
       result = op.emitError("C2: a captured step clips by its optimizer's 'clip_grad_norm'");

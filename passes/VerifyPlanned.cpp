@@ -200,7 +200,7 @@ static std::optional<int64_t> getOffset(OpResult result) {
         return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
       })
       .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })
-      .Case<AllGatherStartOp, PartialNormOp, ChunkOp, CastOp>(
+      .Case<AllGatherStartOp, PartialNormOp, ChunkOp, EncodeOp, CastOp>(
           [](auto op) -> std::optional<int64_t> {
             return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
           })

@@ -35,6 +35,7 @@ std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
   case BufferCategory::Constant:
   case BufferCategory::Activation:
   case BufferCategory::Chunk:
+  case BufferCategory::EncodedShard:
     break;
   }
   return describe(storage.getStorages()[range.storage]);

@@ -75,7 +75,8 @@ bool fsdp::overwritesPacked(Operation *op) {
     return false;
   return pack.getDivisor() != 1 || llvm::any_of(pack.getResult().getUsers(), [&](Operation *user) {
            auto sum = dyn_cast<AccumulateOp>(user);
-           return isa<AllReduceStartOp>(user) || (sum && sum.getSum() == pack.getResult());
+           return isa<AllReduceStartOp, AllReduceHookOp>(user) ||
+                  (sum && sum.getSum() == pack.getResult());
          });
 }
 
@@ -83,12 +84,24 @@ std::optional<std::string> fsdp::checkGradientDivision(Step &step, GroupOp group
   if (group.getParams().empty())
     return std::nullopt;
   Type dtype = group.getReduceDtype() ? Type(*group.getReduceDtype()) : step.getDtype(group);
+  const GradientDivision division =
+      getGradientDivision(group, dtype, step.getRanks(), step.getReplicas());
+  const double behind =
+      step.getReplicas() > 1 ? division.across.postdivide : division.scatter.postdivide;
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (group.getAllReduceHook() && behind != 1) {
+    os << "all_reduce_hook is '" << *group.getAllReduceHook()
+       << llvm::format("' and gradients are divided by %g behind their last reduction", behind)
+       << ", as they are reduced in " << dtype << (group.getForceSumReduction() ? " by sums" : "")
+       << ": FSDP2 calls the hook before that division; reduce in f32 or bf16, without "
+          "force_sum_reduction_for_comms";
+    return text;
+  }
   std::optional<llvm::APFloat> factor = group.getGradientDivideFactor();
   if (!factor || step.getRanks() > 1 || factor->convertToDouble() == 1 ||
       (!isSplit(dtype) && !group.getForceSumReduction()))
     return std::nullopt;
-  std::string text;
-  llvm::raw_string_ostream os(text);
   os << llvm::format("gradient_divide_factor is %g and ", factor->convertToDouble());
   if (group.getForceSumReduction())
     os << "reductions are to be sums";

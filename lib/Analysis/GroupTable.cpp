@@ -33,6 +33,18 @@ static void setSizes(GroupForm &form, const plan::GroupLayout &layout) {
   form.wholeBytes = layout.gatheredElements() * form.elementBytes;
 }
 
+/// What the group's extension makes of the parts of its parameters.
+static void setEncoding(GroupInfo &info, AllGatherExtensionAttr extension) {
+  info.gathered = makeForm(IntegerType::get(extension.getContext(), 8, IntegerType::Unsigned));
+  info.gathered.numParams = info.params.size();
+  for (const plan::ParameterPlace &place : info.layout.parameters) {
+    info.encodedBegins.push_back(info.gathered.shardBytes);
+    info.gathered.shardBytes += extension.getEncodedBytes(place.chunkElements);
+  }
+  info.gathered.shardElements = info.gathered.shardBytes;
+  info.gathered.wholeBytes = info.gathered.shardBytes * info.layout.ranks;
+}
+
 FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
   GroupTable table;
   SymbolTable symbols(module);
@@ -80,7 +92,10 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     if (std::optional<int64_t> kept = group.getReshardRanks())
       info.chunk = plan::mergeRanks(info.layout, *kept);
     setSizes(info.master, info.layout);
-    setSizes(info.gathered, info.layout);
+    if (AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr())
+      setEncoding(info, extension);
+    else
+      setSizes(info.gathered, info.layout);
     setSizes(info.gradients, info.trained);
     setSizes(info.states, info.trained);
     table.groupOf[group.getSymNameAttr()] = info.index;

@@ -11,11 +11,11 @@ using namespace fsdp;
 bool fsdp::isOperation(Operation &op) {
   if (auto call = dyn_cast<aten::CallOp>(op))
     return !call.isView();
-  return isa<WriteOp, UpdateOp, PartialNormOp, ChunkOp, CastOp, AccumulateOp>(op);
+  return isa<WriteOp, UpdateOp, PartialNormOp, ChunkOp, AllReduceHookOp, CastOp, AccumulateOp>(op);
 }
 
 bool fsdp::readsReduced(Operation &op) {
-  return isa<UpdateOp>(op) ||
+  return isa<UpdateOp, AllReduceHookOp>(op) ||
          (isa<CastOp, AccumulateOp>(op) && isa<ShardType>(op.getResult(0).getType()));
 }
 
@@ -185,7 +185,7 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
       .Case([&](ChunkOp chunk) {
         return costs.getCopyCost(memory.groups.lookup(chunk.getGroupAttr()).getChunkBytes());
       })
-      .Case<CastOp, AccumulateOp>([&](auto) {
+      .Case<AllReduceHookOp, CastOp, AccumulateOp>([&](auto) {
         auto shard = dyn_cast<ShardType>(op->getResult(0).getType());
         return costs.getCopyCost(
             shard ? memory.groups.lookup(shard).states.shardBytes

@@ -34,6 +34,7 @@ private:
   LogicalResult visit(PackOp pack);
   LogicalResult visit(AllReduceStartOp start);
   LogicalResult visit(AccumulateOp sum);
+  LogicalResult visit(AllReduceHookOp hook);
   LogicalResult visit(UpdateOp update);
   LogicalResult visit(GradOp grad);
   LogicalResult checkDivisions();
@@ -67,29 +68,33 @@ private:
 struct ReducedPart {
   Operation *reduction; // null: it comes from elsewhere
   bool isAcross;        // over the replicas, too
+  bool isHooked;        // handed to the group's all_reduce_hook, behind the last reduction
   Operation *source;    // for people
 };
 
 /// The reductions whose results `value` is the sum of, in the order in which they are added.
-static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts) {
+static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts,
+                         bool isHooked = false) {
   Operation *source = value.getDefiningOp();
-  if (auto sum = dyn_cast<AccumulateOp>(source)) {
-    collectParts(sum.getSum(), isAcross, parts);
-    collectParts(sum.getGradient(), isAcross, parts);
+  if (auto hook = dyn_cast<AllReduceHookOp>(source); hook && !isHooked && !isAcross) {
+    collectParts(hook.getSource(), isAcross, parts, /*isHooked=*/true);
+  } else if (auto sum = dyn_cast<AccumulateOp>(source)) {
+    collectParts(sum.getSum(), isAcross, parts, isHooked);
+    collectParts(sum.getGradient(), isAcross, parts, isHooked);
   } else if (auto cast = dyn_cast<CastOp>(source)) {
-    collectParts(cast.getSource(), isAcross, parts);
+    collectParts(cast.getSource(), isAcross, parts, isHooked);
   } else if (auto wait = dyn_cast<ReduceScatterWaitOp>(source)) {
-    parts.push_back({wait.getStart(), isAcross, source});
+    parts.push_back({wait.getStart(), isAcross, isHooked, source});
   } else if (auto wait = dyn_cast<AllReduceWaitOp>(source)) {
     Value reduced = wait.getStart().getSource();
     if (isa<ShardType>(reduced.getType()) && !isAcross)
-      collectParts(reduced, /*isAcross=*/true, parts);
+      collectParts(reduced, /*isAcross=*/true, parts, isHooked);
     else if (auto start = reduced.getDefiningOp<ReduceScatterStartOp>(); start && !isAcross)
-      parts.push_back({start, true, source});
+      parts.push_back({start, true, isHooked, source});
     else
-      parts.push_back({nullptr, true, source});
+      parts.push_back({nullptr, true, isHooked, source});
   } else {
-    parts.push_back({dyn_cast<PackOp>(source), isAcross, source});
+    parts.push_back({dyn_cast<PackOp>(source), isAcross, isHooked, source});
   }
 }
 
@@ -174,6 +179,20 @@ LogicalResult Checker::visit(AccumulateOp sum) {
               "the value is made here");
 }
 
+/// A hook takes what one reduction brought, before it is cast or added to anything. It writes to
+/// the gradient in place, so nothing else may read that.
+LogicalResult Checker::visit(AllReduceHookOp hook) {
+  Operation *source = hook.getSource().getDefiningOp();
+  std::string name = "group @" + hook.getSource().getType().getGroup().getValue().str();
+  if (!isa<ReduceScatterWaitOp, AllReduceWaitOp, PackOp>(source))
+    return fail(hook, "S4: the hook of " + name + " is called on what is not a reduction's result",
+                source, "made here");
+  if (hook.getSource().hasOneUse())
+    return success();
+  return fail(hook, "S4: the hook of " + name + " writes to a gradient that is used elsewhere",
+              source, "the gradient is made here");
+}
+
 LogicalResult Checker::visit(PackOp pack) {
   if (isSharded)
     return fail(pack,
@@ -245,6 +264,13 @@ LogicalResult Checker::checkReduced(UpdateOp update) {
                       " is updated with what is not its gradient's average over all ranks (" +
                       Twine(step.getRanks() * step.getReplicas()) + ")",
                   part.source, "made here");
+  GroupOp group = step.groups[step.groupByName.lookup(update.getTargetAttr().getAttr())];
+  for (const ReducedPart &part : parts)
+    if (group.getAllReduceHook() && !part.isHooked)
+      return fail(update,
+                  "S4: " + name + " is updated with a gradient on which its all_reduce_hook '" +
+                      *group.getAllReduceHook() + "' is not called",
+                  part.source, "the gradient is made here");
   ArrayRef<Operation *> reductions = getState(update.getTargetAttr()).reductions;
   if (llvm::equal(reductions,
                   llvm::map_range(parts, [](const ReducedPart &part) { return part.reduction; })))
@@ -314,13 +340,13 @@ LogicalResult Checker::run() {
     return failure();
   for (Operation &op : step.getBody()) {
     if (step.isEvaluation() &&
-        isa<ReduceScatterStartOp, PackOp, AccumulateOp, UpdateOp, WriteOp>(op))
+        isa<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceHookOp, UpdateOp, WriteOp>(op))
       return fail(&op, "S4: an evaluation reduces no gradients, updates and writes nothing",
                   nullptr, "");
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceStartOp, UpdateOp, GradOp>(
-                [&](auto typed) { return visit(typed); })
+            .Case<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceHookOp, AllReduceStartOp,
+                  UpdateOp, GradOp>([&](auto typed) { return visit(typed); })
             .Default(success());
     if (failed(result))
       return failure();

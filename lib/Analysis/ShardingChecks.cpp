@@ -26,6 +26,7 @@ struct Gather {
 /// What the step has done with a group so far.
 struct GroupState {
   AllGatherStartOp gather; // null while the group is not gathered
+  EncodeOp encode;
   UpdateOp update;
 };
 
@@ -44,6 +45,7 @@ public:
 private:
   LogicalResult checkUses(Operation &op);
   LogicalResult checkWait(Operation &op);
+  LogicalResult visit(EncodeOp encode);
   LogicalResult visit(AllGatherStartOp start);
   LogicalResult visit(AllGatherWaitOp wait);
   LogicalResult visit(ReshardOp reshard);
@@ -102,6 +104,25 @@ LogicalResult Checker::checkWait(Operation &op) {
 // Gathers
 //===----------------------------------------------------------------------===//
 
+/// A shard is encoded once, before its update. Gathers of encoded shards take its result, as their
+/// types say.
+LogicalResult Checker::visit(EncodeOp encode) {
+  FlatSymbolRefAttr group = encode.getSource().getType().getGroup();
+  GroupState &state = getState(group);
+  std::string name = "group @" + group.getValue().str();
+  if (!encode.getSource().getDefiningOp<ShardOp>())
+    return fail(encode, "S2: what is encoded for the gathers of " + name + " is not its shard",
+                encode.getSource().getDefiningOp(), "made here");
+  if (state.encode)
+    return fail(encode, "S2: the shard of " + name + " is encoded twice", state.encode,
+                "encoded here");
+  if (state.update)
+    return fail(encode, "S2: the shard of " + name + " is encoded after its update", state.update,
+                "updated here");
+  state.encode = encode;
+  return success();
+}
+
 LogicalResult Checker::visit(AllGatherStartOp start) {
   GroupState &state = getState(start.getGroupAttr());
   std::string name = ("group @" + start.getGroup()).str();
@@ -114,7 +135,7 @@ LogicalResult Checker::visit(AllGatherStartOp start) {
   if (state.update)
     return fail(start, "S2: " + name + " is gathered after its update", state.update,
                 "updated here");
-  if (!isa_and_nonnull<ShardOp, ChunkOp>(start.getShard().getDefiningOp()))
+  if (!isa_and_nonnull<ShardOp, ChunkOp, EncodeOp>(start.getShard().getDefiningOp()))
     return fail(start, "S2: " + name + " is gathered from what is not its shard of parameters",
                 start.getShard().getDefiningOp(), "made here");
   state.gather = start;
@@ -219,7 +240,7 @@ LogicalResult Checker::run() {
       return failure();
     LogicalResult result =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, UpdateOp, ReadOp>(
+            .Case<EncodeOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, UpdateOp, ReadOp>(
                 [&](auto typed) { return visit(typed); })
             .Default(success());
     if (failed(result))

@@ -74,10 +74,12 @@ LogicalResult Comparison::check(GroupOp own, GroupOp other) {
       own.getReplicateAxisAttr() != other.getReplicateAxisAttr() ||
       own.getLayout() != other.getLayout() || own.getShardDimsAttr() != other.getShardDimsAttr() ||
       own.getGatherDtypeAttr() != other.getGatherDtypeAttr() ||
+      own.getAllGatherExtensionAttr() != other.getAllGatherExtensionAttr() ||
       own.isStateOnHost() != other.isStateOnHost() ||
       own.areParametersOnHost() != other.areParametersOnHost())
-    return differs(own, "axes, layout, shard_dims, dtype and place of optimizer state of " + name,
-                   other);
+    return differs(
+        own, "axes, layout, shard_dims, dtype, extension and place of optimizer state of " + name,
+        other);
   if (isPlanned && own.getPlacesAttr() != other.getPlacesAttr())
     return differs(own, "the places of " + name + " in the arena", other);
   return success();

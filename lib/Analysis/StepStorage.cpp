@@ -54,6 +54,8 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
     return group.gradients.wholeBytes;
   case BufferCategory::ReducedShard:
     return group.gradients.shardBytes;
+  case BufferCategory::EncodedShard:
+    return group.gathered.shardBytes;
   case BufferCategory::Chunk:
     return group.getChunkBytes();
   default:

@@ -104,7 +104,7 @@ std::vector<GroupRule> Grouper::getRepeatedBlocks() {
     if (isInBlock[module.index] || !isNumbered(module) || numbered[module.parent->index] < 2)
       continue;
     isInBlock[module.index] = true;
-    rules.push_back({{module.path.str()}});
+    rules.emplace_back().modules = {module.path.str()};
   }
   return rules;
 }
@@ -160,6 +160,8 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.forceSumReduction, config.forceSumReduction);
   otherwise(options.shardPlacement, config.shardPlacement);
   otherwise(options.offloadPolicy, config.offloadPolicy);
+  otherwise(options.allGatherExtension, config.allGatherExtension);
+  otherwise(options.allReduceHook, config.allReduceHook);
   if (options.reshardAfterForward) {
     llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, place);
     if (!resolved)

@@ -61,13 +61,27 @@ constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward",  "recompute",
                                           "reshard_after_backward", "forward_prefetch",
                                           "backward_prefetch",      "mixed_precision",
                                           "gradient_divide_factor", "force_sum_reduction_for_comms",
-                                          "shard_placement",        "offload_policy"};
+                                          "shard_placement",        "offload_policy",
+                                          "all_gather_extension",   "all_reduce_hook"};
 
 /// What a value that must not be a mapping is read as.
 struct NoMapping {};
 
 /// What a value that must not be a sequence is read as.
 struct NoSequence {};
+
+/// An `all_gather_extension` by its name, or by its fields.
+struct ExtensionName {
+  AllGatherExtension extension;
+};
+struct ExtensionFields {
+  AllGatherExtension extension;
+};
+struct NoExtensions {}; // a sequence
+struct ReadExtension {
+  std::optional<ExtensionName> name;
+  std::optional<ExtensionFields> fields;
+};
 } // namespace
 
 /// After an error nothing is read any more: what stands in the values is not the file's, and the
@@ -209,6 +223,44 @@ template <> struct PolymorphicTraits<ShardPlacement> {
   }
 };
 
+template <> struct ScalarTraits<ExtensionName> {
+  static void output(const ExtensionName &, void *, raw_ostream &) {}
+  static StringRef input(StringRef text, void *, ExtensionName &name) {
+    return takeWord(parseAllGatherExtension(text), name.extension);
+  }
+  static QuotingType mustQuote(StringRef) { return QuotingType::None; }
+};
+
+template <> struct MappingTraits<ExtensionFields> {
+  static void mapping(IO &io, ExtensionFields &fields) {
+    AllGatherExtension &extension = fields.extension;
+    io.mapRequired("name", extension.name);
+    io.mapRequired("bytes_per_element", extension.bytesPerElement);
+    io.mapRequired("bytes_per_part", extension.bytesPerPart);
+    if (std::optional<std::string> wrong =
+            checkExtensionSizes(extension.name, extension.bytesPerElement, extension.bytesPerPart))
+      fail(io, "all_gather_extension: " + *wrong);
+  }
+};
+
+template <> struct MappingTraits<NoExtensions> {
+  static void mapping(IO &io, NoExtensions &) {
+    fail(io, "expected the name of an all_gather_extension, or a mapping with name, "
+             "bytes_per_element and bytes_per_part");
+  }
+};
+
+/// `int8` or `{name: fp6, bytes_per_element: 1, bytes_per_part: 0}`.
+template <> struct PolymorphicTraits<ReadExtension> {
+  static NodeKind getKind(const ReadExtension &) { return NodeKind::Map; }
+  static ExtensionName &getAsScalar(ReadExtension &read) { return read.name.emplace(); }
+  static ExtensionFields &getAsMap(ReadExtension &read) { return read.fields.emplace(); }
+  static NoExtensions &getAsSequence(ReadExtension &) {
+    static NoExtensions none;
+    return none;
+  }
+};
+
 template <> struct MappingTraits<MeshSpec> {
   static void mapping(IO &io, MeshSpec &mesh) {
     std::vector<std::pair<AxisSize, std::string>> axes;
@@ -248,6 +300,23 @@ static void mapReduction(IO &io, std::optional<double> &divideFactor,
       fail(io, "gradient_divide_factor " + *problem);
 }
 
+/// Of a group, or of all groups that do not say.
+static void mapExtension(IO &io, std::optional<AllGatherExtension> &extension) {
+  std::optional<ReadExtension> read;
+  io.mapOptional("all_gather_extension", read);
+  if (read && read->name)
+    extension = read->name->extension;
+  else if (read && read->fields)
+    extension = read->fields->extension;
+}
+
+static void mapHook(IO &io, std::optional<std::string> &hook) {
+  io.mapOptional("all_reduce_hook", hook);
+  if (hook)
+    if (std::optional<std::string> wrong = checkExtensionName(*hook))
+      fail(io, "all_reduce_hook " + *wrong);
+}
+
 static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("reshard_after_forward", options.reshardAfterForward);
   io.mapOptional("recompute", options.recompute);
@@ -260,6 +329,8 @@ static void mapGroupOptions(IO &io, GroupOptions &options) {
   io.mapOptional("mixed_precision", options.mixedPrecision);
   mapReduction(io, options.gradientDivideFactor, options.forceSumReduction);
   io.mapOptional("shard_placement", options.shardPlacement);
+  mapExtension(io, options.allGatherExtension);
+  mapHook(io, options.allReduceHook);
 }
 
 template <> struct MappingTraits<GroupRule> {
@@ -409,6 +480,8 @@ template <> struct MappingTraits<ShardingConfig> {
     mapReduction(io, config.gradientDivideFactor, config.forceSumReduction);
     io.mapOptional("shard_placement", config.shardPlacement);
     io.mapOptional("offload_policy", config.offloadPolicy);
+    mapExtension(io, config.allGatherExtension);
+    mapHook(io, config.allReduceHook);
   }
 };
 

@@ -73,6 +73,16 @@ llvm::Expected<ParameterHome> fsdp::parseOffloadPolicy(llvm::StringRef text) {
   return takeWord(value, "offload_policy", text, "none or cpu");
 }
 
+llvm::Expected<AllGatherExtension> fsdp::parseAllGatherExtension(llvm::StringRef text) {
+  return takeWord(
+      llvm::StringSwitch<std::optional<AllGatherExtension>>(text)
+          .Case("none", AllGatherExtension())
+          .Case("int8", AllGatherExtension{"int8", 1, 4})
+          .Default(std::nullopt),
+      "all_gather_extension", text,
+      "none, int8, or of a library {name: NAME, bytes_per_element: N, bytes_per_part: N}");
+}
+
 llvm::Expected<ReshardChoice> fsdp::parseReshard(llvm::StringRef text) {
   if (int64_t ranks; !text.getAsInteger(10, ranks))
     return ReshardChoice{Reshard::Always, ranks};

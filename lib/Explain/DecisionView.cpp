@@ -25,7 +25,7 @@ static std::pair<std::string, std::string> getChoices(const GroupInfo &info, Sub
   MixedPrecisionAttr policy = group.getMixedPrecisionAttr();
   switch (subject) {
   case Subject::GatherDtype:
-    return {getName(policy ? policy.getParamDtype() : Type()), getName(info.gathered.elementType)};
+    return {getName(policy ? policy.getParamDtype() : Type()), getName(info.getGatheredType())};
   case Subject::ReduceDtype:
     return {getName(policy ? policy.getDtypeOfReduction() : Type()),
             getName(info.gradients.elementType)};

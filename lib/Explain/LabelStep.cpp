@@ -28,6 +28,7 @@ static MemoryCategory getCategory(const LiveRange &range) {
     return MemoryCategory::Inputs;
   case BufferCategory::Gathered:
   case BufferCategory::Chunk:
+  case BufferCategory::EncodedShard:
     return MemoryCategory::Gathered;
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
@@ -98,6 +99,9 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
           .Case([&](PartialNormOp) { label.name = "norm of gradients"; })
           .Case([&](ChunkOp chunk) {
             label.name = "chunk of " + chunk.getGroupAttr().getValue().str();
+          })
+          .Case([&](AllReduceHookOp hook) {
+            label.name = "hook of " + hook.getSource().getType().getGroup().getValue().str();
           })
           .Case<CastOp, AccumulateOp>([&](auto) { label.name = "accumulation of gradients"; })
           .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })

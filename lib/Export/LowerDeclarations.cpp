@@ -126,7 +126,8 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   fsdp_group &group = tables.groups.emplace_back();
   group.name = builder.addString(op.getSymName());
   group.dtype = *getPlanDType(info.master.elementType);
-  group.gather_dtype = *getPlanDType(info.gathered.elementType);
+  group.gather_dtype =
+      *getPlanDType(info.isEncoded() ? info.master.elementType : info.gathered.elementType);
   group.reduce_dtype = *getPlanDType(info.gradients.elementType);
   group.layout = info.isFlat() ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   group.first_parameter = tables.parameters.size();

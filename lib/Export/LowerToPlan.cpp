@@ -193,6 +193,8 @@ LogicalResult Lowering::lower(AllGatherWaitOp wait) {
   addWait(wait, phase);
   if (!group.isFlat() && (!wait.getOffsets() || wait.getOffsets()->size() != group.params.size()))
     return wait.emitOpError("needs one offset per parameter in the per-param layout");
+  if (group.isEncoded())
+    return decode(wait, group, gathered);
   for (auto [i, value] : llvm::enumerate(wait.getResults())) {
     int64_t base = group.isFlat() ? gathered + group.getParamBegin(i, group.gathered)
                                   : (*wait.getOffsets())[i];
@@ -355,12 +357,12 @@ FailureOr<PlanTables> Lowering::run() {
   for (Operation &op : step.getBody().front()) {
     LogicalResult lowered =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, ChunkOp,
+            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, EncodeOp, ChunkOp,
                   AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, PackOp, CastOp, AccumulateOp, AllReduceStartOp,
-                  AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
-                  StoreStateStartOp, StoreStateWaitOp, PartialNormOp, ClipFactorOp, func::ReturnOp>(
-                [&](auto known) { return lower(known); })
+                  ReduceScatterWaitOp, PackOp, CastOp, AccumulateOp, AllReduceHookOp,
+                  AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp,
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, PartialNormOp,
+                  ClipFactorOp, func::ReturnOp>([&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))
       return failure();

@@ -49,6 +49,7 @@ private:
   llvm::LogicalResult lower(ReadOp read);
   llvm::LogicalResult lower(aten::CallOp call);
   llvm::LogicalResult lower(ShardOp shard);
+  llvm::LogicalResult lower(EncodeOp encode);
   llvm::LogicalResult lower(ChunkOp chunk);
   llvm::LogicalResult lower(AllGatherStartOp start);
   llvm::LogicalResult lower(AllGatherWaitOp wait);
@@ -60,6 +61,7 @@ private:
   llvm::LogicalResult lower(AllReduceWaitOp wait);
   llvm::LogicalResult lower(PackOp pack);
   llvm::LogicalResult lower(CastOp cast);
+  llvm::LogicalResult lower(AllReduceHookOp hook);
   llvm::LogicalResult lower(AccumulateOp sum);
   /// A shard as a value of the plan: its elements, one after another.
   uint32_t getShardValue(mlir::Value shard);
@@ -85,6 +87,11 @@ private:
   void addCopy(fsdp_phase phase, uint32_t source, uint32_t destination, llvm::StringRef module,
                mlir::Location location);
   void addZero(int64_t begin, int64_t end);
+  /// Calls an operator of torch that writes to its last argument and returns it.
+  void addCallInPlace(fsdp_phase phase, llvm::StringRef callee, llvm::ArrayRef<uint32_t> values,
+                      llvm::StringRef module, mlir::Location location);
+  /// Decodes the gathered bytes at `gathered` to the parameters that the wait yields.
+  llvm::LogicalResult decode(AllGatherWaitOp wait, const GroupInfo &group, int64_t gathered);
   void divideInPlace(uint32_t value, double divisor, mlir::Location location);
   /// The entry of a collective, but for what moves.
   fsdp_entry &addStart(fsdp_entry_kind kind, CollectiveOpInterface start);

@@ -88,6 +88,10 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         out.attribute("recompute",
                       stringifyRecomputePolicy(op.getRecomputed().value_or(RecomputePolicy::None)));
         out.attribute("offload_policy", op.areParametersOnHost() ? "cpu" : "none");
+        if (AllGatherExtensionAttr extension = op.getAllGatherExtensionAttr())
+          out.attribute("all_gather_extension", extension.getName().getValue());
+        if (op.getAllReduceHook())
+          out.attribute("all_reduce_hook", *op.getAllReduceHook());
         out.attribute("optimizer_state", op.isStateOnHost() ? "host" : "device");
       });
   });

@@ -40,8 +40,10 @@ FlatSymbolRefAttr UpdateOp::getOverwritten() { return getTargetAttr(); }
 Category PackOp::getMadeCategory(OpResult) { return BufferCategory::Gradient; }
 OperandRange PackOp::getPacked() { return getGrads(); }
 Category ChunkOp::getMadeCategory(OpResult) { return BufferCategory::Chunk; }
+Category EncodeOp::getMadeCategory(OpResult) { return BufferCategory::EncodedShard; }
 
 Category CastOp::getMadeCategory(OpResult) { return BufferCategory::ReducedShard; }
+Value AllReduceHookOp::getAlias(OpResult) { return getSource(); }
 Value AccumulateOp::getAlias(OpResult) { return getSum(); }
 
 Category AllGatherStartOp::getMadeCategory(OpResult) { return BufferCategory::Gathered; }

@@ -77,6 +77,13 @@ static Type getParamDtype(GroupOp group, SymbolTableCollection &symbols) {
   return param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
 }
 
+/// The shard of parameters as it is gathered: encoded, or in the gathers' dtype.
+static Type getGatheredType(GroupOp group, Type own) {
+  if (group.getAllGatherExtension())
+    return IntegerType::get(group.getContext(), 8, IntegerType::Unsigned);
+  return group.getGatherDtype() ? Type(*group.getGatherDtype()) : own;
+}
+
 /// Checks that the group of `type` is declared and has a shard of this dtype: that of `said`, or
 /// its parameters' own.
 static FailureOr<GroupOp> checkShard(Operation *op, ShardType type, SymbolTableCollection &symbols,
@@ -91,6 +98,8 @@ static FailureOr<GroupOp> checkShard(Operation *op, ShardType type, SymbolTableC
            << AllGatherStartOp::getOperationName() << "' takes";
   TypeAttr dtype = (*group.*said)();
   Type expected = dtype ? dtype.getValue() : own;
+  if (group->getAllGatherExtension() && isa<ShardOp, AllGatherStartOp>(op))
+    expected = isa<ShardOp>(op) ? own : getGatheredType(*group, own);
   if (!own || type.getElementType() == expected || (isOwnAllowed && type.getElementType() == own))
     return group;
   InFlightDiagnostic diag = op->emitOpError("has a shard of ")
@@ -132,6 +141,27 @@ LogicalResult ShardOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 void ShardOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "s"); }
 
+LogicalResult EncodeOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  ShardType source = getSource().getType();
+  FailureOr<GroupOp> group = resolve<GroupOp>(*this, source.getGroup(), symbols, "group");
+  if (failed(group))
+    return failure();
+  if (!group->getAllGatherExtension()) {
+    InFlightDiagnostic diag = emitOpError("encodes a shard of group ")
+                              << source.getGroup() << ", which has no all_gather_extension";
+    diag.attachNote(group->getLoc()) << "declared here";
+    return diag;
+  }
+  Type own = getParamDtype(*group, symbols);
+  auto expected = ShardType::get(getContext(), source.getGroup(), own);
+  if (own && source != expected)
+    return emitOpError("encodes ") << source << ", expected " << expected;
+  return checkYields(*this, getResult().getType(),
+                     ShardType::get(getContext(), source.getGroup(), getGatheredType(*group, own)),
+                     *group);
+}
+void EncodeOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "q"); }
+
 LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (getResult().getType().getGroup() != getGroupAttr())
     return emitOpError("of ") << getGroupAttr() << " yields " << getResult().getType();
@@ -143,6 +173,18 @@ LogicalResult PackOp::verifySymbolUses(SymbolTableCollection &symbols) {
                          group->getReduceDtypeAttr(), symbols);
 }
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "d"); }
+
+LogicalResult AllReduceHookOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  FailureOr<GroupOp> group =
+      resolve<GroupOp>(*this, getSource().getType().getGroup(), symbols, "group");
+  if (failed(group) || group->getAllReduceHook())
+    return group;
+  InFlightDiagnostic diag = emitOpError("is of group ")
+                            << getSource().getType().getGroup() << ", which has no all_reduce_hook";
+  diag.attachNote(group->getLoc()) << "declared here";
+  return diag;
+}
+void AllReduceHookOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "h"); }
 
 LogicalResult CastOp::verify() {
   if (getSource().getType().getGroup() == getResult().getType().getGroup())

@@ -121,6 +121,49 @@ static LogicalResult checkShardDims(GroupOp group, ArrayRef<ParamOp> params, int
   return success();
 }
 
+/// What an extension encodes are parts of f32 parameters that are consecutive in them.
+static LogicalResult checkExtension(GroupOp group, ParamOp param, int64_t ranks) {
+  AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr();
+  if (!extension)
+    return success();
+  auto refuse = [&](const Twine &why) {
+    InFlightDiagnostic diag = group.emitOpError("has all_gather_extension ")
+                              << extension.getName().getValue() << " and " << why;
+    return diag;
+  };
+  if (group.getLayout() == Layout::Flat)
+    return refuse("the flat layout; expected per_param, in which each rank holds a part of each "
+                  "parameter");
+  if (ranks == 1)
+    return refuse("shards on 1 rank, where nothing is gathered; expected at least 2");
+  for (auto [index, dim] : llvm::enumerate(group.getShardDims().value_or(ArrayRef<int64_t>())))
+    if (dim != 0)
+      return refuse("cuts parameter " +
+                    cast<FlatSymbolRefAttr>(group.getParams()[index]).getValue() +
+                    " on dimension " + Twine(dim) + "; expected 0");
+  if (std::optional<int64_t> kept = group.getReshardRanks())
+    return refuse("keeps chunks over " + Twine(*kept) +
+                  " ranks; expected reshard_after_forward true or false");
+  if (group.areParametersOnHost())
+    return refuse("offload_policy cpu; expected none");
+  Type own = param ? cast<RankedTensorType>(param.getType()).getElementType() : Type();
+  if (!own || own.isF32())
+    return success();
+  InFlightDiagnostic diag = refuse("parameters of ");
+  diag << own << "; expected f32";
+  diag.attachNote(param.getLoc()) << "declared here";
+  return diag;
+}
+
+LogicalResult AllGatherExtensionAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                                             StringAttr name, int64_t bytesPerElement,
+                                             int64_t bytesPerPart) {
+  if (std::optional<std::string> wrong =
+          checkExtensionSizes(name.getValue(), bytesPerElement, bytesPerPart))
+    return emitError() << *wrong;
+  return success();
+}
+
 LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (failed(checkDecisions(*this)))
     return failure();
@@ -183,7 +226,8 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
     if (param->getFrozen())
       frozen = *param;
   }
-  if (failed(checkShardDims(*this, params, mesh->getSizes().back())))
+  if (failed(checkShardDims(*this, params, mesh->getSizes().back())) ||
+      failed(checkExtension(*this, first, mesh->getSizes().back())))
     return failure();
   for (ArrayAttr list : {getForwardPrefetchAttr(), getBackwardPrefetchAttr()})
     for (Attribute name : list ? list.getValue() : ArrayRef<Attribute>()) {
@@ -200,5 +244,8 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   if (std::optional<llvm::APFloat> factor = getGradientDivideFactor())
     if (std::optional<std::string> problem = checkDivideFactor(factor->convertToDouble()))
       return emitOpError("gradient_divide_factor ") << *problem;
+  if (std::optional<StringRef> hook = getAllReduceHook())
+    if (std::optional<std::string> problem = checkExtensionName(*hook))
+      return emitOpError("all_reduce_hook ") << *problem;
   return checkTravelDtypes(*this, first);
 }

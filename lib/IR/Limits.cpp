@@ -2,6 +2,8 @@
 
 #include "fsdp/IR/Limits.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -37,6 +39,24 @@ std::optional<std::string> fsdp::checkDivideFactor(double factor) {
   if (std::isnormal(static_cast<float>(factor)) && factor > 0)
     return std::nullopt;
   return describe(factor, "a finite number above 0 that fp32 holds");
+}
+
+std::optional<std::string> fsdp::checkExtensionName(llvm::StringRef name) {
+  auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  if (!name.empty() && !llvm::isDigit(name.front()) && llvm::all_of(name, isPart))
+    return std::nullopt;
+  return "is '" + name.str() + "', expected letters, digits and _";
+}
+
+std::optional<std::string> fsdp::checkExtensionSizes(llvm::StringRef name, int64_t bytesPerElement,
+                                                     int64_t bytesPerPart) {
+  if (std::optional<std::string> wrong = checkExtensionName(name))
+    return "name " + *wrong;
+  if (bytesPerElement < 1 || bytesPerElement > 16)
+    return "bytes_per_element is " + std::to_string(bytesPerElement) + ", expected 1 to 16";
+  if (bytesPerPart < 0 || bytesPerPart > 4096)
+    return "bytes_per_part is " + std::to_string(bytesPerPart) + ", expected 0 to 4096";
+  return std::nullopt;
 }
 
 std::optional<std::string> fsdp::checkHyperParameter(double value) {

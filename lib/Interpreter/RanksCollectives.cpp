@@ -92,8 +92,9 @@ void RanksInterpreter::visit(AllGatherStartOp start) {
     checkPeers(group.getLayout(start.getShard().getType()), peers.size(), start);
     SmallVector<at::Tensor> parts =
         llvm::map_to_vector(peers, [&](unsigned peer) { return flight.inputs[peer][0].atStart; });
-    at::Tensor place = ranks[rank].memory.placeFlat(group.layout.gatheredElements(),
-                                                    group.gathered.elementType, start.getOffset());
+    at::Tensor place =
+        ranks[rank].memory.placeFlat(group.gathered.wholeBytes / group.gathered.elementBytes,
+                                     group.gathered.elementType, start.getOffset());
     poison(place);
     flight.outputs[rank].push_back({place, at::cat(at::TensorList(parts.data(), parts.size()))});
   }
@@ -109,8 +110,11 @@ void RanksInterpreter::visit(AllGatherWaitOp wait) {
     at::Tensor gathered = flight.outputs[index].front().place;
     rank.values[wait.getHandle()] = gathered;
     SmallVector<at::Tensor> shards;
-    for (unsigned part = 0; part < layout.ranks; ++part)
-      shards.push_back(gathered.narrow(0, part * layout.shardElements, layout.shardElements));
+    const int64_t partElements = gathered.numel() / layout.ranks;
+    for (unsigned part = 0; part < layout.ranks; ++part) {
+      at::Tensor shard = gathered.narrow(0, part * partElements, partElements);
+      shards.push_back(group.isEncoded() ? decodeShard(group, shard) : shard);
+    }
     for (auto [param, value] : llvm::enumerate(wait.getResults())) {
       auto type = cast<RankedTensorType>(value.getType());
       at::Tensor &full = rank.values[value];

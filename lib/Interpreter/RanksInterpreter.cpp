@@ -254,11 +254,11 @@ RanksStep RanksInterpreter::run() {
     checkUses(op);
     TypeSwitch<Operation *>(&op)
         .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
-        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, PackOp, CastOp, AccumulateOp, ChunkOp,
-              PartialNormOp, ClipFactorOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp,
-              ReduceScatterStartOp, ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp,
-              UpdateOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp,
-              func::ReturnOp>([&](auto known) { visit(known); })
+        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, EncodeOp, AllReduceHookOp, PackOp, CastOp,
+              AccumulateOp, ChunkOp, PartialNormOp, ClipFactorOp, AllGatherStartOp, AllGatherWaitOp,
+              ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp, AllReduceStartOp,
+              AllReduceWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp,
+              StoreStateWaitOp, func::ReturnOp>([&](auto known) { visit(known); })
         .Default([](Operation *other) {
           throw std::runtime_error("operation '" + other->getName().getStringRef().str() +
                                    "' is not part of a sharded step");

@@ -69,6 +69,8 @@ private:
   void visit(aten::CallOp call);
   void visit(WriteOp write);
   void visit(ShardOp shard);
+  void visit(EncodeOp encode);
+  void visit(AllReduceHookOp hook);
   void visit(PackOp pack);
   void visit(CastOp cast);
   void visit(AccumulateOp sum);
@@ -136,6 +138,9 @@ at::Tensor inShard(const at::Tensor &shard, const plan::ParameterPlace &place,
 /// A parameter, put together from the ranks' shards, or chunks, of this layout.
 at::Tensor assembleParam(const GroupInfo &group, const plan::GroupLayout &layout, unsigned param,
                          llvm::ArrayRef<at::Tensor> shards);
+/// A rank's shard, of fp32, decoded from the bytes as which the group's extension has encoded it.
+/// Throws if the interpreter does not know the extension.
+at::Tensor decodeShard(const GroupInfo &group, const at::Tensor &bytes);
 /// "in module 'layers.0'" of a call, else the name of the operation.
 std::string describeUser(mlir::Operation *op);
 /// "the all_gather of group @layers.0".

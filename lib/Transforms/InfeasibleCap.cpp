@@ -52,6 +52,9 @@ static std::string nameItem(const LiveRange &range) {
     return "the norm of all gradients";
   case BufferCategory::Chunk:
     return category + " of @" + cast<ChunkOp>(range.owner).getGroupAttr().getValue().str();
+  case BufferCategory::EncodedShard:
+    return category + " of @" +
+           cast<EncodeOp>(range.owner).getSource().getType().getGroup().getValue().str();
   case BufferCategory::Gathered:
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
@@ -138,6 +141,8 @@ static std::string describePlace(Operation *op) {
     return "the copy of the parameters of @" + wait.getStart().getGroup().str();
   if (auto start = dyn_cast<ReduceScatterStartOp>(op))
     return "the copy of the gradients of @" + start.getGroup().str();
+  if (auto hook = dyn_cast<AllReduceHookOp>(op))
+    return "the hook of @" + hook.getSource().getType().getGroup().getValue().str();
   if (isa<CastOp, AccumulateOp>(op))
     return "the accumulation of gradients";
   return "'" + text + "'";

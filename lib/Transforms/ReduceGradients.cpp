@@ -48,9 +48,16 @@ Value GradientReductions::reduce(GroupOp group, ValueRange gradients, bool isAcr
   return allReduce(start.getHandle(), type, group.getReplicateAxisAttr(), division.across, loc);
 }
 
+Value GradientReductions::callHook(GroupOp group, Value reduced) {
+  if (!group.getAllReduceHook())
+    return reduced;
+  return AllReduceHookOp::create(builder, group.getLoc(), reduced.getType(), reduced);
+}
+
 /// True if nothing is done to the gradients of a microbatch before they are added up.
 bool GradientReductions::isLeftAlone(GroupOp group) {
   return !isSharded() && step.getReplicas() == 1 && !group.getReduceDtype() &&
+         !group.getAllReduceHook() &&
          group.getGradientDivideFactor().value_or(llvm::APFloat(1.0)).isExactlyValue(1);
 }
 
@@ -97,7 +104,7 @@ void GradientReductions::reduceEarlier(unsigned index) {
   Sum &sum = sums[index];
   if (sum.whole.empty() || isLeftAlone(group))
     return;
-  addShard(sum, group, reduce(group, sum.whole, step.getReplicas() > 1));
+  addShard(sum, group, callHook(group, reduce(group, sum.whole, step.getReplicas() > 1)));
   sum.whole.clear();
 }
 
@@ -117,13 +124,15 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
     gradients = sum.whole;
   }
   bool isPartial = isAccumulated && sync == GradientSync::ReduceScatter;
-  addShard(sum, group, reduce(group, gradients, step.getReplicas() > 1 && !isPartial));
+  Value shard = reduce(group, gradients, step.getReplicas() > 1 && !isPartial);
+  addShard(sum, group, isPartial ? shard : callHook(group, shard));
   if (!isLast)
     return;
   if (isPartial) {
     auto type = cast<ShardType>(sum.shard.getType());
-    sum.shard = allReduce(sum.shard, type, group.getReplicateAxisAttr(),
-                          getDivision(group, type.getElementType()).across, group.getLoc());
+    sum.shard = callHook(group, allReduce(sum.shard, type, group.getReplicateAxisAttr(),
+                                          getDivision(group, type.getElementType()).across,
+                                          group.getLoc()));
   }
   reduced.push_back({group, sum.shard});
   if (!step.optimizer || !step.optimizer.getClipGradNorm())

@@ -88,8 +88,8 @@ void Unsharder::run() {
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
     else if (!getStartedHandle(op) && !getAwaitedHandle(op) &&
-             !isa<ShardOp, ChunkOp, ReshardOp, CastOp, AccumulateOp, PartialNormOp, ClipFactorOp>(
-                 op))
+             !isa<ShardOp, EncodeOp, ChunkOp, ReshardOp, AllReduceHookOp, CastOp, AccumulateOp,
+                  PartialNormOp, ClipFactorOp>(op))
       continue;
     replaced.push_back(&op);
   }

@@ -85,6 +85,10 @@ public:
   /// can (shm, local); all ranks must then pass inputs at the same arena offset.
   virtual Result<std::byte *> makeArena(size_t bytes) = 0;
 
+  /// Names the group of parameters of the next collective on the lane, for libraries
+  /// (LibraryCollectives.h); "": it is of no group. `group` outlives that collective.
+  virtual void setGroup(unsigned lane, const char *group) {}
+
   // In what follows, ranks and their number are those of the lane: rank i is ranksOf(lane).at(i).
 
   /// output[r * bytes, (r + 1) * bytes) = input of rank r. `input` may be output + rank * bytes.

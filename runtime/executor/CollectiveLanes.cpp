@@ -47,6 +47,9 @@ Status CollectiveLanes::collect(const fsdp_entry &entry) {
   auto dtype = static_cast<fsdp_dtype>(entry.dtype);
   auto count = static_cast<size_t>(entry.count);
   ReduceOp op = entry.reduce_op == FSDP_AVERAGE ? ReduceOp::Average : ReduceOp::Sum;
+  communicator.setGroup(lane, entry.kind == FSDP_NORM_ALL_REDUCE_START
+                                  ? ""
+                                  : view.string(view.groups()[entry.target].name));
   switch (entry.kind) {
   case FSDP_ALL_GATHER_START:
     return communicator.allGather(lane, source, destination, static_cast<size_t>(entry.bytes));

@@ -103,6 +103,9 @@ bool EntryValidator::meets(const fsdp_entry &start, uint64_t ranks, uint64_t str
               " with stride " + std::to_string(stride));
 }
 
+/// True of a gather of shards that calls of the plan have encoded. No parameter is of FSDP_U8.
+static bool isEncoded(const fsdp_entry &gather) { return gather.dtype == FSDP_U8; }
+
 bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
   int64_t ranks = view.numShards();
@@ -114,6 +117,16 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     bool ofChunks = view.gathersChunks(entry);
     if (!meets(entry, ofChunks ? group.chunk_ranks : ranks, 1, where))
       return false;
+    if (isEncoded(entry)) {
+      if (ofChunks || group.layout != FSDP_LAYOUT_PER_PARAM || view.gathersFromHost(entry))
+        return fail(where + ": gathers encoded shards, but its group keeps " +
+                    (ofChunks                      ? "chunks"
+                     : view.gathersFromHost(entry) ? "them on the host"
+                                                   : "the flat layout"));
+      return range(entry.source, entry.bytes, "its input", where) &&
+             range(entry.destination, multiply(entry.bytes, communicator.ranks), "its output",
+                   where);
+    }
     int64_t own = ofChunks ? view.chunkBytes(group) : view.gatherShardBytes(group);
     if (entry.bytes != own)
       return fail(where + ": gathers " + std::to_string(entry.bytes) + " bytes per rank, a " +

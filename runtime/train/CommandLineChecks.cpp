@@ -85,6 +85,9 @@ Status CommandLine::checkDevice() {
     return Status::error(typed("--communicator") +
                          " moves memory of hosts, but --device cuda has memory of its own: use "
                          "nccl or fake");
+  if (!options.collectives.empty() && cuda)
+    return Status::error(typed("--collectives") +
+                         " moves memory of hosts, but --device cuda has memory of its own");
   if (given("--cuda-graph") && !cuda)
     return Status::error(typed("--cuda-graph") + " is for --device cuda");
   if (options.copyEngineGathers && (!cuda || options.communicator == "fake"))
@@ -99,6 +102,8 @@ Status CommandLine::checkFake() {
       return Status::error(typed(flag) + " is for --communicator fake");
   if (!fake)
     return {};
+  if (!options.collectives.empty())
+    return Status::error(typed("--collectives") + " meets peers, but --communicator fake has none");
   if (options.fakeRanks != plan.tables().world_size)
     return Status::error(
         (given("--fake-ranks") ? typed("--fake-ranks") : std::string("no --fake-ranks")) +

@@ -46,6 +46,11 @@ void CommandLine::addLaunchFlags() {
              "given it. Once for each library")
       ->allow_extra_args(false)
       ->check(CLI::ExistingFile.description(""));
+  group
+      .value("--collectives", options.collectives, "LIB.so",
+             "A shared library that runs gathers and reductions in place of the communicator "
+             "(fsdp/Plan/CollectivesAbi.h)")
+      ->check(CLI::ExistingFile.description(""));
   group.value("--connect-timeout", options.connectTimeoutSeconds, "SECONDS",
               "Seconds to wait at the start until all processes have come. Default: 60");
   group.value("--timeout", options.timeoutSeconds, "SECONDS",

@@ -2,6 +2,7 @@
 
 #include "train/RankResources.h"
 #include "comm/Agreement.h"
+#include "comm/LibraryCollectives.h"
 #include "device/CpuDevice.h"
 #include "executor/FakeRun.h"
 
@@ -49,5 +50,15 @@ Result<RankResources> fsdp::rt::openRank(const PlanView &plan, const TrainOption
   if (!communicator.ok())
     return communicator.status();
   resources.communicator = std::move(*communicator);
+  if (!options.collectives.empty()) {
+    Result<const fsdp_collectives *> library = loadCollectives(options.collectives);
+    if (!library.ok()) {
+      resources.communicator->abort(
+          Status::saidBy(resources.communicator->rank(), library.status()));
+      return library.status();
+    }
+    resources.communicator = makeLibraryCommunicator(std::move(resources.communicator), **library,
+                                                     communicatorOptions(options, plan).deadline);
+  }
   return resources;
 }

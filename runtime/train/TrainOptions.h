@@ -20,6 +20,7 @@ namespace fsdp::rt {
 struct TrainOptions {
   std::optional<unsigned> ranks;      // threads of this process
   std::vector<std::string> libraries; // with operators
+  std::string collectives;            // library that runs them; "": the communicator does
   std::string device = "cpu";         // or "cuda"
   std::string communicator; // "local", "shm", "gloo", "nccl", "fake"; "": chosen at launch
   bool copyEngineGathers = false;

@@ -21,6 +21,7 @@ public:
       : Communicator(inner), inner(inner), plan(plan), progress(progress), states(numLanes()) {}
 
   Result<std::byte *> makeArena(size_t bytes) override { return inner.makeArena(bytes); }
+  void setGroup(unsigned lane, const char *group) override { inner.setGroup(lane, group); }
   Status allGather(unsigned lane, const void *input, void *output, size_t bytes) override;
   Status reduceScatter(unsigned lane, const void *input, void *output, size_t count,
                        fsdp_dtype dtype, ReduceOp op) override;

@@ -64,6 +64,9 @@ static Configuration drawConfiguration(uint64_t seed) {
     c.optimizer.clipNormType = draw(NormType::Two, NormType::One, NormType::Infinity);
   if (c.layout == "per-param" && draw(false, true))
     c.shardPlacement = "largest";
+  if (c.layout == "per-param" && c.shards > 1 && c.shardPlacement.empty() && c.reshard != "2" &&
+      !c.offloadParameters && c.model != "llama_bf16")
+    c.encodes = draw(false, true);
   return c;
 }
 

@@ -4,6 +4,8 @@
 
 #include "fsdp/Transforms/ScheduleSearch.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -28,8 +30,8 @@ std::string Configuration::describe() const {
             stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered");
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
-  return text + (offload ? " offload" : "") + (offloadParameters ? " offload-policy" : "") +
-         (buckets ? "" : " no-buckets");
+  return text + (encodes ? " encoded" : "") + (offload ? " offload" : "") +
+         (offloadParameters ? " offload-policy" : "") + (buckets ? "" : " no-buckets");
 }
 
 void fsdp::frontend::PrintTo(const Configuration &value, std::ostream *os) {
@@ -49,6 +51,8 @@ Oracle::Oracle(const Configuration &configuration) : configuration(configuration
   for (const auto &buffer : model.named_buffers())
     state[buffer.name] = buffer.value;
   freezeParameters();
+  if (configuration.encodes)
+    roundParameters();
   interpretCaptured(options);
 }
 
@@ -69,6 +73,19 @@ void Oracle::freezeParameters() {
         (update && frozen.contains(update.getTarget())))
       op->erase();
   });
+}
+
+/// To 128ths below 1. Each row begins with 127/128, and vectors have ±127/128 alone, so that the
+/// scale of every part is 1/128 and int8 holds all elements exactly.
+void Oracle::roundParameters() {
+  for (auto param : captured->getOps<ParamOp>()) {
+    at::Tensor &value = state.at(param.getSymName().str());
+    value = value.mul(128).round().clamp(-127, 127).div(128);
+    if (value.dim() > 1)
+      value.select(-1, 0).fill_(127.0 / 128);
+    else
+      value = value.ge(0).to(value.dtype()).mul(2).sub(1).mul(127.0 / 128);
+  }
 }
 
 void Oracle::interpretCaptured(const CaptureOptions &options) {
@@ -115,6 +132,15 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.offloadOptimizer = c.offload ? OffloadPolicy::All : OffloadPolicy::None;
   options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;
+  llvm::FileRemover remover;
+  if (c.encodes) {
+    llvm::SmallString<64> config;
+    int file = -1;
+    EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("oracle", "yaml", file, config));
+    llvm::raw_fd_ostream(file, /*shouldClose=*/true) << "all_gather_extension: int8\n";
+    remover.setFile(config);
+    options.config = config.str().str();
+  }
   options.budget = 100;
   if (c.microbatches > 1) {
     options.microbatches = c.microbatches;

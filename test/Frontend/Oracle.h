@@ -26,6 +26,8 @@ struct Configuration {
   unsigned microbatches = 1;
   GradientSync gradientSync = GradientSync::Each;
   bool reshardAfterBackward = true;
+  /// Gathers with `all_gather_extension: int8`, of parameters that int8 holds exactly.
+  bool encodes = false;
   /// Freezes every parameter whose position is a multiple of this; 0: none.
   unsigned frozenEvery = 0;
   OptimizerSpec optimizer = {};
@@ -50,6 +52,7 @@ private:
   std::string compareRank(mlir::ModuleOp module, unsigned rank,
                           const interpreter::RankValues &values) const;
   void freezeParameters();
+  void roundParameters();
   void interpretCaptured(const CaptureOptions &options);
   /// The gradient in the dtype in which it is reduced.
   at::Tensor getGradient(unsigned rank, unsigned microbatch, const std::string &parameter) const;

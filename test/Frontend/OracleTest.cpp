@@ -37,7 +37,13 @@ static std::vector<Configuration> makeConfigurations() {
       all.push_back(perParam);
       perParam.schedule = ScheduleChoice::Auto;
       all.push_back(perParam);
+      perParam.encodes = model != "llama_bf16"; // fp32 alone
+      if (perParam.encodes)
+        all.push_back(perParam);
       perParam.schedule = ScheduleChoice::Fsdp2;
+      if (perParam.encodes)
+        all.push_back(perParam);
+      perParam.encodes = false;
       perParam.shardPlacement = "largest";
       all.push_back(perParam);
       Configuration searched = base;

@@ -6,6 +6,8 @@ import functools
 import torch
 import torch.distributed as dist
 
+import extensions_of_fsdp2
+
 
 def matches_path(pattern, path):
     """As the patterns of a config file: `**` stands for any number of components."""
@@ -181,6 +183,9 @@ def shard(run, model, mesh):
     # No device, nothing to pin for.
     offload = {key: {"offload_policy": CPUOffloadPolicy(pin_memory=False)} for key in run.cpu_offload}
     of_call = lambda key: policies.get(key, {}) | placements.get(key, {}) | offload.get(key, {})
+    for pattern in run.int8_gathers:
+        found = [model] if not pattern else matching_modules(model, pattern)
+        extensions_of_fsdp2.wrap_parameters(model, found)
     for pattern in run.group:
         own = options | of_call(pattern) | (
             {"reshard_after_forward": reshard_of(run.reshard_of[pattern])}
@@ -199,6 +204,8 @@ def shard(run, model, mesh):
     for path, targets in run.backward_prefetch.items():
         targets = [model.get_submodule(target) for target in targets]
         model.get_submodule(path).set_modules_to_backward_prefetch(targets)
+    extensions_of_fsdp2.set_rows(model, shards)
+    model.noted_collectives = notes = []
     for name, module in model.named_modules():
         if not isinstance(module, FSDPModule):
             continue
@@ -207,6 +214,11 @@ def shard(run, model, mesh):
         factor = run.divide_factor_of.get(name, run.gradient_divide_factor)
         if factor is not None:
             module.set_gradient_divide_factor(factor)
+        if run.all_reduce_hook:
+            module.set_all_reduce_hook(extensions_of_fsdp2.HOOKS[run.all_reduce_hook])
+        if run.note_collectives:
+            module.set_custom_all_gather(extensions_of_fsdp2.NotedAllGather(notes))
+            module.set_custom_reduce_scatter(extensions_of_fsdp2.NotedReduceScatter(notes))
         if run.force_sum:
             module.set_force_sum_reduction_for_comms(True)
     return model

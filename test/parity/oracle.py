@@ -78,6 +78,10 @@ class Run:
     placement: dict | int | str | None = None
     placement_of: dict = dataclasses.field(default_factory=dict)
     cpu_offload: list = dataclasses.field(default_factory=list)  # patterns of `group`, "" the root
+    #: Patterns of `group`, "" the root, whose parameters travel as 8 bits with a scale.
+    int8_gathers: list = dataclasses.field(default_factory=list)
+    all_reduce_hook: str | None = None  # of extensions_of_fsdp2.HOOKS
+    note_collectives: bool = False  # by set_custom_all_gather and set_custom_reduce_scatter
     clip_grad_norm: float | None = None
     clip_norm_type: str = "2"
     skip: list = dataclasses.field(default_factory=list)  # steps, from 0, without optimizer.step()
@@ -202,6 +206,8 @@ def train(run, rank):
         step_ms.append((time.perf_counter() - begin) * 1e3)
         del loss
     result = {"losses": losses, "grad_norms": norms}
+    if run.note_collectives:
+        result["noted"] = model.noted_collectives
     if allocations:
         result["peak_bytes"] = allocations.peak()
     if run.time:

@@ -122,9 +122,9 @@ class StepRecorder:
                         "kind": kind,
                         "group": group_name(self._group),
                         "phase": self.phase,
-                        "dtype": {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}[
-                            str(tensor.dtype).removeprefix("torch.")
-                        ],
+                        "dtype": {
+                            "float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "ui8",
+                        }[str(tensor.dtype).removeprefix("torch.")],  # fmt: skip
                         "elements": tensor.numel(),
                         # A mesh of its own, where parameters are resharded to a few ranks.
                         "axis": self._axes.get(options["group"].group_name, self._shard_axis),

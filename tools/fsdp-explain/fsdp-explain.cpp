@@ -4,6 +4,7 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/Explain/DecisionLog.h"
 #include "fsdp/Explain/ExplainModule.h"
 #include "fsdp/Explain/ModuleFile.h"
 #include "fsdp/Explain/Page.h"
@@ -23,7 +24,7 @@ using namespace fsdp::explain;
 namespace {
 
 struct Options {
-  std::string input = "-", group, trace, html, json;
+  std::string input = "-", group, trace, html, json, decisionLog;
   cost::CostOptions costs;
   int64_t memoryCapBytes = 0;
   bool isSensitivityAsked = false;
@@ -44,12 +45,23 @@ static std::string listGroups(const schedule::Problem &problem) {
   return names;
 }
 
+static int logDecisions(mlir::ModuleOp module, const std::string &path) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (failed(writeDecisionLog(module, os)))
+    return 1;
+  llvm::Error error = printFile(path, [&](llvm::raw_ostream &out) { out << text; });
+  return error ? fail(std::move(error)) : 0;
+}
+
 static int run(const Options &options) {
-  if (std::optional<std::string> clash = findClash(
-          {{"INPUT", options.input},
-           {"--profile", options.costs.profile},
-           {"--network", options.costs.network}},
-          {{"--trace", options.trace}, {"--html", options.html}, {"--json", options.json}}))
+  if (std::optional<std::string> clash = findClash({{"INPUT", options.input},
+                                                    {"--profile", options.costs.profile},
+                                                    {"--network", options.costs.network}},
+                                                   {{"--trace", options.trace},
+                                                    {"--html", options.html},
+                                                    {"--json", options.json},
+                                                    {"--log-decisions", options.decisionLog}}))
     return fail(*clash);
   for (auto [flag, path] :
        {std::pair("--trace", &options.trace), {"--html", &options.html}, {"--json", &options.json}})
@@ -63,6 +75,8 @@ static int run(const Options &options) {
     return fail(file.takeError());
   if (failed(verifyPhase((*file)->get())))
     return 1;
+  if (!options.decisionLog.empty())
+    return logDecisions((*file)->get(), options.decisionLog);
   ExplainOptions explain;
   int64_t capBytes =
       options.memoryCapBytes > 0 ? options.memoryCapBytes : (*costs)->getMemoryBytes();
@@ -124,6 +138,10 @@ int main(int argc, char **argv) {
                  "Write a page with timeline and memory here; - is standard output");
   app.add_option("--json", options.json,
                  "Write what is printed of all groups here (JSON); - is standard output");
+  app.add_option("--log-decisions", options.decisionLog,
+                 "Write what was decided of each group here, and why, and the order of events, "
+                 "instead of all else; - is standard "
+                 "output");
   CLI11_PARSE(app, argc, argv);
   return run(options);
 }

@@ -14,7 +14,8 @@ namespace fsdp {
 struct Options {
   frontend::CaptureFlags capture;
   ProgramFlags program;
-  std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report;
+  std::string config, reshardAfterForward, layout, prefetch, recompute = "auto", report,
+                                                             decisionLog;
   std::string shardPlacement, offloadPolicy;
   std::vector<std::string> meshes = {""}; // "": as the file says
   std::string offloadOptimizer = "none", reduceDtype;

@@ -12,6 +12,7 @@
 #include "RunPipelines.h"
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Config/ShardingConfig.h"
+#include "fsdp/Explain/DecisionLog.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -19,6 +20,7 @@
 #include "fsdp/Frontend/Capture.h"
 #include "fsdp/Frontend/CommandLine.h"
 #include "fsdp/IR/Fsdp.h"
+#include "fsdp/IR/OutputFile.h"
 #include "passes/Pipelines.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -102,12 +104,24 @@ static int finishWeights(fsdp::OutputFile &file, const fsdp::Options &options, f
   return 0;
 }
 
+static int writeDecisions(ModuleOp module, const fsdp::Options &options, fsdp::Stage &stage) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  if (failed(fsdp::explain::writeDecisionLog(module, os)))
+    return 1;
+  llvm::Error error =
+      fsdp::printFile(options.decisionLog, [&](llvm::raw_ostream &out) { out << text; });
+  return error ? stage.fail(std::move(error)) : 0;
+}
+
 /// Why these files cannot be together, if they cannot. The kept weights may be a link to the
 /// weights, or these themselves.
 static std::optional<std::string> findFileClash(const fsdp::Options &options,
                                                 ArrayRef<fsdp::ProgramStep> steps) {
-  std::vector<fsdp::NamedPath> outputs = {
-      {"-o", options.output}, {"--weights", options.weights}, {"--fsdp-report", options.report}};
+  std::vector<fsdp::NamedPath> outputs = {{"-o", options.output},
+                                          {"--weights", options.weights},
+                                          {"--fsdp-report", options.report},
+                                          {"--log-decisions", options.decisionLog}};
   if (!options.saveTemps.empty()) {
     outputs.push_back({"--save-temps", fsdp::inTemps(options, "step.o")});
     for (const fsdp::ProgramStep &step : steps)
@@ -231,6 +245,9 @@ static int run(fsdp::Options &options) {
     if (!programs.back())
       return 1;
   }
+  if (!options.decisionLog.empty())
+    if (int code = writeDecisions(programs.front().get(), options, stage))
+      return code;
   if (int code = compile(programs, options, stage))
     return code;
   if (hasWeights)
@@ -357,6 +374,9 @@ int main(int argc, char **argv) {
                  "step.o and weights.safetensors");
   app.add_option("--fsdp-report", options.report,
                  "write events and collectives of MODEL's step here (JSON)");
+  app.add_option("--log-decisions", options.decisionLog,
+                 "write what was decided of each group on the first mesh here, and why, and the "
+                 "order of events; - is standard output");
   app.add_option("--weights", options.weights,
                  "write the model's initial weights here (OUT.safetensors)");
   app.add_option("--linker", options.link.linker,

@@ -50,7 +50,8 @@ GradientDivision getGradientDivision(GroupOp group, mlir::Type dtype, int64_t sh
 /// they are divided, summed or reduced in place.
 bool overwritesPacked(mlir::Operation *op);
 
-/// Why the group's `gradient_divide_factor` cannot be as in FSDP2, for people; nullopt if it can.
+/// Why the group's `gradient_divide_factor` or `all_reduce_hook` cannot be as in FSDP2, for people;
+/// nullopt if it can.
 std::optional<std::string> checkGradientDivision(Step &step, GroupOp group);
 
 } // namespace fsdp

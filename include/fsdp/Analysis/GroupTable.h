@@ -45,6 +45,16 @@ struct GroupInfo {
   /// stay.
   plan::GroupLayout chunk;
 
+  /// With an `all_gather_extension`: where the encoded part of each parameter begins in an encoded
+  /// shard (bytes). The elements of `gathered` are then bytes. Empty without an extension.
+  llvm::SmallVector<int64_t> encodedBegins;
+
+  bool isEncoded() const { return !encodedBegins.empty(); }
+  /// The dtype of parameters after a gather.
+  mlir::Type getGatheredType() const {
+    GroupOp group = op; // accessors of operations are not const
+    return group.getGatherDtype() ? mlir::Type(*group.getGatherDtype()) : master.elementType;
+  }
   /// How a shard of the group, or a chunk, is laid out.
   const plan::GroupLayout &getLayout(ShardType shard) const {
     return shard.getRanks() == 0 ? layout : chunk;
@@ -58,7 +68,7 @@ struct GroupInfo {
   /// True if no parameter has a gradient: nothing is reduced and updated.
   bool isFrozen() const { return gradients.numParams == 0; }
   /// True if the shard has a copy in another dtype, which is gathered in its place.
-  bool hasGatherCopy() const { return gathered.elementType != master.elementType; }
+  bool hasGatherCopy() const { return !isEncoded() && gathered.elementType != master.elementType; }
   mlir::RankedTensorType getParamType(unsigned param) const {
     ParamOp op = params[param]; // accessors of operations are not const
     return mlir::cast<mlir::RankedTensorType>(op.getType());

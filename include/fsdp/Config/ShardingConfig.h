@@ -112,6 +112,13 @@ struct ShardPlacement {
   std::vector<PlacementRule> rules; // a parameter that none matches is cut on dimension 0
 };
 
+/// FSDP2's pair of fsdp_pre_all_gather and fsdp_post_all_gather, by the name under which it is
+/// registered, and the bytes of what it makes of a rank's part of a parameter.
+struct AllGatherExtension {
+  std::string name; // empty: none
+  int64_t bytesPerElement = 0, bytesPerPart = 0;
+};
+
 /// What a group may say for itself.
 struct GroupOptions {
   std::optional<ReshardChoice> reshardAfterForward = {};
@@ -125,6 +132,8 @@ struct GroupOptions {
   std::optional<double> gradientDivideFactor = {};
   std::optional<bool> forceSumReduction = {};
   std::optional<ShardPlacement> shardPlacement = {};
+  std::optional<AllGatherExtension> allGatherExtension = {};
+  std::optional<std::string> allReduceHook = {}; // "none": no hook
 };
 
 /// One entry of `groups`.
@@ -189,6 +198,8 @@ struct ShardingConfig {
   std::optional<bool> forceSumReduction;      // likewise; absent: false
   std::optional<ShardPlacement> shardPlacement; // likewise; absent: all on dimension 0
   std::optional<ParameterHome> offloadPolicy;   // likewise; absent: Device
+  std::optional<AllGatherExtension> allGatherExtension; // likewise; absent: none
+  std::optional<std::string> allReduceHook;             // likewise
   Accumulation accumulation;
   std::optional<OptimizerOverrides> optimizer;
   std::vector<RecomputeRule> checkpointing;
@@ -216,6 +227,8 @@ llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, f
 /// Diagnoses a number of microbatches that is out of range, and what is said of gradients between
 /// microbatches, for all groups or for one, without effect.
 llvm::Error checkAccumulation(const ShardingConfig &config);
+/// The name of an extension: `none`, or one whose sizes are known.
+llvm::Expected<AllGatherExtension> parseAllGatherExtension(llvm::StringRef text);
 llvm::Expected<PolicyDtype> parsePolicyDtype(llvm::StringRef text); // float32, bfloat16, float16
 llvm::StringRef getName(PolicyDtype dtype);                         // as parsePolicyDtype reads it
 /// Bytes: 80000000, 70GiB, 1.5MiB, 80GB (10^9). `what` names the option in errors.

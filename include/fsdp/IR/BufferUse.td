@@ -17,7 +17,8 @@ def Fsdp_BufferCategory : I32Enum<"BufferCategory", "what a buffer is for", [
   I32EnumCase<"Gradient", 6, "gradient">,           // full gradients, where a collective reads them
   I32EnumCase<"ReducedShard", 7, "reduced shard">,  // gradients of this rank's shard
   I32EnumCase<"Activation", 8, "activation">,       // every other result
-  I32EnumCase<"Chunk", 9, "chunk">                  // of gathered parameters, kept for the backward
+  I32EnumCase<"Chunk", 9, "chunk">,                 // of gathered parameters, kept for the backward
+  I32EnumCase<"EncodedShard", 10, "encoded shard">  // what an extension makes of a shard
 ]> {
   let cppNamespace = "::fsdp";
 }

@@ -212,6 +212,34 @@ def Fsdp_MixedPrecisionAttr : Fsdp_Attr<"MixedPrecision", "mixed_precision"> {
   }];
 }
 
+def Fsdp_AllGatherExtensionAttr : Fsdp_Attr<"AllGatherExtension", "all_gather_extension"> {
+  let summary = "A pair of transforms before and behind the gathers of a group";
+  let description = [{
+    FSDP2's `fsdp_pre_all_gather` and `fsdp_post_all_gather`: each rank encodes its part of each
+    parameter as bytes, these are gathered, and each rank decodes the parameters from them. The pair
+    are the operators `fsdp_extension::<name>_encode` and `fsdp_extension::<name>_decode`, the
+    runtime's own or those of a library. A part takes `bytes_per_element` for each of its elements,
+    padding included, and `bytes_per_part` more.
+
+    ```mlir
+    #fsdp.all_gather_extension<"int8", bytes_per_element = 1, bytes_per_part = 4>
+    ```
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name, "int64_t":$bytes_per_element,
+                        "int64_t":$bytes_per_part);
+  let assemblyFormat = [{
+    `<` $name `,` `bytes_per_element` `=` $bytes_per_element `,`
+    `bytes_per_part` `=` $bytes_per_part `>`
+  }];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Bytes of a part of so many elements.
+    int64_t getEncodedBytes(int64_t elements) const {
+      return elements * getBytesPerElement() + getBytesPerPart();
+    }
+  }];
+}
+
 def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group in which a pass decides", [
   I32EnumCase<"GatherDtype", 0, "gather_dtype">,
   I32EnumCase<"ReduceDtype", 1, "reduce_dtype">,
@@ -288,9 +316,12 @@ def Fsdp_ShardType : TypeDef<Fsdp_Dialect, "Shard"> {
     With a number of ranks k it is a k-th of the group: so many neighbours on the group's axis hold
     the whole together, each the parts of as many consecutive ranks (`fsdp.chunk`).
 
+    Of `ui8` it is what `fsdp.encode` makes, laid out as the group's `all_gather_extension` says.
+
     ```mlir
     !fsdp.shard<@layers.0, f32>
     !fsdp.shard<@layers.0, f32, 2>
+    !fsdp.shard<@layers.0, ui8>
     ```
   }];
   let parameters = (ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType,

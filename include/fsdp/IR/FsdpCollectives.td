@@ -74,7 +74,8 @@ def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [
   let summary = "Wait for a gather; yields the group's parameters in the group's order";
   let description = [{
     `offsets`, written by memory planning in the per-param layout only, are the places of the full
-    parameters (bytes), into which the gathered bytes are copied at the wait.
+    parameters (bytes), into which the gathered bytes are copied at the wait. A wait for encoded
+    shards (`fsdp.encode`) decodes the parameters to these places.
   }];
   let arguments = (ins Fsdp_HandleType:$handle, OptionalAttr<DenseI64ArrayAttr>:$offsets);
   let results = (outs Variadic<AnyStaticShapeTensor>:$results);

@@ -189,6 +189,12 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     the number of all ranks, and `force_sum_reduction` divides them beside the collectives, which only add
     (FSDP2's `set_gradient_divide_factor` and `set_force_sum_reduction_for_comms`).
 
+    `all_gather_extension` has parameters travel as bytes that a pair of transforms makes and reads
+    (FSDP2's `fsdp_pre_all_gather` and `fsdp_post_all_gather`), in the per_param layout.
+
+    `all_reduce_hook` names the operator of torch, `fsdp_extension::<name>_hook`, to which each reduced
+    gradient is handed (FSDP2's `set_all_reduce_hook`).
+
     `places`, written by memory planning, are the places in the arena of what the group keeps between
     steps: this rank's shard of the parameters, each state of the optimizer, and, if the shard is
     gathered in another dtype, its copy in that.
@@ -238,6 +244,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<TypeAttrOf<AnyFloat>>:$reduce_dtype,
                        OptionalAttr<F64Attr>:$gradient_divide_factor,
                        UnitAttr:$force_sum_reduction,
+                       OptionalAttr<Fsdp_AllGatherExtensionAttr>:$all_gather_extension,
+                       OptionalAttr<StrAttr>:$all_reduce_hook,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recompute,
                        OptionalAttr<Fsdp_RecomputePolicyAttr>:$recomputed,
                        OptionalAttr<Fsdp_GradientSyncAttr>:$gradient_sync,
@@ -257,6 +265,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     (`gather_dtype` $gather_dtype^)? (`reduce_dtype` $reduce_dtype^)?
     (`gradient_divide_factor` custom<PlainFloat>($gradient_divide_factor)^)?
     (`force_sum_reduction` $force_sum_reduction^)?
+    (`all_gather_extension` `` $all_gather_extension^)? (`all_reduce_hook` $all_reduce_hook^)?
     (`recompute` `` $recompute^)? (`recomputed` `` $recomputed^)? (`gradient_sync` `` $gradient_sync^)?
     (`reshard_after_backward` $reshard_after_backward^)?
     (`forward_prefetch` $forward_prefetch^)? (`backward_prefetch` $backward_prefetch^)?

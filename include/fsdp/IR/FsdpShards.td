@@ -68,6 +68,31 @@ def Fsdp_CastOp : Fsdp_Op<"cast", [
   let hasVerifier = 1;
 }
 
+def Fsdp_EncodeOp : Fsdp_Op<"encode", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "Encode a shard by the group's all_gather_extension (FSDP2: fsdp_pre_all_gather)";
+  let description = [{
+    The result is the bytes that this rank brings to the group's gathers: those of its part of each
+    parameter, one after another in the group's order. The gathers' waits decode them
+    (`fsdp_post_all_gather`). A step encodes a shard once, however often it is gathered. `offset`,
+    written by memory planning, is the place of the bytes in the arena.
+
+    ```mlir
+    %s = fsdp.shard @layers.0 : !fsdp.shard<@layers.0, f32>
+    %q = fsdp.encode %s : !fsdp.shard<@layers.0, f32> to !fsdp.shard<@layers.0, ui8>
+    %u = fsdp.all_gather.start %q over ["dp"] fwd on gather : !fsdp.shard<@layers.0, ui8>
+    %w:2 = fsdp.all_gather.wait %u : tensor<64x64xf32>, tensor<64xf32>
+    ```
+  }];
+  let arguments = (ins Fsdp_ShardType:$source, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = [{
+    $source (`at` custom<PlainInteger>($offset)^)? attr-dict
+    `:` qualified(type($source)) `to` qualified(type($result))
+  }];
+}
+
 def Fsdp_Gradient : AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor], "a shard or a tensor">;
 
 def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
@@ -90,6 +115,25 @@ def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
     $sum `,` $gradient attr-dict `:` qualified(type($sum)) `,` qualified(type($gradient))
   }];
   let hasVerifier = 1;
+}
+
+def Fsdp_AllReduceHookOp : Fsdp_Op<"all_reduce_hook", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
+    Fsdp_NamesResults, AllTypesMatch<["source", "result"]>, Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Call the group's all_reduce_hook on a reduced gradient, in place";
+  let description = [{
+    The hook changes the gradient of this rank's shard behind its last reduction: over the replicas,
+    or where there are none, over the shards (FSDP2's `set_all_reduce_hook`). The result lies in the
+    bytes of `source`, which nothing else reads.
+
+    ```mlir
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@layers.0, f32>
+    %h = fsdp.all_reduce_hook %f : !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins Fsdp_ShardType:$source);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source))";
 }
 
 def Fsdp_ChunkOp : Fsdp_Op<"chunk", [

@@ -9,6 +9,7 @@
 #define FSDP_IR_LIMITS_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <cstdint>
 #include <optional>
@@ -26,6 +27,13 @@ std::optional<std::string> checkRanks(llvm::ArrayRef<int64_t> sizes);
 
 /// Of a `gradient_divide_factor`, by which fp32 gradients are divided.
 std::optional<std::string> checkDivideFactor(double factor);
+
+/// A name of `fsdp_extension`, from which operators of torch are named: letters, digits and `_`.
+std::optional<std::string> checkExtensionName(llvm::StringRef name);
+/// An `all_gather_extension`: its name and what it makes of a rank's part of a parameter. The text
+/// names the value that is wrong.
+std::optional<std::string> checkExtensionSizes(llvm::StringRef name, int64_t bytesPerElement,
+                                               int64_t bytesPerPart);
 
 /// Learning rate, weight decay, momentum, dampening, eps: finite and not negative.
 std::optional<std::string> checkHyperParameter(double value);

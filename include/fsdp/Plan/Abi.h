@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 13u
+#define FSDP_PLAN_ABI_VERSION 14u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -130,7 +130,9 @@ typedef enum fsdp_entry_kind {
    * `destination` (rank by rank), on `stream`. `handle` is waited for by one FSDP_WAIT. If
    * `communicator` is one of the group's chunk_ranks neighbours, `source` is what FSDP_CHUNK left.
    * Else, with parameters_on_host, `source` is the group's host_gather_shard: the runtime copies it
-   * to its part of `destination` on stream FSDP_HOST_TO_DEVICE first, and gathers it from there. */
+   * to its part of `destination` on stream FSDP_HOST_TO_DEVICE first, and gathers it from there.
+   * If `dtype` is FSDP_U8, `source` is the shard as FSDP_CALLs have encoded it, in the per-param
+   * layout only, and FSDP_CALLs behind the FSDP_WAIT decode the parameters. */
   FSDP_ALL_GATHER_START = 2,
   /* Reduces the gradients of group `target` by `reduce_op`: the input at `source` holds `count`
    * elements per rank (rank by rank) of `dtype`; what is reduced for this rank goes to

@@ -38,6 +38,8 @@ private:
 
   bool isSharded() { return step.getRanks() > 1; }
   bool isLeftAlone(GroupOp group);
+  /// Hands a gradient, behind its last reduction, to the group's all_reduce_hook if it has one.
+  mlir::Value callHook(GroupOp group, mlir::Value reduced);
   void addWhole(Sum &sum, GroupOp group, llvm::ArrayRef<mlir::Value> gradients);
   void addShard(Sum &sum, GroupOp group, mlir::Value shard);
   /// This rank's shard, reduced over the ranks of the shard axis, and if `isAcross` over the

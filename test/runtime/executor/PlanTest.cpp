@@ -125,6 +125,28 @@ TEST(PlanTest, StateCopies) {
   EXPECT_NE(nowhere.error().find("which is not on the host"), std::string::npos);
 }
 
+// Encoded shards, of u8, have sizes and places of their own, in the per-param layout.
+TEST(PlanTest, EncodedShards) {
+  auto encode = [](SmallPlan &small) -> fsdp_entry & {
+    small.builder.groupTable[small.group].layout = FSDP_LAYOUT_PER_PARAM;
+    fsdp_entry &gather = small.firstOf(FSDP_ALL_GATHER_START);
+    gather.dtype = FSDP_U8;
+    gather.bytes = 20;
+    gather.source = 0;
+    return gather;
+  };
+  SmallPlan right, flat, place;
+  encode(right);
+  EXPECT_EQ(right.error(), "");
+  encode(flat);
+  flat.builder.groupTable[flat.group].layout = FSDP_LAYOUT_FLAT;
+  EXPECT_EQ(flat.error(),
+            "invalid plan: entry 0: gathers encoded shards, but its group keeps the flat layout");
+  encode(place).bytes = int64_t(1) << 62;
+  EXPECT_NE(place.error().find("invalid plan: entry 0: its input takes "), std::string::npos)
+      << place.error();
+}
+
 // A plan that clips makes one factor of the norm of all gradients, over all ranks, before it
 // updates; one that does not has nothing of it.
 TEST(PlanTest, Clipping) {

@@ -1,0 +1,94 @@
+//===- LowerExtensions.cpp - Operators around collectives -----------------===//
+//
+// The transforms before and behind gathers, and the hook behind reductions, are operators of torch,
+// which the runtime calls as it calls those of the model.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Lowering.h"
+#include "fsdp/IR/TensorLayout.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+static std::string getOperator(StringRef name, StringRef what) {
+  return ("fsdp_extension::" + name + "_" + what).str();
+}
+
+void Lowering::addCallInPlace(fsdp_phase phase, StringRef callee, ArrayRef<uint32_t> values,
+                              StringRef module, Location location) {
+  std::vector<fsdp_argument> &arguments = builder.tables.arguments;
+  uint32_t first = arguments.size();
+  for (uint32_t value : values)
+    arguments.push_back(
+        {.kind = FSDP_ARG_VALUE, .index = value, .count = 0, .reserved = 0, .payload = {}});
+  uint32_t result = builder.addIntegers({values.back()});
+  fsdp_entry &entry = builder.addEntry(FSDP_CALL, phase);
+  entry.callee = builder.addString(callee);
+  entry.first_argument = first;
+  entry.num_arguments = values.size();
+  entry.first_result = result;
+  entry.num_results = 1;
+  entry.rng = -1;
+  entry.module = builder.addString(module);
+  entry.location = builder.addLocation(location);
+}
+
+LogicalResult Lowering::lower(EncodeOp encode) {
+  FailureOr<int64_t> offset = getOffset(encode, encode.getOffset());
+  if (failed(offset))
+    return failure();
+  const GroupInfo &group = groups.lookup(encode.getSource().getType());
+  AllGatherExtensionAttr extension = GroupOp(group.op).getAllGatherExtensionAttr();
+  baseOf[encode.getResult()] = *offset;
+  int64_t source = baseOf.lookup(encode.getSource());
+  for (auto [i, place] : llvm::enumerate(group.layout.parameters)) {
+    if (place.chunkElements == 0)
+      continue;
+    ParamOp param = group.params[i];
+    StringRef name = param.getSymName();
+    uint32_t part =
+        builder.addStridedValue(*getPlanDType(group.master.elementType), {place.chunkElements}, {1},
+                                source + place.offset * group.master.elementBytes, name);
+    uint32_t bytes =
+        builder.addStridedValue(FSDP_U8, {extension.getEncodedBytes(place.chunkElements)}, {1},
+                                *offset + group.encodedBegins[i], name);
+    addCallInPlace(FSDP_FORWARD, getOperator(extension.getName(), "encode"), {part, bytes}, name,
+                   encode.getLoc());
+  }
+  return success();
+}
+
+LogicalResult Lowering::decode(AllGatherWaitOp wait, const GroupInfo &group, int64_t gathered) {
+  AllGatherExtensionAttr extension = GroupOp(group.op).getAllGatherExtensionAttr();
+  for (auto [i, value] : llvm::enumerate(wait.getResults())) {
+    ParamOp param = group.params[i];
+    auto type = cast<RankedTensorType>(value.getType());
+    if (!isContiguous(type))
+      return wait.emitOpError("decodes parameter @")
+             << param.getSymName()
+             << " to strides of its own; expected a contiguous one, as its parts are";
+    if (failed(define(value, (*wait.getOffsets())[i])))
+      return failure();
+    int64_t partElements = group.layout.parameters[i].chunkElements;
+    if (partElements == 0)
+      continue;
+    int64_t ranks = group.layout.ranks;
+    uint32_t parts = builder.addStridedValue(
+        FSDP_U8, {ranks, extension.getEncodedBytes(partElements)}, {group.gathered.shardBytes, 1},
+        gathered + group.encodedBegins[i], param.getSymName());
+    addCallInPlace(getPlanPhase(wait.getStart().getPhase()),
+                   getOperator(extension.getName(), "decode"), {parts, valueOf.lookup(value)},
+                   param.getSymName(), wait.getLoc());
+  }
+  return success();
+}
+
+LogicalResult Lowering::lower(AllReduceHookOp hook) {
+  const GroupInfo &group = groups.lookup(hook.getSource().getType());
+  StringRef name = *GroupOp(group.op).getAllReduceHook();
+  addCallInPlace(FSDP_BACKWARD, getOperator(name, "hook"), {getShardValue(hook.getSource())},
+                 GroupOp(group.op).getModuleName(), hook.getLoc());
+  baseOf[hook.getResult()] = baseOf.lookup(hook.getSource());
+  return success();
+}
