@@ -33,6 +33,13 @@ static void addRecomputation(OpPassManager &manager, const PipelineOptions &opti
   addRecompute(manager, recompute);
 }
 
+void fsdp::addPlanning(OpPassManager &manager, FusionChoice fusion, const std::string &memoryCap,
+                       const std::string &profile) {
+  if (fusion != FusionChoice::Off)
+    manager.addPass(createFuse({.fusion = fusion}));
+  manager.addPass(createPlanMemory({.memoryCap = memoryCap, .profile = profile}));
+}
+
 void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options) {
   auto verify = [&](std::unique_ptr<Pass> verifier) {
     if (options.verify)
@@ -84,7 +91,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
   if (options.upTo == ModulePhase::Scheduled)
     return;
 
-  manager.addPass(createPlanMemory({.memoryCap = options.memoryCap, .profile = options.profile}));
+  addPlanning(manager, options.fusion, options.memoryCap, options.profile);
   verify(createVerifyPlanned());
 }
 
@@ -124,6 +131,8 @@ static LogicalResult checkOptions(const PipelineOptions &options,
   if (std::optional<std::string> why =
           explainUnusedOffload(o.offloadOptimizer, o.schedule, o.memoryCap != "0"))
     return emitError("offload-optimizer " + *why);
+  if (o.fusion != FusionChoice::Off && o.upTo != ModulePhase::Planned)
+    return emitError("fusion is of planned modules, but up-to is " + stringifyModulePhase(o.upTo));
   if (!o.report.empty() && o.upTo == ModulePhase::Sharded)
     return emitError("report is of scheduled modules, but up-to is sharded");
   bool isGiven[] = {o.maxBucketSize.hasValue(), o.seed.hasValue(),         o.budget.hasValue(),

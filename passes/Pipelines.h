@@ -68,6 +68,13 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
           clEnumValN(OffloadPolicy::Auto, "auto",
                      "all, if a search under a memory cap finds nothing that fits without"),
           clEnumValN(OffloadPolicy::All, "all", "all that do not say otherwise"))};
+  Option<FusionChoice> fusion{
+      *this, "fusion", llvm::cl::init(FusionChoice::Off),
+      llvm::cl::desc("Which operators become generated kernels"),
+      llvm::cl::values(
+          clEnumValN(FusionChoice::Off, "off", "none"),
+          clEnumValN(FusionChoice::Exact, "exact", "those whose kernels give torch's bits"),
+          clEnumValN(FusionChoice::Fast, "fast", "also others: fp32 inside, one rounding"))};
   Option<std::string> report{*this, "report",
                              llvm::cl::desc("Write events and collectives to this JSON file")};
   Option<ScheduleChoice> schedule{
@@ -131,6 +138,10 @@ void buildPipeline(mlir::OpPassManager &manager, const PipelineOptions &options)
 /// Adds fsdp-recompute with these options. Before whole blocks are recomputed, what is cheap gets a
 /// copy of its own at its use in the backward, so that those of the block's repetition end early.
 void addRecompute(mlir::OpPassManager &manager, RecomputeOptions options);
+
+/// Adds the passes from scheduled to planned, of a step or of a program.
+void addPlanning(mlir::OpPassManager &manager, FusionChoice fusion, const std::string &memoryCap,
+                 const std::string &profile = "");
 
 /// Registers `--fsdp-pipeline`, which refuses options that would have no effect.
 void registerFsdpPipelines();

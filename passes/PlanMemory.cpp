@@ -117,6 +117,9 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<siz
           if (!call.isView())
             call.setOffsets(llvm::map_to_vector(call.getResults(), valueOffset));
         })
+        .Case([&](LaunchOp launch) {
+          launch.setOffsets(llvm::map_to_vector(launch.getResults(), valueOffset));
+        })
         .Case<InputOp, aten::ConstantOp>([&](auto op) {
           if (isa<RankedTensorType>(op.getResult().getType()))
             op.setOffset(std::max<int64_t>(valueOffset(op.getResult()), 0));

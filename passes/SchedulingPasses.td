@@ -115,6 +115,43 @@ def Report : Fsdp_Pass<"fsdp-report"> {
 // scheduled -> planned
 //===----------------------------------------------------------------------===//
 
+def Fuse : Fsdp_Pass<"fsdp-fuse"> {
+  let summary = "Make elementwise operators that follow from each other one kernel";
+  let description = [{
+    Input: a scheduled module, or a program of several. Output: the same, with calls of elementwise
+    operators, casts and sums of rows that read each other's results replaced by launches of
+    `fsdp.kernel`s, whose bodies hold the calls. What only a kernel reads has no place in memory then.
+    Layers whose kernels are equal share one.
+
+    A kernel's results have one shape, or one number for each row of that. It stands where its last
+    call stood, and no call moves past a collective, a reshard, or what writes to the model's state.
+    Kernels are no calls: the runtime's row chains, which are made of calls, take what is left. The
+    cast of a gradient that is reduced or added to others stays a call.
+
+    `fusion=exact` takes the operators for which a kernel gives the bits that torch's operators give on
+    CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, relu and its
+    backward, where, comparisons, reciprocal square roots, small powers, dropout's backward, and in f32
+    sums and means of rows in torch's order. (A NaN stays one, with other bits perhaps.) `fusion=fast`
+    also takes exp, sigmoid, tanh, silu, gelu and their backwards: it computes in fp32 and rounds once,
+    where a result is stored. `fusion=off` changes nothing.
+
+    Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, and the bytes
+    that elementwise operators and sums of rows read and write: `ElementwiseBytesBefore`,
+    `ElementwiseBytesAfter`.
+
+    Why: such operators take as long as their bytes take to move.
+  }];
+  let options = [
+    Option<"fusion", "fusion", "::fsdp::FusionChoice", "::fsdp::FusionChoice::Exact",
+           "Which operators become kernels",
+           [{::llvm::cl::values(
+             clEnumValN(::fsdp::FusionChoice::Off, "off", "none"),
+             clEnumValN(::fsdp::FusionChoice::Exact, "exact", "those with torch's bits"),
+             clEnumValN(::fsdp::FusionChoice::Fast, "fast",
+                        "also others: fp32 inside, one rounding"))}]>
+  ];
+}
+
 def PlanMemory : Fsdp_Pass<"fsdp-plan-memory"> {
   let summary = "Give every buffer of the step its place in one arena";
   let description = [{

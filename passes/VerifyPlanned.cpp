@@ -196,7 +196,7 @@ static std::optional<int64_t> getOffset(OpResult result) {
   };
   Operation *op = result.getOwner();
   return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
-      .Case<aten::CallOp, AllGatherWaitOp>([&](auto op) {
+      .Case<aten::CallOp, LaunchOp, AllGatherWaitOp>([&](auto op) {
         return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
       })
       .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })

@@ -71,10 +71,12 @@ bool PlannedUses::isPlaced(const GradientSink &sink, unsigned param, Value gradi
   if (index == StepStorage::kNone || isCut)
     return false;
   const Storage &item = storage.getStorages()[index];
-  auto call = dyn_cast<aten::CallOp>(item.owner);
+  auto offsets = llvm::TypeSwitch<Operation *, std::optional<ArrayRef<int64_t>>>(item.owner)
+                     .Case<aten::CallOp, LaunchOp>([](auto op) { return op.getOffsets(); })
+                     .Default([](Operation *) { return std::nullopt; });
   auto type = cast<RankedTensorType>(gradient.getType());
-  return call && call.getOffsets() && isContiguous(type) &&
-         (*call.getOffsets())[item.index] +
+  return offsets && isContiguous(type) &&
+         (*offsets)[item.index] +
                  getTensorLayout(type).offset * sink.group->gradients.elementBytes ==
              sink.base + sink.group->getParamBegin(param, sink.group->gradients);
 }

@@ -11,7 +11,8 @@ using namespace fsdp;
 bool fsdp::isOperation(Operation &op) {
   if (auto call = dyn_cast<aten::CallOp>(op))
     return !call.isView();
-  return isa<WriteOp, UpdateOp, PartialNormOp, ChunkOp, AllReduceHookOp, CastOp, AccumulateOp>(op);
+  return isa<LaunchOp, WriteOp, UpdateOp, PartialNormOp, ChunkOp, AllReduceHookOp, CastOp,
+             AccumulateOp>(op);
 }
 
 bool fsdp::readsReduced(Operation &op) {
@@ -177,6 +178,7 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
     return {};
   return llvm::TypeSwitch<Operation *, cost::OperationCost>(op)
       .Case([&](aten::CallOp call) { return costs.getCost(call); })
+      .Case([&](LaunchOp launch) { return costs.getCost(launch); })
       .Case([&](WriteOp write) {
         return costs.getCopyCost(
             getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));

@@ -54,6 +54,7 @@ public:
 private:
   void visit(Operation &op);
   void visit(aten::CallOp call);
+  void visit(LaunchOp launch);
   void visit(ReadOp read);
   void noteGradient(ParamOp param, Value value);
   void noteGradients(FlatSymbolRefAttr group, ValueRange gradients);
@@ -134,6 +135,18 @@ void Tracer::visit(aten::CallOp call) {
                           .get();
 }
 
+/// What a generated kernel computes are the calls of its body.
+void Tracer::visit(LaunchOp launch) {
+  KernelOp kernel = launch.getDeclaration();
+  Block &body = kernel.getBody().front();
+  for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), launch.getOperands()))
+    digests[argument] = ofValue(operand);
+  for (auto call : body.getOps<aten::CallOp>())
+    visit(call);
+  for (auto [result, yielded] : llvm::zip_equal(launch.getResults(), kernel.getYielded()))
+    digests[result] = ofValue(yielded);
+}
+
 /// A copy that only gives a gradient a place of its own is that gradient.
 static Value skipCopies(Value gradient) {
   for (;;) {
@@ -177,7 +190,7 @@ void Tracer::noteGradients(FlatSymbolRefAttr group, ValueRange values) {
 
 void Tracer::visit(Operation &op) {
   llvm::TypeSwitch<Operation *>(&op)
-      .Case<aten::CallOp, ReadOp>([&](auto op) { visit(op); })
+      .Case<aten::CallOp, LaunchOp, ReadOp>([&](auto op) { visit(op); })
       .Case([&](aten::ConstantOp constant) {
         digests[constant.getResult()] = Ingredients("constant")
                                             .add(ofAttribute(constant.getValue()))

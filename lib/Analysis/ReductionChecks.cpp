@@ -169,10 +169,12 @@ LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, Str
 /// What is added to in place is a gradient that nothing else reads.
 LogicalResult Checker::visit(AccumulateOp sum) {
   Operation *source = sum.getSum().getDefiningOp();
-  auto call = dyn_cast<CallOp>(source);
+  auto uses = dyn_cast<BufferUseOpInterface>(source);
   bool isTensor = isa<RankedTensorType>(sum.getSum().getType());
-  bool isOwn =
-      isTensor ? isa<AccumulateOp>(source) || (call && !call.isView()) : isGradient(sum.getSum());
+  bool isOwn = isTensor ? isa<AccumulateOp>(source) ||
+                              (uses && uses.getMadeCategory(cast<OpResult>(sum.getSum())) ==
+                                           BufferCategory::Activation)
+                        : isGradient(sum.getSum());
   if (isOwn && sum.getSum().hasOneUse())
     return success();
   return fail(sum, "S4: a gradient is added to what is no gradient, or is used elsewhere", source,

@@ -306,6 +306,8 @@ static LogicalResult checkMicrobatches(Step &step) {
   int64_t last = 0;
   for (auto call : step.getBody().getOps<CallOp>())
     last = std::max(last, call.getMicrobatch());
+  for (auto launch : step.getBody().getOps<LaunchOp>())
+    last = std::max(last, launch.getScope().getMicrobatch());
   if (step.getMicrobatches() == last + 1)
     return success();
   return step.module.emitError("S1: the step has ")

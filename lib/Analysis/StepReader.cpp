@@ -102,8 +102,8 @@ void StepReader::visit(StoreStateWaitOp wait) {
       getNumOperations();
 }
 
-void StepReader::noteReaders(aten::CallOp call) {
-  for (Value operand : call.getOperands()) {
+void StepReader::noteReaders(Operation &op, aten::Phase phase) {
+  for (Value operand : op.getOperands()) {
     int64_t index = memory.storage.lookup(operand);
     if (index == StepStorage::kNone)
       continue;
@@ -111,7 +111,7 @@ void StepReader::noteReaders(aten::CallOp call) {
     if (!wait)
       continue;
     Gather &gather = gathers[gatherOf.lookup(wait.getStart())];
-    if (call.getPhase() == aten::Phase::Forward)
+    if (phase == aten::Phase::Forward)
       gather.lastForward = getNumOperations();
     else if (!gather.firstBackward)
       gather.firstBackward = getNumOperations();
@@ -132,7 +132,9 @@ void StepReader::noteReader(Operation &op) {
 void StepReader::read(Operation &op) {
   if (isOperation(op)) {
     if (auto call = dyn_cast<aten::CallOp>(op))
-      noteReaders(call);
+      noteReaders(op, call.getPhase());
+    else if (auto launch = dyn_cast<LaunchOp>(op))
+      noteReaders(op, launch.getPhase());
     else
       noteReader(op);
     addOperation(&op);

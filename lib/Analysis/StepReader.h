@@ -61,7 +61,7 @@ private:
   }
   /// Takes in the next operation of the step.
   void read(mlir::Operation &op);
-  void noteReaders(aten::CallOp call);
+  void noteReaders(mlir::Operation &op, aten::Phase phase);
   void noteReader(mlir::Operation &op);
   bool isInBucket(const Reduction &reduction) const;
   int64_t getCopiedBytes(llvm::ArrayRef<size_t> parts) const;

@@ -186,6 +186,10 @@ std::string fsdp::describe(const Storage &storage) {
         os << "result #" << storage.index << " of '" << call.getCallee() << "' in \""
            << call.getModule() << '"';
       })
+      .Case([&](LaunchOp launch) {
+        os << "result #" << storage.index << " of kernel @" << launch.getKernel() << " in \""
+           << launch.getScope().getModule().getValue() << '"';
+      })
       .Case([&](InputOp input) { os << "input \"" << input.getName() << '"'; })
       .Case([&](ReadOp read) {
         os << (storage.group ? "parameter @" : "buffer @") << read.getSource();

@@ -34,6 +34,9 @@ public:
   }
 
   OperationCost getCost(aten::CallOp call) const override;
+  OperationCost getCost(LaunchOp launch) const override {
+    return withSpread(costOfTraffic(getMovedBytes(launch)));
+  }
   double getPeakNs(aten::CallOp call) const override { return device.getPeakNs(countWork(call)); }
   OperationCost getUpdateCost(OptimizerKind kind, int64_t elements, Type element) const override;
   OperationCost getCopyCost(int64_t bytes) const override;

@@ -18,6 +18,15 @@ int64_t fsdp::cost::getMovedBytes(RankedTensorType type) {
   return distinct * getElementBytes(type.getElementType());
 }
 
+int64_t fsdp::cost::getMovedBytes(Operation *op) {
+  int64_t bytes = 0;
+  for (auto types : {TypeRange(op->getOperandTypes()), TypeRange(op->getResultTypes())})
+    for (Type type : types)
+      if (auto tensor = dyn_cast<RankedTensorType>(type))
+        bytes += getMovedBytes(tensor);
+  return bytes;
+}
+
 namespace {
 
 /// A call under its rule: the tensors at the places of the schema.

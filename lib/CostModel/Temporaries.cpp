@@ -11,7 +11,7 @@ using namespace fsdp::cost;
 Temporaries fsdp::cost::findTemporaries(ModuleOp module, const CostModel &costs) {
   Temporaries result;
   module.walk([&](aten::CallOp call) {
-    if (call.isView())
+    if (call.isView() || isa<KernelOp>(call->getParentOp()))
       return;
     OperationCost cost = costs.getCost(call);
     ++result.numCalls;

@@ -34,9 +34,10 @@ static MemoryCategory getCategory(const LiveRange &range) {
   case BufferCategory::ReducedShard:
     return MemoryCategory::Gradients;
   case BufferCategory::Activation: {
-    auto call = dyn_cast<aten::CallOp>(range.owner);
-    return call && call.getPhase() == aten::Phase::Backward ? MemoryCategory::Backward
-                                                            : MemoryCategory::Activations;
+    auto phase = llvm::TypeSwitch<Operation *, aten::Phase>(range.owner)
+                     .Case<aten::CallOp, LaunchOp>([](auto op) { return op.getPhase(); })
+                     .Default([](Operation *) { return aten::Phase::Forward; });
+    return phase == aten::Phase::Backward ? MemoryCategory::Backward : MemoryCategory::Activations;
   }
   }
   llvm_unreachable("unknown category");
@@ -90,6 +91,11 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
             label.name = call.getCallee().str();
             label.module = call.getModule().str();
             label.costOrigin = getOriginName(costs.getCost(call).origin);
+          })
+          .Case([&](LaunchOp launch) {
+            part = getPart(launch.getPhase());
+            label.name = ("kernel " + launch.getKernel()).str();
+            label.module = launch.getScope().getModule().str();
           })
           .Case([&](UpdateOp update) {
             GroupOp group = memory.groups.lookup(update.getTargetAttr()).op;

@@ -2,10 +2,12 @@
 
 #include "fsdp/Export/EmitObject.h"
 
+#include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
@@ -14,18 +16,20 @@
 #include <cstddef>
 
 using namespace llvm;
+using fsdp::PlanTables;
 
 // The tables go into the object as the bytes that they are here: host and target are one ABI.
 static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_entry) == 136 && sizeof(fsdp_input) == 16 && sizeof(fsdp_buffer) == 8 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 44 && sizeof(fsdp_group) == 136 &&
-              sizeof(fsdp_optimizer) == 64 && sizeof(fsdp_communicator) == 20);
+              sizeof(fsdp_optimizer) == 64 && sizeof(fsdp_communicator) == 20 &&
+              sizeof(fsdp_kernel) == 32);
 // The plan itself: numbers first, then one pointer per table.
-static constexpr size_t kNumTables = 14;
+static constexpr size_t kNumTables = 15;
 static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);
 static_assert(kNumberBytes % sizeof(void *) == 0 &&
-              sizeof(fsdp_plan) == kNumberBytes + (kNumTables + 1) * sizeof(void *));
+              sizeof(fsdp_plan) == kNumberBytes + (kNumTables + 2) * sizeof(void *));
 
 namespace {
 struct Table {
@@ -40,9 +44,41 @@ static Constant *getBytes(LLVMContext &context, const void *data, size_t bytes) 
                                    Type::getInt8Ty(context));
 }
 
-/// `name`: "" for a plan that the object alone points to.
-static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef name) {
-  GlobalVariable *next = plan.next ? addPlan(module, *plan.next, "") : nullptr;
+/// Defines the functions of a plan's kernels, and a table of their addresses; null if it has none.
+static Expected<Constant *> addKernels(Module &module, const PlanTables &tables) {
+  LLVMContext &context = module.getContext();
+  PointerType *pointer = PointerType::get(context, 0);
+  if (tables.kernels.empty())
+    return ConstantPointerNull::get(pointer);
+  Expected<std::unique_ptr<Module>> code =
+      parseBitcodeFile(MemoryBufferRef(tables.kernelCode, "kernels of the plan"), context);
+  if (!code)
+    return code.takeError();
+  if (Linker::linkModules(module, std::move(*code)))
+    return createStringError("the plan's kernels cannot be linked");
+  SmallVector<Constant *> functions;
+  for (const std::string &name : tables.kernelFunctions)
+    functions.push_back(module.getFunction(name));
+  auto *type = ArrayType::get(pointer, functions.size());
+  return new GlobalVariable(module, type, /*isConstant=*/true, GlobalValue::InternalLinkage,
+                            ConstantArray::get(type, functions), "fsdp_kernel_functions");
+}
+
+/// The plan of the first tables, which points to those of the others. `name`: "" for a plan that
+/// the object alone points to.
+static Expected<GlobalVariable *> addPlan(Module &module, ArrayRef<PlanTables> program,
+                                          StringRef name) {
+  Constant *next = ConstantPointerNull::get(PointerType::get(module.getContext(), 0));
+  if (program.size() > 1) {
+    Expected<GlobalVariable *> others = addPlan(module, program.drop_front(), "");
+    if (!others)
+      return others.takeError();
+    next = *others;
+  }
+  Expected<Constant *> functions = addKernels(module, program.front());
+  if (!functions)
+    return functions.takeError();
+  const fsdp_plan plan = program.front().getPlan();
   // In the order of the pointers in fsdp_plan.
   const Table tables[] = {
       {"fsdp_values", plan.values, plan.num_values * sizeof(fsdp_value)},
@@ -59,6 +95,7 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
        plan.num_optimizer_groups * sizeof(fsdp_optimizer)},
       {"fsdp_communicators", plan.communicators,
        plan.num_communicators * sizeof(fsdp_communicator)},
+      {"fsdp_kernels", plan.kernels, plan.num_kernels * sizeof(fsdp_kernel)},
       {"fsdp_strings", plan.strings, plan.num_string_bytes},
       {"fsdp_data", plan.data, plan.num_data_bytes}};
   static_assert(std::size(tables) == kNumTables);
@@ -73,9 +110,11 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
                 offsetof(fsdp_plan, integers) == kNumberBytes + 9 * sizeof(void *) &&
                 offsetof(fsdp_plan, optimizer_groups) == kNumberBytes + 10 * sizeof(void *) &&
                 offsetof(fsdp_plan, communicators) == kNumberBytes + 11 * sizeof(void *) &&
-                offsetof(fsdp_plan, strings) == kNumberBytes + 12 * sizeof(void *) &&
-                offsetof(fsdp_plan, data) == kNumberBytes + 13 * sizeof(void *) &&
-                offsetof(fsdp_plan, next) == kNumberBytes + 14 * sizeof(void *));
+                offsetof(fsdp_plan, kernels) == kNumberBytes + 12 * sizeof(void *) &&
+                offsetof(fsdp_plan, strings) == kNumberBytes + 13 * sizeof(void *) &&
+                offsetof(fsdp_plan, data) == kNumberBytes + 14 * sizeof(void *) &&
+                offsetof(fsdp_plan, kernel_functions) == kNumberBytes + 15 * sizeof(void *) &&
+                offsetof(fsdp_plan, next) == kNumberBytes + 16 * sizeof(void *));
 
   LLVMContext &context = module.getContext();
   SmallVector<Constant *> fields = {getBytes(context, &plan, kNumberBytes)};
@@ -86,10 +125,7 @@ static GlobalVariable *addPlan(Module &module, const fsdp_plan &plan, StringRef 
     global->setAlignment(Align(64));
     fields.push_back(global);
   }
-  if (next)
-    fields.push_back(next);
-  else
-    fields.push_back(ConstantPointerNull::get(PointerType::get(context, 0)));
+  fields.append({*functions, next});
   Constant *contents = ConstantStruct::getAnon(fields, /*Packed=*/true);
   auto *global =
       new GlobalVariable(module, contents->getType(), /*isConstant=*/true,
@@ -128,23 +164,8 @@ static void addMain(Module &module, ArrayRef<Constant *> programs) {
                                ConstantInt::get(i32, static_cast<uint64_t>(programs.size()))}));
 }
 
-Expected<SmallVector<char, 0>> fsdp::emitObject(const fsdp_plan &plan, const EmitOptions &options) {
-  return emitObject(ArrayRef<const fsdp_plan *>{&plan}, options);
-}
-
-Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<const fsdp_plan *> programs,
+Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<std::vector<PlanTables>> programs,
                                                 const EmitOptions &options) {
-  LLVMContext context;
-  Module module("fsdp_step", context);
-  GlobalVariable *first = addPlan(module, *programs.front(), fsdp::kPlanSymbol);
-  SmallVector<Constant *> globals = {first};
-  for (const fsdp_plan *program : programs.drop_front())
-    globals.push_back(addPlan(module, *program, ""));
-  if (options.withMain && programs.size() == 1)
-    addMain(module, first);
-  else if (options.withMain)
-    addMain(module, globals);
-
   InitializeNativeTarget();
   InitializeNativeTargetAsmPrinter();
   Triple triple("x86_64-unknown-linux-gnu");
@@ -152,12 +173,33 @@ Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<const fsdp_plan *> prog
   const Target *target = TargetRegistry::lookupTarget(triple, error);
   if (!target)
     return createStringError(error);
-  // The baseline CPU of the triple: an artifact runs on every host.
-  std::unique_ptr<TargetMachine> machine(target->createTargetMachine(
-      triple, "x86-64", "", TargetOptions(), Reloc::PIC_, std::nullopt, CodeGenOptLevel::None));
+  // The baseline CPU of the triple: an artifact runs on every host. Functions of kernels say
+  // themselves what they need; without any there is nothing to optimize.
+  bool hasKernels = llvm::any_of(programs, [](ArrayRef<PlanTables> program) {
+    return llvm::any_of(program, [](const PlanTables &plan) { return !plan.kernels.empty(); });
+  });
+  TargetOptions targetOptions;
+  targetOptions.AllowFPOpFusion = FPOpFusion::Strict;
+  std::unique_ptr<TargetMachine> machine(
+      target->createTargetMachine(triple, "x86-64", "", targetOptions, Reloc::PIC_, std::nullopt,
+                                  hasKernels ? CodeGenOptLevel::Default : CodeGenOptLevel::None));
+  LLVMContext context;
+  Module module("fsdp_step", context);
   module.setTargetTriple(triple);
   module.setDataLayout(machine->createDataLayout());
   module.setPICLevel(PICLevel::BigPIC);
+  SmallVector<Constant *> globals;
+  for (ArrayRef<PlanTables> program : programs) {
+    Expected<GlobalVariable *> plan =
+        addPlan(module, program, globals.empty() ? fsdp::kPlanSymbol : "");
+    if (!plan)
+      return plan.takeError();
+    globals.push_back(*plan);
+  }
+  if (options.withMain && programs.size() == 1)
+    addMain(module, cast<GlobalVariable>(globals.front()));
+  else if (options.withMain)
+    addMain(module, globals);
 
   SmallVector<char, 0> object;
   raw_svector_ostream os(object);

@@ -352,13 +352,13 @@ LogicalResult Lowering::lower(func::ReturnOp ret) {
 }
 
 FailureOr<PlanTables> Lowering::run() {
-  if (failed(lowerHeader()))
+  if (failed(lowerHeader()) || failed(lowerKernels()))
     return failure();
   for (Operation &op : step.getBody().front()) {
     LogicalResult lowered =
         llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, ShardOp, EncodeOp, ChunkOp,
-                  AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
+            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, LaunchOp, ShardOp, EncodeOp,
+                  ChunkOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
                   ReduceScatterWaitOp, PackOp, CastOp, AccumulateOp, AllReduceHookOp,
                   AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp,
                   FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, PartialNormOp,

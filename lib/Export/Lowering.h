@@ -36,6 +36,7 @@ public:
 
 private:
   // Declarations.
+  llvm::LogicalResult lowerKernels();
   llvm::LogicalResult lowerHeader();
   /// The header's model_flops; fails if more is said to be computed again than the step computes.
   llvm::LogicalResult countModelFlops();
@@ -48,6 +49,7 @@ private:
   llvm::LogicalResult lower(aten::ConstantOp constant);
   llvm::LogicalResult lower(ReadOp read);
   llvm::LogicalResult lower(aten::CallOp call);
+  llvm::LogicalResult lower(LaunchOp launch);
   llvm::LogicalResult lower(ShardOp shard);
   llvm::LogicalResult lower(EncodeOp encode);
   llvm::LogicalResult lower(ChunkOp chunk);
@@ -132,6 +134,7 @@ private:
   llvm::DenseMap<mlir::Value, int64_t> baseOf;
   llvm::DenseMap<mlir::Value, uint32_t> handleOf;
   llvm::DenseMap<mlir::StringAttr, uint32_t> bufferValue;
+  llvm::DenseMap<mlir::StringAttr, uint32_t> kernelOf;
 };
 
 } // namespace fsdp

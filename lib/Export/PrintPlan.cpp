@@ -70,6 +70,7 @@ private:
   void printNames(ArrayRef<int64_t> values);
   void printArgument(const fsdp_argument &argument);
   void printEntry(const fsdp_entry &entry);
+  void printKernelEntry(const fsdp_entry &entry);
   void printCall(const fsdp_entry &entry);
   void printReduction(const fsdp_entry &start) {
     static constexpr const char *ops[] = {"average", "sum", "premul_sum"};
@@ -254,6 +255,16 @@ void Printer::printCall(const fsdp_entry &entry) {
     os << " rng " << entry.rng;
 }
 
+void Printer::printKernelEntry(const fsdp_entry &entry) {
+  os << "kernel ";
+  interleaveComma(integers(entry.first_result, entry.num_results), os,
+                  [&](int64_t value) { printValue(value); });
+  os << " = @" << string(plan.kernels[entry.target].name) << '(';
+  interleaveComma(ArrayRef(plan.arguments + entry.first_argument, entry.num_arguments), os,
+                  [&](const fsdp_argument &argument) { printArgument(argument); });
+  os << ") in \"" << string(entry.module) << '"';
+}
+
 void Printer::printEntry(const fsdp_entry &entry) {
   os << (entry.phase == FSDP_FORWARD ? "  fwd " : "  bwd ");
   auto group = [&] { return string(plan.groups[entry.target].name); };
@@ -334,6 +345,9 @@ void Printer::printEntry(const fsdp_entry &entry) {
   case FSDP_CLIP_FACTOR:
     os << "clip_factor of " << entry.source;
     break;
+  case FSDP_KERNEL:
+    printKernelEntry(entry);
+    break;
   }
   if (entry.coalesced)
     os << ", coalesced";
@@ -396,6 +410,9 @@ void Printer::printAll() {
       os << ' ' << hexdigit(byte >> 4, true) << hexdigit(byte & 15, true);
     os << (constant.bytes > 64 ? " ...\n" : "\n");
   }
+  for (const fsdp_kernel &kernel : ArrayRef(plan.kernels, plan.num_kernels))
+    os << "kernel @" << string(kernel.name) << " of " << kernel.num_inputs << " inputs, "
+       << kernel.num_outputs << " outputs, " << kernel.units << " units\n";
   os << "entries\n";
   for (const fsdp_entry &entry : ArrayRef(plan.entries, plan.num_entries))
     printEntry(entry);

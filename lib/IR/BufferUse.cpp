@@ -26,6 +26,9 @@ Category aten::CallOp::getMadeCategory(OpResult result) {
 Value aten::CallOp::getAlias(OpResult) {
   return isView() && !getOperands().empty() ? getOperand(0) : Value();
 }
+Category LaunchOp::getMadeCategory(OpResult result) {
+  return ofTensor(result, BufferCategory::Activation);
+}
 Category aten::ConstantOp::getMadeCategory(OpResult) { return BufferCategory::Constant; }
 Category InputOp::getMadeCategory(OpResult result) {
   return ofTensor(result, BufferCategory::Input);

@@ -174,6 +174,36 @@ void RanksInterpreter::visit(aten::CallOp call) {
   }
 }
 
+/// By the calls that the kernel stands for.
+void RanksInterpreter::visit(LaunchOp launch) {
+  KernelOp kernel = launch.getDeclaration();
+  mlir::Block &body = kernel.getBody().front();
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    llvm::DenseMap<mlir::Value, at::Tensor> values;
+    for (auto [argument, operand] : llvm::zip_equal(body.getArguments(), launch.getOperands()))
+      values[argument] = get(index, operand, launch);
+    for (auto call : body.getOps<aten::CallOp>()) {
+      SmallVector<at::Tensor> operands;
+      for (mlir::Value operand : call.getOperands())
+        operands.push_back(values.lookup(operand));
+      for (auto [value, tensor] : llvm::zip_equal(call.getResults(), callOperator(call, operands)))
+        values[value] = tensor;
+    }
+    if (isPlanned && !launch.getOffsets())
+      throw std::runtime_error(describeUser(launch) + " has no arena offsets");
+    for (auto [i, value] : llvm::enumerate(launch.getResults())) {
+      at::Tensor result = values.lookup(kernel.getYielded()[i]);
+      if (isPlanned) {
+        auto type = cast<RankedTensorType>(value.getType());
+        at::Tensor place = rank.memory.place(type, (*launch.getOffsets())[i]);
+        poison(place);
+        result = place.copy_(result);
+      }
+      rank.values[value] = result;
+    }
+  }
+}
+
 void RanksInterpreter::visit(WriteOp write) {
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor value = get(index, write.getValue(), write);
@@ -254,11 +284,12 @@ RanksStep RanksInterpreter::run() {
     checkUses(op);
     TypeSwitch<Operation *>(&op)
         .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
-        .Case<ReadOp, aten::CallOp, WriteOp, ShardOp, EncodeOp, AllReduceHookOp, PackOp, CastOp,
-              AccumulateOp, ChunkOp, PartialNormOp, ClipFactorOp, AllGatherStartOp, AllGatherWaitOp,
-              ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp, AllReduceStartOp,
-              AllReduceWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp,
-              StoreStateWaitOp, func::ReturnOp>([&](auto known) { visit(known); })
+        .Case<ReadOp, aten::CallOp, LaunchOp, WriteOp, ShardOp, EncodeOp, AllReduceHookOp, PackOp,
+              CastOp, AccumulateOp, ChunkOp, PartialNormOp, ClipFactorOp, AllGatherStartOp,
+              AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp,
+              AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
+              StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
+            [&](auto known) { visit(known); })
         .Default([](Operation *other) {
           throw std::runtime_error("operation '" + other->getName().getStringRef().str() +
                                    "' is not part of a sharded step");

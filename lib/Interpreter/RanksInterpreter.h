@@ -67,6 +67,7 @@ private:
   // What a rank does by itself.
   void visit(ReadOp read);
   void visit(aten::CallOp call);
+  void visit(LaunchOp launch);
   void visit(WriteOp write);
   void visit(ShardOp shard);
   void visit(EncodeOp encode);

@@ -78,6 +78,7 @@ static bool isWritten(const PlanView &plan, const fsdp_value &buffer) {
     };
     switch (entry.kind) {
     case FSDP_CALL:
+    case FSDP_KERNEL:
       for (int64_t value : plan.results(entry))
         if (value >= 0 && writes(static_cast<uint32_t>(value)))
           return true;

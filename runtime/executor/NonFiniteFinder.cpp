@@ -116,6 +116,7 @@ std::vector<uint32_t> NonFiniteFinder::operandsOf(const fsdp_entry &entry) const
   std::vector<uint32_t> values;
   switch (entry.kind) {
   case FSDP_CALL:
+  case FSDP_KERNEL:
     for (const fsdp_argument &argument : view.arguments(entry)) {
       if (argument.kind == FSDP_ARG_VALUE)
         values.push_back(argument.index);
@@ -143,7 +144,7 @@ std::vector<uint32_t> NonFiniteFinder::operandsOf(const fsdp_entry &entry) const
 
 std::vector<uint32_t> NonFiniteFinder::resultsOf(const fsdp_entry &entry) const {
   std::vector<uint32_t> values;
-  if (entry.kind == FSDP_CALL)
+  if (entry.kind == FSDP_CALL || entry.kind == FSDP_KERNEL)
     for (int64_t value : view.results(entry))
       if (value >= 0)
         values.push_back(static_cast<uint32_t>(value));

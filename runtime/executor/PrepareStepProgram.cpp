@@ -161,6 +161,36 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
   return {};
 }
 
+/// The instruction set of this machine, among those of a plan's kernels.
+static size_t kernelLevel() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("x86-64-v4"))
+    return 2;
+  if (__builtin_cpu_supports("x86-64-v3"))
+    return 1;
+#endif
+  return 0;
+}
+
+Status StepProgram::prepareKernel(const fsdp_entry &entry) {
+  if (!runtime.isHost())
+    return Status::error(view.describeEntry(entry) + ": generated for CPUs");
+  const fsdp_kernel_function *functions = view.tables().kernel_functions;
+  if (!functions)
+    return Status::error(view.describeEntry(entry) +
+                         ": the plan has no native code; link it by fsdp-compile");
+  const fsdp_kernel &own = view.kernelOf(entry);
+  Kernel kernel{
+      functions[entry.target * FSDP_NUM_KERNEL_LEVELS + kernelLevel()], {}, own.units, own.grain};
+  auto add = [&](int64_t value) { kernel.tensors.push_back(arena + view.values()[value].offset); };
+  for (const fsdp_argument &argument : view.arguments(entry))
+    add(argument.index);
+  for (int64_t value : view.results(entry))
+    add(value);
+  kernels.push_back(std::move(kernel));
+  return {};
+}
+
 Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
   const fsdp_entry &entry = view.entries()[index];
   auto add = [&](size_t item) {
@@ -192,6 +222,9 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
     add(copies.size());
     prepareCopy(entry);
     return {};
+  case FSDP_KERNEL:
+    add(kernels.size());
+    return prepareKernel(entry);
   case FSDP_CHUNK:
     add(chunks.size());
     prepareChunk(entry, shard);

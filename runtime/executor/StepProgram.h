@@ -81,6 +81,11 @@ private:
     RowChain rows;
     std::vector<uint32_t> entries;
   };
+  struct Kernel {
+    fsdp_kernel_function function;
+    std::vector<void *> tensors; // inputs, then outputs
+    int64_t units, grain;
+  };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
     std::byte *to = nullptr;
@@ -91,6 +96,7 @@ private:
   // Defined in PrepareStepProgram.cpp, as prepare() and drawsOf() are.
   void makeTensors();
   void copyConstants();
+  Status prepareKernel(const fsdp_entry &entry);
   Status prepareEntry(uint32_t index, unsigned shard);
   void prepareCopy(const fsdp_entry &entry);
   void prepareChunk(const fsdp_entry &entry, unsigned shard);
@@ -110,6 +116,7 @@ private:
   Status issue(const std::function<Status()> &walk);
   Status execute(const Instruction &instruction, bool awaited);
   void runCopy(Copy &copy);
+  void runKernel(Kernel &kernel);
   /// The same, and `finder` looks at what it does.
   Status follow(const Instruction &instruction, const std::function<Status()> &action);
   /// The compute stream waits for what `instruction` has started.
@@ -132,6 +139,7 @@ private:
   std::vector<OperatorCall> calls, views;
   std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
   std::vector<Chain> chains;
+  std::vector<Kernel> kernels; // of each FSDP_KERNEL
   std::vector<Copy> copies;
   std::vector<std::vector<Copy>> chunks;             // what each FSDP_CHUNK copies
   std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to

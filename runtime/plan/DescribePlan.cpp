@@ -213,13 +213,18 @@ static std::string memoryText(const PlanView &view) {
 }
 
 static std::string entriesText(const PlanView &view) {
-  int64_t calls = 0, views = 0;
+  long long calls = 0, views = 0, launches = 0;
   for (const fsdp_entry &entry : view.entries()) {
     calls += entry.kind == FSDP_CALL;
     views += entry.kind == FSDP_VIEW;
+    launches += entry.kind == FSDP_KERNEL;
   }
-  return format("entries: %zu, of which %lld calls and %lld views\n", view.entries().size(),
-                static_cast<long long>(calls), static_cast<long long>(views));
+  std::string text = format("entries: %zu, of which %lld calls and %lld views\n",
+                            view.entries().size(), calls, views);
+  if (launches > 0)
+    text +=
+        format("generated kernels: %zu, launched %lld times\n", view.kernels().size(), launches);
+  return text;
 }
 
 static std::string tensorsText(const PlanView &view) {

@@ -57,6 +57,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   const auto elementSize = static_cast<int64_t>(elementBytes(entry.dtype));
   switch (static_cast<fsdp_entry_kind>(entry.kind)) {
   case FSDP_CALL:
+  case FSDP_KERNEL:
     addArguments(reads, entry);
     for (int64_t value : view.results(entry))
       if (value >= 0)

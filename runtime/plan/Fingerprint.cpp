@@ -24,6 +24,7 @@ static void add(Hash &hash, const PlanView &plan) {
   hash.addRows(plan.integers(0, tables.num_integers));
   hash.addRows(plan.optimizerGroups());
   hash.addRows(plan.communicators());
+  hash.addRows(plan.kernels());
   hash.addBytes(tables.strings, tables.num_string_bytes);
   hash.addBytes(tables.data, tables.num_data_bytes);
 }

@@ -194,10 +194,14 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_CLIP_FACTOR:
     text = "clip factor";
     break;
+  case FSDP_KERNEL:
+    text = std::string("kernel ") + string(kernelOf(entry).name);
+    break;
   default:
     text = "entry of unknown kind " + std::to_string(entry.kind);
   }
-  if (entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW || *string(entry.module))
+  if (entry.kind == FSDP_CALL || entry.kind == FSDP_VIEW || entry.kind == FSDP_KERNEL ||
+      *string(entry.module))
     text += std::string(" in module \"") + string(entry.module) + "\"";
   if (*string(entry.location))
     text += std::string(" (") + string(entry.location) + ")";

@@ -48,6 +48,9 @@ public:
   std::span<const fsdp_communicator> communicators() const {
     return {plan.communicators, plan.num_communicators};
   }
+  std::span<const fsdp_kernel> kernels() const { return {plan.kernels, plan.num_kernels}; }
+  /// That of an FSDP_KERNEL.
+  const fsdp_kernel &kernelOf(const fsdp_entry &entry) const { return plan.kernels[entry.target]; }
   /// That of a collective.
   const fsdp_communicator &communicatorOf(const fsdp_entry &start) const {
     return plan.communicators[start.communicator];

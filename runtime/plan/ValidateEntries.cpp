@@ -28,6 +28,7 @@ private:
   bool checkCollective(const fsdp_entry &entry, const std::string &where);
   bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
   bool checkChunk(const fsdp_entry &entry, const std::string &where);
+  bool checkKernel(const fsdp_entry &entry, const std::string &where);
   bool valueOrNone(int64_t value, const std::string &where) {
     return (value >= -1 && value < static_cast<int64_t>(plan.num_values)) ||
            fail(where + ": value " + std::to_string(value) + " of " +
@@ -189,6 +190,24 @@ bool EntryValidator::checkChunk(const fsdp_entry &entry, const std::string &wher
   return true;
 }
 
+bool EntryValidator::checkKernel(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_kernel &kernel = view.kernelOf(entry);
+  if (entry.num_arguments != kernel.num_inputs || entry.num_results != kernel.num_outputs)
+    return fail(where + ": " + std::to_string(entry.num_arguments) + " arguments and " +
+                std::to_string(entry.num_results) + " results, its kernel has " +
+                std::to_string(kernel.num_inputs) + " and " + std::to_string(kernel.num_outputs));
+  if (!checkArguments(entry, where))
+    return false;
+  auto isPlaced = [&](int64_t value) { return value >= 0 && plan.values[value].offset >= 0; };
+  for (const fsdp_argument &argument : view.arguments(entry))
+    if (argument.kind != FSDP_ARG_VALUE || !isPlaced(argument.index))
+      return fail(where + ": an argument of a kernel has no place in the arena");
+  for (int64_t value : view.results(entry))
+    if (!isPlaced(value))
+      return fail(where + ": a result of a kernel has no place in the arena");
+  return true;
+}
+
 /// True if the all-reduce goes on with the result of `reduction`, which may be null.
 static bool continues(const fsdp_entry &across, const fsdp_entry *reduction) {
   return reduction && reduction->kind == FSDP_REDUCE_SCATTER_START &&
@@ -273,6 +292,10 @@ Status EntryValidator::run() {
     case FSDP_CHUNK:
       if (!index(entry.target, plan.num_groups, "group", where) || !checkChunk(entry, where))
         return status;
+      break;
+    case FSDP_KERNEL:
+      if (index(entry.target, plan.num_kernels, "kernel", where))
+        checkKernel(entry, where);
       break;
     case FSDP_RELEASE:
       index(entry.target, plan.num_groups, "group", where);

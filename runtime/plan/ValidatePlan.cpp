@@ -21,6 +21,7 @@ public:
     if (!checkHeader() || !checkCommunicators())
       return status;
     checkValues();
+    checkKernels();
     checkParameters();
     checkGroups();
     checkOptimizer();
@@ -37,6 +38,7 @@ private:
   bool checkHeader();
   bool checkCommunicators();
   void checkValues();
+  void checkKernels();
   void checkParameters();
   void checkGroups();
   void checkOptimizer();
@@ -86,6 +88,7 @@ bool Validator::checkHeader() {
       !table(plan.integers, plan.num_integers, "integers") ||
       !table(plan.optimizer_groups, plan.num_optimizer_groups, "optimizer groups") ||
       !table(plan.communicators, plan.num_communicators, "communicators") ||
+      !table(plan.kernels, plan.num_kernels, "kernels") ||
       !table(plan.data, plan.num_data_bytes, "data bytes"))
     return false;
   if (!plan.strings || plan.num_string_bytes == 0 || plan.strings[0] != 0 ||
@@ -162,6 +165,18 @@ void Validator::checkValues() {
   else if (view.numElements(plan.values[plan.loss_value]) != 1 ||
            plan.values[plan.loss_value].offset < 0)
     fail("the loss " + view.describeValue(plan.values[plan.loss_value]) + " is not one number");
+}
+
+void Validator::checkKernels() {
+  for (uint32_t i = 0; i < plan.num_kernels; ++i) {
+    const fsdp_kernel &kernel = plan.kernels[i];
+    const std::string where = at("kernel", i);
+    if (!string(kernel.name, where) || !string(kernel.code, where))
+      return;
+    if (kernel.units < 1 || kernel.grain < 1)
+      fail(where + ": " + std::to_string(kernel.units) + " units of work, " +
+           std::to_string(kernel.grain) + " for a thread, expected at least 1");
+  }
 }
 
 void Validator::checkParameters() {

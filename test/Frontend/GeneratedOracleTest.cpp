@@ -48,6 +48,7 @@ static Configuration drawConfiguration(uint64_t seed) {
     c.optimizer.momentum = 0.9;
   c.optimizer.lr = 0.05;
   bool hasState = c.optimizer.kind != OptimizerKind::SGD || c.optimizer.momentum;
+  c.fusion = draw(FusionChoice::Off, FusionChoice::Exact, FusionChoice::Fast);
   c.offload = hasState && draw(false, true);
   c.offloadParameters = draw(false, false, true) && (c.shards > 1 || !isSearched);
   if (draw(false, false, true))

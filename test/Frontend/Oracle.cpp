@@ -31,7 +31,10 @@ std::string Configuration::describe() const {
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
   return text + (encodes ? " encoded" : "") + (offload ? " offload" : "") +
-         (offloadParameters ? " offload-policy" : "") + (buckets ? "" : " no-buckets");
+         (offloadParameters ? " offload-policy" : "") + (buckets ? "" : " no-buckets") +
+         (fusion == FusionChoice::Off     ? ""
+          : fusion == FusionChoice::Exact ? " exact"
+                                          : " fast");
 }
 
 void fsdp::frontend::PrintTo(const Configuration &value, std::ostream *os) {
@@ -129,6 +132,8 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.prefetch = c.prefetch;
   options.reduceDtype = c.reduceDtype;
   options.recompute = c.recompute;
+  if (upTo == ModulePhase::Planned)
+    options.fusion = c.fusion;
   options.offloadOptimizer = c.offload ? OffloadPolicy::All : OffloadPolicy::None;
   options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;

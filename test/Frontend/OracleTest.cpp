@@ -49,6 +49,9 @@ static std::vector<Configuration> makeConfigurations() {
       Configuration searched = base;
       searched.schedule = ScheduleChoice::Auto;
       all.push_back(searched);
+      Configuration fused = base;
+      fused.fusion = FusionChoice::Exact;
+      all.push_back(fused);
     }
   return all;
 }

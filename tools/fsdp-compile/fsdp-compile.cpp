@@ -3,6 +3,9 @@
 #include "../FatalErrors.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
+#include "fsdp/Analysis/Program.h"
+#include "fsdp/Codegen/CpuKernels.h"
+#include "fsdp/Codegen/PtxKernels.h"
 #include "fsdp/Export/EmitObject.h"
 #include "fsdp/Export/ExpectedDurations.h"
 #include "fsdp/Export/LowerToPlan.h"
@@ -13,7 +16,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
-#include "passes/Passes.h"
+#include "passes/Pipelines.h"
 #include "passes/VerifyPhase.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
@@ -27,7 +30,7 @@ namespace {
 struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
-  std::string emit = "binary", memoryCap = "0";
+  std::string emit = "binary", memoryCap = "0", fusion = "off", chip = "sm_90";
   fsdp::cost::CostOptions costs;
   bool predicts = false;
   fsdp::LinkOptions link;
@@ -46,12 +49,19 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   PassManager manager(module.getContext());
   bool isScheduled = phase && phase.getValue() == fsdp::ModulePhase::Scheduled;
   if (isScheduled) {
-    manager.addPass(fsdp::createPlanMemory({options.memoryCap}));
+    fsdp::FusionChoice fusion = options.fusion == "exact"  ? fsdp::FusionChoice::Exact
+                                : options.fusion == "fast" ? fsdp::FusionChoice::Fast
+                                                           : fsdp::FusionChoice::Off;
+    fsdp::addPlanning(manager, fusion, options.memoryCap);
   } else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned) {
     return module.emitError("the module is '")
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
            << "', expected 'scheduled' or 'planned'; fsdp-opt --fsdp-pipeline schedules a captured "
               "module";
+  } else if (options.fusion != "off") {
+    return module.emitError("--fusion ")
+           << options.fusion
+           << " is for scheduled modules: this one is planned, with the kernels that it has";
   } else if (options.memoryCap != "0") {
     return module.emitError("--memory-cap ")
            << options.memoryCap
@@ -64,13 +74,38 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   return manager.run(module);
 }
 
-static llvm::Error compile(const fsdp_plan &plan, const Options &options) {
+static llvm::Error compile(const std::vector<fsdp::PlanTables> &program, const Options &options) {
   llvm::Expected<llvm::SmallVector<char, 0>> object =
-      fsdp::emitObject(plan, {.withMain = !options.link.shared});
+      fsdp::emitObject(program, {.withMain = !options.link.shared});
   if (!object)
     return object.takeError();
   return options.object ? fsdp::writeObject(*object, options.output)
                         : fsdp::linkObject(*object, options.output, options.link);
+}
+
+/// The loops of the program's kernels for CPUs, or their PTX.
+static llvm::Error printKernels(ModuleOp program, const Options &options) {
+  llvm::SmallVector<fsdp::KernelOp> kernels;
+  for (ModuleOp module : fsdp::getSteps(program))
+    llvm::append_range(kernels, module.getOps<fsdp::KernelOp>());
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  bool isBuilt = true;
+  if (options.emit == "ptx") {
+    FailureOr<fsdp::codegen::PtxKernels> code =
+        fsdp::codegen::buildPtxKernels(kernels, options.chip);
+    isBuilt = succeeded(code);
+    if (isBuilt)
+      os << code->ptx;
+  } else {
+    isBuilt = llvm::all_of(kernels, [&](fsdp::KernelOp kernel) {
+      return succeeded(fsdp::codegen::printCpuKernel(kernel, os));
+    });
+  }
+  if (!isBuilt)
+    return llvm::createStringError("the kernels cannot be generated (see above)");
+  return fsdp::printFile(options.output.empty() ? "-" : options.output,
+                         [&](auto &out) { out << text; });
 }
 
 static int run(const Options &options) {
@@ -89,6 +124,10 @@ static int run(const Options &options) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module || failed(planModule(*module, options)))
     return 1;
+  if (options.emit == "kernels" || options.emit == "ptx") {
+    llvm::Error failure = printKernels(*module, options);
+    return failure ? fail(llvm::toString(std::move(failure))) : 0;
+  }
   FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module);
   if (failed(tables))
     return 1;
@@ -104,7 +143,7 @@ static int run(const Options &options) {
   llvm::Error failure = options.emit == "plan"
                             ? fsdp::printFile(options.output.empty() ? "-" : options.output,
                                               [&](auto &os) { fsdp::printPlan(plans.front(), os); })
-                            : compile(plans.front(), options);
+                            : compile(*tables, options);
   return failure ? fail(llvm::toString(std::move(failure))) : 0;
 }
 
@@ -124,12 +163,22 @@ int main(int argc, char **argv) {
   auto *object =
       app.add_flag("--object", options.object, "Write an object file, with main, for linking");
   shared->excludes(object);
-  app.add_option("--emit", options.emit, "binary, or plan: the plan as text for people")
-      ->check(CLI::IsMember({"binary", "plan"}))
+  app.add_option("--emit", options.emit,
+                 "binary; plan: the plan as text for people; kernels: the loops of the generated "
+                 "kernels, likewise; ptx: these kernels for a GPU, which no run launches yet")
+      ->check(CLI::IsMember({"binary", "plan", "kernels", "ptx"}))
       ->excludes(shared)
       ->excludes(object);
   fsdp::addSizeFlag(app, "--memory-cap", options.memoryCap,
                     "Refuse a larger arena: 80000000, 70GiB, 80GB (scheduled modules; 0: no cap)");
+  app.add_option("--fusion", options.fusion,
+                 "Which elementwise operators become generated kernels: off, exact (torch's bits) "
+                 "or fast (fp32 inside, one rounding) (scheduled modules)")
+      ->check(CLI::IsMember({"off", "exact", "fast"}))
+      ->capture_default_str();
+  app.add_option("--chip", options.chip, "Of which GPU the PTX is")
+      ->check(CLI::IsMember({"sm_80", "sm_90", "sm_100"}))
+      ->capture_default_str();
   app.add_option("--device", options.costs.device,
                  "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "
                  "--profile or --network, the run's watchdog allows for what each of them takes");
@@ -147,6 +196,8 @@ int main(int argc, char **argv) {
                  "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
                  "the binary's folder)");
   CLI11_PARSE(app, argc, argv);
+  if (app.count("--chip") && options.emit != "ptx")
+    return fail("--chip " + options.chip + " is for --emit ptx");
   options.predicts = app.count("--device") || app.count("--profile") || app.count("--network");
   if (options.emit == "binary" && options.output.empty())
     return fail("-o is needed: where to write the binary");

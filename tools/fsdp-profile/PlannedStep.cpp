@@ -71,6 +71,10 @@ llvm::Expected<profile::PlannedStep> fsdp::profile::planStep(const std::string &
   FailureOr<Step> declarations = Step::collect(*step.module);
   if (failed(declarations))
     return fail();
+  if (!step.module->getOps<KernelOp>().empty())
+    return llvm::createStringError("'" + file +
+                                   "' has generated kernels (--fusion), which run in "
+                                   "native code alone; profile the scheduled module");
   ModulePhase phase = getPhase(*step.module);
   int64_t ownRanks = declarations->getRanks() * declarations->getReplicas();
   if (phase != ModulePhase::Captured && ranks != 0 && ranks != ownRanks)

@@ -25,6 +25,12 @@ OffloadPolicy fsdp::getOffload(const Options &options) {
                                               : OffloadPolicy::None;
 }
 
+FusionChoice fsdp::getFusion(const Options &options) {
+  return options.fusion == "exact"  ? FusionChoice::Exact
+         : options.fusion == "fast" ? FusionChoice::Fast
+                                    : FusionChoice::Off;
+}
+
 ScheduleChoice fsdp::getSchedule(const Options &options) {
   return options.schedule == "auto"   ? ScheduleChoice::Auto
          : options.schedule == "asap" ? ScheduleChoice::Asap
@@ -96,6 +102,8 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
     pipeline.report = options.report;
   if (isProgram)
     pipeline.upTo = ModulePhase::Scheduled;
+  else
+    pipeline.fusion = getFusion(options);
   return runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
                    [&](OpPassManager &manager) { buildPipeline(manager, pipeline); });
 }
@@ -104,8 +112,7 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
 static int planProgram(ModuleOp program, size_t mesh, const Options &options, Stage &stage) {
   stage.begin("plan");
   return runPasses(program, options, stage, getPrefix(mesh), [&](OpPassManager &manager) {
-    manager.addPass(
-        createPlanMemory({.memoryCap = options.memoryCap, .profile = options.costs.profile}));
+    addPlanning(manager, getFusion(options), options.memoryCap, options.costs.profile);
     manager.addPass(createVerifyPlanned());
   });
 }

@@ -65,11 +65,7 @@ static int compile(ArrayRef<OwningOpRef<ModuleOp>> modules, const fsdp::Options 
       for (fsdp::PlanTables &table : tables)
         fsdp::setExpectedDurations(table, **costs);
   }
-  std::vector<std::vector<fsdp_plan>> linked;
-  std::vector<const fsdp_plan *> firsts;
-  for (const std::vector<fsdp::PlanTables> &tables : programs)
-    firsts.push_back(&linked.emplace_back(fsdp::linkPlans(tables)).front());
-  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(firsts, {});
+  llvm::Expected<llvm::SmallVector<char, 0>> object = fsdp::emitObject(programs, {});
   if (!object)
     return stage.fail(object.takeError());
   if (!options.saveTemps.empty())
@@ -350,6 +346,13 @@ int main(int argc, char **argv) {
          "those that say so in the YAML file), all, or auto: all, if --schedule auto or asap finds "
          "nothing that fits --memory-cap without. The bits are the same")
       ->check(CLI::IsMember({"none", "auto", "all"}))
+      ->capture_default_str();
+  app.add_option(
+         "--fusion", options.fusion,
+         "which elementwise operators become generated kernels: off: none; exact: those "
+         "whose kernels give the bits of torch's operators; fast: also others, which compute "
+         "in fp32 and round once")
+      ->check(CLI::IsMember({"off", "exact", "fast"}))
       ->capture_default_str();
   app.add_option(
          "--schedule", options.schedule,

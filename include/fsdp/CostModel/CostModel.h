@@ -61,6 +61,8 @@ public:
 
   /// A view costs nothing. Constant time for a call like one that was asked for before.
   virtual OperationCost getCost(aten::CallOp call) const = 0;
+  /// A generated kernel takes as long as moving its operands and results.
+  virtual OperationCost getCost(LaunchOp launch) const = 0;
   /// What a call's products, convolutions and attention take at the device's peak, nanoseconds; 0
   /// where it has none.
   virtual double getPeakNs(aten::CallOp call) const = 0;

@@ -33,6 +33,8 @@ OperatorWork countWork(aten::CallOp call);
 
 /// Bytes of the distinct elements that a tensor of this type reads or writes.
 int64_t getMovedBytes(mlir::RankedTensorType type);
+/// The same of all operands and results of an operation.
+int64_t getMovedBytes(mlir::Operation *op);
 
 } // namespace fsdp::cost
 

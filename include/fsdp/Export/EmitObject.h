@@ -3,7 +3,7 @@
 #ifndef FSDP_EXPORT_EMITOBJECT_H
 #define FSDP_EXPORT_EMITOBJECT_H
 
-#include "fsdp/Plan/Abi.h"
+#include "fsdp/Export/PlanTables.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Error.h"
 
@@ -20,15 +20,12 @@ struct EmitOptions {
   bool withMain = true;
 };
 
-/// The plan and those that follow it as a relocatable ELF object for x86-64: constant tables, the
-/// `fsdp_plan`s that point to them, and `main`. Its only undefined symbol is the runtime's entry.
-llvm::Expected<llvm::SmallVector<char, 0>> emitObject(const fsdp_plan &plan,
-                                                      const EmitOptions &options);
-
-/// The same of several programs, for other meshes each, with a `main` that runs one of them. At
-/// least one; the symbol is the first one's.
-llvm::Expected<llvm::SmallVector<char, 0>> emitObject(llvm::ArrayRef<const fsdp_plan *> programs,
-                                                      const EmitOptions &options);
+/// The plans of a program as a relocatable ELF object for x86-64: constant tables, the `fsdp_plan`s
+/// that point to them and to each other, the functions of their kernels, and `main`. Its only
+/// undefined symbol is the runtime's entry. Several programs are for other meshes each: `main` runs
+/// one of them. At least one; the symbol is the first one's.
+llvm::Expected<llvm::SmallVector<char, 0>>
+emitObject(llvm::ArrayRef<std::vector<PlanTables>> programs, const EmitOptions &options);
 
 /// Writes an object of `emitObject` to a file.
 llvm::Error writeObject(llvm::ArrayRef<char> object, const std::string &path);

@@ -26,6 +26,10 @@ struct PlanTables {
   std::vector<int64_t> integers;
   std::vector<fsdp_optimizer> optimizerGroups;
   std::vector<fsdp_communicator> communicators;
+  std::vector<fsdp_kernel> kernels;
+  /// LLVM's bitcode of the kernels' functions, and their names by kernel and level.
+  std::string kernelCode;
+  std::vector<std::string> kernelFunctions;
   std::string strings;
   std::vector<unsigned char> data;
 
@@ -48,6 +52,7 @@ struct PlanTables {
     plan.num_integers = count(integers);
     plan.num_optimizer_groups = count(optimizerGroups);
     plan.num_communicators = count(communicators);
+    plan.num_kernels = count(kernels);
     plan.num_string_bytes = strings.size();
     plan.num_data_bytes = data.size();
     plan.values = values.data();
@@ -62,8 +67,10 @@ struct PlanTables {
     plan.integers = integers.data();
     plan.optimizer_groups = optimizerGroups.data();
     plan.communicators = communicators.data();
+    plan.kernels = kernels.data();
     plan.strings = strings.data();
     plan.data = data.data();
+    plan.kernel_functions = nullptr;
     plan.next = nullptr;
     return plan;
   }

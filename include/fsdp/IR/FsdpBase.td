@@ -10,6 +10,7 @@ include "mlir/IR/OpBase.td"
 
 def Fsdp_Dialect : Dialect {
   let name = "fsdp";
+  let dependentDialects = ["::fsdp::aten::AtenDialect"];
   let cppNamespace = "::fsdp";
   let summary = "Sharded parameters and the collectives that serve them";
   let description = [{
@@ -125,6 +126,11 @@ def Fsdp_Prefetch : Fsdp_Enum<"Prefetch", "when a gather starts before its use",
 def Fsdp_Target : Fsdp_Enum<"Target", "devices that a step is captured for", [
   I32EnumCase<"Cpu", 0, "cpu">,
   I32EnumCase<"Cuda", 1, "cuda">
+]>;
+
+def Fsdp_Rounding : Fsdp_Enum<"Rounding", "where a generated kernel rounds", [
+  I32EnumCase<"Exact", 0, "exact">, // where torch's operators do
+  I32EnumCase<"Fast", 1, "fast">    // where it stores a result
 ]>;
 
 def Fsdp_RecomputePolicy : Fsdp_Enum<"RecomputePolicy", "what the backward computes again", [

@@ -429,5 +429,6 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
 
 include "fsdp/IR/FsdpShards.td"
 include "fsdp/IR/FsdpCollectives.td"
+include "fsdp/IR/FsdpKernels.td"
 
 #endif // FSDP_IR_FSDPOPS

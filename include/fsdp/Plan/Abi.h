@@ -187,7 +187,10 @@ typedef enum fsdp_entry_kind {
    * r of the shard axis keeps the elements that a shard of rank n holds for every n with n / m = r
    * % chunk_ranks, where m is the number of ranks of the axis divided by chunk_ranks; in the flat
    * layout rank by rank, else parameter by parameter and there, run by run, rank by rank. */
-  FSDP_CHUNK = 16
+  FSDP_CHUNK = 16,
+  /* Runs kernel `target` on the values of its `num_arguments` arguments (FSDP_ARG_VALUE) from
+   * `first_argument`; result i is value `integers[first_result + i]`. */
+  FSDP_KERNEL = 17
 } fsdp_entry_kind;
 
 /* `after` of an all-reduce of what the compute stream has there. */
@@ -312,6 +315,24 @@ typedef struct fsdp_optimizer {
   double lr, weight_decay, momentum, beta1, beta2, eps, dampening;
 } fsdp_optimizer;
 
+/* A kernel that the compiler generated, for values of certain dtypes, sizes and strides. */
+typedef struct fsdp_kernel {
+  uint32_t name; /* string: for people */
+  uint32_t code; /* string: equal for kernels that compute the same */
+  uint32_t num_inputs, num_outputs;
+  int64_t units; /* of work, which depend on nothing of each other: at least 1 */
+  int64_t grain; /* units that are worth a thread: at least 1 */
+} fsdp_kernel;
+
+/* Computes units [begin, end) of a kernel from the addresses of its inputs' and outputs' first
+ * elements, the outputs behind the inputs. No output shares bytes with another tensor. Allocates
+ * nothing; several threads may run it on units of their own. */
+typedef void (*fsdp_kernel_function)(void *const *tensors, int64_t begin, int64_t end);
+
+/* Instruction sets for which a plan has functions of each kernel: x86-64 as any machine has it,
+ * x86-64-v3 (AVX2, FMA, F16C) and x86-64-v4 (AVX-512). */
+#define FSDP_NUM_KERNEL_LEVELS 3
+
 typedef struct fsdp_plan {
   uint32_t abi_version;    /* FSDP_PLAN_ABI_VERSION */
   uint32_t struct_bytes;   /* sizeof(fsdp_plan) */
@@ -340,7 +361,7 @@ typedef struct fsdp_plan {
                          searched for; 0: none was */
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
-      num_groups, num_parameters, num_pieces, num_integers;
+      num_groups, num_parameters, num_pieces, num_integers, num_kernels, reserved;
   uint64_t num_string_bytes, num_data_bytes;
   const fsdp_value *values;
   const fsdp_argument *arguments;
@@ -355,8 +376,11 @@ typedef struct fsdp_plan {
   const fsdp_optimizer *optimizer_groups; /* of `optimizer`'s kind, options but FSDP_OWN_LR,
                                              momentum and dampening */
   const fsdp_communicator *communicators; /* equal in all plans of a program */
+  const fsdp_kernel *kernels;
   const char *strings;
   const unsigned char *data;
+  /* FSDP_NUM_KERNEL_LEVELS of each kernel, by level; null in a plan that is no native code yet. */
+  const fsdp_kernel_function *kernel_functions;
 
   /* Another step over the same state, in the same arena: shards, buffers and arena_bytes are equal,
    * and what one step leaves elsewhere the other may overwrite. Null: there is none. The first

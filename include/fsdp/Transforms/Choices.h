@@ -24,6 +24,13 @@ enum class OffloadPolicy {
   All   // all that do not say otherwise
 };
 
+/// Which operators become generated kernels.
+enum class FusionChoice {
+  Off,   // none
+  Exact, // those whose kernels give torch's bits
+  Fast   // also others, with fp32 inside and one rounding
+};
+
 } // namespace fsdp
 
 #endif // FSDP_TRANSFORMS_CHOICES_H

@@ -187,6 +187,26 @@ fsdp_entry &PlanBuilder::view(const std::string &name, const std::string &overlo
   return view;
 }
 
+fsdp_entry &PlanBuilder::kernel(fsdp_kernel_function function, int64_t units,
+                                const std::vector<uint32_t> &inputs, std::vector<int64_t> results) {
+  auto index = static_cast<uint32_t>(kernelTable.size());
+  kernelTable.push_back({addString("kernel"), addString("code"),
+                         static_cast<uint32_t>(inputs.size()),
+                         static_cast<uint32_t>(results.size()), units, 1});
+  kernelFunctions.insert(kernelFunctions.end(), FSDP_NUM_KERNEL_LEVELS, function);
+  auto first = static_cast<uint32_t>(argumentTable.size());
+  for (uint32_t input : inputs)
+    argumentTable.push_back(value(input).lowered);
+  uint32_t firstResult = addIntegers(results);
+  fsdp_entry &launch = entry(FSDP_KERNEL);
+  launch.target = index;
+  launch.first_argument = first;
+  launch.num_arguments = static_cast<uint32_t>(inputs.size());
+  launch.first_result = firstResult;
+  launch.num_results = static_cast<uint32_t>(results.size());
+  return launch;
+}
+
 void PlanBuilder::copy(uint32_t source, uint32_t destination) {
   fsdp_entry &copy = entry(FSDP_COPY);
   copy.source_value = source;
@@ -375,6 +395,9 @@ fsdp_plan &PlanBuilder::finish(uint32_t loss) {
   plan.optimizer_groups = optimizerGroupTable.data();
   plan.pieces = pieceTable.data();
   plan.integers = integerTable.data();
+  plan.num_kernels = static_cast<uint32_t>(kernelTable.size());
+  plan.kernels = kernelTable.data();
+  plan.kernel_functions = kernelFunctions.data();
   plan.strings = strings.data();
   plan.data = data.data();
   return plan;

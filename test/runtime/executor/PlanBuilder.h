@@ -62,6 +62,9 @@ public:
   fsdp_entry &view(const std::string &name, const std::string &overload,
                    std::vector<Argument> arguments, std::vector<int64_t> results);
   fsdp_entry &entry(fsdp_entry_kind kind);
+  /// A kernel of `units` units with one function for all instruction sets, which is launched.
+  fsdp_entry &kernel(fsdp_kernel_function function, int64_t units,
+                     const std::vector<uint32_t> &inputs, std::vector<int64_t> results);
   void copy(uint32_t source, uint32_t destination);
   void zero(int64_t offset, int64_t bytes);
 
@@ -97,6 +100,8 @@ public:
   std::vector<fsdp_parameter> parameterTable;
   std::vector<fsdp_optimizer> optimizerGroupTable;
   std::vector<fsdp_communicator> communicatorTable;
+  std::vector<fsdp_kernel> kernelTable;
+  std::vector<fsdp_kernel_function> kernelFunctions;
 
 private:
   uint32_t addIntegers(const std::vector<int64_t> &numbers);

@@ -1,0 +1,54 @@
+//===- ScalarCode.h - One element of an aten operator ------------*- C++ -*-===//
+//
+// Which calls of aten a generated kernel can compute, and the arithmetic of one element of their
+// results. A number is an f32 while it is computed with, a bool an i1.
+//
+// An exact kernel rounds where torch's operator does: after each call, to the dtype of its result.
+// Every operator that it may hold gives on CPUs the same bits whatever vectors torch computes it
+// by. (A NaN is a NaN; its payload may be another one.) A fast kernel computes in fp32 and rounds
+// only what it stores.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef FSDP_CODEGEN_SCALARCODE_H
+#define FSDP_CODEGEN_SCALARCODE_H
+
+#include "fsdp/IR/Fsdp.h"
+#include "mlir/IR/Builders.h"
+
+namespace fsdp::codegen {
+
+/// True if each element of the call's one result follows from the elements at the same place of its
+/// operands (which may be broadcast), and a kernel of this rounding can compute it.
+bool isElementwise(aten::CallOp call, Rounding rounding);
+
+/// True if the call adds up, or averages, each row of its operand, the last dimension, which stays
+/// with size 1, and a kernel of this rounding can compute it.
+bool isRowReduction(aten::CallOp call, Rounding rounding);
+
+/// Writes the arithmetic at a builder's place.
+class ScalarCode {
+public:
+  ScalarCode(mlir::OpBuilder &builder, mlir::Location loc, Rounding rounding)
+      : builder(builder), loc(loc), rounding(rounding) {}
+
+  /// The type in which an element lies in memory: bf16 as i16, bool as i8.
+  mlir::Type getMemoryType(mlir::Type element);
+  mlir::Value fromMemory(mlir::Value stored, mlir::Type element);
+  mlir::Value toMemory(mlir::Value scalar, mlir::Type element);
+
+  /// An element of the result of an elementwise call from those of its operands.
+  mlir::Value compute(aten::CallOp call, llvm::ArrayRef<mlir::Value> operands);
+  /// What the call's dtype keeps of a number, in an exact kernel.
+  mlir::Value round(mlir::Value scalar, mlir::Type element);
+  mlir::Value number(double value);
+
+private:
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+  Rounding rounding;
+};
+
+} // namespace fsdp::codegen
+
+#endif // FSDP_CODEGEN_SCALARCODE_H

@@ -1,0 +1,62 @@
+//===- Arithmetic.cpp - Expressions of scalars in MLIR --------------------===//
+
+#include "Arithmetic.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace fsdp::codegen;
+
+Value Arithmetic::polynomial(Value x, ArrayRef<double> highestFirst) const {
+  Value result = number(highestFirst.front());
+  for (double coefficient : highestFirst.drop_front())
+    result = fma(result, x, number(coefficient));
+  return result;
+}
+
+/// x = n ln 2 + r with ln 2 in two parts, a polynomial in r, and 2^n by two factors, each of which
+/// is a normal number. Source of the coefficients: Shibata and Petrogalli, SLEEF (expf_u10).
+Value Arithmetic::exp(Value x) const {
+  using Predicate = arith::CmpFPredicate;
+  // Out of these bounds the result is 0 or infinite, whatever n is; a NaN stays in r.
+  Value bounded = make<arith::MaxNumFOp>(make<arith::MinNumFOp>(x, number(110)), number(-110));
+  // Rounds to the nearest whole number: what is below 1 leaves the mantissa.
+  Value shift = number(12582912.0);
+  Value n = sub(add(mul(bounded, number(1.4426950408889634)), shift), shift);
+  Value r = fma(n, number(-0.693145751953125), x);
+  r = fma(n, number(-1.428606765330187045e-06), r);
+  Value p = polynomial(r, {0.000198527617612853646278381, 0.00139304355252534151077271,
+                           0.00833336077630519866943359, 0.0416664853692054748535156,
+                           0.166666671633720397949219, 0.5});
+  p = add(number(1), fma(mul(r, r), p, r));
+  Value exponent = make<arith::FPToSIOp>(IntegerType::get(x.getContext(), 32), n);
+  Value half = make<arith::ShRSIOp>(exponent, integer(1));
+  auto power = [&](Value k) {
+    Value bits = make<arith::ShLIOp>(make<arith::AddIOp>(k, integer(127)), integer(23));
+    return make<arith::BitcastOp>(x.getType(), bits);
+  };
+  Value y = mul(mul(p, power(half)), power(make<arith::SubIOp>(exponent, half)));
+  y = select(compare(Predicate::OLT, x, number(-104)), number(0), y);
+  return select(compare(Predicate::OGT, x, number(100)), number(INFINITY), y);
+}
+
+Value Arithmetic::tanh(Value x) const {
+  // Near 0 the difference below would lose digits: the Taylor series to x^11.
+  Value square = mul(x, x);
+  Value series =
+      polynomial(square, {-1382.0 / 155925, 62.0 / 2835, -17.0 / 315, 2.0 / 15, -1.0 / 3, 1.0});
+  Value power = exp(mul(number(2), abs(x)));
+  Value far = sub(number(1), div(number(2), add(power, number(1))));
+  far = make<math::CopySignOp>(far, x);
+  return select(compare(arith::CmpFPredicate::OLT, square, number(0.0625)), mul(x, series), far);
+}
+
+/// Source: Abramowitz and Stegun, formula 7.1.26.
+Value Arithmetic::erf(Value x) const {
+  Value size = abs(x);
+  Value t = div(number(1), fma(size, number(0.3275911), number(1)));
+  Value p =
+      mul(t, polynomial(t, {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592}));
+  Value y = sub(number(1), mul(p, exp(neg(mul(size, size)))));
+  return make<math::CopySignOp>(y, x);
+}

@@ -1,0 +1,142 @@
+//===- GpuThreads.cpp - A kernel for the threads of a GPU -----------------===//
+
+#include "GpuThreads.h"
+
+#include "KernelWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::codegen;
+
+namespace {
+class ThreadWriter : KernelWriter {
+public:
+  ThreadWriter(KernelOp kernel, const KernelShape &shape, ModuleOp module)
+      : KernelWriter(kernel, shape, module) {}
+  int64_t run(StringRef name);
+
+private:
+  int64_t writeByElements();
+  int64_t writeByRows();
+  void writeRow(ArrayRef<Value> bases, Value lane);
+  void writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef<Value> bases, Value lane);
+  /// A register that says which block or thread this is, as i64.
+  Value getIndexOf(StringRef intrinsic);
+  Value intrinsic(StringRef name, Type result, ValueRange arguments) {
+    return LLVM::CallIntrinsicOp::create(builder, loc, result, builder.getStringAttr(name),
+                                         arguments)
+        .getResult(0);
+  }
+  Value constant(int32_t value) { return arith::ConstantIntOp::create(builder, loc, value, 32); }
+  /// Calls `body` at the builder's place under a condition.
+  void onlyIf(Value condition, function_ref<void()> body) {
+    auto branch = scf::IfOp::create(builder, loc, condition, /*withElseRegion=*/false);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+    body();
+  }
+  Value isBelow(Value index, int64_t bound) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, integer(bound));
+  }
+};
+} // namespace
+
+Value ThreadWriter::getIndexOf(StringRef name) {
+  Value index = intrinsic(name, builder.getI32Type(), {});
+  return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), index);
+}
+
+int64_t ThreadWriter::writeByElements() {
+  chooseOrder();
+  const int64_t inner = sizes.back(), elements = getOuterSize() * inner;
+  Value block = getIndexOf("llvm.nvvm.read.ptx.sreg.ctaid.x");
+  Value index = add(scale(block, kGpuBlock), getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x"));
+  onlyIf(isBelow(index, elements), [&] {
+    Value row = index, column = index;
+    if (elements != inner) {
+      row = arith::DivUIOp::create(builder, loc, index, integer(inner));
+      column = arith::RemUIOp::create(builder, loc, index, integer(inner));
+    }
+    storeResults(getBases(row), column, /*row=*/nullptr, [](Value) { return true; });
+  });
+  return (elements + kGpuBlock - 1) / kGpuBlock;
+}
+
+/// Each lane adds up every 32nd number of the row, then the lanes of the warp meet.
+void ThreadWriter::writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef<Value> bases,
+                                     Value lane) {
+  const int64_t columns = sizes.back();
+  auto loop = scf::ForOp::create(
+      builder, loc, lane, integer(columns), integer(kWarp), ValueRange{code.number(0)},
+      [&](OpBuilder &inner, Location, Value column, ValueRange sums) {
+        OpBuilder::InsertionGuard guard(builder);
+        builder.restoreInsertionPoint(inner.saveInsertionPoint());
+        auto loadAt = [&](BlockArgument argument) {
+          size_t i = argument.getArgNumber();
+          return load(i, getIndex(i, bases, column));
+        };
+        PlaceValues values(kernel, loadAt, &row);
+        Value number = values.get(builder, call.getOperand(0));
+        Value next = arith::AddFOp::create(builder, loc, sums[0], number);
+        scf::YieldOp::create(builder, loc, ValueRange{next});
+      });
+  Value sum = loop.getResult(0);
+  for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
+    Value other = intrinsic("llvm.nvvm.shfl.sync.bfly.f32", builder.getF32Type(),
+                            {constant(-1), sum, constant(distance), constant(kWarp - 1)});
+    sum = arith::AddFOp::create(builder, loc, sum, other);
+  }
+  if (call.getBaseName() == "mean")
+    sum = arith::DivFOp::create(builder, loc, sum, code.number(static_cast<double>(columns)));
+  row.set(call.getResult(0),
+          code.round(sum, cast<RankedTensorType>(call.getResult(0).getType()).getElementType()));
+}
+
+/// What is one number for the row, every lane computes; the first one stores it.
+void ThreadWriter::writeRow(ArrayRef<Value> bases, Value lane) {
+  auto loadFirst = [&](BlockArgument argument) {
+    size_t i = argument.getArgNumber();
+    return load(i, bases[i]);
+  };
+  PlaceValues row(kernel, loadFirst);
+  for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
+    if (isRowReduction(call, kernel.getRounding()))
+      writeRowReduction(call, row, bases, lane);
+    else if (isOfRow(call.getResult(0)))
+      row.get(builder, call.getResult(0));
+  }
+  auto isWhole = [&](Value value) { return !isOfRow(value); };
+  onlyIf(isBelow(lane, 1), [&] {
+    for (size_t i = numInputs(); i < tensors.size(); ++i)
+      if (isOfRow(tensors[i].value))
+        store(i, bases[i], row.get(builder, tensors[i].value));
+  });
+  if (llvm::any_of(kernel.getYielded(), isWhole))
+    forEach(lane, integer(sizes.back()), integer(kWarp),
+            [&](Value column) { storeResults(bases, column, &row, isWhole); });
+}
+
+int64_t ThreadWriter::writeByRows() {
+  constexpr int64_t kRows = kGpuBlock / kWarp; // of a block
+  Value thread = getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x");
+  Value block = getIndexOf("llvm.nvvm.read.ptx.sreg.ctaid.x");
+  Value warp = arith::DivUIOp::create(builder, loc, thread, integer(kWarp));
+  Value lane = arith::RemUIOp::create(builder, loc, thread, integer(kWarp));
+  Value row = add(scale(block, kRows), warp);
+  onlyIf(isBelow(row, getOuterSize()), [&] { writeRow(getBases(row), lane); });
+  return (getOuterSize() + kRows - 1) / kRows;
+}
+
+int64_t ThreadWriter::run(StringRef name) {
+  beginFunction(name, /*more=*/0);
+  int64_t blocks = shape.isByRows() ? writeByRows() : writeByElements();
+  func::ReturnOp::create(builder, loc);
+  return blocks;
+}
+
+int64_t fsdp::codegen::writeGpuThreads(KernelOp kernel, const KernelShape &shape, StringRef name,
+                                       ModuleOp module) {
+  return ThreadWriter(kernel, shape, module).run(name);
+}

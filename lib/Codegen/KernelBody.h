@@ -1,0 +1,54 @@
+//===- KernelBody.h - The calls of a kernel at one place ---------*- C++ -*-===//
+
+#ifndef FSDP_LIB_CODEGEN_KERNELBODY_H
+#define FSDP_LIB_CODEGEN_KERNELBODY_H
+
+#include "fsdp/Codegen/KernelShape.h"
+#include "fsdp/Codegen/ScalarCode.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+namespace fsdp::codegen {
+
+/// Scalars of a kernel's values at one place of its domain, which are written on demand, each once.
+class PlaceValues {
+public:
+  /// `load` reads an operand of the kernel at the place. `outer`: what is the same at all places of
+  /// a row, may be null; values that it knows are not written again.
+  PlaceValues(KernelOp kernel, llvm::function_ref<mlir::Value(mlir::BlockArgument)> load,
+              const PlaceValues *outer = nullptr)
+      : kernel(kernel), load(load), outer(outer) {}
+
+  void set(mlir::Value value, mlir::Value scalar) { scalars[value] = scalar; }
+  mlir::Value get(mlir::OpBuilder &builder, mlir::Value value);
+
+private:
+  mlir::Value find(mlir::Value value) const {
+    mlir::Value known = scalars.lookup(value);
+    return known || !outer ? known : outer->find(value);
+  }
+
+  KernelOp kernel;
+  llvm::function_ref<mlir::Value(mlir::BlockArgument)> load;
+  const PlaceValues *outer;
+  llvm::DenseMap<mlir::Value, mlir::Value> scalars;
+};
+
+/// Where the tensors of a kernel are: pointers to their first elements, inputs first.
+struct KernelTensor {
+  mlir::Value value; // of the kernel's body
+  mlir::Value pointer;
+  llvm::SmallVector<int64_t> strides; // over the dimensions that are iterated, in elements
+  mlir::Type getElement() const {
+    return llvm::cast<mlir::RankedTensorType>(value.getType()).getElementType();
+  }
+};
+
+/// The address of a tensor's element `index` (i64).
+mlir::Value getElementAddress(mlir::OpBuilder &builder, mlir::Location loc, ScalarCode &code,
+                              const KernelTensor &tensor, mlir::Value index);
+
+} // namespace fsdp::codegen
+
+#endif // FSDP_LIB_CODEGEN_KERNELBODY_H

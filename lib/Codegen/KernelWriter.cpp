@@ -1,0 +1,135 @@
+//===- KernelWriter.cpp - What the code of all devices shares -------------===//
+
+#include "KernelWriter.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::codegen;
+
+Value KernelWriter::integer(int64_t value) {
+  return arith::ConstantIntOp::create(builder, loc, value, 64);
+}
+
+Value KernelWriter::add(Value a, Value b) { return arith::AddIOp::create(builder, loc, a, b); }
+
+Value KernelWriter::scale(Value index, int64_t stride) {
+  if (stride == 1)
+    return index;
+  return arith::MulIOp::create(builder, loc, index, integer(stride));
+}
+
+void KernelWriter::beginFunction(StringRef name, unsigned more) {
+  sizes = llvm::to_vector(shape.getDomain());
+  auto addTensor = [&](Value value) {
+    tensors.push_back({value, {}, shape.getStrides(cast<RankedTensorType>(value.getType()))});
+  };
+  llvm::for_each(kernel.getBody().front().getArguments(), addTensor);
+  llvm::for_each(kernel.getYielded(), addTensor);
+  SmallVector<Type> types(tensors.size(), LLVM::LLVMPointerType::get(builder.getContext()));
+  types.append(more, builder.getI64Type());
+  builder.setInsertionPointToEnd(module.getBody());
+  function = func::FuncOp::create(builder, loc, name, builder.getFunctionType(types, {}));
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  for (auto [i, tensor] : llvm::enumerate(tensors)) {
+    tensor.pointer = function.getArgument(i);
+    function.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(), builder.getUnitAttr());
+  }
+}
+
+Value KernelWriter::load(size_t i, Value index) {
+  const KernelTensor &tensor = tensors[i];
+  Value address = getElementAddress(builder, loc, code, tensor, index);
+  Value stored =
+      LLVM::LoadOp::create(builder, loc, code.getMemoryType(tensor.getElement()), address);
+  return code.fromMemory(stored, tensor.getElement());
+}
+
+void KernelWriter::store(size_t i, Value index, Value scalar) {
+  const KernelTensor &tensor = tensors[i];
+  Value address = getElementAddress(builder, loc, code, tensor, index);
+  LLVM::StoreOp::create(builder, loc, code.toMemory(scalar, tensor.getElement()), address);
+}
+
+void KernelWriter::forEach(Value begin, Value end, Value step, function_ref<void(Value)> body) {
+  auto loop = scf::ForOp::create(builder, loc, begin, end, step);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(loop.getBody()->getTerminator());
+  body(loop.getInductionVar());
+}
+
+void KernelWriter::chooseOrder() {
+  const KernelTensor &result = tensors[numInputs()];
+  SmallVector<size_t> order;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1)
+      order.push_back(i);
+  llvm::stable_sort(order,
+                    [&](size_t a, size_t b) { return result.strides[a] > result.strides[b]; });
+  SmallVector<int64_t> merged;
+  SmallVector<SmallVector<int64_t>> strides(tensors.size());
+  for (size_t dimension : order) {
+    bool isOne = !merged.empty() && llvm::all_of(llvm::enumerate(tensors), [&](auto item) {
+      return strides[item.index()].back() == item.value().strides[dimension] * sizes[dimension];
+    });
+    if (isOne)
+      merged.back() *= sizes[dimension];
+    else
+      merged.push_back(sizes[dimension]);
+    for (auto [own, tensor] : llvm::zip_equal(strides, tensors)) {
+      if (isOne)
+        own.back() = tensor.strides[dimension];
+      else
+        own.push_back(tensor.strides[dimension]);
+    }
+  }
+  if (merged.empty()) { // one number
+    merged.push_back(1);
+    for (SmallVector<int64_t> &own : strides)
+      own.push_back(0);
+  }
+  sizes = std::move(merged);
+  for (auto [own, tensor] : llvm::zip_equal(strides, tensors))
+    tensor.strides = std::move(own);
+}
+
+int64_t KernelWriter::getOuterSize() const {
+  return std::accumulate(sizes.begin(), sizes.end() - 1, int64_t(1), std::multiplies<int64_t>());
+}
+
+SmallVector<Value> KernelWriter::getBases(Value unit) {
+  SmallVector<Value> bases(tensors.size(), integer(0));
+  for (size_t i = sizes.size() - 1; i-- > 0;) {
+    Value place = unit;
+    if (i > 0) {
+      Value size = integer(sizes[i]);
+      place = arith::RemUIOp::create(builder, loc, unit, size);
+      unit = arith::DivUIOp::create(builder, loc, unit, size);
+    }
+    for (auto [base, tensor] : llvm::zip_equal(bases, tensors))
+      if (tensor.strides[i] != 0)
+        base = add(base, scale(place, tensor.strides[i]));
+  }
+  return bases;
+}
+
+Value KernelWriter::getIndex(size_t i, ArrayRef<Value> bases, Value column) {
+  int64_t stride = tensors[i].strides.back();
+  return stride == 0 ? bases[i] : add(bases[i], scale(column, stride));
+}
+
+void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, const PlaceValues *row,
+                                function_ref<bool(Value)> wanted) {
+  auto loadAt = [&](BlockArgument argument) {
+    size_t i = argument.getArgNumber();
+    return load(i, getIndex(i, bases, column));
+  };
+  PlaceValues values(kernel, loadAt, row);
+  for (size_t i = numInputs(); i < tensors.size(); ++i)
+    if (wanted(tensors[i].value))
+      store(i, getIndex(i, bases, column), values.get(builder, tensors[i].value));
+}

@@ -1,0 +1,61 @@
+//===- KernelWriter.h - What the code of all devices shares ------*- C++ -*-===//
+
+#ifndef FSDP_LIB_CODEGEN_KERNELWRITER_H
+#define FSDP_LIB_CODEGEN_KERNELWRITER_H
+
+#include "KernelBody.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace fsdp::codegen {
+
+/// Writes code that computes a kernel on tensors of known strides.
+class KernelWriter {
+protected:
+  KernelWriter(KernelOp kernel, const KernelShape &shape, mlir::ModuleOp module)
+      : kernel(kernel), shape(shape), module(module), builder(module.getContext()),
+        loc(kernel.getLoc()), code(builder, loc, kernel.getRounding()) {}
+
+  /// Adds a function of the tensors' addresses, none of which shares bytes with a result, and of
+  /// `more` numbers (i64). The builder then stands in it.
+  void beginFunction(llvm::StringRef name, unsigned more);
+  /// Iterates over the dimensions in the order of the first result's strides; neighbours that are
+  /// one dimension for all tensors become that.
+  void chooseOrder();
+  /// Product of the sizes of the dimensions before the last.
+  int64_t getOuterSize() const;
+  /// Indices of all tensors' first elements in unit `unit` of the dimensions before the last.
+  llvm::SmallVector<mlir::Value> getBases(mlir::Value unit);
+  /// Of tensor `i`, `column` elements of the last dimension behind its base.
+  mlir::Value getIndex(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column);
+  mlir::Value load(size_t tensor, mlir::Value index);
+  void store(size_t tensor, mlir::Value index, mlir::Value scalar);
+  /// Computes and stores the results at one column; `wanted` picks some of them.
+  void storeResults(llvm::ArrayRef<mlir::Value> bases, mlir::Value column, const PlaceValues *row,
+                    llvm::function_ref<bool(mlir::Value)> wanted);
+  /// True if a value is one number for each row.
+  bool isOfRow(mlir::Value value) const {
+    return shape.isOfRows(llvm::cast<mlir::RankedTensorType>(value.getType()));
+  }
+  /// Calls `body` with the index, at the builder's place in a loop.
+  void forEach(mlir::Value begin, mlir::Value end, mlir::Value step,
+               llvm::function_ref<void(mlir::Value)> body);
+
+  mlir::Value integer(int64_t value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value scale(mlir::Value index, int64_t stride);
+  size_t numInputs() { return kernel.getBody().front().getNumArguments(); }
+
+  KernelOp kernel;
+  const KernelShape &shape;
+  mlir::ModuleOp module;
+  mlir::OpBuilder builder;
+  mlir::Location loc;
+  ScalarCode code;
+  llvm::SmallVector<int64_t> sizes; // of the dimensions that are iterated, the innermost last
+  llvm::SmallVector<KernelTensor> tensors;
+  mlir::func::FuncOp function;
+};
+
+} // namespace fsdp::codegen
+
+#endif // FSDP_LIB_CODEGEN_KERNELWRITER_H

@@ -1,0 +1,213 @@
+//===- ScalarCode.cpp - One element of an aten operator -------------------===//
+
+#include "fsdp/Codegen/ScalarCode.h"
+
+#include "OperatorRules.h"
+#include "fsdp/Codegen/KernelShape.h"
+#include "fsdp/IR/TensorLayout.h"
+
+using namespace mlir;
+using namespace fsdp;
+using namespace fsdp::codegen;
+using Predicate = arith::CmpFPredicate;
+
+static bool isFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
+
+/// The one result and the operands are floating-point numbers and bools that a kernel can have.
+static bool hasKernelTypes(aten::CallOp call) {
+  if (call.getNumResults() != 1 || call.getRng())
+    return false;
+  auto isKnown = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getNumElements() > 0 &&
+           (isFloat(tensor.getElementType()) || tensor.getElementType().isInteger(1));
+  };
+  return isKnown(call.getResult(0).getType()) && llvm::all_of(call.getOperandTypes(), isKnown);
+}
+
+/// The result has the shape to which the operands are broadcast.
+static bool hasBroadcastShape(aten::CallOp call) {
+  SmallVector<int64_t> shape;
+  for (Type type : call.getOperandTypes()) {
+    ArrayRef<int64_t> own = cast<RankedTensorType>(type).getShape();
+    if (own.size() > shape.size())
+      shape.insert(shape.begin(), own.size() - shape.size(), 1);
+    for (auto [whole, size] : llvm::zip_equal(MutableArrayRef(shape).take_back(own.size()), own)) {
+      if (size != 1 && whole != 1 && size != whole)
+        return false;
+      whole = std::max(whole, size);
+    }
+  }
+  return cast<RankedTensorType>(call.getResult(0).getType()).getShape() == ArrayRef(shape);
+}
+
+static bool isRepresentable(double value, Type element) {
+  llvm::APFloat number(value);
+  bool losesDigits = false;
+  number.convert(cast<FloatType>(element).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                 &losesDigits);
+  return !losesDigits;
+}
+
+/// The dtypes that torch computes with are those that the rule does.
+static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding) {
+  Type result = cast<RankedTensorType>(call.getResult(0).getType()).getElementType();
+  const bool isCast = call.getBaseName() == "_to_copy";
+  Type computed = result; // of a comparison: the operands'
+  const Arguments arguments(call);
+  unsigned operand = 0;
+  for (unsigned i = 0; i < rule.tensors; ++i) {
+    if (!arguments.isOperand(i))
+      continue;
+    auto type = cast<RankedTensorType>(call.getOperand(operand++).getType());
+    Type element = type.getElementType();
+    if (result.isInteger(1)) { // a comparison
+      if (!isFloat(element) || (computed != result && computed != element))
+        return false;
+      computed = element;
+    } else if (!isCast && isFloat(element) && element != result && !result.isF32()) {
+      return false;
+    }
+  }
+  if (isCast)
+    return isFloat(result) && operand == 1;
+  if (!isFloat(computed))
+    return false;
+  if (rounding == Rounding::Exact && !computed.isF32() && !rule.isExactShort(arguments))
+    return false;
+  for (unsigned i = 0; i < rule.tensors; ++i)
+    if (std::optional<double> number = arguments.number(i);
+        number && rounding == Rounding::Exact && !computed.isF32() && rule.roundsNumbers &&
+        !isRepresentable(*number, computed))
+      return false;
+  return true;
+}
+
+/// A bool is a condition where the operator has one, and else a number.
+static bool takesCondition(aten::CallOp call, unsigned place) {
+  return (call.getCallee() == "where.self" && place == 0) ||
+         (call.getCallee() == "masked_fill.Scalar" && place == 1);
+}
+
+bool fsdp::codegen::isElementwise(aten::CallOp call, Rounding rounding) {
+  const Rule *rule = findRule(call);
+  if (!rule || !hasKernelTypes(call))
+    return false;
+  const Arguments arguments(call);
+  unsigned operands = 0;
+  for (unsigned i = 0; i < rule->tensors; ++i) {
+    bool isTensor = arguments.isOperand(i);
+    if (!isTensor && !arguments.number(i))
+      return false;
+    if (takesCondition(call, i) &&
+        (!isTensor || !cast<RankedTensorType>(call.getOperand(operands).getType())
+                           .getElementType()
+                           .isInteger(1)))
+      return false;
+    operands += isTensor;
+  }
+  return operands == call.getNumOperands() && rule->accepts(arguments) &&
+         (rounding == Rounding::Fast || rule->isExact(arguments)) && hasBroadcastShape(call) &&
+         hasRuleTypes(call, *rule, rounding);
+}
+
+bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
+  if ((call.getCallee() != "sum.dim_IntList" && call.getCallee() != "mean.dim") ||
+      !hasKernelTypes(call) || call.getNumOperands() != 1)
+    return false;
+  const Arguments arguments(call);
+  auto source = cast<RankedTensorType>(call.getOperand(0).getType());
+  auto result = cast<RankedTensorType>(call.getResult(0).getType());
+  if (arguments.size() != 4 || !arguments.isAbsent(3))
+    return false;
+  auto dimensions = dyn_cast<DenseI64ArrayAttr>(arguments.all()[1]);
+  const int64_t rank = source.getRank();
+  if (rank < 2 || !dimensions || dimensions.size() != 1 ||
+      (dimensions[0] != -1 && dimensions[0] != rank - 1) ||
+      result.getShape() != ArrayRef<int64_t>(getRowShape(source.getShape())) ||
+      !isContiguous(source) || !isContiguous(result))
+    return false;
+  const int64_t columns = source.getShape().back();
+  // A row is computed before it is added up: it should stay in the first-level cache.
+  if (columns > 8192 || !isFloat(source.getElementType()) ||
+      result.getElementType() != source.getElementType())
+    return false;
+  // The order in which torch adds; short dtypes have another one.
+  return rounding == Rounding::Fast || (source.getElementType().isF32() && columns % 32 == 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Code
+//===----------------------------------------------------------------------===//
+
+Value ScalarCode::number(double value) { return Arithmetic(builder, loc).number(value); }
+
+Type ScalarCode::getMemoryType(Type element) {
+  if (element.isBF16())
+    return builder.getI16Type();
+  if (element.isInteger(1))
+    return builder.getI8Type();
+  return element;
+}
+
+Value ScalarCode::fromMemory(Value stored, Type element) {
+  Arithmetic m(builder, loc);
+  if (element.isF16())
+    return m.make<arith::ExtFOp>(builder.getF32Type(), stored);
+  if (element.isInteger(1)) {
+    Value zero = m.make<arith::ConstantIntOp>(0, 8);
+    return m.make<arith::CmpIOp>(arith::CmpIPredicate::ne, stored, zero);
+  }
+  if (!element.isBF16())
+    return stored;
+  Value wide = m.make<arith::ExtUIOp>(builder.getI32Type(), stored);
+  return m.make<arith::BitcastOp>(builder.getF32Type(), m.make<arith::ShLIOp>(wide, m.integer(16)));
+}
+
+/// The upper half, rounded to the nearest, ties to even; a NaN stays one. By integers: machines
+/// whose own instruction for it takes small numbers for 0 are not to use that.
+static Value roundToShort(const Arithmetic &m, Value scalar) {
+  Type i32 = IntegerType::get(scalar.getContext(), 32);
+  Value bits = m.make<arith::BitcastOp>(i32, scalar);
+  Value odd = m.make<arith::AndIOp>(m.make<arith::ShRUIOp>(bits, m.integer(16)), m.integer(1));
+  Value rounded = m.make<arith::AddIOp>(bits, m.make<arith::AddIOp>(odd, m.integer(0x7fff)));
+  Value isNan = m.compare(Predicate::UNO, scalar, scalar);
+  rounded = m.select(isNan, m.integer(0x7fc00000), rounded);
+  return m.make<arith::ShRUIOp>(rounded, m.integer(16));
+}
+
+Value ScalarCode::toMemory(Value scalar, Type element) {
+  Arithmetic m(builder, loc);
+  if (element.isF16())
+    return m.make<arith::TruncFOp>(element, scalar);
+  if (element.isInteger(1))
+    return m.make<arith::ExtUIOp>(builder.getI8Type(), scalar);
+  if (element.isBF16())
+    return m.make<arith::TruncIOp>(builder.getI16Type(), roundToShort(m, scalar));
+  return scalar;
+}
+
+Value ScalarCode::round(Value scalar, Type element) {
+  if (rounding == Rounding::Fast || element.isF32() || element.isInteger(1))
+    return scalar;
+  return fromMemory(toMemory(scalar, element), element);
+}
+
+Value ScalarCode::compute(aten::CallOp call, ArrayRef<Value> operands) {
+  const Rule &rule = *findRule(call);
+  Site site{Arithmetic(builder, loc), Arguments(call), {}};
+  SmallVector<Value> scalars(site.arguments.size());
+  for (unsigned i = 0; i < rule.tensors; ++i) {
+    if (!site.arguments.isOperand(i)) {
+      scalars[i] = site.m.number(*site.arguments.number(i));
+      continue;
+    }
+    scalars[i] = operands.front();
+    operands = operands.drop_front();
+    if (scalars[i].getType().isInteger(1) && !takesCondition(call, i))
+      scalars[i] = site.m.make<arith::UIToFPOp>(builder.getF32Type(), scalars[i]);
+  }
+  site.scalars = scalars;
+  return round(rule.write(site),
+               cast<RankedTensorType>(call.getResult(0).getType()).getElementType());
+}

@@ -1,0 +1,57 @@
+//===- LowerKernels.cpp - Generated kernels of a plan ---------------------===//
+
+#include "Lowering.h"
+#include "fsdp/Codegen/CpuKernels.h"
+#include "fsdp/IR/TensorLayout.h"
+
+using namespace mlir;
+using namespace fsdp;
+
+LogicalResult Lowering::lowerKernels() {
+  SmallVector<KernelOp> kernels(module.getOps<KernelOp>());
+  FailureOr<codegen::CpuKernels> code = codegen::buildCpuKernels(kernels);
+  if (failed(code))
+    return failure();
+  PlanTables &tables = builder.tables;
+  static_assert(std::size(codegen::kCpuLevels) == FSDP_NUM_KERNEL_LEVELS);
+  for (auto [kernel, native] : llvm::zip_equal(kernels, code->kernels)) {
+    kernelOf[kernel.getSymNameAttr()] = tables.kernels.size();
+    tables.kernels.push_back(
+        {builder.addString(kernel.getSymName()), builder.addString(native.code),
+         kernel.getBody().front().getNumArguments(),
+         static_cast<uint32_t>(kernel.getYielded().size()), native.units, native.grain});
+    llvm::append_range(tables.kernelFunctions, native.functions);
+  }
+  tables.kernelCode = std::move(code->bitcode);
+  return success();
+}
+
+LogicalResult Lowering::lower(LaunchOp launch) {
+  SmallVector<int64_t> results;
+  for (auto [i, value] : llvm::enumerate(launch.getResults())) {
+    FailureOr<int64_t> offset = getOffset(
+        launch, launch.getOffsets() ? std::optional((*launch.getOffsets())[i]) : std::nullopt);
+    if (failed(offset) || failed(define(value, *offset)))
+      return failure();
+    results.push_back(valueOf[value]);
+  }
+  PlanTables &tables = builder.tables;
+  uint32_t firstArgument = tables.arguments.size();
+  for (Value operand : launch.getOperands()) {
+    fsdp_argument argument{};
+    argument.kind = FSDP_ARG_VALUE;
+    argument.index = valueOf.lookup(operand);
+    tables.arguments.push_back(argument);
+  }
+  uint32_t firstResult = builder.addIntegers(results);
+  fsdp_entry &entry = builder.addEntry(FSDP_KERNEL, getPlanPhase(launch.getPhase()));
+  entry.target = kernelOf.lookup(launch.getKernelAttr().getAttr());
+  entry.first_argument = firstArgument;
+  entry.num_arguments = launch.getOperands().size();
+  entry.first_result = firstResult;
+  entry.num_results = results.size();
+  entry.rng = -1;
+  entry.module = builder.addString(launch.getScope().getModule());
+  entry.location = builder.addLocation(launch.getLoc());
+  return success();
+}

@@ -1,0 +1,230 @@
+// RUN: fsdp-opt %s -split-input-file --fsdp-fuse --fsdp-verify-scheduled | FileCheck %s
+// RUN: fsdp-opt %s -split-input-file --fsdp-fuse=fusion=fast | FileCheck %s --check-prefix=FAST
+// RUN: fsdp-opt %s -split-input-file --fsdp-fuse=fusion=off | FileCheck %s --check-prefix=OFF
+// RUN: fsdp-opt %s -split-input-file --fsdp-fuse --fsdp-plan-memory --fsdp-verify-planned | FileCheck %s --check-prefix=PLANNED
+
+// RMSNorm in fp32 is one kernel: the sum over each row is in it, and only its result has a place.
+// EXAMPLE: fsdp-fuse
+// CHECK-LABEL: fsdp.kernel @fused_pow_mean_add_rsqrt exact {
+// CHECK:       ^bb0(%[[X:.+]]: tensor<4x64xf32>, %[[W:.+]]: tensor<64xf32>):
+// CHECK:         %[[SQUARE:.+]] = aten.call "pow.Tensor_Scalar"(%[[X]], 2)
+// CHECK:         %[[SCALED:.+]] = aten.call "mul.Tensor"
+// CHECK:         %[[Y:.+]] = aten.call "mul.Tensor"(%[[SCALED]], %[[W]])
+// CHECK:         fsdp.yield %[[Y]] : tensor<4x64xf32>
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[LAUNCH:.+]] = fsdp.launch @fused_pow_mean_add_rsqrt(%x, %norm.w) fwd in <"norm">
+// CHECK-NOT:     aten.call "mul.Tensor"
+// CHECK:         aten.call "sum.default"(%[[LAUNCH]]
+// PLANNED:       fsdp.launch @fused_pow_mean_add_rsqrt(%x, %norm.w) fwd in <"norm"> at [{{[0-9]+}}]
+// OFF-NOT:       fsdp.kernel
+!m = tensor<4x64xf32>
+!r = tensor<4x1xf32>
+!v = tensor<64xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @norm.w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @norm [@norm.w] of ["norm"] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %w = fsdp.read @norm.w : !v
+    %square = aten.call "pow.Tensor_Scalar"(%x, 2) fwd in "norm" : (!m) -> !m
+    %mean = aten.call "mean.dim"(%square, [-1], true, none) fwd in "norm" : (!m) -> !r
+    %moved = aten.call "add.Scalar"(%mean, 1.0e-5, 1) fwd in "norm" : (!r) -> !r
+    %root = aten.call "rsqrt.default"(%moved) fwd in "norm" : (!r) -> !r
+    %scaled = aten.call "mul.Tensor"(%x, %root) fwd in "norm" : (!m, !r) -> !m
+    %y = aten.call "mul.Tensor"(%scaled, %w) fwd in "norm" : (!m, !v) -> !m
+    %loss = aten.call "sum.default"(%y, none) fwd in "" : (!m) -> !s
+    %g = aten.call "sum.dim_IntList"(%x, [0], false, none) bwd in "norm" : (!m) -> !v
+    %d = fsdp.pack @norm(%g) : (!v) -> !fsdp.shard<@norm, f32>
+    fsdp.update @norm with %d step %step lr %lr : !fsdp.shard<@norm, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// What an operator of another kind reads ends a kernel, and is a result of it; what the kernel alone
+// reads is none. Two equal kernels are one. A kernel of one call is none.
+// CHECK-LABEL: fsdp.kernel @fused_add_relu exact
+// CHECK-NOT:   fsdp.kernel
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[A:.+]]:2 = fsdp.launch @fused_add_relu(%x) fwd in <"a">
+// CHECK:         %[[MM:.+]] = aten.call "mm.default"(%[[A]]#0, %[[A]]#1)
+// CHECK:         %[[B:.+]]:2 = fsdp.launch @fused_add_relu(%[[MM]]) fwd in <"b">
+// CHECK:         aten.call "mm.default"(%[[B]]#0, %[[B]]#1)
+// CHECK:         aten.call "neg.default"
+!m = tensor<8x8xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %a0 = aten.call "add.Tensor"(%x, %x, 1) fwd in "a" : (!m, !m) -> !m
+    %a1 = aten.call "relu.default"(%a0) fwd in "a" : (!m) -> !m
+    %a = aten.call "mm.default"(%a0, %a1) fwd in "a" : (!m, !m) -> !m
+    %b0 = aten.call "add.Tensor"(%a, %a, 1) fwd in "b" : (!m, !m) -> !m
+    %b1 = aten.call "relu.default"(%b0) fwd in "b" : (!m) -> !m
+    %b = aten.call "mm.default"(%b0, %b1) fwd in "b" : (!m, !m) -> !m
+    %c = aten.call "neg.default"(%b) fwd in "b" : (!m) -> !m
+    %loss = aten.call "sum.default"(%c, none) fwd in "" : (!m) -> !s
+    %d = fsdp.pack @w_(%loss) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// Nothing moves past a collective: the calls before and behind the gather's wait are kernels of their
+// own. sigmoid has other bits than torch's: only `fast` takes it.
+// CHECK-LABEL: func.func @step
+// CHECK:         fsdp.launch @fused_mul_add(
+// CHECK-NEXT:    aten.call "sigmoid.default"
+// CHECK:         all_gather.wait
+// CHECK-NEXT:    fsdp.launch @fused_mul_neg(
+// FAST:          fsdp.kernel @fused_mul_add_sigmoid fast
+// FAST:        func.func @step
+// FAST:          fsdp.launch @fused_mul_add_sigmoid(
+// FAST-NEXT:     all_gather.wait
+// FAST-NEXT:     fsdp.launch @fused_mul_neg(
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
+    %0 = aten.call "mul.Tensor"(%x, 2.0) fwd in "l" : (!m) -> !m
+    %1 = aten.call "add.Tensor"(%0, %x, 1) fwd in "l" : (!m, !m) -> !m
+    %2 = aten.call "sigmoid.default"(%1) fwd in "l" : (!m) -> !m
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %3 = aten.call "mul.Tensor"(%2, %w0) fwd in "l" : (!m, !m) -> !m
+    %4 = aten.call "neg.default"(%3) fwd in "l" : (!m) -> !m
+    %loss = aten.call "sum.default"(%4, none) fwd in "l" : (!m) -> !s
+    %g0 = aten.call "mm.default"(%w0, %w0) bwd in "l" : (!m, !m) -> !m
+    fsdp.reshard %u0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on reduce : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// What a buffer held is read before it is written, also by a kernel: nothing moves past the write.
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[OLD:.+]] = fsdp.read @mean
+// CHECK:         %[[MEAN:.+]]:2 = fsdp.launch @fused_mul_add(%[[OLD]], %x)
+// CHECK-NEXT:    fsdp.write @mean, %[[MEAN]]#1
+// CHECK-NEXT:    fsdp.launch @fused_neg_mul(%[[MEAN]]#0)
+!m = tensor<8x8xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.buffer @mean : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %old = fsdp.read @mean : !m
+    %kept = aten.call "mul.Tensor"(%old, 0.5) fwd in "a" : (!m) -> !m
+    %new = aten.call "add.Tensor"(%kept, %x, 1) fwd in "a" : (!m, !m) -> !m
+    fsdp.write @mean, %new : !m
+    %a = aten.call "neg.default"(%kept) fwd in "a" : (!m) -> !m
+    %b = aten.call "mul.Tensor"(%a, %a) fwd in "a" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%b, none) fwd in "" : (!m) -> !s
+    %d = fsdp.pack @w_(%loss) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// Rows: what is one number for each row joins the kernel of the rows; rows of another length end it.
+// CHECK-LABEL: fsdp.kernel @fused_mul_sum_neg_mul exact {
+// CHECK:         fsdp.yield %{{.+}}, %{{.+}} : tensor<8x1xf32>, tensor<8x64xf32>
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ROWS:.+]]:2 = fsdp.launch @fused_mul_sum_neg_mul(%x)
+// CHECK-NEXT:    fsdp.launch @fused_mul_mul(%[[ROWS]]#0, %y)
+!m = tensor<8x64xf32>
+!n = tensor<8x32xf32>
+!r = tensor<8x1xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %y = fsdp.input "y" : !n
+    %square = aten.call "mul.Tensor"(%x, %x) fwd in "a" : (!m, !m) -> !m
+    %sum = aten.call "sum.dim_IntList"(%square, [-1], true, none) fwd in "a" : (!m) -> !r
+    %row = aten.call "neg.default"(%sum) fwd in "a" : (!r) -> !r
+    %a = aten.call "mul.Tensor"(%square, %row) fwd in "a" : (!m, !r) -> !m
+    %b = aten.call "mul.Tensor"(%row, %y) fwd in "a" : (!r, !n) -> !n
+    %c = aten.call "mul.Tensor"(%b, %y) fwd in "a" : (!n, !n) -> !n
+    %p = aten.call "sum.default"(%a, none) fwd in "" : (!m) -> !s
+    %q = aten.call "sum.default"(%c, none) fwd in "" : (!n) -> !s
+    %loss = aten.call "add.Tensor"(%p, %q, 1) fwd in "" : (!s, !s) -> !s
+    %d = fsdp.pack @w_(%loss) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// The cast of a gradient to the dtype of its reduction stays a call.
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[G:.+]] = fsdp.launch @fused_mul_neg(
+// CHECK-NEXT:    %[[CAST:.+]] = aten.call "_to_copy.default"(%[[G]], bf16
+// CHECK:         reduce_scatter.start @l(%[[CAST]])
+!m = tensor<4x4xf32>
+!h = tensor<4x4xbf16>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false reduce_dtype bf16
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %loss = aten.call "sum.default"(%w0, none) fwd in "l" : (!m) -> !s
+    %0 = aten.call "mul.Tensor"(%x, 2.0) bwd in "l" : (!m) -> !m
+    %1 = aten.call "neg.default"(%0) bwd in "l" : (!m) -> !m
+    %g0 = aten.call "_to_copy.default"(%1, bf16, none, none, none, false, none) bwd in "l" : (!m) -> !h
+    fsdp.reshard %u0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on reduce : !h
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, bf16>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, bf16>
+    return %loss : !s
+  }
+}

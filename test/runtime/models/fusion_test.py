@@ -1,0 +1,159 @@
+"""Generated kernels beside the operators that they stand for: trained by both, bit for bit.
+
+Usage: fusion_test.py TOOLS [unittest's arguments]
+
+TOOLS is the folder of fsdpc. Models of test/models are trained with --fusion off and exact, in fp32 and
+in mixed precision, on 1 rank and on 2: losses, gradient norms and weights are equal. With --fusion fast
+they are near.
+"""
+
+import dataclasses
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "../../models"), str(HERE / "../../../tools/python"), str(HERE / "../../../tools/demo")]
+import export
+import models
+import safetensors_io
+from decoder import Decoder
+
+TOOLS = None
+STEPS, SAMPLES, LIMIT_S = 3, 16, 300
+BF16 = ["--param-dtype", "bfloat16", "--reduce-dtype", "float32"]
+
+
+class Fusion(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="fsdpc-fusion-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_tool(self, *command):
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertEqual(done.returncode, 0, f"$ {' '.join(map(str, command))}\n{done.stderr}")
+        return done
+
+    def train(self, config, ranks, fusion, flags, evaluates=False):
+        """Losses, norms and evaluations in all digits, the weights afterwards, and the plan's number of
+        launches."""
+        model, data = self.folder / "model.pt", self.folder / "data.safetensors"
+        if not model.exists() and config.model == "demo":
+            torch.manual_seed(0)
+            torch.jit.script(Decoder(config.vocab, config.dim, config.layers, config.heads, 2, config.seq)).save(model)
+            tokens = torch.randint(config.vocab, (2, SAMPLES, config.seq))
+            safetensors_io.save(data, {"tokens": tokens[0].clone(), "targets": tokens[1].clone()})
+        elif not model.exists():
+            export.export(config, "script", str(model))
+            safetensors_io.save(data, models.example_inputs(config, seed=7, batch=SAMPLES))
+        inputs = models.input_flags(dataclasses.replace(config, model="llama") if config.model == "demo" else config)
+        binary = self.folder / f"{fusion}-{ranks}"
+        evaluation = ["--eval-model", model] if evaluates else []
+        self.run_tool(TOOLS / "fsdpc", model, *evaluation, *inputs, "--optimizer",
+                      "adamw", "--lr", "1e-2", "--mesh", f"dp={ranks}", "--fusion", fusion, *flags,
+                      "--save-temps", self.folder, "-o", binary)  # fmt: skip
+        log, weights = binary.with_suffix(".jsonl"), binary.with_suffix(".trained.safetensors")
+        evaluation = ["--eval-data", data, "--eval-every", 1, "--eval-steps", 1] if evaluates else []
+        self.run_tool(binary, "--ranks", ranks, "--data", data, "--steps", STEPS, "--log", log, "--save",
+                      weights, *evaluation, "--quiet")  # fmt: skip
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        launches = (self.folder / "planned.mlir").read_text().count("fsdp.launch")
+        figures = [(line["loss_hex"], line.get("grad_norm")) for line in lines]
+        self.assertEqual(len(figures), STEPS * (1 + evaluates))
+        return figures, safetensors_io.load(weights), launches
+
+    def check(self, config, ranks, flags, evaluates=False):
+        with self.subTest(model=config.model, ranks=ranks, flags=flags):
+            figures, weights, launches = self.train(config, ranks, "exact", flags, evaluates)
+            self.assertGreater(launches, 0)
+            expected, expected_weights, none = self.train(config, ranks, "off", flags, evaluates)
+            self.assertEqual(none, 0)
+            self.assertEqual(figures, expected)
+            self.assertEqual(set(weights), set(expected_weights))
+            for name, tensor in expected_weights.items():
+                bits = lambda values: values.contiguous().view(-1).view(torch.uint8)
+                self.assertTrue(torch.equal(bits(weights[name]), bits(tensor)), f"{name} differs")
+
+    def test_fp32(self):
+        for config in (
+            models.Config("llama", dim=64, layers=2),
+            models.Config("gpt2", dim=64, layers=2, dropout=0.1),
+            models.Config("vit", dim=32, dropout=0.1),
+            models.Config("moe", dim=32),
+        ):
+            for file in self.folder.iterdir():
+                file.unlink()
+            for ranks in (1, 2):
+                self.check(config, ranks, [])
+
+    def test_mixed_precision(self):
+        for ranks in (1, 2):
+            self.check(models.Config("llama", dim=64, layers=2, compute="bf16"), ranks, [])
+
+    def test_param_dtype(self):
+        self.check(models.Config("demo", dim=32, layers=2), 2, BF16)
+
+    def test_bf16(self):
+        self.check(models.Config("llama", dim=64, layers=2, dtype="bf16"), 2, [])
+
+    def test_without_recomputation(self):
+        self.check(models.Config("llama", dim=64, layers=2), 2, ["--recompute", "none", "--layout", "per-param"])
+
+    def test_recomputation_and_microbatches(self):
+        accumulation = ["--microbatches", 2, "--gradient-sync", "last", "--reshard-after-backward", "false"]
+        for flags in (["--recompute", "full"], ["--recompute", "selected", "--microbatches", 2], accumulation):
+            self.check(models.Config("llama", dim=64, layers=2, batch=2), 2, flags)
+
+    def test_evaluation(self):
+        self.check(models.Config("gpt2", dim=64, layers=2, dropout=0.1), 2, [], evaluates=True)
+
+    def refuse(self, planned, text, message):
+        planned.write_text(text)
+        done = subprocess.run([TOOLS / "fsdp-compile", planned, "-o", self.folder / "edited"],
+                              capture_output=True, text=True)  # fmt: skip
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(message, done.stderr)
+
+    def test_a_kernel_cannot_compute_something_else(self):
+        self.train(models.Config("llama", dim=64, layers=1), 2, "exact", [])
+        planned = self.folder / "planned.mlir"
+        text = planned.read_text()
+        kernel = text.index("fsdp.kernel")
+        something_else = "S9: the step computes something else than what was captured"
+        self.assertIn("1.000000e-05", text[kernel:])  # of the norm
+        self.refuse(planned, text[:kernel] + text[kernel:].replace("1.000000e-05", "2.000000e-05", 1),
+                    something_else)  # fmt: skip
+        # The operands of a launch, of one type, change places.
+        launches = re.finditer(r"fsdp\.launch @\S+?\((.*?)\).* : \((.*)\) -> ", text)
+        swapped = []
+        for launch in launches:
+            operands, types = launch[1].split(", "), re.findall(r"tensor<[^>]*>", launch[2])
+            self.assertEqual(len(operands), len(types))
+            pairs = [(i, j) for i in range(len(types)) for j in range(i) if types[i] == types[j]]
+            for i, j in pairs[:1]:
+                operands[i], operands[j] = operands[j], operands[i]
+                swapped.append(text[:launch.start(1)] + ", ".join(operands) + text[launch.end(1):])
+        self.assertGreater(len(swapped), 2)
+        for edited in swapped:
+            self.refuse(planned, edited, something_else)
+
+    def test_fast_is_near(self):
+        config = models.Config("llama", dim=64, layers=2)
+        figures, _, launches = self.train(config, 2, "fast", [])
+        expected, _, _ = self.train(config, 2, "off", [])
+        self.assertGreater(launches, 0)
+        for (loss, _), (near, _) in zip(figures, expected):
+            got, wanted = ([float.fromhex(x) for x in line] for line in (loss, near))
+            torch.testing.assert_close(got, wanted, rtol=1e-4, atol=0)
+
+
+if __name__ == "__main__":
+    TOOLS = pathlib.Path(sys.argv[1])
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
