@@ -98,7 +98,7 @@ private:
 std::optional<SmallVector<int64_t>> Fuser::join(const Cluster &cluster, CallOp call) const {
   bool isReduction = codegen::isRowReduction(call, rounding);
   ArrayRef<int64_t> shape = getShape(isReduction ? call.getOperand(0) : call.getResult(0));
-  SmallVector<int64_t> own(shape), &domain = own;
+  SmallVector<int64_t> own(shape);
   if (cluster.calls.size() >= kMostCalls)
     return std::nullopt;
   const SmallVector<int64_t> rows = codegen::getRowShape(cluster.domain);
@@ -111,7 +111,7 @@ std::optional<SmallVector<int64_t>> Fuser::join(const Cluster &cluster, CallOp c
   if (ArrayRef<int64_t>(codegen::getRowShape(own)) == ArrayRef<int64_t>(cluster.domain) &&
       llvm::none_of(cluster.calls,
                     [&](CallOp other) { return codegen::isRowReduction(other, rounding); }))
-    return domain;
+    return own;
   return std::nullopt;
 }
 

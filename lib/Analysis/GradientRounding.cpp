@@ -11,7 +11,17 @@ static FloatType getFloatType(Value tensor) {
   return dyn_cast<FloatType>(cast<RankedTensorType>(tensor.getType()).getElementType());
 }
 
+Value fsdp::skipCopies(Value gradient) {
+  for (;;) {
+    auto call = gradient.getDefiningOp<aten::CallOp>();
+    if (!call || call.getCallee() != "clone.default")
+      return gradient;
+    gradient = call.getOperand(0);
+  }
+}
+
 Value fsdp::getUnrounded(GroupOp group, Value gradient) {
+  gradient = skipCopies(gradient);
   auto call = gradient.getDefiningOp<aten::CallOp>();
   if (!group.getReduceDtype() || !call || call.getCallee() != "_to_copy.default")
     return gradient;

@@ -3,7 +3,6 @@
 #include "fsdp/Analysis/Provenance.h"
 
 #include "fsdp/Analysis/GradientRounding.h"
-
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -147,16 +146,6 @@ void Tracer::visit(LaunchOp launch) {
     digests[result] = ofValue(yielded);
 }
 
-/// A copy that only gives a gradient a place of its own is that gradient.
-static Value skipCopies(Value gradient) {
-  for (;;) {
-    auto call = gradient.getDefiningOp<aten::CallOp>();
-    if (!call || call.getCallee() != "clone.default")
-      return gradient;
-    gradient = call.getOperand(0);
-  }
-}
-
 /// Adds a gradient to what is known of a parameter's, or the gradients that it is the sum of. Where
 /// these are rounded to reduce_dtype is no part of it: that follows from which is added to which.
 void Tracer::noteGradient(ParamOp param, Value value) {
@@ -173,8 +162,7 @@ void Tracer::noteGradient(ParamOp param, Value value) {
   added.push_back(value);
   Digest &known = gradients[param.getSymName().str()];
   for (Value gradient : llvm::reverse(added)) {
-    Value copied = skipCopies(gradient);
-    Value computed = group ? getUnrounded(group, copied) : copied;
+    Value computed = group ? getUnrounded(group, gradient) : skipCopies(gradient);
     known = Ingredients("gradient").add(known).add(ofValue(computed)).get();
   }
 }

@@ -131,11 +131,11 @@ LogicalResult Checker::checkRounding(FlatSymbolRefAttr name, ValueRange gradient
   for (Value gradient : gradients)
     for (auto sum = gradient.getDefiningOp<AccumulateOp>(); sum;
          sum = sum.getSum().getDefiningOp<AccumulateOp>())
-      if (getUnrounded(group, sum.getGradient()) != sum.getGradient())
+      if (Value added = skipCopies(sum.getGradient()); getUnrounded(group, added) != added)
         return fail(sum,
                     "S4: a gradient of group @" + name.getValue() +
                         " is rounded before it is added to others; their sum is",
-                    sum.getGradient().getDefiningOp(), "rounded here");
+                    added.getDefiningOp(), "rounded here");
   return success();
 }
 

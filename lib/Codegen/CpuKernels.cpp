@@ -5,35 +5,19 @@
 #include "CpuLoops.h"
 #include "LoadDialects.h"
 #include "LowerKernels.h"
+#include "fsdp/Codegen/X86Machine.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
-
-static std::unique_ptr<llvm::TargetMachine> createMachine(StringRef cpu) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  llvm::Triple triple("x86_64-unknown-linux-gnu");
-  std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    llvm::report_fatal_error("LLVM cannot make code for x86-64");
-  llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Strict; // fma where the kernel says so
-  return std::unique_ptr<llvm::TargetMachine>(
-      target->createTargetMachine(triple, cpu, "", options, llvm::Reloc::PIC_, std::nullopt,
-                                  llvm::CodeGenOptLevel::Aggressive));
-}
 
 /// Two roundings instead of a call of libm, which is what LLVM makes of a fused multiply-add for
 /// machines that have none. Exact kernels have none either.
@@ -50,10 +34,13 @@ static void splitFma(llvm::Module &module) {
 }
 
 /// The functions for one instruction set, named by it, optimized.
-static void specialize(llvm::Module &module, StringRef cpu) {
-  std::unique_ptr<llvm::TargetMachine> machine = createMachine(cpu);
-  module.setTargetTriple(machine->getTargetTriple());
-  module.setDataLayout(machine->createDataLayout());
+static llvm::Error specialize(llvm::Module &module, StringRef cpu) {
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> machine =
+      createX86Machine(cpu, llvm::CodeGenOptLevel::Aggressive);
+  if (!machine)
+    return machine.takeError();
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
   if (cpu == kCpuLevels[0])
     splitFma(module);
   for (llvm::Function &function : module) {
@@ -70,7 +57,8 @@ static void specialize(llvm::Module &module, StringRef cpu) {
     if (function.getName().contains(".tensors")) // whose arguments say more than their loads
       function.addFnAttr(llvm::Attribute::NoInline);
   }
-  optimize(module, *machine);
+  optimize(module, **machine);
+  return llvm::Error::success();
 }
 
 FailureOr<CpuKernels> fsdp::codegen::buildCpuKernels(ArrayRef<KernelOp> kernels) {
@@ -106,7 +94,8 @@ FailureOr<CpuKernels> fsdp::codegen::buildCpuKernels(ArrayRef<KernelOp> kernels)
   llvm::Linker linker(*all);
   for (StringRef cpu : kCpuLevels) {
     std::unique_ptr<llvm::Module> own = llvm::CloneModule(*plain);
-    specialize(*own, cpu);
+    if (llvm::Error error = specialize(*own, cpu))
+      return first.emitError(llvm::toString(std::move(error)));
     all->setTargetTriple(own->getTargetTriple());
     all->setDataLayout(own->getDataLayout());
     if (linker.linkInModule(std::move(own)))

@@ -30,7 +30,7 @@ private:
   CpuWork writeByElements(Value begin, Value end);
   CpuWork writeByRows(Value begin, Value end);
   void writeRow(ArrayRef<Value> bases);
-  void writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef<Value> bases);
+  Value addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases);
   Value addUp(int64_t columns);
   void writeWrapper(StringRef name);
   void forEach(Value begin, Value end, function_ref<void(Value)> body) {
@@ -115,7 +115,7 @@ Value LoopWriter::addUp(int64_t columns) {
 }
 
 /// A row is computed, then added up: so torch's order does not keep the arithmetic from vectors.
-void LoopWriter::writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef<Value> bases) {
+Value LoopWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases) {
   const int64_t columns = sizes.back(), whole = llvm::alignTo(columns, kSumLanes);
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   if (!buffer) {
@@ -129,39 +129,22 @@ void LoopWriter::writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef
                                         ArrayRef<LLVM::GEPArg>{index});
     LLVM::StoreOp::create(builder, loc, scalar, address);
   };
-  forEach(integer(0), integer(columns), [&](Value column) {
-    auto loadAt = [&](BlockArgument argument) {
-      size_t i = argument.getArgNumber();
-      return load(i, getIndex(i, bases, column));
-    };
-    PlaceValues values(kernel, loadAt, &row);
-    put(column, values.get(builder, call.getOperand(0)));
-  });
+  forEach(integer(0), integer(columns),
+          [&](Value column) { put(column, computeAt(call.getOperand(0), bases, column, &row)); });
   for (int64_t rest = columns; rest < whole; ++rest)
     put(integer(rest), code.number(0));
-  Value sum = addUp(whole);
-  if (call.getBaseName() == "mean")
-    sum = arith::DivFOp::create(builder, loc, sum, code.number(static_cast<double>(columns)));
-  row.set(call.getResult(0),
-          code.round(sum, cast<RankedTensorType>(call.getResult(0).getType()).getElementType()));
+  return addUp(whole);
 }
 
-/// First what is one number for the row, in the order of the calls, then all others.
+/// First what is one number for the row, then all others.
 void LoopWriter::writeRow(ArrayRef<Value> bases) {
   auto loadFirst = [&](BlockArgument argument) {
     size_t i = argument.getArgNumber();
     return load(i, bases[i]);
   };
   PlaceValues row(kernel, loadFirst);
-  for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
-    if (isRowReduction(call, kernel.getRounding()))
-      writeRowReduction(call, row, bases);
-    else if (isOfRow(call.getResult(0)))
-      row.get(builder, call.getResult(0));
-  }
-  for (size_t i = numInputs(); i < tensors.size(); ++i)
-    if (isOfRow(tensors[i].value))
-      store(i, bases[i], row.get(builder, tensors[i].value));
+  computeRow(row, [&](aten::CallOp call) { return addUpRow(call, row, bases); });
+  storeRow(bases, row);
   auto isWhole = [&](Value value) { return !isOfRow(value); };
   if (llvm::any_of(kernel.getYielded(), isWhole))
     forEach(integer(0), integer(sizes.back()),

@@ -21,7 +21,7 @@ private:
   int64_t writeByElements();
   int64_t writeByRows();
   void writeRow(ArrayRef<Value> bases, Value lane);
-  void writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef<Value> bases, Value lane);
+  Value addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases, Value lane);
   /// A register that says which block or thread this is, as i64.
   Value getIndexOf(StringRef intrinsic);
   Value intrinsic(StringRef name, Type result, ValueRange arguments) {
@@ -65,20 +65,14 @@ int64_t ThreadWriter::writeByElements() {
 }
 
 /// Each lane adds up every 32nd number of the row, then the lanes of the warp meet.
-void ThreadWriter::writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayRef<Value> bases,
-                                     Value lane) {
-  const int64_t columns = sizes.back();
+Value ThreadWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases,
+                             Value lane) {
   auto loop = scf::ForOp::create(
-      builder, loc, lane, integer(columns), integer(kWarp), ValueRange{code.number(0)},
+      builder, loc, lane, integer(sizes.back()), integer(kWarp), ValueRange{code.number(0)},
       [&](OpBuilder &inner, Location, Value column, ValueRange sums) {
         OpBuilder::InsertionGuard guard(builder);
         builder.restoreInsertionPoint(inner.saveInsertionPoint());
-        auto loadAt = [&](BlockArgument argument) {
-          size_t i = argument.getArgNumber();
-          return load(i, getIndex(i, bases, column));
-        };
-        PlaceValues values(kernel, loadAt, &row);
-        Value number = values.get(builder, call.getOperand(0));
+        Value number = computeAt(call.getOperand(0), bases, column, &row);
         Value next = arith::AddFOp::create(builder, loc, sums[0], number);
         scf::YieldOp::create(builder, loc, ValueRange{next});
       });
@@ -88,10 +82,7 @@ void ThreadWriter::writeRowReduction(aten::CallOp call, PlaceValues &row, ArrayR
                             {constant(-1), sum, constant(distance), constant(kWarp - 1)});
     sum = arith::AddFOp::create(builder, loc, sum, other);
   }
-  if (call.getBaseName() == "mean")
-    sum = arith::DivFOp::create(builder, loc, sum, code.number(static_cast<double>(columns)));
-  row.set(call.getResult(0),
-          code.round(sum, cast<RankedTensorType>(call.getResult(0).getType()).getElementType()));
+  return sum;
 }
 
 /// What is one number for the row, every lane computes; the first one stores it.
@@ -101,18 +92,9 @@ void ThreadWriter::writeRow(ArrayRef<Value> bases, Value lane) {
     return load(i, bases[i]);
   };
   PlaceValues row(kernel, loadFirst);
-  for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
-    if (isRowReduction(call, kernel.getRounding()))
-      writeRowReduction(call, row, bases, lane);
-    else if (isOfRow(call.getResult(0)))
-      row.get(builder, call.getResult(0));
-  }
+  computeRow(row, [&](aten::CallOp call) { return addUpRow(call, row, bases, lane); });
   auto isWhole = [&](Value value) { return !isOfRow(value); };
-  onlyIf(isBelow(lane, 1), [&] {
-    for (size_t i = numInputs(); i < tensors.size(); ++i)
-      if (isOfRow(tensors[i].value))
-        store(i, bases[i], row.get(builder, tensors[i].value));
-  });
+  onlyIf(isBelow(lane, 1), [&] { storeRow(bases, row); });
   if (llvm::any_of(kernel.getYielded(), isWhole))
     forEach(lane, integer(sizes.back()), integer(kWarp),
             [&](Value column) { storeResults(bases, column, &row, isWhole); });

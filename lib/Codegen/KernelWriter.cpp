@@ -122,6 +122,37 @@ Value KernelWriter::getIndex(size_t i, ArrayRef<Value> bases, Value column) {
   return stride == 0 ? bases[i] : add(bases[i], scale(column, stride));
 }
 
+Value KernelWriter::computeAt(Value value, ArrayRef<Value> bases, Value column,
+                              const PlaceValues *row) {
+  auto loadAt = [&](BlockArgument argument) {
+    size_t i = argument.getArgNumber();
+    return load(i, getIndex(i, bases, column));
+  };
+  return PlaceValues(kernel, loadAt, row).get(builder, value);
+}
+
+void KernelWriter::computeRow(PlaceValues &row, function_ref<Value(aten::CallOp)> addUp) {
+  for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
+    Value result = call.getResult(0);
+    if (!isRowReduction(call, kernel.getRounding())) {
+      if (isOfRow(result))
+        row.get(builder, result);
+      continue;
+    }
+    Value sum = addUp(call);
+    if (call.getBaseName() == "mean")
+      sum =
+          arith::DivFOp::create(builder, loc, sum, code.number(static_cast<double>(sizes.back())));
+    row.set(result, code.round(sum, cast<RankedTensorType>(result.getType()).getElementType()));
+  }
+}
+
+void KernelWriter::storeRow(ArrayRef<Value> bases, PlaceValues &row) {
+  for (size_t i = numInputs(); i < tensors.size(); ++i)
+    if (isOfRow(tensors[i].value))
+      store(i, bases[i], row.get(builder, tensors[i].value));
+}
+
 void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, const PlaceValues *row,
                                 function_ref<bool(Value)> wanted) {
   auto loadAt = [&](BlockArgument argument) {

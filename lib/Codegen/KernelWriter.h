@@ -29,6 +29,15 @@ protected:
   mlir::Value getIndex(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column);
   mlir::Value load(size_t tensor, mlir::Value index);
   void store(size_t tensor, mlir::Value index, mlir::Value scalar);
+  /// A value of the kernel's body at one column, from the operands there. `row`: what is known of
+  /// the row; may be null.
+  mlir::Value computeAt(mlir::Value value, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
+                        const PlaceValues *row);
+  /// Computes what is one number for the row, in the order of the calls; `addUp` writes the sum of
+  /// a reduction's operand over the row.
+  void computeRow(PlaceValues &row, llvm::function_ref<mlir::Value(aten::CallOp)> addUp);
+  /// Stores the results that are one number for the row.
+  void storeRow(llvm::ArrayRef<mlir::Value> bases, PlaceValues &row);
   /// Computes and stores the results at one column; `wanted` picks some of them.
   void storeResults(llvm::ArrayRef<mlir::Value> bases, mlir::Value column, const PlaceValues *row,
                     llvm::function_ref<bool(mlir::Value)> wanted);

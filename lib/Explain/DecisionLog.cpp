@@ -169,7 +169,9 @@ void Log::write() {
   writeEvents();
 }
 
-LogicalResult fsdp::explain::writeDecisionLog(ModuleOp module, llvm::raw_ostream &os) {
+FailureOr<std::string> fsdp::explain::makeDecisionLog(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
   for (ModuleOp part : getSteps(module)) {
     FailureOr<Step> step = Step::collect(part);
     if (failed(step))
@@ -181,5 +183,5 @@ LogicalResult fsdp::explain::writeDecisionLog(ModuleOp module, llvm::raw_ostream
       return failure();
     Log(*step, *groups, os).write();
   }
-  return success();
+  return text;
 }

@@ -108,7 +108,7 @@ llvm::Expected<MeasuredStep> StepReader::read() {
     return fail("no trace of a training step: it lacks traceEvents, or mesh or costs in otherData");
   step.mesh = *mesh;
   step.source = *costs;
-  for (const json::Value &value : *events) {
+  for (auto [index, value] : llvm::enumerate(*events)) {
     const json::Object *event = value.getAsObject();
     if (!event || event->getString("ph") != llvm::StringRef("X"))
       continue;
@@ -117,7 +117,8 @@ llvm::Expected<MeasuredStep> StepReader::read() {
     std::optional<double> startUs = event->getNumber("ts"), durationUs = event->getNumber("dur");
     const json::Object *arguments = event->getObject("args");
     if (!name || !track || !startUs || !durationUs || *durationUs < 0 || !arguments)
-      return fail("a slice lacks its name, tid, ts, dur or args, or has a negative dur");
+      return fail("event " + llvm::Twine(index) +
+                  " lacks its name, tid, ts, dur or args, or has a negative dur");
     if (llvm::Error error = addSlice({name->str(), *track, *startUs, *durationUs, arguments}))
       return error;
   }

@@ -1,6 +1,7 @@
 //===- EmitObject.cpp - A plan as a native object -------------------------===//
 
 #include "fsdp/Export/EmitObject.h"
+#include "fsdp/Codegen/X86Machine.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/Constants.h"
@@ -8,8 +9,6 @@
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Linker/Linker.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -166,26 +165,19 @@ static void addMain(Module &module, ArrayRef<Constant *> programs) {
 
 Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<std::vector<PlanTables>> programs,
                                                 const EmitOptions &options) {
-  InitializeNativeTarget();
-  InitializeNativeTargetAsmPrinter();
-  Triple triple("x86_64-unknown-linux-gnu");
-  std::string error;
-  const Target *target = TargetRegistry::lookupTarget(triple, error);
-  if (!target)
-    return createStringError(error);
   // The baseline CPU of the triple: an artifact runs on every host. Functions of kernels say
   // themselves what they need; without any there is nothing to optimize.
   bool hasKernels = llvm::any_of(programs, [](ArrayRef<PlanTables> program) {
     return llvm::any_of(program, [](const PlanTables &plan) { return !plan.kernels.empty(); });
   });
-  TargetOptions targetOptions;
-  targetOptions.AllowFPOpFusion = FPOpFusion::Strict;
-  std::unique_ptr<TargetMachine> machine(
-      target->createTargetMachine(triple, "x86-64", "", targetOptions, Reloc::PIC_, std::nullopt,
-                                  hasKernels ? CodeGenOptLevel::Default : CodeGenOptLevel::None));
+  Expected<std::unique_ptr<TargetMachine>> created = fsdp::codegen::createX86Machine(
+      "x86-64", hasKernels ? CodeGenOptLevel::Default : CodeGenOptLevel::None);
+  if (!created)
+    return created.takeError();
+  TargetMachine *machine = created->get();
   LLVMContext context;
   Module module("fsdp_step", context);
-  module.setTargetTriple(triple);
+  module.setTargetTriple(machine->getTargetTriple());
   module.setDataLayout(machine->createDataLayout());
   module.setPICLevel(PICLevel::BigPIC);
   SmallVector<Constant *> globals;
@@ -205,7 +197,8 @@ Expected<SmallVector<char, 0>> fsdp::emitObject(ArrayRef<std::vector<PlanTables>
   raw_svector_ostream os(object);
   legacy::PassManager codegen;
   if (machine->addPassesToEmitFile(codegen, os, nullptr, CodeGenFileType::ObjectFile))
-    return createStringError("LLVM cannot emit object files for " + triple.str());
+    return createStringError("LLVM cannot emit object files for " +
+                             machine->getTargetTriple().str());
   codegen.run(module);
   return object;
 }

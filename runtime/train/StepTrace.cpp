@@ -104,9 +104,10 @@ void TraceWriter::addOperation(uint32_t index, Slice slice) {
     return;
   const fsdp_entry &entry = plan.entries()[index];
   std::string module = plan.string(entry.module);
-  std::string name = entry.kind == FSDP_UPDATE ? "update"
-                     : entry.kind == FSDP_CALL ? operatorName(entry)
-                                               : plan.describeEntry(entry);
+  std::string name = entry.kind == FSDP_UPDATE   ? "update"
+                     : entry.kind == FSDP_CALL   ? operatorName(entry)
+                     : entry.kind == FSDP_KERNEL ? plan.string(plan.kernelOf(entry).name)
+                                                 : plan.describeEntry(entry);
   const char *part = partOf(entry);
   if (std::string next = blockOf(module); !blockPart || next != block || part != blockPart) {
     endBlock();

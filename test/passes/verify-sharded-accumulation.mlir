@@ -223,3 +223,36 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
     return %loss : !s
   }
 }
+
+// -----
+
+// A copy does not hide that.
+!v = tensor<4xf32>
+!h = tensor<4xbf16>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum>} {
+  fsdp.param @w : !v
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+      reduce_dtype bf16 gradient_sync last
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !v
+    %g = aten.call "neg.default"(%x) bwd in "l" : (!v) -> !v
+    %gr = aten.call "_to_copy.default"(%g, bf16, none, none, none, false, none) bwd in "l" : (!v) -> !h
+    %h = aten.call "neg.default"(%x) bwd in "l" microbatch 1 : (!v) -> !v
+    // expected-note@below {{rounded here}}
+    %hr = aten.call "_to_copy.default"(%h, bf16, none, none, none, false, none) bwd in "l" microbatch 1 : (!v) -> !h
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" microbatch 1 : (!v) -> !s
+    %hc = aten.call "clone.default"(%hr, none) bwd in "l" microbatch 1 : (!h) -> !h
+    // expected-error@below {{S4: a gradient of group @l is rounded before it is added to others; their sum is}}
+    %e = fsdp.accumulate %gr, %hc : !h, !h
+    %r = fsdp.reduce_scatter.start @l(%e) over ["dp"] avg bwd on compute : !h
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, bf16>
+    fsdp.update @l with %d step %step lr %lr : !fsdp.shard<@l, bf16>
+    return %loss : !s
+  }
+}

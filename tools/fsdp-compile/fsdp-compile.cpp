@@ -1,6 +1,7 @@
 //===- fsdp-compile.cpp - From a scheduled or planned module to a binary ---===//
 
 #include "../FatalErrors.h"
+#include "../FusionFlag.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "fsdp/Analysis/Program.h"
@@ -30,7 +31,8 @@ namespace {
 struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
-  std::string emit = "binary", memoryCap = "0", fusion = "off", chip = "sm_90";
+  std::string emit = "binary", memoryCap = "0", chip = "sm_90";
+  fsdp::FusionChoice fusion = fsdp::FusionChoice::Off;
   fsdp::cost::CostOptions costs;
   bool predicts = false;
   fsdp::LinkOptions link;
@@ -49,18 +51,15 @@ static LogicalResult planModule(ModuleOp module, const Options &options) {
   PassManager manager(module.getContext());
   bool isScheduled = phase && phase.getValue() == fsdp::ModulePhase::Scheduled;
   if (isScheduled) {
-    fsdp::FusionChoice fusion = options.fusion == "exact"  ? fsdp::FusionChoice::Exact
-                                : options.fusion == "fast" ? fsdp::FusionChoice::Fast
-                                                           : fsdp::FusionChoice::Off;
-    fsdp::addPlanning(manager, fusion, options.memoryCap);
+    fsdp::addPlanning(manager, options.fusion, options.memoryCap);
   } else if (!phase || phase.getValue() != fsdp::ModulePhase::Planned) {
     return module.emitError("the module is '")
            << (phase ? fsdp::stringifyModulePhase(phase.getValue()) : "of no phase")
            << "', expected 'scheduled' or 'planned'; fsdp-opt --fsdp-pipeline schedules a captured "
               "module";
-  } else if (options.fusion != "off") {
+  } else if (options.fusion != fsdp::FusionChoice::Off) {
     return module.emitError("--fusion ")
-           << options.fusion
+           << (options.fusion == fsdp::FusionChoice::Exact ? "exact" : "fast")
            << " is for scheduled modules: this one is planned, with the kernels that it has";
   } else if (options.memoryCap != "0") {
     return module.emitError("--memory-cap ")
@@ -171,11 +170,9 @@ int main(int argc, char **argv) {
       ->excludes(object);
   fsdp::addSizeFlag(app, "--memory-cap", options.memoryCap,
                     "Refuse a larger arena: 80000000, 70GiB, 80GB (scheduled modules; 0: no cap)");
-  app.add_option("--fusion", options.fusion,
-                 "Which elementwise operators become generated kernels: off, exact (torch's bits) "
-                 "or fast (fp32 inside, one rounding) (scheduled modules)")
-      ->check(CLI::IsMember({"off", "exact", "fast"}))
-      ->capture_default_str();
+  fsdp::addFusionFlag(app, options.fusion,
+                      "Which elementwise operators become generated kernels: off, exact (torch's "
+                      "bits) or fast (fp32 inside, one rounding) (scheduled modules)");
   app.add_option("--chip", options.chip, "Of which GPU the PTX is")
       ->check(CLI::IsMember({"sm_80", "sm_90", "sm_100"}))
       ->capture_default_str();

@@ -46,11 +46,10 @@ static std::string listGroups(const schedule::Problem &problem) {
 }
 
 static int logDecisions(mlir::ModuleOp module, const std::string &path) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (failed(writeDecisionLog(module, os)))
+  mlir::FailureOr<std::string> log = makeDecisionLog(module);
+  if (failed(log))
     return 1;
-  llvm::Error error = printFile(path, [&](llvm::raw_ostream &out) { out << text; });
+  llvm::Error error = printFile(path, [&](llvm::raw_ostream &os) { os << *log; });
   return error ? fail(std::move(error)) : 0;
 }
 
@@ -138,10 +137,16 @@ int main(int argc, char **argv) {
                  "Write a page with timeline and memory here; - is standard output");
   app.add_option("--json", options.json,
                  "Write what is printed of all groups here (JSON); - is standard output");
-  app.add_option("--log-decisions", options.decisionLog,
-                 "Write what was decided of each group here, and why, and the order of events, "
-                 "instead of all else; - is standard "
-                 "output");
+  CLI::Option *log =
+      app.add_option("--log-decisions", options.decisionLog,
+                     "Write what was decided of each group here, and why, and the order of events, "
+                     "instead of all else; - is standard output");
   CLI11_PARSE(app, argc, argv);
+  // Nothing is simulated for it: what is said of the simulation would have no effect.
+  if (*log)
+    for (const CLI::Option *other : app.get_options())
+      if (*other && other != log && other->get_name() != "INPUT")
+        return fail(llvm::createStringError("--log-decisions stands alone, but " +
+                                            other->get_name() + " is given"));
   return run(options);
 }

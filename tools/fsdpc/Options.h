@@ -21,7 +21,8 @@ struct Options {
   std::string offloadOptimizer = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says
   std::string microbatchLoss, gradientSync, reshardAfterBackward;
-  std::string fusion = "off", schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
+  FusionChoice fusion = FusionChoice::Off;
+  std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   cost::CostOptions costs;
   uint64_t seed = 0;
   int64_t budget = 3000;
@@ -39,7 +40,6 @@ std::string getPrefix(size_t mesh);
 
 OffloadPolicy getOffload(const Options &options);
 ScheduleChoice getSchedule(const Options &options);
-FusionChoice getFusion(const Options &options);
 
 } // namespace fsdp
 

@@ -25,12 +25,6 @@ OffloadPolicy fsdp::getOffload(const Options &options) {
                                               : OffloadPolicy::None;
 }
 
-FusionChoice fsdp::getFusion(const Options &options) {
-  return options.fusion == "exact"  ? FusionChoice::Exact
-         : options.fusion == "fast" ? FusionChoice::Fast
-                                    : FusionChoice::Off;
-}
-
 ScheduleChoice fsdp::getSchedule(const Options &options) {
   return options.schedule == "auto"   ? ScheduleChoice::Auto
          : options.schedule == "asap" ? ScheduleChoice::Asap
@@ -103,7 +97,7 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
   if (isProgram)
     pipeline.upTo = ModulePhase::Scheduled;
   else
-    pipeline.fusion = getFusion(options);
+    pipeline.fusion = options.fusion;
   return runPasses(module, options, stage, getPrefix(mesh) + step.prefix,
                    [&](OpPassManager &manager) { buildPipeline(manager, pipeline); });
 }
@@ -112,7 +106,7 @@ static int runPipeline(ModuleOp module, const ProgramStep &step, bool isProgram,
 static int planProgram(ModuleOp program, size_t mesh, const Options &options, Stage &stage) {
   stage.begin("plan");
   return runPasses(program, options, stage, getPrefix(mesh), [&](OpPassManager &manager) {
-    addPlanning(manager, getFusion(options), options.memoryCap, options.costs.profile);
+    addPlanning(manager, options.fusion, options.memoryCap, options.costs.profile);
     manager.addPass(createVerifyPlanned());
   });
 }

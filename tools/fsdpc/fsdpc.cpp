@@ -7,6 +7,7 @@
 
 #include "../CostFlags.h"
 #include "../FatalErrors.h"
+#include "../FusionFlag.h"
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "RunPipelines.h"
@@ -101,12 +102,11 @@ static int finishWeights(fsdp::OutputFile &file, const fsdp::Options &options, f
 }
 
 static int writeDecisions(ModuleOp module, const fsdp::Options &options, fsdp::Stage &stage) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (failed(fsdp::explain::writeDecisionLog(module, os)))
+  FailureOr<std::string> log = fsdp::explain::makeDecisionLog(module);
+  if (failed(log))
     return 1;
   llvm::Error error =
-      fsdp::printFile(options.decisionLog, [&](llvm::raw_ostream &out) { out << text; });
+      fsdp::printFile(options.decisionLog, [&](llvm::raw_ostream &os) { os << *log; });
   return error ? stage.fail(std::move(error)) : 0;
 }
 
@@ -347,13 +347,11 @@ int main(int argc, char **argv) {
          "nothing that fits --memory-cap without. The bits are the same")
       ->check(CLI::IsMember({"none", "auto", "all"}))
       ->capture_default_str();
-  app.add_option(
-         "--fusion", options.fusion,
-         "which elementwise operators become generated kernels: off: none; exact: those "
-         "whose kernels give the bits of torch's operators; fast: also others, which compute "
-         "in fp32 and round once")
-      ->check(CLI::IsMember({"off", "exact", "fast"}))
-      ->capture_default_str();
+  fsdp::addFusionFlag(
+      app, options.fusion,
+      "which elementwise operators become generated kernels: off: none; exact: those whose "
+      "kernels give the bits of torch's operators; fast: also others, which compute in fp32 and "
+      "round once");
   app.add_option(
          "--schedule", options.schedule,
          "fsdp2: eager FSDP2's order; auto: a search for the least predicted step time that "

@@ -58,6 +58,24 @@ TEST(LibraryCollectives, PassesOn) {
   });
 }
 
+// The library is told which reduction is asked for: of the control's largest numbers, and of
+// others.
+TEST(LibraryCollectives, NamesReductions) {
+  auto reduce = [](const fsdp_collective *collective, char *, uint64_t) {
+    *static_cast<int64_t *>(collective->output) =
+        10 * collective->takes_max + (collective->reduce_op == FSDP_AVERAGE);
+    return 0;
+  };
+  onTwoRanks(table(nullptr, nullptr, reduce), [](Communicator &communicator) {
+    int64_t value = 5;
+    for (auto [op, expected] : {std::pair(ReduceOp::Max, 10), std::pair(ReduceOp::Sum, 0),
+                                std::pair(ReduceOp::Average, 1)}) {
+      EXPECT_TRUE(communicator.allReduce(kLane, &value, 1, FSDP_I64, op).ok());
+      EXPECT_EQ(value, expected);
+    }
+  });
+}
+
 // The library is told who meets and what moves; what it writes is the result.
 TEST(LibraryCollectives, DoesItself) {
   onTwoRanks(table([](const fsdp_collective *collective, char *, uint64_t) {
