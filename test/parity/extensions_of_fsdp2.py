@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_map_only
 from torch.distributed.fsdp._fully_shard._fsdp_collectives import (
     DefaultAllGather, DefaultReduceScatter,
 )  # fmt: skip
+from torch.distributed.tensor import DTensor
 
 aten = torch.ops.aten
 
@@ -89,9 +90,9 @@ def wrap_parameters(model, modules):
 
 
 def set_rows(model, ranks):
-    """Once parameters are sharded over so many ranks."""
+    """Once parameters are sharded over so many ranks. Ignored ones are not, and stay plain."""
     for parameter in model.parameters():
-        if isinstance(parameter._local_tensor, Int8Gathered):
+        if isinstance(parameter, DTensor) and isinstance(parameter._local_tensor, Int8Gathered):
             parameter._local_tensor.rows = -(-parameter.shape[0] // ranks)
 
 
