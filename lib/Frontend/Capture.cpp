@@ -157,8 +157,9 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
   // The recorder's kernels are registered for the whole process.
   static std::mutex oneAtATime;
   std::lock_guard<std::mutex> lock(oneAtATime);
-  Recorder recorder;
+  std::optional<Recorder> recording;
   try {
+    Recorder &recorder = recording.emplace(KnownResults(options.operatorFacts));
     // An evaluation takes the optimizer of the step that trains.
     const OptimizerSpec asked =
         options.isEvaluation ? OptimizerSpec{.kind = OptimizerKind::AdamW} : options.optimizer;
@@ -181,6 +182,8 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
       (*step.module)
           ->setAttr(FsdpDialect::getTargetAttrName(), TargetAttr::get(&context, options.target));
     step.notes = model.notes;
+    if (std::string unused = recorder.knownResults.describeUnused(); !unused.empty())
+      step.notes.push_back(unused);
     if (options.isEvaluation && drawsNumbers(*step.module))
       step.notes.push_back("the evaluation draws random numbers, as dropout does in training: was "
                            "the model exported in eval()?");
@@ -193,8 +196,8 @@ llvm::Expected<CapturedStep> fsdp::frontend::captureStep(const CaptureOptions &o
     }
     return step;
   } catch (const std::exception &exception) {
-    if (recorder.error)
-      return fail(*recorder.error);
+    if (recording && recording->error)
+      return fail(*recording->error);
     return fail(getReason(exception));
   }
 }

@@ -55,6 +55,12 @@ void CaptureFlags::addTo(CLI::App &app) {
          "cast fp32 parameters and floating-point inputs to this dtype and compute in it, as "
          "FSDP2's MixedPrecisionPolicy does: bfloat16 or float16; updates stay in fp32")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+  app.add_option("--operator-facts", operatorFacts,
+                 "what --operator-report of a training binary has found of the machine that is to "
+                 "run it: dtypes and strides of operators' results, where torch's meta kernels say "
+                 "otherwise; once for each file")
+      ->allow_extra_args(false)
+      ->check(CLI::ExistingFile);
   app.add_option("--target", target,
                  "cpu, cuda, cuda:sm_90 or cuda:sm_100: whose fused operators are recorded; "
                  "attention is the one that torch chooses there, on cuda that of sm_80")
@@ -81,6 +87,8 @@ std::vector<fsdp::NamedPath> CaptureFlags::getFiles() const {
   std::vector<NamedPath> files = {{"MODEL", model}};
   for (const std::string &library : libraries)
     files.push_back({"--load-library", library});
+  for (const std::string &facts : operatorFacts)
+    files.push_back({"--operator-facts", facts});
   return files;
 }
 
@@ -95,6 +103,7 @@ llvm::Expected<CaptureOptions> CaptureFlags::getOptions() const {
     options.cudaArchitecture = 90;
   else if (target == "cuda:sm_100")
     options.cudaArchitecture = 100;
+  options.operatorFacts = operatorFacts;
   options.paramDtype = paramDtype == "bfloat16" ? "bf16" : paramDtype == "float16" ? "f16" : "";
   llvm::Expected<std::vector<InputSpec>> specs = parseInputSpecs(inputs);
   if (!specs)

@@ -58,7 +58,7 @@ static void recordKernel(const c10::OperatorHandle &op, DispatchKeySet keys,
     op.redispatchBoxed(keys & afterFake, stack);
 }
 
-Recorder::Recorder() {
+Recorder::Recorder(KnownResults knownResults) : knownResults(std::move(knownResults)) {
   TORCH_CHECK(!active, "two captures at a time");
   // Per operator: the fallback of the Fake key belongs to torch itself.
   for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -347,7 +347,9 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
                  ? "the shape of its result depends on data"
                  : "cannot be captured: " + summarizeError(exception));
   }
-  node.results.assign(stack.end() - schema.returns().size(), stack.end());
+  size_t numResults = schema.returns().size();
+  knownResults.apply(op, node.arguments, {stack.end() - numResults, numResults});
+  node.results.assign(stack.end() - numResults, stack.end());
   if (!isKnown) {
     for (const IValue &result : node.results)
       forEachTensor(result, [&](const at::Tensor &tensor) {

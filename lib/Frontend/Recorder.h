@@ -5,6 +5,7 @@
 
 #include "GradientSums.h"
 #include "Graph.h"
+#include "KnownResults.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -23,7 +24,7 @@ namespace fsdp::frontend {
 /// one recorder at a time, and it records on the thread that made it.
 class Recorder {
 public:
-  Recorder();
+  explicit Recorder(KnownResults knownResults);
   ~Recorder();
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
@@ -67,6 +68,7 @@ public:
   /// unknown.
   int getValue(const at::Tensor &functional, const std::string &what);
 
+  KnownResults knownResults;
   Graph graph;
   GradientSums sums{[this](uint64_t sequence) { return findPlace(sequence); }};
 

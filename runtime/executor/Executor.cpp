@@ -42,6 +42,9 @@ public:
   const std::vector<std::string> &operatorFailures() const override {
     return program->operatorFailures();
   }
+  const std::vector<fsdp::OperatorFact> &operatorFacts() const override {
+    return program->operatorFacts();
+  }
   const ExecutorStatistics &statistics() const override { return program->statistics(); }
   std::optional<NonFinite> nonFinite() const override {
     const NonFiniteFinder *finder = program->nonFiniteFinder();

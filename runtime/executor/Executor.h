@@ -25,6 +25,10 @@
 #include <string>
 #include <vector>
 
+namespace fsdp {
+struct OperatorFact;
+}
+
 namespace fsdp::rt {
 
 /// What a step needs from outside.
@@ -165,6 +169,9 @@ public:
   /// With collectsFailures: what went wrong in the first step, a message that names the operator
   /// for each.
   virtual const std::vector<std::string> &operatorFailures() const = 0;
+
+  /// Results of the first step that lie otherwise than the plan says.
+  virtual const std::vector<OperatorFact> &operatorFacts() const = 0;
 
   /// Whether a step is one graph.
   virtual const GraphNote &graphNote() const = 0;

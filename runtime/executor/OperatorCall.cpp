@@ -118,6 +118,15 @@ bool OperatorCall::hasPlannedStrides(const CallContext &context, const PlannedRe
   return sameStrides(actual, context.view.sizes(value), context.view.strides(value));
 }
 
+void OperatorCall::noteFact(CallContext &context, const PlannedResult &result,
+                            const at::Tensor &actual) const {
+  if (!actual.defined() ||
+      (check(context, result, actual).ok() && hasPlannedStrides(context, result, actual)))
+    return;
+  context.facts.push_back({fsdp::describeCall(op, arguments), result.slot, actual.scalar_type(),
+                           actual.sizes().vec(), actual.strides().vec()});
+}
+
 at::Tensor OperatorCall::placeOf(const CallContext &context, const PlannedResult &result,
                                  const at::TensorOptions &options) {
   const fsdp_value &value = context.view.values()[result.value];
@@ -179,6 +188,8 @@ Status OperatorCall::measure(CallContext &context) {
     invoke(context);
     recorder.stopServing();
     places.resize(recorder.recorded().size());
+    for (const PlannedResult &result : results)
+      noteFact(context, result, resultOf(context, result));
     for (PlannedResult &result : results) {
       at::Tensor actual = resultOf(context, result);
       if (Status status = check(context, result, actual); !status.ok())

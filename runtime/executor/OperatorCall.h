@@ -17,6 +17,7 @@
 #include "executor/Arguments.h"
 #include "executor/OperatorAllocations.h"
 #include "executor/OperatorRuntime.h"
+#include "fsdp/OperatorFacts/OperatorFacts.h"
 
 namespace fsdp::rt {
 
@@ -31,6 +32,8 @@ struct CallContext {
 
   OperatorAllocations allocations = {};
   std::vector<c10::IValue> stack = {};
+  /// What the first step has found: results of other dtypes, sizes or strides than the plan's.
+  std::vector<OperatorFact> facts = {};
 };
 
 class OperatorCall {
@@ -88,6 +91,8 @@ private:
   Status mismatch(const CallContext &context, const PlannedResult &result,
                   const at::Tensor &actual) const;
   /// The result's place, as a tensor of the plan's strides.
+  /// Notes how the result lies where that is not what the plan says.
+  void noteFact(CallContext &context, const PlannedResult &result, const at::Tensor &actual) const;
   static at::Tensor placeOf(const CallContext &context, const PlannedResult &result,
                             const at::TensorOptions &options);
   bool isPlaced(const CallContext &context, const PlannedResult &result) const;

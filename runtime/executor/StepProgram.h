@@ -42,6 +42,8 @@ public:
   void collectFailures() { collectsFailures = true; }
   /// Executor::operatorFailures().
   const std::vector<std::string> &operatorFailures() const { return failures; }
+  /// Executor::operatorFacts().
+  const std::vector<OperatorFact> &operatorFacts() const { return context.facts; }
 
   /// Positions of the random draws of a plan's step, ascending.
   static std::vector<int64_t> drawsOf(const PlanView &view);

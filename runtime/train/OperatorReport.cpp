@@ -2,6 +2,7 @@
 
 #include "train/OperatorReport.h"
 #include "fsdp/Files/OutputFile.h"
+#include "fsdp/OperatorFacts/OperatorFacts.h"
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,8 @@ static std::string textOf(const Executor &executor) {
   };
   for (const std::string &message : executor.operatorFailures())
     add({{"kind", "failure"}, {"message", message}});
+  for (const fsdp::OperatorFact &fact : executor.operatorFacts())
+    text += toJsonLine(fact) + "\n";
   const ExecutorStatistics &statistics = executor.statistics();
   for (const auto &[call, copies] : statistics.relaid)
     add({{"kind", "strides"},

@@ -59,7 +59,7 @@ static void expectOrdered(const Bounds &bounds) {
 
 // The optimum over all plans, at the minimum peak and with more and more room.
 TEST(BoundsHold, OnTinyProblems) {
-  constexpr uint64_t kNumProblems = 600;
+  constexpr uint64_t kNumProblems = 300;
   double sumOfLogs = 0;
   int count = 0, numMet = 0;
   for (uint64_t seed = 0; seed < kNumProblems; ++seed) {
@@ -93,7 +93,7 @@ TEST(BoundsHold, OnTinyProblems) {
 
 // Where reductions are ready long before the next use, or wait for it.
 TEST(BoundsHold, OnScatteredProblems) {
-  constexpr uint64_t kNumProblems = 6000;
+  constexpr uint64_t kNumProblems = 1500;
   for (uint64_t seed = 0; seed < kNumProblems && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeScatteredProblem(seed);

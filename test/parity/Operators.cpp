@@ -2,12 +2,15 @@
 //
 // fsdp_test::scaled_relu with all that a training step needs: a kernel, a meta kernel, and an
 // autograd formula whose backward is an operator, too. fsdp_test::doubled has no autograd formula.
+// fsdp_test::turned lies otherwise in memory than its meta kernel says, and fsdp_test::compared has
+// another dtype; neither takes part in the backward.
 //
 //===----------------------------------------------------------------------===//
 
 #include <ATen/Operators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/gt.h>
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -78,22 +81,35 @@ static Tensor differentiable(const Tensor &x, double factor) {
 static Tensor doubled(const Tensor &x) { return at::mul(x, 2); }
 static Tensor shapeOfDoubled(const Tensor &x) { return at::empty_like(x); }
 
+/// The columns of a matrix, one behind the other.
+static Tensor turned(const Tensor &x) { return at::mul(x.t().contiguous(), 3).t(); }
+static Tensor compared(const Tensor &x) { return at::gt(x, 0); }
+static Tensor shapeOfTurned(const Tensor &x) {
+  return at::empty_like(x, {}, at::MemoryFormat::Contiguous);
+}
+
 TORCH_LIBRARY(fsdp_test, library) {
   library.def("scaled_relu(Tensor x, float factor) -> Tensor");
   library.def("scaled_relu_backward(Tensor gradient, Tensor x, float factor) -> Tensor");
   library.def("doubled(Tensor x) -> Tensor");
+  library.def("turned(Tensor x) -> Tensor");
+  library.def("compared(Tensor x) -> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(fsdp_test, CPU, library) {
   library.impl("scaled_relu", scaledRelu);
   library.impl("scaled_relu_backward", scaledReluBackward);
   library.impl("doubled", doubled);
+  library.impl("turned", turned);
+  library.impl("compared", compared);
 }
 
 TORCH_LIBRARY_IMPL(fsdp_test, Meta, library) {
   library.impl("scaled_relu", shapeOf);
   library.impl("scaled_relu_backward", shapeOfBackward);
   library.impl("doubled", shapeOfDoubled);
+  library.impl("turned", shapeOfTurned);
+  library.impl("compared", shapeOfTurned);
 }
 
 TORCH_LIBRARY_IMPL(fsdp_test, Autograd, library) { library.impl("scaled_relu", differentiable); }

@@ -2,6 +2,7 @@
 """Operators of a library of its own, by --load-library: captured with the library's autograd formula, and
 run by its kernels. Losses and parameters are eager torch's, bit for bit."""
 
+import json
 import os
 import pathlib
 import unittest
@@ -36,6 +37,14 @@ class WithoutFormula(Model):
         return (self.down(x) - y).square().mean()
 
 
+class WithOtherMeta(Model):
+    """What the meta kernels say of the targets' operators is not what the kernels do."""
+
+    def forward(self, x, y):
+        y = torch.ops.fsdp_test.turned(y) * torch.ops.fsdp_test.compared(y)
+        return (self.down(self.up(x)) - y).square().mean()
+
+
 class Libraries(harness.Case):
     def setUp(self):
         torch.set_num_threads(1)
@@ -59,7 +68,7 @@ class Libraries(harness.Case):
     def compile(self, model, form, library=LIBRARY, flags=()):
         inputs = [f"--input={name}:f32[{BATCH},8]" for name in self.data] if form == "script" else []
         loads = ["--load-library", library] if library else []
-        harness.run([harness.TOOLS / "fsdpc", self.save(model, form), *inputs, *loads,
+        self.fsdpc = harness.run([harness.TOOLS / "fsdpc", self.save(model, form), *inputs, *loads,
                      *harness.Optimizer("adamw", ADAMW).flags(), "--mesh", f"dp={RANKS}",
                      "--weights", self.workspace.weights, *flags, "-o", self.folder / "train"])  # fmt: skip
         return self.folder / "train"
@@ -87,6 +96,60 @@ class Libraries(harness.Case):
                 got = [[float.fromhex(text) for text in line["loss_hex"]] for line in lines]
                 self.assertEqual(got, losses)
                 self.assertIsNone(harness.bitwise_difference(expected, weights))
+
+    def test_operator_facts(self):
+        """What a machine's kernels do is found by a run, and right in the next compilation."""
+        report, facts = self.folder / "report.jsonl", self.folder / "facts.jsonl"
+        for form in ("script", "pt2"):
+            torch.manual_seed(1)
+            model = WithOtherMeta()
+            loads = ["--load-library", LIBRARY]
+            train = lambda binary, *flags: harness.train(
+                self.workspace, binary, RANKS, STEPS, "local",
+                [*loads, "--operator-report", report, *flags])  # fmt: skip
+            self.assert_fails("fsdp_test::compared", train, self.compile(model, form))
+            found = self.read(report)
+            self.assertEqual(
+                [(line["dtype"], line["strides"]) for line in found if line["kind"] == "result"],
+                [("float32", [1, BATCH]), ("bool", [8, 1])],
+            )
+            self.assertTrue(any(line["kind"] == "strides" for line in found))
+            report.rename(facts)
+
+            binary = self.compile(model, form, flags=["--operator-facts", facts])
+            lines, weights = train(binary)
+            self.assertEqual([line["kind"] for line in self.read(report)], ["graph"])
+            losses, expected = self.eager(model)
+            got = [[float.fromhex(text) for text in line["loss_hex"]] for line in lines]
+            self.assertEqual(got, losses)
+            self.assertIsNone(harness.bitwise_difference(expected, weights))
+
+    def read(self, report):
+        return [json.loads(line) for line in report.read_text().splitlines()]
+
+    def test_facts_that_are_none(self):
+        facts = self.folder / "facts.jsonl"
+        for text, problem in (
+            ("what", "no JSON object with a 'kind', as --operator-report writes"),
+            ('{"kind": "graph"}\n{"kind": "result", "call": "aten::mm.default()"}', "missing 'result'"),
+            (self.fact(dtype="f32"), "'dtype' is \"f32\", expected one of torch, as \"float32\""),
+            (self.fact(strides=[1]), "'sizes' is [2,3] and 'strides' is [1], expected lists of equal"),
+            (self.fact(strides=[-1, 1]), "'sizes' is [2,3] and 'strides' is [-1,1], expected lists of equal length of numbers"),
+        ):
+            facts.write_text(text)
+            line = text.count("\n") + 1
+            self.assert_fails(f"--operator-facts {facts}: line {line}: {problem}", self.compile,
+                              Model(), "pt2", flags=["--operator-facts", facts])  # fmt: skip
+        # Of another step.
+        facts.write_text(self.fact())
+        self.compile(Model(), "pt2", flags=["--operator-facts", facts])
+        self.assertIn("1 of 1 calls are none of this step, among them aten::what.default()",
+                      self.fsdpc.stderr)  # fmt: skip
+
+    def fact(self, **changed):
+        fact = {"kind": "result", "call": "aten::what.default()", "result": 0, "dtype": "float32",
+                "sizes": [2, 3], "strides": [3, 1]}  # fmt: skip
+        return json.dumps(fact | changed)
 
     def test_without_the_library(self):
         self.assert_fails("torch does not have it: name the library that does by --load-library",

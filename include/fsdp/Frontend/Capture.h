@@ -63,6 +63,8 @@ struct CaptureOptions {
   /// under autograd (`param_dtype` of FSDP2's MixedPrecisionPolicy): bf16 or f16; "": they are not.
   /// TorchScript only: a .pt2 file fixes the dtypes of its computation.
   std::string paramDtype = {};
+  /// Files of OperatorFacts. Without any, meta kernels alone say how results lie in memory.
+  std::vector<std::string> operatorFacts = {};
 };
 
 struct CapturedStep {

@@ -17,7 +17,7 @@ class App;
 namespace fsdp::frontend {
 
 /// MODEL, --input, --load-library, --method, --optimizer and its hyper-parameters, --target,
-/// --param-dtype.
+/// --param-dtype, --operator-facts.
 class CaptureFlags {
 public:
   /// Adds the flags to the application; this object must outlive its parsing.
@@ -27,7 +27,7 @@ public:
   llvm::Expected<CaptureOptions> getOptions() const;
 
   const std::string &getModel() const { return model; }
-  /// MODEL and the libraries, which no output may be.
+  /// MODEL, the libraries and the facts, which no output may be.
   std::vector<NamedPath> getFiles() const;
   /// float32, bfloat16, float16; "": not given.
   const std::string &getParamDtype() const { return paramDtype; }
@@ -35,7 +35,7 @@ public:
 
 private:
   std::string model, method = "forward", optimizer, target = "cpu", paramDtype;
-  std::vector<std::string> inputs, libraries;
+  std::vector<std::string> inputs, libraries, operatorFacts;
   std::optional<double> lr, weightDecay, momentum, dampening, eps, clipGradNorm;
   bool nesterov = false, amsgrad = false, maximize = false;
   std::string clipNormType;
