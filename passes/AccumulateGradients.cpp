@@ -1,10 +1,12 @@
 //===- AccumulateGradients.cpp - A step of several microbatches -----------===//
 
-#include "fsdp/Analysis/Step.h"
+#include "fsdp/Analysis/Stages.h"
 #include "fsdp/IR/AtenBuilders.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
+
+#include <limits>
 
 namespace fsdp {
 #define GEN_PASS_DEF_ACCUMULATEGRADIENTS
@@ -186,6 +188,49 @@ LogicalResult Repeater::run(bool isMean) {
   return success();
 }
 
+//===----------------------------------------------------------------------===//
+// 1F1B
+//===----------------------------------------------------------------------===//
+
+/// Sorts what runs before the updates by units. Inside of a unit the order stays. The final writes
+/// of buffers stay behind all units.
+static LogicalResult interleave(Step &step) {
+  FailureOr<Stages> stages = Stages::find(step);
+  if (failed(stages))
+    return failure();
+  struct Placed {
+    Operation *op;
+    int64_t unit;
+  };
+  SmallVector<Placed> placed;
+  SmallVector<int64_t> before(step.getMicrobatches()); // by microbatch: the unit of the last call
+  Operation *end = step.getBody().getTerminator();
+  for (Operation &op : step.getBody()) {
+    if (isa<UpdateOp>(op)) {
+      end = &op;
+      break;
+    }
+    if (auto call = dyn_cast<CallOp>(op)) {
+      int64_t unit = stages->getUnit(call);
+      before[call.getMicrobatch()] = unit;
+      placed.push_back({&op, unit});
+    } else if (auto grad = dyn_cast<GradOp>(op)) {
+      auto source = grad.getValue().getDefiningOp<CallOp>();
+      placed.push_back({&op, source && source.getPhase() == Phase::Backward
+                                 ? stages->getUnit(source)
+                                 : before[grad.getMicrobatch()]});
+    } else if (auto input = dyn_cast<InputOp>(op)) {
+      placed.push_back({&op, stages->getUnit(Phase::Forward, /*stage=*/0, input.getMicrobatch())});
+    } else if (isa<WriteOp>(op)) {
+      placed.push_back({&op, std::numeric_limits<int64_t>::max()});
+    }
+  }
+  llvm::stable_sort(placed, [](const Placed &a, const Placed &b) { return a.unit < b.unit; });
+  for (const Placed &entry : placed)
+    entry.op->moveBefore(end);
+  return success();
+}
+
 namespace {
 struct AccumulateGradientsPass
     : public fsdp::impl::AccumulateGradientsBase<AccumulateGradientsPass> {
@@ -209,7 +254,8 @@ struct AccumulateGradientsPass
         return signalPassFailure();
       }
     int64_t count = asked.getMicrobatches();
-    if (failed(Repeater(*step, count).run(asked.getLoss() == LossReduction::Mean)))
+    if (failed(Repeater(*step, count).run(asked.getLoss() == LossReduction::Mean)) ||
+        (!asked.getStages().empty() && failed(interleave(*step))))
       return signalPassFailure();
     remark::analysis(module.getLoc(),
                      remark::RemarkOpts::name("microbatches").category(getArgument()))

@@ -1,7 +1,9 @@
 //===- GroupParameters.cpp - Declare the mesh and the groups --------------===//
 
-#include "fsdp/Analysis/Step.h"
+#include "fsdp/Analysis/Stages.h"
 #include "fsdp/Config/Grouping.h"
+#include "fsdp/Config/ModulePattern.h"
+#include "fsdp/Config/ModuleTree.h"
 #include "fsdp/Transforms/ExportedPolicies.h"
 #include "fsdp/Transforms/IgnoreParams.h"
 #include "fsdp/Transforms/PrefetchLists.h"
@@ -30,6 +32,7 @@ private:
   llvm::Expected<ShardingConfig> readConfig();
   llvm::Error declareGroups(Step &step, const ShardingConfig &choices,
                             std::vector<ParamGroup> &declared);
+  LogicalResult declareMicrobatches(Step &step, const ShardingConfig &choices);
   void emitError(llvm::Error error);
 };
 } // namespace
@@ -82,6 +85,14 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
   if (llvm::Error error =
           takeOption<LossReduction>(microbatchLoss, parseLossReduction, accumulation.loss))
     return error;
+  if (llvm::Error error =
+          takeOption<MicrobatchOrder>(microbatchOrder, parseMicrobatchOrder, accumulation.order))
+    return error;
+  if (!stages.empty()) {
+    SmallVector<StringRef> names;
+    StringRef(stages).split(names, ',');
+    accumulation.stages.emplace(names.begin(), names.end());
+  }
   if (llvm::Error error =
           takeOption<GradientSync>(gradientSync, parseGradientSync, accumulation.gradientSync))
     return error;
@@ -259,6 +270,61 @@ void GroupParametersPass::emitError(llvm::Error error) {
       [&](const llvm::ErrorInfoBase &problem) { getOperation().emitError(problem.message()); });
 }
 
+/// The modules that begin stages: each that matches a name or pattern, in the order of the forward.
+static llvm::Expected<SmallVector<StringAttr>> findStages(Step &step,
+                                                          ArrayRef<std::string> patterns) {
+  ModuleTree tree;
+  for (auto call : step.getBody().getOps<aten::CallOp>())
+    if (call.getPhase() == aten::Phase::Forward)
+      tree.add(call.getModule());
+  SmallVector<StringAttr> found;
+  for (const std::string &text : patterns) {
+    llvm::Expected<ModulePattern> pattern = ModulePattern::create(text);
+    if (!pattern)
+      return pattern.takeError();
+    size_t before = found.size();
+    for (const Module &module : tree.getModules())
+      if (!module.isRoot() && pattern->match(module.path))
+        found.push_back(StringAttr::get(step.module.getContext(), module.path));
+    if (found.size() == before)
+      return llvm::createStringError("no module that runs matches '" + text +
+                                     "' of accumulation.stages");
+  }
+  return found;
+}
+
+/// Notes the microbatches that a step is to have. FSDP2 keeps the root of each stage gathered, as
+/// it does with the one root of a model.
+LogicalResult GroupParametersPass::declareMicrobatches(Step &step, const ShardingConfig &choices) {
+  const Accumulation &asked = choices.accumulation;
+  int64_t count = asked.microbatches.value_or(1);
+  // An evaluation accumulates nothing.
+  if (count == 1 || step.isEvaluation())
+    return success();
+  SmallVector<StringAttr> begins;
+  if (asked.order == MicrobatchOrder::OneForwardOneBackward) {
+    llvm::Expected<SmallVector<StringAttr>> found = findStages(step, *asked.stages);
+    if (!found) {
+      emitError(found.takeError());
+      return failure();
+    }
+    begins = std::move(*found);
+  }
+  step.module->setAttr(FsdpDialect::getAccumulationAttrName(),
+                       AccumulationAttr::get(&getContext(), count,
+                                             asked.loss.value_or(LossReduction::Mean), begins));
+  if (begins.empty())
+    return success();
+  FailureOr<Step> grouped = Step::collect(step.module);
+  FailureOr<Stages> found = failed(grouped) ? FailureOr<Stages>() : Stages::find(*grouped);
+  if (failed(found))
+    return failure();
+  for (GroupOp group : grouped->groups)
+    if (group.getReshardAfterForward() == Reshard::None && found->isRootOfStage(*grouped, group))
+      group.setReshardAfterForward(Reshard::Never);
+  return success();
+}
+
 void GroupParametersPass::runOnOperation() {
   ModuleOp module = getOperation();
   if (failed(expectPhase(module, getArgument(), ModulePhase::Captured)))
@@ -287,13 +353,8 @@ void GroupParametersPass::runOnOperation() {
   }
   if (failed(setPrefetchLists(module, groups)))
     return signalPassFailure();
-  // An evaluation accumulates nothing.
-  if (int64_t count = choices->accumulation.microbatches.value_or(1);
-      count > 1 && !step->isEvaluation())
-    module->setAttr(
-        FsdpDialect::getAccumulationAttrName(),
-        AccumulationAttr::get(&getContext(), count,
-                              choices->accumulation.loss.value_or(LossReduction::Mean)));
+  if (failed(declareMicrobatches(*step, *choices)))
+    return signalPassFailure();
   if (choices->prefetch)
     module->setAttr(FsdpDialect::getPrefetchAttrName(),
                     PrefetchAttr::get(&getContext(), *choices->prefetch));

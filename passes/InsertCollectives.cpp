@@ -68,6 +68,7 @@ private:
   OpBuilder builder;
   Type handleType;
   int64_t lastMicrobatch = 0;
+  bool isInterleaved = false; // the order of microbatches is 1f1b
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
   DenseMap<Operation *, Value> viewBase; // what the capture made the view of
@@ -93,6 +94,8 @@ LogicalResult Inserter::prepare() {
     if (!step.memberByParam.contains(param.getSymNameAttr()))
       return param.emitError("parameter @") << param.getSymName() << " is in no group";
 
+  auto said = step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+  isInterleaved = said && !said.getStages().empty();
   // Updates move up to their groups' reductions: inputs must be above them.
   Block &body = step.getBody();
   for (auto call : body.getOps<CallOp>())
@@ -194,8 +197,9 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
     return success();
   switch (hook.kind) {
   case HookKind::PreForward:
-    // A chunk is kept for the backward of its own microbatch.
-    if (state.microbatch != hook.microbatch)
+    // A chunk is kept for the backward of its own microbatch. Where microbatches are interleaved,
+    // FSDP2 gathers the next forward from it, too.
+    if (state.microbatch != hook.microbatch && !isInterleaved)
       state.chunk = {};
     state.microbatch = hook.microbatch;
     [[fallthrough]];
@@ -208,9 +212,13 @@ LogicalResult Inserter::runHook(const Hook &hook, Operation *before) {
       reshard(hook.group, Phase::Forward);
     return success();
   case HookKind::PostBackward:
-    if (state.gather && (step.groups[hook.group].getReshardAfterBackward().value_or(true) ||
-                         hook.microbatch == lastMicrobatch))
-      reshard(hook.group, step.isEvaluation() ? Phase::Forward : Phase::Backward);
+    if (step.groups[hook.group].getReshardAfterBackward().value_or(true) ||
+        hook.microbatch == lastMicrobatch) {
+      if (state.gather)
+        reshard(hook.group, step.isEvaluation() ? Phase::Forward : Phase::Backward);
+      if (isInterleaved)
+        state.chunk = {};
+    }
     if (step.isEvaluation())
       return success();
     if (hook.isLast)

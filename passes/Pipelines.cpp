@@ -57,6 +57,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .reduceDtype = options.reduceDtype,
                                          .microbatches = options.microbatches,
                                          .microbatchLoss = options.microbatchLoss,
+                                         .microbatchOrder = options.microbatchOrder,
+                                         .stages = options.stages,
                                          .gradientSync = options.gradientSync,
                                          .reshardAfterBackward = options.reshardAfterBackward,
                                          .shardPlacement = options.shardPlacement,

@@ -35,6 +35,11 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
                                llvm::cl::desc("Forwards and backwards of a step, whose gradients "
                                               "are added up; 0: as the YAML file says, else 1")};
   Option<std::string> microbatchLoss{*this, "microbatch-loss", llvm::cl::desc("mean or sum")};
+  Option<std::string> microbatchOrder{*this, "microbatch-order",
+                                      llvm::cl::desc("sequential or 1f1b")};
+  Option<std::string> stages{
+      *this, "stages",
+      llvm::cl::desc("Of microbatch-order 1f1b: the modules with which stages begin, with commas")};
   Option<std::string> gradientSync{
       *this, "gradient-sync",
       llvm::cl::desc("After which microbatches gradients are reduced: each, reduce_scatter, last")};

@@ -92,15 +92,17 @@ private:
   void start(Gather &gather, Place &place);
   Gather *issuePrefetch(unsigned target, const Hook &hook);
   void beginMicrobatch(int64_t number);
+  void beginUnit(int64_t number);
   /// Where the microbatch behind this one begins; null behind the last.
   Operation *getEnd(int64_t microbatch);
 
   Step &step;
   ArrayRef<Hook> hooks;
   SmallVector<GroupState> groups;
-  // Of the microbatch that is walked over:
-  int64_t microbatch = 0;
-  SmallVector<unsigned> postForwards; // groups
+  bool isInterleaved = false; // the order of microbatches is 1f1b
+  // Of the microbatch or unit that is walked over:
+  int64_t unit = 0;
+  SmallVector<unsigned> postForwards; // groups; of the whole step where it is interleaved
   std::deque<Place> forward;          // by pre-forward hook
   size_t lastPlace = 0; // in forward, at which a gather starts: gathers keep their order
 
@@ -180,6 +182,8 @@ void Scheduler::collectGathers() {
 }
 
 LogicalResult Scheduler::collect() {
+  auto said = step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+  isInterleaved = said && !said.getStages().empty();
   collectGathers();
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {
@@ -237,11 +241,13 @@ void Scheduler::start(Gather &gather, Place &place) {
 }
 
 /// What FSDP2's prefetch does at `hook`: unshards `target` unless it is unsharded already. Where
-/// FSDP2 would gather in vain, the step has no gather, and nothing is done: null.
+/// FSDP2 would gather in vain, the step has no gather, and nothing is done: null. Where
+/// microbatches are interleaved, what is gathered too early serves the next use, of whichever
+/// microbatch.
 Gather *Scheduler::issuePrefetch(unsigned target, const Hook &hook) {
   GroupState &state = groups[target];
   if (state.isGathered || state.issued == state.gathers.size() ||
-      state.gathers[state.issued].microbatch != hook.microbatch)
+      (!isInterleaved && state.gathers[state.issued].microbatch != hook.microbatch))
     return nullptr;
   Gather &gather = state.gathers[state.issued++];
   state.isGathered = state.isAhead = true;
@@ -281,8 +287,10 @@ void Scheduler::preBackward(const Hook &hook) {
   GroupState &state = groups[hook.group];
   Place place{unshard(state), hook.before, hook.position, hook.group};
   auto prefetch = [&](unsigned group) {
-    if (Gather *gather = issuePrefetch(group, hook))
+    if (Gather *gather = issuePrefetch(group, hook)) {
+      gather->start.setPhase(Phase::Backward);
       start(*gather, place);
+    }
   };
   // Explicit lists take the place of the implicit order.
   if (ArrayAttr targets = step.groups[hook.group].getBackwardPrefetchAttr();
@@ -297,20 +305,27 @@ void Scheduler::preBackward(const Hook &hook) {
 
 /// FSDP2 forgets the order at the end of each backward.
 void Scheduler::beginMicrobatch(int64_t number) {
-  microbatch = number;
+  beginUnit(number);
+  postForwards.clear();
+  for (GroupState &state : groups)
+    state.postForwards.clear();
+}
+
+/// The stages of 1f1b share one order (`share_comm_ctx`), which FSDP2 forgets when all backwards
+/// have run. The stream of gathers waits for what precedes the forward of a stage, as it does for
+/// what precedes a microbatch.
+void Scheduler::beginUnit(int64_t number) {
+  unit = number;
   lastPlace = 0;
   forward.clear();
-  postForwards.clear();
-  for (GroupState &state : groups) {
+  for (GroupState &state : groups)
     state.firstPlace = 0;
-    state.postForwards.clear();
-  }
 }
 
 void Scheduler::prefetch(Target target) {
   for (const Hook &hook : hooks) {
-    if (hook.microbatch != microbatch)
-      beginMicrobatch(hook.microbatch);
+    if (hook.unit != unit)
+      isInterleaved ? beginUnit(hook.unit) : beginMicrobatch(hook.unit);
     GroupState &state = groups[hook.group];
     switch (hook.kind) {
     case HookKind::PreForward:
@@ -328,8 +343,11 @@ void Scheduler::prefetch(Target target) {
       preBackward(hook);
       break;
     case HookKind::PostBackward:
-      state.isGathered = !step.groups[hook.group].getReshardAfterBackward().value_or(true) &&
-                         microbatch + 1 < static_cast<int64_t>(begins.size());
+      // What has been gathered for a later use stays.
+      if (!state.isAhead)
+        state.isGathered = state.isGathered &&
+                           !step.groups[hook.group].getReshardAfterBackward().value_or(true) &&
+                           hook.microbatch + 1 < static_cast<int64_t>(begins.size());
       break;
     }
   }
@@ -341,15 +359,16 @@ Operation *Scheduler::getEnd(int64_t microbatch) {
 }
 
 /// The gradients of one reduction are in memory at a time. Replicas are waited for a reduction
-/// later: they go on while the next group is reduced. Nothing is left for the next microbatch.
-/// Updates that clip stay behind all reductions.
+/// later: they go on while the next group is reduced. Nothing is left for the next microbatch,
+/// unless microbatches are interleaved: then the last reduction of a backward goes on beside the
+/// forward of another stage. Updates that clip stay behind all reductions.
 void Scheduler::deferReductions() {
   Operation *end = norm ? norm.getOperation() : step.getBody().getTerminator();
   auto getStart = [&](size_t own, size_t index) -> Operation * {
     int64_t microbatch = reductions[own].microbatch;
-    if (index < reductions.size() && reductions[index].microbatch == microbatch)
+    if (index < reductions.size() && (isInterleaved || reductions[index].microbatch == microbatch))
       return reductions[index].start;
-    Operation *next = getEnd(microbatch);
+    Operation *next = isInterleaved ? nullptr : getEnd(microbatch);
     return next ? next : end;
   };
   for (auto [index, reduction] : llvm::enumerate(reductions)) {

@@ -66,6 +66,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
            "else 1">,
     Option<"microbatchLoss", "microbatch-loss", "std::string", "\"\"",
            "mean (the loss of each microbatch is divided by their number) or sum; default mean">,
+    Option<"microbatchOrder", "microbatch-order", "std::string", "\"\"",
+           "sequential (one microbatch after another) or 1f1b (stages are interleaved); default "
+           "sequential">,
+    Option<"stages", "stages", "std::string", "\"\"",
+           "Of microbatch-order 1f1b: the modules with which stages begin, or patterns, with commas">,
     Option<"gradientSync", "gradient-sync", "std::string", "\"\"",
            "After which microbatches gradients are reduced: each, reduce_scatter (each over the "
            "shards, the last over the replicas) or last; default each">,
@@ -246,6 +251,16 @@ def AccumulateGradients : Fsdp_Pass<"fsdp-accumulate-gradients"> {
     returns the sum of these: the mean over all samples, as if they were one batch. `loss = sum`
     leaves the losses as they are. Buffers go on from microbatch to microbatch; random numbers are drawn anew.
 
+    With `stages` the microbatches are interleaved in 1F1B order, as torch's `ScheduleInterleaved1F1B` runs
+    several stages on one rank. A unit is the forward or the backward of one stage for one microbatch. Of n
+    stages n - 1 forward units run first, then one forward and one backward alternately, then the remaining
+    backwards. The forward of a stage begins with the first operation of the module that names it; the
+    loss belongs to the last stage. The backward of an operation belongs to the stage of its module's
+    forward. Losses, gradients, buffers and random numbers are those of the sequential order. Refused
+    with both modules by name are a stage whose forward is not one piece, a group or a parameter of two
+    stages, and a backward that needs a gradient of an earlier stage. Each parameter belongs to a group
+    other than the root's.
+
     What is communicated after which microbatch is the groups' `gradient_sync`, which
     `fsdp-insert-collectives` follows.
 
@@ -264,6 +279,24 @@ def AccumulateGradients : Fsdp_Pass<"fsdp-accumulate-gradients"> {
     %x_0 = fsdp.input "x" microbatch 1 : tensor<4xf32>
     %y_1 = aten.call "mul.Tensor"(%x_0, %w) fwd in "l" microbatch 1 : ...
     fsdp.grad @l.w, %g_2 microbatch 1 : tensor<4xf32>
+    ```
+
+    With `stages = ["a", "b"]` (`test/passes/interleave-microbatches.mlir`):
+
+    ```mlir
+    %a = aten.call "mul.Tensor"(%x, %a.w) fwd in "a" : ...
+    %b = aten.call "mul.Tensor"(%a, %b.w) fwd in "b" : ...
+    %g = aten.call "mul.Tensor"(%e, %b.w) bwd in "b" : ...
+    %d = aten.call "mul.Tensor"(%g, %x) bwd in "a" : ...
+    // becomes
+    %a = aten.call "mul.Tensor"(%x, %a.w) fwd in "a" : ...
+    %b = aten.call "mul.Tensor"(%a, %b.w) fwd in "b" : ...
+    %g = aten.call "mul.Tensor"(%e, %b.w) bwd in "b" : ...
+    %a_1 = aten.call "mul.Tensor"(%x_1, %a.w) fwd in "a" microbatch 1 : ...
+    %d = aten.call "mul.Tensor"(%g, %x) bwd in "a" : ...
+    %b_1 = aten.call "mul.Tensor"(%a_1, %b.w) fwd in "b" microbatch 1 : ...
+    %g_1 = aten.call "mul.Tensor"(%e_1, %b.w) bwd in "b" microbatch 1 : ...
+    %d_1 = aten.call "mul.Tensor"(%g_1, %x_1) bwd in "a" microbatch 1 : ...
     ```
   }];
 }

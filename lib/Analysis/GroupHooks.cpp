@@ -2,11 +2,13 @@
 
 #include "fsdp/Analysis/GroupHooks.h"
 
+#include "fsdp/Analysis/Stages.h"
 #include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/AtenSemantics.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 #include <tuple>
 
@@ -52,28 +54,39 @@ struct BackwardSpan {
 /// One module of one group.
 struct Slot {
   unsigned group, depth;
-  int lastForwardRun = -1, lastBackwardRun = -1; // index in the group's runs
 };
 
 struct GroupRuns {
   SmallVector<Run> forward, backward; // in the order of their first operation
 };
 
-/// A hook and its place among hooks at the same position, smaller first.
+/// What the walk over the step finds in one microbatch. Microbatches may be interleaved.
+struct Microbatch {
+  int64_t number = 0;
+  SmallVector<GroupRuns> runs; // by group
+  /// Per group: the last call that makes one of its gradients or uses one of its parameters.
+  SmallVector<int> lastNeeded;
+  SmallVector<int> lastForwardRun, lastBackwardRun; // per slot: index in the group's runs
+  int previousForward = -1, previousBackward = -1, last = -1;
+  SmallVector<unsigned> deferred; // groups whose post-backward runs at the end
+};
+
+/// A hook and its place among hooks at the same position, smaller first: the number of its unit
+/// stands first.
 struct PlacedHook {
   Hook hook;
-  std::tuple<int64_t, int, int64_t, int64_t, size_t> rank;
+  std::tuple<int, int64_t, int64_t, size_t> rank;
 };
 
 class HookFinder {
 public:
-  explicit HookFinder(Step &step) : step(step) {}
+  HookFinder(Step &step, const Stages &stages) : step(step), stages(stages) {}
   FailureOr<SmallVector<Hook>> find();
 
 private:
   void collectSlots();
-  void beginMicrobatch(int64_t number);
-  LogicalResult collectCalls();
+  Microbatch &enterMicrobatch(int64_t number);
+  void collectCalls();
   void scanCall(int index);
   void noteParams(int index);
   void noteGradientFlow(int index, ArrayRef<unsigned> found);
@@ -82,29 +95,28 @@ private:
   bool isCallOnce(ModuleCall module);
   SmallVector<ForwardCall> getForwardCalls(unsigned group);
   SmallVector<BackwardSpan> getBackwardSpans(unsigned group, ArrayRef<ForwardCall> forward);
-  LogicalResult endMicrobatch();
-  void place(HookKind kind, unsigned group, int position, int order, int64_t first, int64_t second);
+  LogicalResult placeMicrobatch();
+  void place(HookKind kind, unsigned group, int position, int64_t unit, int order, int64_t first,
+             int64_t second);
   LogicalResult placeHooks(unsigned group);
   void placeFinalHooks();
   int64_t getDepth(unsigned group);
+  int64_t getUnit(int index) { return stages.getUnit(calls[index]); }
 
   Step &step;
+  const Stages &stages;
   SmallVector<Slot> slots;
   ModuleTree tree;
   DenseMap<const Module *, SmallVector<unsigned>> slotsOf;
   DenseMap<StringAttr, SmallVector<unsigned>> slotsByModule; // with all enclosing modules
   SmallVector<CallOp> calls;
-  // Of the microbatch that is walked over:
-  int64_t microbatch = 0;
-  SmallVector<GroupRuns> runs;
-  /// Per group: the last call that makes one of its gradients or uses one of its parameters.
-  SmallVector<int> lastNeeded;
+  std::deque<Microbatch> microbatches;
+  Microbatch *current = nullptr;        // that is walked over, or whose hooks are placed
+  DenseMap<int64_t, int> endOfUnit;     // by number: behind its last call
   DenseMap<Value, unsigned> paramGroup; // of full parameters and their views
   /// Position of the call that made a value which needs a gradient; -1 for a parameter.
   DenseMap<Value, int> needsGrad;
-  int previousForward = -1, previousBackward = -1;
   SmallVector<PlacedHook> placed;
-  SmallVector<unsigned> deferred; // groups whose post-backward runs at the end
 };
 
 } // namespace
@@ -120,23 +132,18 @@ void HookFinder::collectSlots() {
       slotsOf[&module].push_back(slots.size());
       slots.push_back({static_cast<unsigned>(index), module.depth});
     }
-  beginMicrobatch(0);
 }
 
-void HookFinder::beginMicrobatch(int64_t number) {
-  microbatch = number;
-  runs.assign(step.groups.size(), {});
-  lastNeeded.assign(step.groups.size(), -1);
-  for (Slot &slot : slots)
-    slot.lastForwardRun = slot.lastBackwardRun = -1;
-  previousForward = previousBackward = -1;
-  deferred.clear();
-  // A buffer that the microbatch before wrote brings no gradient along.
-  DenseMap<Value, int> params;
-  for (auto [value, index] : needsGrad)
-    if (index < 0)
-      params[value] = index;
-  needsGrad = std::move(params);
+Microbatch &HookFinder::enterMicrobatch(int64_t number) {
+  while (static_cast<int64_t>(microbatches.size()) <= number) {
+    Microbatch &added = microbatches.emplace_back();
+    added.number = microbatches.size() - 1;
+    added.runs.resize(step.groups.size());
+    added.lastNeeded.assign(step.groups.size(), -1);
+    added.lastForwardRun.assign(slots.size(), -1);
+    added.lastBackwardRun.assign(slots.size(), -1);
+  }
+  return microbatches[number];
 }
 
 /// The modules of groups that `module` is or lies in, outermost first.
@@ -153,17 +160,17 @@ ArrayRef<unsigned> HookFinder::getSlots(StringAttr module) {
 /// True if the forward has one run of this call. Captures number calls; only the rounds of a
 /// scripted loop have one number, and hand-written text.
 bool HookFinder::isCallOnce(ModuleCall module) {
-  return llvm::count_if(runs[slots[module.slot].group].forward,
+  return llvm::count_if(current->runs[slots[module.slot].group].forward,
                         [&](const Run &run) { return run.module == module; }) == 1;
 }
 
 void HookFinder::extendRun(ModuleCall module, int index, int previous, Phase phase) {
-  Slot &slot = slots[module.slot];
   bool isForward = phase == Phase::Forward;
-  SmallVector<Run> &list = isForward ? runs[slot.group].forward : runs[slot.group].backward;
-  int &current = isForward ? slot.lastForwardRun : slot.lastBackwardRun;
-  if (current >= 0 && list[current].module == module && list[current].last == previous) {
-    list[current].last = index;
+  GroupRuns &runs = current->runs[slots[module.slot].group];
+  SmallVector<Run> &list = isForward ? runs.forward : runs.backward;
+  int &newest = (isForward ? current->lastForwardRun : current->lastBackwardRun)[module.slot];
+  if (newest >= 0 && list[newest].module == module && list[newest].last == previous) {
+    list[newest].last = index;
     return;
   }
   // The backward of one call may be interrupted by others'.
@@ -171,10 +178,10 @@ void HookFinder::extendRun(ModuleCall module, int index, int previous, Phase pha
     for (auto [number, run] : llvm::enumerate(list))
       if (run.module == module) {
         run.last = index;
-        current = number;
+        newest = number;
         return;
       }
-  current = list.size();
+  newest = list.size();
   list.push_back({module, index, index});
 }
 
@@ -182,14 +189,15 @@ void HookFinder::scanCall(int index) {
   CallOp call = calls[index];
   Phase phase = call.getPhase();
   bool isForward = phase == Phase::Forward;
-  int &previous = isForward ? previousForward : previousBackward;
+  int &previous = isForward ? current->previousForward : current->previousBackward;
   // The seed of the backward is made before any hook runs.
   bool isSeed = !isForward && previous < 0 && call.getBaseName() == "ones_like";
   ArrayRef<unsigned> found = getSlots(call.getModuleAttr());
   if (!isSeed)
     for (unsigned slot : found)
       extendRun({slot, call.getScope().getCall(slots[slot].depth)}, index, previous, phase);
-  previous = index;
+  previous = current->last = index;
+  endOfUnit[getUnit(index)] = index + 1;
   noteParams(index);
   if (isForward)
     noteGradientFlow(index, found);
@@ -202,7 +210,7 @@ void HookFinder::noteParams(int index) {
     if (it == paramGroup.end())
       continue;
     unsigned group = it->second;
-    lastNeeded[group] = index;
+    current->lastNeeded[group] = index;
     if (operand.getOperandNumber() == 0 && call.isView())
       for (Value result : call.getResults())
         paramGroup[result] = group;
@@ -217,11 +225,14 @@ void HookFinder::noteGradientFlow(int index, ArrayRef<unsigned> found) {
     auto it = needsGrad.find(operand);
     if (it == needsGrad.end())
       continue;
+    // A buffer that another microbatch wrote brings no gradient along.
+    if (it->second >= 0 && calls[it->second].getMicrobatch() != call.getMicrobatch())
+      continue;
     needs = true;
     if (it->second < 0)
       continue;
     for (unsigned slot : found) {
-      Run &run = runs[slots[slot].group].forward[slots[slot].lastForwardRun];
+      Run &run = current->runs[slots[slot].group].forward[current->lastForwardRun[slot]];
       run.inputNeedsGrad |= it->second < run.first;
     }
   }
@@ -233,12 +244,14 @@ void HookFinder::noteGradientFlow(int index, ArrayRef<unsigned> found) {
       needsGrad[result] = index;
 }
 
-LogicalResult HookFinder::collectCalls() {
+void HookFinder::collectCalls() {
   DenseMap<Operation *, int> positions;
   auto noteGradient = [&](unsigned group, Value gradient) {
     auto it = positions.find(gradient.getDefiningOp());
-    if (it != positions.end())
-      lastNeeded[group] = std::max(lastNeeded[group], it->second);
+    if (it == positions.end())
+      return;
+    int &last = enterMicrobatch(calls[it->second].getMicrobatch()).lastNeeded[group];
+    last = std::max(last, it->second);
   };
   auto noteParam = [&](Value param, unsigned group, ParamOp op) {
     if (!op.getFrozen())
@@ -247,11 +260,7 @@ LogicalResult HookFinder::collectCalls() {
   };
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {
-      if (call.getMicrobatch() != microbatch) {
-        if (failed(endMicrobatch()))
-          return failure();
-        beginMicrobatch(call.getMicrobatch());
-      }
+      current = &enterMicrobatch(call.getMicrobatch());
       positions[call] = calls.size();
       calls.push_back(call);
       scanCall(calls.size() - 1);
@@ -276,7 +285,6 @@ LogicalResult HookFinder::collectCalls() {
         noteGradient(step.groupByName.lookup(name.getAttr()), gradient);
     }
   }
-  return endMicrobatch();
 }
 
 //===----------------------------------------------------------------------===//
@@ -287,7 +295,7 @@ LogicalResult HookFinder::collectCalls() {
 /// run. Modules without operations count as run.
 SmallVector<ForwardCall> HookFinder::getForwardCalls(unsigned group) {
   SmallVector<ForwardCall> found;
-  ArrayRef<Run> list = runs[group].forward;
+  ArrayRef<Run> list = current->runs[group].forward;
   SmallVector<unsigned> modules;
   for (const Run &run : list)
     if (!llvm::is_contained(modules, run.module.slot))
@@ -309,15 +317,15 @@ SmallVector<ForwardCall> HookFinder::getForwardCalls(unsigned group) {
 /// The backwards of the calls in the order in which they run, those that overlap as one.
 SmallVector<BackwardSpan> HookFinder::getBackwardSpans(unsigned group,
                                                        ArrayRef<ForwardCall> forward) {
-  ArrayRef<Run> list = runs[group].backward;
+  ArrayRef<Run> list = current->runs[group].backward;
   if (list.empty())
     return {};
   SmallVector<BackwardSpan> spans;
   auto add = [&](const Run &run, const ForwardCall &call) {
     spans.push_back({run.first, run.last, call.last, call.inputNeedsGrad, call.isComplete});
   };
-  bool isNumbered =
-      llvm::all_of(runs[group].forward, [&](const Run &run) { return isCallOnce(run.module); });
+  bool isNumbered = llvm::all_of(current->runs[group].forward,
+                                 [&](const Run &run) { return isCallOnce(run.module); });
   bool isOneModule = step.groups[group].getModules().size() == 1;
   if (isNumbered) {
     for (const Run &run : list)
@@ -364,11 +372,12 @@ int64_t HookFinder::getDepth(unsigned group) {
   return modules.empty() ? 0 : tree.add(cast<StringAttr>(modules[0]).getValue()).depth;
 }
 
-void HookFinder::place(HookKind kind, unsigned group, int position, int order, int64_t first,
-                       int64_t second) {
-  placed.push_back({{kind, group, /*before=*/{}, static_cast<unsigned>(position)},
-                    {microbatch, order, first, second, placed.size()}});
-  placed.back().hook.microbatch = microbatch;
+void HookFinder::place(HookKind kind, unsigned group, int position, int64_t unit, int order,
+                       int64_t first, int64_t second) {
+  Hook hook{kind, group, /*before=*/{}, static_cast<unsigned>(position)};
+  hook.microbatch = current->number;
+  hook.unit = unit;
+  placed.push_back({hook, {order, first, second, placed.size()}});
 }
 
 /// At one position what ends comes first, inner modules before outer ones; then what begins, outer
@@ -388,25 +397,26 @@ LogicalResult HookFinder::placeHooks(unsigned group) {
   int64_t depth = getDepth(group);
   constexpr int ends = 0, begins = 1;
   for (const ForwardCall &call : forward) {
-    place(HookKind::PreForward, group, call.first, begins, depth, 0);
+    place(HookKind::PreForward, group, call.first, getUnit(call.first), begins, depth, 0);
     if (call.isComplete)
-      place(HookKind::PostForward, group, call.last + 1, ends, -depth, 0);
+      place(HookKind::PostForward, group, call.last + 1, getUnit(call.last), ends, -depth, 0);
   }
   SmallVector<BackwardSpan> backward = getBackwardSpans(group, forward);
   for (auto [index, span] : llvm::enumerate(backward)) {
     if (span.isComplete)
-      place(HookKind::PreBackward, group, span.first, begins, -span.lastForward, -depth);
+      place(HookKind::PreBackward, group, span.first, getUnit(span.first), begins,
+            -span.lastForward, -depth);
     bool isLast = index + 1 == backward.size();
     if (span.inputNeedsGrad) {
-      int last = isLast ? std::max(span.last, lastNeeded[group]) : span.last;
-      place(HookKind::PostBackward, group, last + 1, ends, -depth, 0);
+      int last = isLast ? std::max(span.last, current->lastNeeded[group]) : span.last;
+      place(HookKind::PostBackward, group, last + 1, getUnit(last), ends, -depth, 0);
       placed.back().hook.isLast = isLast;
     } else if (isLast) {
-      deferred.push_back(group);
+      current->deferred.push_back(group);
     }
   }
   if (backward.empty())
-    deferred.push_back(group);
+    current->deferred.push_back(group);
   return success();
 }
 
@@ -420,14 +430,19 @@ void HookFinder::placeFinalHooks() {
       firstParam.try_emplace(slots[slot].group, index);
   }
   constexpr int atTheEnd = 2;
-  for (unsigned group : deferred) {
+  for (unsigned group : current->deferred) {
     int64_t order = getDepth(group) == 0 ? -1 : firstParam.lookup(group);
-    place(HookKind::PostBackward, group, calls.size(), atTheEnd, order, getDepth(group));
+    // FSDP2 calls back at the end of each backward: of a microbatch, or of one stage of it.
+    CallOp forward = calls[current->runs[group].forward.front().first];
+    int64_t unit = stages.getUnit(Phase::Backward, stages.lookup(forward), current->number);
+    auto end = endOfUnit.find(unit);
+    place(HookKind::PostBackward, group, end == endOfUnit.end() ? current->last + 1 : end->second,
+          unit, atTheEnd, order, getDepth(group));
     placed.back().hook.isLast = true;
   }
 }
 
-LogicalResult HookFinder::endMicrobatch() {
+LogicalResult HookFinder::placeMicrobatch() {
   for (unsigned group = 0; group < step.groups.size(); ++group)
     if (failed(placeHooks(group)))
       return failure();
@@ -437,10 +452,16 @@ LogicalResult HookFinder::endMicrobatch() {
 
 FailureOr<SmallVector<Hook>> HookFinder::find() {
   collectSlots();
-  if (failed(collectCalls()))
-    return failure();
+  enterMicrobatch(0);
+  collectCalls();
+  for (Microbatch &microbatch : microbatches) {
+    current = &microbatch;
+    if (failed(placeMicrobatch()))
+      return failure();
+  }
   llvm::sort(placed, [](const PlacedHook &a, const PlacedHook &b) {
-    return std::tie(a.hook.position, a.rank) < std::tie(b.hook.position, b.rank);
+    return std::tie(a.hook.position, a.hook.unit, a.rank) <
+           std::tie(b.hook.position, b.hook.unit, b.rank);
   });
   for (PlacedHook &entry : placed)
     if (entry.hook.position < calls.size())
@@ -448,4 +469,9 @@ FailureOr<SmallVector<Hook>> HookFinder::find() {
   return llvm::map_to_vector(placed, [](const PlacedHook &entry) { return entry.hook; });
 }
 
-FailureOr<SmallVector<Hook>> fsdp::findHooks(Step &step) { return HookFinder(step).find(); }
+FailureOr<SmallVector<Hook>> fsdp::findHooks(Step &step) {
+  FailureOr<Stages> stages = Stages::find(step);
+  if (failed(stages))
+    return failure();
+  return HookFinder(step, *stages).find();
+}

@@ -29,6 +29,16 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
   if (microbatches == 1 && accumulation.loss)
     return llvm::createStringError(
         "the loss of microbatches is for several of them, but there is one");
+  bool isInterleaved = accumulation.order == MicrobatchOrder::OneForwardOneBackward;
+  if (microbatches == 1 && accumulation.order)
+    return llvm::createStringError(
+        "the order of microbatches is for several of them, but there is one");
+  if (isInterleaved && !accumulation.stages)
+    return llvm::createStringError("order 1f1b interleaves stages, but accumulation has none: name "
+                                   "the modules with which they begin (stages, --stages)");
+  if (!isInterleaved && accumulation.stages)
+    return llvm::createStringError(
+        "stages are for order 1f1b (--microbatch-order 1f1b), but the order is sequential");
   bool hasReplicas = config.mesh && config.mesh->axes.size() > 1;
   if (std::optional<std::string> wrong = check(
           accumulation.gradientSync, accumulation.reshardAfterBackward, microbatches, hasReplicas))

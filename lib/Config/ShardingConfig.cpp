@@ -211,6 +211,8 @@ template <> struct MappingTraits<Accumulation> {
   static void mapping(IO &io, Accumulation &accumulation) {
     io.mapOptional("microbatches", accumulation.microbatches);
     io.mapOptional("loss", accumulation.loss);
+    io.mapOptional("order", accumulation.order);
+    io.mapOptional("stages", accumulation.stages);
     io.mapOptional("gradient_sync", accumulation.gradientSync);
     io.mapOptional("reshard_after_backward", accumulation.reshardAfterBackward);
   }

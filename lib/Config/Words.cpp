@@ -59,6 +59,14 @@ llvm::Expected<LossReduction> fsdp::parseLossReduction(llvm::StringRef text) {
   return takeWord(symbolizeLossReduction(text), "the loss of microbatches", text, "mean or sum");
 }
 
+llvm::Expected<MicrobatchOrder> fsdp::parseMicrobatchOrder(llvm::StringRef text) {
+  return takeWord(llvm::StringSwitch<std::optional<MicrobatchOrder>>(text)
+                      .Case("sequential", MicrobatchOrder::Sequential)
+                      .Case("1f1b", MicrobatchOrder::OneForwardOneBackward)
+                      .Default(std::nullopt),
+                  "the order of microbatches", text, "sequential or 1f1b");
+}
+
 llvm::Expected<bool> fsdp::parseReshardAfterBackward(llvm::StringRef text) {
   std::optional<bool> value;
   if (text == "true" || text == "false")

@@ -104,6 +104,8 @@ template <> struct ScalarTraits<RecomputePolicy> : WordTraits<RecomputePolicy, p
 template <> struct ScalarTraits<ParameterHome> : WordTraits<ParameterHome, parseOffloadPolicy> {};
 template <> struct ScalarTraits<GradientSync> : WordTraits<GradientSync, parseGradientSync> {};
 template <> struct ScalarTraits<LossReduction> : WordTraits<LossReduction, parseLossReduction> {};
+template <>
+struct ScalarTraits<MicrobatchOrder> : WordTraits<MicrobatchOrder, parseMicrobatchOrder> {};
 template <> struct ScalarTraits<PolicyDtype> : WordTraits<PolicyDtype, parsePolicyDtype> {};
 template <> struct ScalarTraits<Layout> : WordTraits<Layout, parseLayout> {};
 template <> struct ScalarTraits<Prefetch> : WordTraits<Prefetch, parsePrefetch> {};

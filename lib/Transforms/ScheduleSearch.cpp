@@ -401,7 +401,12 @@ std::optional<int64_t> ScheduleSearch::getArenaCapBytes(ModuleOp module) const {
 
 /// What a problem of the search cannot say yet.
 static LogicalResult checkIsSearchable(ModuleOp module) {
-  if (module->hasAttr(FsdpDialect::getAccumulationAttrName()))
+  auto said = module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+  if (said && !said.getStages().empty())
+    return module.emitError("schedules are searched for where each microbatch runs by itself, but "
+                            "the order of microbatches is 1f1b; use schedule=fsdp2, or "
+                            "microbatch-order=sequential without stages");
+  if (said)
     for (auto group : module.getOps<GroupOp>())
       if (group.getGradientSync() == GradientSync::ReduceScatter)
         return group.emitError("schedules are searched for where each reduction goes on over the "

@@ -68,6 +68,9 @@ static Configuration drawConfiguration(uint64_t seed) {
   if (c.layout == "per-param" && c.shards > 1 && c.shardPlacement.empty() && c.reshard != "2" &&
       !c.offloadParameters && c.model != "llama_bf16")
     c.encodes = draw(false, true);
+  bool hasStages = c.model == "mlp" || c.model == "convnet" || c.model == "llama";
+  if (c.microbatches > 1 && !isSearched && hasStages)
+    c.isInterleaved = draw(false, true);
   return c;
 }
 

@@ -27,7 +27,8 @@ std::string Configuration::describe() const {
     text += " clip by norm " + stringifyNormType(optimizer.clipNormType).str();
   if (microbatches > 1)
     text += " microbatches=" + std::to_string(microbatches) + " " +
-            stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered");
+            stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered") +
+            (isInterleaved ? " 1f1b" : "");
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
   return text + (encodes ? " encoded" : "") + (offload ? " offload" : "") +
@@ -118,6 +119,17 @@ void Oracle::interpretCaptured(const CaptureOptions &options) {
   }
 }
 
+/// Groups of which each belongs to one stage, and the modules with which stages begin.
+static std::pair<std::string, std::string> getStages(llvm::StringRef model) {
+  if (model == "convnet")
+    return {"groups: [{modules: [stem]}, {modules: ['layers.*']}, {modules: [head]}]\n",
+            "stem,layers.1"};
+  std::string rest = "{modules: ['layers.*']}, {together: [norm, head]}]\n";
+  if (model == "mlp")
+    return {"groups: [" + rest, "layers.0,layers.1"};
+  return {"groups: [{modules: [tok]}, " + rest, "tok,layers.1"};
+}
+
 mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   mlir::OwningOpRef<mlir::ModuleOp> module(captured->clone());
   PipelineOptions options;
@@ -138,11 +150,13 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;
   llvm::FileRemover remover;
-  if (c.encodes) {
+  if (c.encodes || c.isInterleaved) {
     llvm::SmallString<64> config;
     int file = -1;
     EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("oracle", "yaml", file, config));
-    llvm::raw_fd_ostream(file, /*shouldClose=*/true) << "all_gather_extension: int8\n";
+    llvm::raw_fd_ostream(file, /*shouldClose=*/true)
+        << (c.encodes ? "all_gather_extension: int8\n" : "")
+        << (c.isInterleaved ? getStages(c.model).first : "");
     remover.setFile(config);
     options.config = config.str().str();
   }
@@ -152,6 +166,10 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
     options.microbatchLoss = "sum"; // so that each is a captured step
     options.gradientSync = stringifyGradientSync(c.gradientSync).str();
     options.reshardAfterBackward = c.reshardAfterBackward ? "true" : "false";
+    if (c.isInterleaved) {
+      options.microbatchOrder = "1f1b";
+      options.stages = getStages(c.model).second;
+    }
   }
   options.upTo = upTo;
   mlir::PassManager manager(&context);

@@ -27,6 +27,8 @@ struct Configuration {
   unsigned microbatches = 1;
   GradientSync gradientSync = GradientSync::Each;
   bool reshardAfterBackward = true;
+  /// Interleaves the microbatches of two stages in 1F1B order. Models: mlp, convnet, llama.
+  bool isInterleaved = false;
   /// Gathers with `all_gather_extension: int8`, of parameters that int8 holds exactly.
   bool encodes = false;
   /// Freezes every parameter whose position is a multiple of this; 0: none.

@@ -70,6 +70,41 @@ class Shared(nn.Module):
         return F.cross_entropy(self.head(x), targets)
 
 
+class Stage(nn.Module):
+    """Two blocks, and if `is_mixing` parameters and statistics of its own around them."""
+
+    def __init__(self, dim: int, ffn: int, is_mixing: bool):
+        super().__init__()
+        self.mix = nn.Linear(dim, dim) if is_mixing else nn.Identity()
+        self.blocks = nn.ModuleList([MLPBlock(dim, ffn) for _ in range(2)])
+        self.norm = nn.BatchNorm1d(dim) if is_mixing else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.mix(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
+
+
+class Staged(nn.Module):
+    """config.layers stages, one after another, and a loss without parameters."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        ffn = config.ffn or 4 * config.dim
+        self.stages = nn.ModuleList(
+            [Stage(config.dim, ffn, is_mixing=i % 2 == 0) for i in range(config.layers)]
+        )
+
+    def loss(self, x: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(x, targets)
+
+    def forward(self, x: Tensor, targets: Tensor) -> Tensor:
+        for stage in self.stages:
+            x = stage(x)
+        return self.loss(x, targets)
+
+
 # ---------------------------------------------------------------- ViT
 
 
@@ -212,7 +247,7 @@ class CountingAutoencoder(Autoencoder):
 
 
 MODELS = {
-    "mlp": MLP, "shared": Shared, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT,
+    "mlp": MLP, "shared": Shared, "staged": Staged, "llama": Llama, "moe": MoE, "gpt2": GPT2, "vit": ViT,
     "convnet": ConvNet, "codec": Autoencoder, "counting": CountingAutoencoder,
 }  # fmt: skip
 
@@ -247,7 +282,7 @@ def input_specs(config: Config) -> Dict[str, tuple]:
         return {"tokens": ("i64", [b, config.seq]), "targets": ("i64", [b, config.seq])}
     first = (
         {"x": (config.dtype, [b, config.dim])}
-        if config.model in ("mlp", "shared", "codec", "counting")
+        if config.model in ("mlp", "shared", "staged", "codec", "counting")
         else {"images": (config.dtype, [b, config.channels, config.image, config.image])}
     )
     return {**first, "targets": ("i64", [b])}

@@ -72,7 +72,7 @@ class Evaluation(unittest.TestCase):
         evaluate = ["--eval-data", workspace.data, "--eval-every", EVERY, "--eval-steps", EVAL_STEPS]
         data = safetensors_io.load(workspace.data)
         # Batch statistics are each rank's own; rank 0's are saved.
-        compared = 1 if config.model == "convnet" else ranks
+        compared = 1 if config.model in ("convnet", "staged") else ranks
         for communicator in communicators:
             with self.subTest(model=config.model, mesh=mesh, flags=flags, communicator=communicator):
                 plain = self.train(workspace, binary, ranks, communicator=communicator)
@@ -141,6 +141,8 @@ class Evaluation(unittest.TestCase):
         """What belongs to training alone does not reach the evaluation."""
         self.check(LLAMA, flags=["--microbatches", "2", "--clip-grad-norm", "0.5",
                                  "--offload-optimizer", "all", "--recompute", "full"])  # fmt: skip
+        self.check(models.Config("staged", dim=16, batch=2),
+                   flags=["--microbatches", "2", "--microbatch-order", "1f1b", "--stages", "stages.*"])
         self.check(LLAMA, flags=["--schedule", "auto"])
         self.check(LLAMA, flags=["--offload-policy", "cpu"])
 

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 
 import extensions_of_fsdp2
+import stages_of_fsdp2
 
 
 def matches_path(pattern, path):
@@ -194,7 +195,10 @@ def shard(run, model, mesh):
         )
         for modules in matching_groups(model, [pattern]):
             fully_shard(modules, **own)
-    fully_shard(model, **options | of_call(""))
+    if run.stages:
+        stages_of_fsdp2.share_communication(run, model)
+    else:
+        fully_shard(model, **options | of_call(""))
     for module in model.modules():
         for method in getattr(module, "forward_methods", ()):
             register_fsdp_forward_method(module, method)

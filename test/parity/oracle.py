@@ -40,6 +40,7 @@ import safetensors_io  # noqa: E402
 from fsdp2_setup import (  # noqa: E402
     apply_checkpoints, make_mesh, make_optimizer, set_communication, shard,
 )  # fmt: skip
+import stages_of_fsdp2  # noqa: E402
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
 
 #: Modules that ranks are forked with. torch imports the second one, with more than 200 others, when the first
@@ -95,6 +96,7 @@ class Run:
     microbatch_loss: str = "mean"
     gradient_sync: str = "each"
     reshard_after_backward: bool = True
+    stages: list = dataclasses.field(default_factory=list)  # modules, interleaved in 1F1B order
     #: Paths of modules, "" the root, and of those that they prefetch.
     forward_prefetch: dict = dataclasses.field(default_factory=dict)
     backward_prefetch: dict = dataclasses.field(default_factory=dict)
@@ -181,7 +183,12 @@ def train(run, rank):
         if recorder:
             recorder.begin_step()
         total = None
-        for microbatch in range(run.microbatches):
+        if run.stages:
+            microbatches = [batch] + [
+                batches(rank, step * run.microbatches + m) for m in range(1, run.microbatches)
+            ]
+            total = stages_of_fsdp2.run_1f1b(run, model, microbatches, recorder)
+        for microbatch in range(0 if run.stages else run.microbatches):
             set_communication(run, model, microbatch)
             if recorder:
                 recorder.phase = "forward"

@@ -10,7 +10,8 @@ from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
 
 
 def group_name(group):
-    return group._module_fqn or "root"
+    # FSDP2 counts paths from the root that ran first: a stage, where stages are roots.
+    return getattr(group, "path_in_model", None) or group._module_fqn or "root"
 
 
 class StepRecorder:

@@ -18,6 +18,7 @@ LLAMA = models.Config("llama", dim=24, heads=2, ffn=40, layers=2, vocab=50, seq=
 GPT2 = models.Config("gpt2", dim=20, heads=2, layers=2, vocab=50, seq=16, batch=2, dropout=0.1)
 CONVNET = models.Config("convnet", dim=8, layers=2, batch=2)
 MLP = models.Config("mlp", dim=16, layers=3, batch=2)
+STAGED = models.Config("staged", dim=16, layers=2, batch=2)
 
 
 class Case(unittest.TestCase):
@@ -93,6 +94,8 @@ class Resume(Case):
     def test_accumulation(self):
         for sync in ("each", "last"):
             self.check(self.prepare(GPT2), "dp=2", 2, more=f"microbatches=2 gradient-sync={sync}")
+        self.check(self.prepare(STAGED), "dp=2", 2, ["per-param"],
+                   "microbatches=2 microbatch-order=1f1b stages=stages.0,stages.1")  # fmt: skip
 
     def test_mixed_precision(self):
         workspace = self.prepare(MLP, flags=["--param-dtype", "bfloat16"])

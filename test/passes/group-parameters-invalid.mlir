@@ -29,6 +29,11 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=microbatch-loss=sum 2>&1 | FileCheck %s --check-prefix=LOSS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=microbatches=2000 2>&1 | FileCheck %s --check-prefix=MANY
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 gradient-sync=never" 2>&1 | FileCheck %s --check-prefix=NEVER
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=1f1b" 2>&1 | FileCheck %s --check-prefix=STAGELESS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 stages=layers.0,layers.1" 2>&1 | FileCheck %s --check-prefix=ORDERLESS
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatch-order=1f1b stages=layers.*" 2>&1 | FileCheck %s --check-prefix=ONEORDER
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=2f2b" 2>&1 | FileCheck %s --check-prefix=ORDER
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="microbatches=2 microbatch-order=1f1b stages=layers.0,blocks.*" 2>&1 | FileCheck %s --check-prefix=NOSTAGE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters --fsdp-group-parameters 2>&1 | FileCheck %s --check-prefix=AGAIN
 
 // Words on the command line are checked as those of the file.
@@ -42,6 +47,11 @@
 // LOSS: error: the loss of microbatches is for several of them, but there is one
 // MANY: error: microbatches is 2000, expected 1 to 1024
 // NEVER: error: gradient_sync is 'never', expected each, reduce_scatter or last
+// STAGELESS: error: order 1f1b interleaves stages, but accumulation has none: name the modules with which they begin (stages, --stages)
+// ORDERLESS: error: stages are for order 1f1b (--microbatch-order 1f1b), but the order is sequential
+// ONEORDER: error: the order of microbatches is for several of them, but there is one
+// ORDER: error: the order of microbatches is '2f2b', expected sequential or 1f1b
+// NOSTAGE: error: no module that runs matches 'layers.0' of accumulation.stages
 // AGAIN: error: the module has a mesh or groups already
 // AGAIN: note: declared here
 

@@ -140,6 +140,19 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation =
 
 // -----
 
+// Stages whose microbatches are interleaved have no place in a search either.
+// expected-error@+1 {{the order of microbatches is 1f1b; use schedule=fsdp2, or microbatch-order=sequential without stages}}
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.accumulation = #fsdp.accumulation<2, loss = sum, stages = ["a", "b"]>} {
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  func.func @step() -> tensor<f32> {
+    %loss = fsdp.input "loss" : tensor<f32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
 // Prefetch is an order of its own.
 // expected-error@+1 {{prefetch is 'none', an order of its own; leave it out where the schedule is searched for}}
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>, fsdp.prefetch = #fsdp.prefetch<none>} {

@@ -64,6 +64,8 @@ static void setSharding(const Options &options, PipelineOptions &pipeline) {
 static void setTraining(const Options &options, PipelineOptions &pipeline) {
   pipeline.microbatches = options.microbatches;
   pipeline.microbatchLoss = options.microbatchLoss;
+  pipeline.microbatchOrder = options.microbatchOrder;
+  pipeline.stages = options.stages;
   pipeline.gradientSync = options.gradientSync;
   pipeline.reshardAfterBackward = options.reshardAfterBackward;
   pipeline.recompute = *symbolizeRecomputePolicy(options.recompute); // one of these: checked

@@ -320,6 +320,13 @@ int main(int argc, char **argv) {
   app.add_option("--microbatch-loss", options.microbatchLoss,
                  "mean: the loss of each microbatch is divided by their number; or sum (mean)")
       ->check(CLI::IsMember({"mean", "sum"}));
+  app.add_option("--microbatch-order", options.microbatchOrder,
+                 "sequential: one microbatch after another; or 1f1b: the forwards and backwards of "
+                 "--stages are interleaved (sequential)")
+      ->check(CLI::IsMember({"sequential", "1f1b"}));
+  app.add_option("--stages", options.stages,
+                 "with --microbatch-order 1f1b: the modules with which stages begin, or patterns, "
+                 "with commas: 'embed,layers.4'");
   app.add_option("--gradient-sync", options.gradientSync,
                  "after which microbatches gradients are reduced: each, last, or reduce_scatter: "
                  "each over the shards, the last over the replicas, too (each)")

@@ -9,9 +9,11 @@
 //   pre-backward   before the first operation of their backward: a gradient of the output is there
 //   post-backward  after the last one: the gradients of the inputs are there. If no input needs a
 //                  gradient: at the end of the microbatch, root first, then in the model's order.
+//                  Of a stage: at the end of the backward of this stage.
 //
 // Each call of a module has its own (the scope of an operation says which call it belongs to), and
-// each microbatch of a step that accumulates gradients. A group of which nothing runs has none.
+// each microbatch of a step that accumulates gradients, also where microbatches are interleaved. A
+// group of which nothing runs has none.
 // A group of several modules begins with the first of them that runs and ends when all have run; if
 // some are called again and others are not, that call has no end, and no pre-backward.
 // Source: torch 2.11, torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group}.py.
@@ -35,6 +37,7 @@ struct Hook {
   /// The number of calls that precede it.
   unsigned position;
   int64_t microbatch = 0;
+  int64_t unit = 0; // of Stages.h; without stages the microbatch
   /// PostBackward: the last one of its group in the microbatch, when all gradients are there.
   bool isLast = false;
 };

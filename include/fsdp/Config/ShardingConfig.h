@@ -145,10 +145,15 @@ struct GroupRule {
   ConfigPlace place = {};
 };
 
+/// In which order the forwards and backwards of microbatches run.
+enum class MicrobatchOrder { Sequential, OneForwardOneBackward };
+
 /// Several forwards and backwards for one update.
 struct Accumulation {
-  std::optional<int64_t> microbatches; // of a step; absent: 1
-  std::optional<LossReduction> loss;   // absent: Mean
+  std::optional<int64_t> microbatches;            // of a step; absent: 1
+  std::optional<LossReduction> loss;              // absent: Mean
+  std::optional<MicrobatchOrder> order;           // absent: Sequential
+  std::optional<std::vector<std::string>> stages; // of 1f1b: modules or patterns
   // Of groups that do not say:
   std::optional<GradientSync> gradientSync; // absent: Each
   std::optional<bool> reshardAfterBackward; // between microbatches; absent: true
@@ -223,6 +228,7 @@ llvm::Expected<ParameterHome> parseOffloadPolicy(llvm::StringRef text); // none,
 llvm::Expected<RecomputePolicy> parseRecompute(llvm::StringRef text);
 llvm::Expected<GradientSync> parseGradientSync(llvm::StringRef text);
 llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);
+llvm::Expected<MicrobatchOrder> parseMicrobatchOrder(llvm::StringRef text); // sequential, 1f1b
 llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, false
 /// Diagnoses a number of microbatches that is out of range, and what is said of gradients between
 /// microbatches, for all groups or for one, without effect.

@@ -183,10 +183,13 @@ def Fsdp_TargetAttr : Fsdp_Attr<"Target", "target"> {
 def Fsdp_AccumulationAttr : Fsdp_Attr<"Accumulation", "accumulation"> {
   let summary = "How many microbatches a step has, and what their losses make";
   let description = [{
-    Before `fsdp-accumulate-gradients` what the user asks for, behind it what the step is.
+    Before `fsdp-accumulate-gradients` what the user asks for, behind it what the step is. With `stages`
+    the microbatches are interleaved in 1F1B order: each stage begins with the module of this name.
   }];
-  let parameters = (ins "int64_t":$microbatches, EnumParameter<Fsdp_LossReduction>:$loss);
-  let assemblyFormat = "`<` $microbatches `,` `loss` `=` $loss `>`";
+  let parameters = (ins "int64_t":$microbatches, EnumParameter<Fsdp_LossReduction>:$loss,
+                        OptionalArrayRefParameter<"::mlir::StringAttr">:$stages);
+  let assemblyFormat =
+      "`<` $microbatches `,` `loss` `=` $loss (`,` `stages` `=` `[` $stages^ `]`)? `>`";
 }
 
 def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
