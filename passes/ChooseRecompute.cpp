@@ -262,7 +262,7 @@ void ChooseRecomputePass::restoreRequests(Step &step) {
 static StringRef explainCheap(Step &step, bool hasCap) {
   if (!hasCap)
     return "without a memory cap auto means cheap";
-  if (step.getRanks() == 1)
+  if (!step.isSharded())
     return "where parameters are not sharded auto means cheap";
   return "for the root group, which is no block, auto means cheap";
 }
@@ -313,10 +313,12 @@ void ChooseRecomputePass::runOnOperation() {
   freeGroups(*step);
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
   bool isDecided =
-      capBytes && step->getRanks() > 1 && (numBlocks > 0 || offload == OffloadPolicy::Auto);
+      capBytes && step->isSharded() && (numBlocks > 0 || offload == OffloadPolicy::Auto);
+  if (isDecided && failed(checkOneMesh(module)))
+    return signalPassFailure();
   if (!isDecided && offload == OffloadPolicy::Auto) {
     module.emitError("offload-optimizer=auto decides nothing on ")
-        << step->getRanks() << " ranks with " << (capBytes ? "a" : "no")
+        << step->getWorldSize() << " ranks with " << (capBytes ? "a" : "no")
         << " memory-cap; say all or none";
     return signalPassFailure();
   }

@@ -188,19 +188,27 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
   OpBuilder builder(step.function);
   Location loc = step.module.getLoc();
   SymbolTable symbols(step.module);
-  MeshSpec spec = choices.mesh.value_or(MeshSpec());
-  SmallVector<StringRef, 2> axisNames;
-  SmallVector<int64_t, 2> axisSizes;
-  for (const MeshSpec::Axis &axis : spec.axes) {
-    axisNames.push_back(axis.name);
-    axisSizes.push_back(axis.size);
-  }
-  auto meshOp =
-      MeshOp::create(builder, loc, getFreeSymbol(symbols, "mesh"),
-                     builder.getStrArrayAttr(axisNames), builder.getDenseI64ArrayAttr(axisSizes));
-  StringAttr replicateAxis =
-      spec.axes.size() > 1 ? builder.getStringAttr(axisNames.front()) : StringAttr();
-  symbols.insert(meshOp, step.function->getIterator());
+  const MeshSpec spec = choices.mesh.value_or(MeshSpec());
+  SmallVector<std::pair<MeshSpec, MeshOp>, 1> meshes;
+  auto declareMesh = [&](const MeshSpec &mesh) {
+    for (auto &[known, op] : meshes)
+      if (known.axes == mesh.axes)
+        return op;
+    SmallVector<StringRef, 2> names;
+    SmallVector<int64_t, 2> sizes;
+    for (const MeshSpec::Axis &axis : mesh.axes) {
+      names.push_back(axis.name);
+      sizes.push_back(axis.size);
+    }
+    auto op = MeshOp::create(builder, loc, getFreeSymbol(symbols, "mesh"),
+                             builder.getStrArrayAttr(names), builder.getDenseI64ArrayAttr(sizes));
+    symbols.insert(op, step.function->getIterator());
+    meshes.push_back({mesh, op});
+    return op;
+  };
+  declareMesh(spec); // the model's is the first
+  for (const ParamGroup &group : *groups)
+    declareMesh(*group.options.mesh);
   ExportedPolicies exported(step);
   MLIRContext *context = step.module.getContext();
   for (const ParamGroup &group : *groups) {
@@ -216,6 +224,8 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
     llvm::Expected<MixedPrecisionAttr> policy = getPolicy(exported, context, choices, group);
     if (!policy)
       return policy.takeError();
+    MeshOp meshOp = declareMesh(*asked.mesh);
+    ArrayAttr axes = meshOp.getAxes();
     ReshardChoice reshard = asked.reshardAfterForward.value_or(ReshardChoice());
     // What later passes say of a group points at the file's entry.
     Location place =
@@ -224,7 +234,9 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
             : FileLineColLoc::get(context, choices.file, group.place.line, group.place.column);
     auto op = GroupOp::create(
         builder, place, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
-        builder.getStrArrayAttr(held), meshOp.getSymName(), axisNames.back(), replicateAxis,
+        builder.getStrArrayAttr(held), meshOp.getSymName(),
+        cast<StringAttr>(axes.getValue().back()).getValue(),
+        axes.size() > 1 ? cast<StringAttr>(axes[0]) : StringAttr(),
         choices.layout.value_or(Layout::Flat),
         group.shardDims.empty() ? DenseI64ArrayAttr()
                                 : builder.getDenseI64ArrayAttr(group.shardDims),
@@ -332,9 +344,10 @@ void GroupParametersPass::runOnOperation() {
   FailureOr<Step> step = Step::collect(module);
   if (failed(step))
     return signalPassFailure();
-  if (step->mesh || !step->groups.empty()) {
+  if (!step->meshes.empty() || !step->groups.empty()) {
     InFlightDiagnostic diag = module.emitError("the module has a mesh or groups already");
-    diag.attachNote(step->mesh ? step->mesh.getLoc() : step->groups.front().getLoc())
+    diag.attachNote(step->meshes.empty() ? step->groups.front().getLoc()
+                                         : step->meshes.front().getLoc())
         << "declared here";
     return signalPassFailure();
   }

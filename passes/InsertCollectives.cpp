@@ -106,9 +106,9 @@ LogicalResult Inserter::prepare() {
   builder.setInsertionPointToStart(&body);
   if (!inputs.empty())
     builder.setInsertionPointAfter(inputs.back());
-  // On one rank the device's memory holds the parameters themselves.
+  // Of a group that is not sharded the device's memory holds the parameters themselves.
   for (auto [group, state] : llvm::zip_equal(step.groups, states))
-    if (!group.getParams().empty() && (step.getRanks() > 1 || group.areParametersOnHost()))
+    if (!group.getParams().empty() && (step.getShards(group) > 1 || group.areParametersOnHost()))
       state.shard = declareShard(group);
   Value number, rate; // of the update
   for (UpdateOp update : body.getOps<UpdateOp>()) {

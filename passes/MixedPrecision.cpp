@@ -270,7 +270,7 @@ void MixedPrecisionPass::decideGathers(GroupOp group, GroupUses &uses, Type dtyp
       return;
     what << "is not gathered";
     reason << "the step does not read its parameters";
-  } else if (step.getRanks() == 1) {
+  } else if (step.getShards(group) == 1) {
     // What a rank holds whole is not gathered: it is cast where its modules run.
     llvm::for_each(uses.casts, deferCast);
     if (!dtype || !asked)

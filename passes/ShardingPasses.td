@@ -7,10 +7,10 @@
 def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
   let summary = "Declare the mesh and the groups of parameters that travel together";
   let description = [{
-    Input: a captured module without mesh and groups. Output: the same with one `fsdp.mesh` and one
-    `fsdp.group` per call that an FSDP2 user would make of `fully_shard`, in the order of the calls;
-    the root group is last and takes what is left. A parameter belongs to the first call whose
-    modules hold it.
+    Input: a captured module without mesh and groups. Output: the same with one `fsdp.mesh`, one more
+    for each other mesh that a group names, and one `fsdp.group` per call that an FSDP2 user would
+    make of `fully_shard`, in the order of the calls; the root group is last and takes what is left. A
+    parameter belongs to the first call whose modules hold it.
 
     The groups come from a YAML file in FSDP2's words:
 
@@ -23,6 +23,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
       - modules: ["layers.*"]             # one group per matching module
         reshard_after_forward: true
         backward_prefetch: 2              # or a list of modules; forward_prefetch likewise
+        mesh: {replicate: 2, shard: 2}    # of this group: another one of as many ranks
       - together: ["norm", "lm_head"]     # one group of several modules
     root: {reshard_after_forward: none}
     optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
@@ -34,7 +35,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
 
     A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
     the second shards (FSDP2's HSDP), whatever their names. Rank r is then shard r mod S of replica
-    r / S, for S ranks on the second axis.
+    r / S, for S ranks on the second axis. So it is in each mesh that a group names for itself.
 
     A `*` in a pattern stands for one component of a module's path. Without a file each repeated
     block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the

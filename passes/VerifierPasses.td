@@ -9,7 +9,8 @@ def VerifyCaptured : Fsdp_Pass<"fsdp-verify-captured"> {
   let description = [{
     Proves of a captured module, as the verifiers of later phases do of theirs:
 
-    - M1: the module has one function, of one block, and at most one optimizer and one mesh.
+    - M1: the module has one function, of one block, and at most one optimizer. All its meshes have as
+      many ranks.
     - M2: no parameter is in two groups.
 
     And of a captured module alone:
@@ -43,19 +44,20 @@ def VerifySharded : Fsdp_Pass<"fsdp-verify-sharded"> {
       parameters is encoded once, before its update, and each gather takes what was encoded.
     - S3: no full parameter, nor a view of one, is used after its reshard.
     - S4: each group's gradients are reduced (where they lie whole on a rank: packed) once at least, at
-      most once for each microbatch, and on meshes of several replicas once over these; each group is updated
+      most once for each microbatch, and if the group has replicas once over these; each group is updated
       once, with the sum of all its reductions, each once and in their order. Operation and divisors of
       a reduction are those that the group asks for (`GradientDivision.h`). What is reduced or
       added up in place are gradients, which nothing else reads. The `all_reduce_hook` of a group is
       called once on the result of each last reduction, which nothing else reads. Groups of frozen
       parameters alone are neither reduced nor updated. An evaluation reduces and updates none.
-    - S5: with several shards no parameter is read and no gradient left without a collective; with one
-      nothing is gathered, and with one rank there are no collectives.
+    - S5: of a group of several shards no parameter is read and no gradient left without a collective;
+      of one shard nothing is gathered, and with one rank there are no collectives.
     - S6: optimizer state on the host is fetched once, and waited for before the group's update,
       behind which it is stored; the store is waited for. Other state is not fetched.
     - S7: a parameter that lies whole on each rank is read in the dtype that it is declared with.
     - S8: if the optimizer clips, all updates take a clip factor, which comes from the norm that
-      the optimizer says of the gradients that they take, each once, over all ranks of the shards.
+      the optimizer says of the gradients that they take, each once, over the ranks of the shards, or if
+      groups have different numbers of shards over all ranks.
       Else none takes one.
     - S9: the step computes what was captured: loss, gradients and buffers, followed down to
       parameters, inputs and constants, have the digest that `fsdp-insert-collectives` wrote into the

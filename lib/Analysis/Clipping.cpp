@@ -11,7 +11,7 @@ namespace {
 
 class Checker {
 public:
-  explicit Checker(Step &step) : step(step), isSharded(step.getRanks() > 1) {}
+  explicit Checker(Step &step) : step(step), over(step.getNormAxes()) {}
   LogicalResult run();
 
 private:
@@ -27,7 +27,7 @@ private:
   }
 
   Step &step;
-  const bool isSharded;
+  const NormAxes over;
   PartialNormOp norm;
 };
 
@@ -62,25 +62,24 @@ LogicalResult Checker::checkNorm(PartialNormOp found) {
 LogicalResult Checker::checkFactor(ClipFactorOp factor) {
   Operation *total = factor.getTotal().getDefiningOp();
   Operation *part = total;
-  if (isSharded) {
+  if (over.ranks > 1) {
     auto wait = dyn_cast_or_null<AllReduceWaitOp>(total);
     if (!wait)
       return fail(factor,
                   "takes the norm of this rank's gradients alone, expected that of " +
-                      Twine(step.getRanks()) + " ranks, from a " +
-                      AllReduceWaitOp::getOperationName(),
+                      Twine(over.ranks) + " ranks, from a " + AllReduceWaitOp::getOperationName(),
                   total, "made here");
     AllReduceStartOp start = wait.getStart();
-    auto shardAxis = cast<StringAttr>(step.mesh.getAxes()[step.mesh.getAxes().size() - 1]);
     const Reduction reduction = getReduction(start);
     const Reduction expected{getNormReduceOp(step.optimizer.getClipNormType())};
-    if (reduction != expected || start.getAxes().size() != 1 || start.getAxes()[0] != shardAxis) {
-      std::string axes;
+    auto expectedAxes = ArrayAttr::get(start.getContext(), over.axes);
+    if (reduction != expected || start.getAxes() != expectedAxes) {
+      std::string axes, others;
       llvm::raw_string_ostream(axes) << start.getAxes();
+      llvm::raw_string_ostream(others) << expectedAxes;
       return fail(start,
                   "reduces the gradients' norm by " + describe(reduction) + " over " + axes +
-                      ", expected " + describe(expected) + " over [\"" + shardAxis.getValue() +
-                      "\"]",
+                      ", expected " + describe(expected) + " over " + others,
                   nullptr, "");
     }
     part = start.getSource().getDefiningOp();

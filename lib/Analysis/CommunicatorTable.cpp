@@ -58,12 +58,14 @@ LogicalResult CommunicatorTable::add(CollectiveOpInterface start, MeshOp mesh) {
 FailureOr<CommunicatorTable> CommunicatorTable::build(ArrayRef<ModuleOp> steps) {
   CommunicatorTable table;
   for (ModuleOp step : steps) {
-    auto meshes = step.getOps<MeshOp>();
-    if (meshes.empty())
+    FailureOr<Step> declared = Step::collect(step);
+    if (failed(declared))
+      return failure();
+    if (declared->meshes.empty())
       continue;
-    MeshOp mesh = *meshes.begin();
     WalkResult walked = step.walk([&](CollectiveOpInterface start) {
-      return failed(table.add(start, mesh)) ? WalkResult::interrupt() : WalkResult::advance();
+      return failed(table.add(start, declared->getMesh(start))) ? WalkResult::interrupt()
+                                                                : WalkResult::advance();
     });
     if (walked.wasInterrupted())
       return failure();

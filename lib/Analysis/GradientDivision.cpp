@@ -85,9 +85,9 @@ std::optional<std::string> fsdp::checkGradientDivision(Step &step, GroupOp group
     return std::nullopt;
   Type dtype = group.getReduceDtype() ? Type(*group.getReduceDtype()) : step.getDtype(group);
   const GradientDivision division =
-      getGradientDivision(group, dtype, step.getRanks(), step.getReplicas());
+      getGradientDivision(group, dtype, step.getShards(group), step.getReplicas(group));
   const double behind =
-      step.getReplicas() > 1 ? division.across.postdivide : division.scatter.postdivide;
+      step.getReplicas(group) > 1 ? division.across.postdivide : division.scatter.postdivide;
   std::string text;
   llvm::raw_string_ostream os(text);
   if (group.getAllReduceHook() && behind != 1) {
@@ -99,7 +99,7 @@ std::optional<std::string> fsdp::checkGradientDivision(Step &step, GroupOp group
     return text;
   }
   std::optional<llvm::APFloat> factor = group.getGradientDivideFactor();
-  if (!factor || step.getRanks() > 1 || factor->convertToDouble() == 1 ||
+  if (!factor || step.getShards(group) > 1 || factor->convertToDouble() == 1 ||
       (!isSplit(dtype) && !group.getForceSumReduction()))
     return std::nullopt;
   os << llvm::format("gradient_divide_factor is %g and ", factor->convertToDouble());

@@ -70,17 +70,7 @@ FailureOr<GroupTable> GroupTable::build(ModuleOp module) {
     info.states = makeForm(element);
     ArrayRef<int64_t> sizes = getAxisSizes(group, symbols);
     unsigned ranks = sizes.back();
-    if (table.groups.empty()) {
-      table.ranks = ranks;
-      table.replicas = sizes.size() > 1 ? sizes.front() : 1;
-    } else if (ranks != table.ranks) {
-      GroupOp first = table.groups.front().op;
-      InFlightDiagnostic diag = group.emitOpError("@")
-                                << group.getSymName() << " is sharded over " << ranks
-                                << " ranks, but @" << first.getSymName() << " over " << table.ranks;
-      diag.attachNote(first.getLoc()) << "declared here";
-      return diag;
-    }
+    info.replicas = sizes.size() > 1 ? sizes.front() : 1;
     auto layOut = [&](ArrayRef<std::vector<int64_t>> shapes) {
       ArrayRef<int64_t> dims = group.getShardDims().value_or(ArrayRef<int64_t>());
       return plan::layOutGroup(

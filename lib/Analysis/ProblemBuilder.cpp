@@ -78,18 +78,28 @@ schedule::LowerBound fsdp::findBound(const ScheduleProblem &step, double makespa
 /// the problem: where only some groups lie there, their share of all bytes counts.
 static schedule::CollectiveCost getFetchCost(const GroupTable &groups,
                                              const cost::CostModel &costs) {
-  double all = 0, onHost = 0;
+  double all = 0, onHost = 0, shards = 0;
   for (const GroupInfo &group : groups.getGroups()) {
     auto bytes = static_cast<double>(group.gathered.wholeBytes);
     all += bytes;
-    onHost += GroupOp(group.op).areParametersOnHost() ? bytes : 0;
+    if (!GroupOp(group.op).areParametersOnHost())
+      continue;
+    onHost += bytes;
+    shards += bytes / group.getShards();
   }
   if (onHost == 0)
     return {};
   constexpr int64_t kBytes = 1 << 26;
   double latencyNs = costs.getHostCopyCost(0).durationNs;
   double nsPerByte = (costs.getHostCopyCost(kBytes).durationNs - latencyNs) / kBytes;
-  return {latencyNs * onHost / all, nsPerByte / groups.getRanks() * onHost / all};
+  return {latencyNs * onHost / all, nsPerByte * shards / all};
+}
+
+/// The group whose mesh is the problem's: the one of most shards, which wait for most.
+static const GroupInfo &getReference(const GroupTable &groups) {
+  return *llvm::max_element(groups.getGroups(), [](const GroupInfo &a, const GroupInfo &b) {
+    return a.getShards() < b.getShards();
+  });
 }
 
 void ProblemBuilder::begin(ScheduleProblem &problem) {
@@ -112,27 +122,32 @@ void ProblemBuilder::begin(ScheduleProblem &problem) {
                                           ? schedule::KeepRule::Free
                                           : schedule::KeepRule::Never});
   }
-  auto toCost = [](const cost::CollectiveCost &cost) -> schedule::CollectiveCost {
-    return {cost.latencyNs, cost.nsPerByte};
-  };
-  int64_t ranks = memory.groups.getRanks();
-  cost::CollectiveCost gather = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
-  cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::ReduceScatter, ranks);
-  if (int64_t replicas = memory.groups.getReplicas(); replicas > 1) {
-    cost::CollectiveCost across =
-        costs.getCollectiveCost(cost::CollectiveKind::AllReduce, replicas, /*stride=*/ranks);
-    problem.problem.acrossCost = toCost(across);
-    problem.problem.acrossContention = costs.getLaneContention();
-    problem.networkSpread = across.spread;
-  }
-  schedule::CollectiveCost fetch = getFetchCost(memory.groups, costs);
-  problem.problem.gatherCost = {gather.latencyNs + fetch.latencyNs,
-                                gather.nsPerByte + fetch.nsPerByte};
-  problem.problem.reduceCost = toCost(reduce);
-  problem.networkSpread = std::max({problem.networkSpread, gather.spread, reduce.spread});
+  addCosts(problem);
   problem.problem.laneContention = costs.getLaneContention();
   problem.problem.computeContention = costs.getComputeContention();
   problem.problem.hostRunsAhead = costs.doesHostRunAhead();
+}
+
+void ProblemBuilder::addCosts(ScheduleProblem &problem) {
+  if (memory.groups.getGroups().empty())
+    return;
+  const GroupInfo &reference = getReference(memory.groups);
+  auto find = [&](cost::CollectiveKind kind, int64_t ranks,
+                  int64_t stride) -> schedule::CollectiveCost {
+    cost::CollectiveCost cost = costs.getCollectiveCost(kind, ranks, stride);
+    problem.networkSpread = std::max(problem.networkSpread, cost.spread);
+    return {cost.latencyNs, cost.nsPerByte};
+  };
+  const int64_t shards = reference.getShards();
+  schedule::CollectiveCost gather = find(cost::CollectiveKind::AllGather, shards, 1);
+  const schedule::CollectiveCost fetch = getFetchCost(memory.groups, costs);
+  problem.problem.gatherCost = {gather.latencyNs + fetch.latencyNs,
+                                gather.nsPerByte + fetch.nsPerByte};
+  problem.problem.reduceCost = find(cost::CollectiveKind::ReduceScatter, shards, 1);
+  if (reference.replicas == 1)
+    return;
+  problem.problem.acrossCost = find(cost::CollectiveKind::AllReduce, reference.replicas, shards);
+  problem.problem.acrossContention = costs.getLaneContention();
 }
 
 int64_t ProblemBuilder::getCopiedOut(AllGatherWaitOp wait) const {
@@ -211,7 +226,11 @@ cost::OperationCost ProblemBuilder::getNormCost() const {
     bytes += group.gradients.shardBytes;
   // Read and not written: half of a copy.
   cost::OperationCost cost = costs.getCopyCost(bytes / 2);
-  if (int64_t ranks = memory.groups.getRanks(); ranks > 1) {
+  ArrayRef<GroupInfo> groups = memory.groups.getGroups();
+  const GroupInfo &first = groups.front();
+  const bool isUniform = llvm::all_of(
+      groups, [&](const GroupInfo &group) { return group.getShards() == first.getShards(); });
+  if (int64_t ranks = first.getShards() * (isUniform ? 1 : first.replicas); ranks > 1) {
     cost::CollectiveCost reduce = costs.getCollectiveCost(cost::CollectiveKind::AllReduce, ranks);
     cost.durationNs += reduce.latencyNs + sizeof(double) * reduce.nsPerByte;
   }

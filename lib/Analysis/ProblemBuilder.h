@@ -41,6 +41,8 @@ public:
   void sumBytes();
 
 private:
+  /// Of the collectives.
+  void addCosts(ScheduleProblem &problem);
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
   cost::OperationCost getNormCost() const;
   /// The ranges of parameters that the wait copies.

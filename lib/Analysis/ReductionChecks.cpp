@@ -25,8 +25,7 @@ struct GroupState {
 class Checker {
 public:
   explicit Checker(Step &step)
-      : step(step), isSharded(step.getRanks() > 1), isReplicated(step.getReplicas() > 1),
-        microbatches(step.getMicrobatches()), groups(step.groups.size()) {}
+      : step(step), microbatches(step.getMicrobatches()), groups(step.groups.size()) {}
   LogicalResult run();
 
 private:
@@ -43,16 +42,20 @@ private:
   LogicalResult checkReduced(UpdateOp update);
   LogicalResult checkEnd();
   GradientDivision getDivision(FlatSymbolRefAttr group, Type payload) {
-    return getGradientDivision(step.groups[step.groupByName.lookup(group.getAttr())],
-                               cast<ShardType>(payload).getElementType(), step.getRanks(),
-                               step.getReplicas());
+    GroupOp op = lookup(group);
+    return getGradientDivision(op, cast<ShardType>(payload).getElementType(), step.getShards(op),
+                               step.getReplicas(op));
   }
+  GroupOp lookup(FlatSymbolRefAttr group) {
+    return step.groups[step.groupByName.lookup(group.getAttr())];
+  }
+  bool isSharded(GroupOp group) { return step.getShards(group) > 1; }
+  bool isReplicated(GroupOp group) { return step.getReplicas(group) > 1; }
   GroupState &getState(FlatSymbolRefAttr group) {
     return groups[step.groupByName.lookup(group.getAttr())];
   }
 
   Step &step;
-  bool isSharded, isReplicated;
   int64_t microbatches;
   SmallVector<GroupState> groups;
   DenseMap<Value, Operation *> reducedAcross; // by handle or shard
@@ -111,8 +114,8 @@ static bool isGradient(Value shard) {
 
 LogicalResult Checker::visit(ReduceScatterStartOp start) {
   std::string name = ("group @" + start.getGroup()).str();
-  if (!isSharded)
-    return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.mesh,
+  if (GroupOp group = lookup(start.getGroupAttr()); !isSharded(group))
+    return fail(start, "S5: " + name + " is reduced on a mesh of one rank", step.getMesh(group),
                 "the mesh is declared here");
   Reduction expected = getDivision(start.getGroupAttr(), start.getPayload()).scatter;
   if (Reduction reduction = getReduction(start); reduction != expected)
@@ -127,7 +130,7 @@ LogicalResult Checker::visit(ReduceScatterStartOp start) {
 
 /// Only the first one of those that are added up is rounded to the dtype of the sum.
 LogicalResult Checker::checkRounding(FlatSymbolRefAttr name, ValueRange gradients) {
-  GroupOp group = step.groups[step.groupByName.lookup(name.getAttr())];
+  GroupOp group = lookup(name);
   for (Value gradient : gradients)
     for (auto sum = gradient.getDefiningOp<AccumulateOp>(); sum;
          sum = sum.getSum().getDefiningOp<AccumulateOp>())
@@ -196,11 +199,11 @@ LogicalResult Checker::visit(AllReduceHookOp hook) {
 }
 
 LogicalResult Checker::visit(PackOp pack) {
-  if (isSharded)
+  if (GroupOp group = lookup(pack.getGroupAttr()); isSharded(group))
     return fail(pack,
                 "S5: the gradients of group @" + pack.getGroup() + " are not reduced over " +
-                    Twine(step.getRanks()) + " ranks",
-                step.mesh, "the mesh is declared here");
+                    Twine(step.getShards(group)) + " ranks",
+                step.getMesh(group), "the mesh is declared here");
   if (failed(checkRounding(pack.getGroupAttr(), pack.getGrads())) ||
       failed(noteReduction(pack, pack.getGroupAttr(), "packed")))
     return failure();
@@ -216,8 +219,8 @@ LogicalResult Checker::visit(PackOp pack) {
 
 LogicalResult Checker::visit(AllReduceStartOp start) {
   FlatSymbolRefAttr group = CollectiveOpInterface(start).getCollectiveGroup();
-  if (!isSharded && !isReplicated)
-    return fail(start, "S5: a tensor is reduced on a mesh of one rank", step.mesh,
+  if (step.getWorldSize() == 1)
+    return fail(start, "S5: a tensor is reduced on a mesh of one rank", step.meshes.front(),
                 "the mesh is declared here");
   if (!group) {
     if (start.getSource().hasOneUse())
@@ -226,9 +229,9 @@ LogicalResult Checker::visit(AllReduceStartOp start) {
                 start.getSource().getDefiningOp(), "the tensor is made here");
   }
   std::string name = ("group @" + group.getValue()).str();
-  if (!isReplicated)
-    return fail(start, "S5: " + name + " is reduced over replicas on a mesh without", step.mesh,
-                "the mesh is declared here");
+  if (GroupOp op = lookup(group); !isReplicated(op))
+    return fail(start, "S5: " + name + " is reduced over replicas on a mesh without",
+                step.getMesh(op), "the mesh is declared here");
   if (isa<ShardType>(start.getSource().getType()) && !isGradient(start.getSource()))
     return fail(start, "S4: what is no gradient of " + name + " is reduced over the replicas",
                 start.getSource().getDefiningOp(), "it is made here");
@@ -259,14 +262,14 @@ LogicalResult Checker::checkReduced(UpdateOp update) {
     return fail(update, "S4: " + name + " is updated without a gradient", nullptr, "");
   SmallVector<ReducedPart> parts;
   collectParts(gradient, /*isAcross=*/false, parts);
+  GroupOp group = lookup(update.getTargetAttr());
   for (const ReducedPart &part : parts)
-    if (!part.reduction || part.isAcross != isReplicated)
+    if (!part.reduction || part.isAcross != isReplicated(group))
       return fail(update,
                   "S4: " + name +
                       " is updated with what is not its gradient's average over all ranks (" +
-                      Twine(step.getRanks() * step.getReplicas()) + ")",
+                      Twine(step.getWorldSize()) + ")",
                   part.source, "made here");
-  GroupOp group = step.groups[step.groupByName.lookup(update.getTargetAttr().getAttr())];
   for (const ReducedPart &part : parts)
     if (group.getAllReduceHook() && !part.isHooked)
       return fail(update,
@@ -326,10 +329,10 @@ LogicalResult Checker::checkEnd() {
     std::string name = ("group @" + group.getSymName()).str();
     if (state.reductions.empty())
       return fail(group, "S4: the gradients of " + name + " are never reduced", nullptr, "");
-    if (isReplicated && !state.isReducedAcross)
+    if (isReplicated(group) && !state.isReducedAcross)
       return fail(group,
                   "S4: the gradients of " + name + " are never reduced over the " +
-                      Twine(step.getReplicas()) + " replicas",
+                      Twine(step.getReplicas(group)) + " replicas",
                   nullptr, "");
     if (!state.update)
       return fail(group, "S4: " + name + " is never updated", nullptr, "");

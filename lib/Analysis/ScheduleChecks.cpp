@@ -2,6 +2,7 @@
 
 #include "fsdp/Analysis/ScheduleChecks.h"
 
+#include "fsdp/Analysis/CommunicatorTable.h"
 #include "fsdp/Analysis/ShardingChecks.h"
 
 using namespace mlir;
@@ -55,9 +56,10 @@ static LogicalResult checkStreams(Step &step) {
   return success();
 }
 
-static int64_t countRanks(Step &step, CollectiveOpInterface start) {
-  int64_t neighbours = start.getNeighbours();
-  return neighbours ? neighbours : step.getRanks();
+/// Of axes that verifiers have checked.
+static Meeting getMeeting(Step &step, CollectiveOpInterface start) {
+  FailureOr<Meeting> meeting = fsdp::getMeeting(start, step.getMesh(start));
+  return succeeded(meeting) ? *meeting : Meeting();
 }
 
 /// D3: the collectives of one launch stand together, and the same ranks meet in all of them.
@@ -68,13 +70,13 @@ static LogicalResult checkBuckets(Step &step) {
     auto previous = dyn_cast_or_null<CollectiveOpInterface>(start->getPrevNode());
     bool isOfKind = previous && previous->getName() == start->getName() &&
                     previous.getStream() == start.getStream();
-    if (isOfKind && previous.getNeighbours() == start.getNeighbours())
+    if (isOfKind && getMeeting(step, previous) == getMeeting(step, start))
       continue;
     if (isOfKind) {
       InFlightDiagnostic diag = start.emitError("D3: ")
-                                << describe(start) << " meets " << countRanks(step, start)
+                                << describe(start) << " meets " << getMeeting(step, start).ranks
                                 << " ranks, but is coalesced with one that meets "
-                                << countRanks(step, previous);
+                                << getMeeting(step, previous).ranks;
       diag.attachNote(previous->getLoc()) << describe(previous) << " starts here";
       return diag;
     }

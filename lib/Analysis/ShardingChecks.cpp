@@ -38,8 +38,7 @@ struct FullParam {
 
 class Checker {
 public:
-  explicit Checker(Step &step)
-      : step(step), isSharded(step.getRanks() > 1), groups(step.groups.size()) {}
+  explicit Checker(Step &step) : step(step), groups(step.groups.size()) {}
   LogicalResult run();
 
 private:
@@ -61,7 +60,6 @@ private:
   }
 
   Step &step;
-  bool isSharded;
   SmallVector<GroupState> groups;
   DenseMap<Value, Gather> gathers;    // by handle
   DenseMap<Value, Operation *> waits; // by handle
@@ -126,8 +124,9 @@ LogicalResult Checker::visit(EncodeOp encode) {
 LogicalResult Checker::visit(AllGatherStartOp start) {
   GroupState &state = getState(start.getGroupAttr());
   std::string name = ("group @" + start.getGroup()).str();
-  if (!isSharded && !lookup(start.getGroupAttr()).areParametersOnHost())
-    return fail(start, "S5: " + name + " is gathered on a mesh of one rank", step.mesh,
+  if (GroupOp group = lookup(start.getGroupAttr());
+      step.getShards(group) == 1 && !group.areParametersOnHost())
+    return fail(start, "S5: " + name + " is gathered on a mesh of one rank", step.getMesh(group),
                 "the mesh is declared here");
   if (state.gather)
     return fail(start, "S2: " + name + " is gathered while it is gathered", state.gather,
@@ -211,17 +210,18 @@ LogicalResult Checker::visit(ReadOp read) {
   if (!param)
     return success();
   GroupMember member = step.memberByParam.lookup(param.getSymNameAttr());
-  if (GroupOp group = step.groups[member.group]; group.areParametersOnHost())
+  GroupOp group = step.groups[member.group];
+  if (group.areParametersOnHost())
     return fail(read,
                 "S5: parameter @" + read.getSource() +
                     " is read; it lies on the host and must be gathered",
                 group, "the group is declared here");
-  if (!isSharded)
+  if (step.getShards(group) == 1)
     return checkOwnDtype(read, read.getResult(), param);
   return fail(read,
               "S5: parameter @" + read.getSource() + " is read; it is sharded over " +
-                  Twine(step.getRanks()) + " ranks and must be gathered",
-              step.mesh, "the mesh is declared here");
+                  Twine(step.getShards(group)) + " ranks and must be gathered",
+              step.getMesh(group), "the mesh is declared here");
 }
 
 /// A group that is still gathered has not been updated: updates expect the reshard.
@@ -254,10 +254,10 @@ LogicalResult Checker::run() {
 //===----------------------------------------------------------------------===//
 
 LogicalResult fsdp::checkGroups(Step &step, StringRef label) {
-  if (!step.mesh)
+  if (step.meshes.empty())
     return step.module.emitError(label)
            << ": the module has no mesh; run fsdp-group-parameters first";
-  // Two meshes, or a parameter in two groups: Step::collect has seen that.
+  // Meshes that differ in ranks, or a parameter in two groups: Step::collect has seen that.
   for (ParamOp param : step.params)
     if (!step.memberByParam.contains(param.getSymNameAttr()))
       return param.emitError(label) << ": parameter @" << param.getSymName() << " is in no group";

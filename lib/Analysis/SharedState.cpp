@@ -70,7 +70,8 @@ LogicalResult Comparison::check(GroupOp own, GroupOp other) {
   std::string name = ("group @" + own.getSymName()).str();
   if (own.getSymName() != other.getSymName() || own.getParamsAttr() != other.getParamsAttr())
     return differs(own, "name and parameters of " + name, other);
-  if (own.getAxisAttr() != other.getAxisAttr() ||
+  if (step.getMesh(own).getSizes() != first.getMesh(other).getSizes() ||
+      own.getAxisAttr() != other.getAxisAttr() ||
       own.getReplicateAxisAttr() != other.getReplicateAxisAttr() ||
       own.getLayout() != other.getLayout() || own.getShardDimsAttr() != other.getShardDimsAttr() ||
       own.getGatherDtypeAttr() != other.getGatherDtypeAttr() ||
@@ -93,10 +94,9 @@ LogicalResult Comparison::check(BufferOp own, BufferOp other) {
 }
 
 LogicalResult Comparison::run() {
-  if (step.mesh && first.mesh &&
-      (step.mesh.getSizes() != first.mesh.getSizes() ||
-       step.mesh.getAxesAttr() != first.mesh.getAxesAttr()))
-    return differs(step.mesh, "axes of the mesh", first.mesh);
+  for (auto [mesh, other] : llvm::zip(step.meshes, first.meshes))
+    if (mesh.getSizes() != other.getSizes() || mesh.getAxesAttr() != other.getAxesAttr())
+      return differs(mesh, "axes of the mesh", other);
   if (failed(checkOptimizer()))
     return failure();
   for (ParamOp param : step.params)

@@ -18,6 +18,14 @@ template <typename OpT> static LogicalResult takeOnly(OpT op, OpT &only, StringR
   return diag;
 }
 
+/// Of all axes together.
+static int64_t countRanks(MeshOp mesh) {
+  int64_t ranks = 1;
+  for (int64_t size : mesh.getSizes())
+    ranks *= size;
+  return ranks;
+}
+
 FailureOr<Step> Step::collect(ModuleOp module) {
   Step step;
   step.module = module;
@@ -29,8 +37,8 @@ FailureOr<Step> Step::collect(ModuleOp module) {
       if (failed(takeOnly(optimizer, step.optimizer, "optimizer")))
         return failure();
     } else if (auto mesh = dyn_cast<MeshOp>(op)) {
-      if (failed(takeOnly(mesh, step.mesh, "mesh")))
-        return failure();
+      step.meshes.push_back(mesh);
+      step.meshByName[mesh.getSymNameAttr()] = mesh;
     } else if (auto param = dyn_cast<ParamOp>(op)) {
       step.params.push_back(param);
       step.paramByName[param.getSymNameAttr()] = param;
@@ -39,6 +47,15 @@ FailureOr<Step> Step::collect(ModuleOp module) {
       step.groups.push_back(group);
     }
   }
+  for (MeshOp mesh : step.meshes)
+    if (MeshOp first = step.meshes.front(); countRanks(mesh) != countRanks(first)) {
+      InFlightDiagnostic diag = mesh.emitError("M1: mesh @")
+                                << mesh.getSymName() << " has " << countRanks(mesh)
+                                << " ranks, but @" << first.getSymName() << ' '
+                                << countRanks(first);
+      diag.attachNote(first.getLoc()) << "the first one is here";
+      return failure();
+    }
   if (!step.function || !step.function.getBody().hasOneBlock()) {
     module.emitError("M1: expected one function of one block, the step");
     return failure();
@@ -59,14 +76,27 @@ FailureOr<Step> Step::collect(ModuleOp module) {
   return step;
 }
 
-int64_t Step::getRanks() { return mesh ? mesh.getSizes().back() : 1; }
+int64_t Step::getWorldSize() { return meshes.empty() ? 1 : countRanks(meshes.front()); }
 
-int64_t Step::getReplicas() {
-  int64_t replicas = 1;
-  if (mesh)
-    for (int64_t size : mesh.getSizes().drop_back())
-      replicas *= size;
-  return replicas;
+bool Step::isSharded() {
+  return llvm::any_of(groups, [&](GroupOp group) { return getShards(group) > 1; });
+}
+
+NormAxes Step::getNormAxes() {
+  if (groups.empty())
+    return {meshes.empty() ? MeshOp() : meshes.front(), {}, 1};
+  GroupOp first = groups.front();
+  const int64_t shards = getShards(first);
+  if (llvm::all_of(groups, [&](GroupOp group) { return getShards(group) == shards; }))
+    return {getMesh(first), {first.getAxisAttr()}, shards};
+  MeshOp mesh = meshes.front();
+  return {mesh, llvm::to_vector<2>(mesh.getAxes()), getWorldSize()};
+}
+
+/// Of tensors there is the norm alone.
+MeshOp Step::getMesh(CollectiveOpInterface start) {
+  FlatSymbolRefAttr group = start.getCollectiveGroup();
+  return group ? getMesh(groups[groupByName.lookup(group.getAttr())]) : getNormAxes().mesh;
 }
 
 int64_t Step::getMicrobatches() {

@@ -107,10 +107,10 @@ LogicalResult StepStorage::Builder::addAlias(Operation *op, Value value, Value s
 LogicalResult StepStorage::Builder::addRead(ReadOp read) {
   auto type = cast<RankedTensorType>(read.getResult().getType());
   auto [group, index] = groups.lookupParam(read.getSourceAttr());
-  if (group && groups.getRanks() > 1)
+  if (group && group->getShards() > 1)
     return read.emitOpError("reads parameter ")
            << read.getSourceAttr() << ", of which a rank holds a shard only; expected "
-           << AllGatherWaitOp::getOperationName() << " on " << groups.getRanks() << " ranks";
+           << AllGatherWaitOp::getOperationName() << " on " << group->getShards() << " ranks";
   if (group && GroupOp(group->op).areParametersOnHost())
     return read.emitOpError("reads parameter ")
            << read.getSourceAttr() << ", which lies on the host; expected "

@@ -39,19 +39,27 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
   if (!isInterleaved && accumulation.stages)
     return llvm::createStringError(
         "stages are for order 1f1b (--microbatch-order 1f1b), but the order is sequential");
-  bool hasReplicas = config.mesh && config.mesh->axes.size() > 1;
-  if (std::optional<std::string> wrong = check(
-          accumulation.gradientSync, accumulation.reshardAfterBackward, microbatches, hasReplicas))
+  const std::vector<GroupRule> rules = config.groups.value_or(std::vector<GroupRule>());
+  auto hasReplicas = [&](const GroupOptions &group) {
+    const std::optional<MeshSpec> &mesh = group.mesh ? group.mesh : config.mesh;
+    return mesh && mesh->hasReplicas();
+  };
+  // What is said of all concerns the groups that have some.
+  bool hasAny =
+      hasReplicas({}) || hasReplicas(config.root) ||
+      llvm::any_of(rules, [&](const GroupRule &rule) { return hasReplicas(rule.options); });
+  if (std::optional<std::string> wrong =
+          check(accumulation.gradientSync, accumulation.reshardAfterBackward, microbatches, hasAny))
     return llvm::createStringError(*wrong);
   auto checkGroup = [&](const GroupOptions &options, ConfigPlace place) -> llvm::Error {
-    std::optional<std::string> wrong =
-        check(options.gradientSync, options.reshardAfterBackward, microbatches, hasReplicas);
+    std::optional<std::string> wrong = check(options.gradientSync, options.reshardAfterBackward,
+                                             microbatches, hasReplicas(options));
     return wrong ? llvm::make_error<ConfigError>(config.file, place, *wrong)
                  : llvm::Error::success();
   };
   if (llvm::Error error = checkGroup(config.root, config.rootPlace))
     return error;
-  for (const GroupRule &rule : config.groups.value_or(std::vector<GroupRule>()))
+  for (const GroupRule &rule : rules)
     if (llvm::Error error = checkGroup(rule.options, rule.place))
       return error;
   return llvm::Error::success();

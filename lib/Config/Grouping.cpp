@@ -39,8 +39,12 @@ private:
   llvm::Error applyRule(const GroupRule &rule);
   llvm::Expected<std::vector<std::string>> match(StringRef pattern, ConfigPlace place);
   llvm::Error addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule);
-  llvm::Expected<GroupOptions> withDefaults(GroupOptions options, ConfigPlace place);
-  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, ConfigPlace place);
+  /// `modules`: whose group it is; "" is the root.
+  llvm::Expected<GroupOptions> withDefaults(GroupOptions options, ConfigPlace place,
+                                            llvm::ArrayRef<std::string> modules);
+  llvm::Error checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules);
+  llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh,
+                                        ConfigPlace place);
   llvm::Error addRoot();
   llvm::Error checkShared();
   void separateFrozen();
@@ -123,11 +127,11 @@ std::string Grouper::describe(const Mention &mention) {
   return ("'" + mention.pattern + "' in line " + llvm::Twine(mention.place.line)).str();
 }
 
-std::string Grouper::getName(int group) {
-  if (groups[group].modules.front().empty())
-    return "the root group";
-  return "group '" + llvm::join(groups[group].modules, ", ") + "'";
+static std::string nameGroup(llvm::ArrayRef<std::string> modules) {
+  return modules.front().empty() ? "the root group" : "group '" + llvm::join(modules, ", ") + "'";
 }
+
+std::string Grouper::getName(int group) { return nameGroup(groups[group].modules); }
 
 /// Modules that `pattern` names; `*` stands within one component of a path.
 llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, ConfigPlace place) {
@@ -147,14 +151,35 @@ llvm::Expected<std::vector<std::string>> Grouper::match(StringRef pattern, Confi
   return found;
 }
 
+/// All ranks of a run are on each mesh.
+llvm::Error Grouper::checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules) {
+  const MeshSpec all = config.mesh.value_or(MeshSpec());
+  if (mesh.getRanks() == all.getRanks())
+    return llvm::Error::success();
+  return fail(mesh.place, "mesh of " + nameGroup(modules) + " is " + fsdp::describe(mesh) +
+                              ", of " + llvm::Twine(mesh.getRanks()) +
+                              " ranks, but the model's is " + fsdp::describe(all) + ", of " +
+                              llvm::Twine(all.getRanks()) +
+                              "; give the group a mesh of as many ranks, or leave its mesh out");
+}
+
 /// What a group does not say itself is as the file says for all.
-llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigPlace place) {
+llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigPlace place,
+                                                   llvm::ArrayRef<std::string> modules) {
   auto otherwise = [](auto &value, const auto &forAll) {
     if (!value)
       value = forAll;
   };
+  if (options.mesh)
+    if (llvm::Error error = checkRanks(*options.mesh, modules))
+      return error;
+  otherwise(options.mesh, std::optional(config.mesh.value_or(MeshSpec())));
   otherwise(options.reshardAfterForward, config.reshardAfterForward);
-  otherwise(options.gradientSync, config.accumulation.gradientSync);
+  // As in FSDP2, what concerns replicas does not concern groups without.
+  std::optional<GradientSync> sync = config.accumulation.gradientSync;
+  if (sync == GradientSync::ReduceScatter && !options.mesh->hasReplicas())
+    sync = GradientSync::Each;
+  otherwise(options.gradientSync, sync);
   otherwise(options.reshardAfterBackward, config.accumulation.reshardAfterBackward);
   otherwise(options.gradientDivideFactor, config.gradientDivideFactor);
   otherwise(options.forceSumReduction, config.forceSumReduction);
@@ -163,7 +188,8 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   otherwise(options.allGatherExtension, config.allGatherExtension);
   otherwise(options.allReduceHook, config.allReduceHook);
   if (options.reshardAfterForward) {
-    llvm::Expected<ReshardChoice> resolved = resolve(*options.reshardAfterForward, place);
+    llvm::Expected<ReshardChoice> resolved =
+        resolve(*options.reshardAfterForward, *options.mesh, place);
     if (!resolved)
       return resolved.takeError();
     options.reshardAfterForward = *resolved;
@@ -174,7 +200,7 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
-  llvm::Expected<GroupOptions> options = withDefaults(rule.options, rule.place);
+  llvm::Expected<GroupOptions> options = withDefaults(rule.options, rule.place, members);
   if (!options)
     return options.takeError();
   group.options = *options;
@@ -228,10 +254,10 @@ llvm::Error Grouper::applyRule(const GroupRule &rule) {
 
 /// torch 2.11, _fsdp_init.py, _get_post_forward_mesh_info(): an int divides the ranks over which is
 /// sharded; 1 means false, and all of them true.
-llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, ConfigPlace place) {
+llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshSpec &mesh,
+                                               ConfigPlace place) {
   if (!choice.ranks)
     return choice;
-  MeshSpec mesh = config.mesh.value_or(MeshSpec());
   const MeshSpec::Axis &axis = mesh.axes.back();
   int64_t ranks = *choice.ranks;
   if (ranks < 1 || ranks > axis.size || axis.size % ranks != 0)
@@ -248,7 +274,7 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, ConfigPlace
 llvm::Error Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
-  llvm::Expected<GroupOptions> options = withDefaults(config.root, {});
+  llvm::Expected<GroupOptions> options = withDefaults(config.root, {}, root.modules);
   if (!options)
     return options.takeError();
   root.options = *options;

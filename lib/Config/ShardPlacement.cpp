@@ -13,7 +13,7 @@ namespace {
 class Placer {
 public:
   Placer(llvm::ArrayRef<NamedParam> params, const ShardingConfig &config)
-      : params(params), config(config), axis(config.mesh.value_or(MeshSpec()).axes.back()) {}
+      : params(params), config(config) {}
   llvm::Error place(ParamGroup &group);
   /// Fails if no parameter has matched a pattern.
   llvm::Error checkMatched(const std::optional<ShardPlacement> &placement);
@@ -36,7 +36,7 @@ private:
 
   llvm::ArrayRef<NamedParam> params;
   const ShardingConfig &config;
-  const MeshSpec::Axis axis;
+  MeshSpec::Axis axis;           // of the group that is placed
   std::set<ConfigPlace> matched; // rules
 };
 } // namespace
@@ -104,6 +104,7 @@ llvm::Expected<int64_t> Placer::match(llvm::ArrayRef<Matcher> matchers, const Na
 }
 
 llvm::Error Placer::place(ParamGroup &group) {
+  axis = group.options.mesh->axes.back();
   const ShardPlacement placement = group.options.shardPlacement.value_or(ShardPlacement());
   if (!placement.all && placement.rules.empty())
     return llvm::Error::success();

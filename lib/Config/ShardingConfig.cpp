@@ -20,13 +20,21 @@ struct RootRule {
   ConfigPlace place;
 };
 
-constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward",  "recompute",
-                                          "offload_optimizer",      "gradient_sync",
-                                          "reshard_after_backward", "forward_prefetch",
-                                          "backward_prefetch",      "mixed_precision",
-                                          "gradient_divide_factor", "force_sum_reduction_for_comms",
-                                          "shard_placement",        "offload_policy",
-                                          "all_gather_extension",   "all_reduce_hook"};
+constexpr llvm::StringRef kGroupKeys[] = {"reshard_after_forward",
+                                          "recompute",
+                                          "offload_optimizer",
+                                          "gradient_sync",
+                                          "reshard_after_backward",
+                                          "forward_prefetch",
+                                          "backward_prefetch",
+                                          "mixed_precision",
+                                          "gradient_divide_factor",
+                                          "force_sum_reduction_for_comms",
+                                          "shard_placement",
+                                          "offload_policy",
+                                          "all_gather_extension",
+                                          "all_reduce_hook",
+                                          "mesh"};
 
 } // namespace
 
@@ -73,6 +81,7 @@ static void mapHook(IO &io, std::optional<std::string> &hook) {
 }
 
 static void mapGroupOptions(IO &io, GroupOptions &options) {
+  io.mapOptional("mesh", options.mesh);
   io.mapOptional("reshard_after_forward", options.reshardAfterForward);
   io.mapOptional("recompute", options.recompute);
   io.mapOptional("offload_policy", options.offloadPolicy);

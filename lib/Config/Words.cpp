@@ -34,6 +34,13 @@ llvm::Expected<MeshSpec> fsdp::parseMesh(llvm::StringRef text) {
   return mesh;
 }
 
+std::string fsdp::describe(const MeshSpec &mesh) {
+  std::string text;
+  for (const MeshSpec::Axis &axis : mesh.axes)
+    text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);
+  return text;
+}
+
 std::optional<std::string> fsdp::checkMesh(const MeshSpec &mesh) {
   if (mesh.axes.empty() || mesh.axes.size() > 2)
     return ("it has " + llvm::Twine(mesh.axes.size()) +

@@ -255,6 +255,7 @@ template <> struct MappingTraits<MeshSpec> {
       io.mapRequired(axes.back().second.c_str(), axes.back().first);
     }
     llvm::sort(axes, [](const auto &a, const auto &b) { return a.first.place < b.first.place; });
+    mesh.place = getPlace(io);
     mesh.axes.clear();
     for (auto &[axis, name] : axes)
       mesh.axes.push_back({std::move(name), axis.size});

@@ -21,6 +21,7 @@ public:
 
 private:
   void writeStep();
+  void writeMesh(MeshOp mesh);
   void writeGroup(const GroupInfo &info);
   void writeReshard(GroupOp group);
   void writeReduction(const GroupInfo &info);
@@ -35,14 +36,18 @@ private:
 };
 } // namespace
 
+void Log::writeMesh(MeshOp mesh) {
+  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
+    os << ' ' << cast<StringAttr>(axis).getValue() << " = " << size;
+}
+
 void Log::writeStep() {
   os << "step";
   if (auto model = step.module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     os << " of " << model.getValue();
   os << ": " << (step.isEvaluation() ? "an evaluation, " : "")
      << stringifyModulePhase(getPhase(step.module)) << "; mesh";
-  for (auto [axis, size] : llvm::zip_equal(step.mesh.getAxes(), step.mesh.getSizes()))
-    os << ' ' << cast<StringAttr>(axis).getValue() << " = " << size;
+  writeMesh(step.meshes.front());
   if (auto prefetch = step.module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName()))
     os << "; prefetch " << stringifyPrefetch(prefetch.getValue());
   os << "; microbatches " << step.getMicrobatches() << '\n';
@@ -70,7 +75,7 @@ void Log::writeReduction(const GroupInfo &info) {
     return;
   }
   GradientDivision division =
-      getGradientDivision(group, info.gradients.elementType, step.getRanks(), step.getReplicas());
+      getGradientDivision(group, info.gradients.elementType, info.getShards(), info.replicas);
   line(group) << "gradients";
   auto write = [&](const Reduction &reduction, StringRef axis) {
     os << " by " << stringifyReduceOp(reduction.op) << " over " << axis;
@@ -79,13 +84,13 @@ void Log::writeReduction(const GroupInfo &info) {
       if (divisor != 1)
         os << llvm::formatv(" {0} {1}", name, divisor);
   };
-  if (step.getRanks() > 1)
+  if (info.getShards() > 1)
     write(division.scatter, group.getAxis());
-  if (step.getReplicas() > 1) {
-    os << (step.getRanks() > 1 ? ", then" : "");
+  if (info.replicas > 1) {
+    os << (info.getShards() > 1 ? ", then" : "");
     write(division.across, *group.getReplicateAxis());
   }
-  if (step.getRanks() * step.getReplicas() == 1)
+  if (info.getShards() * info.replicas == 1)
     os << " stay on the one rank";
   if (group.getAllReduceHook())
     os << ", then all_reduce_hook " << *group.getAllReduceHook();
@@ -99,6 +104,11 @@ void Log::writeGroup(const GroupInfo &info) {
               << (info.isFlat() ? "one flat buffer" : "each cut by itself") << ", "
               << info.layout.shardElements << " elements of " << info.master.elementType
               << " per rank\n";
+  if (MeshOp mesh = step.getMesh(group); mesh != step.meshes.front()) {
+    line(group) << "mesh of its own:";
+    writeMesh(mesh);
+    os << '\n';
+  }
   for (auto [index, param] : llvm::enumerate(info.params)) {
     ParamOp op = param; // accessors of operations are not const
     line(group) << "parameter " << op.getSymName() << ' ' << op.getType();
@@ -176,7 +186,7 @@ FailureOr<std::string> fsdp::explain::makeDecisionLog(ModuleOp module) {
     FailureOr<Step> step = Step::collect(part);
     if (failed(step))
       return failure();
-    if (!step->mesh)
+    if (step->meshes.empty())
       return part.emitError("has no mesh: nothing is decided before fsdp-group-parameters");
     FailureOr<GroupTable> groups = GroupTable::build(part);
     if (failed(groups))

@@ -30,8 +30,8 @@ FailureOr<ExplainedModule> fsdp::explain::explainModule(ModuleOp module,
       StepMemory::build(module, {ModulePhase::Scheduled, ModulePhase::Planned});
   if (failed(memory))
     return failure();
-  if (memory->groups.getRanks() == 1)
-    return module.emitError(memory->groups.getReplicas() > 1
+  if (!memory->groups.isSharded())
+    return module.emitError(memory->groups.isReplicated()
                                 ? "parameters are not sharded: there are no gathers to explain"
                                 : "the mesh has one rank: there are no collectives to explain");
   FailureOr<ScheduledStep> step = getScheduledStep(module, *memory, costs);

@@ -61,13 +61,24 @@ static void countBytes(const StepMemory &memory, const ScheduleProblem &step, St
   }
 }
 
-static std::string describeMesh(ModuleOp module) {
+static std::string describeMesh(MeshOp mesh) {
   std::string text;
-  for (auto mesh : module.getOps<MeshOp>())
-    for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
-      text += (text.empty() ? "" : ", ") + cast<StringAttr>(axis).getValue().str() + " = " +
-              formatCount(size);
+  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
+    text += (text.empty() ? "" : ", ") + cast<StringAttr>(axis).getValue().str() + " = " +
+            formatCount(size);
   return text;
+}
+
+/// The model's mesh is the first one.
+static void describeMeshes(ModuleOp module, StepLabels &labels) {
+  std::string ofGroups;
+  for (auto [index, mesh] : llvm::enumerate(module.getOps<MeshOp>()))
+    if (index == 0)
+      labels.facts.emplace_back("mesh", describeMesh(mesh));
+    else
+      ofGroups += (ofGroups.empty() ? "" : "; ") + describeMesh(mesh);
+  if (!ofGroups.empty())
+    labels.facts.emplace_back("of groups", ofGroups);
 }
 
 StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
@@ -122,17 +133,22 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
     labels.operations.push_back(std::move(label));
   }
   countBytes(memory, step, labels);
-  int64_t ranks = memory.groups.getRanks();
+  // The cost model says of all numbers of ranks alike where its figures come from.
+  int64_t ranks = 1, replicas = 1;
+  for (const GroupInfo &group : memory.groups.getGroups()) {
+    ranks = std::max<int64_t>(ranks, group.getShards());
+    replicas = std::max<int64_t>(replicas, group.replicas);
+  }
   using cost::CollectiveKind;
   auto originOf = [&](CollectiveKind kind) {
     return getOriginName(costs.getCollectiveCost(kind, ranks).origin);
   };
   labels.gatherCostOrigin = originOf(CollectiveKind::AllGather);
   labels.reduceCostOrigin = originOf(CollectiveKind::ReduceScatter);
-  if (int64_t replicas = memory.groups.getReplicas(); replicas > 1)
+  if (replicas > 1)
     labels.acrossCostOrigin = getOriginName(
         costs.getCollectiveCost(CollectiveKind::AllReduce, replicas, /*stride=*/ranks).origin);
-  labels.facts.emplace_back("mesh", describeMesh(module));
+  describeMeshes(module, labels);
   labels.costSources = costs.describeSources();
   return labels;
 }

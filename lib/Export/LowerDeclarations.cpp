@@ -75,20 +75,20 @@ LogicalResult Lowering::lowerHeader() {
     return failure();
   if (!isEvaluation)
     header.bound_ns = static_cast<double>(integer(FsdpDialect::getBoundAttrName()).value_or(0));
-  header.replicas = groups.getReplicas();
-  header.world_size = groups.getRanks() * groups.getReplicas();
-  if (!groups.getGroups().empty()) {
-    GroupOp first = groups.getGroups().front().op;
-    header.axis = builder.addString(first.getAxis());
-    header.replicate_axis = builder.addString(first.getReplicateAxis().value_or(""));
+  header.world_size = declared.getWorldSize();
+  header.replicas = 1;
+  if (!declared.meshes.empty()) {
+    MeshOp mesh = declared.meshes.front();
+    SmallVector<StringRef> axes(mesh.getAxes().getAsValueRange<StringAttr>());
+    header.replicas = header.world_size / mesh.getSizes().back();
+    header.axis = builder.addString(axes.back());
+    header.replicate_axis = builder.addString(axes.size() > 1 ? axes.front() : "");
   }
   for (const Communicator &communicator : communicators.getCommunicators())
     builder.tables.communicators.push_back(
         {builder.addString(communicator.name), builder.addString(communicator.axes),
          communicator.meeting.ranks, communicator.meeting.stride,
          static_cast<uint32_t>(getPlanStream(communicator.stream))});
-  if (auto meshes = module.getOps<MeshOp>(); !meshes.empty())
-    mesh = *meshes.begin();
   FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
   if (failed(optimizers))
     return failure();
@@ -132,6 +132,7 @@ LogicalResult Lowering::lowerGroup(const GroupInfo &info) {
   group.layout = info.isFlat() ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   group.first_parameter = tables.parameters.size();
   group.num_parameters = info.params.size();
+  group.shards = info.getShards();
   group.shard_elements = info.layout.shardElements;
   group.trained_elements = info.trained.shardElements;
   group.shard = places.getShard().value_or(-1);

@@ -87,7 +87,7 @@ LogicalResult Lowering::lower(ReadOp read) {
 fsdp_entry &Lowering::addStart(fsdp_entry_kind kind, CollectiveOpInterface start) {
   fsdp_entry &entry = builder.addEntry(kind, getPlanPhase(start.getPhase()));
   entry.stream = getPlanStream(start.getStream());
-  entry.communicator = communicators.lookup(start, mesh);
+  entry.communicator = communicators.lookup(start, declared.getMesh(start));
   entry.handle = handleOf[start->getResult(0)] = builder.tables.header.num_handles++;
   entry.coalesced = start.getCoalesced();
   entry.location = builder.addLocation(start.getLoc());
@@ -374,10 +374,11 @@ static FailureOr<PlanTables> lowerStep(ModuleOp module, const CommunicatorTable 
   FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Planned);
   if (failed(step))
     return failure();
+  FailureOr<Step> declared = Step::collect(module);
   FailureOr<GroupTable> groups = GroupTable::build(module);
-  if (failed(groups) || failed(StepStorage::build(*step, *groups)))
+  if (failed(declared) || failed(groups) || failed(StepStorage::build(*step, *groups)))
     return failure();
-  return Lowering(module, *step, std::move(*groups), communicators).run();
+  return Lowering(std::move(*declared), std::move(*groups), communicators).run();
 }
 
 FailureOr<PlanTables> fsdp::lowerToPlan(ModuleOp module) {

@@ -12,6 +12,7 @@
 #include "PlanBuilder.h"
 #include "fsdp/Analysis/CommunicatorTable.h"
 #include "fsdp/Analysis/GroupTable.h"
+#include "fsdp/Analysis/Step.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
 
@@ -26,10 +27,9 @@ fsdp_stream getPlanStream(Stream stream);
 class Lowering {
 public:
   /// `communicators`, of the whole program, outlives the object.
-  Lowering(mlir::ModuleOp module, mlir::func::FuncOp step, GroupTable groups,
-           const CommunicatorTable &communicators)
-      : module(module), step(step), isEvaluation(step.getSymName() == kEvaluationName),
-        groups(std::move(groups)), communicators(communicators),
+  Lowering(Step declared, GroupTable groups, const CommunicatorTable &communicators)
+      : module(declared.module), step(declared.function), isEvaluation(declared.isEvaluation()),
+        declared(std::move(declared)), groups(std::move(groups)), communicators(communicators),
         names(module, mlir::OpPrintingFlags().assumeVerified()) {}
 
   llvm::FailureOr<PlanTables> run();
@@ -124,9 +124,9 @@ private:
   mlir::ModuleOp module;
   mlir::func::FuncOp step;
   bool isEvaluation;
+  Step declared;
   GroupTable groups;
   const CommunicatorTable &communicators;
-  MeshOp mesh; // null: none is declared
   mlir::AsmState names;
   PlanBuilder builder;
   llvm::DenseMap<mlir::Value, uint32_t> valueOf;

@@ -122,6 +122,8 @@ void Printer::printGroup(const fsdp_group &group) {
      << (group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per_param") << ' '
      << getDTypeName(group.dtype) << ", " << group.shard_elements << " elements per rank at "
      << group.shard;
+  if (group.shards != plan.world_size / plan.replicas)
+    os << ", over " << group.shards << " ranks";
   if (group.parameters_on_host)
     os << ", on the host at " << group.host_shard;
   if (group.gather_dtype != group.dtype)
@@ -278,7 +280,7 @@ void Printer::printEntry(const fsdp_entry &entry) {
        << entry.handle << ": " << entry.bytes << " bytes per rank from " << entry.source << " to "
        << entry.destination;
     if (uint32_t ranks = plan.communicators[entry.communicator].ranks;
-        ranks < plan.world_size / plan.replicas)
+        ranks < plan.groups[entry.target].shards)
       os << ", over " << ranks << " ranks";
     printExpected(entry);
     break;

@@ -58,16 +58,23 @@ static StringRef getPhaseName(Phase phase) {
 
 static std::string getDtypeName(Type type) { return llvm::formatv("{0}", type).str(); }
 
+/// Null: no axes.
+static void writeMesh(MeshOp mesh, json::OStream &out) {
+  out.attributeObject("mesh", [&] {
+    if (mesh)
+      for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
+        out.attribute(cast<StringAttr>(axis).getValue(), size);
+  });
+}
+
 static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OStream &out) {
   if (auto model = module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     out.attribute("model", model.getValue());
   if (auto phase = module->getAttrOfType<ModulePhaseAttr>(FsdpDialect::getPhaseAttrName()))
     out.attribute("phase", stringifyModulePhase(phase.getValue()));
-  out.attributeObject("mesh", [&] {
-    for (auto mesh : module.getOps<MeshOp>())
-      for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
-        out.attribute(cast<StringAttr>(axis).getValue(), size);
-  });
+  auto meshes = module.getOps<MeshOp>(); // the first one is the model's
+  MeshOp model = meshes.empty() ? MeshOp() : *meshes.begin();
+  writeMesh(model, out);
   if (auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName()))
     out.attributeObject("recompute", [&] {
       out.attribute("policy", stringifyRecomputePolicy(said.getPolicy()));
@@ -85,6 +92,9 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         out.attribute("parameters", group.params.size());
         out.attribute("elements", elements);
         out.attribute("dtype", getDtypeName(group.master.elementType));
+        auto mesh = SymbolTable::lookupNearestSymbolFrom<MeshOp>(op, op.getMeshAttr());
+        if (mesh != model)
+          writeMesh(mesh, out);
         out.attribute("recompute",
                       stringifyRecomputePolicy(op.getRecomputed().value_or(RecomputePolicy::None)));
         out.attribute("offload_policy", op.areParametersOnHost() ? "cpu" : "none");
@@ -131,7 +141,8 @@ LogicalResult fsdp::writeReport(ModuleOp module, const cost::CostModel &costs,
         addCollective(start);
       else if (auto reshard = dyn_cast<ReshardOp>(op))
         addEvent("reshard", reshard.getStart().getGroupAttr(), reshard.getPhase());
-      else if (auto pack = dyn_cast<PackOp>(op); pack && table->getReplicas() > 1)
+      else if (auto pack = dyn_cast<PackOp>(op);
+               pack && table->lookup(pack.getGroupAttr()).replicas > 1)
         addEvent("post_backward", pack.getGroupAttr(), Phase::Backward);
     }
 

@@ -361,17 +361,21 @@ LogicalResult AllReduceStartOp::verify() {
 LogicalResult AllReduceStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto shard = dyn_cast<ShardType>(getPayload());
   if (!shard) {
-    // Of a tensor: some axes of the mesh, each once.
+    // Of a tensor: some axes of a mesh, each once.
     auto module = (*this)->getParentOfType<ModuleOp>();
-    for (auto mesh : module.getOps<MeshOp>()) {
+    auto areAxesOf = [&](MeshOp mesh) {
       llvm::SmallDenseSet<Attribute> seen;
-      for (Attribute axis : getAxes())
-        if (!llvm::is_contained(mesh.getAxes(), axis) || !seen.insert(axis).second) {
-          InFlightDiagnostic diag = emitOpError("is over ")
-                                    << getAxes() << ", expected axes of the mesh, each once";
-          diag.attachNote(mesh.getLoc()) << "declared here";
-          return diag;
-        }
+      return llvm::all_of(getAxes(), [&](Attribute axis) {
+        return llvm::is_contained(mesh.getAxes(), axis) && seen.insert(axis).second;
+      });
+    };
+    auto meshes = module.getOps<MeshOp>();
+    if (!meshes.empty() && llvm::none_of(meshes, areAxesOf)) {
+      InFlightDiagnostic diag = emitOpError("is over ")
+                                << getAxes() << ", expected axes of the mesh, each once";
+      for (MeshOp mesh : meshes)
+        diag.attachNote(mesh.getLoc()) << "declared here";
+      return diag;
     }
     return getAxes().empty() ? emitOpError("is over no axis") : success();
   }

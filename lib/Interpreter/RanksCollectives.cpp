@@ -24,9 +24,8 @@ std::string fsdp::interpreter::describeStart(Operation *start) {
 
 SmallVector<unsigned> RanksInterpreter::findPeers(CollectiveOpInterface start,
                                                   unsigned rank) const {
-  MeshOp mesh = step.mesh;
   SmallVector<unsigned> peers = interpreter::findPeers(
-      mesh, llvm::to_vector(start.getAxes().getAsValueRange<StringAttr>()), rank);
+      step.getMesh(start), llvm::to_vector(start.getAxes().getAsValueRange<StringAttr>()), rank);
   if (int64_t neighbours = start.getNeighbours()) {
     int64_t own = llvm::find(peers, rank) - peers.begin();
     peers = llvm::to_vector(ArrayRef(peers).slice(own / neighbours * neighbours, neighbours));
@@ -142,7 +141,7 @@ void RanksInterpreter::visit(ChunkOp chunk) {
   const plan::GroupLayout &layout = group.getLayout(type);
   GroupOp op = group.op;
   for (auto [index, rank] : llvm::enumerate(ranks)) {
-    SmallVector<unsigned> peers = interpreter::findPeers(step.mesh, op.getAxis(), index);
+    SmallVector<unsigned> peers = interpreter::findPeers(step.getMesh(op), op.getAxis(), index);
     unsigned own = (llvm::find(peers, index) - peers.begin()) % layout.ranks;
     at::Tensor place =
         rank.memory.placeFlat(layout.shardElements, type.getElementType(), chunk.getOffset());

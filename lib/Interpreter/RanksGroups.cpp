@@ -41,7 +41,8 @@ SmallVector<at::Tensor>
 RanksInterpreter::collectShards(const GroupInfo &group, unsigned rank,
                                 llvm::function_ref<at::Tensor(unsigned)> getShard) {
   GroupOp op = group.op;
-  return llvm::map_to_vector(interpreter::findPeers(step.mesh, op.getAxis(), rank), getShard);
+  return llvm::map_to_vector(interpreter::findPeers(step.getMesh(op), op.getAxis(), rank),
+                             getShard);
 }
 
 static bool isCopy(const HostPart &part) {
@@ -72,7 +73,8 @@ void RanksInterpreter::keepGroups(const NamedTensors &state) {
       std::optional<int64_t> none;
       KeptShard kept;
       kept.parameters = place(group.master, places ? places.getShard() : none, isOnHost).zero_();
-      unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
+      unsigned part =
+          findPosition(interpreter::findPeers(step.getMesh(op), op.getAxis(), index), index);
       for (auto [param, within] : llvm::enumerate(group.layout.parameters)) {
         at::Tensor whole =
             findTensor(state, "parameter", ParamOp(group.params[param]).getSymName()).reshape({-1});
@@ -138,7 +140,8 @@ void RanksInterpreter::visit(UpdateOp update) {
       throw std::runtime_error("group @" + update.getTarget().str() +
                                " is updated without its state, which is on the host");
     at::Tensor gradients = get(index, update.getGradient(), update);
-    unsigned part = findPosition(interpreter::findPeers(step.mesh, op.getAxis(), index), index);
+    unsigned part =
+        findPosition(interpreter::findPeers(step.getMesh(op), op.getAxis(), index), index);
     for (unsigned param = 0; param < group.states.numParams; ++param)
       for (const plan::Piece &piece : group.layout.parameters[param].pieces) {
         if (piece.rank != part)

@@ -29,7 +29,7 @@ RanksInterpreter::RanksInterpreter(Step &step, const GroupTable &groups,
                                    const RankDrawSeed &seed)
     : step(step), groups(groups), optimizers(optimizers), seed(seed),
       isPlanned(getPhase(step.module) == ModulePhase::Planned) {
-  size_t numRanks = step.getRanks() * step.getReplicas();
+  size_t numRanks = step.getWorldSize();
   if (inputs.size() != numRanks)
     throw std::runtime_error("the mesh has " + std::to_string(numRanks) +
                              " ranks, but inputs are of " + std::to_string(inputs.size()));
@@ -250,11 +250,17 @@ void RanksInterpreter::visit(AccumulateOp sum) {
 }
 
 void RanksInterpreter::visit(PartialNormOp norm) {
+  const NormAxes over = step.getNormAxes();
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor part = at::zeros({}, at::kDouble);
-    for (mlir::Value gradient : norm.getGradients())
+    for (mlir::Value gradient : norm.getGradients()) {
+      // Of several ranks that hold a shard the first one counts it.
+      const GroupInfo &group = groups.lookup(cast<ShardType>(gradient.getType()));
+      if (index % over.ranks >= group.getShards())
+        continue;
       part = joinNormParts(norm.getNormType(), part,
                            computeNormPart(norm.getNormType(), get(index, gradient, norm)));
+    }
     at::Tensor place =
         rank.memory.place(cast<RankedTensorType>(norm.getResult().getType()), norm.getOffset());
     rank.values[norm.getResult()] = place.copy_(part);
@@ -318,7 +324,7 @@ llvm::Expected<RanksStep> fsdp::interpreter::interpretRanks(ModuleOp module,
   FailureOr<Step> step = Step::collect(module);
   FailureOr<GroupTable> groups = GroupTable::build(module);
   FailureOr<OptimizerTable> optimizers = OptimizerTable::build(module);
-  if (failed(step) || failed(groups) || !step->mesh || failed(optimizers))
+  if (failed(step) || failed(groups) || step->meshes.empty() || failed(optimizers))
     return llvm::createStringError("the module is no step on a mesh");
   try {
     at::AutoDispatchBelowADInplaceOrView belowAutograd;

@@ -171,9 +171,10 @@ static void suggestChanges(ModuleOp module, const StepMemory &memory, const CapL
   }
   suggest(findPeakIf(module, findLeastPeak, std::nullopt, 1, OffloadPolicy::All),
           "offload-optimizer=all");
+  // Schedules are searched for where all groups have as many.
+  const unsigned shards = memory.groups.getGroups().front().getShards();
   suggest(findPeakIf(module, findLeastPeak, std::nullopt, 2),
-          "with " + Twine(2 * memory.groups.getRanks()) + " ranks instead of " +
-              Twine(memory.groups.getRanks()));
+          "with " + Twine(2 * shards) + " ranks instead of " + Twine(shards));
 }
 
 void fsdp::reportInfeasibleCap(ModuleOp module, const StepMemory &memory,

@@ -11,10 +11,10 @@ using namespace fsdp;
 using aten::CallOp;
 using aten::Phase;
 
-Value GradientReductions::allReduce(Value source, Type type, StringAttr axis, const Reduction &how,
-                                    Location loc) {
+Value GradientReductions::allReduce(Value source, Type type, ArrayRef<Attribute> axes,
+                                    const Reduction &how, Location loc) {
   auto start = AllReduceStartOp::create(builder, loc, HandleType::get(builder.getContext()), source,
-                                        builder.getArrayAttr(axis), how.op,
+                                        builder.getArrayAttr(axes), how.op,
                                         getDivisor(how.predivide), getDivisor(how.postdivide),
                                         Phase::Backward, Stream::Compute, /*coalesced=*/nullptr);
   ++numAllReduces;
@@ -28,11 +28,10 @@ Value GradientReductions::reduce(GroupOp group, ValueRange gradients, bool isAcr
   Type dtype = cast<RankedTensorType>(gradients.front().getType()).getElementType();
   auto type = ShardType::get(context, name, dtype);
   GradientDivision division = getDivision(group, dtype);
-  if (!isSharded()) {
+  if (!isSharded(group)) {
     Value packed = PackOp::create(builder, loc, type, name, gradients, getDivisor(division.alone),
                                   /*offset=*/nullptr);
-    return isAcross ? allReduce(packed, type, group.getReplicateAxisAttr(), division.across, loc)
-                    : packed;
+    return isAcross ? reduceAcross(group, packed, type, division.across) : packed;
   }
   auto start = ReduceScatterStartOp::create(
       builder, loc, HandleType::get(context), name, gradients,
@@ -45,7 +44,7 @@ Value GradientReductions::reduce(GroupOp group, ValueRange gradients, bool isAcr
   if (!isAcross)
     return shard;
   // On the handle: the compute stream need not wait in between.
-  return allReduce(start.getHandle(), type, group.getReplicateAxisAttr(), division.across, loc);
+  return reduceAcross(group, start.getHandle(), type, division.across);
 }
 
 Value GradientReductions::callHook(GroupOp group, Value reduced) {
@@ -56,7 +55,7 @@ Value GradientReductions::callHook(GroupOp group, Value reduced) {
 
 /// True if nothing is done to the gradients of a microbatch before they are added up.
 bool GradientReductions::isLeftAlone(GroupOp group) {
-  return !isSharded() && step.getReplicas() == 1 && !group.getReduceDtype() &&
+  return !isSharded(group) && !isReplicated(group) && !group.getReduceDtype() &&
          !group.getAllReduceHook() &&
          group.getGradientDivideFactor().value_or(llvm::APFloat(1.0)).isExactlyValue(1);
 }
@@ -104,7 +103,7 @@ void GradientReductions::reduceEarlier(unsigned index) {
   Sum &sum = sums[index];
   if (sum.whole.empty() || isLeftAlone(group))
     return;
-  addShard(sum, group, callHook(group, reduce(group, sum.whole, step.getReplicas() > 1)));
+  addShard(sum, group, callHook(group, reduce(group, sum.whole, isReplicated(group))));
   sum.whole.clear();
 }
 
@@ -124,15 +123,16 @@ void GradientReductions::add(unsigned index, ArrayRef<Value> gradients, int64_t 
     gradients = sum.whole;
   }
   bool isPartial = isAccumulated && sync == GradientSync::ReduceScatter;
-  Value shard = reduce(group, gradients, step.getReplicas() > 1 && !isPartial);
+  Value shard = reduce(group, gradients, isReplicated(group) && !isPartial);
   addShard(sum, group, isPartial ? shard : callHook(group, shard));
   if (!isLast)
     return;
   if (isPartial) {
     auto type = cast<ShardType>(sum.shard.getType());
-    sum.shard = callHook(group, allReduce(sum.shard, type, group.getReplicateAxisAttr(),
-                                          getDivision(group, type.getElementType()).across,
-                                          group.getLoc()));
+    if (isReplicated(group))
+      sum.shard =
+          reduceAcross(group, sum.shard, type, getDivision(group, type.getElementType()).across);
+    sum.shard = callHook(group, sum.shard);
   }
   reduced.push_back({group, sum.shard});
   if (!step.optimizer || !step.optimizer.getClipGradNorm())
@@ -152,9 +152,8 @@ void GradientReductions::finish() {
   auto gradients = llvm::map_to_vector(reduced, [](auto &entry) { return entry.second; });
   NormType normType = step.optimizer.getClipNormType();
   Value norm = PartialNormOp::create(builder, loc, type, normType, gradients, /*offset=*/nullptr);
-  if (isSharded())
-    norm =
-        allReduce(norm, type, step.groups.front().getAxisAttr(), {getNormReduceOp(normType)}, loc);
+  if (NormAxes over = step.getNormAxes(); over.ranks > 1)
+    norm = allReduce(norm, type, over.axes, {getNormReduceOp(normType)}, loc);
   Value clip = ClipFactorOp::create(builder, loc, builder.getF32Type(), norm);
   for (auto [group, gradient] : reduced)
     update(group, gradient, clip);

@@ -91,6 +91,8 @@ LogicalResult Search::check() {
              << group.getSymName()
              << " has a list of groups to prefetch, an order of its own; leave "
              << "it out where the schedule is searched for";
+  if (failed(checkOneMesh(module)))
+    return failure();
   return checkSharded(*step);
 }
 
@@ -368,10 +370,10 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
   FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
   if (failed(memory))
     return failure();
-  if (memory->groups.getRanks() == 1) {
-    if (memory->groups.getReplicas() > 1)
+  if (!memory->groups.isSharded()) {
+    if (memory->groups.isReplicated())
       return module.emitError("parameters are not sharded, but gradients are reduced over ")
-             << memory->groups.getReplicas()
+             << memory->groups.getGroups().front().replicas
              << " replicas: there is nothing to search for; expected schedule fsdp2";
     if (llvm::any_of(memory->groups.getGroups(), [](const GroupInfo &group) {
           return GroupOp(group.op).areParametersOnHost();

@@ -6,27 +6,30 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 using namespace fsdp::rt;
 
 namespace {
-/// Deals out what the replicas of a shard hold: to the one that has the fewest bytes so far.
+/// Deals out what the replicas of a shard hold: to the one that has the fewest bytes so far. Groups
+/// of as many shards have the same replicas, which all see the same tensors.
 class Replicas {
 public:
-  Replicas(const PlanView &plan, unsigned rank)
-      : own(rank / plan.numShards()), bytes(plan.tables().replicas) {}
+  Replicas(const PlanView &plan, unsigned rank) : worldSize(plan.tables().world_size), rank(rank) {}
 
-  bool isMine(int64_t tensorBytes) {
+  bool isMine(uint32_t shards, int64_t tensorBytes) {
+    std::vector<int64_t> &bytes = bytesOf[shards];
+    bytes.resize(worldSize / shards);
     auto least = std::ranges::min_element(bytes);
     *least += tensorBytes;
-    return static_cast<unsigned>(least - bytes.begin()) == own;
+    return static_cast<unsigned>(least - bytes.begin()) == rank / shards;
   }
 
 private:
-  unsigned own;
-  std::vector<int64_t> bytes; // by replica
+  const unsigned worldSize, rank;
+  std::map<uint32_t, std::vector<int64_t>> bytesOf; // by replica, for each number of shards
 };
 
 class Files {
@@ -95,12 +98,12 @@ std::vector<StoredFile> fsdp::rt::filesOf(const PlanView &plan, unsigned rank) {
         files.add(range, name);
       continue;
     }
-    if (replicas.isMine(range.bytes()))
+    if (replicas.isMine(range.shards, range.bytes()))
       files.add(range, range.name);
     // torch's state dicts hold a shared parameter under all its names, its state under the first.
     if (range.kind == StateRange::Kind::Parameter)
       for (const std::string &alias : range.aliases)
-        if (replicas.isMine(range.bytes()))
+        if (replicas.isMine(range.shards, range.bytes()))
           files.add(range, alias);
   }
   if (rank == 0)

@@ -190,7 +190,7 @@ static int64_t readBytes(const PlanView &plan, unsigned rank) {
   int64_t bytes = 0;
   for (const fsdp_parameter &parameter : plan.parameters())
     for (const fsdp_piece &piece : plan.piecesOf(parameter))
-      if (piece.rank == plan.shardOf(rank))
+      if (piece.rank == PlanView::shardOf(plan.groups()[parameter.group], rank))
         bytes += piece.count * static_cast<int64_t>(elementBytes(parameter.dtype));
   for (const fsdp_buffer &buffer : plan.buffers())
     if (!plan.isTransient(buffer))
@@ -209,7 +209,7 @@ Status fsdp::rt::loadWeights(const PlanView &plan, unsigned rank, Stream &stream
         plan.areParametersOnHost(group) ? hostArena + group.host_shard : arena + group.shard;
     for (const fsdp_parameter &parameter : plan.parametersOf(group))
       for (const fsdp_piece &piece : plan.piecesOf(parameter))
-        if (piece.rank == plan.shardOf(rank))
+        if (piece.rank == PlanView::shardOf(group, rank))
           if (Status status = loadPiece(plan, parameter, piece, files, copier, shard); !status.ok())
             return status;
   }

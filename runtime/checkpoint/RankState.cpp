@@ -110,6 +110,7 @@ static StateRange rangeOf(const PlanView &plan, const fsdp_parameter &parameter,
                           const fsdp_piece &piece) {
   std::span<const int64_t> shape = plan.sizes(parameter);
   StateRange range;
+  range.shards = plan.groups()[parameter.group].shards;
   range.dtype = static_cast<fsdp_dtype>(parameter.dtype);
   range.shape.assign(shape.begin(), shape.end());
   if (parameter.shard_dim == 0) {
@@ -152,7 +153,7 @@ std::vector<StateRange> fsdp::rt::stateOf(const PlanView &plan, unsigned rank) {
   std::vector<StateRange> ranges;
   for (const fsdp_parameter &parameter : plan.parameters())
     for (const fsdp_piece &piece : plan.piecesOf(parameter))
-      if (piece.rank == plan.shardOf(rank) && piece.count > 0)
+      if (piece.rank == PlanView::shardOf(plan.groups()[parameter.group], rank) && piece.count > 0)
         addParameter(plan, parameter, piece, ranges);
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const fsdp_value &value = plan.values()[buffer.value];

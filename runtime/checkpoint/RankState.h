@@ -26,6 +26,7 @@ struct StateRange {
   fsdp_dtype dtype = FSDP_F32;
   std::vector<int64_t> shape; // of the whole tensor
   std::vector<Rectangle> parts; // in their order in memory
+  uint32_t shards = 1;          // ranks over which the tensor's group is sharded
   int64_t offset = 0;     // bytes, in the arena or the host's arena
   bool onHost = false;    // in the host's arena
   bool ownOfRank = false; // a buffer that steps change: each rank has values of its own

@@ -4,6 +4,8 @@
 #include "DType.h"
 #include "executor/TorchOptimizer.h"
 
+#include <algorithm>
+
 using namespace fsdp::rt;
 
 template <typename Arguments>
@@ -23,9 +25,11 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
   optimizers[index] = optimizer;
   Update update{};
   update.optimizer = index;
-  update.norm = {shard.gradients, shard.gradientDtype, shard.elements, nullptr, FSDP_NORM_2};
+  // Without elements nothing is launched.
+  const int64_t counted = shard.countsInNorm ? shard.elements : 0;
+  update.norm = {shard.gradients, shard.gradientDtype, counted, nullptr, FSDP_NORM_2};
   update.firstPartial = partials;
-  partials += partialNormBlocks(shard.elements);
+  partials += partialNormBlocks(counted);
   if (shard.dtype == FSDP_F32) {
     update.kernel = {.kind = optimizer.kind,
                      .elements = shard.elements,
@@ -84,7 +88,8 @@ Status CudaUpdates::begin() {
             allocate(scalars, (optimizers.rbegin()->first + 1) * sizeof(OptimizerScalars));
         !status.ok())
       return status;
-    if (Status status = allocate(parts, static_cast<size_t>(partials) * sizeof(double));
+    if (Status status =
+            allocate(parts, static_cast<size_t>(std::max<int64_t>(partials, 1)) * sizeof(double));
         !status.ok())
       return status;
     for (Update &update : updates) {

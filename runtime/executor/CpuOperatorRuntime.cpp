@@ -27,6 +27,7 @@ Status CpuOperatorRuntime::addUpdate(const fsdp_optimizer &optimizer, uint32_t i
                                      const ShardBuffers &shard, const std::string &) {
   updates.push_back(makeShardUpdate(optimizer, shard));
   optimizerOf.push_back(index);
+  countsInNorm.push_back(shard.countsInNorm);
   return {};
 }
 
@@ -46,8 +47,9 @@ Status CpuOperatorRuntime::begin() {
 
 Status CpuOperatorRuntime::partialNorm(fsdp_norm_type type, double *part) {
   normPart = 0;
-  for (std::unique_ptr<ShardUpdate> &update : updates)
-    normPart = joinNormParts(type, normPart, update->partialNorm(type));
+  for (size_t i = 0; i < updates.size(); ++i)
+    if (countsInNorm[i])
+      normPart = joinNormParts(type, normPart, updates[i]->partialNorm(type));
   *part = normPart;
   return {};
 }
@@ -60,7 +62,7 @@ Status CpuOperatorRuntime::clip(fsdp_norm_type type, const double *total, float 
 Status CpuOperatorRuntime::update(size_t index) {
   double own = updates[index]->run(inputs.update(), inputs.learningRateOf(optimizerOf[index]),
                                    factor ? &*factor : nullptr);
-  if (!factor)
+  if (!factor && countsInNorm[index])
     normPart += own;
   return {};
 }

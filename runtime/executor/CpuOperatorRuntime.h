@@ -40,6 +40,7 @@ private:
   StepInputs inputs;
   std::vector<std::unique_ptr<ShardUpdate>> updates;
   std::vector<uint32_t> optimizerOf; // by update
+  std::vector<bool> countsInNorm;    // likewise
   std::vector<ShardBuffers> frozen;
   double normPart = 0;         // of the step so far
   std::optional<float> factor; // set: the step clips, and `normPart` is that of all gradients

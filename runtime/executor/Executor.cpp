@@ -142,15 +142,14 @@ Status PlanExecutor::prepare() {
     return status;
   lanes.emplace(view, device, communicator, *compute, *stateCopies, arena);
   lanes->prepare();
-  program =
-      std::make_unique<StepProgram>(view, *runtime, *compute, *lanes, *stateCopies, arena,
-                                    options.clipGradNorm.value_or(view.tables().clip_grad_norm));
+  program = std::make_unique<StepProgram>(
+      view, *runtime, *compute, *lanes, *stateCopies, arena, communicator.rank(),
+      options.clipGradNorm.value_or(view.tables().clip_grad_norm));
   if (Status status = prepareQuestions(); !status.ok())
     return status;
   if (options.collectsFailures)
     program->collectFailures();
-  if (Status status = program->prepare(view.shardOf(communicator.rank()), options.kernels);
-      !status.ok())
+  if (Status status = program->prepare(options.kernels); !status.ok())
     return status;
   graph.emplace(device, communicator, options.graph, runtime->graphObstacle());
   if (runtime->isHost())
@@ -171,7 +170,7 @@ Status PlanExecutor::prepareQuestions() {
         "--find-nan follows numbers through the arena, but offload_policy cpu keeps "
         "parameters outside it");
   if (options.findNonFinite)
-    program->findNonFinite(view.shardOf(communicator.rank()));
+    program->findNonFinite();
   if (!options.allowsUpdates)
     return {};
   if (!view.clipsGradients())

@@ -12,8 +12,8 @@
 
 using namespace fsdp::rt;
 
-NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned shard)
-    : view(view), arena(arena), shard(shard), starts(view.tables().num_handles) {
+NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned rank)
+    : view(view), arena(arena), rank(rank), starts(view.tables().num_handles) {
   for (uint32_t i = 0; i < view.entries().size(); ++i) {
     const fsdp_entry &entry = view.entries()[i];
     if (entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
@@ -105,7 +105,7 @@ void NonFiniteFinder::beginStep(std::span<const at::Tensor> tensors) {
       for (const fsdp_piece &piece : view.piecesOf(parameter)) {
         const auto bytes = static_cast<int64_t>(elementBytes(group.dtype));
         const int64_t offset = group.shard + piece.shard_offset * bytes;
-        if (piece.rank == shard && piece.count > 0)
+        if (piece.rank == PlanView::shardOf(group, rank) && piece.count > 0)
           noteBefore(
               {offset, piece.count * bytes}, count(tensorAt(offset, piece.count, group.dtype)),
               "parameter '" + std::string(view.string(parameter.name)) + "' before the step");

@@ -25,8 +25,8 @@ namespace fsdp::rt {
 
 class NonFiniteFinder {
 public:
-  /// `shard`: index of this rank's shards. The arguments outlive the object.
-  NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned shard);
+  /// `rank`: of the run. The arguments outlive the object.
+  NonFiniteFinder(const PlanView &view, std::byte *arena, unsigned rank);
 
   /// Around each step, and around each of its entries: after() where the entry has succeeded. Of
   /// starts that are coalesced both are called for the first. `tensors` are the plan's values.
@@ -77,7 +77,7 @@ private:
 
   const PlanView &view;
   std::byte *const arena;
-  const unsigned shard;
+  const unsigned rank;
   std::vector<uint32_t> starts; // by handle: its entry
   std::vector<Trace> traces;    // of the step, in its order
   std::vector<int64_t> spoiled; // traces that results of the step hold

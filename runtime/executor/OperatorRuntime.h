@@ -67,7 +67,7 @@ public:
   virtual void beginDraw(int64_t position) = 0;
   virtual void endDraw() = 0;
   /// Puts the part that all updates' gradients have in the norm (plan/NormType.h) to `part`, memory
-  /// of the device.
+  /// of the device; without those that do not count in it (ShardBuffers).
   virtual Status partialNorm(fsdp_norm_type type, double *part) = 0;
   /// The updates of the step behind it multiply their gradients by clipFactor(type, *total,
   /// maxNorm), see OptimizerUpdate.h. `total`: memory of the device.

@@ -42,6 +42,7 @@ struct ShardBuffers {
   fsdp_dtype gradientDtype = dtype;
   std::byte *gathered = nullptr;
   fsdp_dtype gatheredDtype = dtype;
+  bool countsInNorm = true; // else another rank counts the gradients
 };
 
 /// Updates one shard, step after step.

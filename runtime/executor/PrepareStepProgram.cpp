@@ -82,11 +82,11 @@ void StepProgram::prepareCopy(const fsdp_entry &entry) {
 
 /// What the shards of `merged` consecutive ranks hold of each parameter, in the order of
 /// FSDP_CHUNK.
-void StepProgram::prepareChunk(const fsdp_entry &entry, unsigned shard) {
+void StepProgram::prepareChunk(const fsdp_entry &entry) {
   const fsdp_group &group = view.groups()[entry.target];
   const auto bytes = static_cast<int64_t>(elementBytes(entry.dtype));
-  const unsigned ranks = view.chunkRanks(group), merged = view.numShards() / ranks;
-  const unsigned own = shard % ranks;
+  const unsigned ranks = view.chunkRanks(group), merged = group.shards / ranks;
+  const unsigned own = PlanView::shardOf(group, rank) % ranks;
   std::vector<Copy> &parts = chunks.emplace_back();
   for (uint32_t i = 0; i < group.num_parameters; ++i) {
     std::byte *full = arena + view.values()[view.results(entry)[i]].offset;
@@ -139,14 +139,16 @@ void StepProgram::prepareFrozen() {
       runtime.addFrozen(sliceOf(buffersOf(group), group.trained_elements, count));
 }
 
-Status StepProgram::prepareUpdate(const fsdp_entry &entry, unsigned shard) {
+Status StepProgram::prepareUpdate(const fsdp_entry &entry) {
   const fsdp_group &group = view.groups()[entry.target];
   ShardBuffers buffers = sliceOf(buffersOf(group), 0, group.trained_elements);
   buffers.gradients = arena + entry.source;
   buffers.gradientDtype = static_cast<fsdp_dtype>(entry.dtype);
+  buffers.countsInNorm = view.countsInNorm(group, rank);
   for (const fsdp_parameter &parameter : view.parametersOf(group))
     for (const fsdp_piece &piece : view.piecesOf(parameter))
-      if (piece.rank == shard && piece.shard_offset < group.trained_elements)
+      if (piece.rank == PlanView::shardOf(group, rank) &&
+          piece.shard_offset < group.trained_elements)
         buffers.pieces.push_back({piece.shard_offset, piece.count, parameter.optimizer});
   for (unsigned state = 0; state < view.numOptimizerStates(); ++state)
     buffers.state[state] = arena + group.state[state];
@@ -191,7 +193,7 @@ Status StepProgram::prepareKernel(const fsdp_entry &entry) {
   return {};
 }
 
-Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
+Status StepProgram::prepareEntry(uint32_t index) {
   const fsdp_entry &entry = view.entries()[index];
   auto add = [&](size_t item) {
     instructions.push_back({entry.kind, static_cast<uint32_t>(item), index});
@@ -227,11 +229,11 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
     return prepareKernel(entry);
   case FSDP_CHUNK:
     add(chunks.size());
-    prepareChunk(entry, shard);
+    prepareChunk(entry);
     return {};
   case FSDP_UPDATE:
     add(updates.size());
-    return prepareUpdate(entry, shard);
+    return prepareUpdate(entry);
   case FSDP_RELEASE:
     return {};
   default:
@@ -240,13 +242,13 @@ Status StepProgram::prepareEntry(uint32_t index, unsigned shard) {
   }
 }
 
-Status StepProgram::prepare(unsigned shard, OperatorKernels kernels) {
+Status StepProgram::prepare(OperatorKernels kernels) {
   context.countOtherThreads = runtime.isHost() && at::get_num_threads() > 1;
   makeTensors();
   copyConstants();
   prepareFrozen();
   for (uint32_t i = 0; i < view.entries().size(); ++i)
-    if (Status status = prepareEntry(i, shard); !status.ok())
+    if (Status status = prepareEntry(i); !status.ok())
       return status;
   if (runtime.isHost() && kernels == OperatorKernels::Fastest) {
     KernelChooser chooser(at::get_num_threads());

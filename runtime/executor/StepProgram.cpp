@@ -12,9 +12,9 @@ using namespace fsdp::rt;
 
 StepProgram::StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
                          CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena,
-                         double clipGradNorm)
+                         unsigned rank, double clipGradNorm)
     : view(view), runtime(runtime), compute(compute), lanes(lanes), stateCopies(stateCopies),
-      arena(arena), clipGradNorm(static_cast<float>(clipGradNorm)),
+      arena(arena), rank(rank), clipGradNorm(static_cast<float>(clipGradNorm)),
       placedArena(arena, static_cast<size_t>(view.tables().arena_bytes)),
       context{.view = view, .statistics = stats, .runtime = runtime, .compute = compute} {}
 
@@ -103,7 +103,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   }
 }
 
-void StepProgram::findNonFinite(unsigned shard) { finder.emplace(view, arena, shard); }
+void StepProgram::findNonFinite() { finder.emplace(view, arena, rank); }
 
 Status StepProgram::follow(const Instruction &instruction, const std::function<Status()> &action) {
   finder->before(instruction.entry, tensors);

@@ -25,7 +25,7 @@ public:
   /// All arguments outlive the object. `runtime` is prepared before prepare(). `clipGradNorm`: the
   /// norm to which a plan that clips does.
   StepProgram(const PlanView &view, OperatorRuntime &runtime, Stream &compute,
-              CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena,
+              CollectiveLanes &lanes, StateCopies &stateCopies, std::byte *arena, unsigned rank,
               double clipGradNorm);
 
   /// Before prepare(): asks `gate` when the gradients' norm is known, with this rank's part of it,
@@ -34,7 +34,7 @@ public:
     allowsUpdates = std::move(gate);
   }
   /// Before prepare(): follows each step for NonFiniteFinder.
-  void findNonFinite(unsigned shard);
+  void findNonFinite();
   /// Null unless it was asked for.
   const NonFiniteFinder *nonFiniteFinder() const { return finder ? &*finder : nullptr; }
 
@@ -48,9 +48,8 @@ public:
   /// Positions of the random draws of a plan's step, ascending.
   static std::vector<int64_t> drawsOf(const PlanView &view);
 
-  /// Resolves everything; adds the updates to the runtime. `shard`: index of this rank's shards.
-  /// May throw.
-  Status prepare(unsigned shard, OperatorKernels kernels);
+  /// Resolves everything; adds the updates to the runtime. May throw.
+  Status prepare(OperatorKernels kernels);
 
   /// Issues the first step, which measures temporaries inside operators.
   Status runFirst();
@@ -99,11 +98,11 @@ private:
   void makeTensors();
   void copyConstants();
   Status prepareKernel(const fsdp_entry &entry);
-  Status prepareEntry(uint32_t index, unsigned shard);
+  Status prepareEntry(uint32_t index);
   void prepareCopy(const fsdp_entry &entry);
-  void prepareChunk(const fsdp_entry &entry, unsigned shard);
+  void prepareChunk(const fsdp_entry &entry);
   ShardBuffers buffersOf(const fsdp_group &group) const;
-  Status prepareUpdate(const fsdp_entry &entry, unsigned shard);
+  Status prepareUpdate(const fsdp_entry &entry);
   void prepareFrozen();
 
   /// Runs `measure`, the first run of the call; if failures are collected, one leaves zeros in the
@@ -130,6 +129,7 @@ private:
   CollectiveLanes &lanes;
   StateCopies &stateCopies;
   std::byte *const arena;
+  const unsigned rank; // of the run
   const float clipGradNorm;
   PlacedMemory placedArena;
   std::unique_ptr<Memory> scratch;

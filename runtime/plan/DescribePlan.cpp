@@ -98,6 +98,8 @@ static std::string groupsText(const PlanView &view) {
                    displayName(view.string(group.name)), group.num_parameters,
                    dtypeName(group.dtype), group.layout == FSDP_LAYOUT_FLAT ? "flat" : "per-param",
                    bytesText(view.shardBytes(group)).c_str());
+    if (group.shards != view.meshShards())
+      text += format(", over %u ranks", group.shards);
     if (view.hasGatherCopy(group))
       text += format(", gathered as %s", dtypeName(group.gather_dtype));
     if (group.reduce_dtype != group.dtype)
@@ -133,10 +135,12 @@ static std::string collectivesText(const PlanView &view) {
       Sum &sum = sums[kind][entry.phase == FSDP_BACKWARD];
       sum.count += 1;
       // An all-reduce is one of shards.
-      sum.bytes += entry.kind == FSDP_ALL_GATHER_START
-                       ? entry.bytes * view.communicatorOf(entry).ranks
-                       : entry.count * int64_t(elementBytes(entry.dtype)) *
-                             (entry.kind == FSDP_REDUCE_SCATTER_START ? view.numShards() : 1);
+      sum.bytes +=
+          entry.kind == FSDP_ALL_GATHER_START
+              ? entry.bytes * view.communicatorOf(entry).ranks
+              : entry.count * int64_t(elementBytes(entry.dtype)) *
+                    (entry.kind == FSDP_REDUCE_SCATTER_START ? view.groups()[entry.target].shards
+                                                             : 1);
     }
   std::string text = "collectives per step:";
   bool any = false;
@@ -261,7 +265,7 @@ std::string fsdp::rt::describePlan(const fsdp_plan &plan) {
   if (plan.replicate_axis)
     replicas = format("%s = %u, ", view.string(plan.replicate_axis), plan.replicas);
   return format("model: %s\nmesh: %s%s = %u\n", view.string(plan.model), replicas.c_str(),
-                view.string(plan.axis), view.numShards()) +
+                view.string(plan.axis), view.meshShards()) +
          "optimizer: " + optimizerText(plan.optimizer, /*hasRate=*/true) +
          (view.clipsGradients() ? format(", gradients clipped to norm %g (norm_type %s)",
                                          plan.clip_grad_norm, normTypeName(plan.clip_norm_type))

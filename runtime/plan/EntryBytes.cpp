@@ -75,7 +75,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     return result;
   case FSDP_REDUCE_SCATTER_START:
     result.untilWait = true;
-    reads.add(entry.source, view.numShards() * entry.count * elementSize);
+    reads.add(entry.source, view.groups()[entry.target].shards * entry.count * elementSize);
     overwrites.add(entry.destination, entry.count * elementSize);
     return result;
   case FSDP_ALL_REDUCE_START:

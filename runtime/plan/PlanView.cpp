@@ -75,6 +75,15 @@ bool PlanView::isDense(const fsdp_value &value) const {
   return true;
 }
 
+unsigned PlanView::normRanks() const {
+  if (groups().empty())
+    return 1;
+  const uint32_t shards = groups().front().shards;
+  const bool isUniform = std::ranges::all_of(
+      groups(), [&](const fsdp_group &group) { return group.shards == shards; });
+  return isUniform ? shards : plan.world_size;
+}
+
 int64_t PlanView::shardBytes(const fsdp_group &group) const {
   return multiply(group.shard_elements, static_cast<int64_t>(elementBytes(group.dtype)));
 }

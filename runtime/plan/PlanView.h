@@ -106,10 +106,18 @@ public:
     return value.offset < 0 && numElements(value) > 0;
   }
 
-  /// Ranks over which groups are sharded: those of one replica.
-  unsigned numShards() const { return plan.world_size / plan.replicas; }
-  /// The shard that a rank of the run holds, below numShards().
-  unsigned shardOf(unsigned rank) const { return rank % numShards(); }
+  /// The shard of a group that a rank of the run holds.
+  static unsigned shardOf(const fsdp_group &group, unsigned rank) { return rank % group.shards; }
+  /// Ranks of the axis over which the model's mesh shards, for people.
+  unsigned meshShards() const { return plan.world_size / plan.replicas; }
+  /// Ranks over which the norm of all gradients is summed: those of the shards, if all groups have
+  /// as many, or all.
+  unsigned normRanks() const;
+  /// Of several of those ranks that hold a shard, the first one counts it.
+  bool countsInNorm(const fsdp_group &group, unsigned rank) const {
+    return rank % normRanks() < group.shards;
+  }
+  bool hasReplicas(const fsdp_group &group) const { return group.shards < plan.world_size; }
 
   /// How many neighbours on the shard axis hold the group together, a chunk each, from forward to
   /// backward; 1: none do.
@@ -118,11 +126,11 @@ public:
   }
   /// True if an all-gather joins chunks, not shards.
   bool gathersChunks(const fsdp_entry &gather) const {
-    return communicatorOf(gather).ranks < numShards();
+    return communicatorOf(gather).ranks < groups()[gather.target].shards;
   }
   /// Bytes of such a chunk.
   int64_t chunkBytes(const fsdp_group &group) const {
-    return gatherShardBytes(group) * (numShards() / chunkRanks(group));
+    return gatherShardBytes(group) * (group.shards / chunkRanks(group));
   }
   /// Bytes of one rank's shard of a group.
   int64_t shardBytes(const fsdp_group &group) const;

@@ -32,7 +32,7 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
   if (clips != (normTypeName(plan.clip_norm_type) != nullptr))
     return Status::error("clips gradients to norm " + std::to_string(norm) + " of type " +
                          std::to_string(plan.clip_norm_type));
-  bool isSharded = view.numShards() > 1;
+  bool isSharded = view.normRanks() > 1;
   Stage stage = Stage::Nothing;
   uint32_t handle = 0;
   int64_t place = 0;
@@ -73,7 +73,7 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
                           entry.dtype != FSDP_F64 || !isSharded))
         status = Status::error(what() + " of " + std::to_string(entry.count) +
                                " elements on stream " + std::to_string(entry.stream) + " over " +
-                               std::to_string(view.numShards()) + " ranks");
+                               std::to_string(view.normRanks()) + " ranks");
       break;
     case FSDP_WAIT:
       if (stage == Stage::Reduction && entry.handle == handle)

@@ -109,7 +109,7 @@ static bool isEncoded(const fsdp_entry &gather) { return gather.dtype == FSDP_U8
 
 bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string &where) {
   const fsdp_group &group = plan.groups[entry.target];
-  int64_t ranks = view.numShards();
+  int64_t ranks = group.shards;
   bool isAcross = entry.kind == FSDP_ALL_REDUCE_START; // the replicas, whose stream is its own
   if (isAcross != (entry.stream == FSDP_REPLICATE))
     return fail(where + ": a collective on stream " + std::to_string(entry.stream));
@@ -141,7 +141,8 @@ bool EntryValidator::checkCollective(const fsdp_entry &entry, const std::string 
     return (fromHost || range(entry.source, entry.bytes, "its input", where)) &&
            range(entry.destination, entry.bytes * communicator.ranks, "its output", where);
   }
-  if (isAcross ? !meets(entry, plan.replicas, ranks, where) : !meets(entry, ranks, 1, where))
+  if (isAcross ? !meets(entry, plan.world_size / ranks, ranks, where)
+               : !meets(entry, ranks, 1, where))
     return false;
   if (entry.count != group.trained_elements || elementBytes(entry.dtype) == 0)
     return fail(where + ": reduces " + std::to_string(entry.count) +
@@ -273,7 +274,7 @@ Status EntryValidator::run() {
       break;
     case FSDP_NORM_ALL_REDUCE_START:
       if (!index(entry.handle, plan.num_handles, "handle", where) ||
-          !checkCommunicator(entry, where) || !meets(entry, view.numShards(), 1, where))
+          !checkCommunicator(entry, where) || !meets(entry, view.normRanks(), 1, where))
         return status;
       start(entry, where);
       break;

@@ -219,7 +219,7 @@ void Validator::checkParameters() {
       return run <= runs.stride - piece.first && (parameter.shard_dim == 0 || isWhole);
     };
     for (const fsdp_piece &piece : view.piecesOf(parameter)) {
-      if (piece.parameter != i || piece.rank >= view.numShards() || !isInside(piece) ||
+      if (piece.parameter != i || piece.rank >= group.shards || !isInside(piece) ||
           piece.shard_offset < 0 || piece.count > group.shard_elements - piece.shard_offset) {
         fail(where + " (" + view.string(parameter.name) + "): piece of rank " +
              std::to_string(piece.rank) + " out of range");
@@ -263,10 +263,15 @@ void Validator::checkGroups() {
       fail(where + ": layout or parameters out of range");
       return;
     }
+    if (group.shards == 0 || plan.world_size % group.shards != 0) {
+      fail(where + " (" + displayName(view.string(group.name)) + "): sharded over " +
+           std::to_string(group.shards) + " of " + std::to_string(plan.world_size) + " ranks");
+      return;
+    }
     if (uint32_t ranks = group.chunk_ranks;
-        ranks && (ranks == 1 || ranks >= view.numShards() || view.numShards() % ranks != 0)) {
+        ranks && (ranks == 1 || ranks >= group.shards || group.shards % ranks != 0)) {
       fail(where + " (" + displayName(view.string(group.name)) + "): chunks over " +
-           std::to_string(ranks) + " of " + std::to_string(view.numShards()) + " ranks");
+           std::to_string(ranks) + " of " + std::to_string(group.shards) + " ranks");
       return;
     }
     if (!checkParametersPlace(group, where))

@@ -66,7 +66,8 @@ Status Comparison::checkGroup(uint32_t index) const {
   if (Status status = checkParameters(group, other); !status.ok())
     return status;
   if (group.dtype != other.dtype || group.gather_dtype != other.gather_dtype ||
-      group.layout != other.layout || group.shard_elements != other.shard_elements)
+      group.layout != other.layout || group.shards != other.shards ||
+      group.shard_elements != other.shard_elements)
     return differs("the layout of group \"" + text + "\"");
   // What is on the host is fetched to wherever a step has room.
   const bool samePlace =

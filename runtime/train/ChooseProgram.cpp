@@ -13,7 +13,7 @@ std::string fsdp::rt::compiledFor(const PlanView &plan) {
     replicas = std::string(plan.string(tables.replicate_axis)) + "=" +
                std::to_string(tables.replicas) + ",";
   return std::to_string(tables.world_size) + (tables.world_size == 1 ? " rank" : " ranks") +
-         " (mesh " + replicas + plan.string(tables.axis) + "=" + std::to_string(plan.numShards()) +
+         " (mesh " + replicas + plan.string(tables.axis) + "=" + std::to_string(plan.meshShards()) +
          ")";
 }
 

@@ -163,7 +163,7 @@ void TraceWriter::writeCollective(const Collective &collective, size_t id) {
     name += std::string(groups ? " + " : " ") + displayName(plan.string(group.name));
     bytes += entries[i].bytes * (across    ? 1
                                  : gathers ? plan.communicatorOf(entries[i]).ranks
-                                           : plan.numShards());
+                                           : group.shards);
   }
   int64_t duration = collective.slice.end - collective.slice.begin;
   addSlice(name, track, collective.slice,
@@ -197,7 +197,9 @@ void TraceWriter::addNames(const std::string &process) {
                                                        {Reduce, "reduce"},
                                                        {Replicate, "replicate"}};
   for (auto [track, name] : tracks) {
-    if (track == Replicate && plan.tables().replicas == 1)
+    if (track == Replicate && std::ranges::none_of(plan.groups(), [&](const fsdp_group &group) {
+          return plan.hasReplicas(group);
+        }))
       continue;
     add("thread_name", track, {{"name", name}});
     add("thread_sort_index", track, {{"sort_index", int(track)}});
@@ -212,7 +214,7 @@ Json TraceWriter::take(int64_t step) {
   std::string model = plan.string(tables.model);
   addNames(model + ", measured");
   std::string mesh =
-      std::string(plan.string(tables.axis)) + " = " + std::to_string(plan.numShards());
+      std::string(plan.string(tables.axis)) + " = " + std::to_string(plan.meshShards());
   if (tables.replicate_axis)
     mesh = std::string(plan.string(tables.replicate_axis)) + " = " +
            std::to_string(tables.replicas) + ", " + mesh;

@@ -85,8 +85,8 @@ StepFigures RankRun::figuresOfStep() const {
   double lossSum = 0, norm = 0;
   for (size_t rank = 0; rank < exchanged.size(); ++rank) {
     lossSum += exchanged[rank].loss;
-    // Replicas hold the same shards.
-    if (rank < plan.numShards())
+    // The others hold the same shards.
+    if (rank < plan.normRanks())
       norm = joinNormParts(plan.normType(), norm, exchanged[rank].partialNorm);
   }
   return {lossSum / static_cast<double>(exchanged.size()), normOfPart(plan.normType(), norm)};

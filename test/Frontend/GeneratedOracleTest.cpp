@@ -30,11 +30,16 @@ static Configuration drawConfiguration(uint64_t seed) {
                  Text("gpt2"), Text("gpt2_dropout"), Text("shared"));
   c.shards = draw(1, 2, 2, 3, 4, 5);
   c.replicas = c.shards == 1 ? 1 : draw(1, 1, 2, 3);
+  const unsigned ranks = c.replicas * c.shards;
+  if (ranks > 1 && draw(false, false, true)) // of the root, another mesh
+    c.rootShards = draw(1u, ranks, ranks % 2 == 0 ? 2u : ranks);
   c.schedule = draw(ScheduleChoice::Fsdp2, ScheduleChoice::Auto, ScheduleChoice::Asap);
+  if (c.rootShards > 0)
+    c.schedule = ScheduleChoice::Fsdp2; // others refuse meshes of groups
   bool isSearched = c.schedule != ScheduleChoice::Fsdp2;
   c.layout = draw(Text("flat"), Text("per-param"));
   c.reshard = draw(Text(""), Text("true"), Text("false"), Text("none"));
-  if (!isSearched && c.shards == 4 && draw(false, true))
+  if (!isSearched && c.shards == 4 && c.rootShards != 1 && draw(false, true))
     c.reshard = "2";
   c.prefetch = isSearched ? "" : draw(Text(""), Text("fsdp2"), Text("none"));
   c.recompute = draw(RecomputePolicy::Auto, RecomputePolicy::None, RecomputePolicy::Cheap,
@@ -57,7 +62,8 @@ static Configuration drawConfiguration(uint64_t seed) {
   if (draw(false, true)) {
     c.microbatches = draw(2, 3);
     c.gradientSync = draw(GradientSync::Each, GradientSync::Last, GradientSync::ReduceScatter);
-    if ((c.replicas == 1 || isSearched) && c.gradientSync == GradientSync::ReduceScatter)
+    const bool hasReplicas = c.replicas > 1 || c.rootShards > 0;
+    if ((!hasReplicas || isSearched) && c.gradientSync == GradientSync::ReduceScatter)
       c.gradientSync = GradientSync::Each;
     c.reshardAfterBackward = draw(true, false);
   }
@@ -66,10 +72,10 @@ static Configuration drawConfiguration(uint64_t seed) {
   if (c.layout == "per-param" && draw(false, true))
     c.shardPlacement = "largest";
   if (c.layout == "per-param" && c.shards > 1 && c.shardPlacement.empty() && c.reshard != "2" &&
-      !c.offloadParameters && c.model != "llama_bf16")
+      !c.offloadParameters && c.model != "llama_bf16" && c.rootShards != 1)
     c.encodes = draw(false, true);
   bool hasStages = c.model == "mlp" || c.model == "convnet" || c.model == "llama";
-  if (c.microbatches > 1 && !isSearched && hasStages)
+  if (c.microbatches > 1 && !isSearched && hasStages && c.rootShards == 0)
     c.isInterleaved = draw(false, true);
   return c;
 }

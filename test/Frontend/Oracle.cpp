@@ -3,7 +3,6 @@
 #include "Oracle.h"
 
 #include "fsdp/Transforms/ScheduleSearch.h"
-#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 
@@ -29,6 +28,8 @@ std::string Configuration::describe() const {
     text += " microbatches=" + std::to_string(microbatches) + " " +
             stringifyGradientSync(gradientSync).str() + (reshardAfterBackward ? "" : " gathered") +
             (isInterleaved ? " 1f1b" : "");
+  if (rootShards)
+    text += " root-shard=" + std::to_string(rootShards);
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
   return text + (encodes ? " encoded" : "") + (offload ? " offload" : "") +
@@ -150,13 +151,18 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   options.offloadPolicy = c.offloadParameters ? "cpu" : "none";
   options.buckets = c.buckets;
   llvm::FileRemover remover;
-  if (c.encodes || c.isInterleaved) {
+  if (c.encodes || c.isInterleaved || c.rootShards > 0) {
     llvm::SmallString<64> config;
     int file = -1;
     EXPECT_FALSE(llvm::sys::fs::createTemporaryFile("oracle", "yaml", file, config));
-    llvm::raw_fd_ostream(file, /*shouldClose=*/true)
-        << (c.encodes ? "all_gather_extension: int8\n" : "")
-        << (c.isInterleaved ? getStages(c.model).first : "");
+    llvm::raw_fd_ostream os(file, /*shouldClose=*/true);
+    if (c.encodes)
+      os << "all_gather_extension: int8\n";
+    if (c.isInterleaved)
+      os << getStages(c.model).first;
+    if (c.rootShards > 0)
+      os << "root: {mesh: {outer: " << c.replicas * c.shards / c.rootShards
+         << ", inner: " << c.rootShards << "}}\n";
     remover.setFile(config);
     options.config = config.str().str();
   }
@@ -178,6 +184,11 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
     ADD_FAILURE() << "passes fail for " << c.describe();
     return {};
   }
+  rootParameters.clear();
+  for (auto group : module->getOps<GroupOp>())
+    if (group.isRoot())
+      for (auto name : group.getParams().getAsRange<mlir::FlatSymbolRefAttr>())
+        rootParameters.insert(name.getValue());
   return module;
 }
 
@@ -209,7 +220,10 @@ static at::Tensor average(const std::vector<at::Tensor> &tensors) {
 /// of each replica, then over replicas. What has not been reduced yet is added up in that dtype,
 /// what has been in the parameter's own.
 at::Tensor Oracle::averageGradient(const std::string &parameter) const {
-  const unsigned numShards = configuration.shards, numMicrobatches = configuration.microbatches;
+  const bool hasOwnMesh = configuration.rootShards > 0 && rootParameters.contains(parameter);
+  const unsigned numShards = hasOwnMesh ? configuration.rootShards : configuration.shards;
+  const unsigned numReplicas = configuration.replicas * configuration.shards / numShards;
+  const unsigned numMicrobatches = configuration.microbatches;
   auto list = [](unsigned count, auto get) {
     std::vector<at::Tensor> tensors;
     for (unsigned i = 0; i < count; ++i)
@@ -237,8 +251,8 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
     }));
   };
   auto ofAll = [&](std::optional<unsigned> microbatch) {
-    return average(list(configuration.replicas,
-                        [&](unsigned replica) { return ofReplica(replica, microbatch); }));
+    return average(
+        list(numReplicas, [&](unsigned replica) { return ofReplica(replica, microbatch); }));
   };
   // On one rank nothing is reduced, unless in another dtype.
   bool isLeftAlone = steps.size() == 1 && configuration.reduceDtype.empty();
@@ -251,8 +265,8 @@ at::Tensor Oracle::averageGradient(const std::string &parameter) const {
     at::Tensor whole = ofAll({}).to(own);
     return numWhole == numMicrobatches ? whole : whole.add(ofAll(numMicrobatches - 1).to(own));
   }
-  if (configuration.gradientSync == GradientSync::ReduceScatter)
-    return average(list(configuration.replicas, [&](unsigned replica) {
+  if (configuration.gradientSync == GradientSync::ReduceScatter && (hasOwnMesh || numReplicas > 1))
+    return average(list(numReplicas, [&](unsigned replica) {
       return sum(list(numMicrobatches, [&](unsigned m) { return ofReplica(replica, m); }));
     }));
   return sum(list(numMicrobatches, [&](unsigned m) { return ofAll(m).to(own); }));

@@ -8,6 +8,7 @@
 #include "fsdp/Interpreter/Interpreter.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
+#include "llvm/ADT/StringSet.h"
 
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/serialization/import.h>
@@ -18,6 +19,7 @@ namespace fsdp::frontend {
 struct Configuration {
   std::string model; // of getInputs()
   unsigned replicas = 1, shards = 2;
+  unsigned rootShards = 0; // of a mesh of its own of the root group; 0: it has the model's
   std::string layout = "flat", shardPlacement = {};
   ScheduleChoice schedule = ScheduleChoice::Fsdp2;
   std::string reshard = {}, prefetch = {}, reduceDtype = {}; // as the flags; empty: default
@@ -65,6 +67,7 @@ private:
   Configuration configuration;
   mlir::MLIRContext context;
   mlir::OwningOpRef<mlir::ModuleOp> captured;
+  llvm::StringSet<> rootParameters; // of the step that was compiled last
   interpreter::NamedTensors state;
   std::vector<interpreter::NamedTensors> inputs; // by rank
   /// By rank and microbatch.

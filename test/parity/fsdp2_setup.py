@@ -97,13 +97,33 @@ def rank_ordered_reduce_scatter():
     return RankOrdered()
 
 
-def make_mesh(run):
+def axes_of(run):
+    """Names and sizes of the model's mesh."""
+    if run.replicas == 1 and not run.two_axes:
+        return {"dp": run.ranks}
+    return {"replicate": run.replicas, "shard": run.ranks // run.replicas}
+
+
+def make_mesh(axes):
     from torch.distributed.device_mesh import init_device_mesh
 
-    if run.replicas == 1 and not run.two_axes:
-        return init_device_mesh("cpu", (run.ranks,), mesh_dim_names=("dp",))
-    sizes = run.replicas, run.ranks // run.replicas
-    return init_device_mesh("cpu", sizes, mesh_dim_names=("replicate", "shard"))
+    return init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
+
+
+@functools.cache
+def sum_all_reduces_in_rank_order():
+    """As rank_ordered_reduce_scatter(), for the all-reduces over replicas."""
+    original = dist.all_reduce
+
+    def all_reduce(tensor, op=dist.ReduceOp.SUM, group=None, **options):
+        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG) or not tensor.is_floating_point():
+            return original(tensor, op=op, group=group, **options)
+        parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
+        dist.all_gather(parts, tensor, group=group)
+        total = sum(parts[1:], parts[0])
+        tensor.copy_(total / len(parts) if op == dist.ReduceOp.AVG else total)
+
+    dist.all_reduce = all_reduce
 
 
 def reshard_of(text):
@@ -153,13 +173,40 @@ def placement_fn(named, asked, shards):
     return place
 
 
-def shard(run, model, mesh):
+def norm_of(parameters, norm_type):
+    """torch's norm of all gradients. Of parameters on several meshes, which torch does not stack, each
+    mesh's norm is taken by itself."""
+    gradients = {}
+    for parameter in parameters:
+        if parameter.grad is not None:
+            mesh = getattr(parameter, "device_mesh", None)
+            gradients.setdefault(mesh, []).append(parameter.grad)
+    norms = [torch.nn.utils.get_total_norm(own, norm_type) for own in gradients.values()]
+    norms = [norm.full_tensor() if hasattr(norm, "full_tensor") else norm for norm in norms]
+    return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), norm_type)
+
+
+def clip_gradients(parameters, max_norm, norm_type):
+    """torch.nn.utils.clip_grad_norm_, also of parameters on several meshes."""
+    meshes = {getattr(parameter, "device_mesh", None) for parameter in parameters}
+    if len(meshes) == 1:
+        return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
+    total = norm_of(parameters, norm_type)
+    for mesh in meshes:
+        torch.nn.utils.clip_grads_with_norm_(
+            [parameter for parameter in parameters if parameter.device_mesh == mesh], max_norm, total
+        )
+    return total
+
+
+def shard(run, model, meshes):
+    """`meshes`: that of run's mesh_of of each pattern, and the model's, of None."""
     from torch.distributed.fsdp import (
         CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method,
     )  # fmt: skip
 
     options = {
-        "mesh": mesh,
+        "mesh": meshes[None],
         "reshard_after_forward": reshard_of(run.reshard_after_forward),
     }
     if run.ignored:
@@ -183,7 +230,8 @@ def shard(run, model, mesh):
     policies = {key: {"mp_policy": policy_of(p)} for key, p in (run.policies or {}).items()}
     # No device, nothing to pin for.
     offload = {key: {"offload_policy": CPUOffloadPolicy(pin_memory=False)} for key in run.cpu_offload}
-    of_call = lambda key: policies.get(key, {}) | placements.get(key, {}) | offload.get(key, {})
+    own_mesh = {key: {"mesh": meshes[key]} for key in run.mesh_of}
+    of_call = lambda key: own_mesh.get(key, {}) | policies.get(key, {}) | placements.get(key, {}) | offload.get(key, {})
     for pattern in run.int8_gathers:
         found = [model] if not pattern else matching_modules(model, pattern)
         extensions_of_fsdp2.wrap_parameters(model, found)

@@ -274,9 +274,13 @@ def between_ranks(record, run):
     nothing is sent, and no group is gathered that is whole on its rank."""
     shards = run.ranks // run.replicas
     sizes = {"replicate": run.replicas, "shard": shards, "dp": run.ranks}
+    for axes in run.mesh_of.values():
+        sizes |= axes
     events = record["events"]
     if shards == 1:
         events = [e for e in events if e["event"] == "post_backward" and run.ranks > 1]
+    if run.mesh_of:
+        events = [e for e in events if e["event"] == "post_backward" or e["group"] not in record["whole"]]
     return events, [c for c in record["collectives"] if sizes[c["axis"]] > 1]
 
 

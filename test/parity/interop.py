@@ -72,7 +72,9 @@ def worker(rank, run, port, first, last, source, target, out):
     store = dist.TCPStore("127.0.0.1", port, run.ranks, is_master=False)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=run.ranks)
     torch.set_num_threads(1)
-    model = fsdp2_setup.shard(run, oracle.make_model(run), fsdp2_setup.make_mesh(run))
+    model = fsdp2_setup.shard(
+        run, oracle.make_model(run), {None: fsdp2_setup.make_mesh(fsdp2_setup.axes_of(run))}
+    )
     optimizer = fsdp2_setup.make_optimizer(run, list(model.named_parameters()))
     batches = oracle.Batches(run)
     if source:

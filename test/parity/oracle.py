@@ -38,7 +38,8 @@ sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
 import models  # noqa: E402
 import safetensors_io  # noqa: E402
 from fsdp2_setup import (  # noqa: E402
-    apply_checkpoints, make_mesh, make_optimizer, set_communication, shard,
+    apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, norm_of, set_communication,
+    shard, sum_all_reduces_in_rank_order,
 )  # fmt: skip
 import stages_of_fsdp2  # noqa: E402
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
@@ -48,7 +49,7 @@ from recorder import AllocationRecorder, step_recorder  # noqa: E402
 PRELOADED = ["torch.distributed.fsdp", "torch._dynamo", "oracle"]
 
 #: What a StepRecorder notes of a step, the same on every rank.
-RECORDED = ("events", "collectives", "dropped")
+RECORDED = ("events", "collectives", "dropped", "whole")
 
 
 @dataclasses.dataclass
@@ -61,6 +62,8 @@ class Run:
     ranks: int = 2
     replicas: int = 1
     two_axes: bool = False  # also with one replica
+    #: Of patterns of `group`, "" the root: a mesh of its own, sizes by axis, of names that no other has.
+    mesh_of: dict = dataclasses.field(default_factory=dict)
     steps: int = 10
     group: list = dataclasses.field(default_factory=list)
     reshard_after_forward: str = "none"  # or a number
@@ -150,8 +153,7 @@ def full(norm):
 
 
 def gradient_norm(parameters):
-    grads = [p.grad for p in parameters if p.grad is not None]
-    return full(torch.nn.utils.get_total_norm(grads)).item()
+    return full(norm_of(parameters, 2.0)).item()
 
 
 def train(run, rank):
@@ -162,8 +164,11 @@ def train(run, rank):
     apply_checkpoints(run, model)
     batches = Batches(run)
     if run.mode == "fsdp2":
-        mesh = make_mesh(run)
-        model = shard(run, model, mesh)
+        if run.det_rs and run.mesh_of:
+            sum_all_reduces_in_rank_order()
+        meshes = {None: make_mesh(axes_of(run))}
+        meshes |= {pattern: make_mesh(axes) for pattern, axes in run.mesh_of.items()}
+        model = shard(run, model, meshes)
     network = getattr(model, getattr(model, "entry", "__call__"))
     if run.mode == "ddp":
         network = torch.nn.parallel.DistributedDataParallel(model)
@@ -172,7 +177,6 @@ def train(run, rank):
     recorder = None
     if run.mode == "fsdp2" and not (run.time or run.memory):
         recorder = step_recorder()
-        recorder.name_axes(mesh)
 
     losses, norms, step_ms = [], [], []
     for step in range(run.steps):
@@ -204,9 +208,7 @@ def train(run, rank):
         if recorder:
             recorder.end_step()
         if run.clip_grad_norm is not None:
-            norm = torch.nn.utils.clip_grad_norm_(
-                parameters, run.clip_grad_norm, float(run.clip_norm_type)
-            )
+            norm = clip_gradients(parameters, run.clip_grad_norm, float(run.clip_norm_type))
             norms.append(full(norm).item())
         elif not (run.time or run.memory):
             norms.append(gradient_norm(parameters))

@@ -27,8 +27,8 @@ class StepRecorder:
     def __init__(self):
         self.phase = None  # None outside of forward and backward: nothing is recorded
         self.events, self.collectives, self.dropped = [], [], []
+        self.whole = []  # groups that lie whole on each rank
         self._group = None
-        self._axes = {}
         unshard, reshard = FSDPParamGroup.unshard, FSDPParamGroup.reshard
         post_backward = FSDPParamGroup.post_backward
         finalize_backward = FSDPParamGroup.finalize_backward
@@ -70,14 +70,10 @@ class StepRecorder:
         self._watch("reduce_scatter_tensor", "reduce_scatter", ("input", 1))
         self._watch("all_reduce", "all_reduce", ("tensor", 0))
 
-    def name_axes(self, mesh):
-        """The mesh's axes, by the process groups of the collectives to come."""
-        self._axes = {mesh.get_group(axis).group_name: axis for axis in mesh.mesh_dim_names}
-        self._shard_axis = mesh.mesh_dim_names[-1]
-
     def begin_step(self):
         self.phase = "forward"
         self.events, self.collectives, self.dropped = [], [], []
+        self.whole = []
 
     def end_step(self):
         self.phase = None
@@ -106,6 +102,8 @@ class StepRecorder:
                 del records[last]
 
     def _event(self, event, group):
+        if group.mesh_info.shard_mesh_size == 1 and group_name(group) not in self.whole:
+            self.whole.append(group_name(group))
         if self.phase:
             self.events.append(
                 {"event": event, "group": group_name(group), "phase": self.phase}
@@ -127,8 +125,10 @@ class StepRecorder:
                             "float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "ui8",
                         }[str(tensor.dtype).removeprefix("torch.")],  # fmt: skip
                         "elements": tensor.numel(),
-                        # A mesh of its own, where parameters are resharded to a few ranks.
-                        "axis": self._axes.get(options["group"].group_name, self._shard_axis),
+                        # Parameters that are resharded to a few ranks are so along the shards' axis.
+                        "axis": self._group.mesh_info.mesh.mesh_dim_names[
+                            0 if kind == "all_reduce" else -1
+                        ],
                     }
                 )
             return original(*args, **options)

@@ -45,11 +45,11 @@ class Case(unittest.TestCase):
         for name in names:
             self.assertEqual((first / name).read_bytes(), (second / name).read_bytes(), name)
 
-    def check(self, workspace, mesh, ranks, layouts=("flat", "per-param"), more="", flags=()):
+    def check(self, workspace, mesh, ranks, layouts=("flat", "per-param"), more="", flags=(), config=None):
         flags = ["--steps", STEPS, "--lr-schedule", "cosine", "--shuffle", "--seed", "5", *flags]
         for layout in layouts:
             with self.subTest(model=workspace.config.model, mesh=mesh, layout=layout, more=more):
-                binary = workspace.compile(mesh, "none", layout, more=more)
+                binary = workspace.compile(mesh, "none", layout, config, more)
                 folder, whole = workspace.folder / "run", workspace.folder / "whole"
                 for path in (folder, whole):
                     shutil.rmtree(path, ignore_errors=True)

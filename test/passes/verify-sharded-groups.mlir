@@ -108,7 +108,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
 
 // -----
 
-// M1: all groups are over the mesh; a module has one.
+// M1: each group may have a mesh of its own, but all ranks are on each of them.
 !m = tensor<4x4xf32>
 !s = tensor<f32>
 module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
@@ -116,8 +116,8 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
   fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
   // expected-note@below {{the first one is here}}
   fsdp.mesh @mesh <dp = 2>
-  // expected-error@below {{M1: a module has one mesh}}
-  fsdp.mesh @other <dp = 2>
+  // expected-error@below {{M1: mesh @other has 4 ranks, but @mesh 2}}
+  fsdp.mesh @other <replicate = 2, shard = 2>
   fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
   func.func @step() -> !s {
     %s = fsdp.shard @l : !fsdp.shard<@l, f32>

@@ -381,3 +381,63 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// S8: where groups are sharded over different numbers of ranks, it is that of all ranks.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.param @v : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0 clip_grad_norm = 1.0
+  fsdp.mesh @mesh <replicate = 2, shard = 2>
+  fsdp.mesh @whole <all = 4, one = 1>
+  fsdp.group @l [@w] of ["l"] over @mesh "shard" replicated "replicate" flat reshard_after_forward true
+  fsdp.group @k [@v] of ["k"] over @whole "one" replicated "all" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %loss = aten.call "sum.default"(%x, none) fwd in "l" : (!m) -> !s
+    %p = fsdp.pack @k(%x) : (!m) -> !fsdp.shard<@k, f32>
+    %b = fsdp.all_reduce.start %p over ["all"] avg bwd on replicate : !fsdp.shard<@k, f32>
+    %e = fsdp.all_reduce.wait %b : !fsdp.shard<@k, f32>
+    %r = fsdp.reduce_scatter.start @l(%x) over ["shard"] avg bwd on reduce : !m
+    %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@l, f32>
+    %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
+    %f = fsdp.all_reduce.wait %a : !fsdp.shard<@l, f32>
+    %part = fsdp.partial_norm 2(%e, %f) : (!fsdp.shard<@k, f32>, !fsdp.shard<@l, f32>) -> tensor<f64>
+    // expected-error@below {{S8: reduces the gradients' norm by sum over ["shard"], expected sum over ["replicate", "shard"]}}
+    %n = fsdp.all_reduce.start %part over ["shard"] sum bwd on reduce : tensor<f64>
+    %total = fsdp.all_reduce.wait %n : tensor<f64>
+    %clip = fsdp.clip_factor %total : tensor<f64>
+    fsdp.update @k with %e step %step lr %lr clip %clip : !fsdp.shard<@k, f32>
+    fsdp.update @l with %f step %step lr %lr clip %clip : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// S5: a group that lies whole on each rank is not gathered, though another one is.
+!m = tensor<4x4xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.param @w : !m
+  fsdp.param @v : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 4>
+  // expected-note@below {{the mesh is declared here}}
+  fsdp.mesh @whole <all = 4, one = 1>
+  fsdp.group @l [@w] of ["l"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @k [@v] of ["k"] over @whole "one" replicated "all" flat reshard_after_forward true
+  func.func @step() -> !s {
+    %t = fsdp.shard @k : !fsdp.shard<@k, f32>
+    // expected-error@below {{S5: group @k is gathered on a mesh of one rank}}
+    %u = fsdp.all_gather.start %t over ["one"] fwd on gather : !fsdp.shard<@k, f32>
+    %y = fsdp.all_gather.wait %u : !m
+    %loss = aten.call "sum.default"(%y, none) fwd in "k" : (!m) -> !s
+    return %loss : !s
+  }
+}

@@ -76,7 +76,7 @@ llvm::Expected<profile::PlannedStep> fsdp::profile::planStep(const std::string &
                                    "' has generated kernels (--fusion), which run in "
                                    "native code alone; profile the scheduled module");
   ModulePhase phase = getPhase(*step.module);
-  int64_t ownRanks = declarations->getRanks() * declarations->getReplicas();
+  int64_t ownRanks = declarations->getWorldSize();
   if (phase != ModulePhase::Captured && ranks != 0 && ranks != ownRanks)
     return llvm::createStringError("--ranks " + std::to_string(ranks) + ": the step in '" + file +
                                    "' is made for " + std::to_string(ownRanks));

@@ -17,12 +17,10 @@ static constexpr double kLearningRate = 1e-4;
 rt::Status RankProfiler::fill(rt::Device &device, unsigned rank, std::byte *arena,
                               std::byte *hostArena) const {
   std::unique_ptr<rt::Stream> stream = device.makeStream("fsdp-fill");
-  return fillState(plan, plan.shardOf(rank),
-                   [&](bool isOnHost, int64_t place, std::span<const std::byte> bytes) {
-                     stream->copy((isOnHost ? hostArena : arena) + place, bytes.data(),
-                                  bytes.size());
-                     return stream->synchronize();
-                   });
+  return fillState(plan, rank, [&](bool isOnHost, int64_t place, std::span<const std::byte> bytes) {
+    stream->copy((isOnHost ? hostArena : arena) + place, bytes.data(), bytes.size());
+    return stream->synchronize();
+  });
 }
 
 rt::Status RankProfiler::runStep(rt::Executor &executor, rt::Communicator &communicator,

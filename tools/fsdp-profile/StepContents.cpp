@@ -141,8 +141,8 @@ std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
   return inputs;
 }
 
-rt::Status profile::fillState(const rt::PlanView &plan, unsigned shard, const WriteBytes &write) {
-  Filler filler(shard);
+rt::Status profile::fillState(const rt::PlanView &plan, unsigned rank, const WriteBytes &write) {
+  Filler filler(rank % plan.meshShards()); // replicas hold the same
   std::vector<std::byte> bytes;
   for (const fsdp_group &group : plan.groups()) {
     const bool isOnHost = plan.areParametersOnHost(group);
@@ -154,7 +154,7 @@ rt::Status profile::fillState(const rt::PlanView &plan, unsigned shard, const Wr
       bool isMatrix = sizes.size() > 1;
       double inputs = isMatrix ? static_cast<double>(plan.numElements(parameter) / sizes[0]) : 1;
       for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
-        if (piece.rank != shard)
+        if (piece.rank != rt::PlanView::shardOf(group, rank))
           continue;
         bytes.resize(static_cast<size_t>(piece.count * elementBytes));
         filler.fill(bytes.data(), piece.count, parameter.dtype, isMatrix ? 0 : 1,

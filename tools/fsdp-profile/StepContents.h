@@ -26,9 +26,9 @@ std::vector<std::vector<std::byte>> makeInputs(const PlannedStep &step, const rt
 using WriteBytes =
     std::function<rt::Status(bool isOnHost, int64_t place, std::span<const std::byte> bytes)>;
 
-/// Makes the contents of the parameters' shards number `shard`, and of the buffers. Errors are
+/// Makes the contents of the parameters' shards of `rank`, and of the buffers. Errors are
 /// those of `write`.
-rt::Status fillState(const rt::PlanView &plan, unsigned shard, const WriteBytes &write);
+rt::Status fillState(const rt::PlanView &plan, unsigned rank, const WriteBytes &write);
 
 } // namespace fsdp::profile
 

@@ -13,7 +13,7 @@ inline ReduceOp getNormReduceOp(NormType type) {
 }
 
 /// S8: if the optimizer clips, all updates take one clip factor, which comes from the norm of all
-/// gradients of the type that the optimizer says, over all ranks of the shards; that stands behind
+/// gradients of the type that the optimizer says, over Step::getNormAxes(); that stands behind
 /// the waits for all reductions (on one rank behind all gradients). If it does not, none takes one.
 /// Diagnoses the first violation.
 mlir::LogicalResult checkClipping(Step &step);

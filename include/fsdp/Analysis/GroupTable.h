@@ -32,7 +32,8 @@ struct HostPart {
 /// elements.
 struct GroupInfo {
   GroupOp op;
-  unsigned index = 0; // among the module's groups
+  unsigned index = 0;    // among the module's groups
+  unsigned replicas = 1; // of every shard: copies on as many ranks
   llvm::SmallVector<ParamOp> params;
   /// The parameters as they are updated and as they are gathered.
   GroupForm master, gathered;
@@ -59,6 +60,8 @@ struct GroupInfo {
   const plan::GroupLayout &getLayout(ShardType shard) const {
     return shard.getRanks() == 0 ? layout : chunk;
   }
+  /// Ranks over which the group is sharded.
+  unsigned getShards() const { return layout.ranks; }
   int64_t getChunkBytes() const { return chunk.shardElements * gathered.elementBytes; }
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
   mlir::FlatSymbolRefAttr getName() const {
@@ -99,14 +102,18 @@ struct GroupInfo {
 /// All groups of a sharded, scheduled or planned module, in order of declaration.
 class GroupTable {
 public:
-  /// Errors where groups are sharded over different numbers of ranks, or a parameter has no group.
+  /// Errors where a group has no parameters, or a parameter no group.
   static llvm::FailureOr<GroupTable> build(mlir::ModuleOp module);
 
   llvm::ArrayRef<GroupInfo> getGroups() const { return groups; }
-  /// Ranks over which every group is sharded.
-  unsigned getRanks() const { return ranks; }
-  /// Copies of every shard, on as many ranks.
-  unsigned getReplicas() const { return replicas; }
+  /// True if some group is sharded over several ranks.
+  bool isSharded() const {
+    return llvm::any_of(groups, [](const GroupInfo &group) { return group.getShards() > 1; });
+  }
+  /// True if some group has replicas.
+  bool isReplicated() const {
+    return llvm::any_of(groups, [](const GroupInfo &group) { return group.replicas > 1; });
+  }
   const GroupInfo &lookup(mlir::FlatSymbolRefAttr group) const {
     return groups[groupOf.lookup(group.getAttr())];
   }
@@ -121,7 +128,6 @@ private:
   std::vector<GroupInfo> groups;
   llvm::DenseMap<mlir::StringAttr, unsigned> groupOf;
   llvm::DenseMap<mlir::StringAttr, std::pair<unsigned, unsigned>> paramOf;
-  unsigned ranks = 1, replicas = 1;
 };
 
 /// How many tensors of the shard's size the optimizer keeps between steps.

@@ -17,20 +17,30 @@ struct GroupMember {
   unsigned position;
 };
 
+/// The ranks of a run that together hold each shard of each group. If all groups are sharded over
+/// as many, those are the ranks of the shard axis, else all.
+struct NormAxes {
+  MeshOp mesh; // null: there is none
+  llvm::SmallVector<mlir::Attribute, 2> axes;
+  int64_t ranks = 1;
+};
+
 /// What a module declares, collected once, in program order. Every pass begins with one.
 struct Step {
   mlir::ModuleOp module;
   mlir::func::FuncOp function;
   OptimizerOp optimizer;
-  MeshOp mesh; // null before grouping
+  llvm::SmallVector<MeshOp, 1> meshes; // the model's is the first; none before grouping
   llvm::SmallVector<ParamOp> params;
   llvm::SmallVector<GroupOp> groups; // the root group is last
   llvm::DenseMap<mlir::StringAttr, ParamOp> paramByName;
   llvm::DenseMap<mlir::StringAttr, unsigned> groupByName;
+  llvm::DenseMap<mlir::StringAttr, MeshOp> meshByName;
   llvm::DenseMap<mlir::StringAttr, GroupMember> memberByParam;
 
   /// Collects the declarations of `module`. Diagnoses a step without a function of one block, more
-  /// than one function, mesh or optimizer, and a parameter in two groups.
+  /// than one function or optimizer, meshes of different numbers of ranks, and a parameter in two
+  /// groups.
   static mlir::FailureOr<Step> collect(mlir::ModuleOp module);
 
   mlir::Block &getBody() { return function.getBody().front(); }
@@ -38,10 +48,19 @@ struct Step {
   /// True if the function is @evaluate: a forward alone, which leaves parameters as they are.
   bool isEvaluation() { return function.getSymName() == kEvaluationName; }
 
-  /// Ranks over which the groups are sharded: the last axis of the mesh; 1 without a mesh.
-  int64_t getRanks();
-  /// Copies of every shard: the other axes of the mesh.
-  int64_t getReplicas();
+  MeshOp getMesh(GroupOp group) { return meshByName.lookup(group.getMeshAttr().getAttr()); }
+  /// That along whose axes the ranks of a collective meet.
+  MeshOp getMesh(CollectiveOpInterface start);
+  /// All ranks of a run; 1 without a mesh.
+  int64_t getWorldSize();
+  /// Ranks over which the group is sharded: the last axis of its mesh.
+  int64_t getShards(GroupOp group) { return getMesh(group).getSizes().back(); }
+  /// Copies of every shard of the group: the other axes of its mesh.
+  int64_t getReplicas(GroupOp group) { return getWorldSize() / getShards(group); }
+  /// True if some group is sharded over several ranks.
+  bool isSharded();
+  /// Over which ranks the norm of all gradients is summed.
+  NormAxes getNormAxes();
   /// How many microbatches the module says that a step has; 1 if it says nothing.
   int64_t getMicrobatches();
 

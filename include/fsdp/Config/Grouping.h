@@ -23,8 +23,9 @@ struct ParamGroup {
   std::vector<unsigned> params;
   /// In the flat layout a group's frozen parameters are one of their own, with the same modules.
   bool isFrozenPart = false;
-  /// As the user says, for this group or for all. The number of ranks of `reshardAfterForward` is
-  /// more than 1 and less than the whole axis: what FSDP2 means by others has become the word.
+  /// As the user says, for this group or for all; the mesh is there. The number of ranks of
+  /// `reshardAfterForward` is more than 1 and less than the whole axis: what FSDP2 means by others
+  /// has become the word.
   GroupOptions options;
   /// Of each parameter the dimension on which it is cut; none: all on dimension 0.
   std::vector<int64_t> shardDims = {};
@@ -39,7 +40,8 @@ struct ParamGroup {
 ///
 /// Errors (ConfigErrors where a line of the file is to blame) name pattern and module: a pattern
 /// without match, a module given twice or after a module around it, a parameter that two groups
-/// share; and what placeShards() of ShardPlacement.h refuses.
+/// share, a mesh of another number of ranks than the model's; and what placeShards() of
+/// ShardPlacement.h refuses.
 llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
                                                     llvm::ArrayRef<std::string> modules,
                                                     const ShardingConfig &config);

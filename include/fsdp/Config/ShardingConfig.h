@@ -16,14 +16,24 @@
 
 namespace fsdp {
 
+/// A line and a column in the file, from 1.
+struct ConfigPlace {
+  unsigned line = 0, column = 0;
+  auto operator<=>(const ConfigPlace &) const = default;
+};
+
 /// A device mesh. Parameters are sharded over its last axis and, if it has two, replicated over the
 /// first (FSDP2's HSDP).
 struct MeshSpec {
   struct Axis {
     std::string name;
     int64_t size;
+    bool operator==(const Axis &) const = default;
   };
   std::vector<Axis> axes = {{"dp", 1}};
+  ConfigPlace place = {};
+
+  bool hasReplicas() const { return axes.size() > 1; }
 
   int64_t getRanks() const {
     int64_t ranks = 1;
@@ -31,12 +41,6 @@ struct MeshSpec {
       ranks *= axis.size;
     return ranks;
   }
-};
-
-/// A line and a column in the file, from 1.
-struct ConfigPlace {
-  unsigned line = 0, column = 0;
-  auto operator<=>(const ConfigPlace &) const = default;
 };
 
 /// A name or pattern, and where the file says it.
@@ -121,6 +125,7 @@ struct AllGatherExtension {
 
 /// What a group may say for itself.
 struct GroupOptions {
+  std::optional<MeshSpec> mesh = {}; // of as many ranks as the model's
   std::optional<ReshardChoice> reshardAfterForward = {};
   std::optional<RecomputePolicy> recompute = {};
   std::optional<ParameterHome> offloadPolicy = {};
@@ -190,7 +195,7 @@ struct RecomputeRule {
 
 struct ShardingConfig {
   std::string file; // empty: no file
-  std::optional<MeshSpec> mesh;
+  std::optional<MeshSpec> mesh; // of groups that do not say; absent: one rank
   std::optional<Layout> layout;
   std::optional<Prefetch> prefetch;
   std::optional<ReshardChoice> reshardAfterForward; // of groups that do not say
@@ -217,6 +222,7 @@ llvm::Expected<ShardingConfig> readShardingConfig(llvm::StringRef path);
 // The words that the file and the command line share. Errors quote the text and say what was
 // expected.
 llvm::Expected<MeshSpec> parseMesh(llvm::StringRef text); // dp=4, replicate=2,shard=4
+std::string describe(const MeshSpec &mesh);               // as parseMesh reads it
 /// What is wrong with a mesh, for people: the number of axes, two of one name, a size below 1,
 /// replicas of parameters that are not sharded.
 std::optional<std::string> checkMesh(const MeshSpec &mesh);

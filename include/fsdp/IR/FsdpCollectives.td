@@ -233,6 +233,10 @@ def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
     parts of all ranks are added up (`sum`), of norm inf the largest is taken (`max`). `offset`,
     written by memory planning, is its place in the arena (bytes).
 
+    If all groups are sharded over as many ranks, the parts are added up over the axis of the shards.
+    Else they are added up over all axes of the first mesh, and of each group only the ranks of its
+    first replica count their shards.
+
     ```mlir
     %part = fsdp.partial_norm 2(%d0, %d1)
         : (!fsdp.shard<@layers.0, f32>, !fsdp.shard<@layers.1, f32>) -> tensor<f64>

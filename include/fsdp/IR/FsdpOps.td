@@ -140,7 +140,8 @@ def Fsdp_OptimizerGroupOp : Fsdp_Op<"optimizer_group", [Fsdp_SymbolUser]> {
 def Fsdp_MeshOp : Fsdp_Op<"mesh", [Symbol]> {
   let summary = "Declare the device mesh: the names and sizes of its axes";
   let description = [{
-    Ranks are numbered in row-major order: the last axis varies fastest.
+    Ranks are numbered in row-major order: the last axis varies fastest. A module may have several
+    meshes of as many ranks, of which each group names its own. The first one is the model's.
 
     ```mlir
     fsdp.mesh @mesh <dp = 4>
@@ -160,8 +161,8 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     group is last. Each parameter's place within the group follows from its order in `params`, in
     which frozen parameters are last.
 
-    Parameters are sharded over one axis of the mesh. A mesh of two axes holds `replicated` copies
-    of the shards along its first (FSDP2's HSDP).
+    Parameters are sharded over one axis of the group's mesh. A mesh of two axes holds `replicated`
+    copies of the shards along its first (FSDP2's HSDP).
 
     `reshard_after_forward true to 2` (FSDP2: `reshard_after_forward=2`) keeps a half of the gathered
     parameters from forward to backward: every 2 neighbours on the axis hold them together

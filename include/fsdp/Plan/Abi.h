@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 14u
+#define FSDP_PLAN_ABI_VERSION 15u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -169,11 +169,12 @@ typedef enum fsdp_entry_kind {
   /* Puts this rank's part of the norm of the gradients that all updates of the plan read to the
    * double at `destination`: the sum of their squares (FSDP_NORM_2) or absolute values
    * (FSDP_NORM_1), or the largest absolute value (FSDP_NORM_INF). Together with FSDP_CLIP_FACTOR,
-   * before all updates, or not at all. */
+   * before all updates, or not at all. If groups differ in `shards`, a rank of the run counts those
+   * of which it belongs to the first replica: each shard counts once. */
   FSDP_PARTIAL_NORM = 12,
-  /* Adds the double at `destination` (and `source`) up over the ranks of the shard axis, or takes
-   * the largest (FSDP_NORM_INF), in place, on stream FSDP_REDUCE: `count` is 1, `dtype` FSDP_F64.
-   * `handle` is waited for by one FSDP_WAIT. */
+  /* Adds the double at `destination` (and `source`) up, or takes the largest (FSDP_NORM_INF), in
+   * place, on stream FSDP_REDUCE: over the ranks of the shard axis, or if groups differ in `shards`
+   * over all ranks. `count` is 1, `dtype` FSDP_F64. `handle` is waited for by one FSDP_WAIT. */
   FSDP_NORM_ALL_REDUCE_START = 13,
   /* Computes from the total at `source`, a double, by what the updates behind it multiply
    * gradients: min(1, clip_grad_norm / (norm + 1e-6)), where norm is the total, or its root
@@ -247,14 +248,14 @@ typedef struct fsdp_constant {
   int64_t first_byte, bytes;
 } fsdp_constant;
 
-/* A piece of a parameter in the memory of one rank of every replica: elements [first, first +
- * count) of the parameter, flattened in row-major order, lie at element `shard_offset` of the
- * group's shard. If the parameter's shard_dim is d > 0, the piece is as many runs as there are
+/* A piece of a parameter in the memory of one rank of every replica of its group: elements [first,
+ * first + count) of the parameter, flattened in row-major order, lie at element `shard_offset` of
+ * the group's shard. If the parameter's shard_dim is d > 0, the piece is as many runs as there are
  * entries of the dimensions before d: the first one begins at `first`, they are as far apart as the
  * entries are long, each has an equal part of the `count` elements, and in the shard they lie one
  * behind the other. In both layouts every rank holds at most one piece of a parameter. */
 typedef struct fsdp_piece {
-  uint32_t rank; /* of the shard axis: below world_size / replicas */
+  uint32_t rank; /* of the shard axis: below the group's `shards` */
   uint32_t parameter;
   int64_t first, count;
   int64_t shard_offset;
@@ -285,6 +286,9 @@ typedef struct fsdp_group {
   uint32_t chunk_ranks;     /* how many neighbours on the shard axis hold the group together from
                                forward to backward, each a chunk; divides the axis; 0: none do */
   uint32_t parameters_on_host; /* 1: between steps the shard and the gather_shard lie there, too */
+  uint32_t shards; /* ranks over which the group is sharded, at least 1; divides world_size. Rank r
+                      of the run has shard r % shards and is part of replica r / shards */
+  uint32_t reserved;
   int64_t shard_elements;   /* per rank, padding included; equal on all ranks */
   int64_t trained_elements; /* those of parameters that have gradients, the first ones: what is
                                reduced, what is updated, and the size of each optimizer state */
@@ -337,12 +341,11 @@ typedef struct fsdp_plan {
   uint32_t abi_version;    /* FSDP_PLAN_ABI_VERSION */
   uint32_t struct_bytes;   /* sizeof(fsdp_plan) */
   uint32_t model;          /* string */
-  uint32_t axis;           /* string: the mesh axis over which groups are sharded */
-  uint32_t replicate_axis; /* string: the mesh axis over which shards are replicated; "": none */
+  uint32_t axis;           /* string: the axis of the model's mesh over which groups are sharded */
+  uint32_t replicate_axis; /* string: that over which their shards are replicated; "": none */
   uint32_t world_size;
-  uint32_t replicas;  /* of every shard, at least 1; divides world_size. Rank r of the run has rank
-                         r % (world_size / replicas) of the shard axis and is part of replica
-                         r / (world_size / replicas) */
+  uint32_t replicas;  /* ranks of that axis, at least 1; divides world_size. For people: groups may
+                         have meshes of their own (fsdp_group::shards) */
   uint32_t step_kind; /* fsdp_step_kind; an evaluation has no updates, and its groups no state */
   uint32_t num_optimizer_groups; /* of `optimizer_groups` */
   uint32_t loss_value;

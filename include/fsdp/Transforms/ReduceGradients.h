@@ -36,7 +36,8 @@ private:
     mlir::Value shard;                    // that were
   };
 
-  bool isSharded() { return step.getRanks() > 1; }
+  bool isSharded(GroupOp group) { return step.getShards(group) > 1; }
+  bool isReplicated(GroupOp group) { return step.getReplicas(group) > 1; }
   bool isLeftAlone(GroupOp group);
   /// Hands a gradient, behind its last reduction, to the group's all_reduce_hook if it has one.
   mlir::Value callHook(GroupOp group, mlir::Value reduced);
@@ -45,10 +46,16 @@ private:
   /// This rank's shard, reduced over the ranks of the shard axis, and if `isAcross` over the
   /// replicas.
   mlir::Value reduce(GroupOp group, mlir::ValueRange gradients, bool isAcross);
-  mlir::Value allReduce(mlir::Value source, mlir::Type type, mlir::StringAttr axis,
+  mlir::Value allReduce(mlir::Value source, mlir::Type type, mlir::ArrayRef<mlir::Attribute> axes,
                         const Reduction &how, mlir::Location loc);
+  /// Over the replicas.
+  mlir::Value reduceAcross(GroupOp group, mlir::Value source, mlir::Type type,
+                           const Reduction &how) {
+    return allReduce(source, type, mlir::Attribute(group.getReplicateAxisAttr()), how,
+                     group.getLoc());
+  }
   GradientDivision getDivision(GroupOp group, mlir::Type dtype) {
-    return getGradientDivision(group, dtype, step.getRanks(), step.getReplicas());
+    return getGradientDivision(group, dtype, step.getShards(group), step.getReplicas(group));
   }
   /// The attribute of a divisor; null if it is 1.
   mlir::FloatAttr getDivisor(double divisor) {

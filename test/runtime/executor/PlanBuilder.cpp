@@ -231,7 +231,7 @@ uint32_t PlanBuilder::addGroup(const std::string &name, const std::string &param
   group.dtype = group.gather_dtype = group.reduce_dtype = dtype;
   group.first_parameter = static_cast<uint32_t>(parameterTable.size());
   group.num_parameters = 1;
-  uint32_t shards = plan.world_size / plan.replicas;
+  const uint32_t shards = group.shards = plan.world_size / plan.replicas;
   group.shard_elements = group.trained_elements = elements / shards;
   for (int64_t *place : {&group.shard, &group.state[0], &group.state[1]})
     *place = allocate(group.shard_elements * elementBytes);

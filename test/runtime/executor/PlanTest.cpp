@@ -233,6 +233,28 @@ TEST(PlanTest, Collectives) {
             "invalid plan: entry 8: reduces 3 elements per rank, a shard's gradient has 16");
 }
 
+// Each group says over how many ranks it is sharded. Where groups differ in that, the norm of all
+// gradients is that of all ranks, and of a shard that several of them hold the first one counts.
+TEST(PlanTest, ShardsOfGroups) {
+  SmallPlan odd, mixed;
+  odd.builder.groupTable[0].shards = 3;
+  EXPECT_EQ(odd.error(), "invalid plan: group 0 (layers.0): sharded over 3 of 2 ranks");
+  EXPECT_EQ(fsdp::rt::PlanView(mixed.builder.finish(mixed.loss)).normRanks(), 2u);
+  SmallPlan whole;
+  fsdp_group &group = whole.builder.groupTable[0];
+  group.shards = 1;
+  EXPECT_EQ(fsdp::rt::PlanView(whole.builder.finish(whole.loss)).normRanks(), 1u);
+  mixed.builder.groupTable.push_back(group);
+  const fsdp::rt::PlanView view(mixed.builder.finish(mixed.loss));
+  EXPECT_EQ(view.normRanks(), 2u);
+  for (unsigned rank : {0u, 1u}) {
+    EXPECT_TRUE(view.countsInNorm(view.groups()[0], rank));
+    EXPECT_EQ(view.countsInNorm(view.groups()[1], rank), rank == 0);
+    EXPECT_EQ(fsdp::rt::PlanView::shardOf(view.groups()[0], rank), rank);
+    EXPECT_EQ(fsdp::rt::PlanView::shardOf(view.groups()[1], rank), 0u);
+  }
+}
+
 // Groups of f32 may travel in a narrower dtype, and their collectives are of that.
 TEST(PlanTest, TravelDtypes) {
   auto group = [](SmallPlan &small) -> fsdp_group & { return small.builder.groupTable[0]; };

@@ -38,6 +38,7 @@ public:
       pieces.push_back({rank, 0, rank * kShardElements, kShardElements, 0});
     group.dtype = group.gather_dtype = group.reduce_dtype = FSDP_F32;
     group.num_parameters = 1;
+    group.shards = ranks;
     group.shard_elements = group.trained_elements = kShardElements;
     std::ranges::fill(group.state, -1);
     parameter.name = 1;

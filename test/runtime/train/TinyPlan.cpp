@@ -108,6 +108,7 @@ void TinyPlan::addGroup(const std::string &name, const std::vector<int64_t> &sha
   row.dtype = row.gather_dtype = row.reduce_dtype = FSDP_F32;
   row.layout = layout == plan::Layout::Flat ? FSDP_LAYOUT_FLAT : FSDP_LAYOUT_PER_PARAM;
   row.first_parameter = group.firstParameter;
+  row.shards = ranks;
   row.num_parameters = static_cast<uint32_t>(names.size());
   row.shard_elements = row.trained_elements = group.layout.shardElements;
   row.shard = row.gather_shard = place(row.shard_elements);
