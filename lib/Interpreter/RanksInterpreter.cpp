@@ -128,7 +128,7 @@ void RanksInterpreter::visit(ReadOp read) {
     at::Tensor tensor;
     if (!group) {
       tensor = rank.buffers.at(read.getSource().str());
-    } else if (ranks.size() > 1) {
+    } else if (group->getShards() > 1) {
       throw std::runtime_error("parameter @" + read.getSource().str() + " is read, but is sharded");
     } else {
       at::Tensor &shard = rank.groups[group->index].parameters;
