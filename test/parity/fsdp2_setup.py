@@ -173,29 +173,34 @@ def placement_fn(named, asked, shards):
     return place
 
 
+def by_mesh(parameters):
+    """Those that have gradients, by the mesh that they are on."""
+    found = {}
+    for parameter in parameters:
+        if parameter.grad is not None:
+            found.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return list(found.values())
+
+
 def norm_of(parameters, norm_type):
     """torch's norm of all gradients. Of parameters on several meshes, which torch does not stack, each
     mesh's norm is taken by itself."""
-    gradients = {}
-    for parameter in parameters:
-        if parameter.grad is not None:
-            mesh = getattr(parameter, "device_mesh", None)
-            gradients.setdefault(mesh, []).append(parameter.grad)
-    norms = [torch.nn.utils.get_total_norm(own, norm_type) for own in gradients.values()]
+    norms = [
+        torch.nn.utils.get_total_norm([parameter.grad for parameter in own], norm_type)
+        for own in by_mesh(parameters)
+    ]
     norms = [norm.full_tensor() if hasattr(norm, "full_tensor") else norm for norm in norms]
     return norms[0] if len(norms) == 1 else torch.linalg.vector_norm(torch.stack(norms), norm_type)
 
 
 def clip_gradients(parameters, max_norm, norm_type):
     """torch.nn.utils.clip_grad_norm_, also of parameters on several meshes."""
-    meshes = {getattr(parameter, "device_mesh", None) for parameter in parameters}
+    meshes = by_mesh(parameters)
     if len(meshes) == 1:
         return torch.nn.utils.clip_grad_norm_(parameters, max_norm, norm_type)
     total = norm_of(parameters, norm_type)
-    for mesh in meshes:
-        torch.nn.utils.clip_grads_with_norm_(
-            [parameter for parameter in parameters if parameter.device_mesh == mesh], max_norm, total
-        )
+    for own in meshes:
+        torch.nn.utils.clip_grads_with_norm_(own, max_norm, total)
     return total
 
 
