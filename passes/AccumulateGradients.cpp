@@ -243,7 +243,7 @@ struct AccumulateGradientsPass
     FailureOr<Step> step = Step::collect(module);
     if (failed(step))
       return signalPassFailure();
-    auto asked = module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+    AccumulationAttr asked = step->getAccumulation();
     if (!asked || asked.getMicrobatches() == 1)
       return;
     for (GroupOp group : step->groups)
@@ -255,7 +255,7 @@ struct AccumulateGradientsPass
       }
     int64_t count = asked.getMicrobatches();
     if (failed(Repeater(*step, count).run(asked.getLoss() == LossReduction::Mean)) ||
-        (!asked.getStages().empty() && failed(interleave(*step))))
+        (step->isInterleaved() && failed(interleave(*step))))
       return signalPassFailure();
     remark::analysis(module.getLoc(),
                      remark::RemarkOpts::name("microbatches").category(getArgument()))

@@ -314,8 +314,6 @@ void ChooseRecomputePass::runOnOperation() {
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
   bool isDecided =
       capBytes && step->isSharded() && (numBlocks > 0 || offload == OffloadPolicy::Auto);
-  if (isDecided && failed(checkOneMesh(module)))
-    return signalPassFailure();
   if (!isDecided && offload == OffloadPolicy::Auto) {
     module.emitError("offload-optimizer=auto decides nothing on ")
         << step->getWorldSize() << " ranks with " << (capBytes ? "a" : "no")

@@ -68,7 +68,7 @@ private:
   OpBuilder builder;
   Type handleType;
   int64_t lastMicrobatch = 0;
-  bool isInterleaved = false; // the order of microbatches is 1f1b
+  const bool isInterleaved = step.isInterleaved();
   /// The parameter that a captured value is or is a view of.
   DenseMap<Value, GroupMember> origin;
   DenseMap<Operation *, Value> viewBase; // what the capture made the view of
@@ -94,8 +94,6 @@ LogicalResult Inserter::prepare() {
     if (!step.memberByParam.contains(param.getSymNameAttr()))
       return param.emitError("parameter @") << param.getSymName() << " is in no group";
 
-  auto said = step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
-  isInterleaved = said && !said.getStages().empty();
   // Updates move up to their groups' reductions: inputs must be above them.
   Block &body = step.getBody();
   for (auto call : body.getOps<CallOp>())

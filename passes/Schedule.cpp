@@ -99,7 +99,7 @@ private:
   Step &step;
   ArrayRef<Hook> hooks;
   SmallVector<GroupState> groups;
-  bool isInterleaved = false; // the order of microbatches is 1f1b
+  const bool isInterleaved = step.isInterleaved();
   // Of the microbatch or unit that is walked over:
   int64_t unit = 0;
   SmallVector<unsigned> postForwards; // groups; of the whole step where it is interleaved
@@ -182,8 +182,6 @@ void Scheduler::collectGathers() {
 }
 
 LogicalResult Scheduler::collect() {
-  auto said = step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
-  isInterleaved = said && !said.getStages().empty();
   collectGathers();
   for (Operation &op : step.getBody()) {
     if (auto call = dyn_cast<CallOp>(op)) {

@@ -95,7 +95,7 @@ static schedule::CollectiveCost getFetchCost(const GroupTable &groups,
   return {latencyNs * onHost / all, nsPerByte * shards / all};
 }
 
-/// The group whose mesh is the problem's: the one of most shards, which wait for most.
+/// The group whose collectives stand for those of all groups: the one with the most shards.
 static const GroupInfo &getReference(const GroupTable &groups) {
   return *llvm::max_element(groups.getGroups(), [](const GroupInfo &a, const GroupInfo &b) {
     return a.getShards() < b.getShards();

@@ -3,7 +3,6 @@
 #include "fsdp/Analysis/ScheduleProblem.h"
 
 #include "StateCopySchedule.h"
-#include "fsdp/Analysis/Step.h"
 
 #include <algorithm>
 #include <numeric>
@@ -375,31 +374,9 @@ FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
   return std::move(result);
 }
 
-LogicalResult fsdp::checkOneMesh(ModuleOp module) {
-  FailureOr<Step> step = Step::collect(module);
-  if (failed(step))
-    return failure();
-  for (GroupOp group : step->groups) {
-    GroupOp first = step->groups.front();
-    if (step->getShards(group) == step->getShards(first))
-      continue;
-    InFlightDiagnostic diag =
-        group.emitError("group @")
-        << group.getSymName() << " has a mesh of " << step->getShards(group) << " shards, but @"
-        << first.getSymName() << " one of " << step->getShards(first)
-        << ": a schedule is searched for where all groups have as many; leave "
-           "out 'mesh' of groups, or take schedule fsdp2";
-    diag.attachNote(first.getLoc()) << "declared here";
-    return failure();
-  }
-  return success();
-}
-
 FailureOr<ScheduleProblem> fsdp::getScheduleProblem(ModuleOp module, const StepMemory &memory,
                                                     const cost::CostModel &costs,
                                                     UpdatePlacement placement,
                                                     std::optional<int64_t> memoryCapBytes) {
-  if (failed(checkOneMesh(module)))
-    return failure();
   return ShardedStep(module, memory, costs).build(placement, memoryCapBytes);
 }

@@ -2,18 +2,14 @@
 
 #include "fsdp/Analysis/Stages.h"
 
+#include "fsdp/Config/ModuleTree.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace fsdp;
 using aten::CallOp;
 using aten::Phase;
 using aten::ScopeAttr;
-
-bool fsdp::isInModule(StringRef inner, StringRef outer) {
-  return outer.empty() || (inner.consume_front(outer) && (inner.empty() || inner.front() == '.'));
-}
 
 int64_t Stages::getUnit(Phase phase, unsigned stage, int64_t microbatch) const {
   if (isEmpty())
@@ -32,12 +28,16 @@ bool Stages::isRootOfStage(Step &step, GroupOp group) const {
   auto found = stageOfGroup.find(group);
   if (found == stageOfGroup.end() || group.getModules().size() != 1)
     return false;
-  StringRef root = cast<StringAttr>(group.getModules()[0]).getValue();
+  ModuleTree tree;
+  auto getModule = [&](Attribute path) -> const Module & {
+    return tree.add(cast<StringAttr>(path).getValue());
+  };
+  const Module &root = getModule(group.getModules()[0]);
   return llvm::all_of(step.groups, [&](GroupOp other) {
     auto stage = stageOfGroup.find(other);
     return stage == stageOfGroup.end() || stage->second != found->second ||
-           llvm::all_of(other.getModules().getAsRange<StringAttr>(),
-                        [&](StringAttr module) { return isInModule(module.getValue(), root); });
+           llvm::all_of(other.getModules(),
+                        [&](Attribute module) { return getModule(module).isIn(root); });
   });
 }
 
@@ -56,7 +56,7 @@ private:
     CallOp begin; // the call that began the forward's stage
   };
 
-  LogicalResult checkNames();
+  LogicalResult collectModules();
   std::optional<unsigned> findNamed(StringAttr module);
   LogicalResult visitForward(CallOp call);
   LogicalResult visitBackward(CallOp call);
@@ -72,37 +72,41 @@ private:
   static constexpr unsigned kSeveral = ~0u;
   Step &step;
   Stages &stages;
+  ModuleTree tree;
   SmallVector<Current> microbatches;
-  DenseMap<StringAttr, std::optional<unsigned>> namedOf; // by path of a module
-  DenseMap<Attribute, unsigned> stageOfScope;            // or kSeveral
-  DenseMap<StringAttr, SmallVector<unsigned>> groupsOf;  // by path of a module
-  SmallVector<CallOp> firstOfGroup;                      // by group: its first call
-  DenseMap<Value, StringAttr> paramOf;                   // of reads and their views
+  DenseMap<const Module *, unsigned> stageOfName;             // by the module that begins the stage
+  DenseMap<const Module *, SmallVector<unsigned>> groupsOf;   // by a module that the group names
+  DenseMap<StringAttr, std::optional<unsigned>> namedOf;      // by path of a module
+  DenseMap<StringAttr, SmallVector<unsigned>> groupsByModule; // likewise
+  DenseMap<Attribute, unsigned> stageOfScope;                 // or kSeveral
+  SmallVector<CallOp> firstOfGroup;                           // by group: its first call
+  DenseMap<Value, StringAttr> paramOf;                        // of reads and their views
   DenseMap<StringAttr, CallOp> firstOfParam;
 };
 } // namespace fsdp
 
-/// The stages whose microbatch order the user asked for have names of their own.
-LogicalResult StageFinder::checkNames() {
+/// There are two stages or more, and no module begins two.
+LogicalResult StageFinder::collectModules() {
   if (stages.names.size() < 2)
     return step.module.emitError("order 1f1b has ")
            << stages.names.size() << " stage, expected two or more";
-  llvm::StringSet<> seen;
-  for (StringAttr name : stages.names)
-    if (!seen.insert(name.getValue()).second)
+  for (auto [index, name] : llvm::enumerate(stages.names))
+    if (!stageOfName.try_emplace(&tree.add(name.getValue()), index).second)
       return step.module.emitError("stage '") << name.getValue() << "' is given twice";
+  for (auto [index, group] : llvm::enumerate(step.groups))
+    if (!group.isRoot())
+      for (auto path : group.getModules().getAsRange<StringAttr>())
+        groupsOf[&tree.add(path.getValue())].push_back(index);
   return success();
 }
 
 /// The stage that is named by the module or by the innermost one around it.
 std::optional<unsigned> StageFinder::findNamed(StringAttr module) {
   auto [it, isNew] = namedOf.try_emplace(module);
-  if (!isNew)
-    return it->second;
-  for (auto [index, name] : llvm::enumerate(stages.names))
-    if (isInModule(module.getValue(), name.getValue()) &&
-        (!it->second || name.size() > stages.names[*it->second].size()))
-      it->second = index;
+  if (isNew)
+    for (const Module *outer : getChain(tree.add(module.getValue())))
+      if (auto named = stageOfName.find(outer); named != stageOfName.end())
+        it->second = named->second;
   return it->second;
 }
 
@@ -137,14 +141,11 @@ LogicalResult StageFinder::visitForward(CallOp call) {
 
 /// A group is gathered and reduced by the hooks of one stage.
 LogicalResult StageFinder::visitGroups(CallOp call, unsigned stage) {
-  auto [it, isNew] = groupsOf.try_emplace(call.getModuleAttr());
+  auto [it, isNew] = groupsByModule.try_emplace(call.getModuleAttr());
   if (isNew)
-    for (auto [index, group] : llvm::enumerate(step.groups))
-      if (!group.isRoot() &&
-          llvm::any_of(group.getModules().getAsRange<StringAttr>(), [&](StringAttr module) {
-            return isInModule(call.getModule(), module.getValue());
-          }))
-        it->second.push_back(index);
+    for (const Module *outer : getChain(tree.add(call.getModule())))
+      if (auto found = groupsOf.find(outer); found != groupsOf.end())
+        llvm::append_range(it->second, found->second);
   for (unsigned index : it->second) {
     CallOp &first = firstOfGroup[index];
     if (!first) {
@@ -241,7 +242,7 @@ LogicalResult StageFinder::checkEnd() {
 }
 
 LogicalResult StageFinder::run() {
-  if (failed(checkNames()))
+  if (failed(collectModules()))
     return failure();
   microbatches.resize(stages.microbatches);
   firstOfGroup.resize(step.groups.size());
@@ -265,11 +266,11 @@ LogicalResult StageFinder::run() {
 
 FailureOr<Stages> Stages::find(Step &step) {
   Stages stages;
-  auto said = step.module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
-  if (!said || said.getStages().empty())
+  if (!step.isInterleaved())
     return stages;
-  llvm::append_range(stages.names, said.getStages());
-  stages.microbatches = said.getMicrobatches();
+  AccumulationAttr accumulation = step.getAccumulation();
+  llvm::append_range(stages.names, accumulation.getStages());
+  stages.microbatches = accumulation.getMicrobatches();
   if (failed(StageFinder(step, stages).run()))
     return failure();
   return stages;

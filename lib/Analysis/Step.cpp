@@ -93,15 +93,24 @@ NormAxes Step::getNormAxes() {
   return {mesh, llvm::to_vector<2>(mesh.getAxes()), getWorldSize()};
 }
 
-/// Of tensors there is the norm alone.
+/// The norm is the only tensor that is reduced.
 MeshOp Step::getMesh(CollectiveOpInterface start) {
   FlatSymbolRefAttr group = start.getCollectiveGroup();
   return group ? getMesh(groups[groupByName.lookup(group.getAttr())]) : getNormAxes().mesh;
 }
 
+AccumulationAttr Step::getAccumulation() {
+  return module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
+}
+
 int64_t Step::getMicrobatches() {
-  auto said = module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
-  return said ? said.getMicrobatches() : 1;
+  AccumulationAttr accumulation = getAccumulation();
+  return accumulation ? accumulation.getMicrobatches() : 1;
+}
+
+bool Step::isInterleaved() {
+  AccumulationAttr accumulation = getAccumulation();
+  return accumulation && !accumulation.getStages().empty();
 }
 
 SmallVector<ParamOp> Step::getParams(GroupOp group) {

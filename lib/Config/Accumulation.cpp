@@ -44,7 +44,7 @@ llvm::Error fsdp::checkAccumulation(const ShardingConfig &config) {
     const std::optional<MeshSpec> &mesh = group.mesh ? group.mesh : config.mesh;
     return mesh && mesh->hasReplicas();
   };
-  // What is said of all concerns the groups that have some.
+  // What the file says of all groups concerns those that have replicas.
   bool hasAny =
       hasReplicas({}) || hasReplicas(config.root) ||
       llvm::any_of(rules, [&](const GroupRule &rule) { return hasReplicas(rule.options); });

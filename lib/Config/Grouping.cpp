@@ -175,7 +175,7 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
       return error;
   otherwise(options.mesh, std::optional(config.mesh.value_or(MeshSpec())));
   otherwise(options.reshardAfterForward, config.reshardAfterForward);
-  // As in FSDP2, what concerns replicas does not concern groups without.
+  // FSDP2 ignores set_requires_all_reduce() of groups without replicas.
   std::optional<GradientSync> sync = config.accumulation.gradientSync;
   if (sync == GradientSync::ReduceScatter && !options.mesh->hasReplicas())
     sync = GradientSync::Each;

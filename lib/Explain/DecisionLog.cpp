@@ -21,7 +21,6 @@ public:
 
 private:
   void writeStep();
-  void writeMesh(MeshOp mesh);
   void writeGroup(const GroupInfo &info);
   void writeReshard(GroupOp group);
   void writeReduction(const GroupInfo &info);
@@ -36,21 +35,22 @@ private:
 };
 } // namespace
 
-void Log::writeMesh(MeshOp mesh) {
-  for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
-    os << ' ' << cast<StringAttr>(axis).getValue() << " = " << size;
-}
-
 void Log::writeStep() {
   os << "step";
   if (auto model = step.module->getAttrOfType<StringAttr>(FsdpDialect::getModelAttrName()))
     os << " of " << model.getValue();
   os << ": " << (step.isEvaluation() ? "an evaluation, " : "")
-     << stringifyModulePhase(getPhase(step.module)) << "; mesh";
-  writeMesh(step.meshes.front());
+     << stringifyModulePhase(getPhase(step.module)) << "; mesh "
+     << describeMesh(step.meshes.front());
   if (auto prefetch = step.module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName()))
     os << "; prefetch " << stringifyPrefetch(prefetch.getValue());
-  os << "; microbatches " << step.getMicrobatches() << '\n';
+  os << "; microbatches " << step.getMicrobatches();
+  if (step.isInterleaved()) {
+    os << " in order 1f1b of stages ";
+    llvm::interleaveComma(step.getAccumulation().getStages(), os,
+                          [&](StringAttr stage) { os << stage.getValue(); });
+  }
+  os << '\n';
 }
 
 /// With what the word means for the group, if it does not say so itself.
@@ -104,11 +104,8 @@ void Log::writeGroup(const GroupInfo &info) {
               << (info.isFlat() ? "one flat buffer" : "each cut by itself") << ", "
               << info.layout.shardElements << " elements of " << info.master.elementType
               << " per rank\n";
-  if (MeshOp mesh = step.getMesh(group); mesh != step.meshes.front()) {
-    line(group) << "mesh of its own:";
-    writeMesh(mesh);
-    os << '\n';
-  }
+  if (MeshOp mesh = step.getMesh(group); mesh != step.meshes.front())
+    line(group) << "mesh of its own: " << describeMesh(mesh) << '\n';
   for (auto [index, param] : llvm::enumerate(info.params)) {
     ParamOp op = param; // accessors of operations are not const
     line(group) << "parameter " << op.getSymName() << ' ' << op.getType();

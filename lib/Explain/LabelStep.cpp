@@ -61,7 +61,7 @@ static void countBytes(const StepMemory &memory, const ScheduleProblem &step, St
   }
 }
 
-static std::string describeMesh(MeshOp mesh) {
+std::string fsdp::explain::describeMesh(MeshOp mesh) {
   std::string text;
   for (auto [axis, size] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes()))
     text += (text.empty() ? "" : ", ") + cast<StringAttr>(axis).getValue().str() + " = " +
@@ -78,7 +78,7 @@ static void describeMeshes(ModuleOp module, StepLabels &labels) {
     else
       ofGroups += (ofGroups.empty() ? "" : "; ") + describeMesh(mesh);
   if (!ofGroups.empty())
-    labels.facts.emplace_back("of groups", ofGroups);
+    labels.facts.emplace_back("meshes of groups", ofGroups);
 }
 
 StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,

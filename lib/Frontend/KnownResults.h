@@ -3,7 +3,7 @@
 #ifndef FSDP_LIB_FRONTEND_KNOWNRESULTS_H
 #define FSDP_LIB_FRONTEND_KNOWNRESULTS_H
 
-#include "fsdp/OperatorFacts/OperatorFacts.h"
+#include "fsdp/Frontend/OperatorFacts.h"
 
 #include <set>
 

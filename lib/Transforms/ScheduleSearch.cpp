@@ -2,6 +2,7 @@
 
 #include "fsdp/Transforms/ScheduleSearch.h"
 
+#include "SearchableStep.h"
 #include "fsdp/Analysis/ShardingChecks.h"
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/Step.h"
@@ -31,7 +32,6 @@ public:
       : flags(flags), costs(costs), maxBucketBytes(maxBucketBytes), module(module),
         scratchBytes(cost::findTemporaries(module, costs).scratchBytes) {}
 
-  LogicalResult check();
   FailureOr<FoundSchedule> scheduleUncapped();
   FailureOr<FoundSchedule> scheduleUnderCap(int64_t capBytes, FindLeastPeak findLeastPeak);
 
@@ -74,26 +74,6 @@ StringRef fsdp::nameChoice(ScheduleChoice choice) {
     return "auto";
   }
   llvm_unreachable("all choices are named");
-}
-
-/// Refuses modules that have an order already, or are no sharded step.
-LogicalResult Search::check() {
-  if (auto prefetch = module->getAttrOfType<PrefetchAttr>(FsdpDialect::getPrefetchAttrName()))
-    return module.emitError("prefetch is '")
-           << stringifyPrefetch(prefetch.getValue())
-           << "', an order of its own; leave it out where the schedule is searched for";
-  FailureOr<Step> step = Step::collect(module);
-  if (failed(step))
-    return failure();
-  for (GroupOp group : step->groups)
-    if (group.getForwardPrefetch() || group.getBackwardPrefetch())
-      return group.emitError("group @")
-             << group.getSymName()
-             << " has a list of groups to prefetch, an order of its own; leave "
-             << "it out where the schedule is searched for";
-  if (failed(checkOneMesh(module)))
-    return failure();
-  return checkSharded(*step);
 }
 
 /// What the plan keeps need not be copied out again.
@@ -364,9 +344,10 @@ LogicalResult Search::refuse(int64_t capBytes, std::optional<int64_t> placedByte
 
 FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
                                                             FindLeastPeak findLeastPeak) const {
-  Search search(flags, *costs, maxBucketBytes, module);
-  if (failed(search.check()))
+  FailureOr<Step> step = Step::collect(module);
+  if (failed(step) || failed(checkSharded(*step)))
     return failure();
+  Search search(flags, *costs, maxBucketBytes, module);
   FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
   if (failed(memory))
     return failure();
@@ -401,32 +382,9 @@ std::optional<int64_t> ScheduleSearch::getArenaCapBytes(ModuleOp module) const {
   return capBytes - cost::findTemporaries(module, *costs).scratchBytes;
 }
 
-/// What a problem of the search cannot say yet.
-static LogicalResult checkIsSearchable(ModuleOp module) {
-  auto said = module->getAttrOfType<AccumulationAttr>(FsdpDialect::getAccumulationAttrName());
-  if (said && !said.getStages().empty())
-    return module.emitError("schedules are searched for where each microbatch runs by itself, but "
-                            "the order of microbatches is 1f1b; use schedule=fsdp2, or "
-                            "microbatch-order=sequential without stages");
-  if (said)
-    for (auto group : module.getOps<GroupOp>())
-      if (group.getGradientSync() == GradientSync::ReduceScatter)
-        return group.emitError("schedules are searched for where each reduction goes on over the "
-                               "replicas, but gradient_sync of group @")
-               << group.getSymName()
-               << " is reduce_scatter; use schedule=fsdp2, or gradient_sync each or last";
-  for (auto group : module.getOps<GroupOp>())
-    if (std::optional<int64_t> ranks = group.getReshardRanks())
-      return group.emitError(
-                 "schedules are searched for where all gathers meet the same ranks, but "
-                 "reshard_after_forward of group @")
-             << group.getSymName() << " is " << *ranks
-             << "; use schedule=fsdp2, or reshard_after_forward true, false or auto";
-  return success();
-}
-
 FailureOr<ScheduleSearch> ScheduleSearch::load(ModuleOp module, const SearchFlags &flags) {
-  if (failed(checkIsSearchable(module)))
+  FailureOr<Step> step = Step::collect(module);
+  if (failed(step) || failed(checkIsSearchable(*step)))
     return failure();
   if (flags.budget < 0)
     return module.emitError("budget is ") << flags.budget << ", expected 0 or more";

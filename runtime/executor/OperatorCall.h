@@ -17,7 +17,7 @@
 #include "executor/Arguments.h"
 #include "executor/OperatorAllocations.h"
 #include "executor/OperatorRuntime.h"
-#include "fsdp/OperatorFacts/OperatorFacts.h"
+#include "fsdp/Frontend/OperatorFacts.h"
 
 namespace fsdp::rt {
 

@@ -2,7 +2,7 @@
 
 #include "train/OperatorReport.h"
 #include "fsdp/Files/OutputFile.h"
-#include "fsdp/OperatorFacts/OperatorFacts.h"
+#include "fsdp/Frontend/OperatorFacts.h"
 
 #include <nlohmann/json.hpp>
 

@@ -57,12 +57,18 @@ static void expectOrdered(const Bounds &bounds) {
   EXPECT_LE(bounds.coarseNs, bounds.fullNs * (1 + kSolver));
 }
 
+/// Of `numProblems` drawn problems; --gtest_random_seed=N takes those behind N times as many.
+static uint64_t getFirstSeed(uint64_t numProblems) {
+  return static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)) * numProblems;
+}
+
 // The optimum over all plans, at the minimum peak and with more and more room.
 TEST(BoundsHold, OnTinyProblems) {
   constexpr uint64_t kNumProblems = 300;
+  const uint64_t first = getFirstSeed(kNumProblems);
   double sumOfLogs = 0;
   int count = 0, numMet = 0;
-  for (uint64_t seed = 0; seed < kNumProblems; ++seed) {
+  for (uint64_t seed = first; seed < first + kNumProblems; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeTinyProblem(seed);
     int64_t minimum = problem.minimumPeak().bytes;
@@ -94,7 +100,8 @@ TEST(BoundsHold, OnTinyProblems) {
 // Where reductions are ready long before the next use, or wait for it.
 TEST(BoundsHold, OnScatteredProblems) {
   constexpr uint64_t kNumProblems = 1500;
-  for (uint64_t seed = 0; seed < kNumProblems && !HasFailure(); ++seed) {
+  const uint64_t first = getFirstSeed(kNumProblems);
+  for (uint64_t seed = first; seed < first + kNumProblems && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Problem problem = makeScatteredProblem(seed);
     int64_t minimum = problem.minimumPeak().bytes;

@@ -2,8 +2,8 @@
 //
 // fsdp_test::scaled_relu with all that a training step needs: a kernel, a meta kernel, and an
 // autograd formula whose backward is an operator, too. fsdp_test::doubled has no autograd formula.
-// fsdp_test::turned lies otherwise in memory than its meta kernel says, and fsdp_test::compared has
-// another dtype; neither takes part in the backward.
+// The result of fsdp_test::turned has other strides than its meta kernel says, those of
+// fsdp_test::compared have another dtype; neither takes part in the backward.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,6 +11,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gt.h>
+#include <ATen/ops/le.h>
 #include <ATen/ops/mul.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
@@ -83,9 +84,14 @@ static Tensor shapeOfDoubled(const Tensor &x) { return at::empty_like(x); }
 
 /// The columns of a matrix, one behind the other.
 static Tensor turned(const Tensor &x) { return at::mul(x.t().contiguous(), 3).t(); }
-static Tensor compared(const Tensor &x) { return at::gt(x, 0); }
 static Tensor shapeOfTurned(const Tensor &x) {
   return at::empty_like(x, {}, at::MemoryFormat::Contiguous);
+}
+
+/// Where it is above 0, and where it is not.
+static tensor_list compared(const Tensor &x) { return {at::gt(x, 0), at::le(x, 0)}; }
+static tensor_list shapesOfCompared(const Tensor &x) {
+  return {shapeOfTurned(x), shapeOfTurned(x)};
 }
 
 TORCH_LIBRARY(fsdp_test, library) {
@@ -93,7 +99,7 @@ TORCH_LIBRARY(fsdp_test, library) {
   library.def("scaled_relu_backward(Tensor gradient, Tensor x, float factor) -> Tensor");
   library.def("doubled(Tensor x) -> Tensor");
   library.def("turned(Tensor x) -> Tensor");
-  library.def("compared(Tensor x) -> Tensor");
+  library.def("compared(Tensor x) -> Tensor[]");
 }
 
 TORCH_LIBRARY_IMPL(fsdp_test, CPU, library) {
@@ -109,7 +115,7 @@ TORCH_LIBRARY_IMPL(fsdp_test, Meta, library) {
   library.impl("scaled_relu_backward", shapeOfBackward);
   library.impl("doubled", shapeOfDoubled);
   library.impl("turned", shapeOfTurned);
-  library.impl("compared", shapeOfTurned);
+  library.impl("compared", shapesOfCompared);
 }
 
 TORCH_LIBRARY_IMPL(fsdp_test, Autograd, library) { library.impl("scaled_relu", differentiable); }

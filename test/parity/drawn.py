@@ -32,6 +32,7 @@ class Group:
     forward_prefetch: list | None = None
     backward_prefetch: list | None = None
     factor: float | None = None
+    mesh: dict | None = None  # of its own: sizes by axis
 
     @property
     def pattern(self):
@@ -47,6 +48,8 @@ class Group:
                 entry[name] = getattr(self, name)
         if self.factor is not None:
             entry["gradient_divide_factor"] = self.factor
+        if self.mesh is not None:
+            entry["mesh"] = self.mesh
         return entry
 
 
@@ -170,6 +173,19 @@ class Configuration:
 
         self.placement = self.draw_placement() if self.layout == "per-param" and self.maybe(0.5) else None
         self.schedule = self.draw_schedule()
+        self.draw_meshes()
+
+    def draw_meshes(self):
+        """Of some groups, as many ranks in other shards. Without what depends on the number of shards."""
+        numbers = [self.reshard, *(group.reshard or "true" for group in self.groups)]
+        depends = self.placement or self.factor or self.force_sum or any(map(str.isdigit, numbers))
+        if self.ranks == 1 or depends or "clip_grad_norm" in self.optimizer.options or self.maybe(0.6):
+            return
+        meshes = [{"every": self.ranks, "alone": 1}, {"all": self.ranks}]
+        meshes += [{"outer": 2, "inner": 2}] if self.ranks == 4 else []
+        for group in self.groups:
+            if self.maybe(0.4):
+                group.mesh, self.schedule = self.random.choice(meshes), "fsdp2"
 
     def draw_placement(self):
         """FSDP2 ends with an error where a group keeps chunks and is cut on another dimension than 0."""
@@ -193,6 +209,9 @@ class Configuration:
         if self.shards == 1 or is_ordered or are_ranks_others or self.sync == "reduce_scatter":
             return "fsdp2"
         return self.random.choice(["fsdp2", "asap", "auto"])
+
+    def has_meshes(self):
+        return any(group.mesh is not None for group in self.groups)
 
     def has_inner(self, group):
         return any(
@@ -249,7 +268,8 @@ class Configuration:
             reshard_after_forward=self.reshard,
             reshard_of={group.pattern: group.reshard for group in named},
             # gloo adds in rank order between two ranks only, and multiplies by no factor.
-            det_rs=self.shards > 2 or (self.shards > 1 and self.factor is not None),
+            det_rs=self.shards > 2 or (self.shards > 1 and self.factor is not None) or self.has_meshes(),
+            mesh_of={group.pattern: group.mesh for group in self.groups if group.mesh is not None},
             microbatches=self.microbatches,
             gradient_sync=self.sync,
             reshard_after_backward=self.reshard_after_backward,

@@ -7,7 +7,6 @@ import torch
 import torch.distributed as dist
 
 import extensions_of_fsdp2
-import stages_of_fsdp2
 
 
 def matches_path(pattern, path):
@@ -111,19 +110,27 @@ def make_mesh(axes):
 
 
 @functools.cache
-def sum_all_reduces_in_rank_order():
-    """As rank_ordered_reduce_scatter(), for the all-reduces over replicas."""
-    original = dist.all_reduce
+class OrderedAllReduce:
+    """Takes the place of dist.all_reduce. While it `is_on`, it sums as rank_ordered_reduce_scatter() does."""
 
-    def all_reduce(tensor, op=dist.ReduceOp.SUM, group=None, **options):
-        if op not in (dist.ReduceOp.SUM, dist.ReduceOp.AVG) or not tensor.is_floating_point():
-            return original(tensor, op=op, group=group, **options)
+    def __init__(self):
+        self.original, self.is_on = dist.all_reduce, False
+        dist.all_reduce = self
+
+    def __call__(self, tensor, op=dist.ReduceOp.SUM, group=None, **options):
+        is_sum = op in (dist.ReduceOp.SUM, dist.ReduceOp.AVG) and tensor.is_floating_point()
+        if not (self.is_on and is_sum):
+            return self.original(tensor, op=op, group=group, **options)
         parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
         dist.all_gather(parts, tensor, group=group)
         total = sum(parts[1:], parts[0])
         tensor.copy_(total / len(parts) if op == dist.ReduceOp.AVG else total)
 
-    dist.all_reduce = all_reduce
+
+@functools.cache
+def ordered_all_reduce():
+    """The process's one: it is there before the recorder, which records the calls of it."""
+    return OrderedAllReduce()
 
 
 def reshard_of(text):
@@ -248,9 +255,7 @@ def shard(run, model, meshes):
         )
         for modules in matching_groups(model, [pattern]):
             fully_shard(modules, **own)
-    if run.stages:
-        stages_of_fsdp2.share_communication(run, model)
-    else:
+    if not run.stages:  # which are roots themselves
         fully_shard(model, **options | of_call(""))
     for module in model.modules():
         for method in getattr(module, "forward_methods", ()):
@@ -281,14 +286,14 @@ def shard(run, model, meshes):
     return model
 
 
-def set_communication(run, model, microbatch):
-    """What FSDP2 does behind the backward of a microbatch."""
+def set_communication(run, module, microbatch):
+    """What FSDP2 does behind the backward of a microbatch; `module` is one of its roots."""
     is_last = microbatch + 1 == run.microbatches
     if run.mode != "fsdp2" or run.microbatches == 1:
         return
     if run.gradient_sync == "last":
-        model.set_requires_gradient_sync(is_last)
+        module.set_requires_gradient_sync(is_last)
     elif run.gradient_sync == "reduce_scatter":
-        model.set_requires_all_reduce(is_last)
+        module.set_requires_all_reduce(is_last)
     if not run.reshard_after_backward:
-        model.set_reshard_after_backward(is_last)
+        module.set_reshard_after_backward(is_last)

@@ -277,10 +277,10 @@ def between_ranks(record, run):
     for axes in run.mesh_of.values():
         sizes |= axes
     events = record["events"]
-    if shards == 1:
-        events = [e for e in events if e["event"] == "post_backward" and run.ranks > 1]
     if run.mesh_of:
         events = [e for e in events if e["event"] == "post_backward" or e["group"] not in record["whole"]]
+    elif shards == 1:
+        events = [e for e in events if e["event"] == "post_backward" and run.ranks > 1]
     return events, [c for c in record["collectives"] if sizes[c["axis"]] > 1]
 
 
@@ -327,7 +327,8 @@ class Comparison(Case):
         found = [c for c in report["collectives"] if c.get("of") != "gradient norm"]
         norms = len(report["collectives"]) - len(found)
         if run.cpu_offload:  # where a rank holds a group whole, its gather is a copy from the host
-            report["events"], found = between_ranks({**report, "collectives": found}, run)
+            of_step = {**report, "collectives": found, "whole": record["whole"]}
+            report["events"], found = between_ranks(of_step, run)
         self.assertEqual(norms, int(run.clip_grad_norm is not None and run.ranks > run.replicas))
         if run.det_rs:  # by torch's all_gather, which is not recorded
             found = [c for c in found if c["kind"] != "reduce_scatter"]

@@ -41,7 +41,8 @@ class WithOtherMeta(Model):
     """What the meta kernels say of the targets' operators is not what the kernels do."""
 
     def forward(self, x, y):
-        y = torch.ops.fsdp_test.turned(y) * torch.ops.fsdp_test.compared(y)
+        above, below = torch.ops.fsdp_test.compared(y)
+        y = torch.ops.fsdp_test.turned(y) * above - y * below
         return (self.down(self.up(x)) - y).square().mean()
 
 
@@ -111,7 +112,7 @@ class Libraries(harness.Case):
             found = self.read(report)
             self.assertEqual(
                 [(line["dtype"], line["strides"]) for line in found if line["kind"] == "result"],
-                [("float32", [1, BATCH]), ("bool", [8, 1])],
+                [("bool", [8, 1]), ("bool", [8, 1]), ("float32", [1, BATCH])],
             )
             self.assertTrue(any(line["kind"] == "strides" for line in found))
             report.rename(facts)
@@ -134,6 +135,7 @@ class Libraries(harness.Case):
             ('{"kind": "graph"}\n{"kind": "result", "call": "aten::mm.default()"}', "missing 'result'"),
             (self.fact(dtype="f32"), "'dtype' is \"f32\", expected one of torch, as \"float32\""),
             (self.fact(strides=[1]), "'sizes' is [2,3] and 'strides' is [1], expected lists of equal"),
+            (self.fact(sizes=[1 << 40, 1 << 40]), "no memory holds 'sizes' [1099511627776,1099511627776]"),
             (self.fact(strides=[-1, 1]), "'sizes' is [2,3] and 'strides' is [-1,1], expected lists of equal length of numbers"),
         ):
             facts.write_text(text)

@@ -38,8 +38,8 @@ sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
 import models  # noqa: E402
 import safetensors_io  # noqa: E402
 from fsdp2_setup import (  # noqa: E402
-    apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, norm_of, set_communication,
-    shard, sum_all_reduces_in_rank_order,
+    apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, norm_of, ordered_all_reduce,
+    set_communication, shard,
 )  # fmt: skip
 import stages_of_fsdp2  # noqa: E402
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
@@ -164,11 +164,12 @@ def train(run, rank):
     apply_checkpoints(run, model)
     batches = Batches(run)
     if run.mode == "fsdp2":
-        if run.det_rs and run.mesh_of:
-            sum_all_reduces_in_rank_order()
+        ordered_all_reduce().is_on = run.det_rs and bool(run.mesh_of)
         meshes = {None: make_mesh(axes_of(run))}
         meshes |= {pattern: make_mesh(axes) for pattern, axes in run.mesh_of.items()}
         model = shard(run, model, meshes)
+        if run.stages:
+            stages_of_fsdp2.share_communication(run, model)
     network = getattr(model, getattr(model, "entry", "__call__"))
     if run.mode == "ddp":
         network = torch.nn.parallel.DistributedDataParallel(model)

@@ -3,6 +3,8 @@
 import torch
 from torch.distributed.pipelining import schedules
 
+from fsdp2_setup import set_communication
+
 
 def units_of_1f1b(stages, microbatches):
     """What torch's ScheduleInterleaved1F1B runs on the one rank of a pipeline: (is forward, stage, microbatch)."""
@@ -27,19 +29,6 @@ def share_communication(run, model):
             module._get_fsdp_state()._fsdp_param_group.path_in_model = path
 
 
-def set_communication(run, stage, is_last):
-    """As torch's pipeline stages do, and as the run asks."""
-    # A root whose backward is the last one clears the order of the post-forwards, which the stages share. The
-    # backwards of other stages would look for their place in it (IndexError).
-    stage.set_is_last_backward(False)
-    if run.gradient_sync == "last":
-        stage.set_requires_gradient_sync(is_last)
-    elif run.gradient_sync == "reduce_scatter":
-        stage.set_requires_all_reduce(is_last)
-    if not run.reshard_after_backward:
-        stage.set_reshard_after_backward(is_last)
-
-
 def run_1f1b(run, model, batches, recorder):
     """Forwards and backwards of one step; the sum of the losses. Between stages the graph is cut."""
     stages = [model.get_submodule(path) for path in run.stages]
@@ -61,7 +50,10 @@ def run_1f1b(run, model, batches, recorder):
                 total = y.detach() if total is None else total + y.detach()
             inputs[unit], outputs[unit] = x, y
         else:
-            set_communication(run, stage, microbatch + 1 == run.microbatches)
+            # A root whose backward is the last one clears the order of the post-forwards, which the stages
+            # share. The backwards of other stages would look for their place in it (IndexError).
+            stage.set_is_last_backward(False)
+            set_communication(run, stage, microbatch)
             gradient = None if is_last_stage else inputs.pop((index + 1, microbatch)).grad
             torch.autograd.backward(outputs.pop(unit), gradient)
     # Behind all backwards, of each stage: what torch's stages do when they have reduced.

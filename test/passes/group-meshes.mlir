@@ -10,6 +10,7 @@
 // RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="config=%t/even.yaml up-to=sharded" | FileCheck %s --check-prefix=EVEN
 // RUN: fsdp-opt %t/step.mlir --fsdp-group-parameters="config=%t/meshes.yaml microbatches=2 gradient-sync=reduce_scatter" | FileCheck %s --check-prefix=SYNC
 // RUN: fsdp-explain %t/scheduled.mlir --log-decisions - | FileCheck %s --check-prefix=LOG
+// RUN: fsdp-opt %t/step.mlir --fsdp-pipeline="config=%t/stages.yaml up-to=scheduled" | fsdp-explain - --log-decisions - | FileCheck %s --check-prefix=STAGES
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/ranks.yaml 2>&1 | FileCheck %s --check-prefix=RANKS
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/root.yaml 2>&1 | FileCheck %s --check-prefix=ROOT
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters="config=%t/meshes.yaml mesh=dp=8" 2>&1 | FileCheck %s --check-prefix=FLAG
@@ -81,12 +82,15 @@
 // PLAN: group @root flat f32, 16 elements per rank at {{[0-9]+}}
 
 // LOG: mesh dp = 4
-// LOG: group layers.0: mesh of its own: replicate = 2 shard = 2
+// LOG: group layers.0: mesh of its own: replicate = 2, shard = 2
 // LOG: group layers.0: gradients by avg over shard, then by avg over replicate
 // LOG: group layers.1: gradients by avg over replicate
 // LOG: group root: gradients by avg over dp
 
-// SEARCH: meshes.yaml:{{[0-9]+}}:{{[0-9]+}}: error: group @layers.1 has a mesh of 1 shards, but @layers.0 one of 2: a schedule is searched for where all groups have as many; leave out 'mesh' of groups, or take schedule fsdp2
+// STAGES: microbatches 2 in order 1f1b of stages e, layers.1
+// STAGES: group layers.0: mesh of its own: replicate = 2, shard = 2
+
+// SEARCH: meshes.yaml:{{[0-9]+}}:{{[0-9]+}}: error: schedules are searched for where all gathers meet the same ranks, but the mesh of group @layers.1 shards over 1 and that of @layers.0 over 2; use schedule=fsdp2, or leave out the mesh of groups
 // FLAG: meshes.yaml:4:{{[0-9]+}}: error: mesh of group 'layers.0' is replicate=2,shard=2, of 4 ranks, but the model's is dp=8, of 8; give the group a mesh of as many ranks, or leave its mesh out
 
 //--- meshes.yaml
@@ -95,6 +99,11 @@ groups:
   - modules: ["layers.0"]
     mesh: {replicate: 2, shard: 2}
   - {modules: ["layers.1"], mesh: {replicate: 4, shard: 1}}
+
+//--- stages.yaml
+mesh: {dp: 4}
+groups: [{modules: ["layers.0"], mesh: {replicate: 2, shard: 2}}, {modules: ["e"]}, {modules: ["layers.1"]}]
+accumulation: {microbatches: 2, loss: sum, order: 1f1b, stages: ["e", "layers.1"]}
 
 //--- same.yaml
 mesh: {dp: 4}

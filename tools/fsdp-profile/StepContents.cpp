@@ -142,9 +142,12 @@ std::vector<std::vector<std::byte>> profile::makeInputs(const PlannedStep &step,
 }
 
 rt::Status profile::fillState(const rt::PlanView &plan, unsigned rank, const WriteBytes &write) {
-  Filler filler(rank % plan.meshShards()); // replicas hold the same
   std::vector<std::byte> bytes;
-  for (const fsdp_group &group : plan.groups()) {
+  for (size_t index = 0; index < plan.groups().size(); ++index) {
+    const fsdp_group &group = plan.groups()[index];
+    const unsigned shard = rt::PlanView::shardOf(group, rank);
+    // All replicas of the group have the same numbers.
+    Filler filler(index * plan.tables().world_size + shard);
     const bool isOnHost = plan.areParametersOnHost(group);
     const int64_t shardPlace = isOnHost ? group.host_shard : group.shard;
     for (const fsdp_parameter &parameter : plan.parametersOf(group)) {
@@ -154,7 +157,7 @@ rt::Status profile::fillState(const rt::PlanView &plan, unsigned rank, const Wri
       bool isMatrix = sizes.size() > 1;
       double inputs = isMatrix ? static_cast<double>(plan.numElements(parameter) / sizes[0]) : 1;
       for (const fsdp_piece &piece : plan.piecesOf(parameter)) {
-        if (piece.rank != rt::PlanView::shardOf(group, rank))
+        if (piece.rank != shard)
           continue;
         bytes.resize(static_cast<size_t>(piece.count * elementBytes));
         filler.fill(bytes.data(), piece.count, parameter.dtype, isMatrix ? 0 : 1,
@@ -166,6 +169,7 @@ rt::Status profile::fillState(const rt::PlanView &plan, unsigned rank, const Wri
       }
     }
   }
+  Filler filler(rank);
   for (const fsdp_buffer &buffer : plan.buffers()) {
     const fsdp_value &value = plan.values()[buffer.value];
     if (plan.numElements(value) == 0 || plan.isTransient(buffer))

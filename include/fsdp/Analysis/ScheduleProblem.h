@@ -110,10 +110,6 @@ struct ScheduledStep : ScheduleProblem {
   schedule::Plan plan;
 };
 
-/// Diagnoses groups that are sharded over different numbers of ranks: problems know the costs of
-/// one mesh where schedules are searched for.
-llvm::LogicalResult checkOneMesh(mlir::ModuleOp module);
-
 /// What may be decided about a sharded module of several ranks. In the flat layout all gradients
 /// lie in their reduction's input and are not read after its start (PlaceGradients.h). A group is
 /// free to be kept where it says `auto`, else as it stands. The cap becomes the problem's;

@@ -29,7 +29,8 @@ class Stages {
 public:
   /// The stages of a step, before or after its microbatches are interleaved. It is empty if the
   /// step names none. Diagnoses a stage that does not run in one piece, a group or parameter that
-  /// is used in two stages, a parameter in the root group, and a backward that needs a later one.
+  /// is used in two stages, a parameter in the root group, and a backward that needs a gradient of
+  /// an earlier stage.
   static mlir::FailureOr<Stages> find(Step &step);
 
   bool isEmpty() const { return names.empty(); }
@@ -51,9 +52,6 @@ private:
   llvm::DenseMap<mlir::Operation *, unsigned> stageOf; // calls
   llvm::DenseMap<mlir::Operation *, unsigned> stageOfGroup;
 };
-
-/// True if the module of path `inner` is that of `outer` or lies in it.
-bool isInModule(llvm::StringRef inner, llvm::StringRef outer);
 
 } // namespace fsdp
 

@@ -17,8 +17,8 @@ struct GroupMember {
   unsigned position;
 };
 
-/// The ranks of a run that together hold each shard of each group. If all groups are sharded over
-/// as many, those are the ranks of the shard axis, else all.
+/// The axes over whose ranks the norm of all gradients is summed. If all groups are sharded over as
+/// many ranks, it is the axis of the shards, else all axes of the model's mesh.
 struct NormAxes {
   MeshOp mesh; // null: there is none
   llvm::SmallVector<mlir::Attribute, 2> axes;
@@ -49,7 +49,7 @@ struct Step {
   bool isEvaluation() { return function.getSymName() == kEvaluationName; }
 
   MeshOp getMesh(GroupOp group) { return meshByName.lookup(group.getMeshAttr().getAttr()); }
-  /// That along whose axes the ranks of a collective meet.
+  /// The mesh along whose axes the ranks of the collective meet.
   MeshOp getMesh(CollectiveOpInterface start);
   /// All ranks of a run; 1 without a mesh.
   int64_t getWorldSize();
@@ -59,10 +59,13 @@ struct Step {
   int64_t getReplicas(GroupOp group) { return getWorldSize() / getShards(group); }
   /// True if some group is sharded over several ranks.
   bool isSharded();
-  /// Over which ranks the norm of all gradients is summed.
   NormAxes getNormAxes();
-  /// How many microbatches the module says that a step has; 1 if it says nothing.
+  /// What the module says of microbatches; null if it says nothing.
+  AccumulationAttr getAccumulation();
+  /// How many microbatches a step has.
   int64_t getMicrobatches();
+  /// True if the order of microbatches is 1f1b (Stages.h).
+  bool isInterleaved();
 
   /// The group's parameters, in the group's order.
   llvm::SmallVector<ParamOp> getParams(GroupOp group);

@@ -23,7 +23,7 @@ struct ParamGroup {
   std::vector<unsigned> params;
   /// In the flat layout a group's frozen parameters are one of their own, with the same modules.
   bool isFrozenPart = false;
-  /// As the user says, for this group or for all; the mesh is there. The number of ranks of
+  /// As the user says, for this group or for all; `mesh` is always set. The number of ranks of
   /// `reshardAfterForward` is more than 1 and less than the whole axis: what FSDP2 means by others
   /// has become the word.
   GroupOptions options;

@@ -8,6 +8,9 @@
 
 namespace fsdp::explain {
 
+/// "replicate = 2, shard = 1,024".
+std::string describeMesh(MeshOp mesh);
+
 /// Names of a step's operations, their parts and where their costs and bytes come from. Linear.
 StepLabels makeLabels(mlir::ModuleOp module, const StepMemory &memory, const ScheduleProblem &step,
                       const cost::CostModel &costs);

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef FSDP_OPERATORFACTS_OPERATORFACTS_H
-#define FSDP_OPERATORFACTS_OPERATORFACTS_H
+#ifndef FSDP_FRONTEND_OPERATORFACTS_H
+#define FSDP_FRONTEND_OPERATORFACTS_H
 
 #include <ATen/core/TensorBase.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -54,4 +54,4 @@ private:
 
 } // namespace fsdp
 
-#endif // FSDP_OPERATORFACTS_OPERATORFACTS_H
+#endif // FSDP_FRONTEND_OPERATORFACTS_H

@@ -1,6 +1,6 @@
 //===- OperatorFacts.cpp - What operators return on a machine -------------===//
 
-#include "fsdp/OperatorFacts/OperatorFacts.h"
+#include "fsdp/Frontend/OperatorFacts.h"
 
 #include <ATen/core/ivalue.h>
 #include <c10/core/ScalarType.h>
@@ -74,6 +74,21 @@ std::string fsdp::toJsonLine(const OperatorFact &fact) {
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// True if numbers of elements and bytes are below 2^63.
+static bool isAddressable(const Json &sizes, const Json &strides) {
+  constexpr int64_t kMostBytes = 16; // of an element
+  int64_t span = 0, elements = kMostBytes;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    int64_t size = sizes[i], bytes = 0;
+    if (__builtin_mul_overflow(elements, size, &elements) ||
+        __builtin_mul_overflow(size, strides[i].get<int64_t>(), &bytes) ||
+        __builtin_mul_overflow(bytes, kMostBytes, &bytes) ||
+        __builtin_add_overflow(span, bytes, &span))
+      return false;
+  }
+  return true;
+}
+
 /// The fact of a line of kind "result"; `problem` says what is wrong with it.
 static std::optional<OperatorFact> parseFact(const Json &line, std::string &problem) {
   auto isLengths = [](const Json &list) {
@@ -94,6 +109,9 @@ static std::optional<OperatorFact> parseFact(const Json &line, std::string &prob
            line["sizes"].size() != line["strides"].size())
     problem = "'sizes' is " + line["sizes"].dump() + " and 'strides' is " + line["strides"].dump() +
               ", expected lists of equal length of numbers from 0";
+  else if (!isAddressable(line["sizes"], line["strides"]))
+    problem = "no memory holds 'sizes' " + line["sizes"].dump() + " with 'strides' " +
+              line["strides"].dump();
   const auto &dtypes = c10::getStringToDtypeMap();
   if (problem.empty() && !dtypes.count(line["dtype"].get<std::string>()))
     problem = "'dtype' is " + line["dtype"].dump() + ", expected one of torch, as \"float32\"";

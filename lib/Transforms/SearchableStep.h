@@ -1,0 +1,16 @@
+//===- SearchableStep.h - Of which steps a schedule is searched -*- C++ -*-===//
+
+#ifndef FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H
+#define FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H
+
+#include "fsdp/Analysis/Step.h"
+
+namespace fsdp {
+
+/// Diagnoses a step, grouped or sharded, that has an order of its own, or that a scheduling problem
+/// cannot express yet.
+mlir::LogicalResult checkIsSearchable(Step &step);
+
+} // namespace fsdp
+
+#endif // FSDP_LIB_TRANSFORMS_SEARCHABLESTEP_H
