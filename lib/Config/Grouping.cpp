@@ -45,6 +45,7 @@ private:
   llvm::Error checkRanks(const MeshSpec &mesh, llvm::ArrayRef<std::string> modules);
   llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh,
                                         ConfigPlace place);
+  llvm::Error checkHasNoLists(const ParamGroup &empty);
   llvm::Error addRoot();
   llvm::Error checkShared();
   void separateFrozen();
@@ -197,6 +198,21 @@ llvm::Expected<GroupOptions> Grouper::withDefaults(GroupOptions options, ConfigP
   return options;
 }
 
+/// FSDP2 prefetches by the lists of a module without parameters, too. Here it makes no group, which
+/// could say them.
+llvm::Error Grouper::checkHasNoLists(const ParamGroup &empty) {
+  for (bool isForward : {true, false}) {
+    const auto &targets =
+        isForward ? empty.options.forwardPrefetch : empty.options.backwardPrefetch;
+    if (targets && !targets->modules.empty())
+      return fail(empty.place, llvm::Twine(isForward ? "forward_prefetch" : "backward_prefetch") +
+                                   " is of " + nameGroup(empty.modules) +
+                                   ", which has no parameters of its own; give the list to a group "
+                                   "that has some");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRule &rule) {
   ParamGroup group;
   group.modules.assign(members.begin(), members.end());
@@ -224,7 +240,7 @@ llvm::Error Grouper::addGroup(llvm::ArrayRef<std::string> members, const GroupRu
     return llvm::Error::success();
   }
   if (takenBy == kNoGroup)
-    return llvm::Error::success();
+    return checkHasNoLists(group);
   return fail(rule.place, "all parameters of '" + llvm::join(members, "', '") + "' are in " +
                               getName(takenBy) +
                               " already; name inner modules before outer ones, as fully_shard is "
@@ -284,8 +300,9 @@ llvm::Error Grouper::addRoot() {
       owner = groups.size();
       root.params.push_back(index);
     }
-  if (!root.params.empty())
-    groups.push_back(std::move(root));
+  if (root.params.empty())
+    return checkHasNoLists(root);
+  groups.push_back(std::move(root));
   return llvm::Error::success();
 }
 

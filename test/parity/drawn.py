@@ -312,6 +312,9 @@ class Configuration:
         splits_or_sums = self.force_sum or (self.is_mixed and self.reduce_dtype == "float16")
         if self.shards == 1 and self.factor and splits_or_sums:
             messages.append("where a parameter lies on one rank alone, FSDP2 divides twice")
+        lists = [group for group in self.groups if group.forward_prefetch or group.backward_prefetch]
+        if not all(self.own_parameters(group) for group in lists):
+            messages.append("which has no parameters of its own")
         named = self.prefetched("forward_prefetch") + self.prefetched("backward_prefetch")
         if not all(self.own_parameters(group) for group in named):
             messages.append("which no group stands for")

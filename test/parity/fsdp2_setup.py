@@ -109,7 +109,6 @@ def make_mesh(axes):
     return init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
 
 
-@functools.cache
 class OrderedAllReduce:
     """Takes the place of dist.all_reduce. While it `is_on`, it sums as rank_ordered_reduce_scatter() does."""
 

@@ -6,6 +6,8 @@
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="config=%t/lists.yaml prefetch=none" 2>&1 | FileCheck %s --check-prefix=NONE
 // RUN: not fsdp-opt %t/step.mlir --fsdp-pipeline="config=%t/lists.yaml schedule=auto" 2>&1 | FileCheck %s --check-prefix=AUTO
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/unknown.yaml 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/empty.yaml 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/root.yaml 2>&1 | FileCheck %s --check-prefix=ROOT
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/itself.yaml 2>&1 | FileCheck %s --check-prefix=ITSELF
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/zero.yaml 2>&1 | FileCheck %s --check-prefix=ZERO
 // RUN: not fsdp-opt %t/step.mlir --fsdp-group-parameters=config=%t/mapping.yaml 2>&1 | FileCheck %s --check-prefix=MAPPING
@@ -68,6 +70,19 @@ groups:
 # UNKNOWN: unknown.yaml:1:{{.*}}: error: forward_prefetch of group 'b.0' names module 'b.7', which no group stands for
 //--- unknown.yaml
 groups: [{modules: ["b.0"], forward_prefetch: ["b.7"]}]
+
+# A module whose parameters inner groups have makes no group, and neither does the root of such a model.
+# EMPTY: empty.yaml:4:{{.*}}: error: forward_prefetch is of group 'b', which has no parameters of its own; give the list to a group that has some
+//--- empty.yaml
+mesh: {dp: 2}
+groups:
+  - modules: ["b.*"]
+  - {modules: ["b"], forward_prefetch: ["b.1"]}
+
+# ROOT: root.yaml:2:{{.*}}: error: backward_prefetch is of the root group, which has no parameters of its own;
+//--- root.yaml
+groups: [{modules: ["e", "b.*"]}]
+root: {backward_prefetch: ["b.1"]}
 
 # ITSELF: itself.yaml:1:{{.*}}: error: backward_prefetch of group 'b.0' names module 'b.0', its own
 //--- itself.yaml

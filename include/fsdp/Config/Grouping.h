@@ -40,8 +40,8 @@ struct ParamGroup {
 ///
 /// Errors (ConfigErrors where a line of the file is to blame) name pattern and module: a pattern
 /// without match, a module given twice or after a module around it, a parameter that two groups
-/// share, a mesh of another number of ranks than the model's; and what placeShards() of
-/// ShardPlacement.h refuses.
+/// share, a mesh of another number of ranks than the model's, lists of modules to prefetch where
+/// there is no group; and what placeShards() of ShardPlacement.h refuses.
 llvm::Expected<std::vector<ParamGroup>> groupParams(llvm::ArrayRef<NamedParam> params,
                                                     llvm::ArrayRef<std::string> modules,
                                                     const ShardingConfig &config);
