@@ -23,6 +23,7 @@ private:
   void writeStep();
   void writeGroup(const GroupInfo &info);
   void writeReshard(GroupOp group);
+  void writeGathers(const GroupInfo &info);
   void writeReduction(const GroupInfo &info);
   void writeDecisions();
   void writeEvents();
@@ -64,6 +65,21 @@ void Log::writeReshard(GroupOp group) {
     os << ": of " << *ranks << " neighbours each keeps a chunk";
   else if (asked == Reshard::Auto)
     os << ": the schedule decides, see the events below";
+  os << '\n';
+}
+
+void Log::writeGathers(const GroupInfo &info) {
+  GroupOp group = info.op;
+  if (info.getShards() == 1 && !group.areParametersOnHost()) {
+    line(group) << "whole on each rank: neither gathered nor resharded\n";
+    return;
+  }
+  writeReshard(group);
+  line(group) << "gathers " << info.gathered.shardElements << " elements of "
+              << info.gathered.elementType << " per rank";
+  if (AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr())
+    os << ", encoded by all_gather_extension " << extension.getName().getValue() << ", decoded as "
+       << info.getGatheredType();
   os << '\n';
 }
 
@@ -113,13 +129,7 @@ void Log::writeGroup(const GroupInfo &info) {
       os << " on dimension " << group.getShardDim(index);
     os << (op.getFrozen() ? ", frozen\n" : "\n");
   }
-  writeReshard(group);
-  line(group) << "gathers " << info.gathered.shardElements << " elements of "
-              << info.gathered.elementType << " per rank";
-  if (AllGatherExtensionAttr extension = group.getAllGatherExtensionAttr())
-    os << ", encoded by all_gather_extension " << extension.getName().getValue() << ", decoded as "
-       << info.getGatheredType();
-  os << '\n';
+  writeGathers(info);
   writeReduction(info);
   for (auto [what, list] : {std::pair("forward", group.getForwardPrefetchAttr()),
                             std::pair("backward", group.getBackwardPrefetchAttr())})

@@ -84,7 +84,8 @@
 // LOG: mesh dp = 4
 // LOG: group layers.0: mesh of its own: replicate = 2, shard = 2
 // LOG: group layers.0: gradients by avg over shard, then by avg over replicate
-// LOG: group layers.1: gradients by avg over replicate
+// LOG: group layers.1: whole on each rank: neither gathered nor resharded
+// LOG-NEXT: group layers.1: gradients by avg over replicate
 // LOG: group root: gradients by avg over dp
 
 // STAGES: microbatches 2 in order 1f1b of stages e, layers.1
