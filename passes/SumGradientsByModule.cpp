@@ -4,6 +4,7 @@
 #include "fsdp/Config/ModuleTree.h"
 #include "fsdp/IR/Aten.h"
 #include "fsdp/IR/GradientSum.h"
+#include "fsdp/IR/TensorLayout.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
@@ -143,6 +144,19 @@ static bool isInOrder(const Chain &chain, size_t begin, size_t end, size_t depth
   return true;
 }
 
+/// As torch does: of two contiguous tensors the sum is contiguous, whatever strides the addition
+/// had in whose place it stands.
+static void setSumType(CallOp addition) {
+  auto isContiguousValue = [](Value value) {
+    return isContiguous(cast<RankedTensorType>(value.getType()));
+  };
+  if (!llvm::all_of(addition.getOperands(), isContiguousValue))
+    return;
+  Value sum = addition.getResult(0);
+  auto type = cast<RankedTensorType>(sum.getType());
+  sum.setType(RankedTensorType::get(type.getShape(), type.getElementType()));
+}
+
 /// The sum of some contributions, which all come out of the first `depth` calls of each of them.
 static Value addUp(const Chain &chain, size_t begin, size_t end, size_t depth) {
   Value sum;
@@ -157,6 +171,9 @@ static Value addUp(const Chain &chain, size_t begin, size_t end, size_t depth) {
       OpBuilder builder(model);
       auto addition = cast<CallOp>(builder.clone(*model));
       addition->setOperands({sum, part});
+      const bool isWhole = depth == 0 && next == end; // what uses it was captured with its strides
+      if (!isWhole)
+        setSumType(addition);
       sum = addition.getResult(0);
     }
     i = next;

@@ -265,9 +265,9 @@ bool CallOp::isRandom() { return lookupSemantics(getBaseName()).isRandom; }
 bool CallOp::isCheap() { return lookupSemantics(getBaseName()).isCheap; }
 
 void CallOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  // One name for the whole pack: %native_dropout:2.
+  // One name for the whole pack: %native_dropout:2. Without a namespace, whose colons no name has.
   if (getNumResults() != 0)
-    setName(getResult(0), getBaseName());
+    setName(getResult(0), getBaseName().substr(getBaseName().rfind(':') + 1));
 }
 
 //===----------------------------------------------------------------------===//

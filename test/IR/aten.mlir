@@ -41,6 +41,14 @@ func.func @results(%a: tensor<2x4xf32>) {
   return
 }
 
+// The name of a value leaves out the namespace of a library's operator.
+// CHECK-LABEL: func.func @library
+func.func @library(%a: tensor<2xf32>) {
+  // CHECK-NEXT: %both:2 = aten.call "mine::both.default"(%{{.+}}) fwd in ""
+  %b:2 = aten.call "mine::both.default"(%a) fwd in "" : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xi1>)
+  return
+}
+
 // A draw of random numbers has a position; planning adds offsets.
 // CHECK-LABEL: func.func @random
 func.func @random(%a: tensor<2xf32>) {

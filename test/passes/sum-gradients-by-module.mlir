@@ -126,3 +126,43 @@ module @calls {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// The captured chain begins with a transposed gradient, whose strides its sums take. The sum of the two
+// contiguous ones is contiguous, the whole sum is as it was.
+// CHECK-LABEL: module @strides
+// CHECK: %[[G1:.+]] = aten.call "t.default"
+// CHECK: %[[INNER:.+]] = aten.call "add.Tensor"(%{{.+}}, %{{.+}}, 1) bwd in "blocks.0" : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>{{$}}
+// CHECK-NEXT: aten.call "add.Tensor"(%[[G1]], %[[INNER]], 1) bwd in "blocks.0" : (tensor<4x4xf32, #aten.strides<[1, 4]>>, tensor<4x4xf32>) -> tensor<4x4xf32, #aten.strides<[1, 4]>>
+!m = tensor<4x4xf32>
+!n = tensor<4x4xf32, #aten.strides<[1, 4]>>
+module @strides {
+  fsdp.param @blocks.0.w : !m
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @blocks.0 [@blocks.0.w] of ["blocks.0"] over @mesh "dp" flat reshard_after_forward true
+  fsdp.group @root [@w] of [""] over @mesh "dp" flat reshard_after_forward none
+  func.func @step() -> tensor<f32> {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %w = fsdp.read @w : !m
+    %w0 = fsdp.read @blocks.0.w : !m
+    %y = aten.call "mul.Tensor"(%w0, %w) fwd in "blocks.0" : (!m, !m) -> !m
+    %loss = aten.call "sum.default"(%y, f32) fwd in "" : (!m) -> tensor<f32>
+    %g = aten.call "sin.default"(%w) bwd in "" : (!m) -> !m
+    %g1 = aten.call "t.default"(%g) bwd in "" : (!m) -> !n
+    %g2 = aten.call "cos.default"(%w) bwd in "blocks.0" : (!m) -> !m
+    fsdp.grad @blocks.0.w, %g2 : !m
+    %s1 = aten.call "add.Tensor"(%g1, %g2, 1) bwd in "blocks.0" : (!n, !m) -> !n
+    %g3 = aten.call "tan.default"(%w) bwd in "blocks.0" : (!m) -> !m
+    %s2 = aten.call "add.Tensor"(%s1, %g3, 1) bwd in "blocks.0"
+        {aten.sum = [#aten.scope<"">, #aten.scope<"">, #aten.scope<"blocks.0.k">, #aten.scope<"blocks.0.q">]} : (!n, !m) -> !n
+    %s = aten.call "clone.default"(%s2, #aten.memory_format<contiguous>) bwd in "" : (!n) -> !m
+    fsdp.grad @w, %s : !m
+    fsdp.update @blocks.0.w step %step lr %lr
+    fsdp.update @w step %step lr %lr
+    return %loss : tensor<f32>
+  }
+}
