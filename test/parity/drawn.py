@@ -146,8 +146,7 @@ class Configuration:
         self.policies = None
         if takes_bf16 and not self.is_mixed and self.maybe(0.25):
             self.policies = {
-                # What lies in an inner group computes in another dtype: the outer one takes that.
-                group.pattern: self.random.choice(POLICIES[:2] if self.has_inner(group) else POLICIES)
+                group.pattern: self.random.choice(POLICIES[:2] if self.takes_bf16(group) else POLICIES)
                 for group in self.groups
             }
             self.policies[""] = BF16
@@ -212,6 +211,12 @@ class Configuration:
 
     def has_meshes(self):
         return any(group.mesh is not None for group in self.groups)
+
+    def takes_bf16(self, group):
+        """What inner groups return is bf16. Of several modules FSDP2 casts the inputs of the first one alone,
+        and `shared` calls another one with what an outer group returns."""
+        is_called_again = self.model.model == "shared" and len(group.modules) > 1
+        return self.has_inner(group) or is_called_again
 
     def has_inner(self, group):
         return any(
