@@ -94,8 +94,13 @@ LogicalResult Inserter::prepare() {
     if (!step.memberByParam.contains(param.getSymNameAttr()))
       return param.emitError("parameter @") << param.getSymName() << " is in no group";
 
-  // Updates move up to their groups' reductions: inputs must be above them.
+  // A gradient is there from where it is made, wherever the text names it.
   Block &body = step.getBody();
+  SmallVector<GradOp> grads(body.getOps<GradOp>());
+  for (GradOp grad : llvm::reverse(grads))
+    if (Operation *maker = grad.getValue().getDefiningOp())
+      grad->moveAfter(maker);
+  // Updates move up to their groups' reductions: inputs must be above them.
   for (auto call : body.getOps<CallOp>())
     lastMicrobatch = std::max(lastMicrobatch, call.getMicrobatch());
   SmallVector<InputOp> inputs(body.getOps<InputOp>());

@@ -1,5 +1,11 @@
 // RUN: fsdp-opt %s --split-input-file --fsdp-insert-collectives --fsdp-verify-sharded | FileCheck %s
 // RUN: fsdp-opt %s --split-input-file --fsdp-insert-collectives --remarks-filter-analyse=fsdp-insert-collectives --remark-policy=all 2>&1 -o /dev/null | FileCheck %s --check-prefix=REMARK
+// RUN: fsdp-opt %S/../Inputs/mlp.mlir --fsdp-group-parameters=mesh=dp=2 --fsdp-insert-collectives -o %t.usual.mlir
+// RUN: sed -e '/fsdp\.grad/{H;d}' -e '/fsdp\.update @layers.0.up.weight/{x;p;x}' %S/../Inputs/mlp.mlir > %t.late.mlir
+// RUN: fsdp-opt %t.late.mlir --fsdp-group-parameters=mesh=dp=2 --fsdp-insert-collectives -o %t.same.mlir
+// RUN: cmp %t.usual.mlir %t.same.mlir
+
+// Gradients that the text names last, behind the backward, are reduced where they are made (%t.late.mlir).
 
 // A group is gathered before the first operation of its modules and resharded after the last one;
 // if it is resharded, it is gathered again for the backward, and the view that the capture borrowed

@@ -85,7 +85,41 @@ CONFIGS = {
     "dp-chunk-per-param": ("mesh=dp=4 reshard-after-forward=2 layout=per-param", CLIP + " clip_norm_type = inf"),
     "hsdp-chunk-each": ("mesh=replicate=2,shard=4 reshard-after-forward=2 microbatches=2 microbatch-loss=sum", ""),
     "hsdp-auto": (f"mesh=replicate=2,shard=2 {SEARCH} buckets", CLIP),
+    "meshes": ("config={meshes}", ""),
+    "meshes-clip": ("config={meshes} microbatches=2 microbatch-loss=sum", CLIP),
+    "stages": ("config={stages} microbatches=3 microbatch-loss=sum", ""),
+    "stages-last": ("config={stages} microbatches=2 microbatch-loss=sum gradient-sync=last", CLIP),
 }
+#: Modules that are groups where a configuration comes from a file, and which of them begin stages.
+GROUPS = {
+    "mlp": ["layers.0", "layers.1", "norm, head"],
+    "gpt2": ["h.0", "h.1", "ln_f"],
+    "llama": ["tok", "layers.0", "layers.1", "norm, head"],
+    "convnet": ["stem", "layers.0", "layers.1", "head"],
+    "dropout": ["a", "b"],
+}
+STAGES = {"mlp": "layers.0, layers.1", "llama": "tok, layers.1", "convnet": "stem, layers.1", "dropout": "a, b"}
+MESHES = ["{replicate: 2, shard: 2}", "{replicate: 4, shard: 1}"]
+
+
+def write_config(model, folder):
+    """Files of the pipeline's options, by name: meshes of groups, or stages in order 1f1b."""
+    files = {}
+    for name in ("meshes", "stages"):
+        lines = ["mesh: {dp: 4}", "groups:"]
+        for i, modules in enumerate(GROUPS[model]):
+            mesh = f", mesh: {MESHES[i]}" if name == "meshes" and i < len(MESHES) else ""
+            lines.append(f"  - {{modules: [{modules}]{mesh}}}")
+        if name == "stages":
+            lines.append(f"accumulation: {{order: 1f1b, stages: [{STAGES.get(model, '')}]}}")
+        files[name] = os.path.join(folder, f"{model}.{name}.yaml")
+        with open(files[name], "w") as file:
+            file.write("\n".join(lines) + "\n")
+    return files
+
+
+def applies(model, config):
+    return model in STAGES or "{stages}" not in CONFIGS[config][0]
 
 
 class Case:
@@ -97,6 +131,7 @@ class Case:
         options, clip = CONFIGS[config]
         text = DROPOUT if model == "dropout" else open(os.path.join(INPUTS, model + ".mlir")).read()
         text = re.sub(r"(fsdp\.optimizer .*)", r"\1" + clip, text)
+        options = options.format(**write_config(model, folder))
         text = tool("fsdp-opt", [f"--fsdp-pipeline={options} up-to={phase}"], text)
         self.text = text
         self.step = Step(text)
@@ -201,7 +236,7 @@ def main():
     print(f"seed {arguments.seed}, {len(KINDS)} kinds of edits")
     kinds = [k for k in KINDS if arguments.kind in (None, k)]
     phases = [p for p in PHASES if arguments.phase in (None, p)]
-    names = [(m, c, p) for m in MODELS for c in CONFIGS for p in phases]
+    names = [(m, c, p) for m in MODELS for c in CONFIGS if applies(m, c) for p in phases]
     rng = random.Random(arguments.seed)
     start, tried, wrong, cases = time.monotonic(), {}, [], {}
     #: Edits of sharded modules, with and without --fsdp-verify-sharded.

@@ -117,6 +117,7 @@ def clip_of_one_rank(step, rng):
     return substitute(step, rng, r"clip_factor %total", "clip_factor %part")
 
 
+add_substitution("mesh-of-another-group", r"(?<= over )@mesh\S*", ["@mesh", "@mesh_0", "@mesh_1"], "fsdp.group", body=False)
 add_substitution("chunk-of-other-ranks", r"(?<=f32, )2>", ["4>", "8>", "1>"], "fsdp.chunk")
 add_substitution("other-chunks-of-group", r"(?<=true to )\d+", ["1", "3", "4", "8"], body=False)
 add_substitution("no-chunks-of-group", r" to \d+", "", body=False)

@@ -82,7 +82,7 @@ class Meaning:
         self.restored = {}  # handle of the gather of a chunk: the parameters' bytes
         self.params = {}
         self.groups, self.buffers, self.loss = {}, {}, None
-        self.ranks = int(re.search(r"fsdp.mesh @\S+ <.*?(\d+)>", text)[1])
+        self.shards = {}  # of each mesh
         for line in self.lines:
             self.visit(line.split(" loc(")[0])
 
@@ -142,7 +142,8 @@ class Meaning:
         self.optimizer = rest
 
     def visit_mesh(self, line, rest, results):
-        pass
+        name, shards = re.match(r"@(\S+) <.*?(\d+)>", rest).groups()
+        self.shards[name] = int(shards)
 
     def visit_group(self, line, rest, results):
         name = re.match(r"@(\S+)", rest)[1]
@@ -151,8 +152,9 @@ class Meaning:
         sizes = [self.params[m].elements * self.params[m].item for m in members]
         begin = int(re.search(r" at shard (\d+)", rest)[1])
         states = re.search(r" states \[(\d+)", rest)
-        bytes_ = ceil(sum(sizes) / self.ranks)
-        group = {"members": members, "sizes": sizes, "flat": flat, "shard": (begin, begin + bytes_)}
+        shards = self.shards[re.search(r" over @(\S+)", rest)[1]]
+        bytes_ = ceil(sum(sizes) / shards)
+        group = {"members": members, "sizes": sizes, "flat": flat, "shards": shards, "shard": (begin, begin + bytes_)}
         group["state"] = (int(states[1]), int(states[1]) + bytes_) if states else (0, 0)
         group["host"] = "optimizer_state host" in rest
         group["dtype"] = re.search(r"gather_dtype (\w+)", rest)
@@ -324,7 +326,7 @@ class Meaning:
         values = re.findall(VALUE, grads)
         end = self.pack(source, values)
         kind = re.match(r"over (\[.*?\]) (\w+)", tail).groups()
-        shard = target, target + ceil((end - source) / self.ranks)
+        shard = target, target + ceil((end - source) / self.groups[name]["shards"])
         overlap = shard[0] < end and source < shard[1]
         self.place[results[0]] = shard, name
         self.launch(
