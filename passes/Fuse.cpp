@@ -296,13 +296,7 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
     if (fusion == FusionChoice::Off)
       return;
     FusionCounts counts;
-    for (ModuleOp module : getSteps(getOperation())) {
-      if (auto target = module->getAttrOfType<TargetAttr>(FsdpDialect::getTargetAttrName());
-          target && target.getValue() == Target::Cuda) {
-        module.emitError("fsdp-fuse: fusion is for steps of CPUs, this one was captured for '")
-            << stringifyTarget(target.getValue()) << "'";
-        return signalPassFailure();
-      }
+    for (ModuleOp module : getSteps(getOperation()))
       for (auto step : module.getOps<func::FuncOp>()) {
         FusionCounts own =
             Fuser(module, step, fusion == FusionChoice::Exact ? Rounding::Exact : Rounding::Fast)
@@ -313,7 +307,6 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         counts.bytesBefore += own.bytesBefore;
         counts.bytesAfter += own.bytesAfter;
       }
-    }
     remark::analysis(getOperation().getLoc(),
                      remark::RemarkOpts::name("fusion").category(DEBUG_TYPE))
         << remark::metric("Kernels", counts.kernels) << remark::metric("Launches", counts.launches)

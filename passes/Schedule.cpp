@@ -408,9 +408,8 @@ struct SchedulePass : public fsdp::impl::ScheduleBase<SchedulePass> {
     Scheduler scheduler(*step, *hooks);
     if (failed(scheduler.collect()))
       return signalPassFailure();
-    auto target = module->getAttrOfType<TargetAttr>(FsdpDialect::getTargetAttrName());
     if (*order == Prefetch::Fsdp2)
-      scheduler.prefetch(target ? target.getValue() : Target::Cpu);
+      scheduler.prefetch(getTarget(module));
     else if (failed(expectNoLists(*step)))
       return signalPassFailure();
     scheduler.deferReductions();

@@ -131,7 +131,8 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
     `fusion=exact` takes the operators for which a kernel gives the bits that torch's operators give on
     CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, relu and its
     backward, where, comparisons, reciprocal square roots, small powers, dropout's backward, and in f32
-    sums and means of rows in torch's order. (A NaN stays one, with other bits perhaps.) `fusion=fast`
+    sums and means of rows in torch's order. (A NaN stays one, with other bits perhaps.) On GPUs it says
+    where kernels round, and rows are added up in the order of a warp's lanes. `fusion=fast`
     also takes exp, sigmoid, tanh, silu, gelu and their backwards: it computes in fp32 and rounds once,
     where a result is stored. `fusion=off` changes nothing.
 

@@ -7,7 +7,8 @@
 #   --out DIR     the build, logs and measured timelines (build/gpu-check)
 #   --report DIR  figures.json and logs.tar.gz, from the first figure on (the folder of --out)
 #   --device cpu  the same on a CPU, with cases of --size tiny: tries the checks themselves
-#   --only PARTS  of tools/benchmarks/gpu/check.py
+#   --only PARTS  of tools/benchmarks/gpu/check.py, or its stages: contact, numbers, baselines. Where a call
+#                 may take 9 minutes at most, make one for each, in the same folder of --out
 #
 # Needs CUDA 13 (nvcc), a Python with torch 2.11 for it (FSDP_PYTHON, else python3), CMake, Ninja and
 # a C++ compiler; neither MLIR nor a network. Takes at most 9 minutes on 16 cores. Exit status 0: the
@@ -21,7 +22,7 @@ cases=build/gpu-cases
 out=build/gpu-check
 report=
 device=cuda
-only=()
+only=() stages=contact
 
 fail() { printf 'gpu-check: error: %s\n' "$*" >&2; exit 1; }
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
@@ -40,13 +41,13 @@ pack() {
 
 while [ $# -gt 0 ]; do
   case $1 in
-    -h | --help) sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
+    -h | --help) sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 0 ;;
     --cases | --out | --report | --device | --only) [ $# -ge 2 ] || fail "$1 needs a value" ;;&
     --cases) cases=$2; shift 2 ;;
     --out) out=$2; shift 2 ;;
     --report) report=$2; shift 2 ;;
     --device) device=$2; shift 2 ;;
-    --only) only=(--only "$2"); shift 2 ;;
+    --only) only=(--only "$2") stages=$2; shift 2 ;;
     *) fail "unknown argument '$1', expected --cases, --out, --report, --device or --only" ;;
   esac
 done
@@ -68,6 +69,7 @@ mkdir -p "${report:=$out}"
 report=$(realpath "$report")
 build=$out/build
 rm -rf "$out"/*.log "$out"/logs "$report"/figures.json "$report"/logs.tar.gz
+[[ ,$stages, != *,contact,* ]] || rm -f "$out"/measured.json
 
 # One line: the version of torch, of its CUDA or "none", the device's architecture or "none: why".
 seen=$("$python" -c '
@@ -121,11 +123,14 @@ for target in "${needed[@]}"; do
     fail "$target was not built, see $out/build.log"
 done
 
-say "Tests"
-ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 100 --verbose >"$out/tests.log" 2>&1 || status=1
-grep -E '% tests passed|\*\*\*|FAILED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true
-printf '%s cases skipped, for reasons in %s\n' \
-  "$(grep -cE 'SKIPPED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true)" "$out/tests.log"
+# The tests are part of the first contact.
+if [[ ,$stages, == *,contact,* ]]; then
+  say "Tests"
+  ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 100 --verbose >"$out/tests.log" 2>&1 || status=1
+  grep -E '% tests passed|\*\*\*|FAILED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true
+  printf '%s cases skipped, for reasons in %s\n' \
+    "$(grep -cE 'SKIPPED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true)" "$out/tests.log"
+fi
 
 check() {
   "$python" tools/benchmarks/gpu/check.py --cases "$cases" --build "$build" --out "$out" \

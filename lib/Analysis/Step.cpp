@@ -147,6 +147,11 @@ ModulePhase fsdp::getPhase(ModuleOp module) {
   return phase ? phase.getValue() : ModulePhase::Captured;
 }
 
+Target fsdp::getTarget(ModuleOp module) {
+  auto target = module->getAttrOfType<TargetAttr>(FsdpDialect::getTargetAttrName());
+  return target ? target.getValue() : Target::Cpu;
+}
+
 void fsdp::setPhase(ModuleOp module, ModulePhase phase) {
   module->setAttr(FsdpDialect::getPhaseAttrName(),
                   ModulePhaseAttr::get(module.getContext(), phase));

@@ -23,9 +23,9 @@ static_assert(sizeof(fsdp_value) == 24 && sizeof(fsdp_argument) == 24 &&
               sizeof(fsdp_constant) == 24 && sizeof(fsdp_piece) == 32 &&
               sizeof(fsdp_parameter) == 44 && sizeof(fsdp_group) == 144 &&
               sizeof(fsdp_optimizer) == 64 && sizeof(fsdp_communicator) == 20 &&
-              sizeof(fsdp_kernel) == 32);
+              sizeof(fsdp_kernel) == 40);
 // The plan itself: numbers first, then one pointer per table.
-static constexpr size_t kNumTables = 15;
+static constexpr size_t kNumTables = 16;
 static constexpr size_t kNumberBytes = offsetof(fsdp_plan, values);
 static_assert(kNumberBytes % sizeof(void *) == 0 &&
               sizeof(fsdp_plan) == kNumberBytes + (kNumTables + 2) * sizeof(void *));
@@ -96,7 +96,8 @@ static Expected<GlobalVariable *> addPlan(Module &module, ArrayRef<PlanTables> p
        plan.num_communicators * sizeof(fsdp_communicator)},
       {"fsdp_kernels", plan.kernels, plan.num_kernels * sizeof(fsdp_kernel)},
       {"fsdp_strings", plan.strings, plan.num_string_bytes},
-      {"fsdp_data", plan.data, plan.num_data_bytes}};
+      {"fsdp_data", plan.data, plan.num_data_bytes},
+      {"fsdp_gpu_code", plan.gpu_code, plan.num_gpu_code_bytes}};
   static_assert(std::size(tables) == kNumTables);
   static_assert(offsetof(fsdp_plan, arguments) == kNumberBytes + sizeof(void *) &&
                 offsetof(fsdp_plan, entries) == kNumberBytes + 2 * sizeof(void *) &&
@@ -112,8 +113,9 @@ static Expected<GlobalVariable *> addPlan(Module &module, ArrayRef<PlanTables> p
                 offsetof(fsdp_plan, kernels) == kNumberBytes + 12 * sizeof(void *) &&
                 offsetof(fsdp_plan, strings) == kNumberBytes + 13 * sizeof(void *) &&
                 offsetof(fsdp_plan, data) == kNumberBytes + 14 * sizeof(void *) &&
-                offsetof(fsdp_plan, kernel_functions) == kNumberBytes + 15 * sizeof(void *) &&
-                offsetof(fsdp_plan, next) == kNumberBytes + 16 * sizeof(void *));
+                offsetof(fsdp_plan, gpu_code) == kNumberBytes + 15 * sizeof(void *) &&
+                offsetof(fsdp_plan, kernel_functions) == kNumberBytes + 16 * sizeof(void *) &&
+                offsetof(fsdp_plan, next) == kNumberBytes + 17 * sizeof(void *));
 
   LLVMContext &context = module.getContext();
   SmallVector<Constant *> fields = {getBytes(context, &plan, kNumberBytes)};

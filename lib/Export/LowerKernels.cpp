@@ -2,6 +2,7 @@
 
 #include "Lowering.h"
 #include "fsdp/Codegen/CpuKernels.h"
+#include "fsdp/Codegen/PtxKernels.h"
 #include "fsdp/IR/TensorLayout.h"
 
 using namespace mlir;
@@ -19,10 +20,28 @@ LogicalResult Lowering::lowerKernels() {
     tables.kernels.push_back(
         {builder.addString(kernel.getSymName()), builder.addString(native.code),
          kernel.getBody().front().getNumArguments(),
-         static_cast<uint32_t>(kernel.getYielded().size()), native.units, native.grain});
+         static_cast<uint32_t>(kernel.getYielded().size()), native.units, native.grain,
+         /*gpu_blocks=*/0, /*gpu_threads=*/0});
     llvm::append_range(tables.kernelFunctions, native.functions);
   }
   tables.kernelCode = std::move(code->bitcode);
+  return getTarget(module) == Target::Cuda ? lowerGpuKernels(kernels) : success();
+}
+
+LogicalResult Lowering::lowerGpuKernels(ArrayRef<KernelOp> kernels) {
+  FailureOr<codegen::PtxKernels> code = codegen::buildPtxKernels(kernels, chip);
+  if (failed(code))
+    return failure();
+  for (auto [i, gpu] : llvm::enumerate(code->kernels)) {
+    KernelOp kernel = kernels[i];
+    if (gpu.blocks > std::numeric_limits<int32_t>::max())
+      return kernel.emitError("kernel @")
+             << kernel.getSymName() << " has " << gpu.blocks
+             << " blocks of threads on a GPU, at most 2147483647 can be launched";
+    builder.tables.kernels[i].gpu_blocks = static_cast<uint32_t>(gpu.blocks);
+    builder.tables.kernels[i].gpu_threads = static_cast<uint32_t>(gpu.threads);
+  }
+  builder.tables.gpuCode = std::move(code->ptx);
   return success();
 }
 

@@ -370,7 +370,8 @@ FailureOr<PlanTables> Lowering::run() {
   return std::move(builder.tables);
 }
 
-static FailureOr<PlanTables> lowerStep(ModuleOp module, const CommunicatorTable &communicators) {
+static FailureOr<PlanTables> lowerStep(ModuleOp module, const CommunicatorTable &communicators,
+                                       StringRef chip) {
   FailureOr<func::FuncOp> step = getStep(module, ModulePhase::Planned);
   if (failed(step))
     return failure();
@@ -378,24 +379,24 @@ static FailureOr<PlanTables> lowerStep(ModuleOp module, const CommunicatorTable 
   FailureOr<GroupTable> groups = GroupTable::build(module);
   if (failed(declared) || failed(groups) || failed(StepStorage::build(*step, *groups)))
     return failure();
-  return Lowering(std::move(*declared), std::move(*groups), communicators).run();
+  return Lowering(std::move(*declared), std::move(*groups), communicators, chip).run();
 }
 
-FailureOr<PlanTables> fsdp::lowerToPlan(ModuleOp module) {
+FailureOr<PlanTables> fsdp::lowerToPlan(ModuleOp module, StringRef chip) {
   FailureOr<CommunicatorTable> communicators = CommunicatorTable::build(module);
   if (failed(communicators))
     return failure();
-  return lowerStep(module, *communicators);
+  return lowerStep(module, *communicators, chip);
 }
 
-FailureOr<std::vector<PlanTables>> fsdp::lowerProgram(ModuleOp module) {
+FailureOr<std::vector<PlanTables>> fsdp::lowerProgram(ModuleOp module, StringRef chip) {
   auto steps = getSteps(module);
   FailureOr<CommunicatorTable> communicators = CommunicatorTable::build(steps);
   if (failed(communicators))
     return failure();
   std::vector<PlanTables> tables;
   for (ModuleOp step : steps) {
-    FailureOr<PlanTables> lowered = lowerStep(step, *communicators);
+    FailureOr<PlanTables> lowered = lowerStep(step, *communicators, chip);
     if (failed(lowered))
       return failure();
     tables.push_back(std::move(*lowered));

@@ -26,17 +26,19 @@ fsdp_stream getPlanStream(Stream stream);
 
 class Lowering {
 public:
-  /// `communicators`, of the whole program, outlives the object.
-  Lowering(Step declared, GroupTable groups, const CommunicatorTable &communicators)
+  /// `communicators`, of the whole program, and `chip` outlive the object.
+  Lowering(Step declared, GroupTable groups, const CommunicatorTable &communicators,
+           llvm::StringRef chip)
       : module(declared.module), step(declared.function), isEvaluation(declared.isEvaluation()),
         declared(std::move(declared)), groups(std::move(groups)), communicators(communicators),
-        names(module, mlir::OpPrintingFlags().assumeVerified()) {}
+        chip(chip), names(module, mlir::OpPrintingFlags().assumeVerified()) {}
 
   llvm::FailureOr<PlanTables> run();
 
 private:
   // Declarations.
   llvm::LogicalResult lowerKernels();
+  llvm::LogicalResult lowerGpuKernels(llvm::ArrayRef<KernelOp> kernels);
   llvm::LogicalResult lowerHeader();
   /// The header's model_flops; fails if more is said to be computed again than the step computes.
   llvm::LogicalResult countModelFlops();
@@ -127,6 +129,7 @@ private:
   Step declared;
   GroupTable groups;
   const CommunicatorTable &communicators;
+  const llvm::StringRef chip; // of kernels for GPUs
   mlir::AsmState names;
   PlanBuilder builder;
   llvm::DenseMap<mlir::Value, uint32_t> valueOf;

@@ -412,9 +412,13 @@ void Printer::printAll() {
       os << ' ' << hexdigit(byte >> 4, true) << hexdigit(byte & 15, true);
     os << (constant.bytes > 64 ? " ...\n" : "\n");
   }
-  for (const fsdp_kernel &kernel : ArrayRef(plan.kernels, plan.num_kernels))
+  for (const fsdp_kernel &kernel : ArrayRef(plan.kernels, plan.num_kernels)) {
     os << "kernel @" << string(kernel.name) << " of " << kernel.num_inputs << " inputs, "
-       << kernel.num_outputs << " outputs, " << kernel.units << " units\n";
+       << kernel.num_outputs << " outputs, " << kernel.units << " units";
+    if (plan.num_gpu_code_bytes > 0)
+      os << ", on a GPU " << kernel.gpu_blocks << " blocks of " << kernel.gpu_threads << " threads";
+    os << '\n';
+  }
   os << "entries\n";
   for (const fsdp_entry &entry : ArrayRef(plan.entries, plan.num_entries))
     printEntry(entry);

@@ -44,10 +44,10 @@ public:
                                                                      FakeOptions options) = 0;
 };
 
-/// What such a library exports, as "fsdp_device_backend_6". The number changes with any interface
+/// What such a library exports, as "fsdp_device_backend_7". The number changes with any interface
 /// of the runtime that it uses; the object lives as long as the library, which stays loaded.
 using GetDeviceBackend = DeviceBackend *();
-inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_6";
+inline constexpr const char *kGetDeviceBackend = "fsdp_device_backend_7";
 
 /// Loads the library of `--device <device>`, libfsdp_<device>.so beside the runtime's own library;
 /// null for "cpu", which needs none. One line of error: the flag, and what the loader says of the

@@ -41,7 +41,7 @@ public:
 };
 } // namespace
 
-extern "C" DeviceBackend *fsdp_device_backend_6() {
+extern "C" DeviceBackend *fsdp_device_backend_7() {
   static CudaBackend backend;
   return &backend;
 }

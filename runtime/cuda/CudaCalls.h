@@ -93,6 +93,17 @@ public:
   virtual cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) = 0;
   virtual cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) = 0;
 
+  // Kernels that the compiler generated.
+  /// cudaLibraryLoadData: PTX, NUL-terminated. `log`: what the driver's compiler says of errors.
+  virtual cudaError_t libraryLoadData(cudaLibrary_t *library, const char *ptx,
+                                      std::string *log) = 0;
+  virtual cudaError_t libraryUnload(cudaLibrary_t library) = 0;
+  virtual cudaError_t libraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library,
+                                       const char *name) = 0;
+  /// cudaLaunchKernel of `blocks` blocks of `threads` threads; `arguments` points to each argument.
+  virtual cudaError_t launchKernel(cudaKernel_t kernel, unsigned blocks, unsigned threads,
+                                   void **arguments, cudaStream_t stream) = 0;
+
   // torch.
   /// Initializes torch's CUDA state (allocator, generators, libraries) for `device`.
   virtual Status initializeTorch(int device) = 0;

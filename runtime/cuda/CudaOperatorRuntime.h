@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_CUDA_CUDAOPERATORRUNTIME_H
 #define FSDP_RUNTIME_CUDA_CUDAOPERATORRUNTIME_H
 
+#include "cuda/CudaLaunches.h"
 #include "cuda/CudaUpdates.h"
 #include "executor/Staging.h"
 
@@ -16,11 +17,11 @@ namespace fsdp::rt {
 class CudaOperatorRuntime final : public OperatorRuntime {
 public:
   /// The device outlives the object.
-  explicit CudaOperatorRuntime(CudaDevice &device) : device(device), calls(device.cuda()) {}
+  explicit CudaOperatorRuntime(CudaDevice &device)
+      : device(device), calls(device.cuda()), launches(calls) {}
 
   c10::Device tensorDevice() const override { return device.tensorDevice(); }
   bool isHost() const override { return false; }
-  std::string graphObstacle() const override { return updates->graphObstacle(); }
   Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) override {
     return device.allocate(bytes);
   }
@@ -30,6 +31,10 @@ public:
                    const std::string &name) override {
     return updates->add(optimizer, index, shard, name);
   }
+  Status addLaunch(const PlanView &view, const fsdp_entry &entry,
+                   std::vector<void *> tensors) override {
+    return launches.add(view, entry, std::move(tensors));
+  }
   void addFrozen(const ShardBuffers &shard) override { updates->addFrozen(shard); }
   Status writeGathered() override { return updates->writeGathered(); }
 
@@ -38,13 +43,14 @@ public:
   Status begin() override { return updates->begin(); }
   void beginDraw(int64_t position) override;
   void endDraw() override { calls.endTorchDraw(device.ordinal()); }
+  Status launch(size_t index) override { return launches.run(index, *compute); }
   Status partialNorm(fsdp_norm_type type, double *part) override {
     return updates->partialNorm(type, part);
   }
   Status clip(fsdp_norm_type type, const double *total, float maxNorm) override {
     return updates->clip(type, total, maxNorm);
   }
-  Status update(size_t index) override { return updates->run(index, inputs); }
+  Status update(size_t index) override { return updates->run(index); }
   Status end(double *part) override { return updates->end(part); }
 
 private:
@@ -60,6 +66,7 @@ private:
   unsigned optimizers = 1;       // of the plan
   std::unique_ptr<Memory> words; // a 0, OptimizerInputs by optimizer, a seed per draw
   std::unique_ptr<Staging> staging;
+  CudaLaunches launches;
   std::optional<CudaUpdates> updates;
 };
 

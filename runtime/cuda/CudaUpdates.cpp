@@ -2,7 +2,6 @@
 
 #include "cuda/CudaUpdates.h"
 #include "DType.h"
-#include "executor/TorchOptimizer.h"
 
 #include <algorithm>
 
@@ -30,26 +29,19 @@ Status CudaUpdates::add(const fsdp_optimizer &optimizer, uint32_t index, const S
   update.norm = {shard.gradients, shard.gradientDtype, counted, nullptr, FSDP_NORM_2};
   update.firstPartial = partials;
   partials += partialNormBlocks(counted);
-  if (shard.dtype == FSDP_F32) {
-    update.kernel = {.kind = optimizer.kind,
-                     .elements = shard.elements,
-                     .parameters = reinterpret_cast<float *>(shard.parameters),
-                     .gradients = shard.gradients,
-                     .gradientDtype = shard.gradientDtype,
-                     .state = {reinterpret_cast<float *>(shard.state[0]),
-                               reinterpret_cast<float *>(shard.state[1]),
-                               reinterpret_cast<float *>(shard.state[2])},
-                     .gathered = shard.gathered,
-                     .gatheredDtype = shard.gatheredDtype,
-                     .scalars = nullptr,
-                     .clipFactor = nullptr,
-                     .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f};
-  } else {
-    update.torch = makeTorchUpdate(optimizer, shard, device.tensorDevice());
-    obstacle = "torch's operators update group \"" + name + "\" of " + dtypeName(shard.dtype) +
-               ", with a learning rate that a graph would keep";
-  }
-  updates.push_back(std::move(update));
+  update.kernel = {.kind = optimizer.kind,
+                   .elements = shard.elements,
+                   .parameters = shard.parameters,
+                   .gradients = shard.gradients,
+                   .gradientDtype = shard.gradientDtype,
+                   .state = {shard.state[0], shard.state[1], shard.state[2]},
+                   .gathered = shard.gathered,
+                   .gatheredDtype = shard.gatheredDtype,
+                   .scalars = nullptr,
+                   .clipFactor = nullptr,
+                   .sign = optimizer.options & FSDP_MAXIMIZE ? -1.f : 1.f,
+                   .dtype = shard.dtype};
+  updates.push_back(update);
   return {};
 }
 
@@ -64,8 +56,9 @@ Status CudaUpdates::writeGathered() {
     const OptimizerUpdateArguments &kernel = update.kernel;
     if (!kernel.gathered)
       continue;
-    AccumulateArguments cast{
-        kernel.gathered, kernel.gatheredDtype, 0, kernel.parameters, FSDP_F32, 1, kernel.elements};
+    AccumulateArguments cast{kernel.gathered,   kernel.gatheredDtype, 0,
+                             kernel.parameters, kernel.dtype,         1,
+                             kernel.elements};
     if (Status status = launch(cast, "accumulate"); !status.ok())
       return status;
   }
@@ -133,15 +126,12 @@ Status CudaUpdates::clip(fsdp_norm_type type, const double *total, float maxNorm
                 "clipFactor");
 }
 
-Status CudaUpdates::run(size_t index, const StepInputs &step) {
-  Update &update = updates[index];
+Status CudaUpdates::run(size_t index) {
+  const Update &update = updates[index];
   if (!isNormTaken)
     if (Status status = launch(update.norm, "partialNorm"); !status.ok())
       return status;
-  if (!update.torch)
-    return launch(update.kernel, "optimizerUpdate");
-  update.torch->run(step.update(), step.learningRateOf(update.optimizer), update.kernel.clipFactor);
-  return {};
+  return launch(update.kernel, "optimizerUpdate");
 }
 
 Status CudaUpdates::end(double *part) {

@@ -1,8 +1,7 @@
 //===- CudaUpdates.h - The optimizer on a GPU -------------------*- C++ -*-===//
 //
-// fp32 shards are updated by the backend's kernels, which read what changes from step to step from
-// memory of the device. Shards of other dtypes run torch's operators, which take the learning rate
-// by value: such a step is no graph. The gradients' norm is taken by kernels for all.
+// Shards are updated by the backend's kernels, which read what changes from step to step from
+// memory of the device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,8 +27,6 @@ public:
              const std::string &name);
   /// As OperatorRuntime::addFrozen().
   void addFrozen(const ShardBuffers &shard) { frozen.push_back(shard); }
-  /// As OperatorRuntime::graphObstacle().
-  const std::string &graphObstacle() const { return obstacle; }
 
   /// As OperatorRuntime::writeGathered().
   Status writeGathered();
@@ -37,15 +34,14 @@ public:
   /// As OperatorRuntime's of the same names.
   Status partialNorm(fsdp_norm_type type, double *part);
   Status clip(fsdp_norm_type type, const double *total, float maxNorm);
-  Status run(size_t index, const StepInputs &step);
+  Status run(size_t index);
   /// Writes nothing if there are no updates.
   Status end(double *part);
 
 private:
   struct Update {
-    OptimizerUpdateArguments kernel;    // of fp32 shards
-    std::unique_ptr<ShardUpdate> torch; // of others
-    PartialNormArguments norm;          // its partial results begin at firstPartial
+    OptimizerUpdateArguments kernel;
+    PartialNormArguments norm; // its partial results begin at firstPartial
     int64_t firstPartial;
     uint32_t optimizer;
   };
@@ -59,7 +55,6 @@ private:
   std::vector<Update> updates;
   std::vector<ShardBuffers> frozen;
   int64_t partials = 0;
-  std::string obstacle;
   std::unique_ptr<Memory> scalars, parts; // OptimizerScalars by optimizer; the partial norms
   std::unique_ptr<Memory> factor;         // of clipping, a float; null: no step has clipped
   fsdp_norm_type normType = FSDP_NORM_2;

@@ -151,6 +151,28 @@ public:
     return fsdp::rt::launchKernel(arguments, stream);
   }
 
+  cudaError_t libraryLoadData(cudaLibrary_t *library, const char *ptx, std::string *log) override {
+    char text[4096] = "";
+    cudaJitOption options[] = {cudaJitErrorLogBuffer, cudaJitErrorLogBufferSizeBytes};
+    void *values[] = {text, reinterpret_cast<void *>(sizeof(text))};
+    cudaError_t error =
+        cudaLibraryLoadData(library, ptx, options, values, std::size(options), nullptr, nullptr, 0);
+    *log = text;
+    return taken(error);
+  }
+  cudaError_t libraryUnload(cudaLibrary_t library) override {
+    return taken(cudaLibraryUnload(library));
+  }
+  cudaError_t libraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library,
+                               const char *name) override {
+    return taken(cudaLibraryGetKernel(kernel, library, name));
+  }
+  cudaError_t launchKernel(cudaKernel_t kernel, unsigned blocks, unsigned threads, void **arguments,
+                           cudaStream_t stream) override {
+    return taken(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), dim3(blocks),
+                                  dim3(threads), arguments, 0, stream));
+  }
+
   Status initializeTorch(int device) override {
     try {
       at::globalContext().lazyInitDevice(at::kCUDA);

@@ -3,6 +3,7 @@
 #ifndef FSDP_RUNTIME_CPUOPERATORRUNTIME_H
 #define FSDP_RUNTIME_CPUOPERATORRUNTIME_H
 
+#include "executor/CpuLaunches.h"
 #include "executor/OperatorRuntime.h"
 #include "executor/Random.h"
 
@@ -15,12 +16,15 @@ class CpuOperatorRuntime final : public OperatorRuntime {
 public:
   c10::Device tensorDevice() const override { return c10::Device(c10::kCPU); }
   bool isHost() const override { return true; }
-  std::string graphObstacle() const override { return "a CPU runs a step's work as it is issued"; }
   Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) override;
 
   Status prepare(const OperatorContext &context) override;
   Status addUpdate(const fsdp_optimizer &optimizer, uint32_t index, const ShardBuffers &shard,
                    const std::string &name) override;
+  Status addLaunch(const PlanView &view, const fsdp_entry &entry,
+                   std::vector<void *> tensors) override {
+    return launches.add(view, entry, std::move(tensors));
+  }
   void addFrozen(const ShardBuffers &shard) override { frozen.push_back(shard); }
   Status writeGathered() override;
 
@@ -30,6 +34,10 @@ public:
     draw.emplace(inputs.seed, inputs.step, rank, position);
   }
   void endDraw() override { draw.reset(); }
+  Status launch(size_t index) override {
+    launches.run(index);
+    return {};
+  }
   Status partialNorm(fsdp_norm_type type, double *part) override;
   Status clip(fsdp_norm_type type, const double *total, float maxNorm) override;
   Status update(size_t index) override;
@@ -42,6 +50,7 @@ private:
   std::vector<uint32_t> optimizerOf; // by update
   std::vector<bool> countsInNorm;    // likewise
   std::vector<ShardBuffers> frozen;
+  CpuLaunches launches;
   double normPart = 0;         // of the step so far
   std::optional<float> factor; // set: the step clips, and `normPart` is that of all gradients
   std::optional<RandomDraw> draw;

@@ -151,9 +151,9 @@ Status PlanExecutor::prepare() {
     program->collectFailures();
   if (Status status = program->prepare(options.kernels); !status.ok())
     return status;
-  graph.emplace(device, communicator, options.graph, runtime->graphObstacle());
+  graph.emplace(device, communicator, options.graph);
   if (runtime->isHost())
-    graph->refuse(runtime->graphObstacle());
+    graph->refuse("a CPU runs a step's work as it is issued");
   return {};
 }
 

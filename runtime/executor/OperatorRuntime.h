@@ -4,9 +4,9 @@
 // allocations are placed, random numbers and the optimizer's updates. One per executor, made by
 // makeOperatorRuntime(); belongs to the thread that runs the step.
 //
-// Of a step, setInputs() is called before anything is issued; begin(), the draws, partialNorm(),
-// clip(), update() and end() are part of what a graph captures and replays: what they issue reads
-// everything that changes from step to step from where setInputs() has put it.
+// Of a step, setInputs() is called before anything is issued; begin(), the draws, launch(),
+// partialNorm(), clip(), update() and end() are part of what a graph captures and replays: what
+// they issue reads everything that changes from step to step from where setInputs() has put it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +16,7 @@
 #include "device/Device.h"
 #include "executor/Executor.h"
 #include "executor/OptimizerUpdate.h"
+#include "plan/PlanView.h"
 
 #include <c10/core/Device.h>
 
@@ -41,8 +42,6 @@ public:
   /// True if the host computes and reaches the step's memory: kernels of its own can replace
   /// operators, inputs are written in place, and operators may use helper threads.
   virtual bool isHost() const = 0;
-  /// Why no step of this runtime can be a graph; "" if one may be. After the updates were added.
-  virtual std::string graphObstacle() const = 0;
   /// Memory for temporaries inside operators, at least 64-byte aligned.
   virtual Result<std::unique_ptr<Memory>> allocateScratch(size_t bytes) = 0;
 
@@ -53,6 +52,11 @@ public:
   /// the plan's optimizer of this index.
   virtual Status addUpdate(const fsdp_optimizer &optimizer, uint32_t index,
                            const ShardBuffers &shard, const std::string &name) = 0;
+  /// Launch number n (from 0, in order of these calls) runs the kernel of `entry`, an FSDP_KERNEL
+  /// of `view`, on `tensors`: where its inputs' and outputs' first elements are, the outputs behind
+  /// the inputs. `view` outlives the runtime.
+  virtual Status addLaunch(const PlanView &view, const fsdp_entry &entry,
+                           std::vector<void *> tensors) = 0;
   /// The elements of `shard` have a copy that is gathered, and no update.
   virtual void addFrozen(const ShardBuffers &shard) = 0;
   /// Once, before the first step, when the shards are loaded: writes the copies that are gathered.
@@ -66,6 +70,7 @@ public:
   /// and `position` determine. May throw.
   virtual void beginDraw(int64_t position) = 0;
   virtual void endDraw() = 0;
+  virtual Status launch(size_t index) = 0;
   /// Puts the part that all updates' gradients have in the norm (plan/NormType.h) to `part`, memory
   /// of the device; without those that do not count in it (ShardBuffers).
   virtual Status partialNorm(fsdp_norm_type type, double *part) = 0;

@@ -49,11 +49,10 @@ struct ShardBuffers {
 class ShardUpdate {
 public:
   virtual ~ShardUpdate() = default;
-  /// Applies update number `step` (from 1) with the gradients times `*clipFactor`, memory of the
-  /// shard's device (null: 1), in the gradients' dtype. Returns the sum of the squares of the
-  /// gradients; on other devices than CPUs 0.
+  /// Applies update number `step` (from 1) with the gradients times `*clipFactor` (null: 1), in the
+  /// gradients' dtype. Returns the sum of the squares of the gradients.
   virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
-  /// The part of the gradients in a norm (plan/NormType.h), on CPUs; of norm 2 what run() returns.
+  /// The part of the gradients in a norm (plan/NormType.h); of norm 2 what run() returns.
   virtual double partialNorm(fsdp_norm_type type) = 0;
   /// Writes the copy that is gathered, if there is one; run() does so, too.
   virtual void writeGathered() {}

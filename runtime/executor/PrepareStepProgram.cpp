@@ -163,34 +163,14 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry) {
   return {};
 }
 
-/// The instruction set of this machine, among those of a plan's kernels.
-static size_t kernelLevel() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4"))
-    return 2;
-  if (__builtin_cpu_supports("x86-64-v3"))
-    return 1;
-#endif
-  return 0;
-}
-
-Status StepProgram::prepareKernel(const fsdp_entry &entry) {
-  if (!runtime.isHost())
-    return Status::error(view.describeEntry(entry) + ": generated for CPUs");
-  const fsdp_kernel_function *functions = view.tables().kernel_functions;
-  if (!functions)
-    return Status::error(view.describeEntry(entry) +
-                         ": the plan has no native code; link it by fsdp-compile");
-  const fsdp_kernel &own = view.kernelOf(entry);
-  Kernel kernel{
-      functions[entry.target * FSDP_NUM_KERNEL_LEVELS + kernelLevel()], {}, own.units, own.grain};
-  auto add = [&](int64_t value) { kernel.tensors.push_back(arena + view.values()[value].offset); };
+Status StepProgram::prepareLaunch(const fsdp_entry &entry) {
+  std::vector<void *> places;
+  auto add = [&](int64_t value) { places.push_back(arena + view.values()[value].offset); };
   for (const fsdp_argument &argument : view.arguments(entry))
     add(argument.index);
   for (int64_t value : view.results(entry))
     add(value);
-  kernels.push_back(std::move(kernel));
-  return {};
+  return runtime.addLaunch(view, entry, std::move(places));
 }
 
 Status StepProgram::prepareEntry(uint32_t index) {
@@ -225,8 +205,8 @@ Status StepProgram::prepareEntry(uint32_t index) {
     prepareCopy(entry);
     return {};
   case FSDP_KERNEL:
-    add(kernels.size());
-    return prepareKernel(entry);
+    add(numLaunches++);
+    return prepareLaunch(entry);
   case FSDP_CHUNK:
     add(chunks.size());
     prepareChunk(entry);

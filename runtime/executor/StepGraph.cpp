@@ -17,10 +17,8 @@ static std::string obstacleOf(GraphMode mode) {
   return "several ranks are threads of this process; --cuda-graph on makes graphs there, too";
 }
 
-StepGraph::StepGraph(Device &device, Communicator &communicator, GraphMode mode,
-                     std::string obstacle)
-    : device(device), communicator(communicator),
-      obstacle(obstacle.empty() ? obstacleOf(mode) : std::move(obstacle)),
+StepGraph::StepGraph(Device &device, Communicator &communicator, GraphMode mode)
+    : device(device), communicator(communicator), obstacle(obstacleOf(mode)),
       current{GraphNote::State::Open,
               "not yet: the first steps measure and place what operators allocate"} {}
 

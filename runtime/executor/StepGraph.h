@@ -13,8 +13,8 @@ namespace fsdp::rt {
 /// the two do not meet.
 class StepGraph {
 public:
-  /// `obstacle`: why this rank can have none; "" if it may. The others outlive the object.
-  StepGraph(Device &device, Communicator &communicator, GraphMode mode, std::string obstacle);
+  /// Device and communicator outlive the object.
+  StepGraph(Device &device, Communicator &communicator, GraphMode mode);
 
   /// As Executor::graphNote().
   const GraphNote &note() const { return current; }

@@ -25,16 +25,6 @@ void StepProgram::runCopy(Copy &copy) {
     compute.copy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
 }
 
-void StepProgram::runKernel(Kernel &kernel) {
-  if (kernel.units <= kernel.grain || at::get_num_threads() == 1) {
-    kernel.function(kernel.tensors.data(), 0, kernel.units);
-    return;
-  }
-  at::parallel_for(0, kernel.units, kernel.grain, [&](int64_t begin, int64_t end) {
-    kernel.function(kernel.tensors.data(), begin, end);
-  });
-}
-
 Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   current.store(instruction.entry, std::memory_order_relaxed);
   const fsdp_entry &entry = view.entries()[instruction.entry];
@@ -45,8 +35,7 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
     chains[instruction.index].rows.run(scratch ? scratch->data() : nullptr);
     return {};
   case FSDP_KERNEL:
-    runKernel(kernels[instruction.index]);
-    return {};
+    return runtime.launch(instruction.index);
   case FSDP_ALL_GATHER_START:
   case FSDP_REDUCE_SCATTER_START:
   case FSDP_ALL_REDUCE_START:

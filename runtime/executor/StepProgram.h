@@ -82,11 +82,6 @@ private:
     RowChain rows;
     std::vector<uint32_t> entries;
   };
-  struct Kernel {
-    fsdp_kernel_function function;
-    std::vector<void *> tensors; // inputs, then outputs
-    int64_t units, grain;
-  };
   struct Copy {
     at::Tensor destination, source; // undefined if bytes can be copied as they are
     std::byte *to = nullptr;
@@ -97,7 +92,7 @@ private:
   // Defined in PrepareStepProgram.cpp, as prepare() and drawsOf() are.
   void makeTensors();
   void copyConstants();
-  Status prepareKernel(const fsdp_entry &entry);
+  Status prepareLaunch(const fsdp_entry &entry);
   Status prepareEntry(uint32_t index);
   void prepareCopy(const fsdp_entry &entry);
   void prepareChunk(const fsdp_entry &entry);
@@ -117,7 +112,6 @@ private:
   Status issue(const std::function<Status()> &walk);
   Status execute(const Instruction &instruction, bool awaited);
   void runCopy(Copy &copy);
-  void runKernel(Kernel &kernel);
   /// The same, and `finder` looks at what it does.
   Status follow(const Instruction &instruction, const std::function<Status()> &action);
   /// The compute stream waits for what `instruction` has started.
@@ -141,11 +135,11 @@ private:
   std::vector<OperatorCall> calls, views;
   std::vector<std::optional<RowOperator>> rowOperators; // by call; until chains are made
   std::vector<Chain> chains;
-  std::vector<Kernel> kernels; // of each FSDP_KERNEL
   std::vector<Copy> copies;
   std::vector<std::vector<Copy>> chunks;             // what each FSDP_CHUNK copies
   std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to
   size_t numSegments = 0;                            // the runtime's updates
+  size_t numLaunches = 0;                            // the runtime's launches
   std::vector<Instruction> instructions;             // of a step
   std::atomic<uint32_t> current{0};                  // entry that runs, for messages
   std::function<Result<bool>(double)> allowsUpdates; // null: every step updates

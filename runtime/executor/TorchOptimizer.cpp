@@ -21,12 +21,12 @@
 using namespace fsdp::rt;
 
 namespace {
-/// On a CPU works chunk by chunk, so that what the operators write in between stays in the cache
+/// Works chunk by chunk, so that what the operators write in between stays in the cache
 /// and needs little memory, made once. Only the last chunk of a piece is not a multiple of every
 /// vector's length, as in an operator on the whole piece.
 class TorchUpdate final : public ShardUpdate {
 public:
-  TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard, c10::Device device);
+  TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);
   double run(int64_t step, double learningRate, const float *clipFactor) override;
   double partialNorm(fsdp_norm_type type) override;
 
@@ -43,35 +43,27 @@ private:
 
   const fsdp_optimizer optimizer;
   const at::ScalarType dtype;
-  const bool sumsSquares;
   std::vector<Chunk> chunks;
   at::Tensor factor; // a number of `dtype`
 };
 } // namespace
 
-TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard,
-                         c10::Device device)
-    : optimizer(optimizer), dtype(static_cast<at::ScalarType>(shard.dtype)),
-      sumsSquares(device.is_cpu()) {
-  // Launches cost more than caches save on other devices.
-  int64_t chunkElements = kChunkElements;
-  for (const ShardPiece &piece : shard.pieces)
-    if (!device.is_cpu())
-      chunkElements = std::max(chunkElements, piece.count);
-  at::TensorOptions options = at::TensorOptions(device).dtype(dtype);
+TorchUpdate::TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard)
+    : optimizer(optimizer), dtype(static_cast<at::ScalarType>(shard.dtype)) {
+  at::TensorOptions options = at::TensorOptions().dtype(dtype);
   auto elementBytes = static_cast<int64_t>(c10::elementSize(dtype));
-  at::Tensor decayed = at::empty({chunkElements}, options);
-  at::Tensor denominator = at::empty({chunkElements}, options);
-  at::Tensor clipped = at::empty({chunkElements}, options);
+  at::Tensor decayed = at::empty({kChunkElements}, options);
+  at::Tensor denominator = at::empty({kChunkElements}, options);
+  at::Tensor clipped = at::empty({kChunkElements}, options);
   factor = at::empty({}, options);
   for (const ShardPiece &piece : shard.pieces)
-    for (int64_t done = 0; done < piece.count; done += chunkElements) {
-      int64_t count = std::min(chunkElements, piece.count - done);
+    for (int64_t done = 0; done < piece.count; done += kChunkElements) {
+      int64_t count = std::min(kChunkElements, piece.count - done);
       auto part = [&](const std::byte *base) {
         if (!base)
           return at::Tensor();
         std::byte *begin = const_cast<std::byte *>(base) + (piece.first + done) * elementBytes;
-        return at::for_blob(begin, {count}).options(options).target_device(device).make_tensor();
+        return at::for_blob(begin, {count}).options(options).make_tensor();
       };
       chunks.push_back({part(shard.parameters),
                         part(shard.gradients),
@@ -149,12 +141,10 @@ double TorchUpdate::run(int64_t step, double learningRate, const float *clipFact
   if (clipFactor)
     factor.copy_(at::for_blob(const_cast<float *>(clipFactor), {})
                      .options(factor.options().dtype(at::kFloat))
-                     .target_device(factor.device())
                      .make_tensor());
   double sum = 0;
   for (Chunk &chunk : chunks) {
-    if (sumsSquares)
-      sum += normPart(FSDP_NORM_2, chunk.gradients);
+    sum += normPart(FSDP_NORM_2, chunk.gradients);
     at::Tensor gradients = chunk.gradients;
     if (clipFactor)
       gradients = at::mul_out(chunk.clipped, gradients, factor);
@@ -169,7 +159,6 @@ double TorchUpdate::run(int64_t step, double learningRate, const float *clipFact
 }
 
 std::unique_ptr<ShardUpdate> fsdp::rt::makeTorchUpdate(const fsdp_optimizer &optimizer,
-                                                       const ShardBuffers &shard,
-                                                       c10::Device device) {
-  return std::make_unique<TorchUpdate>(optimizer, shard, device);
+                                                       const ShardBuffers &shard) {
+  return std::make_unique<TorchUpdate>(optimizer, shard);
 }

@@ -89,8 +89,11 @@ bool Validator::checkHeader() {
       !table(plan.optimizer_groups, plan.num_optimizer_groups, "optimizer groups") ||
       !table(plan.communicators, plan.num_communicators, "communicators") ||
       !table(plan.kernels, plan.num_kernels, "kernels") ||
-      !table(plan.data, plan.num_data_bytes, "data bytes"))
+      !table(plan.data, plan.num_data_bytes, "data bytes") ||
+      !table(plan.gpu_code, plan.num_gpu_code_bytes, "bytes of GPU code"))
     return false;
+  if (plan.num_gpu_code_bytes > 0 && plan.gpu_code[plan.num_gpu_code_bytes - 1] != 0)
+    return fail("the GPU code does not end with NUL");
   if (!plan.strings || plan.num_string_bytes == 0 || plan.strings[0] != 0 ||
       plan.strings[plan.num_string_bytes - 1] != 0)
     return fail("the string table does not begin and end with NUL");
@@ -176,6 +179,14 @@ void Validator::checkKernels() {
     if (kernel.units < 1 || kernel.grain < 1)
       fail(where + ": " + std::to_string(kernel.units) + " units of work, " +
            std::to_string(kernel.grain) + " for a thread, expected at least 1");
+    // The largest grid and block of all GPUs.
+    const bool isForGpus = plan.num_gpu_code_bytes > 0;
+    if (isForGpus ? kernel.gpu_blocks < 1 || kernel.gpu_blocks > INT32_MAX ||
+                        kernel.gpu_threads < 1 || kernel.gpu_threads > 1024
+                  : kernel.gpu_blocks != 0 || kernel.gpu_threads != 0)
+      fail(where + ": " + std::to_string(kernel.gpu_blocks) + " blocks of " +
+           std::to_string(kernel.gpu_threads) + " threads, expected " +
+           (isForGpus ? "1 to 2147483647 of 1 to 1024" : "0 of 0 in a plan without GPU code"));
   }
 }
 

@@ -38,18 +38,45 @@ class CheckTest(unittest.TestCase):
         return process, out / "figures.json"
 
     def test_all_parts_give_figures(self):
-        """Speed is of no worth on a CPU, but the numbers of training are the same as anywhere."""
-        process, path = self.check()
-        self.assertTrue(path.exists(), process.stderr)
-        figures = json.loads(path.read_text())
-        for claim in figures["claims"]:
-            self.assertIsNotNone(claim["value"], claim)
-        by_name = {claim["claim"]: claim for claim in figures["claims"]}
-        self.assertEqual(figures["curve"]["largest_relative_difference"], 0)
+        """In three calls, of which the last one needs what the second has measured. Speed is of no worth on a
+        CPU, but the numbers of training are the same as anywhere."""
+        stages = {}
+        for stage in ("contact", "numbers", "baselines"):
+            process, path = self.check("--only", stage)
+            self.assertTrue(path.exists(), process.stderr)
+            figures = stages[stage] = json.loads(path.read_text())
+            for claim in figures["claims"]:
+                self.assertIsNotNone(claim["value"], claim)
+            holds = all(claim["holds"] for claim in figures["claims"])
+            self.assertEqual(process.returncode, 0 if holds else 1)
+        by_name = {claim["claim"]: claim for figures in stages.values() for claim in figures["claims"]}
+        self.assertIn("large-auto: step time / FSDP2's", by_name)
+        self.assertEqual(by_name["first steps that fail, or have other losses as graphs"]["value"], 0)
+        self.assertEqual(len(stages["contact"]["ladder"]), 12)
+        curves = stages["numbers"]["curve"]
+        self.assertEqual(curves["curve"]["largest_relative_difference"], 0)
+        # Generated kernels round less often.
+        self.assertGreater(curves["curve-fused"]["largest_relative_difference"], 0)
+        self.assertTrue(by_name["the same with generated kernels"]["holds"])
         self.assertTrue(by_name["bytes copied between FSDP's buffers per step"]["holds"])
         for name in ("dropout", "dropout-8"):
-            self.assertEqual(figures["replay"][name]["different_steps"], [])
-        self.assertEqual(process.returncode, 0 if all(c["holds"] for c in figures["claims"]) else 1)
+            self.assertEqual(stages["numbers"]["replay"][name]["different_steps"], [])
+
+    def test_a_rung_that_fails_leaves_the_others(self):
+        """The weights of one model are gone: its rungs fail twice each, with the reason, and the others stand."""
+        cases = pathlib.Path(self.folder.name) / "no-weights"
+        shutil.copytree(self.cases, cases)
+        manifest = json.loads((cases / "manifest.json").read_text())
+        for case in manifest["cases"]:
+            if case["name"] == "mlp":
+                case["model"]["dim"] = 128  # other weights than the step has
+        (cases / "manifest.json").write_text(json.dumps(manifest))
+        process, path = self.check("--cases", cases, "--only", "ladder", "--out", pathlib.Path(self.folder.name) / "rungs")
+        self.assertEqual(process.returncode, 1)
+        ladder = json.loads((path.parent.parent / "rungs/figures.json").read_text())["ladder"]
+        for name, rung in ladder.items():
+            self.assertEqual("error" in rung, name.startswith("mlp"), rung)
+            self.assertEqual("error" in rung.get("blocking", {}), name.startswith("mlp"), rung)
 
     def test_a_failed_part_leaves_the_others(self):
         """FSDP2's side fails: claims that need it say why they are not measured, others are."""

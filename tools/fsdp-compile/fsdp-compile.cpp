@@ -5,6 +5,7 @@
 #include "../SizeFlag.h"
 #include "../Version.h"
 #include "fsdp/Analysis/Program.h"
+#include "fsdp/Analysis/Step.h"
 #include "fsdp/Codegen/CpuKernels.h"
 #include "fsdp/Codegen/PtxKernels.h"
 #include "fsdp/Export/EmitObject.h"
@@ -31,10 +32,10 @@ namespace {
 struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
-  std::string emit = "binary", memoryCap = "0", chip = "sm_90";
+  std::string emit = "binary", memoryCap = "0", chip = fsdp::kOldestChip.str();
   fsdp::FusionChoice fusion = fsdp::FusionChoice::Off;
   fsdp::cost::CostOptions costs;
-  bool predicts = false;
+  bool predicts = false, asksForChip = false;
   fsdp::LinkOptions link;
 };
 
@@ -127,7 +128,10 @@ static int run(const Options &options) {
     llvm::Error failure = printKernels(*module, options);
     return failure ? fail(llvm::toString(std::move(failure))) : 0;
   }
-  FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module);
+  if (options.asksForChip && fsdp::getTarget(fsdp::getSteps(*module).front()) != fsdp::Target::Cuda)
+    return fail("--chip " + options.chip +
+                " is for steps of GPUs and --emit ptx: this one was captured for CPUs");
+  FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module, options.chip);
   if (failed(tables))
     return 1;
   if (options.predicts) {
@@ -164,7 +168,7 @@ int main(int argc, char **argv) {
   shared->excludes(object);
   app.add_option("--emit", options.emit,
                  "binary; plan: the plan as text for people; kernels: the loops of the generated "
-                 "kernels, likewise; ptx: these kernels for a GPU, which no run launches yet")
+                 "kernels, likewise; ptx: these kernels for a GPU")
       ->check(CLI::IsMember({"binary", "plan", "kernels", "ptx"}))
       ->excludes(shared)
       ->excludes(object);
@@ -173,8 +177,10 @@ int main(int argc, char **argv) {
   fsdp::addFusionFlag(app, options.fusion,
                       "Which elementwise operators become generated kernels: off, exact (torch's "
                       "bits) or fast (fp32 inside, one rounding) (scheduled modules)");
-  app.add_option("--chip", options.chip, "Of which GPU the PTX is")
-      ->check(CLI::IsMember({"sm_80", "sm_90", "sm_100"}))
+  app.add_option("--chip", options.chip,
+                 "The oldest GPU for which the generated kernels of a step for GPUs are")
+      ->check(CLI::IsMember(std::set<std::string>(std::begin(fsdp::codegen::kChips),
+                                                  std::end(fsdp::codegen::kChips))))
       ->capture_default_str();
   app.add_option("--device", options.costs.device,
                  "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "
@@ -193,8 +199,7 @@ int main(int argc, char **argv) {
                  "beside it: FOLDER:FOLDER, or '' for nowhere else (--runtime-dir, as seen from "
                  "the binary's folder)");
   CLI11_PARSE(app, argc, argv);
-  if (app.count("--chip") && options.emit != "ptx")
-    return fail("--chip " + options.chip + " is for --emit ptx");
+  options.asksForChip = app.count("--chip");
   options.predicts = app.count("--device") || app.count("--profile") || app.count("--network");
   if (options.emit == "binary" && options.output.empty())
     return fail("-o is needed: where to write the binary");

@@ -83,6 +83,9 @@ ReduceScatterStartOp getReductionOf(mlir::Value shard);
 ModulePhase getPhase(mlir::ModuleOp module);
 void setPhase(mlir::ModuleOp module, ModulePhase phase);
 
+/// The devices that the module was captured for.
+Target getTarget(mlir::ModuleOp module);
+
 /// Diagnoses a module that is in another phase than `pass` takes.
 mlir::LogicalResult expectPhase(mlir::ModuleOp module, llvm::StringRef pass,
                                 llvm::ArrayRef<ModulePhase> phases);

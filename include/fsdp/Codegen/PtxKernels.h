@@ -12,7 +12,7 @@ namespace fsdp::codegen {
 
 /// An entry of the PTX: its arguments are the addresses of the kernel's inputs and outputs.
 struct PtxKernel {
-  std::string function;
+  std::string function;            // CpuKernel::code
   int64_t blocks = 1, threads = 1; // to launch
 };
 
@@ -20,6 +20,9 @@ struct PtxKernels {
   std::vector<PtxKernel> kernels;
   std::string ptx;
 };
+
+/// GPUs for which code is made, as LLVM names them. Drivers compile it for newer ones too.
+inline constexpr llvm::StringLiteral kChips[] = {"sm_80", "sm_90", "sm_100"};
 
 /// Kernels that pass the test of ScalarCode.h as PTX for `chip` ("sm_90"). Their numbers are those
 /// of the CPU's kernels but for sums of rows, which have the order of a warp's lanes.

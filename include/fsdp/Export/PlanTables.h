@@ -30,6 +30,7 @@ struct PlanTables {
   /// LLVM's bitcode of the kernels' functions, and their names by kernel and level.
   std::string kernelCode;
   std::vector<std::string> kernelFunctions;
+  std::string gpuCode; // its end is no NUL; "": none
   std::string strings;
   std::vector<unsigned char> data;
 
@@ -55,6 +56,7 @@ struct PlanTables {
     plan.num_kernels = count(kernels);
     plan.num_string_bytes = strings.size();
     plan.num_data_bytes = data.size();
+    plan.num_gpu_code_bytes = gpuCode.empty() ? 0 : gpuCode.size() + 1;
     plan.values = values.data();
     plan.arguments = arguments.data();
     plan.entries = entries.data();
@@ -70,6 +72,7 @@ struct PlanTables {
     plan.kernels = kernels.data();
     plan.strings = strings.data();
     plan.data = data.data();
+    plan.gpu_code = gpuCode.c_str();
     plan.kernel_functions = nullptr;
     plan.next = nullptr;
     return plan;

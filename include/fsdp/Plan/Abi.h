@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 15u
+#define FSDP_PLAN_ABI_VERSION 16u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -322,10 +322,12 @@ typedef struct fsdp_optimizer {
 /* A kernel that the compiler generated, for values of certain dtypes, sizes and strides. */
 typedef struct fsdp_kernel {
   uint32_t name; /* string: for people */
-  uint32_t code; /* string: equal for kernels that compute the same */
+  uint32_t code; /* string: equal for kernels that compute the same; its function in `gpu_code` */
   uint32_t num_inputs, num_outputs;
   int64_t units; /* of work, which depend on nothing of each other: at least 1 */
   int64_t grain; /* units that are worth a thread: at least 1 */
+  /* In a plan with `gpu_code`: how many blocks of how many threads a launch has; else 0. */
+  uint32_t gpu_blocks, gpu_threads;
 } fsdp_kernel;
 
 /* Computes units [begin, end) of a kernel from the addresses of its inputs' and outputs' first
@@ -365,7 +367,7 @@ typedef struct fsdp_plan {
 
   uint32_t num_values, num_arguments, num_entries, num_inputs, num_buffers, num_constants,
       num_groups, num_parameters, num_pieces, num_integers, num_kernels, reserved;
-  uint64_t num_string_bytes, num_data_bytes;
+  uint64_t num_string_bytes, num_data_bytes, num_gpu_code_bytes;
   const fsdp_value *values;
   const fsdp_argument *arguments;
   const fsdp_entry *entries;
@@ -382,6 +384,10 @@ typedef struct fsdp_plan {
   const fsdp_kernel *kernels;
   const char *strings;
   const unsigned char *data;
+  /* Of a step for GPUs: its kernels as PTX, NUL-terminated. A function's arguments are the
+   * addresses of the kernel's inputs' and outputs' first elements, the outputs behind the inputs.
+   */
+  const char *gpu_code;
   /* FSDP_NUM_KERNEL_LEVELS of each kernel, by level; null in a plan that is no native code yet. */
   const fsdp_kernel_function *kernel_functions;
 

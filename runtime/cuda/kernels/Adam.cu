@@ -7,8 +7,8 @@
 //   v = v * beta2 + ((1 - beta2) * g) * g      (mul_, then addcmul_: fused)
 //   AMSGrad: v below is the largest v so far  (maximum, which keeps a NaN)
 //   p = p + (-stepSize * m) / (sqrt(v) / sqrt(1 - beta2^t) + eps)      (addcdiv_)
-// Equal to torch's on the CPU bit for bit, except that the square root is correctly rounded, where
-// torch's may be 1 ulp off.
+// In fp32 equal to torch's on the CPU bit for bit, except that the square root is correctly
+// rounded, where torch's may be 1 ulp off. Shards of other dtypes: OptimizerUpdateArguments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,27 +16,31 @@
 
 using namespace fsdp::rt;
 
-template <typename Gradient, typename Gathered>
+template <typename Parameter, typename Gradient, typename Gathered>
 static __global__ void __launch_bounds__(kKernelThreads)
     adamKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
-  constexpr int kWidth = kWidthOf<float>;
+  constexpr int kWidth = kWidthOf<Parameter>;
   const AdamScalars s = arguments.scalars->adam;
   const float clip = (arguments.clipFactor ? *arguments.clipFactor : 1.f) * arguments.sign;
   const bool fromStart = fabsf(s.lerpWeight) < 0.5f;
   const float coefficient = fromStart ? s.lerpWeight : __fsub_rn(s.lerpWeight, 1.f);
   const bool amsgrad = arguments.state[2] != nullptr;
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
+  auto *parameters = static_cast<Parameter *>(arguments.parameters);
+  auto *moment1 = static_cast<Parameter *>(arguments.state[0]);
+  auto *moment2 = static_cast<Parameter *>(arguments.state[1]);
+  auto *largestMoment2 = static_cast<Parameter *>(arguments.state[2]);
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
     constexpr int kCount = decltype(width)::value;
     float p[kCount], g[kCount], m[kCount], v[kCount];
-    load(arguments.parameters + first, p);
+    load(parameters + first, p);
     load(gradients + first, g);
-    load(arguments.state[0] + first, m);
-    load(arguments.state[1] + first, v);
+    load(moment1 + first, m);
+    load(moment2 + first, v);
     float largest[kCount];
     if (amsgrad)
-      load(arguments.state[2] + first, largest);
+      load(largestMoment2 + first, largest);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       g[i] = __fmul_rn(g[i], clip);
@@ -51,23 +55,23 @@ static __global__ void __launch_bounds__(kKernelThreads)
       p[i] = __fadd_rn(__fmul_rn(p[i], s.decay),
                        __fdiv_rn(__fmul_rn(s.negativeStepSize, m[i]), denominator));
     }
-    storeOnce(arguments.state[0] + first, m);
-    storeOnce(arguments.state[1] + first, v);
+    storeOnce(moment1 + first, m);
+    storeOnce(moment2 + first, v);
     if (amsgrad)
-      storeOnce(arguments.state[2] + first, largest);
-    storeParameters<Gathered>(arguments.parameters, arguments.gathered, first, p);
+      storeOnce(largestMoment2 + first, largest);
+    storeParameters<Gathered>(parameters, arguments.gathered, first, p);
   });
 }
 
 cudaError_t fsdp::rt::launchAdam(const OptimizerUpdateArguments &a, cudaStream_t stream) {
-  constexpr int kWidth = kWidthOf<float>;
-  int64_t blocks = 0;
-  if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
-    return error;
-  int64_t vectors = vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0],
-                                   a.state[1], a.state[2], a.gathered);
-  return withUpdateTypes(a, [&](auto gradient, auto gathered) {
-    adamKernel<decltype(gradient), decltype(gathered)>
+  return withUpdateTypes(a, [&](auto parameter, auto gradient, auto gathered) {
+    constexpr int kWidth = kWidthOf<decltype(parameter)>;
+    int64_t blocks = 0;
+    if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
+      return error;
+    int64_t vectors = vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0],
+                                     a.state[1], a.state[2], a.gathered);
+    adamKernel<decltype(parameter), decltype(gradient), decltype(gathered)>
         <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);
     return cudaGetLastError();
   });

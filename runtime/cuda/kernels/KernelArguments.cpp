@@ -41,6 +41,8 @@ cudaError_t fsdp::rt::checkArguments(const OptimizerUpdateArguments &a) {
     return cudaErrorInvalidValue;
   if (a.gathered && !isFloat(a.gatheredDtype))
     return cudaErrorInvalidValue;
+  if (!isFloat(a.dtype) || (a.dtype != FSDP_F32 && (a.gathered || a.gradientDtype != a.dtype)))
+    return cudaErrorInvalidValue;
   if (a.elements == 0)
     return cudaSuccess;
   return validIf(a.parameters && a.gradients && (a.kind == FSDP_SGD || (a.state[0] && a.state[1])));

@@ -1,7 +1,7 @@
 //===- Kernels.h - The backend's own kernels ---------------------*- C++ -*-===//
 //
-// Launches of the kernels on flat fp32 shards and gradients: the optimizers' updates with the cast
-// to the dtype that is gathered, the gradients' norm and the clip factor, and accumulation. All
+// Launches of the kernels on flat shards and gradients: the optimizers' updates with the cast to
+// the dtype that is gathered, the gradients' norm and the clip factor, and accumulation. All
 // pointers but those in host structs are device memory that the caller owns. A launch enqueues on
 // `stream`, allocates nothing, waits for nothing, and can be captured: what changes from step to
 // step is read from device memory. Any alignment of the element works; pointers at multiples of 16
@@ -46,23 +46,27 @@ struct OptimizerScalarsArguments {
   OptimizerScalars *scalars;
 };
 
-/// One update of `elements` elements of a shard, in place.
+/// One update of `elements` elements of a shard, in place, computed in fp32. Of bf16 and fp16
+/// shards each number is rounded once, where it is stored, as torch.optim's fused=True does.
 struct OptimizerUpdateArguments {
   uint32_t kind; // fsdp_optimizer_kind
   int64_t elements;
-  float *parameters; // the fp32 master
+  void *parameters;
   const void *gradients;
-  fsdp_dtype gradientDtype; // FSDP_F32 or FSDP_BF16
+  fsdp_dtype gradientDtype; // FSDP_F32, FSDP_BF16 or FSDP_F16
   /// SGD: {momentum buffer or null for none}, not read at step 1; else {exp_avg, exp_avg_sq,
   /// max_exp_avg_sq or null for no AMSGrad}.
-  float *state[FSDP_MAX_STATES];
+  void *state[FSDP_MAX_STATES];
   /// Where the new parameters go, rounded to `gatheredDtype` (FSDP_F32, FSDP_BF16, FSDP_F16); null
-  /// if the master itself is gathered. None of the buffers may overlap.
+  /// if the parameters themselves are gathered. None of the buffers may overlap.
   void *gathered;
   fsdp_dtype gatheredDtype;
   const OptimizerScalars *scalars;
   const float *clipFactor; // multiplies the gradients, in fp32; null: 1
   float sign = 1;          // likewise; -1 maximizes
+  /// Of the parameters and the state. FSDP_BF16 or FSDP_F16: gradients are of the same, and
+  /// `gathered` is null.
+  fsdp_dtype dtype = FSDP_F32;
 };
 
 /// Reduces `elements` gradients to partialNormBlocks(elements) parts of their norm

@@ -7,23 +7,27 @@
 
 namespace fsdp::rt {
 
-/// Runs launch(gradient, gathered) with an element of either type, NoElement if nothing is gathered
-/// but the master.
+/// Runs launch(parameter, gradient, gathered) with an element of each type, NoElement if nothing is
+/// gathered but the parameters themselves.
 template <typename Launch>
 cudaError_t withUpdateTypes(const OptimizerUpdateArguments &arguments, Launch launch) {
+  if (arguments.dtype == FSDP_BF16)
+    return launch(Bf16(), Bf16(), NoElement());
+  if (arguments.dtype == FSDP_F16)
+    return launch(F16(), F16(), NoElement());
   auto withGradient = [&](auto gradient) {
     if (!arguments.gathered)
-      return launch(gradient, NoElement());
+      return launch(float(), gradient, NoElement());
     return withElement(arguments.gatheredDtype,
-                       [&](auto gathered) { return launch(gradient, gathered); });
+                       [&](auto gathered) { return launch(float(), gradient, gathered); });
   };
   return withElement(arguments.gradientDtype, withGradient);
 }
 
-/// Stores updated parameters: the master, and the copy that is gathered where there is one.
-template <typename Gathered, int N>
-__device__ __forceinline__ void storeParameters(float *parameters, void *gathered, int64_t first,
-                                                const float (&values)[N]) {
+/// Stores updated parameters, and the copy that is gathered where there is one.
+template <typename Gathered, typename Parameter, int N>
+__device__ __forceinline__ void storeParameters(Parameter *parameters, void *gathered,
+                                                int64_t first, const float (&values)[N]) {
   storeOnce(parameters + first, values);
   if constexpr (!std::is_same_v<Gathered, NoElement>)
     store(static_cast<Gathered *>(gathered) + first, values);

@@ -5,7 +5,8 @@
 //   b = momentum * b + (1 - dampening) * g     (mul_, then add_ with alpha: fused); first g
 //   p = p - lr * b                             (Tensor.add_ with alpha: fused)
 //   Nesterov: for b in the last line g + momentum * b       (Tensor.add with alpha: fused)
-// Exact: equal to torch's on the CPU bit for bit.
+// In fp32 equal to torch's on the CPU bit for bit. Shards of other dtypes:
+// OptimizerUpdateArguments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,19 +14,20 @@
 
 using namespace fsdp::rt;
 
-template <typename Gradient, typename Gathered>
+template <typename Parameter, typename Gradient, typename Gathered>
 static __global__ void __launch_bounds__(kKernelThreads)
     sgdKernel(OptimizerUpdateArguments arguments, int64_t vectorElements) {
-  constexpr int kWidth = kWidthOf<float>;
+  constexpr int kWidth = kWidthOf<Parameter>;
   const SgdScalars s = arguments.scalars->sgd;
   const float clip = (arguments.clipFactor ? *arguments.clipFactor : 1.f) * arguments.sign;
   const auto *gradients = static_cast<const Gradient *>(arguments.gradients);
-  float *momentum = arguments.state[0];
+  auto *parameters = static_cast<Parameter *>(arguments.parameters);
+  auto *momentum = static_cast<Parameter *>(arguments.state[0]);
 
   forElements<kWidth>(vectorElements, arguments.elements, [&](auto width, int64_t first) {
     constexpr int kCount = decltype(width)::value;
     float p[kCount], g[kCount];
-    load(arguments.parameters + first, p);
+    load(parameters + first, p);
     load(gradients + first, g);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -48,19 +50,19 @@ static __global__ void __launch_bounds__(kKernelThreads)
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       p[i] = __fmaf_rn(s.negativeLearningRate, g[i], p[i]);
-    storeParameters<Gathered>(arguments.parameters, arguments.gathered, first, p);
+    storeParameters<Gathered>(parameters, arguments.gathered, first, p);
   });
 }
 
 cudaError_t fsdp::rt::launchSgd(const OptimizerUpdateArguments &a, cudaStream_t stream) {
-  constexpr int kWidth = kWidthOf<float>;
-  int64_t blocks = 0;
-  if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
-    return error;
-  int64_t vectors =
-      vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0], a.gathered);
-  return withUpdateTypes(a, [&](auto gradient, auto gathered) {
-    sgdKernel<decltype(gradient), decltype(gathered)>
+  return withUpdateTypes(a, [&](auto parameter, auto gradient, auto gathered) {
+    constexpr int kWidth = kWidthOf<decltype(parameter)>;
+    int64_t blocks = 0;
+    if (cudaError_t error = blocksOnDevice(a.elements, kWidth, &blocks); error != cudaSuccess)
+      return error;
+    int64_t vectors =
+        vectorElements(a.elements, kWidth, a.parameters, a.gradients, a.state[0], a.gathered);
+    sgdKernel<decltype(parameter), decltype(gradient), decltype(gathered)>
         <<<static_cast<unsigned>(blocks), kKernelThreads, 0, stream>>>(a, vectors);
     return cudaGetLastError();
   });

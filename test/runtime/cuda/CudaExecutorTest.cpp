@@ -111,6 +111,56 @@ TEST(CudaExecutor, NarrowGroupsTrainAsOnCpus) {
     }
 }
 
+// Generated kernels are launched on the compute stream, in a graph too; their code is loaded once,
+// and given back.
+TEST(CudaExecutor, GeneratedKernelsTrainAsOnCpus) {
+  TrainingStep step(FSDP_ADAMW, {.generated = true}), plain(FSDP_ADAMW);
+  const fsdp_plan &plan = step.finish();
+  std::vector<RankRun> expected = runOnCpus(plan, 6);
+  EXPECT_NE(expected[0].parameters, runOnCpus(plain.finish(), 6)[0].parameters);
+  for (GraphMode graph : {GraphMode::Off, GraphMode::Automatic}) {
+    RecordedRanks ranks;
+    std::vector<RankRun> runs = ranks.run(plan, 6, {.graph = graph});
+    expectSameTraining(runs, expected);
+    bool isGraph = graph == GraphMode::Automatic;
+    EXPECT_EQ(runs[0].graphNote.starts_with("on"), isGraph);
+    std::vector<std::string> calls = ranks[0].calls.take();
+    EXPECT_EQ(countOf(calls, "cudaLibraryLoadData"), 1u);
+    EXPECT_EQ(countOf(calls, "cudaLibraryGetKernel l1 code"), 2u);
+    EXPECT_EQ(countOf(calls, "cudaLaunchKernel k1 1 32 m1+"), isGraph ? 3u : 6u);
+    EXPECT_EQ(countOf(calls, "cudaLaunchKernel k2 1 32 m1+"), isGraph ? 3u : 6u);
+    EXPECT_EQ(countOf(calls, "cudaLibraryUnload l1"), 1u);
+  }
+}
+
+// What cannot be loaded, found or launched ends the run with its name, and leaves nothing loaded.
+TEST(CudaExecutor, FailedGeneratedKernelsAreErrors) {
+  TrainingStep step(FSDP_SGD, {.generated = true}), forCpus(FSDP_SGD, {.generated = true});
+  const fsdp_plan &plan = step.finish();
+  auto errorOf = [&](const char *call, int error) {
+    RecordedRanks ranks;
+    for (unsigned rank = 0; rank < 2; ++rank)
+      ranks[rank].calls.fail(call, error);
+    std::string message = ranks.run(plan, 3)[0].status.message();
+    std::vector<std::string> calls = ranks[0].calls.take();
+    bool isLoaded = std::string(call) != "cudaLibraryLoadData";
+    EXPECT_EQ(countOf(calls, "cudaLibraryUnload"), isLoaded ? 1u : 0u) << call;
+    return message;
+  };
+  EXPECT_EQ(errorOf("cudaLibraryLoadData", cudaErrorInvalidPtx),
+            "the plan's generated kernels cannot be loaded: cuda error 218: ptxas application ptx "
+            "input, line 1; fatal");
+  EXPECT_EQ(errorOf("cudaLibraryGetKernel", cudaErrorSymbolNotFound),
+            "kernel kernel in module \"\": cudaLibraryGetKernel: cuda error 500");
+  EXPECT_THAT(errorOf("cudaLaunchKernel", cudaErrorLaunchOutOfResources),
+              HasSubstr("the kernel kernel: cuda error 701"));
+  forCpus.builder.gpuCode.clear();
+  RecordedRanks ranks;
+  EXPECT_EQ(
+      ranks.run(forCpus.finish(), 1)[0].status.message(),
+      "kernel kernel in module \"\": generated for CPUs; capture the step with --target cuda");
+}
+
 // Clipping needs no host: the factor stays on the device, in a graph too. That of the norm's parts
 // over the ranks is the third reduction. The norm that is told is the one before clipping.
 TEST(CudaExecutor, ClippedGradientsTrainAsOnCpus) {

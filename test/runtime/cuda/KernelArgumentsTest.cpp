@@ -59,6 +59,15 @@ TEST(KernelArgumentsTest, UpdatesNeedTheirBuffersAndKnownDtypes) {
     a.gathered = &memory;
     a.gatheredDtype = FSDP_F64;
   }));
+  // Narrow shards have gradients of their dtype, and are gathered themselves.
+  EXPECT_TRUE(refused([](Arguments &a) { a.dtype = FSDP_F64; }));
+  EXPECT_TRUE(refused([](Arguments &a) { a.dtype = FSDP_BF16; }));
+  EXPECT_TRUE(refused([&](Arguments &a) {
+    a.dtype = a.gradientDtype = FSDP_BF16;
+    a.gathered = &memory;
+    a.gatheredDtype = FSDP_BF16;
+  }));
+  EXPECT_FALSE(refused([](Arguments &a) { a.dtype = a.gradientDtype = FSDP_F16; }));
   // SGD without momentum has no state; a shard without elements has no memory.
   EXPECT_FALSE(refused([](Arguments &a) {
     a.kind = FSDP_SGD;

@@ -157,6 +157,23 @@ TEST_F(KernelDeviceTest, ScalarsEqualTorchsWithinOneUlp) {
   }
 }
 
+namespace {
+/// What differs between the updates of a test.
+struct UpdateCase {
+  fsdp_dtype dtype, gradients, gathered;
+  bool gathers;
+};
+} // namespace
+
+static std::vector<UpdateCase> updateCases() {
+  std::vector<UpdateCase> cases = {{FSDP_BF16, FSDP_BF16, FSDP_BF16, false},
+                                   {FSDP_F16, FSDP_F16, FSDP_F16, false}};
+  for (fsdp_dtype gradients : {FSDP_F32, FSDP_BF16})
+    for (fsdp_dtype gathered : kDtypes)
+      cases.push_back({FSDP_F32, gradients, gathered, true});
+  return cases;
+}
+
 TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
   const fsdp_optimizer optimizers[] = {{FSDP_SGD, 0, 0, 0, 0, 0, 0, 0, 0},
                                        {FSDP_SGD, 0, 0, 0.1, 0.9, 0, 0, 0, 0},
@@ -164,45 +181,54 @@ TEST_F(KernelDeviceTest, UpdatesEqualTheReferenceBitForBit) {
                                        {FSDP_ADAMW, 0, 0, 0.1, 0, 0.3, 0.999, 1e-8, 0}};
   for (const fsdp_optimizer &optimizer : optimizers)
     for (size_t size : kSmallSizes)
-      for (fsdp_dtype gradientDtype : {FSDP_F32, FSDP_BF16})
-        for (fsdp_dtype gatheredDtype : kDtypes)
-          for (int64_t step : {1, 2}) {
-            OptimizerScalars scalars = referenceScalars(optimizer, {1e-2, step});
-            bool hasState = optimizer.kind != FSDP_SGD || optimizer.momentum != 0;
-            ReferenceShard shard{random(size, FSDP_F32), {}};
-            for (auto &state : shard.state) {
-              state = random(hasState ? size : 0, FSDP_F32);
-              for (float &value : state)
-                value = std::abs(value);
-            }
-            std::vector<float> gradients = random(size, gradientDtype);
-            DeviceBytes p(pack(shard.parameters, FSDP_F32)), g(pack(gradients, gradientDtype)),
-                s0(pack(shard.state[0], FSDP_F32)), s1(pack(shard.state[1], FSDP_F32)),
-                gathered(std::vector<std::byte>(size * sizeOf(gatheredDtype))),
-                deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
-            ASSERT_EQ(launchKernel({optimizer.kind,
-                                    static_cast<int64_t>(size),
-                                    p.as<float>(),
-                                    g.as<void>(),
-                                    gradientDtype,
-                                    {hasState ? s0.as<float>() : nullptr,
-                                     hasState ? s1.as<float>() : nullptr},
-                                    gathered.as<void>(),
-                                    gatheredDtype,
-                                    deviceScalars.as<OptimizerScalars>(),
-                                    clip.as<float>()},
-                                   nullptr),
-                      cudaSuccess);
-            referenceUpdate(optimizer.kind, scalars, 0.37f, gradients, shard);
-            expectBits(unpack(p.read(), FSDP_F32), shard.parameters, "parameters");
-            expectBits(unpack(s0.read(), FSDP_F32), shard.state[0], "first state");
-            expectBits(unpack(s1.read(), FSDP_F32), shard.state[1], "second state");
-            for (float &value : shard.parameters)
-              value = rounded(value, gatheredDtype);
-            expectBits(unpack(gathered.read(), gatheredDtype), shard.parameters, "gathered");
-            if (HasFatalFailure())
-              return;
+      for (const UpdateCase &own : updateCases())
+        for (int64_t step : {1, 2}) {
+          OptimizerScalars scalars = referenceScalars(optimizer, {1e-2, step});
+          bool hasState = optimizer.kind != FSDP_SGD || optimizer.momentum != 0;
+          ReferenceShard shard{random(size, own.dtype), {}};
+          for (auto &state : shard.state) {
+            state = random(hasState ? size : 0, own.dtype);
+            for (float &value : state)
+              value = std::abs(value);
           }
+          shard.state[2].clear(); // no AMSGrad
+          std::vector<float> gradients = random(size, own.gradients);
+          DeviceBytes p(pack(shard.parameters, own.dtype)), g(pack(gradients, own.gradients)),
+              s0(pack(shard.state[0], own.dtype)), s1(pack(shard.state[1], own.dtype)),
+              gathered(std::vector<std::byte>(size * sizeOf(own.gathered))),
+              deviceScalars(bytesOf(scalars)), clip(bytesOf(0.37f));
+          ASSERT_EQ(launchKernel({.kind = optimizer.kind,
+                                  .elements = static_cast<int64_t>(size),
+                                  .parameters = p.as<void>(),
+                                  .gradients = g.as<void>(),
+                                  .gradientDtype = own.gradients,
+                                  .state = {hasState ? s0.as<void>() : nullptr,
+                                            hasState ? s1.as<void>() : nullptr},
+                                  .gathered = own.gathers ? gathered.as<void>() : nullptr,
+                                  .gatheredDtype = own.gathered,
+                                  .scalars = deviceScalars.as<OptimizerScalars>(),
+                                  .clipFactor = clip.as<float>(),
+                                  .dtype = own.dtype},
+                                 nullptr),
+                    cudaSuccess);
+          referenceUpdate(optimizer.kind, scalars, 0.37f, gradients, shard);
+          auto roundTo = [](std::vector<float> values, fsdp_dtype dtype) {
+            for (float &value : values)
+              value = rounded(value, dtype);
+            return values;
+          };
+          expectBits(unpack(p.read(), own.dtype), roundTo(shard.parameters, own.dtype),
+                     "parameters");
+          expectBits(unpack(s0.read(), own.dtype), roundTo(shard.state[0], own.dtype),
+                     "first state");
+          expectBits(unpack(s1.read(), own.dtype), roundTo(shard.state[1], own.dtype),
+                     "second state");
+          if (own.gathers)
+            expectBits(unpack(gathered.read(), own.gathered),
+                       roundTo(shard.parameters, own.gathered), "gathered");
+          if (HasFatalFailure())
+            return;
+        }
 }
 
 TEST_F(KernelDeviceTest, PartialNormsAreRightAndRepeat) {

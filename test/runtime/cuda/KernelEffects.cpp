@@ -35,18 +35,20 @@ void fsdp::rt::runOnHost(const OptimizerScalarsArguments &a) {
 }
 
 void fsdp::rt::runOnHost(const OptimizerUpdateArguments &a) {
-  ReferenceShard shard{
-      read(a.parameters, a.elements),
-      {read(a.state[0], a.elements), read(a.state[1], a.elements), read(a.state[2], a.elements)}};
+  ReferenceShard shard{read(a.parameters, a.elements, a.dtype),
+                       {read(a.state[0], a.elements, a.dtype),
+                        read(a.state[1], a.elements, a.dtype),
+                        read(a.state[2], a.elements, a.dtype)}};
   referenceUpdate(a.kind, *a.scalars, (a.clipFactor ? *a.clipFactor : 1) * a.sign,
                   read(a.gradients, a.elements, a.gradientDtype), shard, takeTorchRoots);
-  std::ranges::copy(shard.parameters, a.parameters);
-  if (a.gathered)
-    tensorAt(a.gathered, a.gatheredDtype, a.elements)
-        .copy_(tensorAt(a.parameters, FSDP_F32, a.elements));
+  auto write = [&](void *to, fsdp_dtype dtype, const std::vector<float> &values) {
+    if (to)
+      tensorAt(to, dtype, a.elements).copy_(tensorAt(values.data(), FSDP_F32, a.elements));
+  };
+  write(a.parameters, a.dtype, shard.parameters);
+  write(a.gathered, a.gatheredDtype, shard.parameters);
   for (int i = 0; i < FSDP_MAX_STATES; ++i)
-    if (a.state[i])
-      std::ranges::copy(shard.state[i], a.state[i]);
+    write(a.state[i], a.dtype, shard.state[i]);
 }
 
 void fsdp::rt::runOnHost(const PartialNormArguments &a) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "KernelReference.h"
+#include "KernelEffects.h"
 #include "executor/TorchOptimizer.h"
 
 #include <ATen/Functions.h>
@@ -110,4 +111,55 @@ TEST(KernelReferenceTest, AccumulationEqualsTorchs) {
     ASSERT_EQ(referenceAccumulate(a, 1, b, 1), sum[i].item<float>());
     ASSERT_EQ(referenceAccumulate(std::nanf(""), 0, b, 0.3f), product[i].item<float>());
   }
+}
+
+// Shards of bf16 and fp16 are updated as by torch.optim's fused=True, which computes in fp32, too.
+// (On CPUs torch 2.11's own fused SGD of such tensors writes numbers of no meaning: there in
+// double.)
+TEST(KernelReferenceTest, NarrowShardsAreTorchsFusedUpdatesWithinOneUlp) {
+  at::manual_seed(7);
+  constexpr int64_t kElements = 4096;
+  constexpr double kRate = 1e-2, kDecay = 0.1, kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8;
+  for (fsdp_dtype dtype : {FSDP_BF16, FSDP_F16})
+    for (uint32_t kind : {FSDP_SGD, FSDP_ADAM, FSDP_ADAMW}) {
+      at::TensorOptions options = at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype));
+      at::Tensor own[4], torchs[4]; // parameters, gradients, states
+      for (int i = 0; i < 4; ++i) {
+        own[i] = at::randn({kElements}, options);
+        if (i == 3)
+          own[i].abs_();
+        torchs[i] = own[i].clone();
+      }
+      const fsdp_optimizer optimizer{kind, 0, kRate, kDecay, 0.9, kBeta1, kBeta2, kEps, 0};
+      const OptimizerScalars scalars = referenceScalars(optimizer, {kRate, 3});
+      runOnHost(OptimizerUpdateArguments{
+          .kind = kind,
+          .elements = kElements,
+          .parameters = own[0].data_ptr(),
+          .gradients = own[1].data_ptr(),
+          .gradientDtype = dtype,
+          .state = {own[2].data_ptr(), kind == FSDP_SGD ? nullptr : own[3].data_ptr()},
+          .gathered = nullptr,
+          .gatheredDtype = dtype,
+          .scalars = &scalars,
+          .clipFactor = nullptr,
+          .dtype = dtype});
+      const std::vector<at::Tensor> steps = {at::full({}, 3.f)};
+      if (kind == FSDP_SGD) {
+        for (at::Tensor &tensor : torchs)
+          tensor = tensor.to(at::kDouble);
+        torchs[2].mul_(0.9).add_(torchs[1]).add_(torchs[0], kDecay);
+        torchs[0].sub_(torchs[2], kRate);
+      } else if (kind == FSDP_ADAM) {
+        at::_fused_adam_({torchs[0]}, {torchs[1]}, {torchs[2]}, {torchs[3]}, {}, steps, kRate,
+                         kBeta1, kBeta2, kDecay, kEps, false, false);
+      } else {
+        at::_fused_adamw_({torchs[0]}, {torchs[1]}, {torchs[2]}, {torchs[3]}, {}, steps, kRate,
+                          kBeta1, kBeta2, kDecay, kEps, false, false);
+      }
+      const double ulp = dtype == FSDP_BF16 ? 0x1p-7 : 0x1p-10;
+      for (int i : {0, 2, 3})
+        EXPECT_TRUE(at::allclose(own[i].to(at::kDouble), torchs[i].to(at::kDouble), ulp, 1e-6))
+            << "optimizer " << kind << ", dtype " << dtype << ", tensor " << i;
+    }
 }

@@ -2,6 +2,7 @@
 
 #include "RecordingCalls.h"
 #include "KernelEffects.h"
+#include "executor/CpuLaunches.h"
 #include "executor/PlacementAllocator.h"
 
 #include <algorithm>
@@ -310,6 +311,62 @@ cudaError_t RecordingCalls::launchKernel(const ClipFactorArguments &a, cudaStrea
 cudaError_t RecordingCalls::launchKernel(const AccumulateArguments &a, cudaStream_t stream) {
   return effective(stream, "accumulate", a, a.to, int64_t(a.toDtype), a.toScale, a.from,
                    int64_t(a.fromDtype), a.fromScale, a.elements);
+}
+
+//===----------------------------------------------------------------------===//
+// Generated kernels
+//===----------------------------------------------------------------------===//
+
+cudaError_t RecordingCalls::libraryLoadData(cudaLibrary_t *library, const char *ptx,
+                                            std::string *log) {
+  int result = call("cudaLibraryLoadData");
+  if (result != 0) {
+    *log = "ptxas application ptx input, line 1; fatal\nptxas fatal";
+    return cuda(result);
+  }
+  make(library, 'l');
+  libraries[*library] = ptx;
+  return cudaSuccess;
+}
+cudaError_t RecordingCalls::libraryUnload(cudaLibrary_t library) {
+  libraries.erase(library);
+  return cuda(call("cudaLibraryUnload", library));
+}
+cudaError_t RecordingCalls::libraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library,
+                                             const char *name) {
+  int result = call("cudaLibraryGetKernel", library, std::string(name));
+  if (result != 0)
+    return cuda(result);
+  if (libraries.at(library).find(".entry " + std::string(name) + "(") == std::string::npos)
+    return cudaErrorSymbolNotFound;
+  for (const fsdp_plan *owner = plan; owner; owner = owner->next)
+    for (uint32_t i = 0; i < owner->num_kernels; ++i)
+      if (const fsdp_kernel &known = owner->kernels[i];
+          std::string(owner->strings + known.code) == name) {
+        make(kernel, 'k');
+        generated[*kernel] = {owner->kernel_functions[i * FSDP_NUM_KERNEL_LEVELS + kernelLevel()],
+                              known.num_inputs + known.num_outputs, known.gpu_blocks,
+                              known.gpu_threads, known.units};
+        return cudaSuccess;
+      }
+  return cudaErrorSymbolNotFound;
+}
+cudaError_t RecordingCalls::launchKernel(cudaKernel_t kernel, unsigned blocks, unsigned threads,
+                                         void **arguments, cudaStream_t stream) {
+  const Generated launched = generated.at(kernel);
+  std::vector<void *> tensors;
+  std::string places;
+  for (unsigned i = 0; i < launched.tensors; ++i) {
+    tensors.push_back(*static_cast<void **>(arguments[i]));
+    std::lock_guard lock(mutex);
+    places += (i ? " " : "") + text(tensors.back());
+  }
+  int result = call("cudaLaunchKernel", kernel, int64_t(blocks), int64_t(threads), places, stream);
+  if (result == 0 && (blocks != launched.blocks || threads != launched.threads))
+    result = cudaErrorInvalidConfiguration;
+  if (result == 0)
+    capture.run(stream, [=] { launched.function(tensors.data(), 0, launched.units); });
+  return cuda(result);
 }
 
 //===----------------------------------------------------------------------===//

@@ -3,12 +3,13 @@
 // Stands in for CUDA, NCCL and torch on a machine without a GPU. Every call is noted as one line,
 // in order: "cudaEventRecord e1 s2". Handles have names by kind and order of creation: streams s1,
 // s2, events e1, graphs g1, executable graphs x1, communicators c1 (split from c1: c2, c3), windows
-// w1, memory m1 ("m1+128" is 128 bytes into it). Any call can be made to fail.
+// w1, memory m1 ("m1+128" is 128 bytes into it), libraries l1 and kernels k1 of generated code. Any
+// call can be made to fail.
 //
 // A device's memory is the host's and torch's device is the CPU, so that a step can really be run:
-// copies, zeroing, marks and the kernels of an optimizer happen at once, or, where they are
-// captured (SimulatedCapture.h), whenever the graph is launched; torch's operators too. Collectives
-// happen if there is a communicator to exchange through.
+// copies, zeroing, marks and kernels (generated ones by their functions for CPUs) happen at once,
+// or, where they are captured (SimulatedCapture.h), whenever the graph is launched; torch's
+// operators too. Collectives happen if there is a communicator to exchange through.
 //
 // Time is counted: each call takes a microsecond of all streams, a delay what it says.
 //
@@ -57,6 +58,8 @@ public:
   /// Between the ranks of a test; its gather lane carries all that NCCL's communicators do. Null:
   /// collectives do nothing.
   Communicator *exchange = nullptr;
+  /// The plans whose generated kernels are launched.
+  const fsdp_plan *plan = nullptr;
   /// What to do inside a call, by its name, once it is noted. Set before other threads call.
   std::function<void(const std::string &)> onCall;
 
@@ -99,6 +102,12 @@ public:
   cudaError_t launchKernel(const JoinPartialsArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const ClipFactorArguments &arguments, cudaStream_t stream) override;
   cudaError_t launchKernel(const AccumulateArguments &arguments, cudaStream_t stream) override;
+  cudaError_t libraryLoadData(cudaLibrary_t *library, const char *ptx, std::string *log) override;
+  cudaError_t libraryUnload(cudaLibrary_t library) override;
+  cudaError_t libraryGetKernel(cudaKernel_t *kernel, cudaLibrary_t library,
+                               const char *name) override;
+  cudaError_t launchKernel(cudaKernel_t kernel, unsigned blocks, unsigned threads, void **arguments,
+                           cudaStream_t stream) override;
   Status initializeTorch(int device) override;
   Status setTorchStream(int device, cudaStream_t stream) override;
   c10::Device torchDevice(int) override { return c10::Device(c10::kCPU); }
@@ -161,6 +170,12 @@ private:
   std::string text(float number);
   std::string text(const std::string &word) { return word; }
 
+  /// What is launched of generated code.
+  struct Generated {
+    fsdp_kernel_function function;
+    unsigned tensors, blocks, threads;
+    int64_t units;
+  };
   struct Block {
     size_t bytes;
     std::string name;
@@ -189,6 +204,8 @@ private:
   std::optional<RandomDraw> draw;
   cudaStream_t torchStream = nullptr;
   std::map<const void *, std::vector<SimulatedCapture::Node>> graphs; // by either handle
+  std::map<const void *, std::string> libraries;                      // their code
+  std::map<const void *, Generated> generated;                        // by kernel
 };
 
 template <typename... Arguments>

@@ -29,7 +29,24 @@ int64_t TrainingStep::narrowed(uint32_t gradient, std::vector<int64_t> sizes) {
   return builder.offsetOf(cast);
 }
 
-TrainingStep::TrainingStep(uint32_t optimizer, Options options) : narrow(options.narrow) {
+/// A row to a unit.
+static void doubleRows(void *const *tensors, int64_t begin, int64_t end) {
+  for (int64_t i = 16 * begin; i < 16 * end; ++i)
+    static_cast<float *>(tensors[1])[i] = 2 * static_cast<const float *>(tensors[0])[i];
+}
+
+uint32_t TrainingStep::doubled(uint32_t value) {
+  if (!generated)
+    return value;
+  uint32_t result = builder.addValue(FSDP_F32, {4, 16});
+  builder.kernel(doubleRows, 4, {value}, {result});
+  return result;
+}
+
+TrainingStep::TrainingStep(uint32_t optimizer, Options options)
+    : narrow(options.narrow), generated(options.generated) {
+  if (generated)
+    builder.gpuCode = ".visible .entry code(...)";
   std::optional<double> clipNorm = options.clipNorm;
   builder.plan.world_size = 2;
   builder.plan.optimizer = {optimizer, 0, 0.1, 0.01, 0, 0.9, 0.999, 1e-8, 0};
@@ -58,7 +75,8 @@ TrainingStep::TrainingStep(uint32_t optimizer, Options options) : narrow(options
   builder.wait(gathers[0]);
   widen(wideV, gathered[0], {16, 8});
   builder.call("mm", "", {value(x), value(vt)}, {y});
-  builder.call("native_dropout", "", {value(y), real(0.5), boolean(true)}, {d, mask}).rng = 3;
+  builder.call("native_dropout", "", {value(doubled(y)), real(0.5), boolean(true)}, {d, mask}).rng =
+      3;
   builder.wait(gathers[1]);
   widen(w, gathered[1], {8, 16});
   builder.call("mm", "", {value(d), value(wt)}, {z});
@@ -77,6 +95,7 @@ TrainingStep::TrainingStep(uint32_t optimizer, Options options) : narrow(options
   uint32_t reduced = builder.reduceScatter(second, narrowed(dw, {8, 16}), shards[1]);
   builder.call("mm", "", {value(ones), value(w)}, {dd});
   builder.call("native_dropout_backward", "", {value(dd), value(mask), real(2)}, {dy});
+  dy = doubled(dy);
   uint32_t dyT = builder.addStrided(FSDP_F32, {16, 4}, {1, 16}, builder.offsetOf(dy));
   builder.view("t", "", {value(dy)}, {dyT});
   builder.call("mm", "", {value(dyT), value(x)}, {dv});
@@ -184,6 +203,7 @@ std::vector<RankRun> RecordedRanks::run(const fsdp_plan &plan, int64_t steps,
   std::vector<RankRun> runs(ranks.size());
   onEach(static_cast<unsigned>(ranks.size()), [&](unsigned rank) {
     NcclRank &own = *ranks[rank];
+    own.calls.plan = &plan;
     runs[rank] = runSteps(plan, steps, *own.device, *own, options, tracedStep);
     // A rank that fails must not leave the other one in the exchange.
     if (!runs[rank].status.ok())

@@ -18,6 +18,7 @@ namespace fsdp::test {
 struct TrainingStep {
   struct Options {
     bool narrow = false; // groups are gathered and reduced in bf16; the step computes in fp32
+    bool generated = false; // a generated kernel doubles x v^T, and another its gradient
     std::optional<double> clipNorm = {};
     fsdp_norm_type clipNormType = FSDP_NORM_2;
   };
@@ -35,8 +36,10 @@ private:
   void widen(uint32_t wide, int64_t place, std::vector<int64_t> sizes);
   /// Where the gradient is reduced from: itself, or its cast.
   int64_t narrowed(uint32_t gradient, std::vector<int64_t> sizes);
+  /// Twice `value`, 4 x 16 numbers, by a kernel; or `value` itself.
+  uint32_t doubled(uint32_t value);
 
-  bool narrow;
+  bool narrow, generated;
 };
 
 /// What a rank has seen of a run.

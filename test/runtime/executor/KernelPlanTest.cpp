@@ -44,6 +44,32 @@ TEST(PlanTest, Kernels) {
                            "least 1");
 }
 
+// Code for GPUs comes with how it is launched, and ends.
+TEST(PlanTest, KernelsForGpus) {
+  SmallKernelPlan good, blocks, other, end;
+  for (SmallKernelPlan *plan : {&good, &other, &end})
+    plan->builder.gpuCode = ".entry code()";
+  EXPECT_EQ(good.error(), "");
+  blocks.builder.kernelTable[0].gpu_blocks = 1;
+  EXPECT_EQ(blocks.error(), "invalid plan: kernel 0: 1 blocks of 0 threads, expected 0 of 0 in a "
+                            "plan without GPU code");
+  auto errorOf = [](fsdp_plan plan) { return fsdp::rt::validatePlan(plan).message(); };
+  fsdp_plan launched = other.builder.finish(other.loss);
+  for (auto [numBlocks, numThreads] :
+       {std::pair(1u, 2048u), {0u, 32u}, {1u << 31, 32u}, {1u, 0u}}) {
+    other.builder.kernelTable[0].gpu_blocks = numBlocks;
+    other.builder.kernelTable[0].gpu_threads = numThreads;
+    EXPECT_EQ(errorOf(launched), "invalid plan: kernel 0: " + std::to_string(numBlocks) +
+                                     " blocks of " + std::to_string(numThreads) +
+                                     " threads, expected 1 to 2147483647 of 1 to 1024");
+  }
+  fsdp_plan cut = end.builder.finish(end.loss);
+  --cut.num_gpu_code_bytes;
+  EXPECT_EQ(errorOf(cut), "invalid plan: the GPU code does not end with NUL");
+  cut.gpu_code = nullptr;
+  EXPECT_EQ(errorOf(cut), "invalid plan: 13 bytes of GPU code but no table of them");
+}
+
 // A checkpoint or a rank of another plan is told by the plan's fingerprint: kernels of equal shape
 // that compute something else are other plans.
 TEST(PlanTest, FingerprintsTellKernelsApart) {

@@ -192,7 +192,7 @@ fsdp_entry &PlanBuilder::kernel(fsdp_kernel_function function, int64_t units,
   auto index = static_cast<uint32_t>(kernelTable.size());
   kernelTable.push_back({addString("kernel"), addString("code"),
                          static_cast<uint32_t>(inputs.size()),
-                         static_cast<uint32_t>(results.size()), units, 1});
+                         static_cast<uint32_t>(results.size()), units, 1, 0, 0});
   kernelFunctions.insert(kernelFunctions.end(), FSDP_NUM_KERNEL_LEVELS, function);
   auto first = static_cast<uint32_t>(argumentTable.size());
   for (uint32_t input : inputs)
@@ -395,6 +395,14 @@ fsdp_plan &PlanBuilder::finish(uint32_t loss) {
   plan.optimizer_groups = optimizerGroupTable.data();
   plan.pieces = pieceTable.data();
   plan.integers = integerTable.data();
+  if (!gpuCode.empty()) {
+    plan.num_gpu_code_bytes = gpuCode.size() + 1;
+    plan.gpu_code = gpuCode.c_str();
+    for (fsdp_kernel &kernel : kernelTable) {
+      kernel.gpu_blocks = 1;
+      kernel.gpu_threads = 32;
+    }
+  }
   plan.num_kernels = static_cast<uint32_t>(kernelTable.size());
   plan.kernels = kernelTable.data();
   plan.kernel_functions = kernelFunctions.data();

@@ -102,6 +102,7 @@ public:
   std::vector<fsdp_communicator> communicatorTable;
   std::vector<fsdp_kernel> kernelTable;
   std::vector<fsdp_kernel_function> kernelFunctions;
+  std::string gpuCode; // "": kernels are for CPUs; else each is launched as 1 block of 32 threads
 
 private:
   uint32_t addIntegers(const std::vector<int64_t> &numbers);

@@ -126,7 +126,28 @@ private:
                       stream);
                 });
         }
+      narrowUpdate(static_cast<uint32_t>(kind), names[kind]);
     }
+  }
+
+  /// All numbers of a shard of bf16 are 2 bytes.
+  void narrowUpdate(uint32_t kind, const std::string &optimizer) {
+    const int states = kind == FSDP_SGD ? 1 : 2;
+    print(optimizer + " of bf16", 4 + 4 * states + 2, [&] {
+      return launchKernel(
+          OptimizerUpdateArguments{.kind = kind,
+                                   .elements = options.elements,
+                                   .parameters = buffers[0],
+                                   .gradients = buffers[1],
+                                   .gradientDtype = FSDP_BF16,
+                                   .state = {buffers[2], states == 2 ? buffers[3] : nullptr},
+                                   .gathered = nullptr,
+                                   .gatheredDtype = FSDP_BF16,
+                                   .scalars = scalars,
+                                   .clipFactor = nullptr,
+                                   .dtype = FSDP_BF16},
+          stream);
+    });
   }
 
   double gigabytesPerSecond(int bytesPerElement, const std::function<cudaError_t()> &launch) {

@@ -41,6 +41,7 @@ class Case:
     ranks: int = 1
     schedule: str = "fsdp2"  # or "auto"
     memory_cap: str = ""  # of the search
+    fusion: str = "off"  # or "fast": elementwise operators are generated kernels
 
 
 def network():
@@ -63,13 +64,18 @@ def cases(size: str):
     # A little less than FSDP2's order needs here; without a cap the search takes 2 GiB more.
     cap = "28GiB" if size == "full" else ""
     small = dataclasses.replace(large, batch=1, seq=min(large.seq, 64))
+    mlp = models.Config("mlp", dim=64, batch=8)
     return {
+        "mlp": Case("first contact", mlp, "mlp"),
         "curve": Case("the loss curve beside torch eager", curve, "curve"),
+        "curve-fused": Case("the same with generated kernels", curve, "curve", fusion="fast"),
         "dropout": Case("graph replay beside eager issue", dropout, "dropout"),
         "dropout-8": Case("the same, with collectives", dropout, "dropout", RANKS),
         "large-fsdp2": Case("step time in FSDP2's order", large, "large", RANKS),
         "large-auto": Case("step time in the searched order", large, "large", RANKS, "auto"),
-        "large-tight": Case("the same under a memory cap", large, "large", RANKS, "auto", cap),
+        "large-fused": Case("the same with generated kernels", large, "large", RANKS, "auto",
+                            fusion="fast"),
+        "large-tight": Case("the searched order under a memory cap", large, "large", RANKS, "auto", cap),
         "large-alone": Case("the same kernels without FSDP", large, "large"),
         "large-short": Case("host time: few tokens, all kernels", small, "short", RANKS),
     }

@@ -4,6 +4,9 @@
     check.py --cases DIR --build BUILD --out DIR [--device cuda] [--seconds 400] [--only PART,...]
     check.py ... --link        # links the cases and lets each say what it holds, without a device
 
+The parts are of three stages, contact, numbers and baselines; --only takes their names too. What an earlier
+call has measured in the same folder is known to a later one.
+
 After each part writes figures.json into the report's folder; at the end prints a table. A part that
 fails or takes too long leaves what it has measured and the time of the others. Exit status 0: every
 claim holds.
@@ -21,6 +24,7 @@ import torch
 
 import claims
 import curve
+import ladder
 import overlap
 import runs
 
@@ -49,10 +53,28 @@ class Checks:
         self.steps = CUDA_STEPS if self.cuda else CPU_STEPS
         self.skip = WARM_UP if self.cuda else 1
         self.ours, self.fsdp2 = {}, {}
+        # Of these cases, by an earlier call.
+        self.known = options.out / "measured.json"
+        self.cases = (options.cases / "manifest.json").read_text()
+        try:
+            known = json.loads(self.known.read_text())
+        except (OSError, json.JSONDecodeError):
+            return
+        if known["cases"] == self.cases and known["device"] == options.device:
+            self.ours, self.fsdp2 = known["ours"], known["fsdp2"]
+
+    def remember(self):
+        self.known.write_text(json.dumps({"cases": self.cases, "device": self.options.device,
+                                          "ours": self.ours, "fsdp2": self.fsdp2}) + "\n")  # fmt: skip
+
+    def ladder(self, figures):
+        self.table.measured("ladder", len(ladder.climb(self.runner, figures)))
 
     def curve(self, figures):
-        figures.update(curve.check_curve(self.runner))
-        self.table.measured("curve", figures["largest_relative_difference"])
+        curves = curve.torch_curves(self.runner, "curve")
+        for name in ("curve", "curve-fused"):
+            own = figures[name] = curve.check_curve(self.runner, name, curves)
+            self.table.measured(name, own["largest_relative_difference"])
 
     def operators(self, figures):
         """In what this device's operators differ from the plans, all of them in one file."""
@@ -78,7 +100,7 @@ class Checks:
             self.note_graph(name, replay["graph auto"])
 
     def fast(self, figures):
-        for name in ("large-auto", "large-fsdp2", "large-short", "large-tight"):
+        for name in ("large-auto", "large-fused", "large-fsdp2", "large-short", "large-tight"):
             run = self.runner.run(name, self.steps, watch=self.cuda)
             issue = sorted(line["issue_ms"] for line in run.log[self.skip :])
             ours = self.ours[name] = figures[name] = {
@@ -126,11 +148,12 @@ class Checks:
                 figures[compiled] = self.run_fsdp2("step", "large-fsdp2", compiled)
             except runs.Failed as error:
                 figures[compiled] = {"error": str(error)}
-                self.table.failed(f"step large-auto {compiled}", str(error))
+                for ours in claims.BESIDE_COMPILED:
+                    self.table.failed(f"step {ours} {compiled}", str(error))
                 continue
-            if "large-auto" in self.ours:
-                ratio = self.ours["large-auto"]["step_ms"] / figures[compiled]["step_ms"]
-                self.table.measured(f"step large-auto {compiled}", ratio)
+            for ours in set(claims.BESIDE_COMPILED) & set(self.ours):
+                ratio = self.ours[ours]["step_ms"] / figures[compiled]["step_ms"]
+                self.table.measured(f"step {ours} {compiled}", ratio)
 
     def compare(self):
         """The claims on ours beside FSDP2's, as far as both are known."""
@@ -178,8 +201,12 @@ class Checks:
 
 
 #: Parts in order of worth, with the seconds that each may need on a GPU.
-PARTS = {"operators": 30, "curve": 50, "replay": 50, "fast": 85, "reference": 65, "overlapped": 35,
+PARTS = {"ladder": 60, "operators": 30, "curve": 60, "replay": 50, "fast": 100, "reference": 65, "overlapped": 35,
          "bandwidth": 15, "compiled": 110, "bare": 50}  # fmt: skip
+
+
+STAGES = {"contact": ("ladder", "operators"), "numbers": ("curve", "replay", "fast", "bandwidth"),
+          "baselines": ("reference", "overlapped", "compiled", "bare")}  # fmt: skip
 
 
 def link(runner):
@@ -221,6 +248,7 @@ def run_parts(options, checks, table, parts):
             reason = str(error).splitlines()[0] if str(error) else repr(error)
             figures[part]["error"] = reason
             print(f"{part}: {reason}", file=sys.stderr)
+        checks.remember()
         table.end_part(part, reason)
         figures["seconds"][part] = round(time.monotonic() - begin, 1)
         figures["without_graph"] = checks.runner.without_graph
@@ -242,14 +270,15 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--seconds", type=float, default=400, help="for all parts together")
     parser.add_argument("--link", action="store_true", help="link the cases, and end")
-    parser.add_argument("--only", help="parts, separated by commas: " + ", ".join(PARTS))
+    parser.add_argument("--only", help="parts or stages, separated by commas: " + ", ".join([*PARTS, *STAGES]))
     options = parser.parse_args()
     options.report = options.report or options.out
     for name in ("cases", "build", "out", "report"):  # runs happen elsewhere
         setattr(options, name, getattr(options, name).resolve())
-    parts = options.only.split(",") if options.only else list(PARTS)
-    if unknown := [part for part in parts if part not in PARTS]:
-        parser.error(f"--only {unknown[0]}: expected some of {', '.join(PARTS)}")
+    asked = options.only.split(",") if options.only else list(PARTS)
+    if unknown := [part for part in asked if part not in [*PARTS, *STAGES]]:
+        parser.error(f"--only {unknown[0]}: expected some of {', '.join([*PARTS, *STAGES])}")
+    parts = [part for part in PARTS if any(part in STAGES.get(name, (name,)) for name in asked)]
     if options.device == "cpu":
         torch.set_num_threads(1)
     for path in (options.out, options.report):

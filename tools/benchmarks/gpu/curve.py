@@ -59,15 +59,19 @@ def eager_losses(config, values, data, device, steps, moved=None):
     return [loss.item() for loss in losses]
 
 
-def check_curve(runner, steps=STEPS):
-    """Figures of the loss curve; see above."""
-    name = "curve"
-    ours = [line["loss"] for line in runner.run(name, steps, samples=SAMPLES).log]
+def torch_curves(runner, name, steps=STEPS):
+    """What this script prints for a case."""
     answer = runner.script("curve.py", "--cases", runner.folder, "--case", name, "--weights",
-                           runner.weights(name), "--data", runner.data(name), "--steps", steps,
+                           runner.weights(name), "--data", runner.data(name, SAMPLES), "--steps", steps,
                            "--device", runner.device, what="torch eager")  # fmt: skip
-    curves = json.loads(answer.splitlines()[-1])
+    return json.loads(answer.splitlines()[-1])
+
+
+def check_curve(runner, name, curves):
+    """Figures of the loss curve of a case beside torch's; see above."""
     eager = curves["eager"]
+    steps = len(eager)
+    ours = [line["loss"] for line in runner.run(name, steps, samples=SAMPLES).log]
 
     for step, loss in enumerate(ours, 1):
         if not math.isfinite(loss):

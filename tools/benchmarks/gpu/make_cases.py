@@ -66,13 +66,14 @@ class Maker:
             device, network = self.costs()[1::2]
             options += f" device={device} network={network} report={report}"
         run(self.tools / "fsdp-opt", captured, f"--fsdp-pipeline={options}", "-o", scheduled)
-        run(self.tools / "fsdp-compile", "--object", scheduled, *self.costs(), "-o", step)
+        run(self.tools / "fsdp-compile", "--object", scheduled, *self.costs(), "--fusion", case.fusion,
+            "-o", step)  # fmt: skip
         if case.ranks > 1:
             run(self.tools / "fsdp-explain", scheduled, *self.costs(), "--trace", trace)
         calls = scheduled.read_text().count("aten.call ")
         return {
             "name": name, "purpose": case.purpose, "object": step.name, "ranks": case.ranks,
-            "schedule": case.schedule, "values": case.values, "calls": calls,
+            "schedule": case.schedule, "fusion": case.fusion, "values": case.values, "calls": calls,
             "model": dataclasses.asdict(case.model),
             "report": report.name if case.ranks > 1 else None,
             "predicted_trace": trace.name if case.ranks > 1 else None,

@@ -142,14 +142,15 @@ class Runner:
             safetensors_io.save(path, models.example_inputs(config, batch=samples))
         return path
 
-    def call(self, command, what):
+    def call(self, command, what, **variables):
         """The standard output of a command, which ends before the deadline or is ended. All that
-        it prints goes to a log named after `what`."""
+        it prints goes to a log named after `what`. `variables`: of its environment."""
         command = list(map(str, command))
         self.calls += 1
         log = self.logs / f"{self.calls:02}-{what.replace(' ', '-')}.log"
         # Matrix products split their sums alike whatever else runs; NCCL says what it does not like.
-        environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "NCCL_DEBUG": "WARN"}
+        environment = {**os.environ, "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "NCCL_DEBUG": "WARN",
+                       **variables}  # fmt: skip
         begin = time.monotonic()
         left = min(max(self.deadline - begin, 1), self.longest_s)
         with open(log, "w") as file:
@@ -175,12 +176,13 @@ class Runner:
         """The same of a script beside this one."""
         return self.call([sys.executable, HERE / name, *arguments], what)
 
-    def command(self, name, steps, flags, fake, samples):
+    def command(self, name, steps, flags, fake, samples, nccl=True):
+        """`nccl`: a single rank has a communicator of NCCL's, unless `without_nccl` says that it cannot."""
         case = self.case(name)
         command = [self.link(name), "--data", self.data(name, samples), "--init",
                    self.weights(name), "--steps", steps, "--log", self.work / f"{name}.jsonl",
                    "--device", self.device, *flags]  # fmt: skip
-        if case["ranks"] == 1 and not self.without_nccl:
+        if case["ranks"] == 1 and nccl and not self.without_nccl:
             return [*command, "--ranks", 1]
         command += ["--communicator", "fake", "--fake-ranks", case["ranks"]]
         if fake == "delay":

@@ -1,0 +1,131 @@
+"""Captured models trained on recorded CUDA devices, whose memory and operators are the host's.
+
+Usage: recorded_train_test.py BUILD [unittest's arguments]
+
+BUILD is a build folder. Steps that are scheduled for CUDA, with generated kernels and without, run
+through the whole path of --device cuda: eager, captured, and replayed as a graph. Losses, norms and
+weights are those of --device cpu, bit for bit, or near where shards are narrow. What is a GPU's own, its operators and its arithmetic,
+is not seen here.
+"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "../../models"), str(HERE / "../../../tools/python")]
+import export
+import models
+import safetensors_io
+
+BUILD = None
+STEPS, SAMPLES, LIMIT_S = 6, 16, 300
+CUDA = "module attributes {fsdp.target = #fsdp.target<cuda>, "
+
+
+class RecordedTrain(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="fsdpc-recorded-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_tool(self, *command, **options):
+        command = list(map(str, command))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **options)
+        self.assertEqual(done.returncode, 0, f"$ {' '.join(command)}\n{done.stderr}{done.stdout}")
+        return done.stdout
+
+    def compile(self, config, ranks, fusion, pipeline):
+        """The step's plan. It is captured for CPUs, which run its operators, and planned for CUDA."""
+        tools = BUILD / "bin"
+        model, step = self.folder / "model.pt", self.folder / "captured.mlir"
+        self.data = self.folder / "data.safetensors"
+        export.export(config, "script", str(model))
+        safetensors_io.save(self.data, models.example_inputs(config, seed=7, batch=SAMPLES))
+        self.weights = self.folder / "weights.safetensors"
+        self.run_tool(tools / "fsdp-capture", model, *models.input_flags(config), "--optimizer", "adamw",
+                      "--lr", "1e-2", "--weights", self.weights, "-o", step)  # fmt: skip
+        text = step.read_text()
+        self.assertIn("module attributes {", text)
+        step.write_text(text.replace("module attributes {", CUDA, 1))
+        scheduled, plan = self.folder / "scheduled.mlir", self.folder / "plan.so"
+        self.run_tool(tools / "fsdp-opt", step, f"--fsdp-pipeline=mesh=dp={ranks} up-to=scheduled {pipeline}",
+                      "-o", scheduled)  # fmt: skip
+        self.run_tool(tools / "fsdp-compile", scheduled, "--fusion", fusion, "--shared", "-o", plan)
+        return plan
+
+    def train(self, plan, ranks, *flags):
+        """Losses and norms in all digits, the weights afterwards, and what the run prints."""
+        log, weights = self.folder / "log.jsonl", self.folder / "trained.safetensors"
+        log.unlink(missing_ok=True)
+        recorded = BUILD / "test/recorded"
+        printed = self.run_tool(
+            recorded / "recorded-train", plan, "--ranks", ranks, "--data", self.data, "--init", self.weights,
+            "--steps", STEPS, "--seed", 7, "--log", log, "--save", weights, *flags,
+            env={**os.environ, "LD_LIBRARY_PATH": str(recorded), "OMP_NUM_THREADS": "1"})  # fmt: skip
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        self.assertEqual(len(lines), STEPS)
+        return [(line["loss_hex"], line["grad_norm"]) for line in lines], safetensors_io.load(weights), printed
+
+    def compare(self, run, expected, tolerance):
+        figures, weights, _ = run
+        expected_figures, expected_weights, _ = expected
+        losses = [[float.fromhex(loss) for ranks, _ in lines for loss in ranks] for lines in (figures, expected_figures)]
+        torch.testing.assert_close(*losses, rtol=tolerance, atol=0)
+        # Squares are added up in another order.
+        norms = [[float(norm) for _, norm in lines] for lines in (figures, expected_figures)]
+        torch.testing.assert_close(*norms, rtol=max(tolerance, 1e-6), atol=0)
+        self.assertEqual(set(weights), set(expected_weights))
+        for name, tensor in expected_weights.items():
+            torch.testing.assert_close(weights[name], tensor, rtol=tolerance, atol=tolerance, equal_nan=True,
+                                       msg=lambda text: f"{name}: {text}")  # fmt: skip
+
+    def check(self, config, ranks, fusion, pipeline="", tolerance=0):
+        """`tolerance`: 0: the numbers are the CPU's."""
+        plan = self.compile(config, ranks, fusion, pipeline)
+        described = self.run_tool(BUILD / "test/recorded/recorded-train", plan, "--describe",
+                                  env={**os.environ, "LD_LIBRARY_PATH": str(BUILD / "test/recorded")})  # fmt: skip
+        self.assertEqual("generated kernels" in described, fusion != "off")
+        on_cpus = self.train(plan, ranks, "--device", "cpu")
+        runs = {}
+        for graph in ("off", "on"):
+            with self.subTest(graph=graph):
+                run = runs[graph] = self.train(plan, ranks, "--device", "cuda", "--cuda-graph", graph)
+                self.assertRegex(run[2], "CUDA graph " + ("on: a step is one graph" if graph == "on" else "off"))
+                self.compare(run, on_cpus, tolerance)
+        self.compare(runs["on"], runs["off"], 0)
+
+    def test_operators_alone(self):
+        self.check(models.Config("llama", dim=32, layers=2), 2, "off")
+
+    def test_generated_kernels(self):
+        for fusion in ("exact", "fast"):
+            self.check(models.Config("llama", dim=32, layers=2), 2, fusion)
+
+    def test_mixed_precision(self):
+        self.check(models.Config("llama", dim=32, layers=2, compute="bf16"), 2, "fast")
+
+    def test_narrow_shards(self):
+        """They are updated in fp32 here, operator by operator on a CPU."""
+        self.check(models.Config("llama", dim=32, layers=2, dtype="bf16"), 2, "off", tolerance=2**-6)
+
+    def test_dropout(self):
+        self.check(models.Config("gpt2", dim=32, layers=2, dropout=0.1), 2, "fast")
+
+    def test_one_rank_and_microbatches(self):
+        self.check(models.Config("llama", dim=32, layers=2, batch=2), 1, "fast", "microbatches=2")
+
+    def test_searched_schedule(self):
+        self.check(models.Config("llama", dim=32, layers=3), 2, "fast", "schedule=auto device=h100")
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv[1]).resolve()
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])

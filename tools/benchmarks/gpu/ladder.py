@@ -1,0 +1,56 @@
+"""First contact: small steps, each in ways that ask more and more of the device.
+
+A rung is a model in one way: issued entry by entry, as a graph, as a graph with NCCL between one rank. Each is a
+process of its own, and what fails leaves the others. A rung that fails runs once more with blocking launches, which
+tell the kernel that did it, and leaves what its streams did last (--failure-dump) in the logs.
+"""
+
+import json
+
+import runs
+
+#: From few operators to many: an MLP, GPT-2 in fp32 with dropout, Llama in bf16, Llama with generated kernels.
+MODELS = ("mlp", "dropout", "curve", "curve-fused")
+#: {way: (flags, with NCCL)}
+WAYS = {"eager": (["--cuda-graph", "off"], False), "graph": (["--cuda-graph", "on"], False),
+        "nccl": (["--cuda-graph", "on"], True)}  # fmt: skip
+STEPS = 5
+BLOCKING = {"CUDA_LAUNCH_BLOCKING": "1"}
+
+
+def attempt(runner, name, way, **environment):
+    """Figures of one rung."""
+    flags, nccl = WAYS[way]
+    if runner.device == "cpu":
+        flags = []
+    what = f"ladder {name} {way}" + (" blocking" if environment else "")
+    dump = runner.logs / what.replace(" ", "-")
+    log = runner.work / f"{name}.jsonl"
+    log.unlink(missing_ok=True)
+    command = runner.command(name, STEPS, [*flags, "--failure-dump", dump], "copy", None, nccl)
+    try:
+        output = runner.call(command, what, **environment)
+    except runs.Failed as error:
+        return {"error": str(error)}
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    return {"losses": [line["loss_hex"] for line in lines], "graph": runs.Result(lines, output).figure(r"CUDA graph (.*)")}
+
+
+def climb(runner, figures):
+    """Fills {"<model> <way>": figures}; returns the names of the rungs that failed, or whose losses are not those of
+    the model's first rung."""
+    wrong = []
+    for name in MODELS:
+        first = None
+        for way in WAYS:
+            rung = f"{name} {way}"
+            own = figures[rung] = attempt(runner, name, way)
+            if "error" in own:
+                own["blocking"] = attempt(runner, name, way, **BLOCKING)
+                wrong.append(rung)
+                continue
+            first = first or own["losses"]
+            if own["losses"] != first:
+                own["error"] = "other losses than " + next(r for r in figures if r.startswith(name) and "losses" in figures[r])
+                wrong.append(rung)
+    return wrong
