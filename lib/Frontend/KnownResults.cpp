@@ -6,8 +6,6 @@
 
 #include <ATen/EmptyTensor.h>
 
-#include <algorithm>
-
 using namespace fsdp;
 using namespace fsdp::frontend;
 using c10::IValue;
@@ -35,11 +33,12 @@ void KnownResults::apply(const c10::OperatorHandle &op, std::span<const IValue> 
   const std::map<unsigned, OperatorFact> *known = facts.lookup(call);
   if (!known)
     return;
-  seen.insert(call);
   auto change = [&](at::Tensor tensor, unsigned index) {
     auto fact = known->find(index);
-    if (fact == known->end() || !tensor.defined() || !tensor.is_meta() ||
-        sharesMemory(tensor, arguments))
+    if (fact == known->end())
+      return tensor;
+    seen.insert(&fact->second);
+    if (!tensor.defined() || !tensor.is_meta() || sharesMemory(tensor, arguments))
       return tensor;
     return at::Tensor(at::detail::empty_strided_meta(fact->second.sizes, fact->second.strides,
                                                      fact->second.dtype));
@@ -58,12 +57,19 @@ void KnownResults::apply(const c10::OperatorHandle &op, std::span<const IValue> 
 }
 
 std::string KnownResults::describeUnused() const {
-  size_t numUnused = facts.getAll().size() - seen.size();
-  if (numUnused == 0)
+  size_t all = 0, unused = 0;
+  const OperatorFact *first = nullptr;
+  for (const auto &[call, results] : facts.getAll())
+    for (const auto &[index, fact] : results) {
+      ++all;
+      if (seen.count(&fact))
+        continue;
+      ++unused;
+      first = first ? first : &fact;
+    }
+  if (!first)
     return "";
-  auto unused = std::find_if(facts.getAll().begin(), facts.getAll().end(),
-                             [&](const auto &entry) { return !seen.count(entry.first); });
-  return "--operator-facts: " + std::to_string(numUnused) + " of " +
-         std::to_string(facts.getAll().size()) + " calls are none of this step, among them " +
-         unused->first;
+  return "--operator-facts: " + std::to_string(unused) + " of " + std::to_string(all) +
+         " results are none of this step, among them result " + std::to_string(first->result) +
+         " of " + first->call;
 }

@@ -21,13 +21,13 @@ public:
   void apply(const c10::OperatorHandle &op, std::span<const c10::IValue> arguments,
              std::span<c10::IValue> results);
 
-  /// What the files say of calls that were not recorded, a sentence; "" if they say nothing of
+  /// What the files say of results that no recorded call has, a sentence; "" if they say nothing of
   /// such.
   std::string describeUnused() const;
 
 private:
   OperatorFacts facts;
-  std::set<std::string> seen; // calls that have facts
+  std::set<const OperatorFact *> seen; // those of recorded results
 };
 
 } // namespace fsdp::frontend

@@ -116,8 +116,12 @@ class Libraries(harness.Case):
             )
             self.assertTrue(any(line["kind"] == "strides" for line in found))
             report.rename(facts)
+            wrong = {**next(line for line in found if line["kind"] == "result"), "result": 7}
+            facts.write_text("".join(json.dumps(line) + "\n" for line in [*found, wrong]))
 
             binary = self.compile(model, form, flags=["--operator-facts", facts])
+            self.assertIn(f"1 of 4 results are none of this step, among them result 7 of {wrong['call']}",
+                          self.fsdpc.stderr)  # fmt: skip
             lines, weights = train(binary)
             self.assertEqual([line["kind"] for line in self.read(report)], ["graph"])
             losses, expected = self.eager(model)
@@ -142,10 +146,10 @@ class Libraries(harness.Case):
             line = text.count("\n") + 1
             self.assert_fails(f"--operator-facts {facts}: line {line}: {problem}", self.compile,
                               Model(), "pt2", flags=["--operator-facts", facts])  # fmt: skip
-        # Of another step.
-        facts.write_text(self.fact())
+        # Of another step, and results that a call of this one does not have.
+        facts.write_text(self.fact() + "\n" + self.fact(result=7))
         self.compile(Model(), "pt2", flags=["--operator-facts", facts])
-        self.assertIn("1 of 1 calls are none of this step, among them aten::what.default()",
+        self.assertIn("2 of 2 results are none of this step, among them result 0 of aten::what.default()",
                       self.fsdpc.stderr)  # fmt: skip
 
     def fact(self, **changed):

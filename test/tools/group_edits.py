@@ -199,6 +199,8 @@ def update_before_average(step, rng):
         return None
     group = re.search(r"update @(\S+)", step.lines[i])[1]
     wait = pick(rng, step.find("reduce_scatter.wait", f"<@{group},"))
+    if wait is None:  # all of the group lies on each rank
+        return None
     return step.replaced(i, re.sub(r"with %\S+", "with " + result_names(step.lines[wait])[0], step.lines[i]))
 
 
