@@ -22,7 +22,7 @@ cases=build/gpu-cases
 out=build/gpu-check
 report=
 device=cuda
-only=() stages=contact
+only=() asked=contact # and the others
 
 fail() { printf 'gpu-check: error: %s\n' "$*" >&2; exit 1; }
 say() { printf '\n== %s (%d s)\n' "$*" "$SECONDS"; }
@@ -47,7 +47,7 @@ while [ $# -gt 0 ]; do
     --out) out=$2; shift 2 ;;
     --report) report=$2; shift 2 ;;
     --device) device=$2; shift 2 ;;
-    --only) only=(--only "$2") stages=$2; shift 2 ;;
+    --only) only=(--only "$2") asked=$2; shift 2 ;;
     *) fail "unknown argument '$1', expected --cases, --out, --report, --device or --only" ;;
   esac
 done
@@ -69,7 +69,7 @@ mkdir -p "${report:=$out}"
 report=$(realpath "$report")
 build=$out/build
 rm -rf "$out"/*.log "$out"/logs "$report"/figures.json "$report"/logs.tar.gz
-[[ ,$stages, != *,contact,* ]] || rm -f "$out"/measured.json
+[[ ,$asked, != *,contact,* ]] || rm -f "$out"/measured.json
 
 # One line: the version of torch, of its CUDA or "none", the device's architecture or "none: why".
 seen=$("$python" -c '
@@ -124,7 +124,7 @@ for target in "${needed[@]}"; do
 done
 
 # The tests are part of the first contact.
-if [[ ,$stages, == *,contact,* ]]; then
+if [[ ,$asked, == *,contact,* ]]; then
   say "Tests"
   ctest --test-dir "$build" -R "$chosen" -j 8 --timeout 100 --verbose >"$out/tests.log" 2>&1 || status=1
   grep -E '% tests passed|\*\*\*|FAILED +\] .*\([0-9]+ ms\)' "$out/tests.log" || true

@@ -21,9 +21,9 @@
 using namespace fsdp::rt;
 
 namespace {
-/// Works chunk by chunk, so that what the operators write in between stays in the cache
-/// and needs little memory, made once. Only the last chunk of a piece is not a multiple of every
-/// vector's length, as in an operator on the whole piece.
+/// Works chunk by chunk, so that what the operators write in between stays in the cache and needs
+/// little memory, made once. Only the last chunk of a piece is not a multiple of every vector's
+/// length, as in an operator on the whole piece.
 class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);

@@ -32,7 +32,7 @@ namespace {
 struct Options {
   std::string input = "-", output;
   bool object = false, noVerify = false;
-  std::string emit = "binary", memoryCap = "0", chip = fsdp::kOldestChip.str();
+  std::string emit = "binary", memoryCap = "0", chip = fsdp::codegen::kOldestChip.str();
   fsdp::FusionChoice fusion = fsdp::FusionChoice::Off;
   fsdp::cost::CostOptions costs;
   bool predicts = false, asksForChip = false;
@@ -108,6 +108,20 @@ static llvm::Error printKernels(ModuleOp program, const Options &options) {
                          [&](auto &out) { out << text; });
 }
 
+/// Why --chip would change nothing; "" where it does, or was not given.
+static std::string findUselessChip(ModuleOp program, const Options &options) {
+  if (!options.asksForChip)
+    return "";
+  if (options.emit == "kernels")
+    return " is for the kernels of GPUs: --emit kernels prints those of CPUs";
+  llvm::SmallVector<ModuleOp> steps = fsdp::getSteps(program);
+  if (llvm::all_of(steps, [](ModuleOp step) { return step.getOps<fsdp::KernelOp>().empty(); }))
+    return " is for generated kernels, of which there are none (--fusion)";
+  if (options.emit != "ptx" && fsdp::getTarget(steps.front()) != fsdp::Target::Cuda)
+    return " is for steps of GPUs and --emit ptx: this one was captured for CPUs";
+  return "";
+}
+
 static int run(const Options &options) {
   DialectRegistry registry;
   registry.insert<func::FuncDialect, fsdp::aten::AtenDialect, fsdp::FsdpDialect>();
@@ -124,13 +138,12 @@ static int run(const Options &options) {
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
   if (!module || failed(planModule(*module, options)))
     return 1;
+  if (std::string problem = findUselessChip(*module, options); !problem.empty())
+    return fail("--chip " + options.chip + problem);
   if (options.emit == "kernels" || options.emit == "ptx") {
     llvm::Error failure = printKernels(*module, options);
     return failure ? fail(llvm::toString(std::move(failure))) : 0;
   }
-  if (options.asksForChip && fsdp::getTarget(fsdp::getSteps(*module).front()) != fsdp::Target::Cuda)
-    return fail("--chip " + options.chip +
-                " is for steps of GPUs and --emit ptx: this one was captured for CPUs");
   FailureOr<std::vector<fsdp::PlanTables>> tables = fsdp::lowerProgram(*module, options.chip);
   if (failed(tables))
     return 1;
@@ -177,10 +190,9 @@ int main(int argc, char **argv) {
   fsdp::addFusionFlag(app, options.fusion,
                       "Which elementwise operators become generated kernels: off, exact (torch's "
                       "bits) or fast (fp32 inside, one rounding) (scheduled modules)");
-  app.add_option("--chip", options.chip,
-                 "The oldest GPU for which the generated kernels of a step for GPUs are")
-      ->check(CLI::IsMember(std::set<std::string>(std::begin(fsdp::codegen::kChips),
-                                                  std::end(fsdp::codegen::kChips))))
+  app.add_option("--chip", options.chip, "The oldest GPU that runs the generated kernels")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(fsdp::codegen::kChips),
+                                                     std::end(fsdp::codegen::kChips))))
       ->capture_default_str();
   app.add_option("--device", options.costs.device,
                  "Whose collectives the plan expects: h100, h200, b200, a100, cpu. With this, "

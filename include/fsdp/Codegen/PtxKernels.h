@@ -21,8 +21,10 @@ struct PtxKernels {
   std::string ptx;
 };
 
-/// GPUs for which code is made, as LLVM names them. Drivers compile it for newer ones too.
+/// GPUs for which code is made, as LLVM names them, oldest first. Drivers compile it for newer ones
+/// too.
 inline constexpr llvm::StringLiteral kChips[] = {"sm_80", "sm_90", "sm_100"};
+inline constexpr llvm::StringLiteral kOldestChip = kChips[0];
 
 /// Kernels that pass the test of ScalarCode.h as PTX for `chip` ("sm_90"). Their numbers are those
 /// of the CPU's kernels but for sums of rows, which have the order of a warp's lanes.

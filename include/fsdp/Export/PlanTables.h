@@ -30,7 +30,7 @@ struct PlanTables {
   /// LLVM's bitcode of the kernels' functions, and their names by kernel and level.
   std::string kernelCode;
   std::vector<std::string> kernelFunctions;
-  std::string gpuCode; // its end is no NUL; "": none
+  std::string gpuCode; // of the kernels, PTX; "": none
   std::string strings;
   std::vector<unsigned char> data;
 

@@ -28,7 +28,7 @@ def all_claims():
     """{key: Claim}, in the order in which they are told."""
     large = ("large-auto", "large-fsdp2")
     found = {
-        "ladder": Claim("ladder", "right", "first steps that fail, or have other losses as graphs", "<=", 0),
+        "ladder": Claim("ladder", "right", "first steps that fail, are no graph or have other losses", "<=", 0),
         "operators": Claim("operators", "right", "operators that do otherwise than the plan says",
                            "<=", 0),
         "curve": Claim("curve", "right", "loss beside torch eager's, largest difference", "<=",

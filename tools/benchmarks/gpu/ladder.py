@@ -9,7 +9,7 @@ import json
 
 import runs
 
-#: From few operators to many: an MLP, GPT-2 in fp32 with dropout, Llama in bf16, Llama with generated kernels.
+#: From few operators to many: an MLP, GPT-2 in fp32 with dropout, Llama in bf16, the same with generated kernels.
 MODELS = ("mlp", "dropout", "curve", "curve-fused")
 #: {way: (flags, with NCCL)}
 WAYS = {"eager": (["--cuda-graph", "off"], False), "graph": (["--cuda-graph", "on"], False),
@@ -33,7 +33,11 @@ def attempt(runner, name, way, **environment):
     except runs.Failed as error:
         return {"error": str(error)}
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    return {"losses": [line["loss_hex"] for line in lines], "graph": runs.Result(lines, output).figure(r"CUDA graph (.*)")}
+    own = {"losses": [line["loss_hex"] for line in lines],
+           "graph": runs.Result(lines, output).figure(r"CUDA graph (.*)")}  # fmt: skip
+    if runner.device == "cuda" and way != "eager" and not (own["graph"] or "").startswith("on"):
+        own["error"] = f"the step is no graph: {own['graph']}"
+    return own
 
 
 def climb(runner, figures):
@@ -41,16 +45,16 @@ def climb(runner, figures):
     the model's first rung."""
     wrong = []
     for name in MODELS:
-        first = None
+        first = None  # rung of the model that has losses
         for way in WAYS:
             rung = f"{name} {way}"
             own = figures[rung] = attempt(runner, name, way)
-            if "error" in own:
+            if "losses" not in own:
                 own["blocking"] = attempt(runner, name, way, **BLOCKING)
-                wrong.append(rung)
-                continue
-            first = first or own["losses"]
-            if own["losses"] != first:
-                own["error"] = "other losses than " + next(r for r in figures if r.startswith(name) and "losses" in figures[r])
+            else:
+                first = first or rung
+                if own["losses"] != figures[first]["losses"]:
+                    own["error"] = f"other losses than {first}"
+            if "error" in own:
                 wrong.append(rung)
     return wrong

@@ -137,7 +137,7 @@ class Runner:
     def data(self, name, samples=None):
         config = self.config(name)
         samples = samples or config.batch * self.case(name)["ranks"]
-        path = self.work / f"{name}.data.safetensors"
+        path = self.work / f"{name}.{samples}.safetensors"
         if not path.exists():
             safetensors_io.save(path, models.example_inputs(config, batch=samples))
         return path

@@ -1,0 +1,35 @@
+//===- CudaBackend.h - What a library for CUDA gives to the runtime -*- C++ -*-===//
+
+#ifndef FSDP_RUNTIME_CUDA_CUDABACKEND_H
+#define FSDP_RUNTIME_CUDA_CUDABACKEND_H
+
+#include "backend/Backend.h"
+#include "cuda/CudaCalls.h"
+
+#include <functional>
+
+namespace fsdp::rt {
+
+class CudaBackend : public DeviceBackend {
+public:
+  /// `callsOfDevice` is asked for each device that is opened, and for questions about all of them.
+  /// What it returns outlives the object.
+  explicit CudaBackend(std::function<CudaCalls &()> callsOfDevice)
+      : callsOfDevice(std::move(callsOfDevice)) {}
+
+  Result<unsigned> countDevices() override;
+  Result<std::string> nameDevice(unsigned ordinal) override;
+  Result<std::unique_ptr<Device>> openDevice(DeviceOptions options) override;
+  Result<std::unique_ptr<Communicator>> connectDevices(Device &device,
+                                                       std::unique_ptr<Communicator> control,
+                                                       NcclOptions options) override;
+  Result<std::unique_ptr<Communicator>> makeFakeCommunicator(Device &device,
+                                                             FakeOptions options) override;
+
+private:
+  std::function<CudaCalls &()> callsOfDevice;
+};
+
+} // namespace fsdp::rt
+
+#endif // FSDP_RUNTIME_CUDA_CUDABACKEND_H

@@ -1,0 +1,11 @@
+//===- CudaLibrary.cpp - What libfsdp_cuda.so exports ---------------------===//
+
+#include "cuda/CudaBackend.h"
+#include "cuda/RealCudaCalls.h"
+
+using namespace fsdp::rt;
+
+extern "C" DeviceBackend *fsdp_device_backend_7() {
+  static CudaBackend backend(realCudaCalls);
+  return &backend;
+}
