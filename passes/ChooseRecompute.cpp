@@ -238,14 +238,14 @@ void ChooseRecomputePass::freeGroups(Step &step) {
     asked.push_back(group.getRecomputeAttr());
     std::optional<RecomputePolicy> own = group.getRecompute();
     if (own == RecomputePolicy::Auto ||
-        (!own && policy == RecomputePolicy::Auto && !group.isRoot()))
+        (!own && policy == RecomputePolicy::Auto && group.isBlock()))
       freed.push_back(group);
     if (own == RecomputePolicy::Auto)
       group.removeRecomputeAttr();
     else if (!own && policy != RecomputePolicy::Auto)
-      group.setRecompute(group.isRoot() ? std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap)
-                                        : policy);
-    numBlocks += !group.isRoot() && !group.getRecompute();
+      group.setRecompute(
+          group.isBlock() ? policy : std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap));
+    numBlocks += group.isBlock() && !group.getRecompute();
   }
 }
 

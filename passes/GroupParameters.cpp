@@ -67,6 +67,10 @@ llvm::Expected<ShardingConfig> GroupParametersPass::readConfig() {
     if (llvm::Error error =
             takeOption<ReshardChoice>(reshardDefault, parseReshard, choices.reshardAfterForward))
       return error;
+  if (llvm::Error error = takeOption<bool>(splitRoot, parseSplitRoot, choices.splitRoot))
+    return error;
+  if (!choices.splitRoot)
+    choices.splitRoot = splitRootDefault;
   if (llvm::Error error = takeOption<Layout>(layout, parseLayout, choices.layout))
     return error;
   std::optional<ShardDim> placement;
@@ -163,13 +167,45 @@ static std::string getFreeSymbol(SymbolTable &symbols, StringRef name) {
   return symbol;
 }
 
+/// By parameter: the modules whose calls use it, or a view of it.
+static llvm::StringMap<llvm::SetVector<StringRef>> findUsers(Step &step) {
+  llvm::StringMap<llvm::SetVector<StringRef>> users;
+  DenseMap<Value, StringRef> paramOf; // reads and views of them
+  for (Operation &op : step.getBody()) {
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      if (step.paramByName.contains(read.getSourceAttr().getAttr()))
+        paramOf[read.getResult()] = read.getSource();
+      continue;
+    }
+    auto call = dyn_cast<aten::CallOp>(op);
+    if (!call)
+      continue;
+    for (OpOperand &operand : call->getOpOperands()) {
+      auto found = paramOf.find(operand.get());
+      if (found == paramOf.end())
+        continue;
+      StringRef param = found->second;
+      users[param].insert(call.getModule());
+      if (call.isView() && operand.getOperandNumber() == 0)
+        for (Value result : call.getResults())
+          paramOf[result] = param;
+    }
+  }
+  return users;
+}
+
 llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig &choices,
                                                std::vector<ParamGroup> &declared) {
   std::vector<NamedParam> params;
+  llvm::StringMap<llvm::SetVector<StringRef>> users;
+  if (choices.splitRoot.value_or(false))
+    users = findUsers(step);
   for (ParamOp param : step.params) {
     NamedParam &named = params.emplace_back();
     named.names.push_back(param.getSymName().str());
     named.isFrozen = param.getFrozen();
+    for (StringRef user : users.lookup(param.getSymName()))
+      named.users.push_back(user.str());
     named.shape = cast<RankedTensorType>(param.getType()).getShape().vec();
     if (ArrayAttr aliases = param.getAliasesAttr())
       for (auto alias : aliases.getAsRange<StringAttr>())
@@ -234,7 +270,7 @@ llvm::Error GroupParametersPass::declareGroups(Step &step, const ShardingConfig 
             : FileLineColLoc::get(context, choices.file, group.place.line, group.place.column);
     auto op = GroupOp::create(
         builder, place, getFreeSymbol(symbols, name), builder.getArrayAttr(members),
-        builder.getStrArrayAttr(held), meshOp.getSymName(),
+        builder.getStrArrayAttr(held), group.isPartOfRoot, meshOp.getSymName(),
         cast<StringAttr>(axes.getValue().back()).getValue(),
         axes.size() > 1 ? cast<StringAttr>(axes[0]) : StringAttr(),
         choices.layout.value_or(Layout::Flat),

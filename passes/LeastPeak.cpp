@@ -3,7 +3,7 @@
 #include "passes/LeastPeak.h"
 
 #include "fsdp/Analysis/ScheduleProblem.h"
-#include "fsdp/Transforms/PlaceGradients.h"
+#include "fsdp/Transforms/PrepareSearch.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
 
@@ -30,11 +30,7 @@ std::optional<int64_t> fsdp::findLeastPeak(ModuleOp captured, const cost::CostMo
   manager.addPass(createOffloadOptimizer({.offload = offload}));
   if (failed(manager.run(captured)))
     return std::nullopt;
-  FailureOr<StepMemory> before = StepMemory::build(captured, ModulePhase::Sharded);
-  if (failed(before))
-    return std::nullopt;
-  placeGradients(*before);
-  FailureOr<StepMemory> memory = StepMemory::build(captured, ModulePhase::Sharded);
+  FailureOr<StepMemory> memory = prepareSearch(captured);
   if (failed(memory))
     return std::nullopt;
   FailureOr<ScheduleProblem> problem =

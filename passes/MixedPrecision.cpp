@@ -362,7 +362,7 @@ void MixedPrecisionPass::runOnOperation() {
   SmallVector<GroupOp> asked;
   for (GroupOp group : step.groups)
     if (Type dtype = getAskedDtype(group);
-        dtype && !dtype.isF32() && !group.isRoot() && !isExported(group))
+        dtype && !dtype.isF32() && group.isBlock() && !isExported(group))
       asked.push_back(group);
   SmallVector<Type> dtypes;
   for (auto [group, uses] : llvm::zip_equal(step.groups, usesOf)) {

@@ -51,6 +51,8 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
                                          .mesh = options.mesh,
                                          .reshardAfterForward = options.reshardAfterForward,
                                          .reshardDefault = isSearched ? "auto" : "none",
+                                         .splitRoot = options.splitRoot,
+                                         .splitRootDefault = isSearched || options.splitsRoot,
                                          .layout = options.layout,
                                          .prefetch = options.prefetch,
                                          .paramDtype = options.paramDtype,
@@ -84,6 +86,7 @@ void fsdp::buildPipeline(OpPassManager &manager, const PipelineOptions &options)
     manager.addPass(createSchedule());
     manager.addPass(createAssignStreams());
   }
+  manager.addPass(createOffloadGradients());
   verify(createVerifyScheduled());
   if (!options.report.empty()) {
     ReportOptions report{.file = options.report, .memoryCap = options.memoryCap};

@@ -46,6 +46,13 @@ struct PipelineOptions : mlir::PassPipelineOptions<PipelineOptions> {
   Option<std::string> reshardAfterBackward{
       *this, "reshard-after-backward",
       llvm::cl::desc("false: parameters stay gathered between microbatches")};
+  Option<std::string> splitRoot{
+      *this, "split-root",
+      llvm::cl::desc("true: what the root holds before, between and behind the other groups are "
+                     "groups of their own; default: where schedules are searched for")};
+  /// The default of splitRoot is true, whatever the schedule: for an evaluation beside a step that
+  /// is searched for.
+  bool splitsRoot = false;
   Option<std::string> offloadPolicy{
       *this, "offload-policy",
       llvm::cl::desc("cpu: parameters and the optimizer's state lie in the host's memory, as with "

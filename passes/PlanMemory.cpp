@@ -1,5 +1,6 @@
 //===- PlanMemory.cpp - Places in the arena for every buffer --------------===//
 
+#include "fsdp/Analysis/HostPlaces.h"
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Analysis/StepMemory.h"
@@ -66,10 +67,24 @@ ProgramBuffers::ProgramBuffers(ArrayRef<StepMemory> steps) {
   }
 }
 
+/// Gradients of a step that wait on the host, and their places behind what is kept there.
+struct HostGradients {
+  explicit HostGradients(const StepMemory &memory)
+      : gradients(collectStoredGradients(memory.getBody(), memory.groups)) {
+    std::vector<plan::BufferRange> ranges;
+    for (const StoredGradient &gradient : gradients)
+      ranges.push_back({gradient.bytes, gradient.first, gradient.last});
+    arena = plan::planArena(ranges);
+  }
+
+  SmallVector<StoredGradient> gradients;
+  plan::ArenaPlan arena;
+};
+
 /// Writes where each group keeps its shard, the optimizer's states and the copy that is gathered.
-/// What is on the host stays throughout: one part lies behind the other.
-static void writePlaces(ModuleOp module, const StepMemory &memory,
-                        function_ref<int64_t(size_t)> toOffset) {
+/// What is on the host stays throughout: one part lies behind the other. Returns their bytes.
+static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
+                           function_ref<int64_t(size_t)> toOffset) {
   OptimizerOp optimizer = *module.getOps<OptimizerOp>().begin();
   int64_t hostBytes = 0;
   for (const GroupInfo &group : memory.groups.getGroups()) {
@@ -92,19 +107,29 @@ static void writePlaces(ModuleOp module, const StepMemory &memory,
                                      llvm::map_to_vector(kept.states, toOffset), copy, hostShard,
                                      hostStates, hostCopy));
   }
-  if (hostBytes > 0)
+  return hostBytes;
+}
+
+/// Writes the places on the host. What steps of a program leave there others may overwrite, so that
+/// all steps have an arena of `gradientBytes` for gradients.
+static void writeHostArena(ModuleOp module, const HostGradients &own, int64_t keptBytes,
+                           int64_t gradientBytes) {
+  for (auto [gradient, offset] : llvm::zip_equal(own.gradients, own.arena.offsets))
+    StoreGradientStartOp(gradient.store).setOffset(keptBytes + offset);
+  if (keptBytes + gradientBytes > 0)
     module->setAttr(FsdpDialect::getHostArenaAttrName(),
-                    Builder(module.getContext()).getI64IntegerAttr(hostBytes));
+                    Builder(module.getContext()).getI64IntegerAttr(keptBytes + gradientBytes));
 }
 
 /// Writes every buffer's place into the module, which is planned from then on.
 static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<size_t> rangeOf,
-                         const plan::ArenaPlan &arena) {
+                         const plan::ArenaPlan &arena, const HostGradients &host,
+                         int64_t hostGradientBytes) {
   const GroupTable &groups = memory.groups;
   const LiveRanges &ranges = memory.ranges;
   Builder builder(module.getContext());
   auto toOffset = [&](size_t range) { return arena.offsets[rangeOf[range]]; };
-  writePlaces(module, memory, toOffset);
+  writeHostArena(module, host, writePlaces(module, memory, toOffset), hostGradientBytes);
   for (auto buffer : module.getOps<BufferOp>())
     buffer.setOffset(toOffset(ranges.lookup(buffer).front()));
   auto valueOffset = [&](Value value) -> int64_t {
@@ -138,6 +163,9 @@ static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<siz
         .Case([&](ReduceScatterStartOp start) {
           ArrayRef<size_t> both = ranges.lookup(start);
           start.setOffsets(ArrayRef<int64_t>{toOffset(both.front()), toOffset(both.back())});
+        })
+        .Case([&](FetchGradientStartOp fetch) {
+          fetch.setOffset(toOffset(ranges.lookup(fetch).front()));
         })
         .Case([&](PackOp pack) { pack.setOffset(toOffset(ranges.lookup(pack).front())); })
         .Case([&](FetchStateStartOp fetch) {
@@ -187,8 +215,13 @@ struct PlanMemoryPass : public fsdp::impl::PlanMemoryBase<PlanMemoryPass> {
            << " bytes are live at once";
       return signalPassFailure();
     }
-    for (auto [step, memory, rangeOf] : llvm::zip_equal(steps, memories, buffers.rangeOf))
-      writeOffsets(step, memory, rangeOf, arena);
+    SmallVector<HostGradients> hosts;
+    int64_t hostGradientBytes = 0;
+    for (const StepMemory &memory : memories)
+      hostGradientBytes = std::max(hostGradientBytes, hosts.emplace_back(memory).arena.arenaBytes);
+    for (auto [step, memory, rangeOf, host] :
+         llvm::zip_equal(steps, memories, buffers.rangeOf, hosts))
+      writeOffsets(step, memory, rangeOf, arena, host, hostGradientBytes);
     if (isProgram(module)) {
       setPhase(module, ModulePhase::Planned);
       for (StringRef name : {FsdpDialect::getArenaAttrName(), FsdpDialect::getPeakAttrName()})

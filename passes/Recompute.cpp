@@ -244,7 +244,8 @@ void RecomputePass::rewrite() {
       again.setScopeAttr(producer.getScopeAttr());
     // Modules of one group may lie in those of several others: a copy belongs to the module that
     // needs it, or the backward of the groups around its own would begin with that one's.
-    if (group < step.groups.size() && step.groups[group].getModules().size() > 1)
+    if (group < step.groups.size() && step.groups[group].isBlock() &&
+        step.groups[group].getModules().size() > 1)
       again.setScopeAttr(calls[places.lookup(producer)].getScopeAttr());
   };
   // In program order, so that at one place operands come before results.

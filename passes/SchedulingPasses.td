@@ -91,6 +91,25 @@ def AssignStreams : Fsdp_Pass<"fsdp-assign-streams"> {
   }];
 }
 
+def OffloadGradients : Fsdp_Pass<"fsdp-offload-gradients"> {
+  let summary = "Let reduced gradients wait in the memory of the host";
+  let description = [{
+    Input: a scheduled module. Output: the same, in which reduced gradients of groups with
+    `offload_policy cpu` do not wait in the arena for other microbatches, or for the norm of all: they
+    are stored on the host when they are there, and fetched before the sum or the update that reads
+    them. What such a gradient adds to the norm is taken before it is stored (`fsdp.shard_norm`). The
+    step computes what it did before, on the same bits.
+
+    A store is waited for when the next one starts; a fetch starts with that of the group's optimizer
+    state, or when the gradient starts to be reduced to which it will be added. So two gradients are
+    in the arena at a time. A gradient with which its group is updated at once stays.
+
+    Remarks (`--remarks-filter-analyse=fsdp-offload-gradients`): `OffloadedGradients`.
+
+    Why: with gradients that wait, a rank holds those of all parameters, whatever else is on the host.
+  }];
+}
+
 def Report : Fsdp_Pass<"fsdp-report"> {
   let summary = "Write events, collectives and the prediction of a scheduled step as JSON";
   let description = [{

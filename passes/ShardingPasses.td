@@ -26,6 +26,7 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
         mesh: {replicate: 2, shard: 2}    # of this group: another one of as many ranks
       - together: ["norm", "lm_head"]     # one group of several modules
     root: {reshard_after_forward: none}
+    split_root: false                     # the default, but where schedules are searched for
     optimizer: {name: adamw, lr: 1.0e-3}  # replaces what the capture says
     mixed_precision: {param_dtype: bfloat16, reduce_dtype: float32}  # see fsdp-mixed-precision
     gradient_divide_factor: 8             # of groups that do not say; default: all ranks
@@ -36,6 +37,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
     A mesh has one axis, over which parameters are sharded, or two, of which the first replicates and
     the second shards (FSDP2's HSDP), whatever their names. Rank r is then shard r mod S of replica
     r / S, for S ranks on the second axis. So it is in each mesh that a group names for itself.
+
+    With `split_root: true` what is left for the root before, between and behind the other groups, in
+    the model's order, makes groups of their own, which say `part_of_root`: of an embedding at the
+    beginning and a head at the end each is gathered and reduced when it is there. Parameters of the
+    root module itself, shared ones, and those that are used outside of their module stay together.
 
     A `*` in a pattern stands for one component of a module's path. Without a file each repeated
     block (a module `X.0` with siblings `X.1`, ..., outermost) is a group. The options given on the
@@ -53,6 +59,11 @@ def GroupParameters : Fsdp_Pass<"fsdp-group-parameters"> {
            "decides) or a number of ranks that together keep the parameters, a factor of the axis">,
     Option<"reshardDefault", "reshard-default", "std::string", "\"none\"",
            "reshard-after-forward where neither the option nor the file says it">,
+    Option<"splitRoot", "split-root", "std::string", "\"\"",
+           "true: what the root holds before, between and behind the other groups are groups of "
+           "their own; false: one group">,
+    Option<"splitRootDefault", "split-root-default", "bool", "false",
+           "split-root where neither the option nor the file says it">,
     Option<"layout", "layout", "std::string", "\"\"",
            "flat or per-param (FSDP2's); default flat">,
     Option<"prefetch", "prefetch", "std::string", "\"\"",

@@ -56,9 +56,11 @@ private:
 } // namespace
 
 /// A group of several modules takes its inputs where the first of them runs. The root's inputs have
-/// no gradient.
+/// no gradient, and parts of it are no modules of FSDP2's.
 void SumGradientsByModulePass::findModules(Step &step) {
   for (GroupOp group : step.groups) {
+    if (!group.isBlock())
+      continue;
     SmallVector<const Module *> held =
         llvm::map_to_vector(group.getModules().getAsValueRange<StringAttr>(),
                             [&](StringRef path) { return &tree->add(path); });
@@ -75,7 +77,6 @@ void SumGradientsByModulePass::findModules(Step &step) {
       break;
     }
   }
-  modules.erase(&tree->add(""));
 }
 
 SmallVector<ModuleCall> SumGradientsByModulePass::listCalls(ScopeAttr scope) {

@@ -243,7 +243,7 @@ LogicalResult Checker::run() {
         isa<ShardOp, PackOp, ChunkOp, EncodeOp, AllReduceHookOp, CastOp, AccumulateOp, ReshardOp>(
             op))
       result = op.emitError("C2: a captured step has no shards and no collectives");
-    else if (isa<PartialNormOp, ClipFactorOp>(op))
+    else if (isa<ShardNormOp, PartialNormOp, ClipFactorOp>(op))
       result = op.emitError("C2: a captured step clips by its optimizer's 'clip_grad_norm'");
     else if (auto call = dyn_cast<CallOp>(op))
       result = visit(call);

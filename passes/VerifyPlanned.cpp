@@ -200,7 +200,7 @@ static std::optional<int64_t> getOffset(OpResult result) {
         return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
       })
       .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })
-      .Case<AllGatherStartOp, PartialNormOp, ChunkOp, EncodeOp, CastOp>(
+      .Case<AllGatherStartOp, PartialNormOp, ChunkOp, EncodeOp, CastOp, FetchGradientStartOp>(
           [](auto op) -> std::optional<int64_t> {
             return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
           })
@@ -330,7 +330,7 @@ static LogicalResult checkPlanned(ModuleOp module, ArrayRef<ModuleOp> others) {
   if (failed(groups))
     return failure();
   FailureOr<StepStorage> storage = StepStorage::build(*step, *groups);
-  if (failed(storage) || failed(checkHostPlaces(module, *groups)) ||
+  if (failed(storage) || failed(checkHostPlaces(module, step->getBody().front(), *groups)) ||
       failed(Checker(module, *step, *groups, *storage, arena.getInt(), others).run()))
     return failure();
   return checkOverwrites(*step, *groups, *storage);

@@ -13,6 +13,8 @@ std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
       return "@" + pack.getGroup().str();
     if (auto fetch = dyn_cast<FetchStateStartOp>(op))
       return "@" + fetch.getGroup().str();
+    if (auto fetch = dyn_cast<FetchGradientStartOp>(op))
+      return "@" + fetch.getStored().getType().getGroup().getValue().str();
     return "@" + SymbolTable::getSymbolName(op).getValue().str();
   };
   switch (range.category) {

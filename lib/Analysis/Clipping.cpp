@@ -16,6 +16,7 @@ public:
 
 private:
   LogicalResult checkNorm(PartialNormOp found);
+  LogicalResult checkPart(ShardNormOp part);
   LogicalResult checkFactor(ClipFactorOp factor);
   LogicalResult checkUpdate(UpdateOp update);
   /// Diagnoses `op`, with a note at `other` unless that is null.
@@ -33,6 +34,13 @@ private:
 
 } // namespace
 
+/// What is taken ahead of the norm has a part in it.
+LogicalResult Checker::checkPart(ShardNormOp part) {
+  if (part.getResult().hasOneUse() && isa<PartialNormOp>(*part.getResult().getUsers().begin()))
+    return success();
+  return fail(part, "is no part of the gradients' norm, or more than one", nullptr, "");
+}
+
 /// The norm reads what the updates read, each once.
 LogicalResult Checker::checkNorm(PartialNormOp found) {
   if (norm)
@@ -45,12 +53,21 @@ LogicalResult Checker::checkNorm(PartialNormOp found) {
                     ", but the optimizer clips by norm " + stringifyNormType(expected),
                 step.optimizer, "the optimizer is declared here");
   DenseSet<Value> counted;
-  for (Value gradient : found.getGradients())
-    if (!counted.insert(gradient).second)
+  for (Value gradient : found.getGradients()) {
+    if (auto part = gradient.getDefiningOp<ShardNormOp>()) {
+      if (part.getNormType() != expected)
+        return fail(part,
+                    "has norm " + stringifyNormType(part.getNormType()) +
+                        ", but the optimizer clips by norm " + stringifyNormType(expected),
+                    step.optimizer, "the optimizer is declared here");
+      gradient = part.getGradient();
+    }
+    if (!counted.insert(skipHostCopies(gradient)).second)
       return fail(found, "the norm counts one gradient twice", gradient.getDefiningOp(),
                   "the gradient is made here");
+  }
   for (auto update : step.getBody().getOps<UpdateOp>())
-    if (update.getGradient() && !counted.erase(update.getGradient()))
+    if (update.getGradient() && !counted.erase(skipHostCopies(update.getGradient())))
       return fail(found, "the norm lacks the gradient of group @" + update.getTarget(), update,
                   "updated here");
   if (!counted.empty())
@@ -113,6 +130,8 @@ LogicalResult Checker::run() {
     LogicalResult result = success();
     if (auto found = dyn_cast<PartialNormOp>(op))
       result = checkNorm(found);
+    else if (auto part = dyn_cast<ShardNormOp>(op))
+      result = checkPart(part);
     else if (auto factor = dyn_cast<ClipFactorOp>(op))
       result = checkFactor(factor);
     else if (auto update = dyn_cast<UpdateOp>(op))

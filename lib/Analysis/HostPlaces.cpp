@@ -2,44 +2,117 @@
 
 #include "fsdp/Analysis/HostPlaces.h"
 
+#include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 
 using namespace mlir;
 using namespace fsdp;
 
-LogicalResult fsdp::checkHostPlaces(ModuleOp module, const GroupTable &groups) {
-  auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getHostArenaAttrName());
-  int64_t arenaBytes = arena ? arena.getInt() : 0;
+SmallVector<StoredGradient> fsdp::collectStoredGradients(Block &body, const GroupTable &groups) {
+  SmallVector<StoredGradient> stored;
+  DenseMap<Value, size_t> indexOf; // by handles and what lies on the host
+  for (auto [position, op] : llvm::enumerate(body)) {
+    auto at = static_cast<int64_t>(position);
+    auto touch = [&](Value source, Value result) {
+      auto found = indexOf.find(source);
+      if (found == indexOf.end())
+        return;
+      const size_t index = found->second;
+      stored[index].last = at;
+      if (result)
+        indexOf[result] = index;
+    };
+    if (auto store = dyn_cast<StoreGradientStartOp>(op)) {
+      ShardType shard = store.getGradient().getType();
+      int64_t bytes =
+          groups.lookup(shard).gradients.shardElements * getElementBytes(shard.getElementType());
+      indexOf[store.getHandle()] = stored.size();
+      stored.push_back({store, plan::alignToArena(bytes), at, at});
+    } else if (auto wait = dyn_cast<StoreGradientWaitOp>(op)) {
+      touch(wait.getHandle(), wait.getStored());
+    } else if (auto fetch = dyn_cast<FetchGradientStartOp>(op)) {
+      touch(fetch.getStored(), fetch.getHandle());
+    } else if (auto wait = dyn_cast<FetchGradientWaitOp>(op)) {
+      touch(wait.getHandle(), {});
+    }
+  }
+  return stored;
+}
+
+namespace {
+
+/// Of what is kept between steps, the range is the whole step.
+class Checker {
+public:
+  explicit Checker(ModuleOp module) {
+    auto arena = module->getAttrOfType<IntegerAttr>(FsdpDialect::getHostArenaAttrName());
+    arenaBytes = arena ? arena.getInt() : 0;
+  }
+  LogicalResult place(Operation *op, std::string name, int64_t begin, plan::BufferRange range);
+  LogicalResult checkOverlap();
+
+private:
+  std::string describe(size_t index) const {
+    return names[index] + " at bytes [" + std::to_string(offsets[index]) + ", " +
+           std::to_string(offsets[index] + ranges[index].sizeBytes) + ") of the host's arena";
+  }
+
+  int64_t arenaBytes;
+  SmallVector<Operation *> ops;
+  SmallVector<std::string> names;
+  std::vector<plan::BufferRange> ranges;
+  std::vector<int64_t> offsets;
+};
+
+} // namespace
+
+LogicalResult Checker::place(Operation *op, std::string name, int64_t begin,
+                             plan::BufferRange range) {
+  ops.push_back(op);
+  names.push_back(std::move(name));
+  ranges.push_back(range);
+  offsets.push_back(begin);
+  if (begin >= 0 && begin + range.sizeBytes <= arenaBytes &&
+      begin % plan::kArenaAlignmentBytes == 0)
+    return success();
+  return op->emitOpError("P5: ") << describe(ops.size() - 1) << " of " << arenaBytes
+                                 << " bytes, expected within it, at a multiple of "
+                                 << plan::kArenaAlignmentBytes;
+}
+
+LogicalResult Checker::checkOverlap() {
+  plan::Overlap overlap = plan::findOverlap(ranges, offsets);
+  if (overlap.first < 0)
+    return success();
+  InFlightDiagnostic diag = ops[overlap.second]->emitOpError("P5: ")
+                            << describe(overlap.second) << " overlaps " << names[overlap.first];
+  diag.attachNote(ops[overlap.first]->getLoc()) << "which is declared here";
+  return diag;
+}
+
+LogicalResult fsdp::checkHostPlaces(ModuleOp module, Block &body, const GroupTable &groups) {
+  Checker checker(module);
   unsigned numStates = 0;
   if (auto optimizers = module.getOps<OptimizerOp>(); !optimizers.empty())
     numStates = getNumOptimizerStates(*optimizers.begin());
-  struct Placed {
-    int64_t begin, end;
-    GroupOp group;
-    std::string name;
-  };
-  std::vector<Placed> placed;
+  const auto end = static_cast<int64_t>(std::distance(body.begin(), body.end()));
   for (const GroupInfo &group : groups.getGroups()) {
     GroupOp op = group.op;
     // Their numbers are equal: explainPlaces().
     for (auto [begin, part] : llvm::zip(group.getHostPlaces(), group.getHostParts(numStates)))
-      placed.push_back(
-          {begin, begin + part.bytes, op, (part.name + " of @" + op.getSymName()).str()});
+      if (failed(checker.place(op, (part.name + " of @" + op.getSymName()).str(), begin,
+                               {part.bytes, 0, end})))
+        return failure();
   }
-  llvm::stable_sort(placed, [](const Placed &a, const Placed &b) { return a.begin < b.begin; });
-  for (auto [index, part] : llvm::enumerate(placed)) {
-    if (part.begin < 0 || part.end > arenaBytes || part.begin % plan::kArenaAlignmentBytes != 0)
-      return part.group.emitOpError("P5: ")
-             << part.name << " at bytes [" << part.begin << ", " << part.end
-             << ") of the host's arena of " << arenaBytes << " bytes, expected within it, at a "
-             << "multiple of " << plan::kArenaAlignmentBytes;
-    if (index > 0 && part.begin < placed[index - 1].end) {
-      InFlightDiagnostic diag = part.group.emitOpError("P5: ")
-                                << part.name << " at bytes [" << part.begin << ", " << part.end
-                                << ") of the host's arena overlaps " << placed[index - 1].name;
-      diag.attachNote(placed[index - 1].group.getLoc()) << "which is declared here";
-      return diag;
-    }
+  for (const StoredGradient &gradient : collectStoredGradients(body, groups)) {
+    StoreGradientStartOp store = gradient.store;
+    StringRef group = store.getGradient().getType().getGroup().getValue();
+    if (!store.getOffset())
+      return store.emitOpError("P5: has no place in the host's arena");
+    if (failed(checker.place(store, ("the gradient of @" + group).str(),
+                             static_cast<int64_t>(*store.getOffset()),
+                             {gradient.bytes, gradient.first, gradient.last})))
+      return failure();
   }
-  return success();
+  return checker.checkOverlap();
 }

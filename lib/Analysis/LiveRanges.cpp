@@ -249,13 +249,13 @@ void LiveRanges::Builder::addDeclarations() {
         getStorageBytes(cast<RankedTensorType>(buffer.getType())), BufferCategory::Buffer, buffer));
 }
 
-/// What collectives make: gathered groups and reduced shards.
+/// What collectives and copies of gradients make: gathered groups and reduced shards.
 void LiveRanges::Builder::addCollectives() {
   for (Operation *op : starts) {
     int64_t index = storage.lookup(getStartedHandle(*op));
     if (index == StepStorage::kNone || storage.getStorages()[index].owner != op ||
-        !isa<CollectiveOpInterface>(op))
-      continue; // in place, or optimizer state
+        isa<FetchStateStartOp>(op))
+      continue; // in place or on the host, or addStates()
     const Storage &item = storage.getStorages()[index];
     size_t range = add({item.bytes, firstUse[index], lastUse[index], item.category, op});
     result.rangesOf[op].push_back(range);

@@ -11,8 +11,8 @@ using namespace fsdp;
 bool fsdp::isOperation(Operation &op) {
   if (auto call = dyn_cast<aten::CallOp>(op))
     return !call.isView();
-  return isa<LaunchOp, WriteOp, UpdateOp, PartialNormOp, ChunkOp, AllReduceHookOp, CastOp,
-             AccumulateOp>(op);
+  return isa<LaunchOp, WriteOp, UpdateOp, PartialNormOp, ShardNormOp, ChunkOp, AllReduceHookOp,
+             CastOp, AccumulateOp, StoreGradientStartOp>(op);
 }
 
 bool fsdp::readsReduced(Operation &op) {
@@ -198,7 +198,12 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
         return costs.getCopyCost(
             getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));
       })
-      .Case([&](PartialNormOp) { return getNormCost(); })
+      .Case([&](PartialNormOp norm) { return getNormCost(norm); })
+      .Case([&](ShardNormOp norm) {
+        return costs.getCopyCost(
+            memory.groups.lookup(norm.getGradient().getType()).gradients.shardBytes / 2);
+      })
+      .Case([&](StoreGradientStartOp) { return cost::OperationCost{}; }) // another stream's
       .Case([&](ChunkOp chunk) {
         return costs.getCopyCost(memory.groups.lookup(chunk.getGroupAttr()).getChunkBytes());
       })
@@ -220,10 +225,11 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
 }
 
 /// With the all-reduce of the sum, which nothing can hide: all updates wait for it.
-cost::OperationCost ProblemBuilder::getNormCost() const {
+cost::OperationCost ProblemBuilder::getNormCost(PartialNormOp norm) const {
   int64_t bytes = 0;
-  for (const GroupInfo &group : memory.groups.getGroups())
-    bytes += group.gradients.shardBytes;
+  for (Value gradient : norm.getGradients())
+    if (auto shard = dyn_cast<ShardType>(gradient.getType()))
+      bytes += memory.groups.lookup(shard).gradients.shardBytes;
   // Read and not written: half of a copy.
   cost::OperationCost cost = costs.getCopyCost(bytes / 2);
   ArrayRef<GroupInfo> groups = memory.groups.getGroups();

@@ -44,7 +44,7 @@ private:
   /// Of the collectives.
   void addCosts(ScheduleProblem &problem);
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
-  cost::OperationCost getNormCost() const;
+  cost::OperationCost getNormCost(PartialNormOp norm) const;
   /// The ranges of parameters that the wait copies.
   llvm::SmallVector<size_t> getCopies(AllGatherWaitOp wait) const;
   int64_t sumBytes(llvm::ArrayRef<size_t> ranges) const;

@@ -78,7 +78,7 @@ struct ReducedPart {
 /// The reductions whose results `value` is the sum of, in the order in which they are added.
 static void collectParts(Value value, bool isAcross, SmallVectorImpl<ReducedPart> &parts,
                          bool isHooked = false) {
-  Operation *source = value.getDefiningOp();
+  Operation *source = skipHostCopies(value).getDefiningOp();
   if (auto hook = dyn_cast<AllReduceHookOp>(source); hook && !isHooked && !isAcross) {
     collectParts(hook.getSource(), isAcross, parts, /*isHooked=*/true);
   } else if (auto sum = dyn_cast<AccumulateOp>(source)) {
@@ -235,6 +235,9 @@ LogicalResult Checker::visit(AllReduceStartOp start) {
   if (isa<ShardType>(start.getSource().getType()) && !isGradient(start.getSource()))
     return fail(start, "S4: what is no gradient of " + name + " is reduced over the replicas",
                 start.getSource().getDefiningOp(), "it is made here");
+  if (isa<ShardType>(start.getSource().getType()) && !start.getSource().hasOneUse())
+    return fail(start, "S4: the gradients of " + name + " are reduced in place, but used elsewhere",
+                start.getSource().getDefiningOp(), "they are made here");
   auto [known, isNew] = reducedAcross.try_emplace(start.getSource(), start);
   if (!isNew)
     return fail(start, "S4: the gradients of " + name + " are reduced over the replicas twice",

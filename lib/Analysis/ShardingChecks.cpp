@@ -72,6 +72,8 @@ private:
 /// What a handle stands for, for people.
 static std::string describeStart(Operation *start) {
   auto collective = dyn_cast<CollectiveOpInterface>(start);
+  if (isa<StoreGradientStartOp, FetchGradientStartOp>(start))
+    return "the copy of a gradient";
   if (!collective)
     return "the copy of optimizer state";
   FlatSymbolRefAttr group = collective.getCollectiveGroup();

@@ -30,9 +30,12 @@ void fsdp::addStateRanges(ScheduleProblem &step, const StepMemory &memory) {
   llvm::erase_if(step.ranges, [&](const OperationRange &range) {
     return isFetched(memory.ranges.getRanges()[range.range]);
   });
-  for (const ScheduledStateCopy &copy : step.stateCopies)
+  for (const ScheduledStateCopy &copy : step.stateCopies) {
+    if (copy.gradient)
+      continue; // has the range of its fetch
     for (size_t range : memory.ranges.lookup(copy.ops.fetch))
       step.ranges.push_back({copy.fetchLaunch, copy.storeWait - 1, range});
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -101,6 +104,10 @@ void fsdp::chargeStateCopies(ScheduleProblem &step, const StepMemory &memory,
                              const cost::CostModel &costs) {
   std::vector<StateCopyEvent> events = getEvents(step.stateCopies);
   for (ScheduledStateCopy &copy : step.stateCopies) {
+    if (copy.gradient) {
+      copy.copyNs = costs.getHostCopyCost(copy.bytes).durationNs;
+      continue;
+    }
     copy.bytes = getStateBytes(copy, memory);
     copy.copyNs = getCopyNs(copy, memory, costs);
   }

@@ -129,6 +129,17 @@ Type Step::getDtype(GroupOp group) {
                         : cast<RankedTensorType>(params.front().getType()).getElementType();
 }
 
+Value fsdp::skipHostCopies(Value shard) {
+  while (auto fetched = shard.getDefiningOp<FetchGradientWaitOp>()) {
+    Value stored = fetched.getStart().getStored();
+    auto wait = stored.getDefiningOp<StoreGradientWaitOp>();
+    if (!wait)
+      break;
+    shard = wait.getStart().getGradient();
+  }
+  return shard;
+}
+
 ReduceScatterStartOp fsdp::getReductionOf(Value shard) {
   Operation *source = shard.getDefiningOp();
   if (auto across = dyn_cast_or_null<AllReduceWaitOp>(source))

@@ -3,6 +3,7 @@
 #include "StepReader.h"
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/TensorLayout.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -102,6 +103,32 @@ void StepReader::visit(StoreStateWaitOp wait) {
       getNumOperations();
 }
 
+/// Its wait and its fetch are noted when they are met.
+void StepReader::visit(StoreGradientStartOp store) {
+  ShardType shard = store.getGradient().getType();
+  const int64_t bytes =
+      memory.groups.lookup(shard).gradients.shardElements * getElementBytes(shard.getElementType());
+  const uint32_t here = getNumOperations();
+  gradientCopyOf[store.getHandle()] = result.stateCopies.size();
+  result.stateCopies.push_back({{}, here, here, here, here, store, bytes});
+}
+
+void StepReader::visit(StoreGradientWaitOp wait) {
+  enter(EventOrder::StoreWait);
+  const size_t copy = gradientCopyOf[wait.getStored()] = gradientCopyOf.lookup(wait.getHandle());
+  result.stateCopies[copy].storeWait = getNumOperations();
+}
+
+void StepReader::visit(FetchGradientStartOp fetch) {
+  enter(EventOrder::Fetch);
+  const size_t copy = gradientCopyOf[fetch.getHandle()] = gradientCopyOf.lookup(fetch.getStored());
+  result.stateCopies[copy].fetchLaunch = getNumOperations();
+}
+
+void StepReader::visit(FetchGradientWaitOp wait) {
+  result.stateCopies[gradientCopyOf.lookup(wait.getHandle())].fetchWait = getNumOperations();
+}
+
 void StepReader::noteReaders(Operation &op, aten::Phase phase) {
   for (Value operand : op.getOperands()) {
     int64_t index = memory.storage.lookup(operand);
@@ -138,11 +165,14 @@ void StepReader::read(Operation &op) {
     else
       noteReader(op);
     addOperation(&op);
+    if (auto store = dyn_cast<StoreGradientStartOp>(op))
+      visit(store);
     return;
   }
   llvm::TypeSwitch<Operation *>(&op)
       .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReshardOp, PackOp,
-            FetchStateStartOp, StoreStateWaitOp>([&](auto event) { visit(event); })
+            FetchStateStartOp, StoreStateWaitOp, StoreGradientWaitOp, FetchGradientStartOp,
+            FetchGradientWaitOp>([&](auto event) { visit(event); })
       .Case([&](FetchStateWaitOp wait) {
         result.stateCopies[stateCopyOf.lookup(wait.getStart().getGroupAttr().getAttr())].fetchWait =
             getNumOperations();

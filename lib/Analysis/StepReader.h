@@ -72,6 +72,10 @@ private:
   void visit(PackOp pack);
   void visit(FetchStateStartOp fetch);
   void visit(StoreStateWaitOp wait);
+  void visit(StoreGradientStartOp store);
+  void visit(StoreGradientWaitOp wait);
+  void visit(FetchGradientStartOp fetch);
+  void visit(FetchGradientWaitOp wait);
   void addRanges();
   void addUses();
   void splitBuckets();
@@ -91,6 +95,7 @@ private:
   std::vector<Reduction> reductions;
   llvm::DenseMap<mlir::Operation *, size_t> gatherOf, reductionOf; // by start
   llvm::DenseMap<mlir::StringAttr, size_t> stateCopyOf;            // by group
+  llvm::DenseMap<mlir::Value, size_t> gradientCopyOf; // by handles and what lies on the host
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
   std::vector<uint32_t> splitBucketOf; // by reduction
 };

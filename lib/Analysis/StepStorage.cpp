@@ -42,6 +42,8 @@ const GroupInfo *StepStorage::Builder::findGroup(OpResult value) {
     return &groups.lookup(shard);
   if (auto fetch = dyn_cast<FetchStateStartOp>(op))
     return &groups.lookup(fetch.getGroupAttr());
+  if (auto fetch = dyn_cast<FetchGradientStartOp>(op))
+    return &groups.lookup(fetch.getStored().getType().getGroup());
   return nullptr;
 }
 
@@ -63,6 +65,14 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   }
 }
 
+/// The dtype of a shard that an operation makes, or that a copy brings; null of other values.
+static Type getOwnDtype(OpResult value) {
+  if (auto fetch = dyn_cast<FetchGradientStartOp>(value.getOwner()))
+    return fetch.getStored().getType().getElementType();
+  auto shard = dyn_cast<ShardType>(value.getType());
+  return shard ? shard.getElementType() : Type();
+}
+
 /// With `whole` the value is a part of that: of a flat gather. In the per-param layout the parts
 /// are copied out.
 void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Value whole) {
@@ -72,10 +82,8 @@ void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Valu
                   .group = findGroup(value)};
   if (auto type = dyn_cast<RankedTensorType>(value.getType()))
     storage.bytes = getStorageBytes(type);
-  else if (auto shard = dyn_cast<ShardType>(value.getType());
-           shard && category == BufferCategory::ReducedShard) // in a dtype of its own
-    storage.bytes =
-        storage.group->gradients.shardElements * getElementBytes(shard.getElementType());
+  else if (Type own = getOwnDtype(value); own && category == BufferCategory::ReducedShard)
+    storage.bytes = storage.group->gradients.shardElements * getElementBytes(own);
   else
     storage.bytes = getGroupBytes(*storage.group, category);
   if (whole && storage.group->isFlat())

@@ -46,6 +46,9 @@ private:
   llvm::Expected<ReshardChoice> resolve(ReshardChoice choice, const MeshSpec &mesh,
                                         ConfigPlace place);
   llvm::Error checkHasNoLists(const ParamGroup &empty);
+  /// Takes groups out of what is left for the root, with the root's options.
+  void splitRoot(const ParamGroup &root);
+  std::vector<std::string> findHolders(llvm::ArrayRef<unsigned> members);
   llvm::Error addRoot();
   llvm::Error checkShared();
   void separateFrozen();
@@ -287,6 +290,63 @@ llvm::Expected<ReshardChoice> Grouper::resolve(ReshardChoice choice, const MeshS
   return choice;
 }
 
+/// The outermost modules that hold parameters out of `members` and no others. Parameters that these
+/// do not hold alone, or that something outside of them uses, have none.
+std::vector<std::string> Grouper::findHolders(llvm::ArrayRef<unsigned> members) {
+  std::vector<std::string> holders;
+  auto areMembers = [&](StringRef path) {
+    return llvm::all_of(paramsBelow.lookup(path), [&](unsigned index) {
+      return llvm::is_contained(members, index) && params[index].names.size() == 1;
+    });
+  };
+  for (unsigned index : members) {
+    const Module *outermost = nullptr;
+    for (const Module *module = &tree.addHolder(params[index].names.front());
+         !module->isRoot() && areMembers(module->path); module = module->parent)
+      outermost = module;
+    if (outermost && !llvm::is_contained(holders, outermost->path))
+      holders.push_back(outermost->path.str());
+  }
+  llvm::erase_if(holders, [&](const std::string &holder) {
+    return llvm::any_of(paramsBelow.lookup(holder), [&](unsigned index) {
+      return llvm::any_of(params[index].users,
+                          [&](StringRef user) { return !isBelow(user, holder); });
+    });
+  });
+  return holders;
+}
+
+void Grouper::splitRoot(const ParamGroup &root) {
+  std::vector<std::vector<unsigned>> stretches(1); // between parameters of other groups
+  for (auto [index, owner] : llvm::enumerate(groupOfParam))
+    if (owner == kNoGroup)
+      stretches.back().push_back(index);
+    else if (!stretches.back().empty())
+      stretches.emplace_back();
+  if (stretches.back().empty())
+    stretches.pop_back();
+  if (stretches.size() < 2 || root.options.mesh->axes.back().size == 1)
+    return;
+  for (const std::vector<unsigned> &stretch : stretches) {
+    ParamGroup part = root;
+    part.isPartOfRoot = true;
+    part.modules = findHolders(stretch);
+    if (part.modules.empty())
+      continue;
+    for (const std::string &module : part.modules)
+      for (unsigned param : paramsBelow.lookup(module)) {
+        groupOfParam[param] = groups.size();
+        part.params.push_back(param);
+      }
+    llvm::sort(part.params);
+    // FSDP2 keeps the root.
+    if (!part.options.reshardAfterForward ||
+        part.options.reshardAfterForward->when == Reshard::None)
+      part.options.reshardAfterForward = ReshardChoice{Reshard::Never};
+    groups.push_back(std::move(part));
+  }
+}
+
 llvm::Error Grouper::addRoot() {
   ParamGroup root;
   root.modules = {""};
@@ -295,6 +355,8 @@ llvm::Error Grouper::addRoot() {
     return options.takeError();
   root.options = *options;
   root.place = config.rootPlace;
+  if (config.splitRoot.value_or(false))
+    splitRoot(root);
   for (auto [index, owner] : llvm::enumerate(groupOfParam))
     if (owner == kNoGroup) {
       owner = groups.size();

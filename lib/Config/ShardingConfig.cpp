@@ -238,6 +238,7 @@ template <> struct MappingTraits<ShardingConfig> {
     io.mapOptional("root", root);
     config.root = root.options;
     config.rootPlace = root.place;
+    io.mapOptional("split_root", config.splitRoot);
     io.mapOptional("accumulation", config.accumulation);
     io.mapOptional("optimizer", config.optimizer);
     io.mapOptional("activation_checkpointing", config.checkpointing);

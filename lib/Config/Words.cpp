@@ -74,11 +74,19 @@ llvm::Expected<MicrobatchOrder> fsdp::parseMicrobatchOrder(llvm::StringRef text)
                   "the order of microbatches", text, "sequential or 1f1b");
 }
 
-llvm::Expected<bool> fsdp::parseReshardAfterBackward(llvm::StringRef text) {
+static llvm::Expected<bool> parseTruth(llvm::StringRef what, llvm::StringRef text) {
   std::optional<bool> value;
   if (text == "true" || text == "false")
     value = text == "true";
-  return takeWord(value, "reshard_after_backward", text, "true or false");
+  return takeWord(value, what, text, "true or false");
+}
+
+llvm::Expected<bool> fsdp::parseReshardAfterBackward(llvm::StringRef text) {
+  return parseTruth("reshard_after_backward", text);
+}
+
+llvm::Expected<bool> fsdp::parseSplitRoot(llvm::StringRef text) {
+  return parseTruth("split_root", text);
 }
 
 llvm::Expected<ParameterHome> fsdp::parseOffloadPolicy(llvm::StringRef text) {

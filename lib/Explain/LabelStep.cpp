@@ -113,7 +113,12 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
             label.name = "update";
             label.module = group.getModuleName();
           })
-          .Case([&](PartialNormOp) { label.name = "norm of gradients"; })
+          .Case<PartialNormOp, ShardNormOp>([&](auto) { label.name = "norm of gradients"; })
+          .Case([&](StoreGradientStartOp store) {
+            label.name =
+                ("store of the gradient of " + store.getGradient().getType().getGroup().getValue())
+                    .str();
+          })
           .Case([&](ChunkOp chunk) {
             label.name = "chunk of " + chunk.getGroupAttr().getValue().str();
           })

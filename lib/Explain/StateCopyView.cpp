@@ -13,8 +13,12 @@ std::vector<StateCopyView> fsdp::explain::viewStateCopies(const ScheduleProblem 
   std::vector<StateCopyView> views;
   for (const ScheduledStateCopy &copy : step.stateCopies) {
     FetchStateStartOp fetch = copy.ops.fetch;
-    GroupOp group = memory.groups.lookup(fetch.getGroupAttr()).op;
-    views.push_back({group.getModuleName(),
+    StoreGradientStartOp gradient = copy.gradient;
+    GroupOp group =
+        memory.groups
+            .lookup(gradient ? gradient.getGradient().getType().getGroup() : fetch.getGroupAttr())
+            .op;
+    views.push_back({group.getModuleName() + (gradient ? ", gradient" : ""),
                      copy.bytes,
                      copy.fetchLaunch,
                      copy.fetchWait,

@@ -5,6 +5,18 @@
 using namespace mlir;
 using namespace fsdp;
 
+LogicalResult Lowering::lower(ShardNormOp norm) {
+  ShardType shard = norm.getGradient().getType();
+  const GroupInfo &group = groups.lookup(shard);
+  fsdp_entry &entry = builder.addEntry(FSDP_SHARD_NORM, FSDP_BACKWARD);
+  entry.dtype = *getPlanDType(shard.getElementType());
+  entry.target = group.index;
+  entry.source = baseOf.lookup(norm.getGradient());
+  entry.count = group.gradients.shardElements;
+  entry.location = builder.addLocation(norm.getLoc());
+  return success();
+}
+
 LogicalResult Lowering::lower(PartialNormOp norm) {
   FailureOr<int64_t> offset = getOffset(norm, norm.getOffset());
   if (failed(offset) || failed(define(norm.getResult(), *offset)))

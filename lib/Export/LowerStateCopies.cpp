@@ -1,6 +1,7 @@
-//===- LowerStateCopies.cpp - Optimizer state between host and device -----===//
+//===- LowerStateCopies.cpp - State and gradients between host and device -===//
 
 #include "Lowering.h"
+#include "fsdp/IR/TensorLayout.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -53,5 +54,60 @@ LogicalResult Lowering::lower(StoreStateStartOp store) {
 
 LogicalResult Lowering::lower(StoreStateWaitOp wait) {
   addWait(wait, FSDP_BACKWARD);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients
+//===----------------------------------------------------------------------===//
+
+fsdp_entry &Lowering::addGradientCopy(fsdp_entry_kind kind, fsdp_stream stream,
+                                      FlatSymbolRefAttr groupName, Type elementType, Value handle) {
+  const GroupInfo &group = groups.lookup(groupName);
+  fsdp_entry &entry = builder.addEntry(kind, FSDP_BACKWARD);
+  entry.stream = stream;
+  entry.dtype = *getPlanDType(elementType);
+  entry.target = group.index;
+  entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
+  entry.count = group.gradients.shardElements;
+  entry.bytes = entry.count * getElementBytes(elementType);
+  entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
+  return entry;
+}
+
+LogicalResult Lowering::lower(StoreGradientStartOp store) {
+  FailureOr<int64_t> offset = getOffset(store, store.getOffset());
+  if (failed(offset))
+    return failure();
+  ShardType shard = store.getGradient().getType();
+  fsdp_entry &entry = addGradientCopy(FSDP_STORE_GRADIENT_START, FSDP_DEVICE_TO_HOST,
+                                      shard.getGroup(), shard.getElementType(), store.getHandle());
+  entry.source = baseOf.lookup(store.getGradient());
+  entry.destination = baseOf[store.getHandle()] = *offset;
+  return success();
+}
+
+LogicalResult Lowering::lower(StoreGradientWaitOp wait) {
+  addWait(wait, FSDP_BACKWARD);
+  baseOf[wait.getStored()] = baseOf.lookup(wait.getHandle());
+  return success();
+}
+
+LogicalResult Lowering::lower(FetchGradientStartOp fetch) {
+  FailureOr<int64_t> offset = getOffset(fetch, fetch.getOffset());
+  if (failed(offset))
+    return failure();
+  HostShardType stored = fetch.getStored().getType();
+  fsdp_entry &entry =
+      addGradientCopy(FSDP_FETCH_GRADIENT_START, FSDP_HOST_TO_DEVICE, stored.getGroup(),
+                      stored.getElementType(), fetch.getHandle());
+  entry.source = baseOf.lookup(fetch.getStored());
+  entry.destination = baseOf[fetch.getHandle()] = *offset;
+  return success();
+}
+
+LogicalResult Lowering::lower(FetchGradientWaitOp wait) {
+  addWait(wait, FSDP_BACKWARD);
+  baseOf[wait.getResult()] = baseOf.lookup(wait.getHandle());
   return success();
 }

@@ -361,8 +361,10 @@ FailureOr<PlanTables> Lowering::run() {
                   ChunkOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
                   ReduceScatterWaitOp, PackOp, CastOp, AccumulateOp, AllReduceHookOp,
                   AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, PartialNormOp,
-                  ClipFactorOp, func::ReturnOp>([&](auto known) { return lower(known); })
+                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, StoreGradientStartOp,
+                  StoreGradientWaitOp, FetchGradientStartOp, FetchGradientWaitOp, ShardNormOp,
+                  PartialNormOp, ClipFactorOp, func::ReturnOp>(
+                [&](auto known) { return lower(known); })
             .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
     if (failed(lowered))
       return failure();

@@ -75,6 +75,11 @@ private:
   llvm::LogicalResult lower(FetchStateWaitOp wait);
   llvm::LogicalResult lower(StoreStateStartOp store);
   llvm::LogicalResult lower(StoreStateWaitOp wait);
+  llvm::LogicalResult lower(StoreGradientStartOp store);
+  llvm::LogicalResult lower(StoreGradientWaitOp wait);
+  llvm::LogicalResult lower(FetchGradientStartOp fetch);
+  llvm::LogicalResult lower(FetchGradientWaitOp wait);
+  llvm::LogicalResult lower(ShardNormOp norm);
   llvm::LogicalResult lower(PartialNormOp norm);
   llvm::LogicalResult lower(ClipFactorOp factor);
   llvm::LogicalResult lower(mlir::func::ReturnOp ret);
@@ -113,6 +118,10 @@ private:
   /// A copy of the optimizer's state of a group between host and device.
   void addStateCopy(fsdp_entry_kind kind, fsdp_stream stream, mlir::FlatSymbolRefAttr group,
                     mlir::Value handle);
+  /// A copy of the gradient of a group between host and device, without its places.
+  fsdp_entry &addGradientCopy(fsdp_entry_kind kind, fsdp_stream stream,
+                              mlir::FlatSymbolRefAttr group, mlir::Type elementType,
+                              mlir::Value handle);
   /// Brings a gradient to its place in the group's gradients at `base`, if it is not there.
   void placeGradient(const GroupInfo &group, unsigned param, mlir::Value gradient, int64_t base,
                      mlir::Location location);
@@ -133,7 +142,8 @@ private:
   mlir::AsmState names;
   PlanBuilder builder;
   llvm::DenseMap<mlir::Value, uint32_t> valueOf;
-  /// Arena offset of the storage: of tensors, shards, and of what a handle's start makes.
+  /// Arena offset of the storage: of tensors, shards, and of what a handle's start makes; in the
+  /// host's arena of what lies there.
   llvm::DenseMap<mlir::Value, int64_t> baseOf;
   llvm::DenseMap<mlir::Value, uint32_t> handleOf;
   llvm::DenseMap<mlir::StringAttr, uint32_t> bufferValue;

@@ -69,3 +69,10 @@ Category PartialNormOp::getMadeCategory(OpResult) { return BufferCategory::Activ
 Category FetchStateStartOp::getMadeCategory(OpResult) { return BufferCategory::OptimizerState; }
 Value FetchStateWaitOp::getAlias(OpResult) { return getHandle(); }
 Value StoreStateStartOp::getAlias(OpResult) { return getState(); }
+
+//===----------------------------------------------------------------------===//
+// Gradients on the host
+//===----------------------------------------------------------------------===//
+
+Category FetchGradientStartOp::getMadeCategory(OpResult) { return BufferCategory::ReducedShard; }
+Value FetchGradientWaitOp::getAlias(OpResult) { return getHandle(); }

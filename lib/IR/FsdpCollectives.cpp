@@ -1,5 +1,6 @@
 //===- FsdpCollectives.cpp - Shards, collectives and their waits ----------===//
 
+#include "Handles.h"
 #include "SymbolChecks.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -46,26 +47,6 @@ static LogicalResult checkGroupTypes(Operation *op, GroupOp group, Members membe
       return failure();
   }
   return success();
-}
-
-/// Checks that `handle` was made by a StartT.
-template <typename StartT> static LogicalResult checkHandle(Operation *op, Value handle) {
-  Operation *start = handle.getDefiningOp();
-  if (isa_and_nonnull<StartT>(start))
-    return success();
-  InFlightDiagnostic diag = op->emitOpError("takes the handle of a ") << StartT::getOperationName();
-  if (start)
-    diag.attachNote(start->getLoc()) << "but it comes from " << start->getName();
-  return diag;
-}
-
-/// Checks that a wait yields `expected`.
-static LogicalResult checkYields(Operation *op, Type got, Type expected, Operation *start) {
-  if (got == expected)
-    return success();
-  InFlightDiagnostic diag = op->emitOpError("yields ") << got << ", expected " << expected;
-  diag.attachNote(start->getLoc()) << "started here";
-  return diag;
 }
 
 /// The dtypes of a group: what is kept of it, and in what its gradients are reduced.
@@ -120,13 +101,6 @@ static LogicalResult checkAxes(Operation *op, ArrayAttr axes, StringAttr expecte
     diag << " over axis " << expected;
   diag.attachNote(group.getLoc()) << "declared here";
   return diag;
-}
-
-template <typename OpT> static OpT findUser(Value value) {
-  for (Operation *user : value.getUsers())
-    if (auto found = dyn_cast<OpT>(user))
-      return found;
-  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -417,37 +391,11 @@ void AllReduceWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
 //===----------------------------------------------------------------------===//
 
 void PartialNormOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "part"); }
+LogicalResult ShardNormOp::verify() {
+  auto expected = ShardNormType::get(getContext(), getGradient().getType().getGroup());
+  if (getResult().getType() == expected)
+    return success();
+  return emitOpError("yields ") << getResult().getType() << ", expected " << expected;
+}
+void ShardNormOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getResult(), "n"); }
 void ClipFactorOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getFactor(), "clip"); }
-
-//===----------------------------------------------------------------------===//
-// Optimizer state on the host
-//===----------------------------------------------------------------------===//
-
-LogicalResult FetchStateStartOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  return resolve<GroupOp>(*this, getGroupAttr(), symbols, "group");
-}
-void FetchStateStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "h");
-}
-LogicalResult FetchStateWaitOp::verify() {
-  if (failed(checkHandle<FetchStateStartOp>(*this, getHandle())))
-    return failure();
-  FetchStateStartOp start = getStart();
-  return checkYields(*this, getState().getType(),
-                     StateType::get(getContext(), start.getGroupAttr()), start);
-}
-FetchStateStartOp FetchStateWaitOp::getStart() {
-  return cast<FetchStateStartOp>(getHandle().getDefiningOp());
-}
-void FetchStateWaitOp::getAsmResultNames(OpAsmSetValueNameFn setName) { setName(getState(), "x"); }
-
-void StoreStateStartOp::getAsmResultNames(OpAsmSetValueNameFn setName) {
-  setName(getHandle(), "t");
-}
-StoreStateWaitOp StoreStateStartOp::getWait() { return findUser<StoreStateWaitOp>(getHandle()); }
-LogicalResult StoreStateWaitOp::verify() {
-  return checkHandle<StoreStateStartOp>(*this, getHandle());
-}
-StoreStateStartOp StoreStateWaitOp::getStart() {
-  return cast<StoreStateStartOp>(getHandle().getDefiningOp());
-}

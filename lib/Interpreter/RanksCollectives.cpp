@@ -15,6 +15,8 @@ using namespace fsdp::interpreter;
 
 std::string fsdp::interpreter::describeStart(Operation *start) {
   auto collective = dyn_cast<CollectiveOpInterface>(start);
+  if (isa<StoreGradientStartOp, FetchGradientStartOp>(start))
+    return "the copy of a gradient by '" + start->getName().getStringRef().str() + "'";
   if (!collective)
     return "the copy of optimizer state by '" + start->getName().getStringRef().str() + "'";
   FlatSymbolRefAttr group = collective.getCollectiveGroup();

@@ -7,6 +7,7 @@
 #include "Updates.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -212,3 +213,44 @@ void RanksInterpreter::visit(StoreStateStartOp store) {
 }
 
 void RanksInterpreter::visit(StoreStateWaitOp wait) { land(wait.getHandle(), wait); }
+
+//===----------------------------------------------------------------------===//
+// Gradients on the host
+//===----------------------------------------------------------------------===//
+
+void RanksInterpreter::visit(StoreGradientStartOp store) {
+  Flight flight = makeFlight(store);
+  for (unsigned index = 0; index < ranks.size(); ++index) {
+    at::Tensor gradient = get(index, store.getGradient(), store);
+    at::Tensor host = at::empty_like(gradient);
+    poison(host);
+    flight.inputs[index].push_back({gradient, gradient.clone()});
+    flight.outputs[index].push_back({host, gradient.clone()});
+  }
+  flights[store.getHandle()] = std::move(flight);
+}
+
+void RanksInterpreter::visit(StoreGradientWaitOp wait) {
+  Flight flight = land(wait.getHandle(), wait);
+  for (auto [rank, outputs] : llvm::zip_equal(ranks, flight.outputs))
+    rank.values[wait.getStored()] = outputs.front().place;
+}
+
+void RanksInterpreter::visit(FetchGradientStartOp fetch) {
+  Flight flight = makeFlight(fetch);
+  for (auto [index, rank] : llvm::enumerate(ranks)) {
+    at::Tensor host = get(index, fetch.getStored(), fetch);
+    at::Tensor place = rank.memory.placeFlat(
+        host.numel(), fetch.getStored().getType().getElementType(), fetch.getOffset());
+    poison(place);
+    flight.inputs[index].push_back({host, host.clone()});
+    flight.outputs[index].push_back({place, host.clone()});
+  }
+  flights[fetch.getHandle()] = std::move(flight);
+}
+
+void RanksInterpreter::visit(FetchGradientWaitOp wait) {
+  Flight flight = land(wait.getHandle(), wait);
+  for (auto [rank, outputs] : llvm::zip_equal(ranks, flight.outputs))
+    rank.values[wait.getResult()] = outputs.front().place;
+}

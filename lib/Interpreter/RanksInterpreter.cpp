@@ -249,18 +249,29 @@ void RanksInterpreter::visit(AccumulateOp sum) {
         get(index, sum.getSum(), sum).add_(get(index, sum.getGradient(), sum));
 }
 
+at::Tensor RanksInterpreter::getNormPart(unsigned rank, NormType type, mlir::Value gradient,
+                                         Operation *op) {
+  // Of several ranks that hold a shard the first one counts it.
+  const GroupInfo &group = groups.lookup(cast<ShardType>(gradient.getType()));
+  if (rank % step.getNormAxes().ranks >= group.getShards())
+    return at::zeros({}, at::kDouble);
+  return computeNormPart(type, get(rank, gradient, op));
+}
+
+void RanksInterpreter::visit(ShardNormOp norm) {
+  for (auto [index, rank] : llvm::enumerate(ranks))
+    rank.values[norm.getResult()] =
+        getNormPart(index, norm.getNormType(), norm.getGradient(), norm);
+}
+
 void RanksInterpreter::visit(PartialNormOp norm) {
-  const NormAxes over = step.getNormAxes();
   for (auto [index, rank] : llvm::enumerate(ranks)) {
     at::Tensor part = at::zeros({}, at::kDouble);
-    for (mlir::Value gradient : norm.getGradients()) {
-      // Of several ranks that hold a shard the first one counts it.
-      const GroupInfo &group = groups.lookup(cast<ShardType>(gradient.getType()));
-      if (index % over.ranks >= group.getShards())
-        continue;
+    for (mlir::Value gradient : norm.getGradients())
       part = joinNormParts(norm.getNormType(), part,
-                           computeNormPart(norm.getNormType(), get(index, gradient, norm)));
-    }
+                           isa<ShardType>(gradient.getType())
+                               ? getNormPart(index, norm.getNormType(), gradient, norm)
+                               : get(index, gradient, norm));
     at::Tensor place =
         rank.memory.place(cast<RankedTensorType>(norm.getResult().getType()), norm.getOffset());
     rank.values[norm.getResult()] = place.copy_(part);
@@ -291,10 +302,11 @@ RanksStep RanksInterpreter::run() {
     TypeSwitch<Operation *>(&op)
         .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
         .Case<ReadOp, aten::CallOp, LaunchOp, WriteOp, ShardOp, EncodeOp, AllReduceHookOp, PackOp,
-              CastOp, AccumulateOp, ChunkOp, PartialNormOp, ClipFactorOp, AllGatherStartOp,
-              AllGatherWaitOp, ReshardOp, ReduceScatterStartOp, ReduceScatterWaitOp,
-              AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp, FetchStateWaitOp,
-              StoreStateStartOp, StoreStateWaitOp, func::ReturnOp>(
+              CastOp, AccumulateOp, ChunkOp, ShardNormOp, PartialNormOp, ClipFactorOp,
+              AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
+              ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp,
+              FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, StoreGradientStartOp,
+              StoreGradientWaitOp, FetchGradientStartOp, FetchGradientWaitOp, func::ReturnOp>(
             [&](auto known) { visit(known); })
         .Default([](Operation *other) {
           throw std::runtime_error("operation '" + other->getName().getStringRef().str() +

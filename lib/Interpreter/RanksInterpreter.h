@@ -76,7 +76,10 @@ private:
   void visit(CastOp cast);
   void visit(AccumulateOp sum);
   void visit(ChunkOp chunk);
+  void visit(ShardNormOp norm);
   void visit(PartialNormOp sum);
+  /// What a shard adds to the norm: nothing on ranks that do not count it.
+  at::Tensor getNormPart(unsigned rank, NormType type, mlir::Value gradient, mlir::Operation *op);
   void visit(ClipFactorOp factor);
   void visit(mlir::func::ReturnOp ret);
 
@@ -103,6 +106,10 @@ private:
   void visit(FetchStateWaitOp wait);
   void visit(StoreStateStartOp store);
   void visit(StoreStateWaitOp wait);
+  void visit(StoreGradientStartOp store);
+  void visit(StoreGradientWaitOp wait);
+  void visit(FetchGradientStartOp fetch);
+  void visit(FetchGradientWaitOp wait);
   void noteGradients(const GroupInfo &group, mlir::Value gradient, UpdateOp update);
   void noteParameters();
   /// The shards of all ranks along the group's axis.

@@ -20,7 +20,7 @@ LogicalResult fsdp::checkBlockOptions(Step &step, const BlockOptions &options) {
     return step.module.emitError("the module has no groups, whose modules are the blocks to "
                                  "recompute; run fsdp-group-parameters first");
   for (GroupOp group : step.groups)
-    if (group.isRoot() &&
+    if (!group.isBlock() &&
         group.getRecompute().value_or(RecomputePolicy::None) >= RecomputePolicy::Selected)
       return group.emitError("the root group says recompute ")
              << stringifyRecomputePolicy(*group.getRecompute())
@@ -50,7 +50,7 @@ FailureOr<GroupPolicies> fsdp::choosePolicies(Step &step, const BlockOptions &op
           std::min(*own == RecomputePolicy::Auto ? RecomputePolicy::Cheap : *own, limit);
       continue;
     }
-    if (group.isRoot())
+    if (!group.isBlock())
       continue;
     bool isNamed = patterns.empty();
     for (auto [pattern, matched] : llvm::zip_equal(patterns, hasMatched))

@@ -14,7 +14,7 @@
 #include "fsdp/Transforms/ApplySchedule.h"
 #include "fsdp/Transforms/InfeasibleCap.h"
 #include "fsdp/Transforms/OverlapStateCopies.h"
-#include "fsdp/Transforms/PlaceGradients.h"
+#include "fsdp/Transforms/PrepareSearch.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -348,7 +348,7 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
   if (failed(step) || failed(checkSharded(*step)))
     return failure();
   Search search(flags, *costs, maxBucketBytes, module);
-  FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
+  FailureOr<StepMemory> memory = prepareSearch(module);
   if (failed(memory))
     return failure();
   if (!memory->groups.isSharded()) {
@@ -367,7 +367,6 @@ FailureOr<std::optional<FoundSchedule>> ScheduleSearch::run(ModuleOp module,
     setPhase(module, ModulePhase::Scheduled);
     return std::optional<FoundSchedule>();
   }
-  placeGradients(*memory);
   FailureOr<FoundSchedule> found =
       capBytes > 0 ? search.scheduleUnderCap(*getArenaCapBytes(module), findLeastPeak)
                    : search.scheduleUncapped();

@@ -89,7 +89,7 @@ void Unsharder::run() {
       replace(update);
     else if (!getStartedHandle(op) && !getAwaitedHandle(op) &&
              !isa<ShardOp, EncodeOp, ChunkOp, ReshardOp, AllReduceHookOp, CastOp, AccumulateOp,
-                  PartialNormOp, ClipFactorOp>(op))
+                  ShardNormOp, PartialNormOp, ClipFactorOp>(op))
       continue;
     replaced.push_back(&op);
   }

@@ -44,6 +44,9 @@ public:
   void beginDraw(int64_t position) override;
   void endDraw() override { calls.endTorchDraw(device.ordinal()); }
   Status launch(size_t index) override { return launches.run(index, *compute); }
+  Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) override {
+    return updates->shardNorm(index, type, shiftBytes);
+  }
   Status partialNorm(fsdp_norm_type type, double *part) override {
     return updates->partialNorm(type, part);
   }

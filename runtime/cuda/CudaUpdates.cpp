@@ -67,6 +67,8 @@ Status CudaUpdates::writeGathered() {
 
 Status CudaUpdates::begin() {
   isNormTaken = false;
+  for (Update &update : updates)
+    update.isNormAhead = false;
   if (updates.empty())
     return {};
   if (!scalars) {
@@ -100,9 +102,20 @@ Status CudaUpdates::begin() {
   return {};
 }
 
+Status CudaUpdates::shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) {
+  Update &update = updates[index];
+  update.isNormAhead = true;
+  PartialNormArguments norm = update.norm;
+  norm.type = type;
+  norm.gradients = static_cast<const std::byte *>(norm.gradients) + shiftBytes;
+  return launch(norm, "partialNorm");
+}
+
 Status CudaUpdates::partialNorm(fsdp_norm_type type, double *part) {
   normType = type;
   for (Update &update : updates) {
+    if (update.isNormAhead)
+      continue;
     update.norm.type = type;
     if (Status status = launch(update.norm, "partialNorm"); !status.ok())
       return status;

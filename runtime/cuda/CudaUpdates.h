@@ -32,6 +32,7 @@ public:
   Status writeGathered();
   Status begin();
   /// As OperatorRuntime's of the same names.
+  Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes);
   Status partialNorm(fsdp_norm_type type, double *part);
   Status clip(fsdp_norm_type type, const double *total, float maxNorm);
   Status run(size_t index);
@@ -44,6 +45,7 @@ private:
     PartialNormArguments norm; // its partial results begin at firstPartial
     int64_t firstPartial;
     uint32_t optimizer;
+    bool isNormAhead = false; // in the step that is issued, shardNorm() has launched it
   };
 
   template <typename Arguments> Status launch(const Arguments &arguments, const char *name);

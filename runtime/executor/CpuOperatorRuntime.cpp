@@ -42,6 +42,12 @@ Status CpuOperatorRuntime::writeGathered() {
 Status CpuOperatorRuntime::begin() {
   normPart = 0;
   factor.reset();
+  shardNorms.assign(updates.size(), std::nullopt); // allocates in the first step alone
+  return {};
+}
+
+Status CpuOperatorRuntime::shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) {
+  shardNorms[index] = updates[index]->partialNormOf(type, shiftBytes);
   return {};
 }
 
@@ -49,7 +55,8 @@ Status CpuOperatorRuntime::partialNorm(fsdp_norm_type type, double *part) {
   normPart = 0;
   for (size_t i = 0; i < updates.size(); ++i)
     if (countsInNorm[i])
-      normPart = joinNormParts(type, normPart, updates[i]->partialNorm(type));
+      normPart = joinNormParts(type, normPart,
+                               shardNorms[i] ? *shardNorms[i] : updates[i]->partialNorm(type));
   *part = normPart;
   return {};
 }

@@ -38,6 +38,7 @@ public:
     launches.run(index);
     return {};
   }
+  Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) override;
   Status partialNorm(fsdp_norm_type type, double *part) override;
   Status clip(fsdp_norm_type type, const double *total, float maxNorm) override;
   Status update(size_t index) override;
@@ -49,6 +50,7 @@ private:
   std::vector<std::unique_ptr<ShardUpdate>> updates;
   std::vector<uint32_t> optimizerOf; // by update
   std::vector<bool> countsInNorm;    // likewise
+  std::vector<std::optional<double>> shardNorms; // likewise, of those that are computed ahead
   std::vector<ShardBuffers> frozen;
   CpuLaunches launches;
   double normPart = 0;         // of the step so far

@@ -137,7 +137,7 @@ Status PlanExecutor::prepare() {
   readback = std::move(*made);
   if (Status status = prepareInputs(); !status.ok())
     return status;
-  stateCopies.emplace(view, device, *compute, arena, options.hostArena);
+  stateCopies.emplace(view, device, *compute, arena, options.hostArena, options.pinHostArena);
   if (Status status = stateCopies->prepare(); !status.ok())
     return status;
   lanes.emplace(view, device, communicator, *compute, *stateCopies, arena);

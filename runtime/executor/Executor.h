@@ -115,6 +115,9 @@ struct ExecutorOptions {
   /// hostArena() of another executor over the same arena, which outlives this one; null: the
   /// executor allocates its own.
   std::byte *hostArena = nullptr;
+  /// False: what the plan keeps on the host lies in ordinary memory. A device copies it more
+  /// slowly, and no step is a graph.
+  bool pinHostArena = true;
 };
 
 /// Where numbers of a step that has spoiled its results cease to be finite.

@@ -18,7 +18,8 @@ NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigne
     const fsdp_entry &entry = view.entries()[i];
     if (entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
         entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START ||
-        entry.kind == FSDP_FETCH_STATE_START || entry.kind == FSDP_STORE_STATE_START)
+        entry.kind == FSDP_FETCH_STATE_START || entry.kind == FSDP_STORE_STATE_START ||
+        entry.kind == FSDP_STORE_GRADIENT_START || entry.kind == FSDP_FETCH_GRADIENT_START)
       starts[entry.handle] = i;
   }
 }

@@ -71,6 +71,9 @@ public:
   virtual void beginDraw(int64_t position) = 0;
   virtual void endDraw() = 0;
   virtual Status launch(size_t index) = 0;
+  /// Computes ahead what partialNorm() will need of the gradients of update `index`, which lie
+  /// `shiftBytes` behind where that reads them.
+  virtual Status shardNorm(size_t index, fsdp_norm_type type, int64_t shiftBytes) = 0;
   /// Puts the part that all updates' gradients have in the norm (plan/NormType.h) to `part`, memory
   /// of the device; without those that do not count in it (ShardBuffers).
   virtual Status partialNorm(fsdp_norm_type type, double *part) = 0;

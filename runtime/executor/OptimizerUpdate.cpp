@@ -39,13 +39,16 @@ public:
       widened.resize(at::get_num_threads() * kChunkElements);
   }
 
-  double partialNorm(fsdp_norm_type type) final {
+  double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) final {
     const FusedKernels &kernels = fusedKernels();
     auto part = type == FSDP_NORM_2   ? kernels.squareSum
                 : type == FSDP_NORM_1 ? kernels.absoluteSum
                                       : kernels.largest;
     return forChunks(
-        [&](int64_t first, int64_t count) { return part(gradientsOf(first, count), count); }, type);
+        [&](int64_t first, int64_t count) {
+          return part(gradientsOf(first, count, shiftBytes), count);
+        },
+        type);
   }
 
 protected:
@@ -56,17 +59,18 @@ protected:
   }
 
   /// The gradients of a chunk, in fp32; in memory of the calling thread if they are not.
-  const float *gradientsOf(int64_t first, int64_t count) {
+  const float *gradientsOf(int64_t first, int64_t count, int64_t shiftBytes = 0) {
+    const std::byte *const from = gradients + shiftBytes;
     if (widened.empty())
-      return reinterpret_cast<const float *>(gradients) + first;
+      return reinterpret_cast<const float *>(from) + first;
     float *values = widened.data() + at::get_thread_num() * kChunkElements;
     auto widen = [&](const auto *narrow) {
       std::copy(narrow + first, narrow + first + count, values);
     };
     if (gradientDtype == FSDP_BF16)
-      widen(reinterpret_cast<const c10::BFloat16 *>(gradients));
+      widen(reinterpret_cast<const c10::BFloat16 *>(from));
     else
-      widen(reinterpret_cast<const c10::Half *>(gradients));
+      widen(reinterpret_cast<const c10::Half *>(from));
     return values;
   }
 
@@ -196,7 +200,9 @@ public:
     writeGathered();
     return squares;
   }
-  double partialNorm(fsdp_norm_type type) override { return update->partialNorm(type); }
+  double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) override {
+    return update->partialNormOf(type, shiftBytes);
+  }
   void writeGathered() override { gathered.copy_(parameters); }
 
 private:

@@ -53,7 +53,9 @@ public:
   /// gradients' dtype. Returns the sum of the squares of the gradients.
   virtual double run(int64_t step, double learningRate, const float *clipFactor) = 0;
   /// The part of the gradients in a norm (plan/NormType.h); of norm 2 what run() returns.
-  virtual double partialNorm(fsdp_norm_type type) = 0;
+  double partialNorm(fsdp_norm_type type) { return partialNormOf(type, 0); }
+  /// The same of gradients that lie `shiftBytes` behind where run() reads them.
+  virtual double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) = 0;
   /// Writes the copy that is gathered, if there is one; run() does so, too.
   virtual void writeGathered() {}
 };

@@ -163,6 +163,23 @@ Status StepProgram::prepareUpdate(const fsdp_entry &entry) {
   return {};
 }
 
+void StepProgram::prepareShardNorms() {
+  std::map<uint32_t, std::pair<size_t, const fsdp_entry *>> updateOf; // by group
+  size_t numUpdates = 0;
+  for (const fsdp_entry &entry : view.entries())
+    if (entry.kind == FSDP_UPDATE)
+      updateOf[entry.target] = {numUpdates++, &entry};
+  for (const fsdp_entry &entry : view.entries()) {
+    if (entry.kind != FSDP_SHARD_NORM)
+      continue;
+    ShardNorm &norm = shardNorms.emplace_back();
+    if (auto found = updateOf.find(entry.target); found != updateOf.end()) {
+      auto [index, update] = found->second;
+      norm = {updates[index], entry.source - update->source};
+    }
+  }
+}
+
 Status StepProgram::prepareLaunch(const fsdp_entry &entry) {
   std::vector<void *> places;
   auto add = [&](int64_t value) { places.push_back(arena + view.values()[value].offset); };
@@ -214,6 +231,9 @@ Status StepProgram::prepareEntry(uint32_t index) {
   case FSDP_UPDATE:
     add(updates.size());
     return prepareUpdate(entry);
+  case FSDP_SHARD_NORM:
+    add(numShardNorms++);
+    return {};
   case FSDP_RELEASE:
     return {};
   default:
@@ -230,6 +250,7 @@ Status StepProgram::prepare(OperatorKernels kernels) {
   for (uint32_t i = 0; i < view.entries().size(); ++i)
     if (Status status = prepareEntry(i); !status.ok())
       return status;
+  prepareShardNorms();
   if (runtime.isHost() && kernels == OperatorKernels::Fastest) {
     KernelChooser chooser(at::get_num_threads());
     RowChooser rows(at::get_num_threads());

@@ -3,13 +3,43 @@
 #include "executor/StateCopies.h"
 #include "executor/OptimizerUpdate.h"
 
+#include <cstdlib>
+#include <cstring>
+
 using namespace fsdp::rt;
+
+namespace {
+class PageableMemory final : public Memory {
+public:
+  PageableMemory(std::byte *address, size_t bytes) : Memory(address, bytes) {}
+  ~PageableMemory() override { std::free(data()); }
+};
+} // namespace
+
+/// Zeroed, aligned as a device's.
+static Result<std::unique_ptr<Memory>> allocatePageable(size_t bytes) {
+  constexpr size_t kAlignment = 64;
+  void *address =
+      std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  if (!address)
+    return Status::error(std::to_string(bytes) + " bytes could not be allocated");
+  std::memset(address, 0, bytes);
+  return std::unique_ptr<Memory>(
+      std::make_unique<PageableMemory>(static_cast<std::byte *>(address), bytes));
+}
+
+std::string StateCopies::captureObstacle() const {
+  return view.tables().host_arena_bytes > 0 && !isPinned
+             ? "what lies on the host is not pinned (--pin-memory off)"
+             : "";
+}
 
 Status StateCopies::prepare() {
   if (view.tables().host_arena_bytes == 0)
     return {};
   if (!host) {
-    auto memory = device.allocateHost(static_cast<size_t>(view.tables().host_arena_bytes));
+    const auto bytes = static_cast<size_t>(view.tables().host_arena_bytes);
+    auto memory = isPinned ? device.allocateHost(bytes) : allocatePageable(bytes);
     if (!memory.ok())
       return Status::error("what the plan keeps on the host: " + memory.status().message());
     hostArena = std::move(*memory);
@@ -36,6 +66,18 @@ void StateCopies::start(const fsdp_entry &entry, Event &done) {
     else if (copy.isFetched)
       stream.copy(place, hostPlace, static_cast<size_t>(copy.bytes));
   }
+  stream.record(done);
+}
+
+void StateCopies::copyGradient(const fsdp_entry &entry, Event &done) {
+  const bool isFetch = entry.kind == FSDP_FETCH_GRADIENT_START;
+  Stream &stream = isFetch ? *fetches : *stores;
+  compute.record(*issued);
+  (void)stream.wait(*issued); // as in start()
+  if (isFetch)
+    stream.copy(arena + entry.destination, host + entry.source, static_cast<size_t>(entry.bytes));
+  else
+    stream.copy(host + entry.destination, arena + entry.source, static_cast<size_t>(entry.bytes));
   stream.record(done);
 }
 

@@ -1,8 +1,8 @@
-//===- StateCopies.h - Optimizer state between host and device --*- C++ -*-===//
+//===- StateCopies.h - Copies between host and device -----------*- C++ -*-===//
 //
-// What the plan keeps on the host between updates lies in memory of the host that the device copies
-// from and to; each direction has a stream. A start makes its stream wait for what the compute
-// stream has been given so far, as a collective's does.
+// What the plan keeps on the host, between updates or until they come, lies in memory of the host
+// that the device copies from and to; each direction has a stream. A start makes its stream wait
+// for what the compute stream has been given so far, as a collective's does.
 //
 // Belongs to the thread that runs the step.
 //
@@ -19,20 +19,27 @@ namespace fsdp::rt {
 class StateCopies {
 public:
   /// All arguments outlive the object. `shared`: the host's arena of another executor with the same
-  /// state, or null.
+  /// state, or null. `isPinned`: the device reads and writes it by itself.
   StateCopies(const PlanView &view, Device &device, Stream &compute, std::byte *arena,
-              std::byte *shared)
-      : view(view), device(device), compute(compute), arena(arena), host(shared) {}
+              std::byte *shared, bool isPinned)
+      : view(view), device(device), compute(compute), arena(arena), host(shared),
+        isPinned(isPinned) {}
 
   /// Allocates the host's arena, zeroed, unless it is shared, and makes the streams; nothing where
   /// the plan keeps no state on the host. Errors name the bytes.
   Status prepare();
+
+  /// Why steps with these copies cannot be captured; "" if they can.
+  std::string captureObstacle() const;
 
   /// The host's arena, or null.
   std::byte *hostMemory() const { return host; }
 
   /// Starts a fetch or a store; records `done` behind it.
   void start(const fsdp_entry &entry, Event &done);
+
+  /// The same of gradients that wait on the host.
+  void copyGradient(const fsdp_entry &entry, Event &done);
 
   /// Starts copying this rank's shard from the host to `place`, from where it is gathered; records
   /// `done` behind it.
@@ -51,6 +58,7 @@ private:
   std::byte *const arena;
   std::unique_ptr<Memory> hostArena; // null: shared
   std::byte *host;
+  const bool isPinned;
   std::vector<std::vector<PlanView::HostCopy>> copiesOf; // by group
   std::unique_ptr<Event> issued;           // by compute, when a copy starts
   std::unique_ptr<Stream> fetches, stores; // last: workers end before what they use

@@ -46,6 +46,10 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_STORE_STATE_START:
     stateCopies.start(entry, lanes.eventOf(entry.handle));
     return {};
+  case FSDP_STORE_GRADIENT_START:
+  case FSDP_FETCH_GRADIENT_START:
+    stateCopies.copyGradient(entry, lanes.eventOf(entry.handle));
+    return {};
   case FSDP_WAIT:
     return lanes.wait(entry.handle);
   case FSDP_COPY:
@@ -64,6 +68,14 @@ Status StepProgram::execute(const Instruction &instruction, bool awaited) {
   case FSDP_ZERO:
     compute.zero(arena + entry.destination, static_cast<size_t>(entry.bytes));
     return {};
+  case FSDP_SHARD_NORM: {
+    const ShardNorm &norm = shardNorms[instruction.index];
+    for (size_t segment = norm.segments.first; segment < norm.segments.second; ++segment)
+      if (Status status = runtime.shardNorm(segment, view.normType(), norm.shiftBytes);
+          !status.ok())
+        return status;
+    return {};
+  }
   case FSDP_PARTIAL_NORM: {
     auto *part = reinterpret_cast<double *>(arena + entry.destination);
     Status status = runtime.partialNorm(view.normType(), part);
@@ -252,6 +264,8 @@ std::vector<EntryShare> StepProgram::shares() const {
 }
 
 std::string StepProgram::captureObstacle() const {
+  if (std::string obstacle = stateCopies.captureObstacle(); !obstacle.empty())
+    return obstacle;
   if (!stats.fallbacksByOperator.empty()) {
     const auto &[name, count] = *stats.fallbacksByOperator.begin();
     return name + " allocates memory that is not placed (" + std::to_string(count) +

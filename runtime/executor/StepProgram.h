@@ -89,6 +89,12 @@ private:
     int64_t bytes = 0;
   };
 
+  /// Of the gradients of a group, which lie elsewhere than where its updates read them.
+  struct ShardNorm {
+    std::pair<size_t, size_t> segments; // the runtime's updates: from, to
+    int64_t shiftBytes;
+  };
+
   // Defined in PrepareStepProgram.cpp, as prepare() and drawsOf() are.
   void makeTensors();
   void copyConstants();
@@ -98,6 +104,8 @@ private:
   void prepareChunk(const fsdp_entry &entry);
   ShardBuffers buffersOf(const fsdp_group &group) const;
   Status prepareUpdate(const fsdp_entry &entry);
+  /// When all updates are known.
+  void prepareShardNorms();
   void prepareFrozen();
 
   /// Runs `measure`, the first run of the call; if failures are collected, one leaves zeros in the
@@ -138,8 +146,10 @@ private:
   std::vector<Copy> copies;
   std::vector<std::vector<Copy>> chunks;             // what each FSDP_CHUNK copies
   std::vector<std::pair<size_t, size_t>> updates;    // of each FSDP_UPDATE: the runtime's from, to
+  std::vector<ShardNorm> shardNorms;                 // of each FSDP_SHARD_NORM
   size_t numSegments = 0;                            // the runtime's updates
   size_t numLaunches = 0;                            // the runtime's launches
+  uint32_t numShardNorms = 0;
   std::vector<Instruction> instructions;             // of a step
   std::atomic<uint32_t> current{0};                  // entry that runs, for messages
   std::function<Result<bool>(double)> allowsUpdates; // null: every step updates

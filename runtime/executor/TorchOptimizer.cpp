@@ -28,7 +28,7 @@ class TorchUpdate final : public ShardUpdate {
 public:
   TorchUpdate(const fsdp_optimizer &optimizer, const ShardBuffers &shard);
   double run(int64_t step, double learningRate, const float *clipFactor) override;
-  double partialNorm(fsdp_norm_type type) override;
+  double partialNormOf(fsdp_norm_type type, int64_t shiftBytes) override;
 
 private:
   static constexpr int64_t kChunkElements = 8192;
@@ -39,7 +39,7 @@ private:
   };
   void sgd(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
   void adam(Chunk &chunk, at::Tensor gradients, int64_t step, double learningRate);
-  double normPart(fsdp_norm_type type, const at::Tensor &gradients) const;
+  double normPart(fsdp_norm_type type, const at::Tensor &gradients, int64_t shiftBytes = 0) const;
 
   const fsdp_optimizer optimizer;
   const at::ScalarType dtype;
@@ -109,31 +109,34 @@ void TorchUpdate::adam(Chunk &chunk, at::Tensor gradients, int64_t step, double 
   chunk.parameters.addcdiv_(chunk.state[0], chunk.denominator, -(learningRate / correction1));
 }
 
-template <typename T> static double normPartOf(fsdp_norm_type type, const at::Tensor &tensor) {
-  const T *values = tensor.const_data_ptr<T>();
+template <typename T>
+static double normPartOf(fsdp_norm_type type, const at::Tensor &tensor, int64_t shiftBytes) {
+  const T *values = reinterpret_cast<const T *>(
+      static_cast<const std::byte *>(tensor.const_data_ptr()) + shiftBytes);
   double part = 0;
   for (int64_t i = 0; i < tensor.numel(); ++i)
     part = joinNormParts(type, part, fsdp::rt::normPartOf(type, static_cast<double>(values[i])));
   return part;
 }
 
-double TorchUpdate::normPart(fsdp_norm_type type, const at::Tensor &gradients) const {
+double TorchUpdate::normPart(fsdp_norm_type type, const at::Tensor &gradients,
+                             int64_t shiftBytes) const {
   switch (dtype) {
   case at::kBFloat16:
-    return normPartOf<at::BFloat16>(type, gradients);
+    return normPartOf<at::BFloat16>(type, gradients, shiftBytes);
   case at::kHalf:
-    return normPartOf<at::Half>(type, gradients);
+    return normPartOf<at::Half>(type, gradients, shiftBytes);
   case at::kDouble:
-    return normPartOf<double>(type, gradients);
+    return normPartOf<double>(type, gradients, shiftBytes);
   default:
-    return normPartOf<float>(type, gradients);
+    return normPartOf<float>(type, gradients, shiftBytes);
   }
 }
 
-double TorchUpdate::partialNorm(fsdp_norm_type type) {
+double TorchUpdate::partialNormOf(fsdp_norm_type type, int64_t shiftBytes) {
   double part = 0;
   for (Chunk &chunk : chunks)
-    part = joinNormParts(type, part, normPart(type, chunk.gradients));
+    part = joinNormParts(type, part, normPart(type, chunk.gradients, shiftBytes));
   return part;
 }
 

@@ -190,7 +190,14 @@ PlanMemory fsdp::rt::memoryOf(const PlanView &view) {
   memory.working = view.tables().arena_bytes - memory.kept();
   bool hasState = std::ranges::any_of(
       view.groups(), [&](const fsdp_group &group) { return view.isStateOnHost(group); });
-  memory.hostState = hasState ? view.tables().host_arena_bytes - memory.hostParameters : 0;
+  // Behind what is kept.
+  const int64_t hostBytes = view.tables().host_arena_bytes;
+  int64_t firstGradient = hostBytes;
+  for (const fsdp_entry &entry : view.entries())
+    if (entry.kind == FSDP_STORE_GRADIENT_START)
+      firstGradient = std::min(firstGradient, entry.destination);
+  memory.hostGradients = hostBytes - firstGradient;
+  memory.hostState = hasState ? firstGradient - memory.hostParameters : 0;
   return memory;
 }
 
@@ -205,7 +212,8 @@ static std::string memoryText(const PlanView &view) {
   const fsdp_plan &plan = view.tables();
   std::string onHost;
   for (auto [bytes, what] : {std::pair(memory.hostParameters, " of parameters"),
-                             {memory.hostState, " of optimizer state"}})
+                             {memory.hostState, " of optimizer state"},
+                             {memory.hostGradients, " of gradients"}})
     if (bytes != 0)
       onHost += (onHost.empty() ? "" : ", ") + bytesText(bytes) + what;
   return "memory per rank:\n  arena: " + bytesText(plan.arena_bytes) +

@@ -36,6 +36,13 @@ struct Ranges {
 };
 } // namespace
 
+/// True if the norm of the group's gradients is computed ahead.
+static bool hasShardNorm(const PlanView &view, uint32_t group) {
+  return std::ranges::any_of(view.entries(), [&](const fsdp_entry &entry) {
+    return entry.kind == FSDP_SHARD_NORM && entry.target == group;
+  });
+}
+
 static void addArguments(Ranges reads, const fsdp_entry &call) {
   for (const fsdp_argument &argument : reads.view.arguments(call)) {
     if (argument.kind == FSDP_ARG_VALUE)
@@ -120,9 +127,20 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     result.untilWait = true;
     reads.addHostCopies(view.groups()[entry.target], /*isFetch=*/false);
     return result;
+  case FSDP_STORE_GRADIENT_START:
+    result.untilWait = true;
+    reads.add(entry.source, entry.bytes);
+    return result;
+  case FSDP_FETCH_GRADIENT_START:
+    result.untilWait = true;
+    overwrites.add(entry.destination, entry.bytes);
+    return result;
+  case FSDP_SHARD_NORM:
+    reads.add(entry.source, entry.count * static_cast<int64_t>(elementBytes(entry.dtype)));
+    return result;
   case FSDP_PARTIAL_NORM:
     for (const fsdp_entry &update : view.entries())
-      if (update.kind == FSDP_UPDATE)
+      if (update.kind == FSDP_UPDATE && !hasShardNorm(view, update.target))
         reads.addGradient(update);
     overwrites.add(entry.destination, sizeof(double));
     return result;

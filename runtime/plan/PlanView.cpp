@@ -194,6 +194,15 @@ std::string PlanView::describeEntry(const fsdp_entry &entry) const {
   case FSDP_STORE_STATE_START:
     text = ofGroup("store of optimizer state");
     break;
+  case FSDP_STORE_GRADIENT_START:
+    text = ofGroup("store of the gradients");
+    break;
+  case FSDP_FETCH_GRADIENT_START:
+    text = ofGroup("fetch of the gradients");
+    break;
+  case FSDP_SHARD_NORM:
+    text = ofGroup("norm of the gradients");
+    break;
   case FSDP_PARTIAL_NORM:
     text = "norm of this rank's gradients";
     break;

@@ -61,6 +61,9 @@ Status fsdp::rt::validateClipping(const PlanView &view) {
     };
     Status status;
     switch (entry.kind) {
+    case FSDP_SHARD_NORM:
+      status = follow(Stage::Nothing, Stage::Nothing);
+      break;
     case FSDP_PARTIAL_NORM:
       if (status = follow(Stage::Nothing, Stage::Part); status.ok())
         status = checkPlace(entry.destination);

@@ -27,6 +27,8 @@ private:
   bool meets(const fsdp_entry &start, uint64_t ranks, uint64_t stride, const std::string &where);
   bool checkCollective(const fsdp_entry &entry, const std::string &where);
   bool checkStateCopy(const fsdp_entry &entry, const std::string &where);
+  bool checkGradientCopy(const fsdp_entry &entry, const std::string &where);
+  bool checkGradients(const fsdp_entry &entry, const std::string &where);
   bool checkChunk(const fsdp_entry &entry, const std::string &where);
   bool checkKernel(const fsdp_entry &entry, const std::string &where);
   bool valueOrNone(int64_t value, const std::string &where) {
@@ -234,6 +236,37 @@ bool EntryValidator::checkStateCopy(const fsdp_entry &entry, const std::string &
               std::to_string(view.stateBytes(group)));
 }
 
+bool EntryValidator::checkGradientCopy(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_group &group = plan.groups[entry.target];
+  const bool isStore = entry.kind == FSDP_STORE_GRADIENT_START;
+  const uint8_t expected = isStore ? FSDP_DEVICE_TO_HOST : FSDP_HOST_TO_DEVICE;
+  if (entry.stream != expected)
+    return fail(where + ": a copy of gradients on stream " + std::to_string(entry.stream) +
+                ", expected " + std::to_string(expected));
+  if (!checkGradients(entry, where) ||
+      !range(isStore ? entry.source : entry.destination, entry.bytes, "what it copies", where))
+    return false;
+  const int64_t host = isStore ? entry.destination : entry.source;
+  if (host < 0 || entry.bytes > plan.host_arena_bytes || host > plan.host_arena_bytes - entry.bytes)
+    return fail(where + ": " + std::to_string(entry.bytes) + " bytes at byte " +
+                std::to_string(host) + " of a host's arena of " +
+                std::to_string(plan.host_arena_bytes));
+  return entry.bytes == group.trained_elements * static_cast<int64_t>(elementBytes(entry.dtype)) ||
+         fail(where + ": copies " + std::to_string(entry.bytes) + " bytes of " +
+              std::to_string(group.trained_elements) + " gradients of " + dtypeName(entry.dtype));
+}
+
+/// Of an entry that reads all gradients of a group.
+bool EntryValidator::checkGradients(const fsdp_entry &entry, const std::string &where) {
+  const fsdp_group &group = plan.groups[entry.target];
+  if (entry.dtype != group.reduce_dtype && entry.dtype != group.dtype)
+    return fail(where + ": gradients of " + dtypeName(entry.dtype) + ", its group has " +
+                dtypeName(group.reduce_dtype));
+  return entry.count == group.trained_elements ||
+         fail(where + ": of " + std::to_string(entry.count) + " gradients, its group has " +
+              std::to_string(group.trained_elements));
+}
+
 Status EntryValidator::run() {
   for (uint32_t i = 0; i < plan.num_entries && status.ok(); ++i) {
     const fsdp_entry &entry = plan.entries[i];
@@ -271,6 +304,20 @@ Status EntryValidator::run() {
           !index(entry.handle, plan.num_handles, "handle", where) || !checkStateCopy(entry, where))
         return status;
       start(entry, where);
+      break;
+    case FSDP_STORE_GRADIENT_START:
+    case FSDP_FETCH_GRADIENT_START:
+      if (!index(entry.target, plan.num_groups, "group", where) ||
+          !index(entry.handle, plan.num_handles, "handle", where) ||
+          !checkGradientCopy(entry, where))
+        return status;
+      start(entry, where);
+      break;
+    case FSDP_SHARD_NORM:
+      if (!index(entry.target, plan.num_groups, "group", where) || !checkGradients(entry, where))
+        return status;
+      range(entry.source, entry.count * static_cast<int64_t>(elementBytes(entry.dtype)),
+            "its gradient", where);
       break;
     case FSDP_NORM_ALL_REDUCE_START:
       if (!index(entry.handle, plan.num_handles, "handle", where) ||

@@ -47,7 +47,7 @@ private:
   const PlanView &plan;
   CLI::App app;
   TrainOptions options;
-  std::string dataType, shape = "constant", kernels = "fastest", graph = "auto";
+  std::string dataType, shape = "constant", kernels = "fastest", graph = "auto", pinMemory = "on";
   bool describe = false;
 };
 

@@ -90,6 +90,11 @@ Status CommandLine::checkDevice() {
                          " moves memory of hosts, but --device cuda has memory of its own");
   if (given("--cuda-graph") && !cuda)
     return Status::error(typed("--cuda-graph") + " is for --device cuda");
+  if (given("--pin-memory") && (!cuda || plan.tables().host_arena_bytes == 0))
+    return Status::error(typed("--pin-memory") +
+                         (cuda ? " is for steps that offload something to the host, which this one "
+                                 "does not"
+                               : " is for --device cuda"));
   if (options.copyEngineGathers && (!cuda || options.communicator == "fake"))
     return Status::error("--copy-engine-gathers is for --communicator nccl");
   return checkFake();

@@ -71,6 +71,9 @@ void CommandLine::addDeviceFlags() {
                "allow it, on all ranks or none; the run says why if not. off: every step is issued "
                "piece by piece; the numbers are the same. auto: off for --ranks above 1, else on. "
                "Default: auto");
+  group.choice("--pin-memory", pinMemory, "on|off",
+               "off: what is offloaded to the host lies in ordinary memory, which a device copies "
+               "more slowly, and steps are not graphs. Default: on");
   group.flag("--copy-engine-gathers", options.copyEngineGathers,
              "Gather by the devices' copy engines instead of kernels, with nccl on one host; "
              "refused where NCCL cannot");

@@ -92,8 +92,10 @@ Status Evaluation::openData(Shape &shape, std::vector<std::string> paths) {
 Status Evaluation::makeExecutors(std::byte *arena, std::byte *hostArena) {
   losses.resize(communicator.size());
   for (Shape &shape : shapes)
-    if (Status status = shape.runner->makeExecutor(
-            arena, {.kernels = options.kernels, .graph = options.graph, .hostArena = hostArena});
+    if (Status status = shape.runner->makeExecutor(arena, {.kernels = options.kernels,
+                                                           .graph = options.graph,
+                                                           .hostArena = hostArena,
+                                                           .pinHostArena = options.pinMemory});
         !status.ok())
       return status.within("evaluation: ");
   return {};

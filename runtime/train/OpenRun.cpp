@@ -249,7 +249,8 @@ Status RankRun::makeExecutor() {
                             .clipGradNorm = options.clipGradNorm,
                             .lossLag = options.lag(),
                             .findNonFinite = options.findNan,
-                            .collectsFailures = !options.operatorReport.empty()};
+                            .collectsFailures = !options.operatorReport.empty(),
+                            .pinHostArena = options.pinMemory};
   if (options.stopOutliers != 0)
     guard.emplace("--stop-outliers", options.stopOutliers, std::move(guardWindow));
   if (options.skipOutliers != 0) {

@@ -77,8 +77,9 @@ private:
     return callee.substr(callee.rfind(':') + 1) + "." + (overload.empty() ? "default" : overload);
   }
   const char *partOf(const fsdp_entry &entry) const {
-    bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_PARTIAL_NORM ||
-                   entry.kind == FSDP_NORM_ALL_REDUCE_START || entry.kind == FSDP_CLIP_FACTOR;
+    bool updates = entry.kind == FSDP_UPDATE || entry.kind == FSDP_SHARD_NORM ||
+                   entry.kind == FSDP_PARTIAL_NORM || entry.kind == FSDP_NORM_ALL_REDUCE_START ||
+                   entry.kind == FSDP_CLIP_FACTOR;
     return updates ? "update" : entry.phase == FSDP_FORWARD ? "forward" : "backward";
   }
 

@@ -66,6 +66,7 @@ Result<TrainCommand> CommandLine::parse(int argc, const char *const *argv,
   options.graph = graph == "off"                                     ? GraphMode::Off
                   : graph == "auto" && options.ranks.value_or(1) > 1 ? GraphMode::OffInThreads
                                                                      : GraphMode::Automatic;
+  options.pinMemory = pinMemory == "on";
   for (const CLI::Option *option : app.parse_order())
     options.given.insert(option->get_name());
   options.evalSplitSeed = options.seed;

@@ -29,6 +29,7 @@ struct TrainOptions {
   double fakeGbPerSec = 0;         // 0: as fast as copies are
   std::optional<unsigned> lossLag; // steps; default: by the device
   GraphMode graph = GraphMode::Automatic;
+  bool pinMemory = true;             // what the plan keeps on the host is pinned
   std::vector<std::string> data;     // files, or patterns of their names
   std::optional<TokenType> dataType; // of raw tokens
   std::vector<std::string> evalData; // like data; none: no evaluations

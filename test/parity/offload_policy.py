@@ -97,8 +97,27 @@ class OffloadPolicy(unittest.TestCase):
 
     def test_accumulation_and_clipping(self):
         workspace = self.prepare(LLAMA, flags=["--clip-grad-norm", "0.1"])
-        for sync in ("each", "last"):
-            self.check(workspace, 2, f"microbatches=2 gradient-sync={sync}")
+        for ranks, mesh in ((1, "dp=1"), (2, "dp=2"), (4, "replicate=2,shard=2")):
+            for sync in ("each", "last"):
+                with self.subTest(mesh=mesh, sync=sync):
+                    more = f"microbatches=2 gradient-sync={sync}"
+                    _, planned = self.check(workspace, ranks, more, mesh=mesh)
+                    self.assertIn("fsdp.store_gradient.start", planned.read_text())
+        for more in ("schedule=auto", "schedule=asap", "microbatches=2 schedule=auto"):
+            with self.subTest(more):
+                self.check(workspace, 2, more)
+
+    def test_waiting_gradients(self):
+        """While they wait for the norm of all, they take no memory either."""
+        config = models.Config("mlp", dim=64, layers=4, batch=1)
+        clips = self.prepare(config, flags=["--clip-grad-norm", "0.1"])
+        with_norm, planned = self.check(clips, 2)
+        without, plain = self.check(self.prepare(config), 2)
+        self.assertGreater(with_norm, without)
+        self.assertGreater(planned.read_text().count("fsdp.shard_norm 2("), 3)
+        self.assertNotIn("fsdp.store_gradient", plain.read_text())
+        described = harness.run([clips.compile(2, more="offload-policy=cpu"), "--describe"]).stdout
+        self.assertRegex(described, r"\n  on the host: .* of optimizer state, \S+ \w+ of gradients\n")
 
     def test_frozen(self):
         config = models.Config("llama", dim=24, heads=2, layers=2, vocab=50, batch=2,

@@ -71,9 +71,13 @@ def call_types(line):
 
 class Meaning:
     def __init__(self, text):
+        # Of the group of several modules that is named @"norm, head".
+        text = re.sub(r'@"([^"]*)"', lambda name: "@" + re.sub(r"\W+", "_", name[1]), text)
         self.lines = text.splitlines()
-        size = int(re.search(r"fsdp.arena_bytes = (\d+)", text)[1])
-        self.memory = numpy.zeros(size, numpy.uint64)
+        self.host_begin = int(re.search(r"fsdp.arena_bytes = (\d+)", text)[1])
+        host = re.search(r"fsdp.host_arena_bytes = (\d+)", text)
+        # The host's arena lies behind the device's.
+        self.memory = numpy.zeros(self.host_begin + (int(host[1]) if host else 0), numpy.uint64)
         self.place = {}  # value: (begin of its storage, type)
         self.scalars = {}  # value without bytes: number
         self.host = {}  # state on the host, by group
@@ -150,13 +154,15 @@ class Meaning:
         members = re.findall(r"@([\w.]+)", re.search(r"\[(.*?)\]", rest)[1])
         flat = " flat " in rest
         sizes = [self.params[m].elements * self.params[m].item for m in members]
-        begin = int(re.search(r" at shard (\d+)", rest)[1])
+        shard, host_shard = re.search(r" at shard (\d+)", rest), re.search(r" host_shard (\d+)", rest)
+        begin = int(shard[1]) if shard else self.host_begin + int(host_shard[1])
         states = re.search(r" states \[(\d+)", rest)
         shards = self.shards[re.search(r" over @(\S+)", rest)[1]]
         bytes_ = ceil(sum(sizes) / shards)
         group = {"members": members, "sizes": sizes, "flat": flat, "shards": shards, "shard": (begin, begin + bytes_)}
         group["state"] = (int(states[1]), int(states[1]) + bytes_) if states else (0, 0)
         group["host"] = "optimizer_state host" in rest
+        group["is_shard_on_host"] = shard is None
         group["dtype"] = re.search(r"gather_dtype (\w+)", rest)
         self.write(*group["shard"], mix("shard", name))
         if group["host"]:
@@ -242,6 +248,20 @@ class Meaning:
             finish(mix("landed", before, source(), whole))
 
         self.flight[handle] = land
+
+    def copy(self, handle, source, target):
+        """At the wait `target` has the bytes of `source`, if nobody has touched either."""
+        before, held = self.read(*source), self.memory[slice(*source)].copy()
+        self.write(*target, mix("in flight", handle, before))
+        poisoned = self.read(*target)
+
+        def land():
+            if self.read(*source) == before and self.read(*target) == poisoned:
+                self.memory[slice(*target)] = held
+            else:
+                self.write(*target, mix("torn", before, self.read(*source), self.read(*target)))
+
+        return land
 
     def visit_shard(self, line, rest, results):
         self.place[results[0]] = re.match(r"@(\S+)", rest)[1], None
@@ -385,8 +405,12 @@ class Meaning:
         grads = re.findall(VALUE, grads)
         begin = int(re.search(r" at (\d+)", rest)[1])
         # Plans do not say the operands: the runtime adds up the groups in an order of its own.
-        sums = sorted(self.read(*self.place[g][0]) for g in grads)
+        sums = sorted(self.scalars[g] if g in self.scalars else self.read(*self.place[g][0]) for g in grads)
         self.put(results[0], begin, Tensor("tensor<f64>"), mix("norm", norm, *sums))
+
+    def visit_shard_norm(self, line, rest, results):
+        norm, gradient = re.match(r"(\w+)\((.*?)\)", rest).groups()
+        self.scalars[results[0]] = self.read(*self.place[gradient][0])
 
     def visit_clip_factor(self, line, rest, results):
         self.scalars[results[0]] = mix("clip", self.of(re.match(VALUE, rest)[0]))
@@ -394,10 +418,22 @@ class Meaning:
     def visit_fetch_state_start(self, line, rest, results):
         name, offsets = re.match(r"@(\S+) at \[([^]]*)\]", rest).groups()
         offsets = [int(o) for o in offsets.split(",") if o.strip()]
-        shard = self.groups[name]["shard"]
-        target = offsets[0], offsets[0] + shard[1] - shard[0]
-        self.place[results[0]] = target, name
-        self.launch(results[0], lambda: self.host[name], target, lambda n: self.write(*target, mix("fetched", n)))
+        group = self.groups[name]
+        size = group["shard"][1] - group["shard"][0]
+        fetched = {}
+        if group["is_shard_on_host"]:
+            fetched["shard"] = offsets[0], offsets.pop(0) + size
+        if group["host"] and offsets:
+            fetched["state"] = state = offsets[0], offsets[0] + size
+            self.launch(results[0], lambda: self.host[name], state, lambda n: self.write(*state, mix("fetched", n)))
+        self.place[results[0]] = fetched, name
+        if "shard" in fetched:
+            self.also(results[0], self.copy(results[0], group["shard"], fetched["shard"]))
+
+    def also(self, handle, land):
+        """Two copies that one wait is for."""
+        first = self.flight.get(handle)
+        self.flight[handle] = lambda: (first and first(), land())
 
     def visit_fetch_state_wait(self, line, rest, results):
         handle = re.match(VALUE, rest)[0]
@@ -405,20 +441,39 @@ class Meaning:
         self.place[results[0]] = self.place[handle]
 
     def visit_store_state_start(self, line, rest, results):
-        span, name = self.place[re.match(VALUE, rest)[0]]
-        self.launch(results[0], lambda: self.read(*span), None, lambda n: self.host.update({name: n}))
+        fetched, name = self.place[re.match(VALUE, rest)[0]]
+        if "state" in fetched:
+            self.launch(results[0], lambda: self.read(*fetched["state"]), None, lambda n: self.host.update({name: n}))
+        if "shard" in fetched:
+            self.also(results[0], self.copy(results[0], fetched["shard"], self.groups[name]["shard"]))
 
     def visit_store_state_wait(self, line, rest, results):
         self.flight.pop(re.match(VALUE, rest)[0])()
+
+    def visit_store_gradient_start(self, line, rest, results):
+        gradient, begin = re.match(rf"({VALUE}) at (\d+)", rest).groups()
+        source, name = self.place[gradient]
+        begin = self.host_begin + int(begin)
+        self.place[results[0]] = (begin, begin + source[1] - source[0]), name
+        self.flight[results[0]] = self.copy(results[0], source, self.place[results[0]][0])
+
+    def visit_fetch_gradient_start(self, line, rest, results):
+        stored, begin = re.match(rf"({VALUE}) at (\d+)", rest).groups()
+        source, name = self.place[stored]
+        self.place[results[0]] = (int(begin), int(begin) + source[1] - source[0]), name
+        self.flight[results[0]] = self.copy(results[0], source, self.place[results[0]][0])
+
+    visit_store_gradient_wait = visit_fetch_gradient_wait = visit_fetch_state_wait
 
     def visit_update(self, line, rest, results):
         name, gradient = re.match(rf"@(\S+) with ({VALUE})", rest).groups()
         group = self.groups[name]
         others = [self.scalars[v] for v in re.findall(rf"(?:step|lr|clip) ({VALUE})", rest)]
         state = re.search(rf" state ({VALUE})", rest)
-        span = self.place[state[1]][0] if state else group["state"]
-        number = mix("update", self.optimizer, *others, self.read(*self.place[gradient][0]), self.read(*span), self.read(*group["shard"]))
-        self.write(*group["shard"], mix(number, "shard"))
+        fetched = self.place[state[1]][0] if state else {}
+        span, shard = fetched.get("state", group["state"]), fetched.get("shard", group["shard"])
+        number = mix("update", self.optimizer, *others, self.read(*self.place[gradient][0]), self.read(*span), self.read(*shard))
+        self.write(*shard, mix(number, "shard"))
         self.write(*span, mix(number, "state"))
 
 

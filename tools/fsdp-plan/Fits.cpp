@@ -20,12 +20,16 @@ using Align = TextTable::Align;
 
 /// The passes of fsdpc up to `phase`: planned under the cap, any other without one, where policies
 /// that look at the cap have nothing to decide.
-static LogicalResult compile(ModuleOp module, int64_t ranks, ModulePhase phase,
+static LogicalResult compile(ModuleOp module, MeshSize size, ModulePhase phase,
                              const SweepOptions &sweep, const FitOptions &options) {
   PipelineOptions pipeline;
   pipeline.config = sweep.config;
-  pipeline.mesh = describeMesh(sweep, ranks);
+  pipeline.mesh = describeMesh(sweep, size);
   pipeline.recompute = options.recompute;
+  if (sweep.microbatches.front() > 1) {
+    pipeline.microbatches = sweep.microbatches.front();
+    pipeline.gradientSync = sweep.gradientSync.front();
+  }
   bool isCapped = phase == ModulePhase::Planned;
   if (isCapped || options.offload != OffloadPolicy::Auto)
     pipeline.offloadOptimizer = options.offload;
@@ -47,7 +51,7 @@ static LogicalResult compile(ModuleOp module, int64_t ranks, ModulePhase phase,
 }
 
 /// Whether it fits; else `refusal` has what compiling says, a line each.
-static bool compileQuietly(ModuleOp module, int64_t ranks, const SweepOptions &sweep,
+static bool compileQuietly(ModuleOp module, MeshSize size, const SweepOptions &sweep,
                            const FitOptions &options, std::vector<std::string> &refusal) {
   ScopedDiagnosticHandler collect(module.getContext(), [&](Diagnostic &diag) {
     refusal.push_back(diag.str());
@@ -55,7 +59,7 @@ static bool compileQuietly(ModuleOp module, int64_t ranks, const SweepOptions &s
       refusal.push_back(note.str());
     return success();
   });
-  if (failed(compile(module, ranks, ModulePhase::Planned, sweep, options)))
+  if (failed(compile(module, size, ModulePhase::Planned, sweep, options)))
     return false;
   refusal.clear(); // warnings
   return true;
@@ -108,19 +112,20 @@ FailureOr<std::vector<Fit>> fsdp::plan_tool::findFits(ModuleOp captured, const s
   auto [items, item] = countItems(captured);
   double peakNs = getPeakNs(captured, costs);
   std::vector<Fit> fits;
-  for (int64_t ranks : sweep.ranks) {
+  for (MeshSize size : sweep.meshes) {
     Fit fit;
     fit.model = model;
-    fit.ranks = ranks * sweep.replicas;
-    fit.itemsPerStep = items * fit.ranks;
+    fit.ranks = size.getRanks();
+    fit.replicas = size.replicas;
+    fit.itemsPerStep = items * fit.ranks * sweep.microbatches.front();
     fit.item = item;
-    fit.peakNs = peakNs;
+    fit.peakNs = peakNs * static_cast<double>(sweep.microbatches.front());
     // What fails without a cap is an error; what fails with one does not fit.
     OwningOpRef<ModuleOp> sharded = captured.clone();
-    if (failed(compile(*sharded, ranks, ModulePhase::Sharded, sweep, options)))
+    if (failed(compile(*sharded, size, ModulePhase::Sharded, sweep, options)))
       return failure();
     OwningOpRef<ModuleOp> planned = captured.clone();
-    if (compileQuietly(*planned, ranks, sweep, options, fit.refusal) &&
+    if (compileQuietly(*planned, size, sweep, options, fit.refusal) &&
         failed(describeFit(*planned, costs, fit)))
       return failure();
     fits.push_back(std::move(fit));
@@ -145,7 +150,10 @@ static void printMemory(const Fit &fit, int64_t capBytes, llvm::raw_ostream &os)
 
 void fsdp::plan_tool::printFits(llvm::ArrayRef<Fit> fits, int64_t capBytes, llvm::raw_ostream &os) {
   for (const Fit &fit : fits) {
-    os << fit.model << " on " << formatCount(fit.ranks) << " ranks: ";
+    os << fit.model << " on " << formatCount(fit.ranks) << " ranks";
+    if (fit.replicas > 1)
+      os << " in " << formatCount(fit.replicas) << " replicas";
+    os << ": ";
     if (!fit.refusal.empty()) {
       os << "no: " << fit.refusal.front() << '\n';
       for (const std::string &line : llvm::ArrayRef(fit.refusal).drop_front())

@@ -19,7 +19,7 @@ struct FitOptions {
 /// One captured step, compiled for one mesh under the cap as fsdpc compiles it.
 struct Fit {
   std::string model;
-  int64_t ranks = 0;
+  int64_t ranks = 0, replicas = 1;
   /// Why it does not fit, then what would help, a line each; empty: it fits.
   std::vector<std::string> refusal;
   // What follows is of a step that fits.

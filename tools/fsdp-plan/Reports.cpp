@@ -29,9 +29,19 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
   bool hasOffload = llvm::any_of(points, [&](const SweepPoint &point) {
     return point.isOffloaded != points.front().isOffloaded;
   });
+  auto differ = [&](auto member) {
+    return llvm::any_of(
+        points, [&](const SweepPoint &point) { return point.*member != points.front().*member; });
+  };
+  const bool hasReplicas = differ(&SweepPoint::replicas);
+  const bool hasMicrobatches = differ(&SweepPoint::microbatches);
+  const bool hasSyncs = differ(&SweepPoint::gradientSync);
   std::string rate = points.front().item + "/s";
   TextTable table({{"model", Align::Left},
                    {"ranks", Align::Right},
+                   {hasReplicas ? "replicas" : "", Align::Right},
+                   {hasMicrobatches ? "microbatches" : "", Align::Right},
+                   {hasSyncs ? "reduced" : "", Align::Left},
                    {hasPolicies ? "recompute" : "", Align::Left},
                    {hasOffload ? "state" : "", Align::Left},
                    {"cap", Align::Right},
@@ -48,11 +58,14 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
                    {"", Align::Left}});
   for (const SweepPoint &point : points) {
     std::string ranks = formatCount(point.ranks);
+    std::string replicas = hasReplicas ? formatCount(point.replicas) : "";
+    std::string microbatches = hasMicrobatches ? formatCount(point.microbatches) : "";
+    std::string sync = hasSyncs ? point.gradientSync : "";
     std::string recompute = hasPolicies ? point.recompute : "";
     std::string state = !hasOffload ? "" : point.isOffloaded ? "on host" : "on device";
     if (!point.fits) {
-      table.addRow({point.model, ranks, recompute, state, formatCap(point), "", "", "", "", "", "",
-                    "", "", "", "",
+      table.addRow({point.model, ranks, replicas, microbatches, sync, recompute, state,
+                    formatCap(point), "", "", "", "", "", "", "", "", "", "",
                     "does not fit: " + formatBytes(point.minimumPeakBytes) + " at least, in " +
                         point.minimumPlace});
       continue;
@@ -62,8 +75,9 @@ void fsdp::plan_tool::printTable(llvm::ArrayRef<SweepPoint> points, llvm::raw_os
     double itemsPerSec = point.getItemsPerSec();
     auto perRank = itemsPerSec / static_cast<double>(point.ranks);
     table.addRow(
-        {point.model, ranks, recompute, state, formatCap(point), formatBytes(point.peakBytes),
-         formatTime(point.stepNs), point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
+        {point.model, ranks, replicas, microbatches, sync, recompute, state, formatCap(point),
+         formatBytes(point.peakBytes), formatTime(point.stepNs),
+         point.jittered ? formatTime(point.jittered->percentile95Ns) : "",
          formatTime(point.exposedNs), llvm::formatv("{0:f4}", point.stepNs / point.boundNs).str(),
          point.fsdp2Ns ? formatTime(*point.fsdp2Ns) : "", formatCount(std::llround(itemsPerSec)),
          formatCount(std::llround(perRank)), formatShare(point.getUtilization()),
@@ -80,7 +94,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
         "exposed_ns,"
         "mean_ns,percentile95_ns,temporary_bytes,bound_ns,fsdp2_ns,kept,gathers,reductions,item,"
         "items_per_step,items_per_second,pareto,offload_optimizer,"
-        "mfu,device_hours_per_1e9_items\n";
+        "mfu,device_hours_per_1e9_items,replicas,microbatches,gradient_sync\n";
   for (const SweepPoint &point : points) {
     // A file's name may hold what CSV does not.
     std::string model = point.model;
@@ -113,7 +127,7 @@ void fsdp::plan_tool::writeCsv(llvm::ArrayRef<SweepPoint> points, llvm::raw_ostr
                                       point.getDeviceHoursPerBillion())
                             .str()
                       : ",")
-       << '\n';
+       << ',' << point.replicas << ',' << point.microbatches << ',' << point.gradientSync << '\n';
   }
 }
 
@@ -123,6 +137,9 @@ static void writePoint(const SweepPoint &point, json::OStream &out) {
     out.attribute("model", point.model);
     out.attribute("ranks", point.ranks);
     out.attribute("replicas", point.replicas);
+    out.attribute("microbatches", point.microbatches);
+    if (!point.gradientSync.empty())
+      out.attribute("gradientSync", point.gradientSync);
     out.attribute("recompute", point.recompute);
     out.attribute("offloadOptimizer", point.isOffloaded ? "all" : "none");
     out.attribute("capBytes",

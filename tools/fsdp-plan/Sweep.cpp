@@ -5,7 +5,7 @@
 #include "fsdp/CostModel/Temporaries.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Schedule/Simulate.h"
-#include "fsdp/Transforms/PlaceGradients.h"
+#include "fsdp/Transforms/PrepareSearch.h"
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
@@ -28,11 +28,11 @@ struct MeshProblems {
 
 } // namespace
 
-std::string fsdp::plan_tool::describeMesh(const SweepOptions &options, int64_t ranks) {
-  std::string mesh = options.axis + "=" + std::to_string(ranks);
+std::string fsdp::plan_tool::describeMesh(const SweepOptions &options, MeshSize size) {
+  std::string mesh = options.axis + "=" + std::to_string(size.shards);
   if (options.replicateAxis.empty())
     return mesh;
-  return options.replicateAxis + "=" + std::to_string(options.replicas) + "," + mesh;
+  return options.replicateAxis + "=" + std::to_string(size.replicas) + "," + mesh;
 }
 
 LogicalResult fsdp::plan_tool::checkIsCaptured(ModuleOp module) {
@@ -59,14 +59,19 @@ static LogicalResult buildSteps(MeshProblems &mesh, const cost::CostModel &costs
   return success();
 }
 
-static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, RecomputePolicy recompute,
-                                     OffloadPolicy offload, const cost::CostModel &costs,
-                                     const SweepOptions &options) {
+/// `point` says on which mesh, and in how many microbatches.
+static FailureOr<MeshProblems> shard(ModuleOp captured, const SweepPoint &point,
+                                     RecomputePolicy recompute, OffloadPolicy offload,
+                                     const cost::CostModel &costs, const SweepOptions &options) {
   MeshProblems result;
   result.module = captured.clone();
   PipelineOptions pipeline;
   pipeline.config = options.config;
-  pipeline.mesh = describeMesh(options, ranks);
+  pipeline.mesh = describeMesh(options, {point.ranks / point.replicas, point.replicas});
+  if (point.microbatches > 1) {
+    pipeline.microbatches = point.microbatches;
+    pipeline.gradientSync = point.gradientSync;
+  }
   pipeline.recompute = recompute;
   pipeline.offloadOptimizer = offload;
   pipeline.schedule = ScheduleChoice::Auto;
@@ -75,12 +80,7 @@ static FailureOr<MeshProblems> shard(ModuleOp captured, int64_t ranks, Recompute
   buildPipeline(manager, pipeline);
   if (failed(manager.run(*result.module)))
     return failure();
-  FailureOr<StepMemory> memory = StepMemory::build(*result.module, ModulePhase::Sharded);
-  if (failed(memory))
-    return failure();
-  // Copies of gradients are new operations: the memory is analysed again.
-  if (placeGradients(*memory) > 0)
-    memory = StepMemory::build(*result.module, ModulePhase::Sharded);
+  FailureOr<StepMemory> memory = prepareSearch(*result.module);
   if (failed(memory))
     return failure();
   result.temporaries = cost::findTemporaries(*result.module, costs);
@@ -214,10 +214,11 @@ static void markPareto(llvm::MutableArrayRef<SweepPoint> points) {
                          return false;
                        bool isSmaller = other.peakBytes < point.peakBytes;
                        bool isNoLarger = other.peakBytes <= point.peakBytes;
-                       return (isSmaller && other.stepNs <= point.stepNs * kWorthwhile) ||
-                              (isNoLarger && other.stepNs < point.stepNs) ||
+                       double ns = point.getMicrobatchNs(), otherNs = other.getMicrobatchNs();
+                       return (isSmaller && otherNs <= ns * kWorthwhile) ||
+                              (isNoLarger && otherNs < ns) ||
                               // Of equals the first.
-                              (other.peakBytes == point.peakBytes && other.stepNs == point.stepNs &&
+                              (other.peakBytes == point.peakBytes && otherNs == ns &&
                                &other < &point);
                      });
 }
@@ -257,50 +258,69 @@ static LogicalResult addPoints(MeshProblems &mesh, const SweepPoint &common,
   return success();
 }
 
+/// The points of one mesh and number of microbatches, which `common` says, by recomputation and
+/// cap.
+static LogicalResult addPoints(ModuleOp captured, SweepPoint common, const cost::CostModel &costs,
+                               const SweepOptions &options, std::vector<SweepPoint> &points) {
+  const bool isAuto = options.offload == OffloadPolicy::Auto;
+  for (const auto &[name, policy] : options.recompute) {
+    common.recompute = name;
+    FailureOr<MeshProblems> mesh = shard(
+        captured, common, policy, isAuto ? OffloadPolicy::None : options.offload, costs, options);
+    size_t first = points.size();
+    if (failed(mesh) || failed(addPoints(*mesh, common, options.capBytes, costs, options, points)))
+      return failure();
+    if (!isAuto || !hasOptimizerState(captured) ||
+        llvm::all_of(llvm::ArrayRef(points).drop_front(first),
+                     [](const SweepPoint &point) { return point.fits; }))
+      continue;
+    mesh = shard(captured, common, policy, OffloadPolicy::All, costs, options);
+    if (failed(mesh))
+      return failure();
+    for (size_t i = first; i < points.size(); ++i) {
+      std::vector<SweepPoint> offloaded;
+      if (points[i].fits)
+        continue;
+      if (failed(addPoints(*mesh, common, points[i].capBytes, costs, options, offloaded)))
+        return failure();
+      points[i] = std::move(offloaded.front());
+    }
+  }
+  return success();
+}
+
 FailureOr<std::vector<SweepPoint>> fsdp::plan_tool::sweep(ModuleOp captured,
                                                           const std::string &model,
                                                           const cost::CostModel &costs,
                                                           const SweepOptions &options) {
   if (failed(checkIsCaptured(captured)))
     return failure();
-  bool mayOffload = options.offload == OffloadPolicy::Auto && hasOptimizerState(captured);
+  SweepPoint common;
+  common.model = model;
   auto [items, item] = countItems(captured);
-  double peakNs = getPeakNs(captured, costs);
+  common.item = item;
+  const double peakNs = getPeakNs(captured, costs);
   std::vector<SweepPoint> points;
-  for (int64_t ranks : options.ranks) {
-    size_t begin = points.size();
-    for (const auto &[name, policy] : options.recompute) {
-      SweepPoint common;
-      common.model = model;
-      common.ranks = ranks * options.replicas;
-      common.replicas = options.replicas;
-      common.recompute = name;
-      common.itemsPerStep = items * common.ranks;
-      common.item = item;
-      common.peakNs = peakNs;
-      bool isAuto = options.offload == OffloadPolicy::Auto;
-      FailureOr<MeshProblems> mesh = shard(
-          captured, ranks, policy, isAuto ? OffloadPolicy::None : options.offload, costs, options);
-      size_t first = points.size();
-      if (failed(mesh) ||
-          failed(addPoints(*mesh, common, options.capBytes, costs, options, points)))
-        return failure();
-      if (!mayOffload || llvm::all_of(llvm::ArrayRef(points).drop_front(first),
-                                      [](const SweepPoint &point) { return point.fits; }))
-        continue;
-      mesh = shard(captured, ranks, policy, OffloadPolicy::All, costs, options);
-      if (failed(mesh))
-        return failure();
-      for (size_t i = first; i < points.size(); ++i) {
-        std::vector<SweepPoint> offloaded;
-        if (points[i].fits)
-          continue;
-        if (failed(addPoints(*mesh, common, points[i].capBytes, costs, options, offloaded)))
+  size_t begin = 0; // of those on as many ranks
+  for (MeshSize size : options.meshes) {
+    if (size.getRanks() != common.ranks) {
+      markPareto(llvm::MutableArrayRef(points).drop_front(begin));
+      begin = points.size();
+    }
+    common.ranks = size.getRanks();
+    common.replicas = size.replicas;
+    for (int64_t microbatches : options.microbatches) {
+      common.microbatches = microbatches;
+      common.itemsPerStep = items * common.ranks * microbatches;
+      common.peakNs = peakNs * static_cast<double>(microbatches);
+      llvm::ArrayRef syncs = options.gradientSync;
+      for (const std::string &sync : microbatches == 1 ? syncs.take_front() : syncs) {
+        common.gradientSync = microbatches == 1 ? "" : sync;
+        if (failed(addPoints(captured, common, costs, options, points)))
           return failure();
-        points[i] = std::move(offloaded.front());
       }
     }
-    markPareto(llvm::MutableArrayRef(points).drop_front(begin));
   }
+  markPareto(llvm::MutableArrayRef(points).drop_front(begin));
   return points;
 }

@@ -10,10 +10,19 @@
 
 namespace fsdp::plan_tool {
 
+/// Ranks over which parameters are sharded, and how many replicas of them there are.
+struct MeshSize {
+  int64_t shards = 1, replicas = 1;
+
+  int64_t getRanks() const { return shards * replicas; }
+};
+
 /// One captured step on one mesh under one cap.
 struct SweepPoint {
   std::string model;
   int64_t ranks = 0, replicas = 1; // replicas divide the ranks
+  int64_t microbatches = 1;        // of a step
+  std::string gradientSync;        // GradientSync, of several microbatches
   std::string recompute;           // RecomputePolicy
   bool isOffloaded = false;        // optimizer state is on the host
   int64_t capBytes = 0;            // 0: none
@@ -33,9 +42,10 @@ struct SweepPoint {
   std::string item;                               // "tokens" or "samples"
   /// What the model's products take at the device's peak, what is computed again not counted.
   double peakNs = 0;
-  /// No other point of this model on as many ranks is both faster and smaller.
+  /// No other point of this model on as many ranks is both faster per microbatch and smaller.
   bool isPareto = false;
 
+  double getMicrobatchNs() const { return stepNs / static_cast<double>(microbatches); }
   double getItemsPerSec() const { return static_cast<double>(itemsPerStep) / (stepNs / 1e9); }
   /// The share of the device's peak that the model uses (MFU), of 1.
   double getUtilization() const { return peakNs / stepNs; }
@@ -47,9 +57,10 @@ struct SweepPoint {
 
 struct SweepOptions {
   std::string axis = "dp", config; // YAML as of fsdp-group-parameters; may be empty
-  std::vector<int64_t> ranks;      // over which parameters are sharded
   std::string replicateAxis;       // empty: none
-  int64_t replicas = 1;
+  std::vector<MeshSize> meshes;    // those of as many ranks stand together
+  std::vector<int64_t> microbatches = {1};          // each is tried
+  std::vector<std::string> gradientSync = {"each"}; // likewise, of several microbatches
   /// Ascending. Empty: fractions of the least peak, and the device's memory.
   std::vector<int64_t> capBytes;
   std::vector<std::pair<std::string, RecomputePolicy>> recompute; // each is tried
@@ -59,8 +70,8 @@ struct SweepOptions {
   std::optional<int64_t> maxBucketBytes;
 };
 
-/// The mesh of a sweep with so many ranks over which parameters are sharded: "replicate=2,dp=8".
-std::string describeMesh(const SweepOptions &options, int64_t ranks);
+/// A mesh of a sweep: "replicate=2,dp=8".
+std::string describeMesh(const SweepOptions &options, MeshSize size);
 
 /// Diagnoses a module that is of another phase.
 llvm::LogicalResult checkIsCaptured(mlir::ModuleOp module);

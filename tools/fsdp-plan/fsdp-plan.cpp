@@ -29,6 +29,7 @@ struct Options {
   std::string mesh = "dp=8..16384", offload = "none", json, csv, html;
   int64_t maxBucketBytes = 0; // 0: no limit
   int64_t fitsBytes = 0;      // 0: a sweep
+  bool triesReplicas = false;
   cost::CostOptions costs;
   SweepOptions sweep;
 };
@@ -45,17 +46,18 @@ static int fail(const llvm::Twine &message) {
 static int fail(llvm::Error error) { return fail(llvm::toString(std::move(error))); }
 
 /// "dp=64", "dp=8,64,512" or "dp=8..16384", which doubles; any of them behind "replicate=2,".
-static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
+static llvm::Error parseMeshes(llvm::StringRef mesh, SweepOptions &options) {
+  int64_t replicas = 1;
+  auto addMesh = [&](int64_t shards) { options.meshes.push_back({shards, replicas}); };
   auto wrong = [&](const llvm::Twine &why) {
     return llvm::createStringError("--mesh: '" + mesh + "' " + why);
   };
   auto [axis, ranks] = mesh.split('=');
   if (ranks.contains('=')) {
-    auto [replicas, sharded] = ranks.split(',');
+    auto [number, sharded] = ranks.split(',');
     options.replicateAxis = axis.str();
-    if (replicas.getAsInteger(10, options.replicas) || options.replicas < 1 ||
-        options.replicas > (1 << 20))
-      return wrong("has '" + replicas + "' replicas; expected a number from 1 to 1048576");
+    if (number.getAsInteger(10, replicas) || replicas < 1 || replicas > (1 << 20))
+      return wrong("has '" + number + "' replicas; expected a number from 1 to 1048576");
     std::tie(axis, ranks) = sharded.split('=');
   }
   if (axis.empty() || ranks.empty() || ranks.contains('='))
@@ -71,19 +73,37 @@ static llvm::Error parseRanks(llvm::StringRef mesh, SweepOptions &options) {
     if (parse(first, low) || parse(last, high) || low > high)
       return wrong("is no range of ranks; expected two numbers of at least 2, the smaller first");
     for (int64_t count = low; count <= high; count *= 2)
-      options.ranks.push_back(count);
+      addMesh(count);
   } else {
     for (llvm::StringRef text : llvm::split(ranks, ',')) {
       int64_t count;
       if (parse(text, count))
         return wrong("has '" + text + "' ranks; expected a number from 2 to " +
                      llvm::Twine(kMaxRanks));
-      options.ranks.push_back(count);
+      addMesh(count);
     }
   }
-  for (int64_t count : options.ranks)
-    if (std::optional<std::string> problem = checkRanks({options.replicas, count}))
+  for (MeshSize size : options.meshes)
+    if (std::optional<std::string> problem = checkRanks({size.replicas, size.shards}))
       return wrong(*problem);
+  return llvm::Error::success();
+}
+
+/// Each mesh also with its ranks as 2, 4, ... replicas of at least 2 shards.
+static llvm::Error addReplicas(SweepOptions &options) {
+  if (!options.replicateAxis.empty())
+    return llvm::createStringError("--hsdp tries numbers of replicas, but --mesh says one already");
+  if (options.axis == "replicate")
+    return llvm::createStringError("--hsdp has an axis 'replicate'; name that of --mesh otherwise");
+  options.replicateAxis = "replicate";
+  std::vector<MeshSize> meshes;
+  for (MeshSize whole : options.meshes)
+    for (MeshSize size = whole; size.shards >= 2; size.shards /= 2, size.replicas *= 2) {
+      meshes.push_back(size);
+      if (size.shards % 2 != 0)
+        break;
+    }
+  options.meshes = std::move(meshes);
   return llvm::Error::success();
 }
 
@@ -101,8 +121,11 @@ static FitOptions getFit(const Options &options) {
 }
 
 static int run(Options &options) {
-  if (llvm::Error error = parseRanks(options.mesh, options.sweep))
+  if (llvm::Error error = parseMeshes(options.mesh, options.sweep))
     return fail(std::move(error));
+  if (options.triesReplicas)
+    if (llvm::Error error = addReplicas(options.sweep))
+      return fail(std::move(error));
   for (const std::string &text : options.caps) {
     llvm::Expected<int64_t> bytes = parseSizeBytes(text, "--memory-cap");
     if (!bytes)
@@ -179,7 +202,7 @@ int main(int argc, char **argv) {
   fsdp::endOnFatalErrors("fsdp-plan");
   CLI::App app("Predicts a captured training step on meshes of many sizes under many memory caps: "
                "the best schedule for each, without a device. Shapes are fixed at capture: for "
-               "other microbatches give several captured modules.",
+               "microbatches of other sizes give several captured modules.",
                "fsdp-plan");
   app.set_version_flag("--version", getVersion("fsdp-plan"));
   Options options;
@@ -189,6 +212,19 @@ int main(int argc, char **argv) {
                  "Ranks: dp=64, dp=8,64,512, or dp=8..16384, which doubles from 8; behind "
                  "replicate=R, those of each of R replicas")
       ->capture_default_str();
+  app.add_flag("--hsdp", options.triesReplicas,
+               "Try each number of ranks also as 2, 4, ... replicas of fewer shards");
+  CLI::Option *microbatches =
+      app.add_option("--microbatches", options.sweep.microbatches,
+                     "Forwards and backwards of a step, each of these: 1,2,4 (1)")
+          ->delimiter(',')
+          ->check(CLI::Range(1, 1 << 20));
+  CLI::Option *syncs =
+      app.add_option("--gradient-sync", options.sweep.gradientSync,
+                     "After which microbatches gradients are reduced, each of these: each, last "
+                     "(each)")
+          ->delimiter(',')
+          ->check(CLI::IsMember({"each", "last"}));
   CLI::Option *caps =
       app.add_option("--memory-cap", options.caps,
                      "Caps to try: 40GiB,80GiB (from the least that fits to the device's memory)")
@@ -233,11 +269,18 @@ int main(int argc, char **argv) {
     if (options.recompute.size() > 1)
       return fail("--fits takes one policy of --recompute, but there are " +
                   llvm::Twine(options.recompute.size()));
+    for (CLI::Option *option : {microbatches, syncs})
+      if (option->results().size() > 1)
+        return fail("--fits takes one value of " + option->get_name() + ", but there are " +
+                    llvm::Twine(option->results().size()));
     if (recompute->count() == 0)
       options.recompute = {"auto"};
     if (offload->count() == 0)
       options.offload = "auto";
   }
+  if (syncs->count() > 0 &&
+      llvm::all_of(options.sweep.microbatches, [](int64_t number) { return number == 1; }))
+    return fail("--gradient-sync is of several --microbatches, but there is one");
   if (budget->count() == 0)
     options.sweep.simulationBudget = fits->count() > 0 ? 3000 : 300;
   return run(options);

@@ -20,7 +20,8 @@ struct Options {
   std::vector<std::string> meshes = {""}; // "": as the file says
   std::string offloadOptimizer = "none", reduceDtype;
   int64_t microbatches = 0; // 0: as the file says
-  std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward;
+  std::string microbatchLoss, microbatchOrder, stages, gradientSync, reshardAfterBackward,
+      splitRoot;
   FusionChoice fusion = FusionChoice::Off;
   std::string schedule = "fsdp2", memoryCap = "0", maxBucketSize = "0";
   cost::CostOptions costs;

@@ -58,6 +58,8 @@ static void setSharding(const Options &options, PipelineOptions &pipeline) {
   pipeline.prefetch = options.prefetch;
   pipeline.paramDtype = options.capture.getParamDtype();
   pipeline.reduceDtype = options.reduceDtype;
+  pipeline.splitRoot = options.splitRoot;
+  pipeline.splitsRoot = getSchedule(options) != ScheduleChoice::Fsdp2;
 }
 
 /// What is a training step's alone; an evaluation has FSDP2's order.

@@ -320,6 +320,10 @@ int main(int argc, char **argv) {
   app.add_option("--microbatch-loss", options.microbatchLoss,
                  "mean: the loss of each microbatch is divided by their number; or sum (mean)")
       ->check(CLI::IsMember({"mean", "sum"}));
+  app.add_option("--split-root", options.splitRoot,
+                 "true: what the root holds before, between and behind the other groups are groups "
+                 "of their own; false: one group, as FSDP2's (true with --schedule auto or asap)")
+      ->check(CLI::IsMember({"true", "false"}));
   app.add_option("--microbatch-order", options.microbatchOrder,
                  "sequential: one microbatch after another; or 1f1b: the forwards and backwards of "
                  "--stages are interleaved (sequential)")

@@ -1,4 +1,4 @@
-//===- HostPlaces.h - Where optimizer state lies on the host ----*- C++ -*-===//
+//===- HostPlaces.h - What lies where on the host ---------------*- C++ -*-===//
 
 #ifndef FSDP_ANALYSIS_HOSTPLACES_H
 #define FSDP_ANALYSIS_HOSTPLACES_H
@@ -7,9 +7,22 @@
 
 namespace fsdp {
 
-/// P5: in a planned module, the places of state on the host are their own, aligned as the arena is,
-/// within the host's arena. Diagnoses the first violation. How many there are GroupInfo checks.
-mlir::LogicalResult checkHostPlaces(mlir::ModuleOp module, const GroupTable &groups);
+/// A gradient in the host's arena, at operations first, ..., last of the step, both included.
+struct StoredGradient {
+  StoreGradientStartOp store;
+  int64_t bytes;
+  int64_t first, last; // the start of its store; the end of its last fetch
+};
+
+/// Those of a step, in order.
+llvm::SmallVector<StoredGradient> collectStoredGradients(mlir::Block &body,
+                                                         const GroupTable &groups);
+
+/// P5: in a planned module, the places of state and of gradients on the host are their own while
+/// they are needed, aligned as the arena is, within the host's arena. Diagnoses the first
+/// violation. How many there are of what a group keeps GroupInfo checks.
+mlir::LogicalResult checkHostPlaces(mlir::ModuleOp module, mlir::Block &body,
+                                    const GroupTable &groups);
 
 } // namespace fsdp
 

@@ -41,11 +41,13 @@ struct OperationRange {
   bool isFreed = false;
 };
 
-/// When the optimizer state of a group is copied, at positions of a problem.
+/// When the optimizer state of a group, or a gradient that waits on the host, is copied, at
+/// positions of a problem.
 struct ScheduledStateCopy {
-  StateCopy ops;
+  StateCopy ops; // null for a gradient, which is stored before it is fetched
   uint32_t fetchLaunch, fetchWait, storeLaunch, storeWait;
-  int64_t bytes = 0;    // of all states of the group
+  StoreGradientStartOp gradient = {}; // null for optimizer state
+  int64_t bytes = 0;                  // of all states of the group
   double copyNs = 0;    // one way
   double exposedNs = 0; // what computation waits, for both ways
 };
@@ -87,8 +89,9 @@ struct ScheduleProblem {
   /// By use: the gather that serves it. Two uses that share one are kept.
   std::vector<AllGatherStartOp> gathers;
   std::vector<ReduceScatterStartOp> reductions; // by reduction
-  /// By update: of groups whose optimizer state is on the host. Computation waits for copies as
-  /// part of the operation behind the wait: of all durations, `exposedCopyNs`.
+  /// By update: of groups whose optimizer state is on the host; of a scheduled step also the
+  /// gradients that wait there. Computation waits for copies as part of the operation behind the
+  /// wait: of all durations, `exposedCopyNs`.
   std::vector<ScheduledStateCopy> stateCopies;
   double exposedCopyNs = 0;
   /// What the operations' `liveBytes` consist of.

@@ -75,6 +75,10 @@ struct Step {
   mlir::Type getDtype(GroupOp group);
 };
 
+/// The gradient of which a shard is what was fetched from the host, where that has been stored;
+/// else the shard itself.
+mlir::Value skipHostCopies(mlir::Value shard);
+
 /// The reduce-scatter whose result a shard is, reduced over the replicas or not; null if it is
 /// none.
 ReduceScatterStartOp getReductionOf(mlir::Value shard);

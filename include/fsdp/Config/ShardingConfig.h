@@ -202,6 +202,9 @@ struct ShardingConfig {
   /// Absent: each repeated block is a group.
   std::optional<std::vector<GroupRule>> groups;
   GroupOptions root; // recompute is none or cheap
+  /// Whether parameters of the root that are used in other parts of the step than the others make
+  /// groups of their own; absent: false.
+  std::optional<bool> splitRoot;
   ConfigPlace rootPlace;
   MixedPrecision mixedPrecision;
   std::optional<double> gradientDivideFactor; // likewise; absent: the number of all ranks
@@ -236,6 +239,7 @@ llvm::Expected<GradientSync> parseGradientSync(llvm::StringRef text);
 llvm::Expected<LossReduction> parseLossReduction(llvm::StringRef text);
 llvm::Expected<MicrobatchOrder> parseMicrobatchOrder(llvm::StringRef text); // sequential, 1f1b
 llvm::Expected<bool> parseReshardAfterBackward(llvm::StringRef text); // true, false
+llvm::Expected<bool> parseSplitRoot(llvm::StringRef text);            // true, false
 /// Diagnoses a number of microbatches that is out of range, and what is said of gradients between
 /// microbatches, for all groups or for one, without effect.
 llvm::Error checkAccumulation(const ShardingConfig &config);

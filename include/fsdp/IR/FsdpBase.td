@@ -349,6 +349,20 @@ def Fsdp_StateType : TypeDef<Fsdp_Dialect, "State"> {
   let assemblyFormat = "`<` $group `>`";
 }
 
+def Fsdp_HostShardType : TypeDef<Fsdp_Dialect, "HostShard"> {
+  let mnemonic = "host_shard";
+  let summary = "The gradient of this rank's part of a group, in the memory of the host";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $group `,` $elementType `>`";
+}
+
+def Fsdp_ShardNormType : TypeDef<Fsdp_Dialect, "ShardNorm"> {
+  let mnemonic = "norm";
+  let summary = "The part of a group's shard in the norm of gradients";
+  let parameters = (ins "::mlir::FlatSymbolRefAttr":$group);
+  let assemblyFormat = "`<` $group `>`";
+}
+
 //===----------------------------------------------------------------------===//
 // Interfaces
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,6 @@
-//===- FsdpCollectives.td - Collectives, norms, state copies -*- tablegen -*-===//
+//===- FsdpCollectives.td - Collectives and norms ---------*- tablegen -*-===//
 //
-// Collectives, the norm of gradients, and copies of optimizer state. Part of FsdpOps.td.
+// Collectives, and the norm of gradients. Part of FsdpOps.td.
 //
 //===----------------------------------------------------------------------===//
 
@@ -223,6 +223,27 @@ def Fsdp_NormPart : TypeConstraint<
     CPred<"$_self == ::mlir::RankedTensorType::get({}, ::mlir::Float64Type::get($_self.getContext()))">,
     "tensor<f64>", "::mlir::RankedTensorType">;
 
+def Fsdp_ShardNormOp : Fsdp_Op<"shard_norm", [
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults, Fsdp_UsesBuffers]> {
+  let summary = "The part of one shard in the norm of gradients, taken ahead";
+  let description = [{
+    Where a gradient does not stay in the arena until all of them are there: what `fsdp.partial_norm`
+    would compute of it. It is kept beside the arena until then.
+
+    ```mlir
+    %n = fsdp.shard_norm 2(%d) : (!fsdp.shard<@layers.0, f32>) -> !fsdp.norm<@layers.0>
+    %part = fsdp.partial_norm 2(%n, %e)
+        : (!fsdp.norm<@layers.0>, !fsdp.shard<@layers.1, f32>) -> tensor<f64>
+    ```
+  }];
+  let arguments = (ins EnumProp<Fsdp_NormType>:$norm_type, Fsdp_ShardType:$gradient);
+  let results = (outs Fsdp_ShardNormType:$result);
+  let assemblyFormat = [{
+    custom<NormType>($norm_type) `(` $gradient `)` attr-dict `:` functional-type($gradient, $result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults,
     Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
@@ -246,7 +267,8 @@ def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
     fsdp.update @layers.0 with %d0 step %step lr %lr clip %clip : !fsdp.shard<@layers.0, f32>
     ```
   }];
-  let arguments = (ins EnumProp<Fsdp_NormType>:$norm_type, Variadic<Fsdp_ShardType>:$gradients,
+  let arguments = (ins EnumProp<Fsdp_NormType>:$norm_type,
+                       Variadic<AnyTypeOf<[Fsdp_ShardType, Fsdp_ShardNormType]>>:$gradients,
                        OptionalAttr<I64Attr>:$offset);
   let results = (outs Fsdp_NormPart:$result);
   let assemblyFormat = [{
@@ -266,71 +288,4 @@ def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
   let arguments = (ins Fsdp_NormPart:$total);
   let results = (outs F32:$factor);
   let assemblyFormat = "$total attr-dict `:` type($total)";
-}
-
-//===----------------------------------------------------------------------===//
-// Optimizer state on the host
-//===----------------------------------------------------------------------===//
-//
-// Copies between the memories of host and device follow the memory model of streams: fetches run in
-// order on the host-to-device stream, stores on the device-to-host stream. State occupies the arena
-// from its fetch's start to its store's wait.
-
-def Fsdp_FetchStateStartOp : Fsdp_Op<"fetch_state.start", [
-    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
-    Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
-  let summary = "Start copying the optimizer state of a group from the host to the arena";
-  let description = [{
-    `offsets`, written by memory planning, are the places of the states in the arena (bytes), where
-    the update reads and writes them.
-
-    ```mlir
-    %h = fsdp.fetch_state.start @layers.0
-    %x = fsdp.fetch_state.wait %h : !fsdp.state<@layers.0>
-    fsdp.update @layers.0 with %d step %step lr %lr state %x
-        : !fsdp.shard<@layers.0, f32>, !fsdp.state<@layers.0>
-    %t = fsdp.store_state.start %x : !fsdp.state<@layers.0>
-    fsdp.store_state.wait %t
-    ```
-  }];
-  let arguments = (ins FlatSymbolRefAttr:$group, OptionalAttr<DenseI64ArrayAttr>:$offsets);
-  let results = (outs Fsdp_HandleType:$handle);
-  let assemblyFormat = "$group (`at` $offsets^)? attr-dict";
-}
-
-def Fsdp_FetchStateWaitOp : Fsdp_WaitOp<"fetch_state.wait", [
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
-  let summary = "Wait until the optimizer state of a group is in the arena; yields it";
-  let arguments = (ins Fsdp_HandleType:$handle);
-  let results = (outs Fsdp_StateType:$state);
-  let assemblyFormat = "$handle attr-dict `:` qualified(type($state))";
-  let extraClassDeclaration = [{
-    ::fsdp::FetchStateStartOp getStart();
-  }];
-}
-
-def Fsdp_StoreStateStartOp : Fsdp_Op<"store_state.start", [
-    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
-  let summary = "Start copying the optimizer state of a group from where it was fetched to the host";
-  let arguments = (ins Fsdp_StateType:$state);
-  let results = (outs Fsdp_HandleType:$handle);
-  let assemblyFormat = "$state attr-dict `:` qualified(type($state))";
-  let extraClassDeclaration = [{
-    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getState().getType().getGroup(); }
-    ::llvm::StringRef getGroup() { return getGroupAttr().getValue(); }
-    /// Null if there is none.
-    ::fsdp::StoreStateWaitOp getWait();
-  }];
-}
-
-def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
-    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_UsesBuffers]> {
-  let summary = "Wait until the optimizer state of a group is on the host; its bytes are free";
-  let arguments = (ins Fsdp_HandleType:$handle);
-  let assemblyFormat = "$handle attr-dict";
-  let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    ::fsdp::StoreStateStartOp getStart();
-  }];
 }

@@ -161,6 +161,9 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     group is last. Each parameter's place within the group follows from its order in `params`, in
     which frozen parameters are last.
 
+    `part_of_root`: FSDP2 has these parameters in its root group. They have been given a group of their
+    own, because the step uses them elsewhere than the others (`split_root`); `modules` hold them.
+
     Parameters are sharded over one axis of the group's mesh. A mesh of two axes holds `replicated`
     copies of the shards along its first (FSDP2's HSDP).
 
@@ -233,6 +236,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
   let arguments = (ins SymbolNameAttr:$sym_name,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "parameters">:$params,
                        StrArrayAttr:$modules,
+                       UnitAttr:$part_of_root,
                        FlatSymbolRefAttr:$mesh,
                        StrAttr:$axis,
                        OptionalAttr<StrAttr>:$replicate_axis,
@@ -259,7 +263,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
                        OptionalAttr<TypedArrayAttrBase<Fsdp_DecisionAttr, "decisions">>:$decisions,
                        OptionalAttr<Fsdp_PlacesAttr>:$places);
   let assemblyFormat = [{
-    $sym_name $params `of` $modules `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
+    $sym_name $params `of` $modules (`part_of_root` $part_of_root^)? `over` $mesh $axis (`replicated` $replicate_axis^)? $layout
     (`shard_dims` $shard_dims^)?
     `reshard_after_forward` $reshard_after_forward (`to` custom<PlainInteger>($reshard_ranks)^)?
     (`mixed_precision` $mixed_precision^)?
@@ -277,6 +281,9 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
   let extraClassDeclaration = [{
     /// True if the group serves the root module.
     bool isRoot();
+
+    /// True if the group is one of FSDP2's blocks: neither the root group nor a part of it.
+    bool isBlock() { return !isRoot() && !getPartOfRoot(); }
 
     /// True if the optimizer's state lies in the memory of the host between steps.
     bool isStateOnHost() { return getOptimizerState() == ::fsdp::StatePlace::Host; }
@@ -430,6 +437,7 @@ def Fsdp_UpdateOp : Fsdp_Op<"update", [
 
 include "fsdp/IR/FsdpShards.td"
 include "fsdp/IR/FsdpCollectives.td"
+include "fsdp/IR/FsdpHostCopies.td"
 include "fsdp/IR/FsdpKernels.td"
 
 #endif // FSDP_IR_FSDPOPS

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define FSDP_PLAN_ABI_VERSION 16u
+#define FSDP_PLAN_ABI_VERSION 17u
 
 /* Element types, numbered as c10::ScalarType. */
 typedef enum fsdp_dtype {
@@ -166,11 +166,12 @@ typedef enum fsdp_entry_kind {
   /* The same from the arena to the host's, on stream FSDP_DEVICE_TO_HOST, and with
    * parameters_on_host as many elements of the gather_shard, if that is another than the shard. */
   FSDP_STORE_STATE_START = 11,
-  /* Puts this rank's part of the norm of the gradients that all updates of the plan read to the
-   * double at `destination`: the sum of their squares (FSDP_NORM_2) or absolute values
-   * (FSDP_NORM_1), or the largest absolute value (FSDP_NORM_INF). Together with FSDP_CLIP_FACTOR,
-   * before all updates, or not at all. If groups differ in `shards`, a rank of the run counts those
-   * of which it belongs to the first replica: each shard counts once. */
+  /* Puts this rank's part of the norm of the gradients of all updates of the plan to the double at
+   * `destination`. Of a group with an FSDP_SHARD_NORM it is what that has computed, of others what
+   * the gradients are that their updates read: the sum of their squares (FSDP_NORM_2) or absolute
+   * values (FSDP_NORM_1), or the largest absolute value (FSDP_NORM_INF). Together with
+   * FSDP_CLIP_FACTOR, before all updates, or not at all. If groups differ in `shards`, a rank of
+   * the run counts those of which it belongs to the first replica: each shard counts once. */
   FSDP_PARTIAL_NORM = 12,
   /* Adds the double at `destination` (and `source`) up, or takes the largest (FSDP_NORM_INF), in
    * place, on stream FSDP_REDUCE: over the ranks of the shard axis, or if groups differ in `shards`
@@ -191,7 +192,17 @@ typedef enum fsdp_entry_kind {
   FSDP_CHUNK = 16,
   /* Runs kernel `target` on the values of its `num_arguments` arguments (FSDP_ARG_VALUE) from
    * `first_argument`; result i is value `integers[first_result + i]`. */
-  FSDP_KERNEL = 17
+  FSDP_KERNEL = 17,
+  /* Computes the part of the gradients of group `target` in the norm, which the runtime keeps for
+   * FSDP_PARTIAL_NORM, from `count` elements of `dtype` at `source`. */
+  FSDP_SHARD_NORM = 18,
+  /* Copies the reduced gradients of group `target`, `bytes` bytes, from `source` in the arena to
+   * `destination` in the host's, on stream FSDP_DEVICE_TO_HOST. `handle` is waited for by one
+   * FSDP_WAIT. */
+  FSDP_STORE_GRADIENT_START = 19,
+  /* The same from `source` in the host's arena to `destination` in the arena, on stream
+   * FSDP_HOST_TO_DEVICE. */
+  FSDP_FETCH_GRADIENT_START = 20
 } fsdp_entry_kind;
 
 /* `after` of an all-reduce of what the compute stream has there. */

@@ -46,7 +46,7 @@ class RecordedTrain(unittest.TestCase):
         return self.run_tool(recorded / "recorded-train", *arguments,
                              env={**os.environ, "LD_LIBRARY_PATH": str(recorded), "OMP_NUM_THREADS": "1"})  # fmt: skip
 
-    def compile(self, config, ranks, fusion, pipeline):
+    def compile(self, config, ranks, fusion, pipeline, flags):
         """The step's plan. It is captured for CPUs, which run its operators, and planned for CUDA."""
         tools = BUILD / "bin"
         model, step = self.folder / "model.pt", self.folder / "captured.mlir"
@@ -55,7 +55,7 @@ class RecordedTrain(unittest.TestCase):
         safetensors_io.save(self.data, models.example_inputs(config, seed=7, batch=SAMPLES))
         self.weights = self.folder / "weights.safetensors"
         self.run_tool(tools / "fsdp-capture", model, *models.input_flags(config), "--optimizer", "adamw",
-                      "--lr", "1e-2", "--weights", self.weights, "-o", step)  # fmt: skip
+                      "--lr", "1e-2", "--weights", self.weights, *flags, "-o", step)  # fmt: skip
         text = step.read_text()
         self.assertIn("module attributes {", text)
         step.write_text(text.replace("module attributes {", CUDA, 1))
@@ -92,9 +92,9 @@ class RecordedTrain(unittest.TestCase):
             else:
                 self.assertTrue(torch.equal(bits(weights[name]), bits(tensor)), f"{name} differs")
 
-    def check(self, config, ranks, fusion, pipeline="", tolerance=0):
-        """`tolerance`: 0: the numbers are the CPU's."""
-        plan = self.compile(config, ranks, fusion, pipeline)
+    def check(self, config, ranks, fusion, pipeline="", tolerance=0, flags=()):
+        """`flags`: of the capture. `tolerance`: 0: the numbers are the CPU's."""
+        plan = self.compile(config, ranks, fusion, pipeline, flags)
         described = self.run_recorded(plan, "--describe")
         self.assertEqual("generated kernels" in described, fusion != "off")
         on_cpus = self.train(plan, ranks, "--device", "cpu")
@@ -105,6 +105,7 @@ class RecordedTrain(unittest.TestCase):
                 self.assertRegex(run[2], "CUDA graph " + ("on: a step is one graph" if graph == "on" else "off"))
                 self.compare(run, on_cpus, tolerance)
         self.compare(runs["on"], runs["off"], 0)
+        return plan, runs["off"]
 
     def test_operators_alone(self):
         self.check(models.Config("llama", dim=32, layers=2), 2, "off")
@@ -125,6 +126,15 @@ class RecordedTrain(unittest.TestCase):
 
     def test_one_rank_and_microbatches(self):
         self.check(models.Config("llama", dim=32, layers=2, batch=2), 1, "fast", "microbatches=2")
+
+    def test_offloaded(self):
+        """Parameters, states and, while they wait for each other and for the norm, gradients."""
+        pipeline = "offload-policy=cpu microbatches=2"
+        plan, run = self.check(models.Config("llama", dim=32, layers=2, batch=2), 2, "off", pipeline,
+                               flags=["--clip-grad-norm", "0.5"])  # fmt: skip
+        pageable = self.train(plan, 2, "--device", "cuda", "--cuda-graph", "on", "--pin-memory", "off")
+        self.assertIn("CUDA graph off: what lies on the host is not pinned (--pin-memory off)", pageable[2])
+        self.compare(pageable, run, 0)
 
     def test_searched_schedule(self):
         self.check(models.Config("llama", dim=32, layers=3), 2, "fast", "schedule=auto device=h100")

@@ -73,6 +73,9 @@ TEST(DeviceOptions, Refusals) {
                 AllOf(HasSubstr(communicator), HasSubstr("memory of its own")));
   EXPECT_THAT(refusal("--copy-engine-gathers"), HasSubstr("--copy-engine-gathers is for"));
   EXPECT_THAT(refusal("--cuda-graph auto"), HasSubstr("--cuda-graph auto is for --device cuda"));
+  EXPECT_THAT(refusal("--pin-memory off"), HasSubstr("--pin-memory off is for --device cuda"));
+  EXPECT_THAT(refusal("--device cuda --pin-memory off"),
+              HasSubstr("--pin-memory off is for steps that offload something to the host"));
   EXPECT_THAT(refusal("--loss-lag 65"), HasSubstr("from 0 to 64"));
   EXPECT_THAT(refusal("--device cuda --copy-engine-gathers " + fake),
               HasSubstr("--copy-engine-gathers is for"));

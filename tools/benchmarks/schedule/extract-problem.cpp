@@ -9,7 +9,7 @@
 
 #include "fsdp/Analysis/ScheduleProblem.h"
 #include "fsdp/Explain/ModuleFile.h"
-#include "fsdp/Transforms/PlaceGradients.h"
+#include "fsdp/Transforms/PrepareSearch.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Pipelines.h"
 
@@ -52,10 +52,7 @@ static int run(const Options &options) {
   buildPipeline(manager, pipeline);
   if (failed(manager.run(module)))
     return 1;
-  FailureOr<StepMemory> memory = StepMemory::build(module, ModulePhase::Sharded);
-  // Copies of gradients are new operations: the memory is analysed again.
-  if (succeeded(memory) && placeGradients(*memory) > 0)
-    memory = StepMemory::build(module, ModulePhase::Sharded);
+  FailureOr<StepMemory> memory = prepareSearch(module);
   if (failed(memory))
     return 1;
   UpdatePlacement placement =

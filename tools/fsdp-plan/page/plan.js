@@ -5,7 +5,11 @@ const models = [...new Set(D.points.map((p) => p.model))];
 const rankCounts = [...new Set(D.points.map((p) => p.ranks))].sort((a, b) => a - b);
 const item = D.points.length ? D.points[0].item : "samples";
 const placeOfState = (p) => (p.offloadOptimizer === "all" ? "on host" : "on device");
-const placesDiffer = new Set(D.points.map(placeOfState)).size > 1;
+const differs = (get) => new Set(D.points.map(get)).size > 1;
+const placesDiffer = differs(placeOfState);
+const replicasDiffer = differs((p) => p.replicas), microbatchesDiffer = differs((p) => p.microbatches);
+const syncsDiffer = differs((p) => p.gradientSync || "");
+const microbatchNs = (p) => p.stepNs / p.microbatches;
 const meshName = (p) => (models.length > 1 ? p.model + ", " : "") + countText(p.ranks) + " ranks";
 
 const shareText = (share) => (100 * share).toFixed(1) + " %";
@@ -73,7 +77,7 @@ const path = (places) => places.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(1
 
 function drawPareto() {
   if (!fitting.length) return;
-  const memory = fitting.map((p) => p.peakBytes), times = fitting.map((p) => p.stepNs);
+  const memory = fitting.map((p) => p.peakBytes), times = fitting.map(microbatchNs);
   const inside = D.deviceBytes && D.deviceBytes < 4 * Math.max(...memory);
   const maxMemory = Math.max(...memory, inside ? D.deviceBytes : 0), low = Math.min(...times), high = Math.max(...times);
   const unit = 1024 ** Math.max(1, Math.floor(Math.log(maxMemory / 1.5) / Math.log(1024)));
@@ -81,7 +85,7 @@ function drawPareto() {
   const margin = Math.max((high - low) * 0.08, high * 0.004);
   const plot = makePlot("pareto", makeAxis(0, maxMemory * 1.05, false, unit, (v) => (v ? tickText(bytesText(v)) : "0"), 8),
     makeAxis(Math.max(0, low - margin), high + margin, false, timeUnit, (v) => tickText(timeText(v)), 7), 430,
-    "peak memory of a rank", "step");
+    "peak memory of a rank", microbatchesDiffer ? "step / microbatches" : "step");
   if (inside) {
     const x = plot.x(D.deviceBytes);
     plot.add("line", { class: "cap", x1: x, x2: x, y1: plot.box.top, y2: plot.height - plot.box.bottom });
@@ -92,7 +96,7 @@ function drawPareto() {
     for (const ranks of rankCounts) {
       const front = fitting.filter((p) => p.model === model && p.ranks === ranks && p.pareto).sort((a, b) => a.peakBytes - b.peakBytes);
       if (!front.length) continue;
-      const places = front.map((p) => [plot.x(p.peakBytes), plot.y(p.stepNs)]);
+      const places = front.map((p) => [plot.x(p.peakBytes), plot.y(microbatchNs(p))]);
       fronts.push([front, places]);
       for (const [x, y] of places) occupied.push([x - 5, x + 5, y]);
     }
@@ -124,7 +128,7 @@ function drawScaling() {
     const best = [];
     for (const ranks of rankCounts) {
       const points = fitting.filter((p) => p.model === model && p.ranks === ranks);
-      if (points.length) best.push(points.reduce((a, b) => (b.stepNs < a.stepNs ? b : a)));
+      if (points.length) best.push(points.reduce((a, b) => (b.itemsPerSecond > a.itemsPerSecond ? b : a)));
     }
     if (best.length) lines.push([model, best]);
   }
@@ -152,6 +156,8 @@ function showPoint(p, colour, event) {
     ["exposed", timeText(p.exposedNs)], ["peak", bytesText(p.peakBytes)], ["cap", p.capBytes ? bytesText(p.capBytes) : "none"],
     ["kept", countText(p.kept)], ["gathers, reductions", p.gathers + ", " + p.reductions], [item + "/s", countText(p.itemsPerSecond)],
     ["per rank", countText(p.itemsPerSecond / p.ranks)], ["MFU", shareText(p.mfu)], ["device hours per 10⁹ " + item, p.deviceHoursPer1e9Items.toFixed(1)]];
+  if (p.replicas > 1) facts.unshift(["replicas", countText(p.replicas)]);
+  if (p.microbatches > 1) facts.unshift(["microbatches, reduced", countText(p.microbatches) + ", " + p.gradientSync]);
   if (placesDiffer) facts.push(["optimizer state", placeOfState(p)]);
   if (p.percentile95Ns) facts.push(["95th percentile", timeText(p.percentile95Ns)]);
   if (p.fsdp2Ns) facts.push(["FSDP2's order", timeText(p.fsdp2Ns)]);
@@ -161,13 +167,13 @@ function showPoint(p, colour, event) {
 function fillTable() {
   const table = element("points"), head = make("tr");
   const hasJitter = D.points.some((p) => p.percentile95Ns);
-  for (const name of ["model", "ranks", "recompute", ...(placesDiffer ? ["state"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
+  for (const name of ["model", "ranks", ...(replicasDiffer ? ["replicas"] : []), ...(microbatchesDiffer ? ["microbatches"] : []), ...(syncsDiffer ? ["reduced"] : []), "recompute", ...(placesDiffer ? ["state"] : []), "cap", "peak", "step", ...(hasJitter ? ["95 %"] : []), "exposed", "× bound", "FSDP2's order", item + "/s", "per rank", "MFU", "h / 10⁹"])
     head.append(make("th", name));
   table.replaceChildren(head);
   let previous = "";
   for (const p of D.points) {
     if (p.fits && !p.pareto && !element("all").checked) continue;
-    const line = make("tr"), cells = [p.model, countText(p.ranks), p.recompute, ...(placesDiffer ? [placeOfState(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
+    const line = make("tr"), cells = [p.model, countText(p.ranks), ...(replicasDiffer ? [countText(p.replicas)] : []), ...(microbatchesDiffer ? [countText(p.microbatches)] : []), ...(syncsDiffer ? [p.gradientSync || ""] : []), p.recompute, ...(placesDiffer ? [placeOfState(p)] : []), p.capBytes ? bytesText(p.capBytes) : "none"];
     if (p.fits) cells.push(bytesText(p.peakBytes), timeText(p.stepNs), ...(hasJitter ? [timeText(p.percentile95Ns)] : []),
       timeText(p.exposedNs), (p.stepNs / p.boundNs).toFixed(4), p.fsdp2Ns ? timeText(p.fsdp2Ns) : "",
       countText(p.itemsPerSecond), countText(p.itemsPerSecond / p.ranks), shareText(p.mfu), p.deviceHoursPer1e9Items.toFixed(1));

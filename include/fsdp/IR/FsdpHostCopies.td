@@ -1,0 +1,141 @@
+//===- FsdpHostCopies.td - Copies to and from the host -----*- tablegen -*-===//
+//
+// Optimizer state, parameters and gradients that lie in the memory of the host. Part of FsdpOps.td.
+//
+//===----------------------------------------------------------------------===//
+
+//===----------------------------------------------------------------------===//
+// Optimizer state on the host
+//===----------------------------------------------------------------------===//
+//
+// Copies between the memories of host and device follow the memory model of streams: fetches run in
+// order on the host-to-device stream, stores on the device-to-host stream. State occupies the arena
+// from its fetch's start to its store's wait.
+
+def Fsdp_FetchStateStartOp : Fsdp_Op<"fetch_state.start", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
+    Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "Start copying the optimizer state of a group from the host to the arena";
+  let description = [{
+    `offsets`, written by memory planning, are the places of the states in the arena (bytes), where
+    the update reads and writes them.
+
+    ```mlir
+    %h = fsdp.fetch_state.start @layers.0
+    %x = fsdp.fetch_state.wait %h : !fsdp.state<@layers.0>
+    fsdp.update @layers.0 with %d step %step lr %lr state %x
+        : !fsdp.shard<@layers.0, f32>, !fsdp.state<@layers.0>
+    %t = fsdp.store_state.start %x : !fsdp.state<@layers.0>
+    fsdp.store_state.wait %t
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$group, OptionalAttr<DenseI64ArrayAttr>:$offsets);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = "$group (`at` $offsets^)? attr-dict";
+}
+
+def Fsdp_FetchStateWaitOp : Fsdp_WaitOp<"fetch_state.wait", [
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Wait until the optimizer state of a group is in the arena; yields it";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let results = (outs Fsdp_StateType:$state);
+  let assemblyFormat = "$handle attr-dict `:` qualified(type($state))";
+  let extraClassDeclaration = [{
+    ::fsdp::FetchStateStartOp getStart();
+  }];
+}
+
+def Fsdp_StoreStateStartOp : Fsdp_Op<"store_state.start", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Start copying the optimizer state of a group from where it was fetched to the host";
+  let arguments = (ins Fsdp_StateType:$state);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = "$state attr-dict `:` qualified(type($state))";
+  let extraClassDeclaration = [{
+    ::mlir::FlatSymbolRefAttr getGroupAttr() { return getState().getType().getGroup(); }
+    ::llvm::StringRef getGroup() { return getGroupAttr().getValue(); }
+    /// Null if there is none.
+    ::fsdp::StoreStateWaitOp getWait();
+  }];
+}
+
+def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
+    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_UsesBuffers]> {
+  let summary = "Wait until the optimizer state of a group is on the host; its bytes are free";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let assemblyFormat = "$handle attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::fsdp::StoreStateStartOp getStart();
+  }];
+}
+
+//===----------------------------------------------------------------------===//
+// Gradients on the host
+//===----------------------------------------------------------------------===//
+//
+// The same memory model. What is stored is a value of its own, in the host's arena from its store's
+// start to the end of its fetch.
+
+def Fsdp_StoreGradientStartOp : Fsdp_Op<"store_gradient.start", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
+    Fsdp_UsesBuffers]> {
+  let summary = "Start copying the reduced gradient of a group to the host, where it waits";
+  let description = [{
+    For other microbatches, or for the norm of all gradients. `at`, written by memory planning, is its
+    place in the host's arena (bytes).
+
+    ```mlir
+    %t = fsdp.store_gradient.start %d : !fsdp.shard<@layers.0, f32>
+    %s = fsdp.store_gradient.wait %t : !fsdp.host_shard<@layers.0, f32>
+    %h = fsdp.fetch_gradient.start %s : !fsdp.host_shard<@layers.0, f32>
+    %e = fsdp.fetch_gradient.wait %h : !fsdp.shard<@layers.0, f32>
+    fsdp.update @layers.0 with %e step %step lr %lr clip %clip : !fsdp.shard<@layers.0, f32>
+    ```
+  }];
+  let arguments = (ins Fsdp_ShardType:$gradient, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = [{
+    $gradient (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($gradient))
+  }];
+  let extraClassDeclaration = [{
+    /// Null if there is none.
+    ::fsdp::StoreGradientWaitOp getWait();
+  }];
+}
+
+def Fsdp_StoreGradientWaitOp : Fsdp_WaitOp<"store_gradient.wait", [Fsdp_UsesBuffers]> {
+  let summary = "Wait until a gradient is on the host; its bytes in the arena are free";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let results = (outs Fsdp_HostShardType:$stored);
+  let assemblyFormat = "$handle attr-dict `:` qualified(type($stored))";
+  let extraClassDeclaration = [{
+    ::fsdp::StoreGradientStartOp getStart();
+  }];
+}
+
+def Fsdp_FetchGradientStartOp : Fsdp_Op<"fetch_gradient.start", [
+    MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
+    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+  let summary = "Start copying a gradient from the host to the arena";
+  let description = [{
+    `at`, written by memory planning, is its place in the arena (bytes).
+  }];
+  let arguments = (ins Fsdp_HostShardType:$stored, OptionalAttr<I64Attr>:$offset);
+  let results = (outs Fsdp_HandleType:$handle);
+  let assemblyFormat = [{
+    $stored (`at` custom<PlainInteger>($offset)^)? attr-dict `:` qualified(type($stored))
+  }];
+}
+
+def Fsdp_FetchGradientWaitOp : Fsdp_WaitOp<"fetch_gradient.wait", [
+    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+  let summary = "Wait until a gradient is in the arena again; yields it";
+  let arguments = (ins Fsdp_HandleType:$handle);
+  let results = (outs Fsdp_ShardType:$result);
+  let assemblyFormat = "$handle attr-dict `:` qualified(type($result))";
+  let extraClassDeclaration = [{
+    ::fsdp::FetchGradientStartOp getStart();
+  }];
+}

@@ -1,0 +1,171 @@
+//===- OffloadGradients.cpp - Gradients wait in the host's memory ---------===//
+
+#include "fsdp/Analysis/Step.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/Remarks.h"
+#include "passes/Passes.h"
+
+namespace fsdp {
+#define GEN_PASS_DEF_OFFLOADGRADIENTS
+#include "passes/Passes.h.inc"
+} // namespace fsdp
+
+using namespace mlir;
+using namespace fsdp;
+
+namespace {
+
+/// A reduced gradient that nothing reads from `last` until `reader`.
+struct Waiting {
+  Value gradient;
+  Operation *last;
+  Operation *reader; // an accumulation, an update or a reduction over replicas
+  Operation *fetchBefore;
+};
+
+class Offloader {
+public:
+  explicit Offloader(Step &step) : step(step), builder(step.module.getContext()) {}
+  /// The number of gradients that wait on the host.
+  size_t run();
+
+private:
+  void takeNormsAhead();
+  void findWaiting();
+  void noteWaiting(Value gradient);
+  Operation *findFetchPlace(Operation *reader, Operation *last);
+  bool isOnHost(Value gradient);
+  bool isLongBetween(Operation *first, Operation *second) const;
+  void insertCopies();
+
+  Step &step;
+  OpBuilder builder;
+  DenseMap<Operation *, unsigned> placeOf;
+  std::vector<unsigned> workBefore; // by place: how many operations that compute precede it
+  SmallVector<Waiting> waiting;
+};
+
+} // namespace
+
+bool Offloader::isOnHost(Value gradient) {
+  auto shard = cast<ShardType>(gradient.getType());
+  return step.groups[step.groupByName.lookup(shard.getGroup().getAttr())].areParametersOnHost();
+}
+
+/// Of the gradients that wait for the norm of all, behind what makes them.
+void Offloader::takeNormsAhead() {
+  for (auto norm : step.getBody().getOps<PartialNormOp>())
+    for (OpOperand &operand : norm.getGradientsMutable()) {
+      auto shard = dyn_cast<ShardType>(operand.get().getType());
+      if (!shard || !isOnHost(operand.get()))
+        continue;
+      builder.setInsertionPointAfterValue(operand.get());
+      auto type = ShardNormType::get(builder.getContext(), shard.getGroup());
+      operand.set(
+          ShardNormOp::create(builder, norm.getLoc(), type, norm.getNormType(), operand.get()));
+    }
+}
+
+/// True if something is computed, reduced or updated between two operations.
+bool Offloader::isLongBetween(Operation *first, Operation *second) const {
+  return workBefore[placeOf.lookup(second)] > workBefore[placeOf.lookup(first) + 1];
+}
+
+/// Before the copy or collective that is on its way while `reader` is waited for; at the latest
+/// before `reader`.
+Operation *Offloader::findFetchPlace(Operation *reader, Operation *last) {
+  Operation *place = nullptr;
+  if (auto update = dyn_cast<UpdateOp>(reader); update && update.getState())
+    place = update.getState().getDefiningOp<FetchStateWaitOp>().getStart();
+  else if (auto sum = dyn_cast<AccumulateOp>(reader))
+    if (ReduceScatterStartOp start = getReductionOf(sum.getGradient())) {
+      while (start.getCoalesced()) // with those before it, which stand together
+        start = cast<ReduceScatterStartOp>(start->getPrevNode());
+      place = start;
+    }
+  return place && placeOf.lookup(place) > placeOf.lookup(last) ? place : reader;
+}
+
+void Offloader::noteWaiting(Value gradient) {
+  Operation *last = gradient.getDefiningOp(), *reader = nullptr;
+  for (Operation *user : gradient.getUsers())
+    if (isa<ShardNormOp>(user))
+      last = user;
+    else if (!reader)
+      reader = user;
+    else
+      return; // of a text of another make
+  if (!reader || !isa<AccumulateOp, UpdateOp, AllReduceStartOp>(reader) ||
+      !isLongBetween(last, reader))
+    return;
+  if (auto sum = dyn_cast<AccumulateOp>(reader); sum && sum.getSum() != gradient)
+    return; // what is added is there when it is added
+  waiting.push_back({gradient, last, reader, findFetchPlace(reader, last)});
+}
+
+void Offloader::findWaiting() {
+  workBefore.push_back(0);
+  for (Operation &op : step.getBody()) {
+    placeOf[&op] = workBefore.size() - 1;
+    auto call = dyn_cast<aten::CallOp>(op);
+    const bool isWork = (call && !call.isView()) ||
+                        isa<LaunchOp, UpdateOp, ReduceScatterWaitOp, AllReduceWaitOp>(op);
+    workBefore.push_back(workBefore.back() + isWork);
+  }
+  for (Operation &op : step.getBody())
+    if (isa<ReduceScatterWaitOp, AllReduceWaitOp, AccumulateOp, CastOp, AllReduceHookOp, PackOp>(
+            op) &&
+        isa<ShardType>(op.getResult(0).getType()) && isOnHost(op.getResult(0)))
+      noteWaiting(op.getResult(0));
+  llvm::stable_sort(waiting, [&](const Waiting &a, const Waiting &b) {
+    return placeOf.lookup(a.last) < placeOf.lookup(b.last);
+  });
+}
+
+/// A store is waited for when the next one starts, so that two gradients are in the arena at a
+/// time.
+void Offloader::insertCopies() {
+  auto handle = HandleType::get(builder.getContext());
+  for (auto [index, entry] : llvm::enumerate(waiting)) {
+    auto shard = cast<ShardType>(entry.gradient.getType());
+    Location loc = entry.gradient.getLoc();
+    builder.setInsertionPointAfter(entry.last);
+    auto store = StoreGradientStartOp::create(builder, loc, handle, entry.gradient,
+                                              /*offset=*/nullptr);
+    Operation *next = index + 1 < waiting.size() ? waiting[index + 1].last : nullptr;
+    if (next && placeOf.lookup(next) < placeOf.lookup(entry.fetchBefore))
+      builder.setInsertionPointAfter(next);
+    else
+      builder.setInsertionPoint(entry.fetchBefore);
+    auto host = HostShardType::get(builder.getContext(), shard.getGroup(), shard.getElementType());
+    Value stored = StoreGradientWaitOp::create(builder, loc, host, store.getHandle());
+    builder.setInsertionPoint(entry.fetchBefore);
+    auto fetch = FetchGradientStartOp::create(builder, loc, handle, stored, /*offset=*/nullptr);
+    builder.setInsertionPoint(entry.reader);
+    Value fetched = FetchGradientWaitOp::create(builder, loc, shard, fetch.getHandle());
+    entry.reader->replaceUsesOfWith(entry.gradient, fetched);
+  }
+}
+
+size_t Offloader::run() {
+  takeNormsAhead();
+  findWaiting();
+  insertCopies();
+  return waiting.size();
+}
+
+namespace {
+struct OffloadGradientsPass : public fsdp::impl::OffloadGradientsBase<OffloadGradientsPass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    if (failed(expectPhase(module, getArgument(), ModulePhase::Scheduled)))
+      return signalPassFailure();
+    FailureOr<Step> step = Step::collect(module);
+    if (failed(step))
+      return signalPassFailure();
+    const size_t numOffloaded = Offloader(*step).run();
+    remark::analysis(module.getLoc(), remark::RemarkOpts::name("offload").category(getArgument()))
+        << remark::metric("OffloadedGradients", numOffloaded);
+  }
+};
+} // namespace
