@@ -106,7 +106,7 @@ void MetaKernels::addCudaNormalization() {
       });
 }
 
-void MetaKernels::addNormalization() {
+void MetaKernels::addNormalization(Target target) {
   using Weight = const OptionalTensor &;
   add(
       "native_layer_norm_backward",
@@ -136,21 +136,28 @@ void MetaKernels::addNormalization() {
       "native_batch_norm",
       +[](const Tensor &x, Weight, Weight, Weight, Weight, bool training, double, double) {
         int64_t channels = training ? x.size(1) : 0;
-        return Tensors3(at::empty_like(x), makeVector(channels, x), makeVector(channels, x));
+        return Tensors3(makeSuggested(x), makeVector(channels, x), makeVector(channels, x));
       });
   add(
       "_native_batch_norm_legit",
       +[](const Tensor &x, Weight, Weight, Tensor &, Tensor &, bool training, double, double) {
         int64_t channels = training ? x.size(1) : 0;
-        return Tensors3(at::empty_like(x), makeVector(channels, x), makeVector(channels, x));
+        return Tensors3(makeSuggested(x), makeVector(channels, x), makeVector(channels, x));
       });
-  add(
-      "native_batch_norm_backward", +[](const Tensor &, const Tensor &x, Weight, Weight, Weight,
-                                        Weight, Weight, bool, double, std::array<bool, 3> mask) {
-        return Tensors3(mask[0] ? at::empty_like(x) : Tensor(),
-                        mask[1] ? makeVector(x.size(1), x) : Tensor(),
-                        mask[2] ? makeVector(x.size(1), x) : Tensor());
-      });
+  static auto normBackward = [](Tensor input, const Tensor &x, std::array<bool, 3> mask) {
+    return Tensors3(mask[0] ? input : Tensor(), mask[1] ? makeVector(x.size(1), x) : Tensor(),
+                    mask[2] ? makeVector(x.size(1), x) : Tensor());
+  };
+  if (target == Target::Cpu)
+    add(
+        "native_batch_norm_backward",
+        +[](const Tensor &, const Tensor &x, Weight, Weight, Weight, Weight, Weight, bool, double,
+            std::array<bool, 3> mask) { return normBackward(makeSuggested(x), x, mask); });
+  else
+    add(
+        "native_batch_norm_backward",
+        +[](const Tensor &, const Tensor &x, Weight, Weight, Weight, Weight, Weight, bool, double,
+            std::array<bool, 3> mask) { return normBackward(at::empty_like(x), x, mask); });
 }
 
 static std::vector<int64_t> getNormSizes(const Tensor &v, int64_t dim) {

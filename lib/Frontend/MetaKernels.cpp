@@ -21,14 +21,14 @@ using c10::SymIntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 using Tensors2 = std::tuple<Tensor, Tensor>;
 
-/// Whether torch has a kernel of its own. For Meta, hasComputedKernelForDispatchKey is always true.
-static bool hasMetaKernel(const c10::OperatorHandle &op) {
+/// For Meta, hasComputedKernelForDispatchKey is always true.
+bool MetaKernels::isMissing(const c10::OperatorHandle &op) {
   for (DispatchKey key : {DispatchKey::Meta, DispatchKey::CompositeExplicitAutograd,
                           DispatchKey::CompositeExplicitAutogradNonFunctional,
                           DispatchKey::CompositeImplicitAutograd})
     if (op.hasKernelForDispatchKey(key))
-      return true;
-  return false;
+      return false;
+  return true;
 }
 
 bool MetaKernels::isMissing(const char *name) {
@@ -36,7 +36,7 @@ bool MetaKernels::isMissing(const char *name) {
   size_t dot = text.find('.');
   auto op = c10::Dispatcher::singleton().findSchema(
       {"aten::" + text.substr(0, dot), dot == std::string::npos ? "" : text.substr(dot + 1)});
-  return op && !hasMetaKernel(*op);
+  return op && isMissing(*op);
 }
 
 /// What TensorIterator would allocate for an elementwise operator of these operands.
@@ -49,13 +49,17 @@ static Tensor makeElementwise(std::initializer_list<Tensor> operands, at::Scalar
   return config.build().output(0);
 }
 
+Tensor fsdp::frontend::makeSuggested(const Tensor &like) {
+  return at::empty(like.sizes(), like.options().memory_format(like.suggest_memory_format()));
+}
+
 MetaKernels::MetaKernels(Target target) {
   if (target == Target::Cuda)
     addCudaNormalization(); // before those of the CPU, which are added where there is none
-  addElementwise();
+  addElementwise(target);
   addReductions();
   addLosses(target);
-  addNormalization();
+  addNormalization(target);
   addConvolution(target);
   addPooling();
   addAttention();
@@ -63,9 +67,12 @@ MetaKernels::MetaKernels(Target target) {
   addGroupedProduct();
   addRecurrent();
   addWeightNorm();
+  if (target == Target::Cpu)
+    addPixelShuffles();
+  addByRunning();
 }
 
-void MetaKernels::addElementwise() {
+void MetaKernels::addElementwise(Target target) {
   auto unary = +[](const Tensor &x) { return makeElementwise({x}, x.scalar_type()); };
   // Composites whose out-variants do not know meta.
   replace("abs", unary);
@@ -95,7 +102,10 @@ void MetaKernels::addElementwise() {
       "rsub.Tensor", +[](const Tensor &x, const Tensor &y, const at::Scalar &) {
         return makeElementwise({x, y}, at::result_type(x, y));
       });
-  add("glu_backward", +[](const Tensor &, const Tensor &x, int64_t) { return at::empty_like(x); });
+  add(
+      "glu_backward", +[](const Tensor &, const Tensor &x, int64_t) {
+        return at::empty_like(x, at::MemoryFormat::Contiguous);
+      });
   // A composite where no device has a kernel of its own, and so on meta.
   replace(
       "mish_backward", +[](const Tensor &grad, const Tensor &x) {
@@ -135,11 +145,17 @@ void MetaKernels::addElementwise() {
         out.resize_(at::infer_size(condition.sizes(), at::infer_size(a.sizes(), b.sizes())));
         return out;
       });
-  add(
-      "native_dropout", +[](const Tensor &x, double, std::optional<bool>) {
-        return Tensors2(makeElementwise({x}, x.scalar_type()),
-                        at::empty(x.sizes(), x.options().dtype(at::kBool)));
-      });
+  if (target == Target::Cpu)
+    add(
+        "native_dropout", +[](const Tensor &x, double, std::optional<bool>) {
+          return Tensors2(makeElementwise({x}, x.scalar_type()), makeElementwise({x}, at::kBool));
+        });
+  else
+    add(
+        "native_dropout", +[](const Tensor &x, double, std::optional<bool>) {
+          return Tensors2(makeElementwise({x}, x.scalar_type()),
+                          at::empty(x.sizes(), x.options().dtype(at::kBool)));
+        });
   add(
       "native_dropout_backward", +[](const Tensor &grad, const Tensor &mask, double) {
         return makeElementwise({grad, mask}, grad.scalar_type());
@@ -148,9 +164,17 @@ void MetaKernels::addElementwise() {
       "flip", +[](const Tensor &x, at::IntArrayRef) {
         return at::empty_like(x, at::MemoryFormat::Preserve);
       });
-  add(
-      "roll", +[](const Tensor &x, SymIntArrayRef, at::IntArrayRef) {
-        return at::empty_like(x, at::MemoryFormat::Preserve);
+  if (target == Target::Cpu)
+    add("roll", +[](const Tensor &x, SymIntArrayRef, at::IntArrayRef) { return makeSuggested(x); });
+  else
+    add(
+        "roll", +[](const Tensor &x, SymIntArrayRef, at::IntArrayRef) {
+          return at::empty_like(x, at::MemoryFormat::Preserve);
+        });
+  // A composite that selects by the mask; only the sizes matter.
+  replace(
+      "masked_scatter_backward", +[](const Tensor &grad, const Tensor &, SymIntArrayRef sizes) {
+        return at::empty(C10_AS_INTARRAYREF_SLOW(sizes), grad.options());
       });
 }
 
@@ -214,8 +238,8 @@ void MetaKernels::addLosses(Target target) {
   replace("huber_loss_backward", smoothBackward);
   replace("smooth_l1_loss_backward", smoothBackward);
   add(
-      "mse_loss_backward", +[](const Tensor &grad, const Tensor &x, const Tensor &y, int64_t) {
-        return makeElementwise({x, y, grad}, x.scalar_type());
+      "mse_loss_backward", +[](const Tensor &, const Tensor &x, const Tensor &y, int64_t) {
+        return at::empty(at::infer_size(x.sizes(), y.sizes()), x.options());
       });
   add(
       "huber_loss", +[](const Tensor &x, const Tensor &y, int64_t reduction, double) {

@@ -11,7 +11,8 @@ namespace fsdp::frontend {
 
 /// While one lives, operators that LibTorch implements for the meta device in Python only, or not
 /// at all, have a kernel there. Each yields the sizes, dtypes and strides of the results of the
-/// target's real kernel.
+/// target's real kernel. Where no rule says these, the CPU's kernel runs on zeros and shows them:
+/// of a GPU's kernel the strides may be others.
 class MetaKernels {
 public:
   explicit MetaKernels(Target target);
@@ -27,11 +28,12 @@ private:
   }
   /// True for an operator that torch has, but not for the meta device.
   static bool isMissing(const char *name);
+  static bool isMissing(const c10::OperatorHandle &op);
 
-  void addElementwise();
+  void addElementwise(Target target);
   void addReductions();
   void addLosses(Target target);
-  void addNormalization();
+  void addNormalization(Target target);
   void addCudaNormalization();
   void addConvolution(Target target);
   void addPooling();
@@ -40,9 +42,15 @@ private:
   void addGroupedProduct();
   void addRecurrent();
   void addWeightNorm();
+  void addPixelShuffles();
+  /// Last: all operators that still have none, but those whose results' sizes depend on values.
+  void addByRunning();
 
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__};
 };
+
+/// Contiguous, or channels-last if `like` is.
+at::Tensor makeSuggested(const at::Tensor &like);
 
 } // namespace fsdp::frontend
 

@@ -90,6 +90,22 @@ class Asking(nn.Module):
         return hidden.tanh().sum()
 
 
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.linear(x)
+        return (y.tanh() if y.sum() > 0 else y).sum()
+
+
+class Asserting(Branching):
+    def forward(self, x):
+        assert (x > 0).sum().item() <= x.numel()
+        return self.linear(x).sum()
+
+
 class Checking(nn.Module):
     """Looks at values in training only."""
 
@@ -271,6 +287,16 @@ class Package(unittest.TestCase):
             fsdpc.export(Checking(), (torch.randn(2, 4),), self.path)
         self.assertIn("the path of training cannot be exported", told.getvalue())
         self.assertIn("addmm", self.capture())
+
+    def test_branch_on_values(self):
+        """Neither path can be exported: the error of the path of training, and the model's line."""
+        with self.assertRaises(fsdpc.ExportError) as raised:
+            fsdpc.export(Branching(), (torch.randn(2, 4),), self.path)
+        self.assertRegex(str(raised.exception), r"data-dependent[^\n]*\n  at \S*fsdpc_test.py:\d+\n  remedy: ")
+
+    def test_assertions_of_values(self):
+        fsdpc.export(Asserting(), (torch.randn(2, 4),), self.path)
+        self.assertNotIn("_local_scalar_dense", self.capture())
 
     def test_autograd_function(self):
         with self.assertRaisesRegex(fsdpc.ExportError, "Doubled' has a backward of its own"):

@@ -40,7 +40,7 @@ def save_model(form, name, folder):
     for key, value in step.state_dict().items():
         value.copy_(before[key])  # tracing has run the model: statistics have moved
     traced.save(path)
-    names = {torch.float32: "f32", torch.int64: "i64"}
+    names = {torch.float32: "f32", torch.int64: "i64", torch.bool: "bool"}
     inputs = [f"{key}:{names[t.dtype]}[{','.join(map(str, t.shape))}]"
               for key, t in batch.items()]  # fmt: skip
     return path, inputs

@@ -105,6 +105,40 @@ class Readers(nn.Module):
         return x + memory
 
 
+class Layouts(nn.Module):
+    """Operators whose results lie otherwise than what they read, where that is transposed or
+    channels-last."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(32)
+        self.mix = nn.Conv2d(16, 64, 1)
+        self.out = nn.Linear(16, 32)
+
+    def forward(self, x):
+        lines = F.glu(self.norm(x.transpose(1, 2)).roll(3, 2), 1)
+        image = lines.unflatten(2, (4, -1)).contiguous(memory_format=torch.channels_last)
+        image = F.pixel_unshuffle(F.pixel_shuffle(self.mix(image), 2), 2)[:, :16]
+        lost = F.mse_loss(lines, image.flatten(2).detach())
+        return x + self.out((image.flatten(2) * lost).transpose(1, 2))
+
+
+class RareOperators(nn.Module):
+    """Operators for whose results torch has no shapes without Python, and a check of values."""
+
+    def __init__(self):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(VOCAB, 32, mode="mean")
+        self.mix = nn.Linear(96, 32)
+
+    def forward(self, x):
+        assert (x > 0).sum().item() <= x.numel()
+        bag = self.bag(torch.arange(x.shape[0] * 4, device=x.device).view(-1, 4))
+        lines = F.pad(x.transpose(1, 2), (1, 1), mode="reflect").unsqueeze(2)
+        patches = F.unfold(lines, (1, 3)).transpose(1, 2)
+        return x.logcumsumexp(1) + self.mix(patches) + bag.unsqueeze(1)
+
+
 class Experts(nn.Module):
     """Each token goes through the expert that its router chooses, by products of groups of rows."""
 
@@ -143,6 +177,8 @@ LAYERS = {
         lambda: EncoderDecoder(32, 4, 1, 1, 64, dropout=0.0, batch_first=True)
     ),
     "nn/Readers": _tagger(Readers),
+    "nn/Layouts": _tagger(Layouts),
+    "nn/RareOperators": _tagger(RareOperators),
     "nn/PReLU-RMSNorm": _tagger(
         lambda: nn.Sequential(nn.Linear(32, 32), nn.PReLU(), nn.RMSNorm(32))
     ),

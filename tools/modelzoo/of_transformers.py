@@ -26,6 +26,19 @@ DECODERS = {
     "qwen3-moe": ("Qwen3MoeForCausalLM", "Qwen3MoeConfig",
                   dict(GQA, head_dim=16, num_experts=4, num_experts_per_tok=2,
                        moe_intermediate_size=32)),
+    "qwen3-next": ("Qwen3NextForCausalLM", "Qwen3NextConfig",
+                   dict(GQA, head_dim=16, num_experts=4, num_experts_per_tok=2,
+                        moe_intermediate_size=32, shared_expert_intermediate_size=32,
+                        linear_num_value_heads=4, linear_num_key_heads=2, linear_key_head_dim=16,
+                        linear_value_head_dim=16, full_attention_interval=2)),
+    "deepseek-v3": ("DeepseekV3ForCausalLM", "DeepseekV3Config",
+                    dict(SMALL, num_key_value_heads=4, n_routed_experts=4, num_experts_per_tok=2,
+                         n_shared_experts=1, n_group=2, topk_group=1, moe_intermediate_size=32,
+                         first_k_dense_replace=1, q_lora_rank=32, kv_lora_rank=32,
+                         qk_rope_head_dim=16, qk_nope_head_dim=16, v_head_dim=16)),
+    "gpt-oss": ("GptOssForCausalLM", "GptOssConfig",
+                dict(GQA, head_dim=16, num_local_experts=4, num_experts_per_tok=2,
+                     sliding_window=8, pad_token_id=0, eos_token_id=1)),
     "gemma": ("GemmaForCausalLM", "GemmaConfig", dict(GQA, head_dim=16)),
     "gemma2": ("Gemma2ForCausalLM", "Gemma2Config",
                dict(GQA, head_dim=16, sliding_window=8, query_pre_attn_scalar=16)),
@@ -71,6 +84,8 @@ DECODERS = {
     "electra": ("ElectraForMaskedLM", "ElectraConfig", dict(SMALL, embedding_size=64, **NO_DROPOUT)),
     "albert": ("AlbertForMaskedLM", "AlbertConfig",
                dict(SMALL, embedding_size=32, **NO_DROPOUT)),
+    "convbert": ("ConvBertForMaskedLM", "ConvBertConfig",
+                 dict(SMALL, embedding_size=64, **NO_DROPOUT)),
     "deberta-v2": ("DebertaV2ForMaskedLM", "DebertaV2Config", dict(SMALL, **NO_DROPOUT)),
 }  # fmt: skip
 
@@ -100,6 +115,21 @@ for _name, _spec in DECODERS.items():
 def llama_mask():
     model, batch, loss = _decoder(*DECODERS["llama"])()
     return model, {**batch, "attention_mask": torch.ones(BATCH, SEQ, dtype=torch.int64)}, loss
+
+
+@entry("llava", "transformers")
+def llava():
+    from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
+
+    image_token, patches = VOCAB - 1, 16
+    vision = CLIPVisionConfig(hidden_size=64, intermediate_size=96, num_hidden_layers=3,
+                              num_attention_heads=4, image_size=32, patch_size=8)  # fmt: skip
+    config = LlavaConfig(text_config=LlamaConfig(**GQA), vision_config=vision,
+                         image_token_id=image_token, image_seq_length=patches)  # fmt: skip
+    text = tokens(BATCH, 8) % image_token
+    ids = torch.cat([torch.full((BATCH, patches), image_token), text], 1)
+    batch = {"input_ids": ids, "pixel_values": torch.randn(BATCH, 3, 32, 32), "labels": ids.clone()}
+    return LlavaForConditionalGeneration(config), batch, None
 
 
 @entry("t5", "transformers")

@@ -1,7 +1,9 @@
 """torch.export, so that the program is what training computes."""
 
 import contextlib
+import os
 import sys
+import traceback
 
 import torch
 from torch._meta_registrations import _create_grouped_mm_output_tensor
@@ -90,7 +92,34 @@ def _as_in_training():
             setattr(torch.compiler, name, function)
 
 
+#: What they say of values holds, or the model's own run on these values fails: the step does without.
+_ASSERTIONS = {"aten._assert_scalar.default", "aten._assert_async.default", "aten._assert_async.msg",
+               "aten.sym_constrain_range.default", "aten.sym_constrain_range_for_size.default"}  # fmt: skip
+#: Numbers that are read from tensors, for assertions if nothing else uses them.
+_READ = {"aten.item.default", "aten._local_scalar_dense.default"}
+
+
+def _drop_assertions(program):
+    """Without assertions of values that are known at run time only, and what computes these for nothing
+    else: torch cannot save some of it, and a step does not read values back."""
+    for module in program.graph_module.modules():
+        graph = getattr(module, "graph", None)
+        if graph is None:
+            continue
+        for node in reversed(list(graph.nodes)):
+            if node.op != "call_function" or node.users:
+                continue
+            operators = (torch._ops.OpOverload, torch._ops.HigherOrderOperator)
+            if not isinstance(node.target, operators) or str(node.target) in _ASSERTIONS | _READ:
+                graph.erase_node(node)
+    return program
+
+
 def run_export(step, batch, quiet):
+    return _drop_assertions(_run_export(step, batch, quiet))
+
+
+def _run_export(step, batch, quiet):
     try:
         with _as_in_training(), _products_of_groups():
             return torch.export.export(step, (), batch, strict=False)
@@ -103,8 +132,8 @@ def run_export(step, batch, quiet):
         program = torch.export.export(step, (), batch, strict=False)
     except ExportError:
         raise
-    except Exception as error:
-        raise ExportError(_explain(error)) from error
+    except Exception:
+        raise ExportError(_explain(first)) from first
     if not quiet:
         print("fsdpc.export: note: the path of training cannot be exported, that of exports is taken, "
               f"whose numbers may round differently: {str(first).splitlines()[0]}",
@@ -127,8 +156,17 @@ _REMEDIES = (
 def _explain(error):
     text = str(error).strip() or type(error).__name__
     advice = next((advice for words, advice in _REMEDIES if words in text), None)
-    first = text.splitlines()[0]
-    return f"torch.export refuses the model: {first}" + (f"\n  remedy: {advice}" if advice else "")
+    where = _find_place(error)
+    return (f"torch.export refuses the model: {text.splitlines()[0]}"
+            + (f"\n  at {where}" if where else "") + (f"\n  remedy: {advice}" if advice else ""))  # fmt: skip
+
+
+def _find_place(error):
+    """The model's line that torch was running; None if there is none."""
+    own = (os.path.dirname(torch.__file__), os.path.dirname(__file__))
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if not frame.filename.startswith((*own, "<"))]  # fmt: skip
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else None
 
 
 def check_operators(program):
