@@ -294,6 +294,25 @@ void MetaKernels::addGroupedProduct() {
 }
 
 /// The same on meta.
+static Tensor shuffle(const Tensor &x, std::initializer_list<int64_t> last) {
+  std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 3);
+  sizes.insert(sizes.end(), last);
+  return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
+}
+
+/// Composites elsewhere; on a CPU with kernels that keep channels last.
+void MetaKernels::addPixelShuffles() {
+  replace(
+      "pixel_shuffle", +[](const Tensor &x, int64_t factor) {
+        return shuffle(x,
+                       {x.size(-3) / (factor * factor), x.size(-2) * factor, x.size(-1) * factor});
+      });
+  replace(
+      "pixel_unshuffle", +[](const Tensor &x, int64_t factor) {
+        return shuffle(x, {x.size(-3) * factor * factor, x.size(-2) / factor, x.size(-1) / factor});
+      });
+}
+
 static Tensor makeMeta(const Tensor &tensor) {
   if (!tensor.defined())
     return tensor;

@@ -21,14 +21,14 @@ using c10::SymIntArrayRef;
 using OptionalTensor = std::optional<Tensor>;
 using Tensors2 = std::tuple<Tensor, Tensor>;
 
-/// For Meta, hasComputedKernelForDispatchKey is always true.
-bool MetaKernels::isMissing(const c10::OperatorHandle &op) {
+/// Whether torch has a kernel of its own. For Meta, hasComputedKernelForDispatchKey is always true.
+static bool hasMetaKernel(const c10::OperatorHandle &op) {
   for (DispatchKey key : {DispatchKey::Meta, DispatchKey::CompositeExplicitAutograd,
                           DispatchKey::CompositeExplicitAutogradNonFunctional,
                           DispatchKey::CompositeImplicitAutograd})
     if (op.hasKernelForDispatchKey(key))
-      return false;
-  return true;
+      return true;
+  return false;
 }
 
 bool MetaKernels::isMissing(const char *name) {
@@ -36,7 +36,7 @@ bool MetaKernels::isMissing(const char *name) {
   size_t dot = text.find('.');
   auto op = c10::Dispatcher::singleton().findSchema(
       {"aten::" + text.substr(0, dot), dot == std::string::npos ? "" : text.substr(dot + 1)});
-  return op && isMissing(*op);
+  return op && !hasMetaKernel(*op);
 }
 
 /// What TensorIterator would allocate for an elementwise operator of these operands.
@@ -69,7 +69,6 @@ MetaKernels::MetaKernels(Target target) {
   addWeightNorm();
   if (target == Target::Cpu)
     addPixelShuffles();
-  addByRunning();
 }
 
 void MetaKernels::addElementwise(Target target) {

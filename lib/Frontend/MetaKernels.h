@@ -11,8 +11,7 @@ namespace fsdp::frontend {
 
 /// While one lives, operators that LibTorch implements for the meta device in Python only, or not
 /// at all, have a kernel there. Each yields the sizes, dtypes and strides of the results of the
-/// target's real kernel. Where no rule says these, the CPU's kernel runs on zeros and shows them:
-/// of a GPU's kernel the strides may be others.
+/// target's real kernel.
 class MetaKernels {
 public:
   explicit MetaKernels(Target target);
@@ -28,7 +27,6 @@ private:
   }
   /// True for an operator that torch has, but not for the meta device.
   static bool isMissing(const char *name);
-  static bool isMissing(const c10::OperatorHandle &op);
 
   void addElementwise(Target target);
   void addReductions();
@@ -43,8 +41,6 @@ private:
   void addRecurrent();
   void addWeightNorm();
   void addPixelShuffles();
-  /// Last: all operators that still have none, but those whose results' sizes depend on values.
-  void addByRunning();
 
   torch::Library library{torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__};
 };

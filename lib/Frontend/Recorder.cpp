@@ -2,12 +2,15 @@
 
 #include "Recorder.h"
 
+#include "ShapesByRunning.h"
 #include "fsdp/IR/AtenSemantics.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 using namespace fsdp::frontend;
@@ -305,6 +308,34 @@ void Recorder::checkAliasing(const GraphNode &node) {
                            : "draws no random numbers, against the table of operators");
 }
 
+/// Where neither torch nor this library has a rule for the results, the CPU's kernel shows them; of
+/// a GPU's kernel the strides may be others.
+void Recorder::callOnMeta(const c10::OperatorHandle &op, DispatchKeySet below,
+                          torch::jit::Stack &stack) {
+  const size_t base = stack.size() - op.schema().arguments().size();
+  const std::vector<IValue> arguments(stack.begin() + base, stack.end());
+  auto refuse = [&](const std::exception &exception) {
+    fail(op, op.hasTag(at::Tag::dynamic_output_shape)
+                 ? "the shape of its result depends on data"
+                 : "cannot be captured: " + summarizeError(exception));
+  };
+  try {
+    op.redispatchBoxed(below, &stack);
+  } catch (const c10::NotImplementedError &exception) {
+    if (!mayRunOnZeros(op))
+      refuse(exception);
+    try {
+      std::vector<IValue> results = runOnZeros(op, arguments);
+      stack.resize(base);
+      std::ranges::move(results, std::back_inserter(stack));
+    } catch (const std::exception &other) {
+      refuse(other);
+    }
+  } catch (const std::exception &exception) {
+    refuse(exception);
+  }
+}
+
 void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
                       torch::jit::Stack &stack) {
   if (std::this_thread::get_id() != thread)
@@ -340,13 +371,7 @@ void Recorder::record(const c10::OperatorHandle &op, DispatchKeySet below,
     if (name == "pin_memory")
       argument = node.arguments[i] = IValue();
   }
-  try {
-    op.redispatchBoxed(below, &stack);
-  } catch (const std::exception &exception) {
-    fail(op, op.hasTag(at::Tag::dynamic_output_shape)
-                 ? "the shape of its result depends on data"
-                 : "cannot be captured: " + summarizeError(exception));
-  }
+  callOnMeta(op, below, stack);
   size_t numResults = schema.returns().size();
   knownResults.apply(op, node.arguments, {stack.end() - numResults, numResults});
   node.results.assign(stack.end() - numResults, stack.end());

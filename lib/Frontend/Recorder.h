@@ -83,6 +83,9 @@ public:
   bool isRecording() const { return recording; }
 
 private:
+  /// Replaces the arguments on the stack by the results, on the meta device.
+  void callOnMeta(const c10::OperatorHandle &op, c10::DispatchKeySet below,
+                  torch::jit::Stack &stack);
   int findPlace(uint64_t nextSequence) const;
   void trackSequence();
   [[noreturn]] void fail(const c10::OperatorHandle &op, const std::string &reason);

@@ -1,11 +1,7 @@
 //===- ShapesByRunning.cpp - Shapes that an operator itself shows ---------===//
-//
-// Operators for which neither torch nor this library has a rule: the CPU's kernel runs once on
-// zeros.
-//
-//===----------------------------------------------------------------------===//
 
-#include "MetaKernels.h"
+#include "ShapesByRunning.h"
+
 #include "OutsideOfCapture.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -47,19 +43,18 @@ static void replaceTensors(IValue &value, Tensor (*make)(const Tensor &)) {
   }
 }
 
-static void runOnZeros(const c10::OperatorHandle &op, c10::DispatchKeySet,
-                       torch::jit::Stack *stack) {
+std::vector<IValue> fsdp::frontend::runOnZeros(const c10::OperatorHandle &op,
+                                               std::vector<IValue> arguments) {
   OutsideOfCapture outside;
-  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); ++i)
-    replaceTensors((*stack)[i], &makeReal);
-  op.callBoxed(stack);
-  for (size_t i = stack->size() - op.schema().returns().size(); i < stack->size(); ++i)
-    replaceTensors((*stack)[i], &makeMeta);
+  for (IValue &argument : arguments)
+    replaceTensors(argument, &makeReal);
+  op.callBoxed(&arguments);
+  for (IValue &result : arguments)
+    replaceTensors(result, &makeMeta);
+  return arguments;
 }
 
-/// True where zeros have results as any operands have: functions that make new tensors, and whose
-/// results' sizes do not depend on what these hold.
-static bool areShapesIndependent(const c10::OperatorHandle &op) {
+bool fsdp::frontend::mayRunOnZeros(const c10::OperatorHandle &op) {
   const c10::FunctionSchema &schema = op.schema();
   for (at::Tag tag : {at::Tag::dynamic_output_shape, at::Tag::data_dependent_output,
                       at::Tag::nondeterministic_seeded})
@@ -72,37 +67,4 @@ static bool areShapesIndependent(const c10::OperatorHandle &op) {
                                 !result.type()->isSubtypeOf(*c10::ListType::ofTensors())))
       return false;
   return true;
-}
-
-void MetaKernels::addByRunning() {
-  for (const c10::OperatorName &name : c10::Dispatcher::singleton().getAllOpNames()) {
-    constexpr std::string_view space = "aten::";
-    auto op = c10::Dispatcher::singleton().findSchema(name);
-    if (!op || !name.name.starts_with(space) || !isMissing(*op) ||
-        !op->hasKernelForDispatchKey(c10::DispatchKey::CPU) || !areShapesIndependent(*op))
-      continue;
-    std::string own = name.name.substr(space.size());
-    if (!name.overload_name.empty())
-      own += "." + name.overload_name;
-    library.impl(own.c_str(), torch::CppFunction::makeFromBoxedFunction<&runOnZeros>());
-  }
-}
-
-static Tensor shuffle(const Tensor &x, std::initializer_list<int64_t> last) {
-  std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 3);
-  sizes.insert(sizes.end(), last);
-  return at::empty(sizes, x.options().memory_format(x.suggest_memory_format()));
-}
-
-/// Composites elsewhere; on a CPU with kernels that keep channels last.
-void MetaKernels::addPixelShuffles() {
-  replace(
-      "pixel_shuffle", +[](const Tensor &x, int64_t factor) {
-        return shuffle(x,
-                       {x.size(-3) / (factor * factor), x.size(-2) * factor, x.size(-1) * factor});
-      });
-  replace(
-      "pixel_unshuffle", +[](const Tensor &x, int64_t factor) {
-        return shuffle(x, {x.size(-3) * factor * factor, x.size(-2) / factor, x.size(-1) / factor});
-      });
 }
