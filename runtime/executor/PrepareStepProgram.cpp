@@ -15,6 +15,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <map>
 
 using namespace fsdp::rt;
 
