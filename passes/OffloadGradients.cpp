@@ -52,7 +52,8 @@ bool Offloader::isOnHost(Value gradient) {
   return step.groups[step.groupByName.lookup(shard.getGroup().getAttr())].areParametersOnHost();
 }
 
-/// Of the gradients that wait for the norm of all, behind what makes them.
+/// Computes what a gradient adds to the norm where the gradient is made, so that it need not be in
+/// the arena for that later.
 void Offloader::takeNormsAhead() {
   for (auto norm : step.getBody().getOps<PartialNormOp>())
     for (OpOperand &operand : norm.getGradientsMutable()) {
@@ -94,7 +95,7 @@ void Offloader::noteWaiting(Value gradient) {
     else if (!reader)
       reader = user;
     else
-      return; // of a text of another make
+      return; // read twice, which no pass makes: it stays in the arena
   if (!reader || !isa<AccumulateOp, UpdateOp, AllReduceStartOp>(reader) ||
       !isLongBetween(last, reader))
     return;

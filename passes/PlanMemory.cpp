@@ -110,8 +110,9 @@ static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
   return hostBytes;
 }
 
-/// Writes the places on the host. What steps of a program leave there others may overwrite, so that
-/// all steps have an arena of `gradientBytes` for gradients.
+/// Writes where gradients wait on the host, behind the `keptBytes` of what stays there between
+/// steps. The steps of a program share that arena: `gradientBytes` is what the largest of them
+/// needs.
 static void writeHostArena(ModuleOp module, const HostGradients &own, int64_t keptBytes,
                            int64_t gradientBytes) {
   for (auto [gradient, offset] : llvm::zip_equal(own.gradients, own.arena.offsets))

@@ -104,6 +104,10 @@ std::pair<const GroupInfo *, unsigned> GroupTable::lookupParam(FlatSymbolRefAttr
   return {&groups[found->second.first], found->second.second};
 }
 
+int64_t GroupInfo::getGradientBytes(Type dtype) const {
+  return gradients.shardElements * getElementBytes(dtype);
+}
+
 unsigned GroupInfo::getNumStates(OptimizerOp optimizer) const {
   return isFrozen() ? 0 : getNumOptimizerStates(optimizer);
 }

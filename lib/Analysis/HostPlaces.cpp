@@ -2,7 +2,6 @@
 
 #include "fsdp/Analysis/HostPlaces.h"
 
-#include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 
 using namespace mlir;
@@ -24,8 +23,7 @@ SmallVector<StoredGradient> fsdp::collectStoredGradients(Block &body, const Grou
     };
     if (auto store = dyn_cast<StoreGradientStartOp>(op)) {
       ShardType shard = store.getGradient().getType();
-      int64_t bytes =
-          groups.lookup(shard).gradients.shardElements * getElementBytes(shard.getElementType());
+      int64_t bytes = groups.lookup(shard).getGradientBytes(shard.getElementType());
       indexOf[store.getHandle()] = stored.size();
       stored.push_back({store, plan::alignToArena(bytes), at, at});
     } else if (auto wait = dyn_cast<StoreGradientWaitOp>(op)) {
@@ -41,7 +39,8 @@ SmallVector<StoredGradient> fsdp::collectStoredGradients(Block &body, const Grou
 
 namespace {
 
-/// Of what is kept between steps, the range is the whole step.
+/// Collects what lies on the host, then looks for two that overlap. What is kept between steps is
+/// there throughout the step.
 class Checker {
 public:
   explicit Checker(ModuleOp module) {

@@ -3,7 +3,6 @@
 #include "StepReader.h"
 
 #include "fsdp/Analysis/Step.h"
-#include "fsdp/IR/TensorLayout.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -106,8 +105,7 @@ void StepReader::visit(StoreStateWaitOp wait) {
 /// Its wait and its fetch are noted when they are met.
 void StepReader::visit(StoreGradientStartOp store) {
   ShardType shard = store.getGradient().getType();
-  const int64_t bytes =
-      memory.groups.lookup(shard).gradients.shardElements * getElementBytes(shard.getElementType());
+  const int64_t bytes = memory.groups.lookup(shard).getGradientBytes(shard.getElementType());
   const uint32_t here = getNumOperations();
   gradientCopyOf[store.getHandle()] = result.stateCopies.size();
   result.stateCopies.push_back({{}, here, here, here, here, store, bytes});

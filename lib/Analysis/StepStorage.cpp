@@ -83,7 +83,7 @@ void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Valu
   if (auto type = dyn_cast<RankedTensorType>(value.getType()))
     storage.bytes = getStorageBytes(type);
   else if (Type own = getOwnDtype(value); own && category == BufferCategory::ReducedShard)
-    storage.bytes = storage.group->gradients.shardElements * getElementBytes(own);
+    storage.bytes = storage.group->getGradientBytes(own);
   else
     storage.bytes = getGroupBytes(*storage.group, category);
   if (whole && storage.group->isFlat())

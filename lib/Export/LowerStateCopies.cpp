@@ -1,7 +1,6 @@
 //===- LowerStateCopies.cpp - State and gradients between host and device -===//
 
 #include "Lowering.h"
-#include "fsdp/IR/TensorLayout.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -70,7 +69,7 @@ fsdp_entry &Lowering::addGradientCopy(fsdp_entry_kind kind, fsdp_stream stream,
   entry.target = group.index;
   entry.handle = handleOf[handle] = builder.tables.header.num_handles++;
   entry.count = group.gradients.shardElements;
-  entry.bytes = entry.count * getElementBytes(elementType);
+  entry.bytes = group.getGradientBytes(elementType);
   entry.location = builder.addLocation(handle.getDefiningOp()->getLoc());
   return entry;
 }

@@ -336,7 +336,7 @@ LogicalResult Lowering::lower(UpdateOp update) {
   entry.dtype = *getPlanDType(dtype);
   entry.target = group.index;
   entry.source = baseOf.lookup(update.getGradient());
-  entry.bytes = group.gradients.shardElements * getElementBytes(dtype);
+  entry.bytes = group.getGradientBytes(dtype);
   entry.count = group.gradients.shardElements;
   entry.location = builder.addLocation(update.getLoc());
   return success();

@@ -6,6 +6,7 @@
 
 #include "MetaKernels.h"
 #include "OutsideOfCapture.h"
+#include "ShapesByRunning.h"
 
 #include <ATen/AccumulateType.h>
 #include <ATen/ops/empty.h>
@@ -293,7 +294,7 @@ void MetaKernels::addGroupedProduct() {
       });
 }
 
-/// The same on meta.
+/// x with other sizes of its last three dimensions.
 static Tensor shuffle(const Tensor &x, std::initializer_list<int64_t> last) {
   std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end() - 3);
   sizes.insert(sizes.end(), last);
@@ -313,11 +314,7 @@ void MetaKernels::addPixelShuffles() {
       });
 }
 
-static Tensor makeMeta(const Tensor &tensor) {
-  if (!tensor.defined())
-    return tensor;
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
-}
+static Tensor makeMeta(const Tensor &tensor) { return makeOn(at::kMeta, tensor); }
 
 static Tensor makeZeros(const Tensor &like) {
   return at::zeros(like.sizes(), like.options().device(at::kCPU));

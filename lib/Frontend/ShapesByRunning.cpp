@@ -12,34 +12,28 @@ using namespace fsdp::frontend;
 using at::Tensor;
 using c10::IValue;
 
-static Tensor makeReal(const Tensor &tensor) {
-  if (!tensor.defined() || !tensor.is_meta())
-    return tensor;
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kCPU))
-      .zero_();
+Tensor fsdp::frontend::makeOn(c10::DeviceType device, const Tensor &like) {
+  if (!like.defined() || like.device().type() == device)
+    return like;
+  Tensor made = at::empty_strided(like.sizes(), like.strides(), like.options().device(device));
+  return device == at::kMeta ? made : made.zero_();
 }
 
-static Tensor makeMeta(const Tensor &tensor) {
-  if (!tensor.defined())
-    return tensor;
-  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(at::kMeta));
-}
-
-static void replaceTensors(IValue &value, Tensor (*make)(const Tensor &)) {
+static void makeTensorsOn(c10::DeviceType device, IValue &value) {
   if (value.isTensor()) {
-    value = make(value.toTensor());
+    value = makeOn(device, value.toTensor());
   } else if (value.isTensorList()) {
     std::vector<Tensor> tensors = value.toTensorVector();
     for (Tensor &tensor : tensors)
-      tensor = make(tensor);
+      tensor = makeOn(device, tensor);
     value = std::move(tensors);
   } else if (value.isOptionalTensorList()) {
     c10::List<std::optional<Tensor>> tensors;
     for (const std::optional<Tensor> &tensor : value.toOptionalTensorList())
-      tensors.push_back(tensor ? std::optional(make(*tensor)) : std::nullopt);
+      tensors.push_back(tensor ? std::optional(makeOn(device, *tensor)) : std::nullopt);
     value = std::move(tensors);
-  } else if (value.isDevice() && make == &makeReal) {
-    value = c10::Device(at::kCPU);
+  } else if (value.isDevice()) {
+    value = c10::Device(device);
   }
 }
 
@@ -47,10 +41,10 @@ std::vector<IValue> fsdp::frontend::runOnZeros(const c10::OperatorHandle &op,
                                                std::vector<IValue> arguments) {
   OutsideOfCapture outside;
   for (IValue &argument : arguments)
-    replaceTensors(argument, &makeReal);
+    makeTensorsOn(at::kCPU, argument);
   op.callBoxed(&arguments);
   for (IValue &result : arguments)
-    replaceTensors(result, &makeMeta);
+    makeTensorsOn(at::kMeta, result);
   return arguments;
 }
 

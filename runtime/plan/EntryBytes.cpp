@@ -36,11 +36,15 @@ struct Ranges {
 };
 } // namespace
 
-/// True if the norm of the group's gradients is computed ahead.
-static bool hasShardNorm(const PlanView &view, uint32_t group) {
-  return std::ranges::any_of(view.entries(), [&](const fsdp_entry &entry) {
-    return entry.kind == FSDP_SHARD_NORM && entry.target == group;
-  });
+/// The gradients that are read at the norm itself: of groups without FSDP_SHARD_NORM.
+static void addNormGradients(Ranges reads) {
+  std::vector<bool> isAhead(reads.view.groups().size());
+  for (const fsdp_entry &entry : reads.view.entries())
+    if (entry.kind == FSDP_SHARD_NORM)
+      isAhead[entry.target] = true;
+  for (const fsdp_entry &entry : reads.view.entries())
+    if (entry.kind == FSDP_UPDATE && !isAhead[entry.target])
+      reads.addGradient(entry);
 }
 
 static void addArguments(Ranges reads, const fsdp_entry &call) {
@@ -139,9 +143,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
     reads.add(entry.source, entry.count * static_cast<int64_t>(elementBytes(entry.dtype)));
     return result;
   case FSDP_PARTIAL_NORM:
-    for (const fsdp_entry &update : view.entries())
-      if (update.kind == FSDP_UPDATE && !hasShardNorm(view, update.target))
-        reads.addGradient(update);
+    addNormGradients(reads);
     overwrites.add(entry.destination, sizeof(double));
     return result;
   case FSDP_CLIP_FACTOR:

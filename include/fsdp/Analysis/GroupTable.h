@@ -63,6 +63,9 @@ struct GroupInfo {
   /// Ranks over which the group is sharded.
   unsigned getShards() const { return layout.ranks; }
   int64_t getChunkBytes() const { return chunk.shardElements * gathered.elementBytes; }
+  /// Of a rank's reduced gradients, in the dtype of the value that holds them: accumulated ones
+  /// have another than those that come from a reduction.
+  int64_t getGradientBytes(mlir::Type dtype) const;
   bool isFlat() const { return layout.layout == plan::Layout::Flat; }
   mlir::FlatSymbolRefAttr getName() const {
     GroupOp group = op; // accessors of operations are not const

@@ -75,8 +75,7 @@ struct Step {
   mlir::Type getDtype(GroupOp group);
 };
 
-/// The gradient of which a shard is what was fetched from the host, where that has been stored;
-/// else the shard itself.
+/// The gradient that was stored on the host, if `shard` has been fetched from there; else `shard`.
 mlir::Value skipHostCopies(mlir::Value shard);
 
 /// The reduce-scatter whose result a shard is, reduced over the replicas or not; null if it is
