@@ -36,7 +36,7 @@ static bool isGradientCast(CallOp call) {
     return false;
   return llvm::any_of(call->getUsers(), [&](Operation *user) {
     auto copy = dyn_cast<CallOp>(user);
-    auto uses = dyn_cast<BufferUseOpInterface>(user);
+    auto uses = dyn_cast<StepOpInterface>(user);
     return isa<AccumulateOp>(user) ||
            (uses && llvm::is_contained(uses.getPacked(), call.getResult(0))) ||
            (copy && copy.getBaseName() == "clone" && isGradientCast(copy));

@@ -104,19 +104,27 @@ void Offloader::noteWaiting(Value gradient) {
   waiting.push_back({gradient, last, reader, findFetchPlace(reader, last)});
 }
 
+/// True for what yields a reduced gradient: one of its own, or in the bytes of another value.
+static bool makesGradient(Operation &op) {
+  auto inStep = dyn_cast<StepOpInterface>(op);
+  if (!inStep || op.getNumResults() != 1 || !isa<ShardType>(op.getResult(0).getType()))
+    return false;
+  std::optional<BufferCategory> made = inStep.getMadeCategory(op.getResult(0));
+  return made == BufferCategory::ReducedShard || made == BufferCategory::Gradient ||
+         inStep.getAlias(op.getResult(0));
+}
+
 void Offloader::findWaiting() {
   workBefore.push_back(0);
   for (Operation &op : step.getBody()) {
     placeOf[&op] = workBefore.size() - 1;
-    auto call = dyn_cast<aten::CallOp>(op);
-    const bool isWork = (call && !call.isView()) ||
-                        isa<LaunchOp, UpdateOp, ReduceScatterWaitOp, AllReduceWaitOp>(op);
+    auto inStep = dyn_cast<StepOpInterface>(op);
+    const bool isModel = inStep && inStep.getRole() == StepRole::Compute && !inStep.isOfGroups();
+    const bool isWork = isModel || isa<UpdateOp, ReduceScatterWaitOp, AllReduceWaitOp>(op);
     workBefore.push_back(workBefore.back() + isWork);
   }
   for (Operation &op : step.getBody())
-    if (isa<ReduceScatterWaitOp, AllReduceWaitOp, AccumulateOp, CastOp, AllReduceHookOp, PackOp>(
-            op) &&
-        isa<ShardType>(op.getResult(0).getType()) && isOnHost(op.getResult(0)))
+    if (makesGradient(op) && isOnHost(op.getResult(0)))
       noteWaiting(op.getResult(0));
   llvm::stable_sort(waiting, [&](const Waiting &a, const Waiting &b) {
     return placeOf.lookup(a.last) < placeOf.lookup(b.last);

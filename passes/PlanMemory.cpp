@@ -8,7 +8,6 @@
 #include "fsdp/Transforms/ScheduleSearch.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/Passes.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -116,62 +115,56 @@ static int64_t writePlaces(ModuleOp module, const StepMemory &memory,
 static void writeHostArena(ModuleOp module, const HostGradients &own, int64_t keptBytes,
                            int64_t gradientBytes) {
   for (auto [gradient, offset] : llvm::zip_equal(own.gradients, own.arena.offsets))
-    StoreGradientStartOp(gradient.store).setOffset(keptBytes + offset);
+    setPlaces(gradient.store, keptBytes + offset);
   if (keptBytes + gradientBytes > 0)
     module->setAttr(FsdpDialect::getHostArenaAttrName(),
                     Builder(module.getContext()).getI64IntegerAttr(keptBytes + gradientBytes));
+}
+
+/// True for an operation that makes buffers in the arena. What others yield lies where something
+/// else was made: in a flat gather, say.
+static bool makesBuffers(StepOpInterface op, const StepStorage &storage) {
+  auto isPart = [&](OpResult value) {
+    int64_t index = storage.lookup(value);
+    return index != StepStorage::kNone && storage.getStorages()[index].whole != StepStorage::kNone;
+  };
+  auto isMade = [&](OpResult value) { return op.getMadeCategory(value).has_value(); };
+  return op.getRole() == StepRole::Compute ||
+         (llvm::any_of(op->getResults(), isMade) && llvm::none_of(op->getResults(), isPart));
 }
 
 /// Writes every buffer's place into the module, which is planned from then on.
 static void writeOffsets(ModuleOp module, const StepMemory &memory, ArrayRef<size_t> rangeOf,
                          const plan::ArenaPlan &arena, const HostGradients &host,
                          int64_t hostGradientBytes) {
-  const GroupTable &groups = memory.groups;
   const LiveRanges &ranges = memory.ranges;
   Builder builder(module.getContext());
   auto toOffset = [&](size_t range) { return arena.offsets[rangeOf[range]]; };
   writeHostArena(module, host, writePlaces(module, memory, toOffset), hostGradientBytes);
   for (auto buffer : module.getOps<BufferOp>())
     buffer.setOffset(toOffset(ranges.lookup(buffer).front()));
-  auto valueOffset = [&](Value value) -> int64_t {
-    int64_t index = memory.storage.lookup(value);
-    return index == StepStorage::kNone ? -1 : toOffset(ranges.lookup(index));
-  };
-  for (Operation &op : memory.getBody())
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case([&](aten::CallOp call) {
-          if (!call.isView())
-            call.setOffsets(llvm::map_to_vector(call.getResults(), valueOffset));
-        })
-        .Case([&](LaunchOp launch) {
-          launch.setOffsets(llvm::map_to_vector(launch.getResults(), valueOffset));
-        })
-        .Case<InputOp, aten::ConstantOp>([&](auto op) {
-          if (isa<RankedTensorType>(op.getResult().getType()))
-            op.setOffset(std::max<int64_t>(valueOffset(op.getResult()), 0));
-        })
-        .Case<PartialNormOp, ChunkOp, EncodeOp, CastOp>(
-            [&](auto op) { op.setOffset(valueOffset(op.getResult())); })
-        .Case([&](AllGatherStartOp start) {
-          start.setOffset(toOffset(ranges.lookup(start).front()));
-        })
-        .Case([&](AllGatherWaitOp wait) {
-          if (!groups.lookup(wait.getStart().getGroupAttr()).isFlat())
-            wait.setOffsets(llvm::map_to_vector(wait.getResults(), [&](Value value) {
-              return std::max<int64_t>(valueOffset(value), 0);
-            }));
-        })
-        .Case([&](ReduceScatterStartOp start) {
-          ArrayRef<size_t> both = ranges.lookup(start);
-          start.setOffsets(ArrayRef<int64_t>{toOffset(both.front()), toOffset(both.back())});
-        })
-        .Case([&](FetchGradientStartOp fetch) {
-          fetch.setOffset(toOffset(ranges.lookup(fetch).front()));
-        })
-        .Case([&](PackOp pack) { pack.setOffset(toOffset(ranges.lookup(pack).front())); })
-        .Case([&](FetchStateStartOp fetch) {
-          fetch.setOffsets(llvm::map_to_vector(ranges.lookup(fetch), toOffset));
-        });
+  for (Operation &op : memory.getBody()) {
+    auto inStep = dyn_cast<StepOpInterface>(op);
+    if (!inStep || !hasPlaces(&op) || !makesBuffers(inStep, memory.storage))
+      continue;
+    SmallVector<int64_t> places = llvm::map_to_vector(ranges.lookup(&op), toOffset);
+    if (!inStep.getPacked().empty()) {
+      // The gradients begin with the first; behind them is what a start makes of them.
+      const int64_t made = places.back();
+      places.truncate(1);
+      if (getStartedHandle(op))
+        places.push_back(made);
+    } else if (places.empty()) {
+      for (Value value : op.getResults()) {
+        int64_t index = memory.storage.lookup(value);
+        // A computed result may be none; an empty tensor lies anywhere.
+        places.push_back(index != StepStorage::kNone             ? toOffset(ranges.lookup(index))
+                         : inStep.getRole() == StepRole::Compute ? -1
+                                                                 : 0);
+      }
+    }
+    setPlaces(&op, places);
+  }
   module->setAttr(FsdpDialect::getArenaAttrName(), builder.getI64IntegerAttr(arena.arenaBytes));
   module->setAttr(FsdpDialect::getPeakAttrName(), builder.getI64IntegerAttr(arena.peakLiveBytes));
   module->setAttr(FsdpDialect::getPhaseAttrName(),

@@ -114,6 +114,16 @@ private:
 
 } // namespace
 
+static std::optional<StepRole> getRole(Operation *op) {
+  auto inStep = dyn_cast<StepOpInterface>(op);
+  return inStep ? std::optional(inStep.getRole()) : std::nullopt;
+}
+
+static bool isHostCopy(std::optional<StepRole> role) {
+  return role == StepRole::FetchStart || role == StepRole::FetchWait ||
+         role == StepRole::StoreStart || role == StepRole::StoreWait;
+}
+
 /// True of gradients that lie whole on this rank and are reduced over the replicas, as they are in
 /// one microbatch.
 static bool isReducedAcross(Operation &op) {
@@ -127,7 +137,7 @@ static Operation *getReader(Reduction &reduction) {
   for (ArrayRef<Operation *> after :
        {ArrayRef(reduction.afterWait), ArrayRef(reduction.afterAcross)})
     for (Operation *op : after)
-      if (isa<AllReduceHookOp, CastOp, AccumulateOp, UpdateOp>(op))
+      if (getRole(op) == StepRole::Reader)
         return op;
   return nullptr;
 }
@@ -142,13 +152,10 @@ void Scheduler::collectReduction(Operation *start, int64_t microbatch) {
     if (op == reduction.wait ||
         (isa<AllReduceStartOp>(op) && op->getOperand(0) == start->getResult(0)))
       continue; // the latter goes on without the compute stream
-    if (isa<FetchStateStartOp, FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp>(op))
+    const std::optional<StepRole> role = getRole(op);
+    if (isHostCopy(role))
       continue; // they follow the update
-    if (!isa<AllReduceStartOp, AllReduceWaitOp, AllReduceHookOp, CastOp, AccumulateOp, UpdateOp>(
-            op))
-      break;
-    auto sum = dyn_cast<AccumulateOp>(op);
-    if (sum && !isa<ShardType>(sum.getType()))
+    if (role != StepRole::Reader && !isa<AllReduceStartOp, AllReduceWaitOp>(op))
       break;
     isAcross |= isa<AllReduceWaitOp>(op);
     (isAcross ? reduction.afterAcross : reduction.afterWait).push_back(op);

@@ -17,7 +17,6 @@
 #include "fsdp/IR/TensorLayout.h"
 #include "fsdp/Plan/ArenaPlanner.h"
 #include "fsdp/Plan/OccupiedBytes.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <optional>
 
@@ -58,7 +57,7 @@ private:
   /// What the operation makes, and the gradients that it packs.
   LogicalResult enterMade(Operation &op);
   LogicalResult enterStorage(int64_t index, std::optional<int64_t> offset, int64_t last);
-  LogicalResult enterPacked(BufferUseOpInterface op);
+  LogicalResult enterPacked(StepOpInterface op);
   LogicalResult enterPadding(const GradientSink &sink, Operation *owner);
   LogicalResult enterState(FetchStateStartOp fetch, int64_t index);
 
@@ -114,6 +113,10 @@ LogicalResult Checker::place(Placed placed, bool isAligned) {
 // Buffers
 //===----------------------------------------------------------------------===//
 
+static bool isThereBefore(BufferCategory category) {
+  return category == BufferCategory::Input || category == BufferCategory::Constant;
+}
+
 static LogicalResult missingOffset(Operation *op) {
   return op->emitOpError("P1: has a buffer without an arena offset");
 }
@@ -150,14 +153,8 @@ LogicalResult Checker::enterDeclarations() {
   }
   // Constants and inputs are there before the step begins.
   for (auto [index, item] : llvm::enumerate(storage.getStorages())) {
-    std::optional<int64_t> offset;
-    if (auto input = dyn_cast<InputOp>(item.owner))
-      offset = input.getOffset();
-    else if (auto constant = dyn_cast<aten::ConstantOp>(item.owner))
-      offset = constant.getOffset();
-    else
-      continue;
-    if (failed(enterStorage(index, offset, uses.getEnd())))
+    if (isThereBefore(item.category) &&
+        failed(enterStorage(index, getPlace(item.owner, 0, 1), uses.getEnd())))
       return failure();
   }
   return success();
@@ -188,27 +185,16 @@ LogicalResult Checker::enterStorage(int64_t index, std::optional<int64_t> offset
   return place({*offset, item.bytes, last, item.owner, describe(item)});
 }
 
-/// Where the module says that the buffer of a result lies.
+/// Where the module says that the buffer of a result lies. Before it are the gradients that a start
+/// packs.
 static std::optional<int64_t> getOffset(OpResult result) {
-  auto pick = [&](std::optional<ArrayRef<int64_t>> offsets, size_t index,
-                  size_t expected) -> std::optional<int64_t> {
-    return offsets && offsets->size() == expected ? std::optional((*offsets)[index]) : std::nullopt;
-  };
   Operation *op = result.getOwner();
-  return llvm::TypeSwitch<Operation *, std::optional<int64_t>>(op)
-      .Case<aten::CallOp, LaunchOp, AllGatherWaitOp>([&](auto op) {
-        return pick(op.getOffsets(), result.getResultNumber(), op->getNumResults());
-      })
-      .Case([&](ReduceScatterStartOp start) { return pick(start.getOffsets(), 1, 2); })
-      .Case<AllGatherStartOp, PartialNormOp, ChunkOp, EncodeOp, CastOp, FetchGradientStartOp>(
-          [](auto op) -> std::optional<int64_t> {
-            return op.getOffset() ? std::optional<int64_t>(*op.getOffset()) : std::nullopt;
-          })
-      .Default([](Operation *) { return std::nullopt; });
+  const size_t packed = cast<StepOpInterface>(op).getPacked().empty() ? 0 : 1;
+  return getPlace(op, packed + result.getResultNumber(), packed + op->getNumResults());
 }
 
 /// The gradients in one buffer, and the padding between them.
-LogicalResult Checker::enterPacked(BufferUseOpInterface op) {
+LogicalResult Checker::enterPacked(StepOpInterface op) {
   std::optional<GradientSink> sink = uses.getSink(op);
   if (!sink)
     return missingOffset(op);
@@ -261,7 +247,7 @@ LogicalResult Checker::enterState(FetchStateStartOp fetch, int64_t index) {
 }
 
 LogicalResult Checker::enterMade(Operation &op) {
-  if (auto packs = dyn_cast<BufferUseOpInterface>(op); packs && !packs.getPacked().empty())
+  if (auto packs = dyn_cast<StepOpInterface>(op); packs && !packs.getPacked().empty())
     if (failed(enterPacked(packs)))
       return failure();
   for (OpResult result : op.getResults()) {
@@ -269,8 +255,9 @@ LogicalResult Checker::enterMade(Operation &op) {
     if (index == StepStorage::kNone)
       continue;
     const Storage &item = storage.getStorages()[index];
+    // What is packed has been entered.
     bool isMade = item.owner == &op && !item.isDeclared && item.whole == StepStorage::kNone &&
-                  !isa<PackOp, InputOp, aten::ConstantOp>(op);
+                  !isThereBefore(item.category) && item.category != BufferCategory::Gradient;
     if (!isMade)
       continue;
     if (auto fetch = dyn_cast<FetchStateStartOp>(op)) {

@@ -7,15 +7,8 @@ using namespace fsdp;
 
 std::string fsdp::describe(const LiveRange &range, const StepStorage &storage) {
   auto groupName = [](Operation *op) {
-    if (auto start = dyn_cast<CollectiveOpInterface>(op))
-      return "@" + start.getCollectiveGroup().getValue().str();
-    if (auto pack = dyn_cast<PackOp>(op))
-      return "@" + pack.getGroup().str();
-    if (auto fetch = dyn_cast<FetchStateStartOp>(op))
-      return "@" + fetch.getGroup().str();
-    if (auto fetch = dyn_cast<FetchGradientStartOp>(op))
-      return "@" + fetch.getStored().getType().getGroup().getValue().str();
-    return "@" + SymbolTable::getSymbolName(op).getValue().str();
+    StringAttr declared = SymbolTable::getSymbolName(op);
+    return "@" + (declared ? declared.getValue() : getGroupOf(op).getValue()).str();
   };
   switch (range.category) {
   case BufferCategory::Shard:

@@ -12,27 +12,24 @@ SmallVector<StoredGradient> fsdp::collectStoredGradients(Block &body, const Grou
   DenseMap<Value, size_t> indexOf; // by handles and what lies on the host
   for (auto [position, op] : llvm::enumerate(body)) {
     auto at = static_cast<int64_t>(position);
-    auto touch = [&](Value source, Value result) {
-      auto found = indexOf.find(source);
-      if (found == indexOf.end())
-        return;
-      const size_t index = found->second;
-      stored[index].last = at;
-      if (result)
+    auto inStep = dyn_cast<StepOpInterface>(op);
+    if (!inStep || op.getNumOperands() == 0)
+      continue;
+    auto known = indexOf.find(op.getOperand(0));
+    auto shard = dyn_cast<ShardType>(op.getOperand(0).getType());
+    size_t index = stored.size();
+    if (inStep.getRole() == StepRole::StoreStart && shard)
+      stored.push_back(
+          {&op, plan::alignToArena(groups.lookup(shard).getGradientBytes(shard.getElementType())),
+           at, at});
+    else if (known != indexOf.end())
+      index = known->second;
+    else
+      continue;
+    stored[index].last = at;
+    if (inStep.getRole() != StepRole::FetchWait)
+      for (Value result : op.getResults())
         indexOf[result] = index;
-    };
-    if (auto store = dyn_cast<StoreGradientStartOp>(op)) {
-      ShardType shard = store.getGradient().getType();
-      int64_t bytes = groups.lookup(shard).getGradientBytes(shard.getElementType());
-      indexOf[store.getHandle()] = stored.size();
-      stored.push_back({store, plan::alignToArena(bytes), at, at});
-    } else if (auto wait = dyn_cast<StoreGradientWaitOp>(op)) {
-      touch(wait.getHandle(), wait.getStored());
-    } else if (auto fetch = dyn_cast<FetchGradientStartOp>(op)) {
-      touch(fetch.getStored(), fetch.getHandle());
-    } else if (auto wait = dyn_cast<FetchGradientWaitOp>(op)) {
-      touch(wait.getHandle(), {});
-    }
   }
   return stored;
 }
@@ -104,13 +101,12 @@ LogicalResult fsdp::checkHostPlaces(ModuleOp module, Block &body, const GroupTab
         return failure();
   }
   for (const StoredGradient &gradient : collectStoredGradients(body, groups)) {
-    StoreGradientStartOp store = gradient.store;
-    StringRef group = store.getGradient().getType().getGroup().getValue();
-    if (!store.getOffset())
-      return store.emitOpError("P5: has no place in the host's arena");
-    if (failed(checker.place(store, ("the gradient of @" + group).str(),
-                             static_cast<int64_t>(*store.getOffset()),
-                             {gradient.bytes, gradient.first, gradient.last})))
+    std::optional<int64_t> place = getPlace(gradient.store, 0, 1);
+    if (!place)
+      return gradient.store->emitOpError("P5: has no place in the host's arena");
+    if (failed(checker.place(gradient.store,
+                             "the gradient of @" + getGroupOf(gradient.store).getValue().str(),
+                             *place, {gradient.bytes, gradient.first, gradient.last})))
       return failure();
   }
   return checker.checkOverlap();

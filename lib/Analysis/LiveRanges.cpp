@@ -16,7 +16,7 @@ using namespace fsdp;
 
 namespace {
 
-/// Where the gradients of a group are packed into one buffer (BufferUseOpInterface).
+/// Where the gradients of a group are packed into one buffer (StepOpInterface).
 struct GradientSink {
   const GroupInfo *group;
   Operation *op;
@@ -96,7 +96,7 @@ void LiveRanges::Builder::collectUses() {
     }
     if (Value handle = getAwaitedHandle(op))
       waitOf[handle] = position;
-    auto uses = dyn_cast<BufferUseOpInterface>(op);
+    auto uses = dyn_cast<StepOpInterface>(op);
     if (uses && !uses.getPacked().empty()) {
       packers.push_back(&op);
       positionOf[&op] = position;
@@ -114,7 +114,7 @@ LogicalResult LiveRanges::Builder::extendToWaits() {
       return start->emitOpError("is never waited for");
     // What is packed is read when it is launched; the packed bytes are a sink.
     for (Value operand :
-         start->getOperands().drop_front(cast<BufferUseOpInterface>(start).getPacked().size()))
+         start->getOperands().drop_front(cast<StepOpInterface>(start).getPacked().size()))
       touch(storage.lookup(operand), wait->second);
   }
   return success();
@@ -129,7 +129,7 @@ void LiveRanges::Builder::keepWithoutReshard() {
 
 void LiveRanges::Builder::collectGradients() {
   for (Operation *op : packers) {
-    OperandRange gradients = cast<BufferUseOpInterface>(op).getPacked();
+    OperandRange gradients = cast<StepOpInterface>(op).getPacked();
     int64_t index = storage.lookup(op->getResult(0));
     const GroupInfo *group = storage.getStorages()[index].group;
     Value handle = getStartedHandle(*op);
@@ -253,10 +253,11 @@ void LiveRanges::Builder::addDeclarations() {
 void LiveRanges::Builder::addCollectives() {
   for (Operation *op : starts) {
     int64_t index = storage.lookup(getStartedHandle(*op));
-    if (index == StepStorage::kNone || storage.getStorages()[index].owner != op ||
-        isa<FetchStateStartOp>(op))
-      continue; // in place or on the host, or addStates()
+    if (index == StepStorage::kNone || storage.getStorages()[index].owner != op)
+      continue; // in place or on the host
     const Storage &item = storage.getStorages()[index];
+    if (item.category == BufferCategory::OptimizerState)
+      continue; // addStates()
     size_t range = add({item.bytes, firstUse[index], lastUse[index], item.category, op});
     result.rangesOf[op].push_back(range);
   }
@@ -274,7 +275,7 @@ void LiveRanges::Builder::addStates() {
 
 /// What a start or an operation that packs gradients makes has its ranges by now.
 static bool hasRanges(Operation *owner) {
-  auto uses = dyn_cast<BufferUseOpInterface>(owner);
+  auto uses = dyn_cast<StepOpInterface>(owner);
   return getStartedHandle(*owner) || (uses && !uses.getPacked().empty());
 }
 

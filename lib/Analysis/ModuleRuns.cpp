@@ -165,7 +165,7 @@ void ModuleRuns::collectCalls() {
       auto it = step.memberByParam.find(grad.getParamAttr().getAttr());
       if (it != step.memberByParam.end())
         noteGradient(it->second.group, grad.getValue());
-    } else if (auto uses = dyn_cast<BufferUseOpInterface>(op)) {
+    } else if (auto uses = dyn_cast<StepOpInterface>(op)) {
       // Reductions, or fsdp.pack: both say their group.
       auto name = op.getAttrOfType<FlatSymbolRefAttr>("group");
       for (Value gradient : uses.getPacked())

@@ -87,7 +87,7 @@ LogicalResult Checker::checkWrite(WriteOp write) {
 
 LogicalResult Checker::run() {
   for (auto [position, op] : llvm::enumerate(step.getBody().front())) {
-    auto uses = dyn_cast<BufferUseOpInterface>(op);
+    auto uses = dyn_cast<StepOpInterface>(op);
     FlatSymbolRefAttr symbol = uses ? uses.getOverwritten() : FlatSymbolRefAttr();
     auto write = dyn_cast<WriteOp>(op);
     if ((write && failed(checkWrite(write))) ||

@@ -4,7 +4,6 @@
 
 #include "fsdp/Analysis/GradientDivision.h"
 #include "fsdp/IR/TensorLayout.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -43,7 +42,7 @@ void PlannedUses::keepUntilWaits(mlir::Block &body) {
     for (Value operand : op.getOperands())
       if (int64_t index = storage.lookup(operand);
           index != StepStorage::kNone &&
-          !llvm::is_contained(cast<BufferUseOpInterface>(op).getPacked(), operand))
+          !llvm::is_contained(cast<StepOpInterface>(op).getPacked(), operand))
         lastUse[index] = std::max(lastUse[index], wait->second);
   }
 }
@@ -53,16 +52,13 @@ std::optional<GradientSink> PlannedUses::getSink(Operation *op) const {
   if (index == StepStorage::kNone)
     return std::nullopt;
   const GroupInfo *group = storage.getStorages()[index].group;
-  if (auto pack = dyn_cast<PackOp>(op)) {
-    if (!pack.getOffset())
-      return std::nullopt;
-    return GradientSink{group, static_cast<int64_t>(*pack.getOffset()), lastUse[index]};
-  }
-  auto start = cast<ReduceScatterStartOp>(op);
-  auto wait = waitOf.find(start.getHandle());
-  if (!start.getOffsets() || start.getOffsets()->size() != 2 || wait == waitOf.end())
+  Value handle = getStartedHandle(*op);
+  auto wait = waitOf.find(handle);
+  // A start makes something of what it packs; else that is the result.
+  std::optional<int64_t> place = getPlace(op, 0, handle ? 2 : 1);
+  if (!place || (handle && wait == waitOf.end()))
     return std::nullopt;
-  return GradientSink{group, (*start.getOffsets())[0], wait->second};
+  return GradientSink{group, *place, handle ? wait->second : lastUse[index]};
 }
 
 bool PlannedUses::isPlaced(const GradientSink &sink, unsigned param, Value gradient) const {
@@ -71,19 +67,18 @@ bool PlannedUses::isPlaced(const GradientSink &sink, unsigned param, Value gradi
   if (index == StepStorage::kNone || isCut)
     return false;
   const Storage &item = storage.getStorages()[index];
-  auto offsets = llvm::TypeSwitch<Operation *, std::optional<ArrayRef<int64_t>>>(item.owner)
-                     .Case<aten::CallOp, LaunchOp>([](auto op) { return op.getOffsets(); })
-                     .Default([](Operation *) { return std::nullopt; });
+  std::optional<int64_t> place;
+  if (item.category == BufferCategory::Activation)
+    place = getPlace(item.owner, item.index, item.owner->getNumResults());
   auto type = cast<RankedTensorType>(gradient.getType());
-  return offsets && isContiguous(type) &&
-         (*offsets)[item.index] +
-                 getTensorLayout(type).offset * sink.group->gradients.elementBytes ==
+  return place && isContiguous(type) &&
+         *place + getTensorLayout(type).offset * sink.group->gradients.elementBytes ==
              sink.base + sink.group->getParamBegin(param, sink.group->gradients);
 }
 
 void PlannedUses::keepPlacedGradients(mlir::Block &body) {
   for (auto [position, op] : llvm::enumerate(body)) {
-    auto uses = dyn_cast<BufferUseOpInterface>(op);
+    auto uses = dyn_cast<StepOpInterface>(op);
     if (!uses || uses.getPacked().empty())
       continue;
     std::optional<GradientSink> sink = getSink(&op);

@@ -9,15 +9,18 @@ using namespace mlir;
 using namespace fsdp;
 
 bool fsdp::isOperation(Operation &op) {
-  if (auto call = dyn_cast<aten::CallOp>(op))
-    return !call.isView();
-  return isa<LaunchOp, WriteOp, UpdateOp, PartialNormOp, ShardNormOp, ChunkOp, AllReduceHookOp,
-             CastOp, AccumulateOp, StoreGradientStartOp>(op);
+  auto inStep = dyn_cast<StepOpInterface>(op);
+  if (!inStep)
+    return false;
+  const StepRole role = inStep.getRole();
+  // The store of a reduced gradient is what reads it.
+  return role == StepRole::Compute || role == StepRole::Reader ||
+         (role == StepRole::StoreStart && isa<ShardType>(op.getOperand(0).getType()));
 }
 
 bool fsdp::readsReduced(Operation &op) {
-  return isa<UpdateOp, AllReduceHookOp>(op) ||
-         (isa<CastOp, AccumulateOp>(op) && isa<ShardType>(op.getResult(0).getType()));
+  auto inStep = dyn_cast<StepOpInterface>(op);
+  return inStep && inStep.getRole() == StepRole::Reader;
 }
 
 Operation *ScheduleProblem::lookup(uint32_t operation) const {
@@ -194,25 +197,7 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
   return llvm::TypeSwitch<Operation *, cost::OperationCost>(op)
       .Case([&](aten::CallOp call) { return costs.getCost(call); })
       .Case([&](LaunchOp launch) { return costs.getCost(launch); })
-      .Case([&](WriteOp write) {
-        return costs.getCopyCost(
-            getStorageBytes(cast<RankedTensorType>(write.getValue().getType())));
-      })
       .Case([&](PartialNormOp norm) { return getNormCost(norm); })
-      .Case([&](ShardNormOp norm) {
-        return costs.getCopyCost(
-            memory.groups.lookup(norm.getGradient().getType()).gradients.shardBytes / 2);
-      })
-      .Case([&](StoreGradientStartOp) { return cost::OperationCost{}; }) // another stream's
-      .Case([&](ChunkOp chunk) {
-        return costs.getCopyCost(memory.groups.lookup(chunk.getGroupAttr()).getChunkBytes());
-      })
-      .Case<AllReduceHookOp, CastOp, AccumulateOp>([&](auto) {
-        auto shard = dyn_cast<ShardType>(op->getResult(0).getType());
-        return costs.getCopyCost(
-            shard ? memory.groups.lookup(shard).states.shardBytes
-                  : getStorageBytes(cast<RankedTensorType>(op->getResult(0).getType())));
-      })
       .Case([&](UpdateOp update) {
         const GroupInfo &group = memory.groups.lookup(update.getTargetAttr());
         cost::OperationCost cost =
@@ -221,7 +206,27 @@ cost::OperationCost ProblemBuilder::getCost(Operation *op, int64_t copiedBytes) 
           cost.durationNs += costs.getCopyCost(group.gathered.shardBytes).durationNs;
         return cost;
       })
-      .Default([&](Operation *) { return costs.getCopyCost(copiedBytes); });
+      .Default([&](Operation *) {
+        return costs.getCopyCost(isOperation(*op) ? getMovedBytes(cast<StepOpInterface>(op))
+                                                  : copiedBytes);
+      });
+}
+
+/// As if they were copied.
+int64_t ProblemBuilder::getMovedBytes(StepOpInterface op) const {
+  Value moved = op.getMoved();
+  if (!moved || isa<HandleType>(moved.getType())) // another stream's
+    return 0;
+  int64_t bytes = 0;
+  if (auto shard = dyn_cast<ShardType>(moved.getType())) {
+    const GroupInfo &group = memory.groups.lookup(shard);
+    bytes = shard.getRanks() > 0 ? group.getChunkBytes()
+                                 : group.getGradientBytes(shard.getElementType());
+  } else {
+    bytes = getStorageBytes(cast<RankedTensorType>(moved.getType()));
+  }
+  const bool isOnlyRead = moved.getDefiningOp() != op && !op.getOverwritten();
+  return isOnlyRead ? bytes / 2 : bytes;
 }
 
 /// With the all-reduce of the sum, which nothing can hide: all updates wait for it.

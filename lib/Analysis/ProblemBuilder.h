@@ -45,6 +45,7 @@ private:
   void addCosts(ScheduleProblem &problem);
   cost::OperationCost getCost(mlir::Operation *op, int64_t copiedBytes) const;
   cost::OperationCost getNormCost(PartialNormOp norm) const;
+  int64_t getMovedBytes(StepOpInterface op) const;
   /// The ranges of parameters that the wait copies.
   llvm::SmallVector<size_t> getCopies(AllGatherWaitOp wait) const;
   int64_t sumBytes(llvm::ArrayRef<size_t> ranges) const;

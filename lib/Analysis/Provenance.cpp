@@ -203,8 +203,6 @@ void Tracer::visit(Operation &op) {
         if (ParamOp param = step.paramByName.lookup(grad.getParamAttr().getAttr()))
           noteGradient(param, grad.getValue());
       })
-      .Case<ReduceScatterStartOp, PackOp>(
-          [&](auto op) { noteGradients(op.getGroupAttr(), op.getGrads()); })
       .Case([&](WriteOp write) {
         Digest &known = buffers[write.getBuffer().str()];
         known = Ingredients("write").add(known).add(ofValue(write.getValue())).get();
@@ -213,7 +211,11 @@ void Tracer::visit(Operation &op) {
         for (Value operand : ret.getOperands())
           results.push_back(ofValue(operand));
       })
-      .Default([](Operation *) {});
+      .Default([&](Operation *op) {
+        auto packs = dyn_cast<StepOpInterface>(op);
+        if (packs && !packs.getPacked().empty())
+          noteGradients(getGroupOf(op), packs.getPacked());
+      });
 }
 
 Digest Tracer::run() {

@@ -6,7 +6,7 @@
 #include "fsdp/Analysis/GradientRounding.h"
 
 #include "ShardingDiagnostics.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "fsdp/IR/VisitByClass.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
@@ -172,7 +172,7 @@ LogicalResult Checker::noteReduction(Operation *op, FlatSymbolRefAttr group, Str
 /// What is added to in place is a gradient that nothing else reads.
 LogicalResult Checker::visit(AccumulateOp sum) {
   Operation *source = sum.getSum().getDefiningOp();
-  auto uses = dyn_cast<BufferUseOpInterface>(source);
+  auto uses = dyn_cast<StepOpInterface>(source);
   bool isTensor = isa<RankedTensorType>(sum.getSum().getType());
   bool isOwn = isTensor ? isa<AccumulateOp>(source) ||
                               (uses && uses.getMadeCategory(cast<OpResult>(sum.getSum())) ==
@@ -343,19 +343,25 @@ LogicalResult Checker::checkEnd() {
   return success();
 }
 
+/// True for what trains: packs or reads reduced gradients, or overwrites what is kept.
+static bool changesState(Operation &op) {
+  auto inStep = dyn_cast<StepOpInterface>(op);
+  return inStep && (inStep.getRole() == StepRole::Reader || !inStep.getPacked().empty() ||
+                    inStep.getOverwritten());
+}
+
 LogicalResult Checker::run() {
   if (failed(checkDivisions()))
     return failure();
   for (Operation &op : step.getBody()) {
-    if (step.isEvaluation() &&
-        isa<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceHookOp, UpdateOp, WriteOp>(op))
+    if (step.isEvaluation() && changesState(op))
       return fail(&op, "S4: an evaluation reduces no gradients, updates and writes nothing",
                   nullptr, "");
-    LogicalResult result =
-        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<ReduceScatterStartOp, PackOp, AccumulateOp, AllReduceHookOp, AllReduceStartOp,
-                  UpdateOp, GradOp>([&](auto typed) { return visit(typed); })
-            .Default(success());
+    LogicalResult result = success();
+    visitByClass(
+        &op, [&](auto known)
+          requires requires { visit(known); }
+        { result = visit(known); });
     if (failed(result))
       return failure();
   }

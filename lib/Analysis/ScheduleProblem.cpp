@@ -259,7 +259,7 @@ void ShardedStep::addRanges() {
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
     if (range.category == BufferCategory::Gathered ||
         range.category == BufferCategory::ReducedShard ||
-        range.category == BufferCategory::Gradient || isa<FetchStateStartOp>(range.owner))
+        range.category == BufferCategory::Gradient || isFetchedState(range))
       continue; // the problem has these, and copies of state theirs
     if (range.category != BufferCategory::Activation && range.category != BufferCategory::Chunk)
       builder.addRange(index, 0, last);

@@ -21,7 +21,7 @@ void StepReader::addRanges() {
       reductionOfPart[part] = &reduction;
   uint32_t last = getNumOperations() - 1;
   for (auto [index, range] : llvm::enumerate(memory.ranges.getRanges())) {
-    if (!isOwn(range) || reductionOfPart.contains(index) || isa<FetchStateStartOp>(range.owner))
+    if (!isOwn(range) || reductionOfPart.contains(index) || isFetchedState(range))
       continue;
     bool isThroughout = range.first == 0 && range.last + 1 == memory.ranges.getNumPositions();
     builder.addRange(index, isThroughout ? 0 : operationAt[range.first],
@@ -157,8 +157,7 @@ FailureOr<ScheduledStep> StepReader::build() {
         (range.first != 0 || range.last + 1 != memory.ranges.getNumPositions()))
       endsAt[range.last] = true;
   for (const StateCopy &copy : collectStateCopies(memory.getBody())) {
-    UpdateOp update = copy.update;
-    stateCopyOf[update.getTargetAttr().getAttr()] = result.stateCopies.size();
+    hostCopyOf[FetchStateStartOp(copy.fetch).getHandle()] = result.stateCopies.size();
     result.stateCopies.push_back({copy, 0, 0, 0, 0});
   }
   operationAt.assign(memory.ranges.getNumPositions(), 0);

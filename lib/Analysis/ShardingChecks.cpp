@@ -9,7 +9,7 @@
 #include "fsdp/Analysis/StateCopies.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/AtenSemantics.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "fsdp/IR/VisitByClass.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -72,10 +72,8 @@ private:
 /// What a handle stands for, for people.
 static std::string describeStart(Operation *start) {
   auto collective = dyn_cast<CollectiveOpInterface>(start);
-  if (isa<StoreGradientStartOp, FetchGradientStartOp>(start))
-    return "the copy of a gradient";
   if (!collective)
-    return "the copy of optimizer state";
+    return "the " + cast<StepOpInterface>(start).getTitle();
   FlatSymbolRefAttr group = collective.getCollectiveGroup();
   if (!group)
     return "the reduction of a tensor";
@@ -240,11 +238,11 @@ LogicalResult Checker::run() {
     if (failed(checkUses(op)) || failed(checkWait(op)) ||
         (call && failed(checkFunctional(call, "S9"))))
       return failure();
-    LogicalResult result =
-        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<EncodeOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, UpdateOp, ReadOp>(
-                [&](auto typed) { return visit(typed); })
-            .Default(success());
+    LogicalResult result = success();
+    visitByClass(
+        &op, [&](auto known)
+          requires requires { visit(known); }
+        { result = visit(known); });
     if (failed(result))
       return failure();
   }

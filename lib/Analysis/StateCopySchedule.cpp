@@ -24,11 +24,15 @@ static double getCopyNs(const ScheduledStateCopy &copy, const StepMemory &memory
   return durationNs;
 }
 
-static bool isFetched(const LiveRange &range) { return isa<FetchStateStartOp>(range.owner); }
+bool fsdp::isFetchedState(const LiveRange &range) {
+  auto owner = dyn_cast<StepOpInterface>(range.owner);
+  return owner && owner.getRole() == StepRole::FetchStart &&
+         range.category != BufferCategory::ReducedShard;
+}
 
 void fsdp::addStateRanges(ScheduleProblem &step, const StepMemory &memory) {
   llvm::erase_if(step.ranges, [&](const OperationRange &range) {
-    return isFetched(memory.ranges.getRanges()[range.range]);
+    return isFetchedState(memory.ranges.getRanges()[range.range]);
   });
   for (const ScheduledStateCopy &copy : step.stateCopies) {
     if (copy.gradient)

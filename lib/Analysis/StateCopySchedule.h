@@ -7,6 +7,9 @@
 
 namespace fsdp {
 
+/// True for what is fetched for an update.
+bool isFetchedState(const LiveRange &range);
+
 /// Adds each copy's bytes to the ranges of `step`.
 void addStateRanges(ScheduleProblem &step, const StepMemory &memory);
 

@@ -84,47 +84,52 @@ void StepReader::visit(ReshardOp reshard) {
   gather.last = getNumOperations() - 1;
 }
 
+void StepReader::visit(AllGatherWaitOp wait) {
+  enter(EventOrder::Gather);
+  gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
+  if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
+    addOperation(wait, bytes);
+}
+
 /// On one rank the update reads what is copied here.
-void StepReader::visit(PackOp pack) {
+void StepReader::visitPack(Operation *pack) {
   if (int64_t bytes = getCopiedBytes(memory.ranges.lookup(pack)); bytes > 0)
     addOperation(pack, bytes);
 }
 
-void StepReader::visit(FetchStateStartOp fetch) {
-  enter(EventOrder::Fetch);
-  result.stateCopies[stateCopyOf.lookup(fetch.getGroupAttr().getAttr())].fetchLaunch =
-      getNumOperations();
+/// The copy to whose start, wait or way back an operation belongs. Copies of state are known by the
+/// handle of their fetch; that of a gradient begins with its store.
+size_t StepReader::followHostCopy(StepOpInterface op) {
+  auto known = hostCopyOf.end();
+  for (Value value : llvm::concat<Value>(op->getResults(), op->getOperands()))
+    if (known == hostCopyOf.end())
+      known = hostCopyOf.find(value);
+  size_t copy = result.stateCopies.size();
+  if (known != hostCopyOf.end()) {
+    copy = known->second;
+  } else {
+    auto shard = cast<ShardType>(op->getOperand(0).getType());
+    const int64_t bytes = memory.groups.lookup(shard).getGradientBytes(shard.getElementType());
+    result.stateCopies.push_back({{}, 0, 0, 0, 0, op.getOperation(), bytes});
+  }
+  for (Value value : op->getResults())
+    hostCopyOf[value] = copy;
+  return copy;
 }
 
-void StepReader::visit(StoreStateWaitOp wait) {
-  enter(EventOrder::StoreWait);
-  result.stateCopies[stateCopyOf.lookup(wait.getStart().getGroupAttr().getAttr())].storeWait =
-      getNumOperations();
-}
-
-/// Its wait and its fetch are noted when they are met.
-void StepReader::visit(StoreGradientStartOp store) {
-  ShardType shard = store.getGradient().getType();
-  const int64_t bytes = memory.groups.lookup(shard).getGradientBytes(shard.getElementType());
-  const uint32_t here = getNumOperations();
-  gradientCopyOf[store.getHandle()] = result.stateCopies.size();
-  result.stateCopies.push_back({{}, here, here, here, here, store, bytes});
-}
-
-void StepReader::visit(StoreGradientWaitOp wait) {
-  enter(EventOrder::StoreWait);
-  const size_t copy = gradientCopyOf[wait.getStored()] = gradientCopyOf.lookup(wait.getHandle());
-  result.stateCopies[copy].storeWait = getNumOperations();
-}
-
-void StepReader::visit(FetchGradientStartOp fetch) {
-  enter(EventOrder::Fetch);
-  const size_t copy = gradientCopyOf[fetch.getHandle()] = gradientCopyOf.lookup(fetch.getStored());
-  result.stateCopies[copy].fetchLaunch = getNumOperations();
-}
-
-void StepReader::visit(FetchGradientWaitOp wait) {
-  result.stateCopies[gradientCopyOf.lookup(wait.getHandle())].fetchWait = getNumOperations();
+void StepReader::visitHostCopy(StepOpInterface op) {
+  const size_t copy = followHostCopy(op);
+  const StepRole role = op.getRole();
+  if (role == StepRole::FetchStart)
+    enter(EventOrder::Fetch);
+  else if (role == StepRole::StoreWait)
+    enter(EventOrder::StoreWait);
+  ScheduledStateCopy &times = result.stateCopies[copy];
+  uint32_t &time = role == StepRole::FetchStart  ? times.fetchLaunch
+                   : role == StepRole::FetchWait ? times.fetchWait
+                   : role == StepRole::StoreWait ? times.storeWait
+                                                 : times.storeLaunch;
+  time = getNumOperations();
 }
 
 void StepReader::noteReaders(Operation &op, aten::Phase phase) {
@@ -163,31 +168,35 @@ void StepReader::read(Operation &op) {
     else
       noteReader(op);
     addOperation(&op);
-    if (auto store = dyn_cast<StoreGradientStartOp>(op))
-      visit(store);
-    return;
   }
-  llvm::TypeSwitch<Operation *>(&op)
-      .Case<AllGatherStartOp, ReduceScatterStartOp, ReduceScatterWaitOp, ReshardOp, PackOp,
-            FetchStateStartOp, StoreStateWaitOp, StoreGradientWaitOp, FetchGradientStartOp,
-            FetchGradientWaitOp>([&](auto event) { visit(event); })
-      .Case([&](FetchStateWaitOp wait) {
-        result.stateCopies[stateCopyOf.lookup(wait.getStart().getGroupAttr().getAttr())].fetchWait =
-            getNumOperations();
-      })
-      .Case([&](StoreStateStartOp store) {
-        result.stateCopies[stateCopyOf.lookup(store.getGroupAttr().getAttr())].storeLaunch =
-            getNumOperations();
-      })
-      .Case([&](AllGatherWaitOp wait) {
-        enter(EventOrder::Gather);
-        gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
-        if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
-          addOperation(wait, bytes);
-      })
-      .Default([&](Operation *) {
-        // A view that something is kept for until here, behind events at this position.
-        if (endsAt[position] && order != EventOrder::None)
-          addOperation(nullptr);
-      });
+  auto inStep = dyn_cast<StepOpInterface>(op);
+  if (!inStep)
+    return visitOther();
+  switch (inStep.getRole()) {
+  case StepRole::Compute:
+  case StepRole::Reader:
+    return;
+  case StepRole::CollectiveStart:
+  case StepRole::CollectiveWait:
+  case StepRole::Reshard:
+    llvm::TypeSwitch<Operation *>(&op)
+        .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
+              ReduceScatterWaitOp>([&](auto event) { visit(event); })
+        .Default([&](Operation *) { visitOther(); });
+    return;
+  case StepRole::FetchStart:
+  case StepRole::FetchWait:
+  case StepRole::StoreStart:
+  case StepRole::StoreWait:
+    return visitHostCopy(inStep);
+  case StepRole::Begin:
+  case StepRole::Free:
+    return inStep.getPacked().empty() ? visitOther() : visitPack(&op);
+  }
+}
+
+/// A view that something is kept for until here, behind events at this position.
+void StepReader::visitOther() {
+  if (endsAt[position] && order != EventOrder::None)
+    addOperation(nullptr);
 }

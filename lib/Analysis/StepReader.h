@@ -69,13 +69,11 @@ private:
   void visit(ReduceScatterStartOp start);
   void visit(ReduceScatterWaitOp wait);
   void visit(ReshardOp reshard);
-  void visit(PackOp pack);
-  void visit(FetchStateStartOp fetch);
-  void visit(StoreStateWaitOp wait);
-  void visit(StoreGradientStartOp store);
-  void visit(StoreGradientWaitOp wait);
-  void visit(FetchGradientStartOp fetch);
-  void visit(FetchGradientWaitOp wait);
+  void visit(AllGatherWaitOp wait);
+  void visitPack(mlir::Operation *pack);
+  void visitHostCopy(StepOpInterface op);
+  size_t followHostCopy(StepOpInterface op);
+  void visitOther();
   void addRanges();
   void addUses();
   void splitBuckets();
@@ -94,8 +92,7 @@ private:
   std::vector<Gather> gathers;
   std::vector<Reduction> reductions;
   llvm::DenseMap<mlir::Operation *, size_t> gatherOf, reductionOf; // by start
-  llvm::DenseMap<mlir::StringAttr, size_t> stateCopyOf;            // by group
-  llvm::DenseMap<mlir::Value, size_t> gradientCopyOf; // by handles and what lies on the host
+  llvm::DenseMap<mlir::Value, size_t> hostCopyOf; // by handles and by what is copied
   uint32_t numGatherBuckets = 0, numReductionBuckets = 0;
   std::vector<uint32_t> splitBucketOf; // by reduction
 };

@@ -25,27 +25,10 @@ private:
   LogicalResult addAlias(Operation *op, Value value, Value source);
   LogicalResult addRead(ReadOp read);
   void addMade(OpResult value, BufferCategory category, Value whole);
-  const GroupInfo *findGroup(OpResult value);
 
   StepStorage &result;
   const GroupTable &groups;
 };
-
-/// The group whose shard, parameters, gradients or state the operation makes; null if it is none.
-const GroupInfo *StepStorage::Builder::findGroup(OpResult value) {
-  Operation *op = value.getOwner();
-  if (auto collective = dyn_cast<CollectiveOpInterface>(op))
-    return &groups.lookup(collective.getCollectiveGroup());
-  if (auto wait = dyn_cast<AllGatherWaitOp>(op))
-    return &groups.lookup(wait.getStart().getGroupAttr());
-  if (auto shard = dyn_cast<ShardType>(value.getType()))
-    return &groups.lookup(shard);
-  if (auto fetch = dyn_cast<FetchStateStartOp>(op))
-    return &groups.lookup(fetch.getGroupAttr());
-  if (auto fetch = dyn_cast<FetchGradientStartOp>(op))
-    return &groups.lookup(fetch.getStored().getType().getGroup());
-  return nullptr;
-}
 
 /// The bytes of what an operation makes of a group that is no tensor.
 static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
@@ -65,21 +48,24 @@ static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   }
 }
 
-/// The dtype of a shard that an operation makes, or that a copy brings; null of other values.
+/// The dtype of a shard that an operation makes, or that a copy brings from the host; null of other
+/// values.
 static Type getOwnDtype(OpResult value) {
-  if (auto fetch = dyn_cast<FetchGradientStartOp>(value.getOwner()))
-    return fetch.getStored().getType().getElementType();
-  auto shard = dyn_cast<ShardType>(value.getType());
-  return shard ? shard.getElementType() : Type();
+  Operation *op = value.getOwner();
+  if (auto shard = dyn_cast<ShardType>(value.getType()))
+    return shard.getElementType();
+  auto stored = op->getNumOperands() > 0 ? dyn_cast<HostShardType>(op->getOperand(0).getType())
+                                         : HostShardType();
+  return stored ? stored.getElementType() : Type();
 }
 
 /// With `whole` the value is a part of that: of a flat gather. In the per-param layout the parts
 /// are copied out.
 void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Value whole) {
-  Storage storage{.category = category,
-                  .owner = value.getOwner(),
-                  .index = value.getResultNumber(),
-                  .group = findGroup(value)};
+  Storage storage{
+      .category = category, .owner = value.getOwner(), .index = value.getResultNumber()};
+  if (FlatSymbolRefAttr group = getGroupOf(value.getOwner()))
+    storage.group = &groups.lookup(group);
   if (auto type = dyn_cast<RankedTensorType>(value.getType()))
     storage.bytes = getStorageBytes(type);
   else if (Type own = getOwnDtype(value); own && category == BufferCategory::ReducedShard)
@@ -135,7 +121,7 @@ LogicalResult StepStorage::Builder::addRead(ReadOp read) {
 LogicalResult StepStorage::Builder::add(Operation &op) {
   if (op.hasTrait<OpTrait::IsTerminator>())
     return success();
-  auto uses = dyn_cast<BufferUseOpInterface>(op);
+  auto uses = dyn_cast<StepOpInterface>(op);
   if (!uses)
     return op.emitOpError("is not part of a step");
   if (auto read = dyn_cast<ReadOp>(op))
@@ -207,7 +193,6 @@ std::string fsdp::describe(const Storage &storage) {
         os << "gathered parameter @" << param.getSymName();
       })
       .Case([&](AllGatherStartOp) { os << "the gathered group " << group; })
-      .Case([&](ReduceScatterStartOp) { os << "the reduced gradients of " << group; })
       .Case([&](PartialNormOp) { os << "the gradients' norm"; })
       .Case([&](aten::ConstantOp) { os << "a constant"; })
       .Default([&](Operation *) {

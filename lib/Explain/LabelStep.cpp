@@ -99,41 +99,22 @@ StepLabels fsdp::explain::makeLabels(ModuleOp module, const StepMemory &memory,
       llvm::TypeSwitch<Operation *>(op)
           .Case([&](aten::CallOp call) {
             part = getPart(call.getPhase());
-            label.name = call.getCallee().str();
+            label.name = call.getTitle();
             label.module = call.getModule().str();
             label.costOrigin = getOriginName(costs.getCost(call).origin);
           })
           .Case([&](LaunchOp launch) {
             part = getPart(launch.getPhase());
-            label.name = ("kernel " + launch.getKernel()).str();
+            label.name = launch.getTitle();
             label.module = launch.getScope().getModule().str();
           })
-          .Case([&](UpdateOp update) {
-            GroupOp group = memory.groups.lookup(update.getTargetAttr()).op;
-            label.name = "update";
-            label.module = group.getModuleName();
-          })
-          .Case<PartialNormOp, ShardNormOp>([&](auto) { label.name = "norm of gradients"; })
-          .Case([&](StoreGradientStartOp store) {
-            label.name =
-                ("store of the gradient of " + store.getGradient().getType().getGroup().getValue())
-                    .str();
-          })
-          .Case([&](ChunkOp chunk) {
-            label.name = "chunk of " + chunk.getGroupAttr().getValue().str();
-          })
-          .Case([&](AllReduceHookOp hook) {
-            label.name = "hook of " + hook.getSource().getType().getGroup().getValue().str();
-          })
-          .Case<CastOp, AccumulateOp>([&](auto) { label.name = "accumulation of gradients"; })
-          .Case([&](WriteOp write) { label.name = ("write of " + write.getBuffer()).str(); })
-          .Case([&](AllGatherWaitOp wait) {
-            part = getPart(wait.getStart().getPhase());
-            label.name = "copy of parameters";
-            GroupOp group = memory.groups.lookup(wait.getStart().getGroupAttr()).op;
-            label.module = group.getModuleName();
-          })
-          .Default([&](Operation *) { label.name = "copy of gradients"; });
+          .Default([&](Operation *) {
+            label.name = cast<StepOpInterface>(op).getTitle();
+            if (FlatSymbolRefAttr group = getGroupOf(op))
+              label.module = GroupOp(memory.groups.lookup(group).op).getModuleName();
+            if (auto wait = dyn_cast<AllGatherWaitOp>(op))
+              part = getPart(wait.getStart().getPhase());
+          });
     label.part = isa_and_nonnull<UpdateOp>(op) ? StepPart::Update : part;
     labels.operations.push_back(std::move(label));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::explain;
 
@@ -12,13 +13,9 @@ std::vector<StateCopyView> fsdp::explain::viewStateCopies(const ScheduleProblem 
                                                           const schedule::Timeline &timeline) {
   std::vector<StateCopyView> views;
   for (const ScheduledStateCopy &copy : step.stateCopies) {
-    FetchStateStartOp fetch = copy.ops.fetch;
-    StoreGradientStartOp gradient = copy.gradient;
-    GroupOp group =
-        memory.groups
-            .lookup(gradient ? gradient.getGradient().getType().getGroup() : fetch.getGroupAttr())
-            .op;
-    views.push_back({group.getModuleName() + (gradient ? ", gradient" : ""),
+    Operation *start = copy.gradient ? copy.gradient : FetchStateStartOp(copy.ops.fetch);
+    GroupOp group = memory.groups.lookup(getGroupOf(start)).op;
+    views.push_back({group.getModuleName() + (copy.gradient ? ", gradient" : ""),
                      copy.bytes,
                      copy.fetchLaunch,
                      copy.fetchWait,

@@ -7,7 +7,7 @@
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/StepStorage.h"
 #include "fsdp/IR/TensorLayout.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "fsdp/IR/VisitByClass.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -355,17 +355,12 @@ FailureOr<PlanTables> Lowering::run() {
   if (failed(lowerHeader()) || failed(lowerKernels()))
     return failure();
   for (Operation &op : step.getBody().front()) {
-    LogicalResult lowered =
-        llvm::TypeSwitch<Operation *, LogicalResult>(&op)
-            .Case<InputOp, aten::ConstantOp, ReadOp, aten::CallOp, LaunchOp, ShardOp, EncodeOp,
-                  ChunkOp, AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
-                  ReduceScatterWaitOp, PackOp, CastOp, AccumulateOp, AllReduceHookOp,
-                  AllReduceStartOp, AllReduceWaitOp, WriteOp, UpdateOp, FetchStateStartOp,
-                  FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, StoreGradientStartOp,
-                  StoreGradientWaitOp, FetchGradientStartOp, FetchGradientWaitOp, ShardNormOp,
-                  PartialNormOp, ClipFactorOp, func::ReturnOp>(
-                [&](auto known) { return lower(known); })
-            .Default([](Operation *other) { return other->emitOpError("is not part of a step"); });
+    LogicalResult lowered = success();
+    auto lowerIt = [&](auto known)
+      requires requires { lower(known); }
+    { lowered = lower(known); };
+    if (!visitByClass(&op, lowerIt))
+      return op.emitOpError("is not part of a step");
     if (failed(lowered))
       return failure();
   }

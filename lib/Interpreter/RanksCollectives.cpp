@@ -15,10 +15,9 @@ using namespace fsdp::interpreter;
 
 std::string fsdp::interpreter::describeStart(Operation *start) {
   auto collective = dyn_cast<CollectiveOpInterface>(start);
-  if (isa<StoreGradientStartOp, FetchGradientStartOp>(start))
-    return "the copy of a gradient by '" + start->getName().getStringRef().str() + "'";
   if (!collective)
-    return "the copy of optimizer state by '" + start->getName().getStringRef().str() + "'";
+    return "the " + cast<StepOpInterface>(start).getTitle() + " by '" +
+           start->getName().getStringRef().str() + "'";
   FlatSymbolRefAttr group = collective.getCollectiveGroup();
   return "the " + collective.getCollectiveKind().str() + " of " +
          (group ? "group @" + group.getValue().str() : std::string("a tensor"));

@@ -4,7 +4,6 @@
 
 #include "Operators.h"
 #include "Updates.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/from_blob.h>
@@ -299,19 +298,12 @@ void RanksInterpreter::visit(func::ReturnOp ret) {
 RanksStep RanksInterpreter::run() {
   for (Operation &op : step.getBody()) {
     checkUses(op);
-    TypeSwitch<Operation *>(&op)
-        .Case<InputOp, aten::ConstantOp>([](auto) {}) // are there
-        .Case<ReadOp, aten::CallOp, LaunchOp, WriteOp, ShardOp, EncodeOp, AllReduceHookOp, PackOp,
-              CastOp, AccumulateOp, ChunkOp, ShardNormOp, PartialNormOp, ClipFactorOp,
-              AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
-              ReduceScatterWaitOp, AllReduceStartOp, AllReduceWaitOp, UpdateOp, FetchStateStartOp,
-              FetchStateWaitOp, StoreStateStartOp, StoreStateWaitOp, StoreGradientStartOp,
-              StoreGradientWaitOp, FetchGradientStartOp, FetchGradientWaitOp, func::ReturnOp>(
-            [&](auto known) { visit(known); })
-        .Default([](Operation *other) {
-          throw std::runtime_error("operation '" + other->getName().getStringRef().str() +
-                                   "' is not part of a sharded step");
-        });
+    auto visitIt = [&](auto known)
+      requires requires { visit(known); }
+    { visit(known); };
+    if (!visitByClass(&op, visitIt))
+      throw std::runtime_error("operation '" + op.getName().getStringRef().str() +
+                               "' is not part of a sharded step");
   }
   if (!flights.empty())
     throw std::runtime_error(describeStart(flights.begin()->second.start) + " is never waited for");

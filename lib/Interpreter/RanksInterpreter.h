@@ -13,6 +13,7 @@
 #include "fsdp/Analysis/GroupTable.h"
 #include "fsdp/Analysis/OptimizerValues.h"
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/IR/VisitByClass.h"
 #include "fsdp/Interpreter/Interpreter.h"
 
 namespace fsdp::interpreter {
@@ -65,6 +66,8 @@ private:
   void checkConstantsAndInputs();
 
   // What a rank does by itself.
+  void visit(InputOp) {} // there when the step begins
+  void visit(aten::ConstantOp) {}
   void visit(ReadOp read);
   void visit(aten::CallOp call);
   void visit(LaunchOp launch);

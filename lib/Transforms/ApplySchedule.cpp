@@ -169,7 +169,9 @@ void Applier::placeOthers() {
         position = found->second + 1;
       continue;
     }
-    Other other{isa<InputOp, ShardOp, EncodeOp>(op) ? 0 : position, false, &op};
+    auto inStep = dyn_cast<StepOpInterface>(op);
+    const bool isAtBegin = inStep && inStep.getRole() == StepRole::Begin;
+    Other other{isAtBegin ? 0 : position, false, &op};
     auto call = dyn_cast<aten::CallOp>(op);
     Operation *source =
         call && !call.getOperands().empty() ? call.getOperand(0).getDefiningOp() : nullptr;

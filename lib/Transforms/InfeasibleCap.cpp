@@ -49,25 +49,15 @@ static std::string nameItem(const LiveRange &range) {
   case BufferCategory::Activation:
     if (auto call = dyn_cast<aten::CallOp>(range.owner))
       return category + " of " + nameModule(call);
-    return "the norm of all gradients";
+    return "the " + cast<StepOpInterface>(range.owner).getTitle();
   case BufferCategory::Chunk:
-    return category + " of @" + cast<ChunkOp>(range.owner).getGroupAttr().getValue().str();
   case BufferCategory::EncodedShard:
-    return category + " of @" +
-           cast<EncodeOp>(range.owner).getSource().getType().getGroup().getValue().str();
   case BufferCategory::Gathered:
   case BufferCategory::Gradient:
   case BufferCategory::ReducedShard:
     break;
   }
-  FlatSymbolRefAttr group;
-  if (auto collective = dyn_cast<CollectiveOpInterface>(range.owner))
-    group = collective.getCollectiveGroup();
-  else if (auto wait = dyn_cast<AllGatherWaitOp>(range.owner))
-    group = wait.getStart().getGroupAttr();
-  else
-    group = cast<ShardType>(range.owner->getResult(0).getType()).getGroup();
-  return category + " of @" + group.getValue().str();
+  return category + " of @" + getGroupOf(range.owner).getValue().str();
 }
 
 /// What is live while `operation` runs if every collective happens where it is needed.
@@ -128,24 +118,11 @@ static std::optional<int64_t> findPeakIf(ModuleOp module, FindLeastPeak findLeas
 }
 
 static std::string describePlace(Operation *op) {
-  std::string text = op->getName().getStringRef().str();
   if (auto call = dyn_cast<aten::CallOp>(op))
     return "'" + call.getCallee().str() + "' in " +
            (call.getPhase() == aten::Phase::Forward ? "forward" : "backward") + " of " +
            nameModule(call);
-  if (auto update = dyn_cast<UpdateOp>(op))
-    return "the update of @" + update.getTarget().str();
-  if (isa<PartialNormOp>(op))
-    return "the norm of all gradients";
-  if (auto wait = dyn_cast<AllGatherWaitOp>(op))
-    return "the copy of the parameters of @" + wait.getStart().getGroup().str();
-  if (auto start = dyn_cast<ReduceScatterStartOp>(op))
-    return "the copy of the gradients of @" + start.getGroup().str();
-  if (auto hook = dyn_cast<AllReduceHookOp>(op))
-    return "the hook of @" + hook.getSource().getType().getGroup().getValue().str();
-  if (isa<CastOp, AccumulateOp>(op))
-    return "the accumulation of gradients";
-  return "'" + text + "'";
+  return "the " + describe(op);
 }
 
 /// Notes each change of the step that would lower the peak.

@@ -18,7 +18,7 @@ public:
 
 private:
   void replace(AllGatherWaitOp wait);
-  void replace(BufferUseOpInterface reduction);
+  void replace(StepOpInterface reduction);
   void replace(UpdateOp update);
   GroupOp lookup(FlatSymbolRefAttr group) {
     return step.groups[step.groupByName.lookup(group.getAttr())];
@@ -46,7 +46,7 @@ void Unsharder::replace(AllGatherWaitOp wait) {
 }
 
 /// A reduce-scatter, or an fsdp.pack.
-void Unsharder::replace(BufferUseOpInterface reduction) {
+void Unsharder::replace(StepOpInterface reduction) {
   builder.setInsertionPoint(reduction);
   auto group = reduction->getAttrOfType<FlatSymbolRefAttr>("group");
   for (auto [gradient, param] :
@@ -82,14 +82,12 @@ void Unsharder::run() {
   for (Operation &op : llvm::make_early_inc_range(step.getBody())) {
     if (auto wait = dyn_cast<AllGatherWaitOp>(op))
       replace(wait);
-    else if (auto uses = dyn_cast<BufferUseOpInterface>(op); uses && !uses.getPacked().empty())
-      replace(uses);
+    else if (auto packs = dyn_cast<StepOpInterface>(op); packs && !packs.getPacked().empty())
+      replace(packs);
     else if (auto update = dyn_cast<UpdateOp>(op);
              update && step.groupByName.contains(update.getTargetAttr().getAttr()))
       replace(update);
-    else if (!getStartedHandle(op) && !getAwaitedHandle(op) &&
-             !isa<ShardOp, EncodeOp, ChunkOp, ReshardOp, AllReduceHookOp, CastOp, AccumulateOp,
-                  ShardNormOp, PartialNormOp, ClipFactorOp>(op))
+    else if (auto inStep = dyn_cast<StepOpInterface>(op); !inStep || !inStep.isOfGroups())
       continue;
     replaced.push_back(&op);
   }

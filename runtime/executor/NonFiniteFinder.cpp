@@ -16,10 +16,7 @@ NonFiniteFinder::NonFiniteFinder(const PlanView &view, std::byte *arena, unsigne
     : view(view), arena(arena), rank(rank), starts(view.tables().num_handles) {
   for (uint32_t i = 0; i < view.entries().size(); ++i) {
     const fsdp_entry &entry = view.entries()[i];
-    if (entry.kind == FSDP_ALL_GATHER_START || entry.kind == FSDP_REDUCE_SCATTER_START ||
-        entry.kind == FSDP_ALL_REDUCE_START || entry.kind == FSDP_NORM_ALL_REDUCE_START ||
-        entry.kind == FSDP_FETCH_STATE_START || entry.kind == FSDP_STORE_STATE_START ||
-        entry.kind == FSDP_STORE_GRADIENT_START || entry.kind == FSDP_FETCH_GRADIENT_START)
+    if (EntryBytes::of(view, entry).untilWait)
       starts[entry.handle] = i;
   }
 }

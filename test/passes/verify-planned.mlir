@@ -175,10 +175,10 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     %loss = aten.call "sum.default"(%y, none) fwd in "" at [512] : (tensor<32xf32>) -> tensor<f32>
     fsdp.reshard %u fwd
     %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
-    // expected-note @below {{the reduced gradients of @g is made here}}
+    // expected-note @below {{the reduced shard of @g is made here}}
     %r = fsdp.reduce_scatter.start @g(%g) over ["dp"] avg bwd on reduce at [256, 384] : tensor<32xf32>
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
-    // expected-error @below {{P2: result #0 of 'relu.default' in "" at bytes [320, 448) overlaps the reduced gradients of @g at bytes [384, 448), which is live}}
+    // expected-error @below {{P2: result #0 of 'relu.default' in "" at bytes [320, 448) overlaps the reduced shard of @g at bytes [384, 448), which is live}}
     %z = aten.call "relu.default"(%x) bwd in "" at [320] : (tensor<32xf32>) -> tensor<32xf32>
     fsdp.update @g with %d step %step lr %lr : !fsdp.shard<@g, f32>
     return %loss : tensor<f32>
@@ -315,7 +315,7 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     %g = aten.call "neg.default"(%x) bwd in "k" at [128] : (!m) -> !m
     %t = aten.call "t.default"(%g) bwd in "k" : (!m) -> !t
     %rk = fsdp.reduce_scatter.start @k(%t) over ["dp"] avg bwd on reduce at [320, 448] : !t
-    // expected-error @below {{P2: the reduced gradients of @l at bytes [128, 192) overlaps result #0 of 'neg.default' in "k" at bytes [128, 192), which is live}}
+    // expected-error @below {{P2: the reduced shard of @l at bytes [128, 192) overlaps result #0 of 'neg.default' in "k" at bytes [128, 192), which is live}}
     %rl = fsdp.reduce_scatter.start @l(%h) over ["dp"] avg bwd on reduce coalesced at [512, 128] : !m
     %dk = fsdp.reduce_scatter.wait %rk : !fsdp.shard<@k, f32>
     %dl = fsdp.reduce_scatter.wait %rl : !fsdp.shard<@l, f32>
@@ -338,11 +338,11 @@ module attributes {fsdp.arena_bytes = 1024 : i64, fsdp.peak_live_bytes = 1024 : 
     %lr = fsdp.input "lr" : f64
     %x = fsdp.input "x" at 128 : tensor<32xf32>
     %g = aten.call "neg.default"(%x) bwd in "" at [256] : (tensor<32xf32>) -> tensor<32xf32>
-    // expected-note @below {{the reduced gradients of @g is made here}}
+    // expected-note @below {{the reduced shard of @g is made here}}
     %r = fsdp.reduce_scatter.start @g(%g) over ["shard"] avg bwd on reduce at [256, 384] : tensor<32xf32>
     %a = fsdp.all_reduce.start %r over ["replicate"] avg bwd on replicate : !fsdp.handle
     %d = fsdp.reduce_scatter.wait %r : !fsdp.shard<@g, f32>
-    // expected-error @below {{P2: result #0 of 'sum.default' in "" at bytes [384, 388) overlaps the reduced gradients of @g at bytes [384, 448), which is live}}
+    // expected-error @below {{P2: result #0 of 'sum.default' in "" at bytes [384, 388) overlaps the reduced shard of @g at bytes [384, 448), which is live}}
     %loss = aten.call "sum.default"(%x, none) fwd in "" at [384] : (tensor<32xf32>) -> tensor<f32>
     %f = fsdp.all_reduce.wait %a : !fsdp.shard<@g, f32>
     fsdp.update @g with %f step %step lr %lr : !fsdp.shard<@g, f32>

@@ -134,17 +134,7 @@ static bool hasOptimizerState(ModuleOp module) {
 static std::string getModuleName(Operation *op) {
   if (auto call = dyn_cast_if_present<aten::CallOp>(op))
     return call.getModule().empty() ? "root" : call.getModule().str();
-  if (auto update = dyn_cast_if_present<UpdateOp>(op))
-    return "update of " + update.getTarget().str();
-  if (isa_and_present<PartialNormOp>(op))
-    return "norm of gradients";
-  if (auto chunk = dyn_cast_if_present<ChunkOp>(op))
-    return "chunk of " + chunk.getGroupAttr().getValue().str();
-  if (auto wait = dyn_cast_if_present<AllGatherWaitOp>(op))
-    return "copy of the parameters of " + wait.getStart().getGroup().str();
-  if (auto start = dyn_cast_if_present<ReduceScatterStartOp>(op))
-    return "copy of the gradients of " + start.getGroup().str();
-  return "root";
+  return op ? describe(op) : "root";
 }
 
 static double getComputeNs(const schedule::Problem &problem) {

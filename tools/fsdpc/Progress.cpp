@@ -33,7 +33,7 @@ int Stage::fail(const llvm::Twine &reason) {
   return 1;
 }
 
-static std::string describe(ModuleOp module) {
+static std::string describeModule(ModuleOp module) {
   std::string text;
   llvm::raw_string_ostream os(text);
   if (auto bytes = module->getAttrOfType<IntegerAttr>(FsdpDialect::getArenaAttrName())) {
@@ -63,7 +63,7 @@ void Progress::runAfterPass(Pass *pass, Operation *op) {
     if (pass->getArgument() != phase.verifier)
       continue;
     auto module = cast<ModuleOp>(op);
-    stage.end(describe(module));
+    stage.end(describeModule(module));
     if (!saveTemps.empty()) {
       llvm::SmallString<128> path(saveTemps);
       llvm::sys::path::append(path, prefix + phase.file.str());

@@ -9,7 +9,7 @@ namespace fsdp {
 
 /// A gradient in the host's arena, at operations first, ..., last of the step, both included.
 struct StoredGradient {
-  StoreGradientStartOp store;
+  mlir::Operation *store; // its start
   int64_t bytes;
   int64_t first, last; // the start of its store; the end of its last fetch
 };

@@ -46,8 +46,8 @@ struct OperationRange {
 struct ScheduledStateCopy {
   StateCopy ops; // null for a gradient, which is stored before it is fetched
   uint32_t fetchLaunch, fetchWait, storeLaunch, storeWait;
-  StoreGradientStartOp gradient = {}; // null for optimizer state
-  int64_t bytes = 0;                  // of all states of the group
+  mlir::Operation *gradient = nullptr; // the start of its store; null for optimizer state
+  int64_t bytes = 0;                   // of all states of the group
   double copyNs = 0;    // one way
   double exposedNs = 0; // what computation waits, for both ways
 };

@@ -8,7 +8,7 @@
 
 namespace fsdp {
 
-/// What holds the bytes of a value and of all that aliases it (BufferUseOpInterface).
+/// What holds the bytes of a value and of all that aliases it (StepOpInterface).
 struct Storage {
   BufferCategory category;
   mlir::Operation *owner; // the operation that makes it, or that reads what is declared

@@ -3,7 +3,7 @@
 #ifndef FSDP_IR_ATEN_H
 #define FSDP_IR_ATEN_H
 
-#include "fsdp/IR/BufferUse.h"
+#include "fsdp/IR/StepOp.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"

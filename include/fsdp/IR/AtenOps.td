@@ -4,7 +4,7 @@
 #define FSDP_IR_ATENOPS
 
 include "fsdp/IR/AtenBase.td"
-include "fsdp/IR/BufferUse.td"
+include "fsdp/IR/StepOp.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
@@ -12,7 +12,8 @@ def Aten_Result : AnyTypeOf<[AnyStaticShapeTensor, NoneType], "tensor or none">;
 
 def Aten_CallOp : Op<Aten_Dialect, "call", [
     Pure, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>,
-    DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface, ["getMadeCategory", "getAlias"]>]> {
+    DeclareOpInterfaceMethods<Fsdp_StepOpInterface,
+        ["getTitle", "isOfGroups", "getMadeCategory", "getAlias"]>]> {
   let summary = "Call one aten operator by its schema name";
   let description = [{
     `callee` is the operator's name and overload, as the dispatcher spells it without `aten::`.
@@ -92,7 +93,7 @@ def Aten_CallOp : Op<Aten_Dialect, "call", [
 def Aten_ConstantOp : Op<Aten_Dialect, "constant", [
     Pure, ConstantLike, AllTypesMatch<["value", "result"]>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>,
-    DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface, ["getMadeCategory"]>]> {
+    DeclareOpInterfaceMethods<Fsdp_StepOpInterface, ["isOfGroups", "getMadeCategory"]>]> {
   let summary = "A tensor that the model holds as a literal";
   let description = [{
     ```mlir

@@ -195,8 +195,8 @@ def Fsdp_AccumulationAttr : Fsdp_Attr<"Accumulation", "accumulation"> {
 def Fsdp_RecomputeAttr : Fsdp_Attr<"Recompute", "recompute"> {
   let summary = "What the backward of groups that do not say so themselves computes again, and why";
   let description = [{
-    `policy` for the first `blocks` of them, `cheap` for the others (or nothing, where the policy is
-    `none`).
+    `policy` for `blocks` of them, `cheap` for the others (or nothing, where the policy is `none`).
+    `auto`: several policies, of which the groups (`recomputed`) say the one that each follows.
   }];
   let parameters = (ins EnumParameter<Fsdp_RecomputePolicy>:$policy, "int64_t":$blocks,
                         EnumParameter<Fsdp_RecomputeReason>:$reason);

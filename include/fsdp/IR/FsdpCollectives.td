@@ -34,7 +34,7 @@ class Fsdp_WaitOp<string mnemonic, list<Trait> traits = []> : Fsdp_Op<mnemonic, 
 }
 
 def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
-    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_InStepBy<["getMadeCategory"]>]> {
   let summary = "Start gathering the shards of a group (FSDP2: unshard)";
   let description = [{
     `offset`, written by memory planning, is the place of the gathered bytes in the arena, rank by
@@ -70,7 +70,7 @@ def Fsdp_AllGatherStartOp : Fsdp_StartOp<"all_gather.start", [
 }
 
 def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [
-    Fsdp_SymbolUser, Fsdp_UsesBuffersBy<["getMadeCategory", "getAlias"]>]> {
+    Fsdp_SymbolUser, Fsdp_InStepBy<["getTitle", "getMadeCategory", "getAlias"]>]> {
   let summary = "Wait for a gather; yields the group's parameters in the group's order";
   let description = [{
     `offsets`, written by memory planning in the per-param layout only, are the places of the full
@@ -86,7 +86,7 @@ def Fsdp_AllGatherWaitOp : Fsdp_WaitOp<"all_gather.wait", [
 }
 
 def Fsdp_ReshardOp : Fsdp_Op<"reshard", [
-    MemoryEffects<[MemFree<Fsdp_Storage>]>, Fsdp_UsesBuffers]> {
+    MemoryEffects<[MemFree<Fsdp_Storage>]>, Fsdp_InStep]> {
   let summary = "End the life of gathered parameters (FSDP2: reshard)";
   let description = [{
     After it nothing may read the results of the handle's wait, or a view of them.
@@ -100,7 +100,7 @@ def Fsdp_ReshardOp : Fsdp_Op<"reshard", [
 }
 
 def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
-    Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
+    Fsdp_InStepBy<["getTitle", "getMadeCategory", "getPacked"]>]> {
   let summary = "Start reducing a group's gradients into their shards (FSDP2: post-backward)";
   let description = [{
     Takes one gradient per parameter that is not frozen, in the group's order. `coalesced` is that
@@ -150,7 +150,7 @@ def Fsdp_ReduceScatterStartOp : Fsdp_StartOp<"reduce_scatter.start", [
 }
 
 def Fsdp_ReduceScatterWaitOp : Fsdp_WaitOp<"reduce_scatter.wait", [
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Wait for a reduction; yields this rank's shard of the gradients";
   let description = [{
     Where another collective goes on with the reduction, nothing reads the result; but the memory of
@@ -168,7 +168,7 @@ def Fsdp_AllReduceSource : AnyTypeOf<[Fsdp_HandleType, Fsdp_ShardType, AnyStatic
                                      "a handle, a shard or a tensor">;
 
 def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Start reducing a shard's gradients or a tensor over ranks that hold the same, in place";
   let description = [{
     Of the handle of a reduce-scatter it takes the result and begins, on a stream of its own, when
@@ -205,7 +205,7 @@ def Fsdp_AllReduceStartOp : Fsdp_StartOp<"all_reduce.start", [
 }
 
 def Fsdp_AllReduceWaitOp : Fsdp_WaitOp<"all_reduce.wait", [
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Wait for an all-reduce; yields what it reduced";
   let arguments = (ins Fsdp_HandleType:$handle);
   let results = (outs AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor]>:$result);
@@ -224,7 +224,8 @@ def Fsdp_NormPart : TypeConstraint<
     "tensor<f64>", "::mlir::RankedTensorType">;
 
 def Fsdp_ShardNormOp : Fsdp_Op<"shard_norm", [
-    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults, Fsdp_UsesBuffers]> {
+    MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults,
+    Fsdp_InStepBy<["getTitle", "getMoved"]>]> {
   let summary = "The part of one shard in the norm of gradients, taken ahead";
   let description = [{
     Where a gradient does not stay in the arena until all of them are there: what `fsdp.partial_norm`
@@ -246,7 +247,7 @@ def Fsdp_ShardNormOp : Fsdp_Op<"shard_norm", [
 
 def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "This rank's part of the norm of gradients";
   let description = [{
     Over the elements of this rank's shards, in double: the sum of their squares (norm 2) or of their
@@ -278,7 +279,7 @@ def Fsdp_PartialNormOp : Fsdp_Op<"partial_norm", [
 }
 
 def Fsdp_ClipFactorOp : Fsdp_Op<"clip_factor", [
-    Pure, Fsdp_NamesResults, Fsdp_UsesBuffers]> {
+    Pure, Fsdp_NamesResults, Fsdp_InStep]> {
   let summary = "The factor that brings the gradients' norm down to the optimizer's `clip_grad_norm`";
   let description = [{
     min(1, clip_grad_norm / (norm + 1e-6)) in fp32, of the norm rounded to fp32: `total`, or if the

@@ -14,7 +14,7 @@
 
 def Fsdp_FetchStateStartOp : Fsdp_Op<"fetch_state.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
-    Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_NamesResults, Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "Start copying the optimizer state of a group from the host to the arena";
   let description = [{
     `offsets`, written by memory planning, are the places of the states in the arena (bytes), where
@@ -35,7 +35,7 @@ def Fsdp_FetchStateStartOp : Fsdp_Op<"fetch_state.start", [
 }
 
 def Fsdp_FetchStateWaitOp : Fsdp_WaitOp<"fetch_state.wait", [
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Wait until the optimizer state of a group is in the arena; yields it";
   let arguments = (ins Fsdp_HandleType:$handle);
   let results = (outs Fsdp_StateType:$state);
@@ -47,7 +47,7 @@ def Fsdp_FetchStateWaitOp : Fsdp_WaitOp<"fetch_state.wait", [
 
 def Fsdp_StoreStateStartOp : Fsdp_Op<"store_state.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_InStepBy<["getTitle", "getAlias"]>]> {
   let summary = "Start copying the optimizer state of a group from where it was fetched to the host";
   let arguments = (ins Fsdp_StateType:$state);
   let results = (outs Fsdp_HandleType:$handle);
@@ -61,7 +61,7 @@ def Fsdp_StoreStateStartOp : Fsdp_Op<"store_state.start", [
 }
 
 def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
-    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_UsesBuffers]> {
+    MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_InStep]> {
   let summary = "Wait until the optimizer state of a group is on the host; its bytes are free";
   let arguments = (ins Fsdp_HandleType:$handle);
   let assemblyFormat = "$handle attr-dict";
@@ -80,7 +80,7 @@ def Fsdp_StoreStateWaitOp : Fsdp_Op<"store_state.wait", [
 
 def Fsdp_StoreGradientStartOp : Fsdp_Op<"store_gradient.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
-    Fsdp_UsesBuffers]> {
+    Fsdp_InStepBy<["getTitle"]>]> {
   let summary = "Start copying the reduced gradient of a group to the host, where it waits";
   let description = [{
     For other microbatches, or for the norm of all gradients. `at`, written by memory planning, is its
@@ -105,7 +105,7 @@ def Fsdp_StoreGradientStartOp : Fsdp_Op<"store_gradient.start", [
   }];
 }
 
-def Fsdp_StoreGradientWaitOp : Fsdp_WaitOp<"store_gradient.wait", [Fsdp_UsesBuffers]> {
+def Fsdp_StoreGradientWaitOp : Fsdp_WaitOp<"store_gradient.wait", [Fsdp_InStep]> {
   let summary = "Wait until a gradient is on the host; its bytes in the arena are free";
   let arguments = (ins Fsdp_HandleType:$handle);
   let results = (outs Fsdp_HostShardType:$stored);
@@ -117,7 +117,7 @@ def Fsdp_StoreGradientWaitOp : Fsdp_WaitOp<"store_gradient.wait", [Fsdp_UsesBuff
 
 def Fsdp_FetchGradientStartOp : Fsdp_Op<"fetch_gradient.start", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "Start copying a gradient from the host to the arena";
   let description = [{
     `at`, written by memory planning, is its place in the arena (bytes).
@@ -130,7 +130,7 @@ def Fsdp_FetchGradientStartOp : Fsdp_Op<"fetch_gradient.start", [
 }
 
 def Fsdp_FetchGradientWaitOp : Fsdp_WaitOp<"fetch_gradient.wait", [
-    Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Wait until a gradient is in the arena again; yields it";
   let arguments = (ins Fsdp_HandleType:$handle);
   let results = (outs Fsdp_ShardType:$result);

@@ -41,7 +41,7 @@ def Fsdp_YieldOp : Fsdp_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
 }
 
 def Fsdp_LaunchOp : Fsdp_Op<"launch", [
-    Pure, Fsdp_SymbolUser, Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Pure, Fsdp_SymbolUser, Fsdp_NamesResults, Fsdp_InStepBy<["getTitle", "isOfGroups", "getMadeCategory"]>]> {
   let summary = "Compute the results of a kernel";
   let description = [{
     `phase` and `scope` are those of the last call that the kernel stands for here. `offsets`, written

@@ -4,7 +4,7 @@
 #define FSDP_IR_FSDPOPS
 
 include "fsdp/IR/AtenBase.td"
-include "fsdp/IR/BufferUse.td"
+include "fsdp/IR/StepOp.td"
 include "fsdp/IR/FsdpBase.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/SymbolInterfaces.td"
@@ -18,9 +18,9 @@ class Fsdp_Op<string mnemonic, list<Trait> traits = []> : Op<Fsdp_Dialect, mnemo
 defvar Fsdp_SymbolUser = DeclareOpInterfaceMethods<SymbolUserOpInterface>;
 defvar Fsdp_NamesResults = DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>;
 
-/// Uses buffers, and says these things about them itself.
-class Fsdp_UsesBuffersBy<list<string> methods>
-    : DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface, methods>;
+/// Is part of a step, and says these things about itself.
+class Fsdp_InStepBy<list<string> methods>
+    : DeclareOpInterfaceMethods<Fsdp_StepOpInterface, methods>;
 
 //===----------------------------------------------------------------------===//
 // Declarations: what the model holds
@@ -357,7 +357,7 @@ def Fsdp_RecomputeRegionOp : Fsdp_Op<"recompute_region"> {
 def Fsdp_InputType : AnyTypeOf<[AnyStaticShapeTensor, I64, F64], "tensor, i64 or f64">;
 
 def Fsdp_InputOp : Fsdp_Op<"input", [
-    Pure, Fsdp_NamesResults, Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Pure, Fsdp_NamesResults, Fsdp_InStepBy<["isOfGroups", "getMadeCategory"]>]> {
   let summary = "A value that changes from step to step: a tensor of the batch, step or lr";
   let description = [{
     Tensors are the model's inputs, in the order of the forward's arguments, once for each
@@ -380,7 +380,7 @@ def Fsdp_InputOp : Fsdp_Op<"input", [
 
 def Fsdp_ReadOp : Fsdp_Op<"read", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
-    Fsdp_UsesBuffers]> {
+    Fsdp_InStepBy<["isOfGroups"]>]> {
   let summary = "The full value of a parameter or a buffer";
   let description = [{
     Once parameters are sharded over more than one rank, only buffers are read; parameters come from
@@ -393,7 +393,7 @@ def Fsdp_ReadOp : Fsdp_Op<"read", [
 
 def Fsdp_WriteOp : Fsdp_Op<"write", [
     MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
-    Fsdp_UsesBuffersBy<["getOverwritten"]>]> {
+    Fsdp_InStepBy<["getTitle", "isOfGroups", "getMoved", "getOverwritten"]>]> {
   let summary = "The new value of a buffer, which the next step reads";
   let arguments = (ins FlatSymbolRefAttr:$buffer, AnyStaticShapeTensor:$value);
   let assemblyFormat = "$buffer `,` $value attr-dict `:` type($value)";
@@ -414,7 +414,7 @@ def Fsdp_GradOp : Fsdp_Op<"grad", [MemoryEffects<[MemWrite<Fsdp_Storage>]>, Fsdp
 
 def Fsdp_UpdateOp : Fsdp_Op<"update", [
     AttrSizedOperandSegments, MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>,
-    Fsdp_SymbolUser, Fsdp_UsesBuffersBy<["getOverwritten"]>]> {
+    Fsdp_SymbolUser, Fsdp_InStepBy<["isOfGroups", "getOverwritten"]>]> {
   let summary = "Update a parameter, or this rank's shard of a group, with its gradient";
   let description = [{
     Captured, the target is a parameter, whose gradient `fsdp.grad` says. Sharded, it is a group, and

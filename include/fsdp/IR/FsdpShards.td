@@ -6,7 +6,7 @@
 
 def Fsdp_ShardOp : Fsdp_Op<"shard", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
-    Fsdp_UsesBuffers]> {
+    Fsdp_InStep]> {
   let summary = "What this rank keeps of a group between steps";
   let description = [{
     The parameters themselves, or, in the group's `gather_dtype`, the copy of them that updates
@@ -23,7 +23,7 @@ def Fsdp_ShardOp : Fsdp_Op<"shard", [
 
 def Fsdp_PackOp : Fsdp_Op<"pack", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getMadeCategory", "getPacked"]>]> {
+    Fsdp_InStepBy<["getTitle", "getMadeCategory", "getPacked"]>]> {
   let summary = "The gradients of a group as its shard's gradient, on one rank";
   let description = [{
     One rank's shard is the whole group, without its frozen parameters: nothing is reduced. `offset`, written by memory planning, is
@@ -49,7 +49,7 @@ def Fsdp_PackOp : Fsdp_Op<"pack", [
 
 def Fsdp_CastOp : Fsdp_Op<"cast", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_InStepBy<["getTitle", "getMadeCategory"]>]> {
   let summary = "A shard's gradient in the dtype of its parameters";
   let description = [{
     Where gradients are reduced in another dtype and accumulated over microbatches, which is done in
@@ -70,7 +70,7 @@ def Fsdp_CastOp : Fsdp_Op<"cast", [
 
 def Fsdp_EncodeOp : Fsdp_Op<"encode", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_InStepBy<["getMadeCategory"]>]> {
   let summary = "Encode a shard by the group's all_gather_extension (FSDP2: fsdp_pre_all_gather)";
   let description = [{
     The result is the bytes that this rank brings to the group's gathers: those of its part of each
@@ -97,7 +97,7 @@ def Fsdp_Gradient : AnyTypeOf<[Fsdp_ShardType, AnyStaticShapeTensor], "a shard o
 
 def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_NamesResults,
-    AllTypesMatch<["sum", "result"]>, Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    AllTypesMatch<["sum", "result"]>, Fsdp_InStepBy<["getTitle", "getAlias"]>]> {
   let summary = "Add the gradient of another microbatch to the sum of those before it, in place";
   let description = [{
     Of a parameter's whole gradients, or of a shard's. The result lies in the bytes of `sum`, which
@@ -119,7 +119,7 @@ def Fsdp_AccumulateOp : Fsdp_Op<"accumulate", [
 
 def Fsdp_AllReduceHookOp : Fsdp_Op<"all_reduce_hook", [
     MemoryEffects<[MemRead<Fsdp_Storage>, MemWrite<Fsdp_Storage>]>, Fsdp_SymbolUser,
-    Fsdp_NamesResults, AllTypesMatch<["source", "result"]>, Fsdp_UsesBuffersBy<["getAlias"]>]> {
+    Fsdp_NamesResults, AllTypesMatch<["source", "result"]>, Fsdp_InStepBy<["getAlias"]>]> {
   let summary = "Call the group's all_reduce_hook on a reduced gradient, in place";
   let description = [{
     The hook changes the gradient of this rank's shard behind its last reduction: over the replicas,
@@ -138,7 +138,7 @@ def Fsdp_AllReduceHookOp : Fsdp_Op<"all_reduce_hook", [
 
 def Fsdp_ChunkOp : Fsdp_Op<"chunk", [
     MemoryEffects<[MemRead<Fsdp_Storage>]>, Fsdp_SymbolUser, Fsdp_NamesResults,
-    Fsdp_UsesBuffersBy<["getMadeCategory"]>]> {
+    Fsdp_InStepBy<["getMadeCategory"]>]> {
   let summary = "A chunk of gathered parameters, which a few ranks gather again";
   let description = [{
     Takes the results of the group's gather before their reshard. The result says over how many

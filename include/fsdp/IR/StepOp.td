@@ -1,7 +1,7 @@
-//===- BufferUse.td - What operations do with bytes ---------*- tablegen -*-===//
+//===- StepOp.td - What operations of a step have in common -*- tablegen -*-===//
 
-#ifndef FSDP_IR_BUFFERUSE
-#define FSDP_IR_BUFFERUSE
+#ifndef FSDP_IR_STEPOP
+#define FSDP_IR_STEPOP
 
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/Interfaces.td"
@@ -23,16 +23,49 @@ def Fsdp_BufferCategory : I32Enum<"BufferCategory", "what a buffer is for", [
   let cppNamespace = "::fsdp";
 }
 
-def Fsdp_BufferUseOpInterface : OpInterface<"BufferUseOpInterface"> {
+def Fsdp_StepRole : I32Enum<"StepRole", "when an operation of a step runs, and on what", [
+  I32EnumCase<"Begin", 0, "begin">,     // at hand when the step begins: inputs, shards
+  I32EnumCase<"Free", 1, "free">,       // takes no time where it stands: views, reads, constants
+  I32EnumCase<"Compute", 2, "compute">, // on the compute stream, where the model puts it
+  I32EnumCase<"Reader", 3, "reader">,   // on the compute stream, once a reduction has brought a shard
+  // Collectives, and the end of what was gathered:
+  I32EnumCase<"CollectiveStart", 4, "collective start">,
+  I32EnumCase<"CollectiveWait", 5, "collective wait">,
+  I32EnumCase<"Reshard", 6, "reshard">,
+  // Copies between the memories of host and device:
+  I32EnumCase<"FetchStart", 7, "fetch start">,
+  I32EnumCase<"FetchWait", 8, "fetch wait">,
+  I32EnumCase<"StoreStart", 9, "store start">,
+  I32EnumCase<"StoreWait", 10, "store wait">
+]> {
+  let cppNamespace = "::fsdp";
+}
+
+def Fsdp_StepOpInterface : OpInterface<"StepOpInterface"> {
   let cppNamespace = "::fsdp";
   let description = [{
-    An operation of a step, by the bytes that it reads and writes. Storage, live ranges, the memory
-    planner and the verifiers ask this interface, never a concrete operation.
+    An operation of a step: when it runs, what people call it, and the bytes that it reads and
+    writes. Schedulers, storage, live ranges, the memory planner, verifiers and reports ask this
+    interface, never a list of concrete operations. The group that an operation serves and its places
+    in the arena follow from its types and attributes (StepOp.h).
 
     An operation touches the bytes of all its operands and results. The bytes of a start's operands
     and handle are in use until the wait for the handle.
   }];
   let methods = [
+    InterfaceMethod<"When it runs, and on what.", "::fsdp::StepRole", "getRole">,
+    InterfaceMethod<[{
+      What people call it, without the group that it serves: `update`, `norm of gradients`.
+    }], "std::string", "getTitle", (ins), "",
+      "return $_op->getName().stripDialect().str();">,
+    InterfaceMethod<[{
+      True if passes insert it for groups, so that a captured step has none.
+    }], "bool", "isOfGroups", (ins), "", "return true;">,
+    InterfaceMethod<[{
+      What it moves while it runs on the compute stream, for what it costs: a result, which it reads
+      and writes once, unless it says otherwise. An operand that it writes nowhere is only read.
+    }], "::mlir::Value", "getMoved", (ins), "",
+      "return $_op->getNumResults() > 0 ? $_op->getResult(0) : ::mlir::Value();">,
     InterfaceMethod<[{
       What the bytes are for that the operation makes for one of its results, a handle's included;
       none if it makes none: the result aliases an operand, is kept between steps, or is no tensor.
@@ -54,6 +87,6 @@ def Fsdp_BufferUseOpInterface : OpInterface<"BufferUseOpInterface"> {
   ];
 }
 
-def Fsdp_UsesBuffers : DeclareOpInterfaceMethods<Fsdp_BufferUseOpInterface>;
+def Fsdp_InStep : DeclareOpInterfaceMethods<Fsdp_StepOpInterface>;
 
-#endif // FSDP_IR_BUFFERUSE
+#endif // FSDP_IR_STEPOP
