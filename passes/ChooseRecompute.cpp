@@ -1,8 +1,9 @@
 //===- ChooseRecompute.cpp - How much to recompute under a memory cap -----===//
 //
-// Asks what each policy's least peak is, which is fast, to find the fewest blocks that fit; then
-// schedules the few candidates that do, and takes the fastest. Optimizer state goes to the host
-// where that may be decided and nothing else fits.
+// Climbs a ladder of steps of recomputation, the cheapest for a byte first: asks for least peaks,
+// which is fast, to find the fewest steps that fit; then schedules the few candidates that do, and
+// takes the fastest. Optimizer state goes to the host where that may be decided and nothing else
+// fits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +13,11 @@
 #include "mlir/Pass/PassManager.h"
 #include "passes/LeastPeak.h"
 #include "passes/Pipelines.h"
+#include "passes/RecomputeLadder.h"
 #include "passes/SearchOptions.h"
 #include "llvm/Support/FormatVariadic.h"
+
+#include <map>
 
 namespace fsdp {
 #define GEN_PASS_DEF_CHOOSERECOMPUTE
@@ -25,10 +29,9 @@ using namespace fsdp;
 
 namespace {
 
-/// A policy for the first blocks, cheap everywhere else; and whether optimizer state is offloaded.
+/// Steps of the ladder, and whether optimizer state is offloaded.
 struct Candidate {
-  RecomputePolicy policy = RecomputePolicy::Cheap;
-  int64_t numBlocks = 0;
+  SmallVector<RecomputeStep> steps = {};
   OffloadPolicy offload = OffloadPolicy::None;
   RecomputeReason reason = RecomputeReason::Time;
 };
@@ -51,9 +54,16 @@ private:
   void recordRecomputation(const Candidate &chosen, StringRef whyCheap);
   void offloadStates(Step &step);
   std::string describe(const Candidate &candidate) const;
-  RecomputeOptions getOptions(const Candidate &candidate) const;
+  /// The first steps of the ladder.
+  SmallVector<RecomputeStep> climb(size_t count) const {
+    return SmallVector<RecomputeStep>(ArrayRef(ladder).take_front(count));
+  }
+  /// How many blocks each policy has behind the candidate's steps.
+  std::map<RecomputePolicy, int64_t> countBlocks(const Candidate &candidate) const;
+  RecomputeAttr getAttr(const Candidate &candidate);
   std::optional<int64_t> findPeak(const Candidate &candidate);
-  std::optional<int64_t> findFewestBlocks(Candidate candidate, int64_t capBytes);
+  std::optional<size_t> findFewestSteps(Candidate candidate, int64_t capBytes);
+  void takeBack(Candidate &candidate, int64_t capBytes);
   std::optional<Prediction> predict(const Candidate &candidate);
   std::optional<Prediction> predictFitting(Candidate candidate, int64_t capBytes);
   std::optional<Prediction> predictBest(OffloadPolicy offload, int64_t capBytes);
@@ -61,7 +71,8 @@ private:
   Candidate findLeast();
   void announce(const Prediction &chosen);
 
-  int64_t numBlocks = 0;                  // of which the policy is free
+  int64_t numBlocks = 0; // of which the policy is free
+  SmallVector<RecomputeStep> ladder;
   SmallVector<RecomputePolicyAttr> asked; // by group
   SmallVector<GroupOp> freed;             // whose policy is left to this pass
   bool isFitting = false;                 // a schedule fits the memory cap
@@ -74,45 +85,73 @@ private:
 static constexpr StringLiteral kWhyOffloaded =
     "no schedule with the optimizer state on the device fits the memory cap";
 
-RecomputeOptions ChooseRecomputePass::getOptions(const Candidate &candidate) const {
-  RecomputeOptions options;
-  options.policy = candidate.policy;
-  if (candidate.policy >= RecomputePolicy::Selected)
-    options.firstBlocks = candidate.numBlocks;
-  return options;
+std::map<RecomputePolicy, int64_t>
+ChooseRecomputePass::countBlocks(const Candidate &candidate) const {
+  DenseMap<StringAttr, RecomputePolicy> policyOf;
+  for (const RecomputeStep &step : candidate.steps)
+    policyOf[step.group] = step.policy;
+  std::map<RecomputePolicy, int64_t> counts;
+  for (auto [group, policy] : policyOf)
+    ++counts[policy];
+  return counts;
 }
 
 std::optional<int64_t> ChooseRecomputePass::findPeak(const Candidate &candidate) {
   OwningOpRef<ModuleOp> changed = getOperation().clone();
-  RecomputeOptions options = getOptions(candidate);
+  applySteps(*changed, candidate.steps);
+  RecomputeOptions options;
   return findLeastPeak(*changed, search->getCosts(), &options, candidate.offload);
 }
 
-/// The fewest first blocks with which the step's least peak fits. Each more lowers it in practice:
-/// where it does not, more are taken than need be, and what is taken fits all the same.
-std::optional<int64_t> ChooseRecomputePass::findFewestBlocks(Candidate candidate,
-                                                             int64_t capBytes) {
-  auto fits = [&](int64_t count) {
-    candidate.numBlocks = count;
+/// The fewest steps with which the step's least peak fits. Each more lowers it in practice: where
+/// it does not, more are taken than need be, and what is taken fits all the same.
+std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, int64_t capBytes) {
+  auto fits = [&](size_t count) {
+    candidate.steps = climb(count);
     std::optional<int64_t> peak = findPeak(candidate);
     return peak && *peak <= capBytes;
   };
-  if (numBlocks == 0 || !fits(numBlocks))
+  if (ladder.empty() || !fits(ladder.size()))
     return std::nullopt;
-  int64_t low = 0, high = numBlocks; // high fits
+  size_t low = 0, high = ladder.size(); // high fits
   while (high - low > 1) {
-    int64_t middle = low + (high - low) / 2;
+    size_t middle = low + (high - low) / 2;
     (fits(middle) ? high : low) = middle;
   }
   return high;
+}
+
+/// The last step may save more than was missing: takes back earlier ones that the step fits
+/// without, first those that cost the most time.
+void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes) {
+  // Each asks for a peak, and blocks are often alike: what does not fit without one of them does
+  // not without another.
+  constexpr unsigned kFailures = 3;
+  SmallVector<RecomputeStep> byTime = candidate.steps;
+  llvm::stable_sort(
+      byTime, [](const RecomputeStep &a, const RecomputeStep &b) { return a.addedNs > b.addedNs; });
+  unsigned numFailed = 0;
+  for (const RecomputeStep &step : byTime) {
+    auto isIt = [&](const RecomputeStep &other) {
+      return other.group == step.group && other.policy == step.policy;
+    };
+    Candidate without = candidate;
+    llvm::erase_if(without.steps, isIt);
+    std::optional<int64_t> peak = findPeak(without);
+    if (peak && *peak <= capBytes)
+      candidate = without;
+    else if (++numFailed == kFailures)
+      return;
+  }
 }
 
 /// Schedules the step; none where nothing fits.
 std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidate) {
   ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
   OwningOpRef<ModuleOp> changed = getOperation().clone();
+  applySteps(*changed, candidate.steps);
   PassManager manager(&getContext());
-  addRecompute(manager, getOptions(candidate));
+  addRecompute(manager, {});
   manager.addPass(createAccumulateGradients());
   manager.addPass(createInsertCollectives());
   manager.addPass(createOffloadOptimizer({.offload = candidate.offload}));
@@ -127,18 +166,22 @@ std::optional<Prediction> ChooseRecomputePass::predict(const Candidate &candidat
   return Prediction{candidate, (*found)->makespanNs, computeNs};
 }
 
-/// The fewest blocks whose schedule fits, holes of its arena included: a few more than the least
+/// The fewest steps whose schedule fits, holes of its arena included: a few more than the least
 /// peak allows may be needed.
 std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidate,
                                                               int64_t capBytes) {
-  std::optional<int64_t> fewest = findFewestBlocks(candidate, capBytes);
+  std::optional<size_t> fewest = findFewestSteps(candidate, capBytes);
   if (!fewest)
     return std::nullopt;
-  for (int64_t count : {*fewest, (*fewest + numBlocks) / 2, numBlocks}) {
-    candidate.numBlocks = count;
+  candidate.steps = climb(*fewest);
+  takeBack(candidate, capBytes);
+  if (std::optional<Prediction> found = predict(candidate))
+    return found;
+  for (size_t count : {*fewest, (*fewest + ladder.size()) / 2, ladder.size()}) {
+    candidate.steps = climb(count);
     if (std::optional<Prediction> found = predict(candidate))
       return found;
-    if (count == numBlocks)
+    if (count == ladder.size())
       break;
   }
   return std::nullopt;
@@ -157,16 +200,13 @@ std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload
   std::optional<int64_t> cheapPeak = findPeak(cheap);
   if (cheapPeak && *cheapPeak <= capBytes)
     take(predict(cheap));
-  auto candidate = [&](RecomputePolicy policy, int64_t count, RecomputeReason reason) {
-    return Candidate{policy, count, offload, reason};
-  };
-  if (!best) {
-    for (RecomputePolicy policy : {RecomputePolicy::Selected, RecomputePolicy::Full})
-      take(predictFitting(candidate(policy, 0, RecomputeReason::Memory), capBytes));
-  } else if (best->makespanNs > kEnough * best->computeNs && numBlocks > 0) {
-    for (int64_t count : {(numBlocks + 1) / 2, numBlocks})
-      take(predict(candidate(RecomputePolicy::Selected, count, RecomputeReason::Time)));
-  }
+  if (!best)
+    return predictFitting({{}, offload, RecomputeReason::Memory}, capBytes);
+  const auto numSelected = static_cast<size_t>(llvm::count_if(
+      ladder, [](RecomputeStep step) { return step.policy == RecomputePolicy::Selected; }));
+  if (best->makespanNs > kEnough * best->computeNs && numSelected > 0)
+    for (size_t count : {(numSelected + 1) / 2, numSelected})
+      take(predict({climb(count), offload, RecomputeReason::Time}));
   return best;
 }
 
@@ -187,9 +227,8 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
 Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
-  for (RecomputePolicy policy :
-       {RecomputePolicy::Cheap, RecomputePolicy::Selected, RecomputePolicy::Full}) {
-    Candidate candidate{policy, numBlocks,
+  for (size_t count : {size_t(0), ladder.size()}) {
+    Candidate candidate{climb(count),
                         offload == OffloadPolicy::None ? OffloadPolicy::None : OffloadPolicy::All,
                         RecomputeReason::Memory};
     std::optional<int64_t> bytes = findPeak(candidate);
@@ -203,12 +242,20 @@ Candidate ChooseRecomputePass::findLeast() {
 
 /// How many blocks are computed again, and what for.
 std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
-  if (candidate.policy == RecomputePolicy::Cheap)
+  if (candidate.steps.empty())
     return isFitting ? "the step fits the memory cap without further recomputation"
                      : "nothing fits the memory cap, and this needs the least";
-  std::string text =
-      llvm::formatv("the backward recomputes {0} of {1} blocks, policy {2}", candidate.numBlocks,
-                    numBlocks, stringifyRecomputePolicy(candidate.policy));
+  std::string policies;
+  int64_t numRecomputed = 0;
+  std::map<RecomputePolicy, int64_t> counts = countBlocks(candidate);
+  for (auto [policy, count] : counts) {
+    if (counts.size() > 1)
+      policies += (policies.empty() ? "" : " and ") + std::to_string(count) + " by ";
+    policies += "policy " + stringifyRecomputePolicy(policy).str();
+    numRecomputed += count;
+  }
+  std::string text = llvm::formatv("the backward recomputes {0} of {1} blocks, {2}", numRecomputed,
+                                   numBlocks, policies);
   if (!isFitting)
     return text + ": nothing fits the memory cap, and this needs the least";
   return text + (candidate.reason == RecomputeReason::Memory
@@ -217,15 +264,25 @@ std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
                        "recomputing takes");
 }
 
+/// Of several policies at once `auto` is the word: groups say which of them follows which.
+RecomputeAttr ChooseRecomputePass::getAttr(const Candidate &candidate) {
+  RecomputePolicy policy = RecomputePolicy::Cheap;
+  int64_t numRecomputed = 0;
+  for (auto [own, count] : countBlocks(candidate)) {
+    policy = numRecomputed == 0 ? own : RecomputePolicy::Auto;
+    numRecomputed += count;
+  }
+  return RecomputeAttr::get(&getContext(), policy, numRecomputed, candidate.reason);
+}
+
 void ChooseRecomputePass::announce(const Prediction &chosen) {
-  bool isCheap = chosen.candidate.policy == RecomputePolicy::Cheap;
-  int64_t count = isCheap ? 0 : chosen.candidate.numBlocks;
-  StringRef word = stringifyRecomputePolicy(chosen.candidate.policy);
   ModuleOp module = getOperation();
+  RecomputeAttr attr = getAttr(chosen.candidate);
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("choice").category(getArgument()))
-      << remark::metric("Policy", word) << remark::metric("RecomputedBlocks", count)
-      << remark::metric("Blocks", numBlocks) << remark::metric("PredictedNs", chosen.makespanNs);
-  if (!isCheap)
+      << remark::metric("Policy", stringifyRecomputePolicy(attr.getPolicy()))
+      << remark::metric("RecomputedBlocks", attr.getBlocks()) << remark::metric("Blocks", numBlocks)
+      << remark::metric("PredictedNs", chosen.makespanNs);
+  if (!chosen.candidate.steps.empty())
     module.emitRemark(describe(chosen.candidate));
   if (offload == OffloadPolicy::Auto && chosen.candidate.offload == OffloadPolicy::All)
     module.emitRemark("optimizer state is on the host between updates: ") << kWhyOffloaded;
@@ -321,25 +378,28 @@ void ChooseRecomputePass::runOnOperation() {
     return signalPassFailure();
   }
   Candidate chosen;
+  RecomputeOptions options;
+  ladder.clear();
   if (isDecided) {
+    FailureOr<SmallVector<RecomputeStep>> found = findRecomputeLadder(module, search->getCosts());
+    if (failed(found))
+      return signalPassFailure();
+    ladder = std::move(*found);
     chosen = choose(*capBytes);
+    applySteps(module, chosen.steps);
   } else {
-    chosen.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
+    options.policy = std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap);
     for (GroupOp group : freed)
       group.setRecompute(RecomputePolicy::Cheap);
   }
   if (chosen.offload == OffloadPolicy::All)
     offloadStates(*step);
   OpPassManager recompute(ModuleOp::getOperationName());
-  addRecompute(recompute, getOptions(chosen));
+  addRecompute(recompute, options);
   if (failed(runPipeline(recompute, module)))
     return signalPassFailure();
   restoreRequests(*step);
   recordRecomputation(chosen, isDecided ? "" : explainCheap(*step, capBytes.has_value()));
-  if (isDecided && numBlocks > 0) {
-    auto said = module->getAttrOfType<RecomputeAttr>(FsdpDialect::getRecomputeAttrName());
-    module->setAttr(
-        FsdpDialect::getRecomputeAttrName(),
-        RecomputeAttr::get(&getContext(), said.getPolicy(), said.getBlocks(), chosen.reason));
-  }
+  if (isDecided && numBlocks > 0)
+    module->setAttr(FsdpDialect::getRecomputeAttrName(), getAttr(chosen));
 }

@@ -215,16 +215,21 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
 def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
   let summary = "Recompute as much as the memory cap asks for, by predicted time";
   let description = [{
-    Input: a captured module with groups. Output: the same after `fsdp-recompute` with the policy and
-    the number of first blocks whose schedule, found as by `fsdp-optimize-schedule` with the same
-    options, is predicted to be the fastest that fits `memory-cap`.
+    Input: a captured module with groups. Output: the same after `fsdp-recompute` with the policies by
+    block whose schedule, found as by `fsdp-optimize-schedule` with the same options, is predicted to
+    be the fastest that fits `memory-cap`.
+
+    Steps of recomputation are ordered by what a byte costs that they no longer keep: each takes one
+    block from its policy to the next on the lower convex hull of time over bytes. Whatever a byte is
+    worth at the peak, the best choice of policies is then a prefix of these steps; it may mix
+    `cheap`, `selected` and `full`.
 
     Where `cheap` fits, it is taken unless half of the blocks or all under `selected` are more than a
     hundredth faster, which is tried where more than a hundredth of the step is exposed. Where it does
-    not fit, the fewest blocks whose least peak fits are found by bisection, under `selected` and under
-    `full`, and the faster of the two is taken; where holes in the arena want more, half of the
-    remaining blocks and then all are tried. Where nothing fits, what has the least peak is taken, so
-    that the scheduler's error names that. Without a cap, and on one rank, this is `fsdp-recompute`.
+    not fit, the fewest steps whose least peak fits are found by bisection, and earlier ones that the
+    last made needless are taken back; where holes in the arena want more, half of the remaining steps and then all are tried. Where nothing fits, what has the
+    least peak is taken, so that the scheduler's error names that. Without a cap, and on one rank,
+    this is `fsdp-recompute`.
 
     Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
     say `auto`: only these count as blocks. With `offload=auto`, where nothing fits, all of this is
@@ -232,8 +237,8 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
 
     A remark says what was chosen if it is not `cheap`, and `decisions` of the groups that it was chosen
     for say why. Remarks for tools
-    (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy`, `RecomputedBlocks`, `Blocks`,
-    `PredictedNs`.
+    (`--remarks-filter-analyse=fsdp-choose-recompute`): `Policy` (`auto`: several), `RecomputedBlocks`,
+    `Blocks`, `PredictedNs`.
 
     Why: a block that is recomputed saves its activations until its backward and costs its forward,
     so that as few as possible should be; and memory that recomputing frees may serve to keep groups

@@ -1,0 +1,143 @@
+//===- RecomputeLadder.cpp - What recomputing a little more costs ---------===//
+
+#include "passes/RecomputeLadder.h"
+
+#include "fsdp/IR/TensorLayout.h"
+#include "fsdp/Transforms/RecomputeBlocks.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Pipelines.h"
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+
+namespace {
+
+/// What a block costs under one policy.
+struct BlockCost {
+  int64_t keptBytes = 0; // from the forward for its backward, whichever block made it
+  double backwardNs = 0; // with what is computed again
+};
+
+constexpr RecomputePolicy kPolicies[] = {RecomputePolicy::Cheap, RecomputePolicy::Selected,
+                                         RecomputePolicy::Full};
+
+} // namespace
+
+SmallVector<GroupOp> fsdp::collectFreeBlocks(ModuleOp captured) {
+  return llvm::filter_to_vector(captured.getOps<GroupOp>(), [](GroupOp group) {
+    return group.isBlock() && !group.getRecompute();
+  });
+}
+
+void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
+  DenseMap<StringAttr, RecomputePolicy> policyOf;
+  for (const RecomputeStep &step : steps)
+    policyOf[step.group] = step.policy;
+  for (auto group : captured.getOps<GroupOp>())
+    if (auto found = policyOf.find(group.getSymNameAttr()); found != policyOf.end())
+      group.setRecompute(found->second);
+}
+
+/// By block of `blocks`, in a step behind fsdp-recompute.
+static SmallVector<BlockCost> findCosts(Step &step, RecomputeBlocks &blocks,
+                                        const cost::CostModel &costs) {
+  SmallVector<BlockCost> result(step.groups.size() + 1);
+  DenseMap<Value, CallOp> madeBy; // results of the forward and their views
+  DenseSet<Value> kept;
+  auto costOf = [&](CallOp call) -> BlockCost & {
+    return result[blocks[blocks.find(call.getModuleAttr())].group];
+  };
+  // What several blocks use counts for the first of them to run backward.
+  auto keep = [&](Value value, CallOp user) {
+    CallOp producer = madeBy.lookup(value);
+    while (producer && producer.isView() && !producer.getOperands().empty()) {
+      value = producer.getOperand(0);
+      producer = madeBy.lookup(value);
+    }
+    if (producer && kept.insert(value).second)
+      costOf(user).keptBytes += getStorageBytes(cast<RankedTensorType>(value.getType()));
+  };
+  for (auto call : step.getBody().getOps<CallOp>()) {
+    if (call.getPhase() == aten::Phase::Forward) {
+      for (Value made : call.getResults())
+        madeBy[made] = call;
+      continue;
+    }
+    for (Value operand : call.getOperands())
+      keep(operand, call);
+    if (!call.isView())
+      costOf(call).backwardNs += costs.getCost(call).durationNs;
+  }
+  return result;
+}
+
+/// The costs of all groups where each free block follows `policy`.
+static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputePolicy policy,
+                                                   const cost::CostModel &costs) {
+  OwningOpRef<ModuleOp> changed = captured.clone();
+  for (GroupOp group : collectFreeBlocks(*changed))
+    group.setRecompute(policy);
+  PassManager manager(captured.getContext());
+  addRecompute(manager, {});
+  if (failed(manager.run(*changed)))
+    return failure();
+  FailureOr<Step> step = Step::collect(*changed);
+  if (failed(step))
+    return failure();
+  FailureOr<RecomputeBlocks> blocks = RecomputeBlocks::build(
+      *step, {RecomputePolicy::Cheap, {}, /*firstBlocks=*/-1}, {}, RecomputePolicy::Full);
+  if (failed(blocks))
+    return failure();
+  return findCosts(*step, *blocks, costs);
+}
+
+/// Adds the steps of one block: of all policies that keep less, each time the one that costs the
+/// least for a byte.
+static void climb(GroupOp group, ArrayRef<BlockCost> costOf,
+                  SmallVectorImpl<RecomputeStep> &steps) {
+  for (size_t current = 0;;) {
+    std::optional<size_t> best;
+    double bestNs = 0, bestNsPerByte = 0;
+    for (size_t next = current + 1; next < costOf.size(); ++next) {
+      const int64_t savedBytes = costOf[current].keptBytes - costOf[next].keptBytes;
+      const double addedNs = std::max(0.0, costOf[next].backwardNs - costOf[current].backwardNs);
+      const double nsPerByte = addedNs / static_cast<double>(savedBytes);
+      if (savedBytes > 0 && (!best || nsPerByte < bestNsPerByte)) {
+        best = next;
+        bestNs = addedNs;
+        bestNsPerByte = nsPerByte;
+      }
+    }
+    if (!best)
+      return;
+    steps.push_back({group.getSymNameAttr(), kPolicies[*best], bestNs, bestNsPerByte});
+    current = *best;
+  }
+}
+
+FailureOr<SmallVector<RecomputeStep>> fsdp::findRecomputeLadder(ModuleOp captured,
+                                                                const cost::CostModel &costs) {
+  FailureOr<Step> step = Step::collect(captured);
+  if (failed(step))
+    return failure();
+  if (collectFreeBlocks(captured).empty())
+    return SmallVector<RecomputeStep>();
+  SmallVector<SmallVector<BlockCost>> byPolicy;
+  for (RecomputePolicy policy : kPolicies) {
+    FailureOr<SmallVector<BlockCost>> found = tryPolicy(captured, policy, costs);
+    if (failed(found))
+      return failure();
+    byPolicy.push_back(std::move(*found));
+  }
+  SmallVector<RecomputeStep> steps;
+  for (auto [index, group] : llvm::enumerate(step->groups))
+    if (group.isBlock() && !group.getRecompute())
+      climb(group, llvm::map_to_vector(byPolicy, [&](auto &costOf) { return costOf[index]; }),
+            steps);
+  // Alike blocks of a model differ in the last bits of their costs only.
+  llvm::stable_sort(steps, [](const RecomputeStep &a, const RecomputeStep &b) {
+    return static_cast<float>(a.nsPerByte) < static_cast<float>(b.nsPerByte);
+  });
+  return steps;
+}
