@@ -73,10 +73,12 @@ bool fsdp::overwritesPacked(Operation *op) {
   auto pack = dyn_cast<PackOp>(op);
   if (!pack)
     return false;
+  // What is done in place: reductions over replicas, hooks, sums.
   return pack.getDivisor() != 1 || llvm::any_of(pack.getResult().getUsers(), [&](Operation *user) {
-           auto sum = dyn_cast<AccumulateOp>(user);
-           return isa<AllReduceStartOp, AllReduceHookOp>(user) ||
-                  (sum && sum.getSum() == pack.getResult());
+           auto inStep = dyn_cast<StepOpInterface>(user);
+           return inStep && llvm::any_of(user->getResults(), [&](OpResult result) {
+                    return inStep.getAlias(result) == pack.getResult();
+                  });
          });
 }
 

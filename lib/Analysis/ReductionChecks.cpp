@@ -189,7 +189,8 @@ LogicalResult Checker::visit(AccumulateOp sum) {
 LogicalResult Checker::visit(AllReduceHookOp hook) {
   Operation *source = hook.getSource().getDefiningOp();
   std::string name = "group @" + hook.getSource().getType().getGroup().getValue().str();
-  if (!isa<ReduceScatterWaitOp, AllReduceWaitOp, PackOp>(source))
+  auto inStep = cast<StepOpInterface>(source);
+  if (inStep.getRole() != StepRole::CollectiveWait && inStep.getPacked().empty())
     return fail(hook, "S4: the hook of " + name + " is called on what is not a reduction's result",
                 source, "made here");
   if (hook.getSource().hasOneUse())

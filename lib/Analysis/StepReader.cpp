@@ -3,8 +3,7 @@
 #include "StepReader.h"
 
 #include "fsdp/Analysis/Step.h"
-
-#include "llvm/ADT/TypeSwitch.h"
+#include "fsdp/IR/VisitByClass.h"
 
 using namespace mlir;
 using namespace fsdp;
@@ -172,6 +171,9 @@ void StepReader::read(Operation &op) {
   auto inStep = dyn_cast<StepOpInterface>(op);
   if (!inStep)
     return visitOther();
+  auto visitIt = [&](auto event)
+    requires requires { visit(event); }
+  { visit(event); };
   switch (inStep.getRole()) {
   case StepRole::Compute:
   case StepRole::Reader:
@@ -179,10 +181,8 @@ void StepReader::read(Operation &op) {
   case StepRole::CollectiveStart:
   case StepRole::CollectiveWait:
   case StepRole::Reshard:
-    llvm::TypeSwitch<Operation *>(&op)
-        .Case<AllGatherStartOp, AllGatherWaitOp, ReshardOp, ReduceScatterStartOp,
-              ReduceScatterWaitOp>([&](auto event) { visit(event); })
-        .Default([&](Operation *) { visitOther(); });
+    if (!visitByClass(&op, visitIt))
+      visitOther();
     return;
   case StepRole::FetchStart:
   case StepRole::FetchWait:
