@@ -3,7 +3,7 @@
 // Climbs a ladder of steps of recomputation, the cheapest for a byte first: asks for least peaks,
 // which is fast, to find the fewest steps that fit; then schedules the few candidates that do, and
 // takes the fastest. Optimizer state goes to the host where that may be decided and nothing else
-// fits.
+// fits, or is as fast.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,6 +34,7 @@ struct Candidate {
   SmallVector<RecomputeStep> steps = {};
   OffloadPolicy offload = OffloadPolicy::None;
   RecomputeReason reason = RecomputeReason::Time;
+  StringRef whyOffloaded = {}; // of optimizer state, where that is decided
 };
 
 struct Prediction {
@@ -52,7 +53,7 @@ private:
   void restoreRequests(Step &step);
   /// `whyCheap`: why nothing is searched for; empty: something is.
   void recordRecomputation(const Candidate &chosen, StringRef whyCheap);
-  void offloadStates(Step &step);
+  void offloadStates(Step &step, StringRef why);
   std::string describe(const Candidate &candidate) const;
   /// The first steps of the ladder.
   SmallVector<RecomputeStep> climb(size_t count) const {
@@ -81,9 +82,13 @@ private:
 
 } // namespace
 
+/// What another choice must gain to be worth it, as a ratio of times.
+static constexpr double kWorthIt = 0.99;
+
 /// Why optimizer state goes to the host where that may be decided.
-static constexpr StringLiteral kWhyOffloaded =
-    "no schedule with the optimizer state on the device fits the memory cap";
+static constexpr StringLiteral
+    kForMemory = "no schedule with the optimizer state on the device fits the memory cap",
+    kForTime = "the memory that this leaves to activations saves more time than the copies take";
 
 std::map<RecomputePolicy, int64_t>
 ChooseRecomputePass::countBlocks(const Candidate &candidate) const {
@@ -189,8 +194,7 @@ std::optional<Prediction> ChooseRecomputePass::predictFitting(Candidate candidat
 
 std::optional<Prediction> ChooseRecomputePass::predictBest(OffloadPolicy offload,
                                                            int64_t capBytes) {
-  // So little exposed that repeating work cannot pay; and what a mix must gain to be worth it.
-  constexpr double kEnough = 1.01, kWorthIt = 0.99;
+  constexpr double kEnough = 1.01; // so little exposed that repeating work cannot pay
   std::optional<Prediction> best;
   auto take = [&](std::optional<Prediction> found) {
     if (found && (!best || found->makespanNs < kWorthIt * best->makespanNs))
@@ -214,8 +218,15 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
   bool isOffloaded = offload == OffloadPolicy::All;
   std::optional<Prediction> best =
       predictBest(isOffloaded ? OffloadPolicy::All : OffloadPolicy::None, capBytes);
-  if (!best && offload == OffloadPolicy::Auto)
-    best = predictBest(OffloadPolicy::All, capBytes);
+  // The state's memory is a cheap one where copies hide behind computation.
+  if (offload == OffloadPolicy::Auto &&
+      (!best || best->candidate.reason == RecomputeReason::Memory)) {
+    std::optional<Prediction> offloaded = predictBest(OffloadPolicy::All, capBytes);
+    if (offloaded && (!best || offloaded->makespanNs < kWorthIt * best->makespanNs)) {
+      offloaded->candidate.whyOffloaded = best ? kForTime : kForMemory;
+      best = offloaded;
+    }
+  }
   if (!best)
     return findLeast();
   isFitting = true;
@@ -228,9 +239,11 @@ Candidate ChooseRecomputePass::findLeast() {
   Candidate least;
   std::optional<int64_t> leastBytes;
   for (size_t count : {size_t(0), ladder.size()}) {
-    Candidate candidate{climb(count),
-                        offload == OffloadPolicy::None ? OffloadPolicy::None : OffloadPolicy::All,
-                        RecomputeReason::Memory};
+    Candidate candidate{climb(count), OffloadPolicy::None, RecomputeReason::Memory};
+    if (offload != OffloadPolicy::None)
+      candidate.offload = OffloadPolicy::All;
+    if (offload == OffloadPolicy::Auto)
+      candidate.whyOffloaded = kForMemory;
     std::optional<int64_t> bytes = findPeak(candidate);
     if (bytes && (!leastBytes || *bytes < *leastBytes)) {
       least = candidate;
@@ -284,8 +297,9 @@ void ChooseRecomputePass::announce(const Prediction &chosen) {
       << remark::metric("PredictedNs", chosen.makespanNs);
   if (!chosen.candidate.steps.empty())
     module.emitRemark(describe(chosen.candidate));
-  if (offload == OffloadPolicy::Auto && chosen.candidate.offload == OffloadPolicy::All)
-    module.emitRemark("optimizer state is on the host between updates: ") << kWhyOffloaded;
+  if (!chosen.candidate.whyOffloaded.empty())
+    module.emitRemark("optimizer state is on the host between updates: ")
+        << chosen.candidate.whyOffloaded;
 }
 
 /// Until restoreRequests() groups of which the policy may be chosen say nothing of it, and the
@@ -339,16 +353,15 @@ void ChooseRecomputePass::recordRecomputation(const Candidate &chosen, StringRef
 }
 
 /// Of groups that do not say where it is.
-void ChooseRecomputePass::offloadStates(Step &step) {
+void ChooseRecomputePass::offloadStates(Step &step, StringRef why) {
   for (GroupOp group : step.groups) {
     if (group.getOffloadOptimizer() || step.getTrained(group).empty())
       continue;
     group.setOptimizerState(StatePlace::Host);
-    if (offload == OffloadPolicy::Auto)
-      recordDecision(
-          group,
-          {Subject::OptimizerState, "has its optimizer state on the host", kWhyOffloaded.str()},
-          getArgument());
+    if (!why.empty())
+      recordDecision(group,
+                     {Subject::OptimizerState, "has its optimizer state on the host", why.str()},
+                     getArgument());
   }
 }
 
@@ -393,7 +406,7 @@ void ChooseRecomputePass::runOnOperation() {
       group.setRecompute(RecomputePolicy::Cheap);
   }
   if (chosen.offload == OffloadPolicy::All)
-    offloadStates(*step);
+    offloadStates(*step, chosen.whyOffloaded);
   OpPassManager recompute(ModuleOp::getOperationName());
   addRecompute(recompute, options);
   if (failed(runPipeline(recompute, module)))

@@ -232,8 +232,9 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     this is `fsdp-recompute`.
 
     Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
-    say `auto`: only these count as blocks. With `offload=auto`, where nothing fits, all of this is
-    repeated with the optimizer's state on the host (`fsdp-offload-optimizer`).
+    say `auto`: only these count as blocks. With `offload=auto`, where nothing fits or the cap asks for
+    recomputation, all of this is repeated with the optimizer's state on the host
+    (`fsdp-offload-optimizer`), which is taken if it alone fits or is more than a hundredth faster.
 
     A remark says what was chosen if it is not `cheap`, and `decisions` of the groups that it was chosen
     for say why. Remarks for tools

@@ -1,6 +1,9 @@
 // RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=800000" --remarks-filter-analyse=fsdp-choose-recompute -o %t.mlir 2>&1 | FileCheck %s --check-prefix=CHEAPER
 // RUN: fsdp-opt %s --fsdp-choose-recompute="memory-cap=700000" --remarks-filter-analyse=fsdp-choose-recompute -o %t.mlir 2>&1 | FileCheck %s --check-prefix=BOTH
 // RUN: FileCheck %s --check-prefix=MIXED --input-file=%t.mlir
+// RUN: sed -e 's/optimizer sgd .*/optimizer adam lr = 0.1 weight_decay = 0.0 betas = [0.9, 0.999] eps = 1.0e-8/' %s > %t.adam.mlir
+// RUN: fsdp-opt %t.adam.mlir --fsdp-choose-recompute="memory-cap=800000 offload=auto" 2>&1 | FileCheck %s --check-prefix=HOST
+// RUN: fsdp-opt %t.adam.mlir --fsdp-choose-recompute="memory-cap=800000 offload=auto device=h100" 2>&1 | FileCheck %s --check-prefix=DEVICE
 
 // Four blocks, each of a product and a sigmoid whose results the backward reads. The sigmoid is the cheaper one to
 // compute again for its bytes, so that all blocks do that before one repeats its product.
@@ -19,6 +22,13 @@
 // MIXED: "mm.default"({{.*}}) bwd in "l.0"
 // MIXED: "sigmoid.default"({{.*}}) bwd in "l.0"
 // MIXED-NOT: "mm.default"({{.*}}) bwd
+
+// Of Adam's state the memory may be cheaper than that of results to compute again. On a GPU so small copies are not.
+// HOST: remark: the backward recomputes 3 of 4 blocks, policy selected: the memory cap asks for as many
+// HOST: remark: optimizer state is on the host between updates: the memory that this leaves to activations saves more time than the copies take
+// HOST: fsdp.group @g0 {{.*}} optimizer_state host {{.*}}#fsdp.decision<optimizer_state, "the memory that this leaves to activations saves more time than the copies take">
+// DEVICE: remark: the backward recomputes 4 of 4 blocks, 3 by policy selected and 1 by policy full: the memory cap asks for as many
+// DEVICE-NOT: optimizer_state host
 !w = tensor<64x64xf32>
 !h = tensor<256x64xf32>
 module {
