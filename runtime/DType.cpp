@@ -27,6 +27,10 @@ static Row lookup(uint32_t dtype) {
     return {"f32", 4};
   case FSDP_F64:
     return {"f64", 8};
+  case FSDP_C64:
+    return {"c64", 8};
+  case FSDP_C128:
+    return {"c128", 16};
   case FSDP_BOOL:
     return {"bool", 1};
   case FSDP_BF16:

@@ -19,6 +19,10 @@ std::optional<fsdp_dtype> fsdp::getPlanDType(Type element) {
     return FSDP_F16;
   if (element.isF64())
     return FSDP_F64;
+  if (auto complex = dyn_cast<ComplexType>(element))
+    return complex.getElementType().isF32()   ? std::optional(FSDP_C64)
+           : complex.getElementType().isF64() ? std::optional(FSDP_C128)
+                                              : std::nullopt;
   auto integer = dyn_cast<IntegerType>(element);
   if (!integer)
     return std::nullopt;
@@ -48,9 +52,12 @@ static FailureOr<std::vector<unsigned char>> getConstantBytes(ElementsAttr value
   int64_t elementBytes = getElementBytes(type.getElementType());
   std::vector<unsigned char> bytes;
   bytes.reserve(type.getNumElements() * elementBytes);
+  // A complex number is two.
+  const int64_t numberBytes =
+      isa<ComplexType>(type.getElementType()) ? elementBytes / 2 : elementBytes;
   auto append = [&](const APInt &bits) {
     uint64_t word = bits.getZExtValue();
-    for (int64_t i = 0; i < elementBytes; ++i)
+    for (int64_t i = 0; i < numberBytes; ++i)
       bytes.push_back(static_cast<unsigned char>(word >> (8 * i)));
   };
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
@@ -66,6 +73,11 @@ static FailureOr<std::vector<unsigned char>> getConstantBytes(ElementsAttr value
   if (isa<FloatType>(type.getElementType()))
     for (const APFloat &element : dense.getValues<APFloat>())
       append(element.bitcastToAPInt());
+  else if (isa<ComplexType>(type.getElementType()))
+    for (const std::complex<APFloat> &element : dense.getValues<std::complex<APFloat>>()) {
+      append(element.real().bitcastToAPInt());
+      append(element.imag().bitcastToAPInt());
+    }
   else
     for (const APInt &element : dense.getValues<APInt>())
       append(element);

@@ -28,6 +28,10 @@ static StringRef getDTypeName(uint32_t dtype) {
     return "f32";
   case FSDP_F64:
     return "f64";
+  case FSDP_C64:
+    return "c64";
+  case FSDP_C128:
+    return "c128";
   case FSDP_BOOL:
     return "bool";
   case FSDP_BF16:

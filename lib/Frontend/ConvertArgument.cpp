@@ -33,6 +33,10 @@ mlir::Type fsdp::frontend::convertDtype(at::ScalarType dtype, MLIRContext &conte
     return builder.getF32Type();
   case at::kDouble:
     return builder.getF64Type();
+  case at::kComplexFloat:
+    return ComplexType::get(builder.getF32Type());
+  case at::kComplexDouble:
+    return ComplexType::get(builder.getF64Type());
   default:
     throw CaptureError(std::string("unsupported dtype ") + toString(dtype));
   }

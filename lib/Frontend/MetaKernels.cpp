@@ -74,7 +74,9 @@ MetaKernels::MetaKernels(Target target) {
 void MetaKernels::addElementwise(Target target) {
   auto unary = +[](const Tensor &x) { return makeElementwise({x}, x.scalar_type()); };
   // Composites whose out-variants do not know meta.
-  replace("abs", unary);
+  replace(
+      "abs",
+      +[](const Tensor &x) { return makeElementwise({x}, c10::toRealValueType(x.scalar_type())); });
   replace(
       "bernoulli", +[](const Tensor &x, std::optional<at::Generator>) {
         return at::empty_like(x, at::MemoryFormat::Contiguous);

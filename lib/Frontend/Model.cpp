@@ -50,9 +50,11 @@ at::Tensor Model::addTensor(const std::string &tensorName, const at::Tensor &ten
   std::string what = (isParameter ? "parameter '" : "buffer '") + tensorName + "'";
   if (tensor.layout() != at::kStrided)
     throw CaptureError(what + " is not a dense tensor");
-  if (*getDtypeName(tensor.scalar_type()) == '?' ||
-      (isParameter && !at::isFloatingType(tensor.scalar_type())))
-    throw CaptureError(what + " has unsupported dtype " + toString(tensor.scalar_type()));
+  const at::ScalarType dtype = tensor.scalar_type();
+  const bool isKept = isParameter ? at::isFloatingType(dtype)
+                                  : *getDtypeName(dtype) != '?' || dtype == at::kComplexFloat;
+  if (!isKept)
+    throw CaptureError(what + " has unsupported dtype " + toString(dtype));
   if (!isParameter && tensor.requires_grad())
     throw CaptureError(what + " requires a gradient but is no nn.Parameter");
   if (isParameter && !tensor.is_contiguous())

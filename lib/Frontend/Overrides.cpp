@@ -9,6 +9,7 @@
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/native_batch_norm.h>
 #include <ATen/ops/native_dropout.h>
 #include <ATen/ops/native_group_norm.h>
@@ -101,6 +102,10 @@ static Tensor attentionForCpu(const Tensor &q, const Tensor &k, const Tensor &v,
                                                             {}, scale, enableGqa));
 }
 
+/// A view with a bit in eager mode, which each operator resolves for itself: plans have no such
+/// bit.
+static Tensor conj(const Tensor &x) { return at::conj_physical(x); }
+
 Overrides::Overrides(const CaptureOptions &options) {
   if (options.target == Target::Cpu) {
     addRecurrentLayers();
@@ -109,6 +114,7 @@ Overrides::Overrides(const CaptureOptions &options) {
   } else {
     addCudaKernels(options.cudaArchitecture);
   }
+  library.impl("_conj", &conj);
   library.impl("dropout", &dropout);
   library.impl("batch_norm", &batchNorm);
 }

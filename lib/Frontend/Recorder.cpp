@@ -40,6 +40,8 @@ bool fsdp::frontend::isSupportedDtype(at::ScalarType dtype) {
   case at::kDouble:
   case at::kBool:
   case at::kBFloat16:
+  case at::kComplexFloat:
+  case at::kComplexDouble:
   case at::kUInt64: // the state of CUDA's random numbers
     return true;
   default:

@@ -26,6 +26,8 @@ static const char *getSafetensorsName(at::ScalarType dtype) {
     return "F32";
   case at::kDouble:
     return "F64";
+  case at::kComplexFloat:
+    return "C64";
   case at::kBool:
     return "BOOL";
   default:

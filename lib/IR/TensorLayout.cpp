@@ -46,6 +46,8 @@ bool fsdp::isContiguous(RankedTensorType type) {
 }
 
 int64_t fsdp::getElementBytes(Type element) {
+  if (auto complex = dyn_cast<ComplexType>(element))
+    return 2 * getElementBytes(complex.getElementType());
   return std::max<int64_t>(element.getIntOrFloatBitWidth() / 8, 1);
 }
 

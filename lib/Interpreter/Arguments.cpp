@@ -20,6 +20,8 @@ at::ScalarType fsdp::interpreter::convertElementType(Type type) {
     return at::kHalf;
   if (type.isBF16())
     return at::kBFloat16;
+  if (auto complex = dyn_cast<ComplexType>(type))
+    return complex.getElementType().isF64() ? at::kComplexDouble : at::kComplexFloat;
   if (auto integer = dyn_cast<IntegerType>(type)) {
     switch (integer.getWidth()) {
     case 1:

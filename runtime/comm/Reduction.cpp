@@ -165,6 +165,8 @@ template <typename Function> void withType(fsdp_dtype dtype, Function &&function
   case FSDP_I16:
   case FSDP_BOOL:
   case FSDP_U64:
+  case FSDP_C64:
+  case FSDP_C128:
     break;
   }
   assert(false && "checkReduction() accepts no such type");

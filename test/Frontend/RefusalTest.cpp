@@ -60,7 +60,7 @@ TEST(Refusal, SparseGradients) {
 TEST(Refusal, UnsupportedDtypes) {
   expectContains(
       getError("Complex.pt", {"x:f32[4]"}),
-      {"operator '_to_copy.default' in the root module", "unsupported dtype ComplexFloat"});
+      {"operator '_to_copy.default' in the root module", "unsupported dtype ComplexHalf"});
 }
 
 TEST(Refusal, Losses) {

@@ -76,7 +76,7 @@ class Sparse(nn.Module):
 
 class Complex(Weighted):
     def forward(self, x: Tensor) -> Tensor:
-        return (self.w * x).to(torch.complex64).abs().sum()
+        return (self.w * x).to(torch.complex32).abs().sum()
 
 
 class Vector(Weighted):

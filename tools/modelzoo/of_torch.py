@@ -159,6 +159,33 @@ class Experts(nn.Module):
         return x + (mixed[order.argsort()] * weight.unsqueeze(1)).view_as(x)
 
 
+class ComplexRotary(nn.Module):
+    """Rotary embeddings by complex numbers, as torchtitan and Llama 4 have them: a table that is a
+    buffer, one that is computed, and a complex number that is learned."""
+
+    def __init__(self, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(32, 96)
+        self.out = nn.Linear(32, 32)
+        self.gain = nn.Parameter(torch.randn(4, 2))
+        self.register_buffer("table", self.turns(16), persistent=False)
+
+    @staticmethod
+    def turns(positions):
+        angles = torch.outer(torch.arange(positions), 100.0 ** -torch.linspace(0, 1, 4))
+        return torch.polar(torch.ones_like(angles), angles)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, 8)).unbind(2)
+        q, k = (torch.view_as_complex(t.float().unflatten(-1, (-1, 2))) for t in (q, k))
+        gain = torch.view_as_complex(self.gain)
+        q = torch.view_as_real(q * self.table[: x.shape[1], None] * gain).flatten(3)
+        k = torch.view_as_real(k * self.turns(x.shape[1])[:, None] / gain.abs()).flatten(3)
+        y = F.scaled_dot_product_attention(*(t.transpose(1, 2) for t in (q, k, v)), is_causal=True)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
 LAYERS = {
     "nn/Experts": _tagger(Experts),
     "nn/LSTM": _tagger(lambda: nn.LSTM(32, 32, 2, batch_first=True)),
@@ -179,6 +206,7 @@ LAYERS = {
     "nn/Readers": _tagger(Readers),
     "nn/Layouts": _tagger(Layouts),
     "nn/RareOperators": _tagger(RareOperators),
+    "nn/ComplexRotary": _tagger(ComplexRotary),
     "nn/PReLU-RMSNorm": _tagger(
         lambda: nn.Sequential(nn.Linear(32, 32), nn.PReLU(), nn.RMSNorm(32))
     ),

@@ -31,6 +31,8 @@ typedef enum fsdp_dtype {
   FSDP_F16 = 5,
   FSDP_F32 = 6,
   FSDP_F64 = 7,
+  FSDP_C64 = 9, /* complex numbers of two f32 */
+  FSDP_C128 = 10,
   FSDP_BOOL = 11,
   FSDP_BF16 = 15,
   FSDP_U64 = 29
