@@ -55,7 +55,7 @@ CpuWork LoopWriter::writeByElements(Value begin, Value end) {
     }
     SmallVector<Value> bases = getBases(row);
     forEach(first, last, [&](Value column) {
-      storeResults(bases, column, /*row=*/nullptr, [](Value) { return true; });
+      storeResults(bases, column, /*segment=*/0, /*row=*/nullptr, [](Value) { return true; });
     });
   });
   return {outer * chunks, std::max<int64_t>(1, kGrain / std::min(inner, kChunk))};
@@ -129,8 +129,11 @@ Value LoopWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<V
                                         ArrayRef<LLVM::GEPArg>{index});
     LLVM::StoreOp::create(builder, loc, scalar, address);
   };
-  forEach(integer(0), integer(columns),
-          [&](Value column) { put(column, computeAt(call.getOperand(0), bases, column, &row)); });
+  forSegments([&](int64_t begin, int64_t end) {
+    forEach(integer(begin), integer(end), [&](Value column) {
+      put(column, computeAt(call.getOperand(0), bases, column, begin, &row));
+    });
+  });
   for (int64_t rest = columns; rest < whole; ++rest)
     put(integer(rest), code.number(0));
   return addUp(whole);
@@ -138,7 +141,7 @@ Value LoopWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<V
 
 /// First what is one number for the row, then all others.
 void LoopWriter::writeRow(ArrayRef<Value> bases) {
-  auto loadFirst = [&](BlockArgument argument) {
+  auto loadFirst = [&](BlockArgument argument, int64_t) {
     size_t i = argument.getArgNumber();
     return load(i, bases[i]);
   };
@@ -147,8 +150,10 @@ void LoopWriter::writeRow(ArrayRef<Value> bases) {
   storeRow(bases, row);
   auto isWhole = [&](Value value) { return !isOfRow(value); };
   if (llvm::any_of(kernel.getYielded(), isWhole))
-    forEach(integer(0), integer(sizes.back()),
-            [&](Value column) { storeResults(bases, column, &row, isWhole); });
+    forSegments([&](int64_t begin, int64_t end) {
+      forEach(integer(begin), integer(end),
+              [&](Value column) { storeResults(bases, column, begin, &row, isWhole); });
+    });
 }
 
 CpuWork LoopWriter::writeByRows(Value begin, Value end) {

@@ -59,24 +59,27 @@ int64_t ThreadWriter::writeByElements() {
       row = arith::DivUIOp::create(builder, loc, index, integer(inner));
       column = arith::RemUIOp::create(builder, loc, index, integer(inner));
     }
-    storeResults(getBases(row), column, /*row=*/nullptr, [](Value) { return true; });
+    storeResults(getBases(row), column, /*segment=*/0, /*row=*/nullptr, [](Value) { return true; });
   });
   return (elements + kGpuBlock - 1) / kGpuBlock;
 }
 
-/// Each lane adds up every 32nd number of the row, then the lanes of the warp meet.
+/// Each lane adds up every 32nd number of a segment, then the lanes of the warp meet.
 Value ThreadWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases,
                              Value lane) {
-  auto loop = scf::ForOp::create(
-      builder, loc, lane, integer(sizes.back()), integer(kWarp), ValueRange{code.number(0)},
-      [&](OpBuilder &inner, Location, Value column, ValueRange sums) {
-        OpBuilder::InsertionGuard guard(builder);
-        builder.restoreInsertionPoint(inner.saveInsertionPoint());
-        Value number = computeAt(call.getOperand(0), bases, column, &row);
-        Value next = arith::AddFOp::create(builder, loc, sums[0], number);
-        scf::YieldOp::create(builder, loc, ValueRange{next});
-      });
-  Value sum = loop.getResult(0);
+  Value sum = code.number(0);
+  forSegments([&](int64_t begin, int64_t end) {
+    auto loop = scf::ForOp::create(
+        builder, loc, add(lane, integer(begin)), integer(end), integer(kWarp), ValueRange{sum},
+        [&](OpBuilder &inner, Location, Value column, ValueRange sums) {
+          OpBuilder::InsertionGuard guard(builder);
+          builder.restoreInsertionPoint(inner.saveInsertionPoint());
+          Value number = computeAt(call.getOperand(0), bases, column, begin, &row);
+          Value next = arith::AddFOp::create(builder, loc, sums[0], number);
+          scf::YieldOp::create(builder, loc, ValueRange{next});
+        });
+    sum = loop.getResult(0);
+  });
   for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
     Value other = intrinsic("llvm.nvvm.shfl.sync.bfly.f32", builder.getF32Type(),
                             {constant(-1), sum, constant(distance), constant(kWarp - 1)});
@@ -87,7 +90,7 @@ Value ThreadWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef
 
 /// What is one number for the row, every lane computes; the first one stores it.
 void ThreadWriter::writeRow(ArrayRef<Value> bases, Value lane) {
-  auto loadFirst = [&](BlockArgument argument) {
+  auto loadFirst = [&](BlockArgument argument, int64_t) {
     size_t i = argument.getArgNumber();
     return load(i, bases[i]);
   };
@@ -96,8 +99,10 @@ void ThreadWriter::writeRow(ArrayRef<Value> bases, Value lane) {
   auto isWhole = [&](Value value) { return !isOfRow(value); };
   onlyIf(isBelow(lane, 1), [&] { storeRow(bases, row); });
   if (llvm::any_of(kernel.getYielded(), isWhole))
-    forEach(lane, integer(sizes.back()), integer(kWarp),
-            [&](Value column) { storeResults(bases, column, &row, isWhole); });
+    forSegments([&](int64_t begin, int64_t end) {
+      forEach(add(lane, integer(begin)), integer(end), integer(kWarp),
+              [&](Value column) { storeResults(bases, column, begin, &row, isWhole); });
+    });
 }
 
 int64_t ThreadWriter::writeByRows() {

@@ -2,24 +2,31 @@
 
 #include "KernelBody.h"
 
+#include "fsdp/Codegen/Rearrangement.h"
+
 using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
 
-Value PlaceValues::get(OpBuilder &builder, Value value) {
-  if (Value known = find(value))
+Value PlaceValues::get(OpBuilder &builder, Value value, int64_t shift) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.getRank() == 0 || type.getShape().back() == 1)
+    shift = 0; // the same in all columns
+  if (Value known = find({value, shift}))
     return known;
   Value scalar;
-  if (auto argument = dyn_cast<BlockArgument>(value)) {
-    scalar = load(argument);
+  auto call = value.getDefiningOp<aten::CallOp>();
+  if (!call) {
+    scalar = load(cast<BlockArgument>(value), shift);
+  } else if (std::optional<ColumnOf> source = findColumn(cast<OpResult>(value), segment + shift)) {
+    scalar = get(builder, source->value, source->column - segment);
   } else {
-    auto call = value.getDefiningOp<aten::CallOp>();
     SmallVector<Value> operands;
     for (Value operand : call.getOperands())
-      operands.push_back(get(builder, operand));
+      operands.push_back(get(builder, operand, shift));
     scalar = ScalarCode(builder, call.getLoc(), kernel.getRounding()).compute(call, operands);
   }
-  set(value, scalar);
+  scalars[{value, shift}] = scalar;
   return scalar;
 }
 

@@ -14,25 +14,30 @@ namespace fsdp::codegen {
 /// Scalars of a kernel's values at one place of its domain, which are written on demand, each once.
 class PlaceValues {
 public:
-  /// `load` reads an operand of the kernel at the place. `outer`: what is the same at all places of
-  /// a row, may be null; values that it knows are not written again.
-  PlaceValues(KernelOp kernel, llvm::function_ref<mlir::Value(mlir::BlockArgument)> load,
-              const PlaceValues *outer = nullptr)
-      : kernel(kernel), load(load), outer(outer) {}
+  /// Reads an operand of the kernel so many columns behind the place.
+  using Load = llvm::function_ref<mlir::Value(mlir::BlockArgument, int64_t)>;
 
-  void set(mlir::Value value, mlir::Value scalar) { scalars[value] = scalar; }
-  mlir::Value get(mlir::OpBuilder &builder, mlir::Value value);
+  /// `segment`: the first column of the segment of the domain in which the place is. `outer`: what
+  /// is the same at all places of a row, may be null; values that it knows are not written again.
+  PlaceValues(KernelOp kernel, Load load, int64_t segment = 0, const PlaceValues *outer = nullptr)
+      : kernel(kernel), load(load), segment(segment), outer(outer) {}
+
+  void set(mlir::Value value, mlir::Value scalar) { scalars[{value, 0}] = scalar; }
+  /// The value `shift` columns behind the place.
+  mlir::Value get(mlir::OpBuilder &builder, mlir::Value value, int64_t shift = 0);
 
 private:
-  mlir::Value find(mlir::Value value) const {
-    mlir::Value known = scalars.lookup(value);
-    return known || !outer ? known : outer->find(value);
+  using Place = std::pair<mlir::Value, int64_t>;
+  mlir::Value find(Place place) const {
+    mlir::Value known = scalars.lookup(place);
+    return known || !outer ? known : outer->find(place);
   }
 
   KernelOp kernel;
-  llvm::function_ref<mlir::Value(mlir::BlockArgument)> load;
+  Load load;
+  int64_t segment;
   const PlaceValues *outer;
-  llvm::DenseMap<mlir::Value, mlir::Value> scalars;
+  llvm::DenseMap<Place, mlir::Value> scalars;
 };
 
 /// Where the tensors of a kernel are: pointers to their first elements, inputs first.

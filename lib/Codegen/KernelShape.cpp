@@ -2,8 +2,12 @@
 
 #include "fsdp/Codegen/KernelShape.h"
 
+#include "fsdp/Codegen/Rearrangement.h"
 #include "fsdp/Codegen/ScalarCode.h"
 #include "fsdp/IR/TensorLayout.h"
+#include "llvm/ADT/DenseSet.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace fsdp;
@@ -28,10 +32,56 @@ static bool isBroadcast(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain) {
   return true;
 }
 
+namespace {
+/// Finds where segments of a row begin.
+class SegmentFinder {
+public:
+  explicit SegmentFinder(int64_t columns) : columns(columns), begins{0, columns} {}
+  /// Visits what is read for column 0 of the domain where `value` is read `shift` columns behind;
+  /// false if that is too much.
+  bool visit(Value value, int64_t shift);
+  SmallVector<int64_t> get() const { return {begins.begin(), begins.end()}; }
+
+private:
+  /// Bodies of concatenations of concatenations would be written again and again.
+  static constexpr size_t kMostPlaces = 512;
+  int64_t columns;
+  std::set<int64_t> begins;
+  llvm::DenseSet<std::pair<Value, int64_t>> visited;
+};
+} // namespace
+
+bool SegmentFinder::visit(Value value, int64_t shift) {
+  auto call = value.getDefiningOp<aten::CallOp>();
+  if (!call || !visited.insert({value, shift}).second)
+    return true;
+  if (visited.size() > kMostPlaces)
+    return false;
+  if (isColumnConcatenation(call)) {
+    for (Value part : call.getOperands()) {
+      if (-shift > 0 && -shift < columns)
+        begins.insert(-shift);
+      if (!visit(part, shift))
+        return false;
+      shift -= getType(part).getShape().back();
+    }
+    return true;
+  }
+  if (std::optional<ColumnOf> source = findColumn(cast<OpResult>(value), shift))
+    return visit(source->value, source->column);
+  return llvm::all_of(call.getOperands(), [&](Value operand) { return visit(operand, shift); });
+}
+
+/// True if the shapes have the same rows.
+static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain) {
+  return ArrayRef<int64_t>(getRowShape(shape)) == ArrayRef<int64_t>(getRowShape(domain));
+}
+
 std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem) {
   KernelShape shape;
   Block &body = kernel.getBody().front();
-  // The largest shape that is computed.
+  auto isReduction = [&](aten::CallOp call) { return isRowReduction(call, kernel.getRounding()); };
+  // The largest shape that is stored or added up.
   int64_t most = 0;
   auto consider = [&](Value value) {
     if (int64_t elements = getType(value).getNumElements();
@@ -41,40 +91,63 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
       shape.domain = llvm::to_vector(getType(value).getShape());
     }
   };
-  for (auto call : body.getOps<aten::CallOp>()) {
-    if (isRowReduction(call, kernel.getRounding())) {
+  llvm::for_each(kernel.getYielded(), consider);
+  for (auto call : body.getOps<aten::CallOp>())
+    if (isReduction(call))
       consider(call.getOperand(0));
-      shape.byRows = true;
-    } else if (isElementwise(call, kernel.getRounding())) {
-      consider(call.getResult(0));
-    } else {
-      problem = "'" + call.getCallee().str() + "' is no operator of kernels with rounding " +
-                stringifyRounding(kernel.getRounding()).str();
-      return std::nullopt;
-    }
-  }
+  auto refuse = [&](aten::CallOp call, const Twine &why) {
+    problem = ("'" + call.getCallee() + "' " + why).str();
+    return std::nullopt;
+  };
   const SmallVector<int64_t> rows = getRowShape(shape.domain);
   for (auto call : body.getOps<aten::CallOp>()) {
-    ArrayRef<int64_t> result = getType(call.getResult(0)).getShape();
-    bool isWhole = result == ArrayRef<int64_t>(shape.domain);
-    bool fits = isWhole || result == ArrayRef<int64_t>(rows);
-    shape.byRows |= !isWhole;
-    if (isRowReduction(call, kernel.getRounding()))
-      fits &= getType(call.getOperand(0)).getShape() == ArrayRef<int64_t>(shape.domain);
-    else
+    bool fits = true;
+    if (isReduction(call)) {
+      fits = getType(call.getOperand(0)).getShape() == ArrayRef<int64_t>(shape.domain);
+      shape.byRows = true;
+    } else if (isRearrangement(call)) {
+      shape.byRows |= !isRowExpansion(call);
+    } else if (isElementwise(call, kernel.getRounding())) {
       for (Value operand : call.getOperands())
-        fits &= isBroadcast(getType(operand).getShape(), result);
-    if (!fits) {
-      problem = "'" + call.getCallee().str() + "' has a shape that does not fit the kernel's";
-      return std::nullopt;
+        fits &= isBroadcast(getType(operand).getShape(), getType(call.getResult(0)).getShape());
+    } else {
+      return refuse(call, "is no operator of kernels with rounding " +
+                              stringifyRounding(kernel.getRounding()));
     }
+    for (Value result : call.getResults()) {
+      fits &= hasRows(getType(result).getShape(), shape.domain);
+      shape.byRows |= getType(result).getShape() != ArrayRef<int64_t>(shape.domain);
+    }
+    if (!fits)
+      return refuse(call, "has a shape that does not fit the kernel's");
   }
-  for (BlockArgument argument : body.getArguments())
-    if (!isBroadcast(getType(argument).getShape(), shape.domain)) {
+  SegmentFinder finder(shape.domain.empty() ? 1 : shape.domain.back());
+  auto visit = [&](Value value) { return finder.visit(value, 0); };
+  bool isSmall = llvm::all_of(kernel.getYielded(), visit);
+  for (auto call : body.getOps<aten::CallOp>())
+    isSmall &= !isReduction(call) || visit(call.getOperand(0));
+  if (!isSmall) {
+    problem = "it concatenates too much";
+    return std::nullopt;
+  }
+  shape.segments = finder.get();
+  for (Value value : kernel.getYielded()) {
+    auto call = value.getDefiningOp<aten::CallOp>();
+    ArrayRef<int64_t> own = getType(value).getShape();
+    if (isKernelView(call))
+      return refuse(call, "is a view, and a result of the kernel");
+    if (own != ArrayRef<int64_t>(shape.domain) && own != ArrayRef<int64_t>(rows))
+      return refuse(call, "has a shape that does not fit the kernel's");
+  }
+  for (BlockArgument argument : body.getArguments()) {
+    ArrayRef<int64_t> own = getType(argument).getShape();
+    if (own.size() > shape.domain.size() ||
+        (!own.empty() && !isBroadcast(own.drop_back(), ArrayRef(shape.domain).drop_back()))) {
       problem = "operand #" + std::to_string(argument.getArgNumber()) +
                 " has a shape that does not fit the kernel's";
       return std::nullopt;
     }
+  }
   return shape;
 }
 

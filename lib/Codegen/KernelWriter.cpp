@@ -117,28 +117,32 @@ SmallVector<Value> KernelWriter::getBases(Value unit) {
   return bases;
 }
 
-Value KernelWriter::getIndex(size_t i, ArrayRef<Value> bases, Value column) {
+Value KernelWriter::getIndex(size_t i, ArrayRef<Value> bases, Value column, int64_t shift) {
   int64_t stride = tensors[i].strides.back();
-  return stride == 0 ? bases[i] : add(bases[i], scale(column, stride));
+  if (stride == 0)
+    return bases[i];
+  Value index = add(bases[i], scale(column, stride));
+  return shift == 0 ? index : add(index, integer(shift * stride));
 }
 
-Value KernelWriter::computeAt(Value value, ArrayRef<Value> bases, Value column,
+Value KernelWriter::computeAt(Value value, ArrayRef<Value> bases, Value column, int64_t segment,
                               const PlaceValues *row) {
-  auto loadAt = [&](BlockArgument argument) {
+  auto loadAt = [&](BlockArgument argument, int64_t shift) {
     size_t i = argument.getArgNumber();
-    return load(i, getIndex(i, bases, column));
+    return load(i, getIndex(i, bases, column, shift));
   };
-  return PlaceValues(kernel, loadAt, row).get(builder, value);
+  return PlaceValues(kernel, loadAt, segment, row).get(builder, value);
 }
 
 void KernelWriter::computeRow(PlaceValues &row, function_ref<Value(aten::CallOp)> addUp) {
   for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
-    Value result = call.getResult(0);
     if (!isRowReduction(call, kernel.getRounding())) {
-      if (isOfRow(result))
-        row.get(builder, result);
+      for (Value result : call.getResults())
+        if (isOfRow(result))
+          row.get(builder, result);
       continue;
     }
+    Value result = call.getResult(0);
     Value sum = addUp(call);
     if (call.getBaseName() == "mean")
       sum =
@@ -153,13 +157,13 @@ void KernelWriter::storeRow(ArrayRef<Value> bases, PlaceValues &row) {
       store(i, bases[i], row.get(builder, tensors[i].value));
 }
 
-void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, const PlaceValues *row,
-                                function_ref<bool(Value)> wanted) {
-  auto loadAt = [&](BlockArgument argument) {
+void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, int64_t segment,
+                                const PlaceValues *row, function_ref<bool(Value)> wanted) {
+  auto loadAt = [&](BlockArgument argument, int64_t shift) {
     size_t i = argument.getArgNumber();
-    return load(i, getIndex(i, bases, column));
+    return load(i, getIndex(i, bases, column, shift));
   };
-  PlaceValues values(kernel, loadAt, row);
+  PlaceValues values(kernel, loadAt, segment, row);
   for (size_t i = numInputs(); i < tensors.size(); ++i)
     if (wanted(tensors[i].value))
       store(i, getIndex(i, bases, column), values.get(builder, tensors[i].value));

@@ -25,22 +25,28 @@ protected:
   int64_t getOuterSize() const;
   /// Indices of all tensors' first elements in unit `unit` of the dimensions before the last.
   llvm::SmallVector<mlir::Value> getBases(mlir::Value unit);
-  /// Of tensor `i`, `column` elements of the last dimension behind its base.
-  mlir::Value getIndex(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column);
+  /// Of tensor `i`, `column + shift` elements of the last dimension behind its base.
+  mlir::Value getIndex(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
+                       int64_t shift = 0);
   mlir::Value load(size_t tensor, mlir::Value index);
   void store(size_t tensor, mlir::Value index, mlir::Value scalar);
-  /// A value of the kernel's body at one column, from the operands there. `row`: what is known of
-  /// the row; may be null.
+  /// A value of the kernel's body at one column, from the operands there. `segment`: the first
+  /// column of its segment. `row`: what is known of the row; may be null.
   mlir::Value computeAt(mlir::Value value, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
-                        const PlaceValues *row);
+                        int64_t segment, const PlaceValues *row);
   /// Computes what is one number for the row, in the order of the calls; `addUp` writes the sum of
   /// a reduction's operand over the row.
   void computeRow(PlaceValues &row, llvm::function_ref<mlir::Value(aten::CallOp)> addUp);
   /// Stores the results that are one number for the row.
   void storeRow(llvm::ArrayRef<mlir::Value> bases, PlaceValues &row);
   /// Computes and stores the results at one column; `wanted` picks some of them.
-  void storeResults(llvm::ArrayRef<mlir::Value> bases, mlir::Value column, const PlaceValues *row,
-                    llvm::function_ref<bool(mlir::Value)> wanted);
+  void storeResults(llvm::ArrayRef<mlir::Value> bases, mlir::Value column, int64_t segment,
+                    const PlaceValues *row, llvm::function_ref<bool(mlir::Value)> wanted);
+  /// Calls `body` for each segment of a row, with its first column and the one behind its last.
+  void forSegments(llvm::function_ref<void(int64_t, int64_t)> body) {
+    for (auto [begin, end] : llvm::zip(shape.getSegments(), shape.getSegments().drop_front()))
+      body(begin, end);
+  }
   /// True if a value is one number for each row.
   bool isOfRow(mlir::Value value) const {
     return shape.isOfRows(llvm::cast<mlir::RankedTensorType>(value.getType()));

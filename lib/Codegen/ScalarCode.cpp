@@ -11,7 +11,9 @@ using namespace fsdp;
 using namespace fsdp::codegen;
 using Predicate = arith::CmpFPredicate;
 
-static bool isFloat(Type element) { return element.isF32() || element.isBF16() || element.isF16(); }
+bool fsdp::codegen::isKernelElement(Type element) {
+  return element.isF32() || element.isBF16() || element.isF16();
+}
 
 /// The one result and the operands are floating-point numbers and bools that a kernel can have.
 static bool hasKernelTypes(aten::CallOp call) {
@@ -20,7 +22,7 @@ static bool hasKernelTypes(aten::CallOp call) {
   auto isKnown = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     return tensor && tensor.getNumElements() > 0 &&
-           (isFloat(tensor.getElementType()) || tensor.getElementType().isInteger(1));
+           (isKernelElement(tensor.getElementType()) || tensor.getElementType().isInteger(1));
   };
   return isKnown(call.getResult(0).getType()) && llvm::all_of(call.getOperandTypes(), isKnown);
 }
@@ -62,16 +64,16 @@ static bool hasRuleTypes(aten::CallOp call, const Rule &rule, Rounding rounding)
     auto type = cast<RankedTensorType>(call.getOperand(operand++).getType());
     Type element = type.getElementType();
     if (result.isInteger(1)) { // a comparison
-      if (!isFloat(element) || (computed != result && computed != element))
+      if (!isKernelElement(element) || (computed != result && computed != element))
         return false;
       computed = element;
-    } else if (!isCast && isFloat(element) && element != result && !result.isF32()) {
+    } else if (!isCast && isKernelElement(element) && element != result && !result.isF32()) {
       return false;
     }
   }
   if (isCast)
-    return isFloat(result) && operand == 1;
-  if (!isFloat(computed))
+    return isKernelElement(result) && operand == 1;
+  if (!isKernelElement(computed))
     return false;
   if (rounding == Rounding::Exact && !computed.isF32() && !rule.isExactShort(arguments))
     return false;
@@ -129,7 +131,7 @@ bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
     return false;
   const int64_t columns = source.getShape().back();
   // A row is computed before it is added up: it should stay in the first-level cache.
-  if (columns > 8192 || !isFloat(source.getElementType()) ||
+  if (columns > 8192 || !isKernelElement(source.getElementType()) ||
       result.getElementType() != source.getElementType())
     return false;
   // The order in which torch adds; short dtypes have another one.

@@ -4,6 +4,7 @@
 
 #include "Operators.h"
 #include "fsdp/Codegen/KernelShape.h"
+#include "fsdp/Codegen/Rearrangement.h"
 #include "fsdp/Codegen/ScalarCode.h"
 #include "fsdp/IR/TensorLayout.h"
 
@@ -49,6 +50,8 @@ private:
                RankedTensorType type);
   void drawCall(ArrayRef<int64_t> shape);
   void drawReduction();
+  void drawConcatenation();
+  void drawExpansion();
 
   MLIRContext &context;
   OpBuilder builder;
@@ -185,7 +188,8 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
     precise.push_back(item->precise);
   }
   aten::CallOp call = makeCall(callee, arguments, values, type);
-  if (!codegen::isElementwise(call, rounding) && !codegen::isRowReduction(call, rounding)) {
+  if (!codegen::isElementwise(call, rounding) && !codegen::isRowReduction(call, rounding) &&
+      !codegen::isRearrangement(call)) {
     call.erase();
     return false;
   }
@@ -195,7 +199,16 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
       SmallVector<Attribute> own(arguments);
       if (callee == "_to_copy.default")
         own[1] = TypeAttr::get(element);
-      return evaluate(callee, own, values, operands, type.clone(element));
+      auto made = type.clone(element);
+      if (codegen::isKernelView(call)) { // of a tensor whose strides are others
+        SmallVector<int64_t> strides(operands[0].strides().begin(), operands[0].strides().end());
+        int64_t first = codegen::findColumn(call->getOpResult(0), 0)->column;
+        int64_t offset = operands[0].storage_offset() + first * strides.back();
+        if (codegen::isRowExpansion(call))
+          strides.back() = 0;
+        made = getStridedTensorType(type.getShape(), element, strides, offset);
+      }
+      return evaluate(callee, own, values, operands, made);
     };
     made.single = as(builder.getF32Type(), single);
     made.precise = as(builder.getF64Type(), precise);
@@ -321,6 +334,52 @@ void Drawer::drawReduction() {
     drawCall(rows);
 }
 
+/// Columns of something, computed with, and put side by side in another order.
+void Drawer::drawConcatenation() {
+  const int64_t columns = domain.back();
+  if (columns < 4)
+    return;
+  Attribute mark = aten::OperandAttr::get(&context), none = builder.getUnitAttr();
+  auto integer = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+  const int64_t last = domain.size() - 1, cut = 2 + below(columns - 3);
+  SmallVector<int64_t> left(domain), right(domain);
+  left.back() = cut;
+  right.back() = columns - cut;
+  auto drawPart = [&](ArrayRef<int64_t> shape, int64_t first) {
+    const Known &whole = pickWhole(domain, main);
+    TensorLayout layout = getTensorLayout(cast<RankedTensorType>(whole.value.getType()));
+    auto type = getStridedTensorType(shape, main, layout.strides,
+                                     layout.offset + first * layout.strides.back());
+    Attribute begin = first == 0 ? none : integer(first - (chance(50) ? columns : 0));
+    addCall(
+        "slice.Tensor", {&whole},
+        {mark, integer(chance(50) ? -1 : last), begin, integer(first + shape.back()), integer(1)},
+        type);
+    for (unsigned count = below(3); count > 0; --count)
+      drawCall(shape);
+    return &pickWhole(shape, main);
+  };
+  const Known *a = drawPart(left, below(columns - left.back() + 1));
+  const Known *b = drawPart(right, below(columns - right.back() + 1));
+  if (chance(50))
+    std::swap(a, b);
+  addCall("cat.default", {a, b}, {builder.getArrayAttr({mark, mark}), integer(last)},
+          RankedTensorType::get(domain, main));
+}
+
+/// One number for each row, in every column.
+void Drawer::drawExpansion() {
+  const Known *found = findKnown(codegen::getRowShape(domain), main);
+  if (!found || domain.size() < 2 || domain.back() == 1)
+    return;
+  TensorLayout layout = getTensorLayout(cast<RankedTensorType>(found->value.getType()));
+  layout.strides.back() = 0;
+  Attribute mark = aten::OperandAttr::get(&context);
+  addCall("expand.default", {found},
+          {mark, builder.getDenseI64ArrayAttr(domain), builder.getBoolAttr(false)},
+          getStridedTensorType(domain, main, layout.strides, layout.offset));
+}
+
 RandomKernel Drawer::run() {
   const Type dtypes[] = {builder.getF32Type(), builder.getF32Type(), builder.getBF16Type(),
                          builder.getF16Type()};
@@ -334,13 +393,24 @@ RandomKernel Drawer::run() {
   for (unsigned attempts = 0; numCalls < wanted && attempts < 200; ++attempts) {
     if (chance(10))
       drawReduction();
+    else if (chance(10))
+      drawConcatenation();
+    else if (chance(10))
+      drawExpansion();
     else
       drawCall(domain);
   }
   // What nothing reads, and some of the rest.
   SmallVector<Value> yielded;
+  auto isResult = [&](Value value) {
+    auto call = value.getDefiningOp<aten::CallOp>();
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(value.getType()).getShape();
+    return call && !codegen::isKernelView(call) &&
+           (shape == ArrayRef<int64_t>(domain) ||
+            shape == ArrayRef<int64_t>(codegen::getRowShape(domain)));
+  };
   for (const Known &item : known)
-    if (!isa<BlockArgument>(item.value) && (item.value.use_empty() || chance(10))) {
+    if (isResult(item.value) && (item.value.use_empty() || chance(10))) {
       yielded.push_back(item.value);
       result.expected.push_back(item.tensor);
       result.single.push_back(item.single);

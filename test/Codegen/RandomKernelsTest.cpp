@@ -21,7 +21,7 @@ using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::test;
 
-static unsigned numKernels = 100, firstSeed = 1;
+static unsigned numKernels = 150, firstSeed = 1;
 
 /// The results of all units, computed in two parts; memory beside them is checked.
 static std::vector<at::Tensor> run(const RandomKernel &random, const codegen::CpuKernel &kernel,

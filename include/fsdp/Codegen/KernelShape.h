@@ -10,8 +10,9 @@ namespace fsdp::codegen {
 /// The shape of a row's sum: the last dimension stays with size 1.
 llvm::SmallVector<int64_t> getRowShape(llvm::ArrayRef<int64_t> shape);
 
-/// All results of a kernel's calls have one shape, its domain, or that of a number for each row of
-/// it. Operands of the kernel are broadcast to the domain.
+/// What a kernel yields and adds up has one shape, its domain, or is one number for each row of it.
+/// What it computes between has these rows, and may have other columns, where the body rearranges
+/// them (Rearrangement.h). Operands of the kernel are broadcast to the rows.
 class KernelShape {
 public:
   /// None where the calls' shapes do not fit, or an operator is one that kernels of its rounding do
@@ -19,15 +20,18 @@ public:
   static std::optional<KernelShape> of(KernelOp kernel, std::string &problem);
 
   llvm::ArrayRef<int64_t> getDomain() const { return domain; }
-  /// True if something is computed once for each row.
+  /// True if something is computed once for each row, or columns are rearranged.
   bool isByRows() const { return byRows; }
+  /// Where segments of a row begin, and where the last one ends: within a segment every column of a
+  /// concatenation is one of the same operand.
+  llvm::ArrayRef<int64_t> getSegments() const { return segments; }
   /// True if a tensor of this type holds one number for each row, or fewer.
   bool isOfRows(mlir::RankedTensorType type) const;
   /// The stride of each dimension of the domain, in elements; 0 where the tensor is broadcast.
   llvm::SmallVector<int64_t> getStrides(mlir::RankedTensorType type) const;
 
 private:
-  llvm::SmallVector<int64_t> domain;
+  llvm::SmallVector<int64_t> domain, segments;
   bool byRows = false;
 };
 

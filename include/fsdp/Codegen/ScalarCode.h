@@ -18,6 +18,9 @@
 
 namespace fsdp::codegen {
 
+/// A dtype that kernels compute with: f32, bf16, f16.
+bool isKernelElement(mlir::Type element);
+
 /// True if each element of the call's one result follows from the elements at the same place of its
 /// operands (which may be broadcast), and a kernel of this rounding can compute it.
 bool isElementwise(aten::CallOp call, Rounding rounding);
