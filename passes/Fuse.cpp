@@ -3,13 +3,11 @@
 #include "fsdp/Analysis/Program.h"
 #include "fsdp/Analysis/Step.h"
 #include "fsdp/Codegen/KernelShape.h"
-#include "fsdp/Codegen/ScalarCode.h"
 #include "fsdp/CostModel/OperatorWork.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/FusionClusters.h"
 #include "passes/Passes.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_FUSE
@@ -22,192 +20,65 @@ using namespace mlir;
 using namespace fsdp;
 using aten::CallOp;
 
-/// Keeps compilation linear, and the addresses of a kernel in registers.
-static constexpr size_t kMostCalls = 48, kMostTensors = 24;
-
-static ArrayRef<int64_t> getShape(Value value) {
-  return cast<RankedTensorType>(value.getType()).getShape();
-}
-
-/// True for the cast of a gradient that is reduced or added to others. It stays a call: what the
-/// gradient was before it is asked for by name.
-static bool isGradientCast(CallOp call) {
-  if (call.getBaseName() != "_to_copy" && call.getBaseName() != "clone")
-    return false;
-  return llvm::any_of(call->getUsers(), [&](Operation *user) {
-    auto copy = dyn_cast<CallOp>(user);
-    auto uses = dyn_cast<StepOpInterface>(user);
-    return isa<AccumulateOp>(user) ||
-           (uses && llvm::is_contained(uses.getPacked(), call.getResult(0))) ||
-           (copy && copy.getBaseName() == "clone" && isGradientCast(copy));
-  });
-}
-
 namespace {
-/// Calls, in program order, that are to be one kernel. Until it is closed, only they read what they
-/// compute.
-struct Cluster {
-  SmallVector<CallOp> calls;
-  SmallVector<int64_t> domain;
-};
-
 struct FusionCounts {
   int64_t kernels = 0, launches = 0, calls = 0;
-  int64_t bytesBefore = 0, bytesAfter = 0; // that elementwise operators and row sums move
+  int64_t bytesBefore = 0, bytesAfter = 0; // that all but products and attention move
 };
 
 /// Fuses the calls of one step.
 class Fuser {
 public:
   Fuser(ModuleOp module, func::FuncOp step, Rounding rounding)
-      : module(module), step(step), rounding(rounding), symbols(module) {}
+      : module(module), step(step), rounding(rounding), symbols(module), clusters(step, rounding) {}
   FusionCounts run();
 
 private:
-  bool isFusible(CallOp call) const {
-    return (codegen::isElementwise(call, rounding) || codegen::isRowReduction(call, rounding)) &&
-           !isGradientCast(call);
-  }
-  /// The domain that a cluster has with `call`; none if it cannot join.
-  std::optional<SmallVector<int64_t>> join(const Cluster &cluster, CallOp call) const;
-  void add(CallOp call);
-  /// Closes the clusters of which `op` reads something.
-  void closeReadBy(Operation &op);
-  void closeAll();
-  void close(size_t cluster);
-  void launch(const Cluster &cluster);
-  KernelOp makeKernel(const Cluster &cluster, ArrayRef<Value> inputs, ArrayRef<Value> outputs);
+  using Launch = FusionClusters::Launch;
+
+  void makeLaunches(ArrayRef<Launch> launches);
+  KernelOp makeKernel(const Launch &launch);
+  void order(ArrayRef<Launch> launches);
   int64_t countTraffic();
 
   ModuleOp module;
   func::FuncOp step;
   Rounding rounding;
   SymbolTable symbols;
+  FusionClusters clusters;
   FusionCounts counts;
-  llvm::MapVector<size_t, Cluster> open; // by number
-  size_t numClusters = 0;
-  DenseMap<Operation *, size_t> clusterOf;
+  llvm::SmallSetVector<Operation *, 16> launched; // by launch: the launch, or its only call
   llvm::StringMap<KernelOp> kernels; // by their text
 };
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// Which calls are one kernel
-//===----------------------------------------------------------------------===//
-
-std::optional<SmallVector<int64_t>> Fuser::join(const Cluster &cluster, CallOp call) const {
-  bool isReduction = codegen::isRowReduction(call, rounding);
-  ArrayRef<int64_t> shape = getShape(isReduction ? call.getOperand(0) : call.getResult(0));
-  SmallVector<int64_t> own(shape);
-  if (cluster.calls.size() >= kMostCalls)
-    return std::nullopt;
-  const SmallVector<int64_t> rows = codegen::getRowShape(cluster.domain);
-  if (own == cluster.domain)
-    return own;
-  // One number for each row of the cluster.
-  if (ArrayRef<int64_t>(own) == ArrayRef<int64_t>(rows) && !isReduction)
-    return cluster.domain;
-  // The cluster has so far one number for each row of the call.
-  if (ArrayRef<int64_t>(codegen::getRowShape(own)) == ArrayRef<int64_t>(cluster.domain) &&
-      llvm::none_of(cluster.calls,
-                    [&](CallOp other) { return codegen::isRowReduction(other, rounding); }))
-    return own;
-  return std::nullopt;
-}
-
-void Fuser::add(CallOp call) {
-  llvm::SmallSetVector<size_t, 4> sources;
-  for (Value operand : call.getOperands())
-    if (auto found = clusterOf.find(operand.getDefiningOp());
-        found != clusterOf.end() && open.contains(found->second))
-      sources.insert(found->second);
-  // The cluster that the call joins is that of its first source; others join, too, or end here.
-  std::optional<size_t> home;
-  for (size_t source : sources) {
-    Cluster &cluster = open[source];
-    std::optional<SmallVector<int64_t>> domain = join(cluster, call);
-    if (!domain) {
-      close(source);
-      continue;
-    }
-    if (!home) {
-      home = source;
-      cluster.domain = *domain;
-      continue;
-    }
-    Cluster &first = open[*home];
-    bool fits =
-        cluster.domain == first.domain ||
-        ArrayRef<int64_t>(cluster.domain) == ArrayRef<int64_t>(codegen::getRowShape(first.domain));
-    bool hasReduction = llvm::any_of(
-        cluster.calls, [&](CallOp other) { return codegen::isRowReduction(other, rounding); });
-    if (!fits || (hasReduction && cluster.domain != first.domain) ||
-        first.calls.size() + cluster.calls.size() >= kMostCalls) {
-      close(source);
-      continue;
-    }
-    first.calls.append(cluster.calls);
-    llvm::sort(first.calls, [](CallOp a, CallOp b) { return a->isBeforeInBlock(b); });
-    for (CallOp moved : cluster.calls)
-      clusterOf[moved] = *home;
-    open.erase(source);
-  }
-  if (!home) {
-    home = numClusters++;
-    bool isReduction = codegen::isRowReduction(call, rounding);
-    open[*home].domain =
-        llvm::to_vector(getShape(isReduction ? call.getOperand(0) : call.getResult(0)));
-  }
-  open[*home].calls.push_back(call);
-  clusterOf[call] = *home;
-}
-
-void Fuser::closeReadBy(Operation &op) {
-  for (Value operand : op.getOperands())
-    if (auto found = clusterOf.find(operand.getDefiningOp()); found != clusterOf.end())
-      if (open.contains(found->second))
-        close(found->second);
-}
-
-void Fuser::closeAll() {
-  while (!open.empty())
-    close(open.begin()->first);
-}
-
-void Fuser::close(size_t number) {
-  Cluster cluster = std::move(open[number]);
-  open.erase(number);
-  if (cluster.calls.size() > 1)
-    launch(cluster);
-}
-
-//===----------------------------------------------------------------------===//
 // The kernel and its launch
 //===----------------------------------------------------------------------===//
 
-KernelOp Fuser::makeKernel(const Cluster &cluster, ArrayRef<Value> inputs,
-                           ArrayRef<Value> outputs) {
+KernelOp Fuser::makeKernel(const Launch &launch) {
   MLIRContext *context = module.getContext();
   OpBuilder builder(context);
   std::string name = "fused";
-  for (CallOp call : ArrayRef(cluster.calls).take_front(4))
+  for (CallOp call : ArrayRef(launch.calls).take_front(4))
     name += ("_" + call.getBaseName().ltrim('_')).str();
   auto kernel = KernelOp::create(builder, step.getLoc(), name, rounding);
   Block &body = kernel.getBody().emplaceBlock();
   IRMapping mapping;
-  for (Value input : inputs)
+  for (Value input : launch.inputs)
     mapping.map(input, body.addArgument(input.getType(), input.getLoc()));
   builder.setInsertionPointToEnd(&body);
   auto scope = aten::ScopeAttr::get(context, builder.getStringAttr(""), {});
-  for (CallOp call : cluster.calls) {
+  for (CallOp call : launch.calls) {
     auto copy = cast<CallOp>(builder.clone(*call, mapping));
     // Where a call comes from, each launch says.
     copy.setScopeAttr(scope);
     copy.setPhase(aten::Phase::Forward);
     copy->setLoc(builder.getUnknownLoc());
   }
-  YieldOp::create(builder, builder.getUnknownLoc(),
-                  llvm::map_to_vector(outputs, [&](Value value) { return mapping.lookup(value); }));
+  YieldOp::create(
+      builder, builder.getUnknownLoc(),
+      llvm::map_to_vector(launch.outputs, [&](Value value) { return mapping.lookup(value); }));
   // Layers have equal kernels.
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -222,37 +93,70 @@ KernelOp Fuser::makeKernel(const Cluster &cluster, ArrayRef<Value> inputs,
   return kernel;
 }
 
-void Fuser::launch(const Cluster &cluster) {
-  llvm::SmallPtrSet<Operation *, 16> members;
-  llvm::SmallSetVector<Value, 16> inputs;
-  SmallVector<Value> outputs;
-  for (CallOp call : cluster.calls)
-    members.insert(call);
-  for (CallOp call : cluster.calls) {
-    for (Value operand : call.getOperands())
-      if (!members.contains(operand.getDefiningOp()))
-        inputs.insert(operand);
-    if (llvm::any_of(call->getUsers(), [&](Operation *user) { return !members.contains(user); }))
-      outputs.push_back(call.getResult(0));
+/// Makes kernels of all first: their bodies are copies of calls that read each other.
+void Fuser::makeLaunches(ArrayRef<Launch> launches) {
+  SmallVector<KernelOp> made;
+  for (const Launch &launch : launches) {
+    KernelOp &kernel = made.emplace_back();
+    if (launch.calls.size() == 1)
+      continue;
+    kernel = makeKernel(launch);
+    std::string problem;
+    if (!codegen::KernelShape::of(kernel, problem))
+      llvm::report_fatal_error(llvm::Twine("fsdp-fuse made a kernel that does not fit: ") +
+                               problem);
   }
-  if (outputs.empty() || inputs.size() + outputs.size() > kMostTensors)
-    return;
-  KernelOp kernel = makeKernel(cluster, inputs.getArrayRef(), outputs);
-  std::string problem;
-  if (!codegen::KernelShape::of(kernel, problem))
-    llvm::report_fatal_error(llvm::Twine("fsdp-fuse made a kernel that does not fit: ") + problem);
-  CallOp last = cluster.calls.back();
-  OpBuilder builder(last);
-  auto launched = LaunchOp::create(builder, last.getLoc(), ValueRange(outputs).getTypes(),
-                                   kernel.getSymNameAttr(), inputs.getArrayRef(), last.getPhase(),
-                                   last.getScopeAttr(), /*offsets=*/nullptr);
-  for (auto [output, result] : llvm::zip_equal(outputs, launched.getResults()))
-    output.replaceUsesWithIf(result,
-                             [&](OpOperand &use) { return !members.contains(use.getOwner()); });
-  for (CallOp call : llvm::reverse(cluster.calls))
-    call.erase();
-  ++counts.launches;
-  counts.calls += cluster.calls.size();
+  OpBuilder builder = OpBuilder::atBlockTerminator(&step.getBody().front());
+  for (auto [launch, kernel] : llvm::zip_equal(launches, made)) {
+    CallOp last = launch.calls.back();
+    if (!kernel) {
+      launched.insert(last);
+      continue;
+    }
+    auto launchOp = LaunchOp::create(builder, last.getLoc(), ValueRange(launch.outputs).getTypes(),
+                                     kernel.getSymNameAttr(), launch.inputs, last.getPhase(),
+                                     last.getScopeAttr(), /*offsets=*/nullptr);
+    launched.insert(launchOp);
+    ++counts.launches;
+    counts.calls += launch.calls.size();
+  }
+  for (auto [launch, op] : llvm::zip_equal(launches, launched))
+    if (isa<LaunchOp>(op))
+      for (auto [output, result] : llvm::zip_equal(launch.outputs, op->getResults()))
+        Value(output).replaceAllUsesWith(result);
+}
+
+/// One permutation: launches at their positions, a view behind what it shows, the rest as it was.
+void Fuser::order(ArrayRef<Launch> launches) {
+  Block &block = step.getBody().front();
+  llvm::SmallPtrSet<Operation *, 16> placed;
+  DenseMap<Operation *, SmallVector<Operation *>> waiting; // views, by what they show
+  SmallVector<Operation *> order, replaced;
+  auto place = [&](auto &self, Operation *op) -> void {
+    order.push_back(op);
+    placed.insert(op);
+    for (Operation *view : waiting.lookup(op))
+      self(self, view);
+  };
+  size_t next = 0;
+  for (auto [position, op] : llvm::enumerate(clusters.getOperations())) {
+    for (; next < launches.size() && launches[next].position == position; ++next)
+      place(place, launched[next]);
+    auto call = dyn_cast<CallOp>(op);
+    bool isView = call && call.isView();
+    Operation *shown = isView ? call.getOperand(0).getDefiningOp() : nullptr;
+    if (isView || (clusters.isFusible(op) && !launched.contains(op)))
+      replaced.push_back(op);
+    if (shown && shown->getBlock() == &block && !placed.contains(shown))
+      waiting[shown].push_back(op);
+    else if (!clusters.isFusible(op))
+      place(place, op);
+  }
+  for (Operation *op : order)
+    op->moveBefore(&block, block.end());
+  for (Operation *op : llvm::reverse(replaced))
+    if (op->use_empty())
+      op->erase();
 }
 
 //===----------------------------------------------------------------------===//
@@ -262,26 +166,23 @@ void Fuser::launch(const Cluster &cluster) {
 int64_t Fuser::countTraffic() {
   int64_t bytes = 0;
   for (Operation &op : step.getBody().front()) {
-    auto call = dyn_cast<CallOp>(op);
-    if (isa<LaunchOp>(op) || (call && (codegen::isElementwise(call, Rounding::Fast) ||
-                                       codegen::isRowReduction(call, Rounding::Fast))))
+    if (isa<LaunchOp>(op))
       bytes += cost::getMovedBytes(&op);
+    if (auto call = dyn_cast<CallOp>(op))
+      if (cost::OperatorWork work = cost::countWork(call);
+          work.arithmetic == cost::Arithmetic::None && !work.runsNothing)
+        bytes += work.bytes;
   }
   return bytes;
 }
 
 FusionCounts Fuser::run() {
   counts.bytesBefore = countTraffic();
-  for (Operation &op : llvm::make_early_inc_range(step.getBody().front())) {
-    auto call = dyn_cast<CallOp>(op);
-    if (call && isFusible(call))
-      add(call);
-    else if (call || isa<aten::ConstantOp>(op))
-      closeReadBy(op);
-    else
-      closeAll();
-  }
-  closeAll();
+  clusters.form();
+  clusters.copyCheapCalls();
+  std::vector<FusionClusters::Launch> launches = clusters.settle();
+  makeLaunches(launches);
+  order(launches);
   counts.bytesAfter = countTraffic();
   return counts;
 }

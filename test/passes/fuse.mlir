@@ -94,7 +94,7 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
 // FAST:          fsdp.kernel @fused_mul_add_sigmoid fast
 // FAST:        func.func @step
 // FAST:          fsdp.launch @fused_mul_add_sigmoid(
-// FAST-NEXT:     all_gather.wait
+// FAST:          all_gather.wait
 // FAST-NEXT:     fsdp.launch @fused_mul_neg(
 !m = tensor<4x4xf32>
 !s = tensor<f32>
@@ -112,8 +112,9 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %0 = aten.call "mul.Tensor"(%x, 2.0) fwd in "l" : (!m) -> !m
     %1 = aten.call "add.Tensor"(%0, %x, 1) fwd in "l" : (!m, !m) -> !m
     %2 = aten.call "sigmoid.default"(%1) fwd in "l" : (!m) -> !m
+    %p = aten.call "mm.default"(%2, %x) fwd in "l" : (!m, !m) -> !m
     %w0 = fsdp.all_gather.wait %u0 : !m
-    %3 = aten.call "mul.Tensor"(%2, %w0) fwd in "l" : (!m, !m) -> !m
+    %3 = aten.call "mul.Tensor"(%p, %w0) fwd in "l" : (!m, !m) -> !m
     %4 = aten.call "neg.default"(%3) fwd in "l" : (!m) -> !m
     %loss = aten.call "sum.default"(%4, none) fwd in "l" : (!m) -> !s
     %g0 = aten.call "mm.default"(%w0, %w0) bwd in "l" : (!m, !m) -> !m
@@ -225,6 +226,155 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on reduce : !h
     %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, bf16>
     fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, bf16>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// A kernel computes again what another one would store for it, if it moves fewer bytes so: the f32
+// copy of x has no place, and the kernel behind the gather does not read its square, which a product
+// reads.
+// CHECK-LABEL: fsdp.kernel @fused_to_copy_mul_to_copy exact {
+// CHECK:         fsdp.yield %{{[^ ,]+}} : tensor<64x64xbf16>
+// CHECK-LABEL: fsdp.kernel @fused_to_copy_mul_to_copy_mul exact {
+// CHECK:       ^bb0(%[[X:.+]]: tensor<64x64xbf16>, %[[W:.+]]: tensor<64x64xf32>):
+// CHECK:         %[[COPY:.+]] = aten.call "_to_copy.default"(%[[X]], f32
+// CHECK:         %[[SQUARE:.+]] = aten.call "mul.Tensor"(%[[COPY]], %[[COPY]])
+// CHECK:         aten.call "_to_copy.default"(%[[SQUARE]], bf16
+// CHECK:         aten.call "mul.Tensor"(%[[COPY]], %[[W]])
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[STORED:.+]] = fsdp.launch @fused_to_copy_mul_to_copy(%[[IN:[a-z]+]])
+// CHECK:         aten.call "mm.default"(%[[STORED]], %[[IN]])
+// CHECK:         %[[GATHERED:.+]] = fsdp.all_gather.wait
+// CHECK:         fsdp.launch @fused_to_copy_mul_to_copy_mul(%[[IN]], %[[GATHERED]])
+!h = tensor<64x64xbf16>
+!m = tensor<64x64xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @l.w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 2>
+  fsdp.group @l [@l.w] of ["l"] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %s = fsdp.shard @l : !fsdp.shard<@l, f32>
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %in = fsdp.input "x" : !h
+    %x = aten.call "mm.default"(%in, %in) fwd in "l" : (!h, !h) -> !h
+    %u0 = fsdp.all_gather.start %s over ["dp"] fwd on gather : !fsdp.shard<@l, f32>
+    %wide = aten.call "_to_copy.default"(%x, f32, none, none, none, false, none) fwd in "l" : (!h) -> !m
+    %square = aten.call "mul.Tensor"(%wide, %wide) fwd in "l" : (!m, !m) -> !m
+    %short = aten.call "_to_copy.default"(%square, bf16, none, none, none, false, none) fwd in "l" : (!m) -> !h
+    %p = aten.call "mm.default"(%short, %x) fwd in "l" : (!h, !h) -> !h
+    %w0 = fsdp.all_gather.wait %u0 : !m
+    %a = aten.call "mul.Tensor"(%wide, %w0) fwd in "l" : (!m, !m) -> !m
+    %b = aten.call "mul.Tensor"(%a, %short) fwd in "l" : (!m, !h) -> !m
+    %loss = aten.call "sum.default"(%b, none) fwd in "l" : (!m) -> !s
+    %g0 = aten.call "mm.default"(%w0, %w0) bwd in "l" : (!m, !m) -> !m
+    fsdp.reshard %u0 bwd
+    %r0 = fsdp.reduce_scatter.start @l(%g0) over ["dp"] avg bwd on reduce : !m
+    %d0 = fsdp.reduce_scatter.wait %r0 : !fsdp.shard<@l, f32>
+    fsdp.update @l with %d0 step %step lr %lr : !fsdp.shard<@l, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// A call joins a kernel that is launched before it stood, if all that it reads is there: the second
+// product reads y alone, and what the sum over columns reads is computed with it. What reads y too,
+// beside the kernel, joins it as well. A view follows what it shows.
+// CHECK-LABEL: fsdp.kernel @fused_mul_mul_neg_sub exact {
+// CHECK:         fsdp.yield %{{.+}}, %{{.+}}, %{{.+}} : tensor<8x64xf32>, tensor<8x64xf32>, tensor<8x64xf32>
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[ALL:.+]]:3 = fsdp.launch @fused_mul_mul_neg_sub(%x, %y)
+// CHECK-NEXT:    aten.call "sum.dim_IntList"(%[[ALL]]#0
+// CHECK:         aten.call "mm.default"(%x
+// CHECK-NEXT:    %[[VIEW:.+]] = aten.call "t.default"(%[[ALL]]#2)
+// CHECK-NEXT:    aten.call "mm.default"(%[[ALL]]#1, %[[VIEW]])
+!m = tensor<8x64xf32>
+!q = tensor<8x8xf32>
+!t = tensor<64x8xf32, #aten.strides<[1, 64]>>
+!v = tensor<64xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %y = fsdp.input "y" : !m
+    %a = aten.call "mul.Tensor"(%x, %y) fwd in "a" : (!m, !m) -> !m
+    %columns = aten.call "sum.dim_IntList"(%a, [0], false, none) fwd in "a" : (!m) -> !v
+    %turned = aten.call "t.default"(%x) fwd in "a" : (!m) -> !t
+    %p = aten.call "mm.default"(%x, %turned) fwd in "a" : (!m, !t) -> !q
+    %b = aten.call "mul.Tensor"(%y, %y) fwd in "a" : (!m, !m) -> !m
+    %n = aten.call "neg.default"(%b) fwd in "a" : (!m) -> !m
+    %c = aten.call "sub.Tensor"(%n, %a, 1) fwd in "a" : (!m, !m) -> !m
+    %shown = aten.call "t.default"(%c) fwd in "a" : (!m) -> !t
+    %r = aten.call "mm.default"(%b, %shown) fwd in "a" : (!m, !t) -> !q
+    %k = aten.call "mm.default"(%p, %r) fwd in "a" : (!q, !q) -> !q
+    %f = aten.call "sum.default"(%k, none) fwd in "" : (!q) -> !s
+    %g = aten.call "sum.default"(%columns, none) fwd in "" : (!v) -> !s
+    %loss = aten.call "mul.Tensor"(%f, %g) fwd in "" : (!s, !s) -> !s
+    %d = fsdp.pack @w_(%loss) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
+    return %loss : !s
+  }
+}
+
+// -----
+
+// Rotary embedding is one kernel that reads x once: halves of it are columns, and so are the parts of
+// a concatenation. One number for each row is expanded in the kernel that computes it.
+// CHECK-LABEL: fsdp.kernel @fused_split_mul_neg_cat exact {
+// CHECK:       ^bb0(%[[X:[^:]+]]: tensor<4x8x64xf32>, %{{[^:]+}}: tensor<8x64xf32>, %{{[^:]+}}: tensor<8x64xf32>):
+// CHECK:         %[[HALVES:.+]]:2 = aten.call "split.Tensor"(%[[X]], 32, -1)
+// CHECK:         %[[BACK:.+]] = aten.call "neg.default"(%[[HALVES]]#1)
+// CHECK:         aten.call "cat.default"([%[[BACK]], %[[HALVES]]#0], -1)
+// CHECK:         fsdp.yield %{{[^,]+}} : tensor<4x8x64xf32>
+// CHECK-LABEL: fsdp.kernel @fused_mul_sum_expand_add exact {
+// CHECK-LABEL: func.func @step
+// CHECK-NOT:     aten.call "split.Tensor"
+// CHECK:         fsdp.launch @fused_split_mul_neg_cat(%x, %cos, %sin)
+// CHECK:         fsdp.launch @fused_mul_sum_expand_add(
+!x = tensor<4x8x64xf32>
+!e = tensor<4x8x64xf32, #aten.strides<[8, 1, 0]>>
+!r = tensor<4x8x1xf32>
+!h = tensor<4x8x32xf32>
+!l = tensor<4x8x32xf32, #aten.strides<[512, 64, 1]>>
+!u = tensor<4x8x32xf32, #aten.strides<[512, 64, 1], offset = 32>>
+!t = tensor<8x64xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !x
+    %cos = fsdp.input "cos" : !t
+    %sin = fsdp.input "sin" : !t
+    %half:2 = aten.call "split.Tensor"(%x, 32, -1) fwd in "a" : (!x) -> (!l, !u)
+    %a = aten.call "mul.Tensor"(%x, %cos) fwd in "a" : (!x, !t) -> !x
+    %back = aten.call "neg.default"(%half#1) fwd in "a" : (!u) -> !h
+    %turned = aten.call "cat.default"([%back, %half#0], -1) fwd in "a" : (!h, !l) -> !x
+    %b = aten.call "mul.Tensor"(%turned, %sin) fwd in "a" : (!x, !t) -> !x
+    %c = aten.call "add.Tensor"(%a, %b, 1) fwd in "a" : (!x, !x) -> !x
+    %p = aten.call "bmm.default"(%c, %c) fwd in "a" : (!x, !x) -> !x
+    %square = aten.call "mul.Tensor"(%p, %p) fwd in "a" : (!x, !x) -> !x
+    %sum = aten.call "sum.dim_IntList"(%square, [-1], true, none) fwd in "a" : (!x) -> !r
+    %wide = aten.call "expand.default"(%sum, [4, 8, 64], false) fwd in "a" : (!r) -> !e
+    %d0 = aten.call "add.Tensor"(%p, %wide, 1) fwd in "a" : (!x, !e) -> !x
+    %loss = aten.call "sum.default"(%d0, none) fwd in "" : (!x) -> !s
+    %d = fsdp.pack @w_(%loss) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
     return %loss : !s
   }
 }

@@ -1,0 +1,345 @@
+//===- FusionClusters.cpp - Which calls of a step are one kernel ----------===//
+
+#include "passes/FusionClusters.h"
+
+#include "fsdp/Codegen/KernelShape.h"
+#include "fsdp/Codegen/Rearrangement.h"
+#include "fsdp/Codegen/ScalarCode.h"
+#include "passes/FusionLimits.h"
+
+using namespace mlir;
+using namespace fsdp;
+using aten::CallOp;
+
+/// A cluster that a call has not joined yet.
+static constexpr unsigned kUnplaced = -1;
+/// Of other clusters that are looked at for one question: keeps compilation linear.
+static constexpr size_t kMostVisited = 64;
+/// Of clusters that read the same value.
+static constexpr size_t kMostBeside = 4;
+
+static ArrayRef<int64_t> getShape(Value value) {
+  return cast<RankedTensorType>(value.getType()).getShape();
+}
+
+/// True for the cast of a gradient that is reduced or added to others. It stays a call: what the
+/// gradient was before it is asked for by name.
+static bool isGradientCast(CallOp call) {
+  if (call.getBaseName() != "_to_copy" && call.getBaseName() != "clone")
+    return false;
+  return llvm::any_of(call->getUsers(), [&](Operation *user) {
+    auto copy = dyn_cast<CallOp>(user);
+    auto uses = dyn_cast<StepOpInterface>(user);
+    return isa<AccumulateOp>(user) ||
+           (uses && llvm::is_contained(uses.getPacked(), call.getResult(0))) ||
+           (copy && copy.getBaseName() == "clone" && isGradientCast(copy));
+  });
+}
+
+static bool isFloatConcatenation(CallOp call) {
+  return codegen::isColumnConcatenation(call) &&
+         isa<FloatType>(cast<RankedTensorType>(call.getResult(0).getType()).getElementType()) &&
+         codegen::isKernelElement(
+             cast<RankedTensorType>(call.getResult(0).getType()).getElementType());
+}
+
+FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(rounding) {
+  unsigned begin = 0;
+  auto endWindow = [&] {
+    windowEnds.resize(operations.size(), operations.size());
+    begin = operations.size() + 1;
+  };
+  for (Operation &op : step.getBody().front()) {
+    auto call = dyn_cast<CallOp>(op);
+    if (!call && !isa<aten::ConstantOp>(op))
+      endWindow();
+    positions[&op] = operations.size();
+    operations.push_back(&op);
+    windowBegins.push_back(begin);
+    if (call && !isGradientCast(call) &&
+        (codegen::isElementwise(call, rounding) || codegen::isRowReduction(call, rounding) ||
+         isFloatConcatenation(call)))
+      owners[call] = kUnplaced;
+  }
+  endWindow();
+}
+
+Value FusionClusters::getRoot(Value value) {
+  for (auto call = value.getDefiningOp<CallOp>(); call && call.isView();
+       call = value.getDefiningOp<CallOp>())
+    value = call.getOperand(0);
+  return value;
+}
+
+Value FusionClusters::findMember(Value operand, function_ref<bool(Operation *)> isMember) {
+  for (Operation *op = operand.getDefiningOp(); op; op = operand.getDefiningOp()) {
+    if (isMember(op))
+      return operand;
+    auto call = dyn_cast<CallOp>(op);
+    if (!call || !codegen::isKernelView(call))
+      return {};
+    operand = call.getOperand(0);
+  }
+  return {};
+}
+
+void FusionClusters::forReaders(Value value, function_ref<void(Operation *)> visit) {
+  for (Operation *user : value.getUsers()) {
+    auto call = dyn_cast<CallOp>(user);
+    if (!call || !call.isView())
+      visit(user);
+    else
+      for (Value view : call.getResults())
+        forReaders(view, visit);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Whether calls can be one kernel
+//===----------------------------------------------------------------------===//
+
+bool FusionClusters::contains(const Union &all, Operation *op) const {
+  auto owner = owners.find(op);
+  return owner != owners.end() && (op == all.added || llvm::is_contained(all.parts, owner->second));
+}
+
+unsigned FusionClusters::countTensors(const Union &all) const {
+  auto isMember = [&](Operation *op) { return contains(all, op); };
+  llvm::SmallPtrSet<Value, 16> inputs;
+  unsigned outputs = 0;
+  auto isReadOutside = [&](auto &self, Value value) -> bool {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      auto call = dyn_cast<CallOp>(user);
+      if (call && codegen::isKernelView(call))
+        return llvm::any_of(call.getResults(), [&](Value view) { return self(self, view); });
+      return !isMember(user);
+    });
+  };
+  auto count = [&](CallOp call) {
+    for (Value operand : call.getOperands())
+      if (!findMember(operand, isMember))
+        inputs.insert(operand);
+    outputs += isReadOutside(isReadOutside, call.getResult(0));
+  };
+  for (Number part : all.parts)
+    llvm::for_each(clusters[part].calls, count);
+  count(all.added);
+  return inputs.size() + outputs;
+}
+
+bool FusionClusters::canBeOne(const Union &all) const {
+  const unsigned window = windowBegins[getPosition(all.added)];
+  auto isMember = [&](Operation *op) { return contains(all, op); };
+  auto isHere = [&](Operation *op) { return windowBegins[getPosition(op)] == window; };
+  SmallVector<CallOp> members;
+  for (Number part : all.parts)
+    llvm::append_range(members, clusters[part].calls);
+  members.push_back(all.added);
+  if (members.size() > kMostFusedCalls)
+    return false;
+
+  // Upwards: the operation that it is launched behind.
+  unsigned begin = 0;
+  llvm::SmallDenseSet<Number, 16> visited;
+  SmallVector<CallOp> work(members);
+  for (size_t i = 0; i < work.size(); ++i)
+    for (Value operand : work[i].getOperands()) {
+      if (isMember(work[i]) && findMember(operand, isMember))
+        continue;
+      Operation *source = getRoot(operand).getDefiningOp();
+      if (!source || !isHere(source))
+        continue;
+      if (isMember(source)) // what it writes to memory comes back
+        return false;
+      if (auto owner = owners.find(source); owner == owners.end())
+        begin = std::max(begin, getPosition(source) + 1);
+      else if (visited.insert(owner->second).second)
+        llvm::append_range(work, clusters[owner->second].calls);
+      if (visited.size() > kMostVisited)
+        return false;
+    }
+  // Downwards: the one before which.
+  unsigned end = windowEnds[getPosition(all.added)];
+  visited.clear();
+  work = members;
+  for (size_t i = 0; i < work.size(); ++i)
+    forReaders(work[i].getResult(0), [&](Operation *reader) {
+      if (isMember(reader) || !isHere(reader))
+        return;
+      auto owner = owners.find(reader);
+      if (owner == owners.end())
+        end = std::min(end, getPosition(reader));
+      else if (owner->second != kUnplaced && visited.insert(owner->second).second)
+        llvm::append_range(work, clusters[owner->second].calls);
+    });
+  return begin <= end && visited.size() <= kMostVisited && countTensors(all) <= kMostFusedTensors;
+}
+
+//===----------------------------------------------------------------------===//
+// Forming clusters
+//===----------------------------------------------------------------------===//
+
+bool FusionClusters::hasReduction(const FusionCluster &cluster) const {
+  return llvm::any_of(cluster.calls,
+                      [&](CallOp call) { return codegen::isRowReduction(call, rounding); });
+}
+
+/// The domain that a cluster has with the call; none if it cannot join.
+std::optional<SmallVector<int64_t>> FusionClusters::join(const FusionCluster &cluster,
+                                                         CallOp call) const {
+  bool isReduction = codegen::isRowReduction(call, rounding);
+  SmallVector<int64_t> own(getShape(isReduction ? call.getOperand(0) : call.getResult(0)));
+  if (own == cluster.domain)
+    return own;
+  // One number for each row of the cluster.
+  if (own == codegen::getRowShape(cluster.domain) && !isReduction)
+    return cluster.domain;
+  // The cluster has so far one number for each row of the call.
+  if (codegen::getRowShape(own) == cluster.domain && !hasReduction(cluster))
+    return own;
+  return std::nullopt;
+}
+
+void FusionClusters::unite(const Union &all, ArrayRef<int64_t> domain) {
+  Number home = all.parts.empty() ? clusters.size() : all.parts.front();
+  if (all.parts.empty())
+    clusters.emplace_back();
+  FusionCluster &cluster = clusters[home];
+  for (Number part : llvm::drop_begin(all.parts, all.parts.empty() ? 0 : 1)) {
+    for (CallOp call : clusters[part].calls) {
+      cluster.add(call);
+      owners[call] = home;
+    }
+    clusters[part] = {};
+  }
+  cluster.add(all.added);
+  owners[all.added] = home;
+  cluster.domain = llvm::to_vector(domain);
+  llvm::sort(cluster.calls, [&](CallOp a, CallOp b) { return getPosition(a) < getPosition(b); });
+  for (Value operand : all.added->getOperands())
+    if (getShape(operand) == domain)
+      besides[operand].push_back(all.added);
+}
+
+/// A cluster that reads an operand of the call, and can be one with it.
+std::optional<FusionClusters::Number> FusionClusters::findBeside(CallOp call) const {
+  bool isReduction = codegen::isRowReduction(call, rounding);
+  ArrayRef<int64_t> own = getShape(isReduction ? call.getOperand(0) : call.getResult(0));
+  for (Value operand : call.getOperands()) {
+    auto found = besides.find(operand);
+    if (getShape(operand) != own || found == besides.end())
+      continue;
+    for (Operation *reader : llvm::reverse(ArrayRef(found->second).take_back(kMostBeside))) {
+      Number number = owners.lookup(reader);
+      if (windowBegins[getPosition(reader)] == windowBegins[getPosition(call)] &&
+          ArrayRef<int64_t>(clusters[number].domain) == own &&
+          canBeOne({.parts = {number}, .added = call}))
+        return number;
+    }
+  }
+  return std::nullopt;
+}
+
+/// The clusters of the same window whose members a call reads, as a kernel can.
+SmallVector<unsigned> FusionClusters::findSources(CallOp call) const {
+  SmallVector<Number> sources;
+  auto isCandidate = [&](Operation *op) { return owners.contains(op); };
+  for (Value operand : call.getOperands())
+    if (Value member = findMember(operand, isCandidate))
+      if (Operation *source = member.getDefiningOp();
+          windowBegins[getPosition(source)] == windowBegins[getPosition(call)] &&
+          !llvm::is_contained(sources, owners.lookup(source)))
+        sources.push_back(owners.lookup(source));
+  return sources;
+}
+
+/// The largest domain of some clusters that read each other; none if they cannot have one.
+std::optional<SmallVector<int64_t>> FusionClusters::getCommonDomain(ArrayRef<Number> parts,
+                                                                    CallOp call) const {
+  SmallVector<int64_t> domain;
+  for (Number part : parts) {
+    std::optional<SmallVector<int64_t>> joined = join(clusters[part], call);
+    if (!joined)
+      return std::nullopt;
+    if (domain.empty() || codegen::getRowShape(*joined) == domain)
+      domain = *joined;
+  }
+  // A cluster of another domain has one number for each row of this one.
+  for (Number part : parts)
+    if (clusters[part].domain != domain &&
+        (clusters[part].domain != codegen::getRowShape(domain) || hasReduction(clusters[part])))
+      return std::nullopt;
+  return domain;
+}
+
+void FusionClusters::place(CallOp call) {
+  bool isReduction = codegen::isRowReduction(call, rounding);
+  SmallVector<int64_t> domain(getShape(isReduction ? call.getOperand(0) : call.getResult(0)));
+  Union all{.parts = {}, .added = call};
+  auto take = [&](ArrayRef<Number> parts) {
+    Union more = all;
+    llvm::append_range(more.parts, parts);
+    std::optional<SmallVector<int64_t>> common = getCommonDomain(more.parts, call);
+    if (!common || !canBeOne(more))
+      return false;
+    all = more;
+    domain = *common;
+    return true;
+  };
+  // Sources that read each other can only be taken together.
+  SmallVector<Number> sources = findSources(call);
+  if (sources.size() < 2 || !take(sources))
+    for (Number source : sources)
+      take(source);
+  if (all.parts.empty())
+    if (std::optional<Number> beside = findBeside(call))
+      all.parts.push_back(*beside);
+  unite(all, domain);
+}
+
+/// True for a cluster of fewer columns that nothing but itself and the concatenation reads.
+bool FusionClusters::isNarrowPart(Number part, CallOp concatenation) const {
+  const FusionCluster &cluster = clusters[part];
+  SmallVector<int64_t> domain(getShape(concatenation.getResult(0)));
+  return codegen::getRowShape(cluster.domain) == codegen::getRowShape(domain) &&
+         !hasReduction(cluster) && llvm::all_of(cluster.calls, [&](CallOp call) {
+           return llvm::all_of(call->getUsers(), [&](Operation *user) {
+             return user == concatenation || cluster.members.contains(user);
+           });
+         });
+}
+
+void FusionClusters::placeConcatenation(CallOp call) {
+  ArrayRef<int64_t> domain = getShape(call.getResult(0));
+  SmallVector<Number> sources = findSources(call);
+  llvm::erase_if(sources, [&](Number part) {
+    return ArrayRef<int64_t>(clusters[part].domain) != domain && !isNarrowPart(part, call);
+  });
+  // Narrow parts may be computed from columns of wide ones, and are taken with them.
+  Union all{.parts = {sources.begin(), sources.end()}, .added = call};
+  if (!canBeOne(all)) {
+    all.parts.clear();
+    for (Number source : sources) {
+      Union more = all;
+      more.parts.push_back(source);
+      if (canBeOne(more))
+        all = more;
+    }
+  }
+  unite(all, domain);
+}
+
+void FusionClusters::form() {
+  for (Operation *op : operations) {
+    auto call = dyn_cast<CallOp>(op);
+    if (!call || !isFusible(call))
+      continue;
+    if (codegen::isColumnConcatenation(call))
+      placeConcatenation(call);
+    else
+      place(call);
+  }
+  for (auto [number, cluster] : llvm::enumerate(clusters))
+    for (CallOp call : cluster.calls)
+      holders[call].push_back(number);
+}

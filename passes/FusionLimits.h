@@ -1,0 +1,15 @@
+//===- FusionLimits.h - How large kernels may be -----------------*- C++ -*-===//
+
+#ifndef FSDP_PASSES_FUSIONLIMITS_H
+#define FSDP_PASSES_FUSIONLIMITS_H
+
+#include <cstddef>
+
+namespace fsdp {
+
+/// Keeps compilation linear, and the addresses of a kernel in registers.
+inline constexpr std::size_t kMostFusedCalls = 48, kMostFusedTensors = 24;
+
+} // namespace fsdp
+
+#endif // FSDP_PASSES_FUSIONLIMITS_H
