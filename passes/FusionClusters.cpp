@@ -37,10 +37,10 @@ static bool isGradientCast(CallOp call) {
 }
 
 static bool isFloatConcatenation(CallOp call) {
-  return codegen::isColumnConcatenation(call) &&
-         isa<FloatType>(cast<RankedTensorType>(call.getResult(0).getType()).getElementType()) &&
-         codegen::isKernelElement(
-             cast<RankedTensorType>(call.getResult(0).getType()).getElementType());
+  if (!codegen::isColumnConcatenation(call))
+    return false;
+  auto type = cast<RankedTensorType>(call.getResult(0).getType());
+  return codegen::isKernelElement(type.getElementType()) && type.getShape().back() <= 8192;
 }
 
 FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(rounding) {
@@ -58,7 +58,7 @@ FusionClusters::FusionClusters(func::FuncOp step, Rounding rounding) : rounding(
     windowBegins.push_back(begin);
     if (call && !isGradientCast(call) &&
         (codegen::isElementwise(call, rounding) || codegen::isRowReduction(call, rounding) ||
-         isFloatConcatenation(call)))
+         codegen::isRowOperator(call, rounding) || isFloatConcatenation(call)))
       owners[call] = kUnplaced;
   }
   endWindow();
@@ -127,6 +127,14 @@ unsigned FusionClusters::countTensors(const Union &all) const {
   return inputs.size() + outputs;
 }
 
+/// True if all calls count their rows by the same dimensions, or all may be counted by one.
+bool FusionClusters::canShareRows(ArrayRef<CallOp> calls) const {
+  auto getRows = [&](CallOp call) { return codegen::getRowShape(getShape(call.getResult(0))); };
+  CallOp first = calls.front();
+  return llvm::all_of(calls, [&](CallOp call) { return getRows(call) == getRows(first); }) ||
+         llvm::all_of(calls, [&](CallOp call) { return codegen::canFlatten(call, rounding); });
+}
+
 bool FusionClusters::canBeOne(const Union &all) const {
   const unsigned window = windowBegins[getPosition(all.added)];
   auto isMember = [&](Operation *op) { return contains(all, op); };
@@ -135,7 +143,7 @@ bool FusionClusters::canBeOne(const Union &all) const {
   for (Number part : all.parts)
     llvm::append_range(members, clusters[part].calls);
   members.push_back(all.added);
-  if (members.size() > kMostFusedCalls)
+  if (members.size() > kMostFusedCalls || !canShareRows(members))
     return false;
 
   // Upwards: the operation that it is launched behind.
@@ -180,8 +188,14 @@ bool FusionClusters::canBeOne(const Union &all) const {
 //===----------------------------------------------------------------------===//
 
 bool FusionClusters::hasReduction(const FusionCluster &cluster) const {
-  return llvm::any_of(cluster.calls,
-                      [&](CallOp call) { return codegen::isRowReduction(call, rounding); });
+  return llvm::any_of(cluster.calls, [&](CallOp call) {
+    return codegen::isRowReduction(call, rounding) || codegen::isRowOperator(call, rounding);
+  });
+}
+
+/// Views may count the same rows by other dimensions (canShareRows).
+static bool isSameDomain(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  return a == b || codegen::flattenRows(a) == codegen::flattenRows(b);
 }
 
 /// The domain that a cluster has with the call; none if it cannot join.
@@ -189,13 +203,13 @@ std::optional<SmallVector<int64_t>> FusionClusters::join(const FusionCluster &cl
                                                          CallOp call) const {
   bool isReduction = codegen::isRowReduction(call, rounding);
   SmallVector<int64_t> own(getShape(isReduction ? call.getOperand(0) : call.getResult(0)));
-  if (own == cluster.domain)
+  if (isSameDomain(own, cluster.domain))
     return own;
   // One number for each row of the cluster.
-  if (own == codegen::getRowShape(cluster.domain) && !isReduction)
+  if (isSameDomain(own, codegen::getRowShape(cluster.domain)) && !isReduction)
     return cluster.domain;
   // The cluster has so far one number for each row of the call.
-  if (codegen::getRowShape(own) == cluster.domain && !hasReduction(cluster))
+  if (isSameDomain(codegen::getRowShape(own), cluster.domain) && !hasReduction(cluster))
     return own;
   return std::nullopt;
 }
@@ -261,13 +275,14 @@ std::optional<SmallVector<int64_t>> FusionClusters::getCommonDomain(ArrayRef<Num
     std::optional<SmallVector<int64_t>> joined = join(clusters[part], call);
     if (!joined)
       return std::nullopt;
-    if (domain.empty() || codegen::getRowShape(*joined) == domain)
+    if (domain.empty() || isSameDomain(codegen::getRowShape(*joined), domain))
       domain = *joined;
   }
   // A cluster of another domain has one number for each row of this one.
   for (Number part : parts)
-    if (clusters[part].domain != domain &&
-        (clusters[part].domain != codegen::getRowShape(domain) || hasReduction(clusters[part])))
+    if (!isSameDomain(clusters[part].domain, domain) &&
+        (!isSameDomain(clusters[part].domain, codegen::getRowShape(domain)) ||
+         hasReduction(clusters[part])))
       return std::nullopt;
   return domain;
 }

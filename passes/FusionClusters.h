@@ -76,6 +76,7 @@ private:
   /// True if a launch of all has a position, and no more operands than kernels may have.
   bool canBeOne(const Union &all) const;
   unsigned countTensors(const Union &all) const;
+  bool canShareRows(llvm::ArrayRef<aten::CallOp> calls) const;
 
   void place(aten::CallOp call);
   void placeConcatenation(aten::CallOp call);
@@ -90,6 +91,7 @@ private:
 
   llvm::SmallVector<Number> findSources(aten::CallOp call) const;
 
+  bool canCopy(aten::CallOp call) const;
   void considerCopies(aten::CallOp call);
   /// The calls that `reader` would have to compute for `call`, and what they read from outside.
   bool collectCopies(aten::CallOp call, Number reader, llvm::SmallSetVector<aten::CallOp, 8> &calls,

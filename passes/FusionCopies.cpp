@@ -1,6 +1,7 @@
 //===- FusionCopies.cpp - What a kernel computes again --------------------===//
 
 #include "fsdp/Codegen/KernelShape.h"
+#include "fsdp/Codegen/Rearrangement.h"
 #include "fsdp/Codegen/ScalarCode.h"
 #include "fsdp/CostModel/OperatorWork.h"
 #include "passes/FusionClusters.h"
@@ -19,10 +20,36 @@ static bool isOfRows(Value value) {
   return shape.empty() || shape.back() == 1;
 }
 
-/// True if a member of the cluster reads the value from outside.
+/// What a kernel that reads the value can compute it from.
+static Value skipRegrouping(Value value) {
+  for (auto call = value.getDefiningOp<CallOp>(); call && codegen::isRowRegrouping(call);
+       call = value.getDefiningOp<CallOp>())
+    value = call.getOperand(0);
+  return value;
+}
+
+/// What reads the value, and could compute it instead.
+static void forKernelReaders(Value value, function_ref<void(Operation *)> visit) {
+  for (Operation *user : value.getUsers()) {
+    auto call = dyn_cast<CallOp>(user);
+    if (call && codegen::isRowRegrouping(call))
+      forKernelReaders(call.getResult(0), visit);
+    else
+      visit(user);
+  }
+}
+
+/// True if a member of the cluster reads the value.
 bool FusionClusters::reads(Number cluster, Value value) const {
-  return llvm::any_of(value.getUsers(),
-                      [&](Operation *user) { return clusters[cluster].members.contains(user); });
+  bool isRead = false;
+  forKernelReaders(value,
+                   [&](Operation *user) { isRead |= clusters[cluster].members.contains(user); });
+  return isRead;
+}
+
+bool FusionClusters::canCopy(CallOp call) const {
+  return isFusible(call) && !isOfRows(call.getResult(0)) &&
+         (codegen::isElementwise(call, rounding) || codegen::isRowOperator(call, rounding));
 }
 
 /// True if a kernel may read the value in another window than that in which it was read so far: a
@@ -49,12 +76,14 @@ unsigned FusionClusters::getLastUse(Value value) const {
 /// reads it.
 bool FusionClusters::isStored(Value value) const {
   Operation *def = value.getDefiningOp();
-  return llvm::any_of(value.getUsers(), [&](Operation *user) {
+  bool isStored = false;
+  forKernelReaders(value, [&](Operation *user) {
     auto found = holders.find(user);
-    return found == holders.end() || llvm::any_of(found->second, [&](Number holder) {
-             return !clusters[holder].members.contains(def);
-           });
+    isStored |= found == holders.end() || llvm::any_of(found->second, [&](Number holder) {
+                  return !clusters[holder].members.contains(def);
+                });
   });
+  return isStored;
 }
 
 bool FusionClusters::collectCopies(CallOp call, Number reader,
@@ -62,20 +91,19 @@ bool FusionClusters::collectCopies(CallOp call, Number reader,
                                    llvm::SmallSetVector<Value, 8> &leaves) const {
   const FusionCluster &cluster = clusters[reader];
   auto type = cast<RankedTensorType>(call.getResult(0).getType());
-  if (!codegen::isElementwise(call, rounding) ||
-      type.getShape() != ArrayRef<int64_t>(cluster.domain))
+  if (codegen::flattenRows(type.getShape()) != codegen::flattenRows(cluster.domain))
     return false;
   calls.insert(call);
   if (cluster.calls.size() + calls.size() > kMostFusedCalls)
     return false;
   for (Value operand : call.getOperands()) {
-    auto source = operand.getDefiningOp<CallOp>();
+    Value shown = skipRegrouping(operand);
+    auto source = shown.getDefiningOp<CallOp>();
     if (source && (cluster.members.contains(source) || calls.contains(source)))
       continue;
-    if (reads(reader, operand))
+    if (reads(reader, shown))
       continue;
-    if (source && isFusible(source) && !isOfRows(operand) && !isStored(operand) &&
-        codegen::isElementwise(source, rounding)) {
+    if (source && canCopy(source) && !isStored(shown)) {
       if (!collectCopies(source, reader, calls, leaves))
         return false;
       continue;
@@ -92,21 +120,21 @@ void FusionClusters::considerCopies(CallOp call) {
   llvm::SmallSetVector<Number, 4> readers;
   bool isReadByOthers = false;
   unsigned lastOther = 0, firstReader = operations.size();
-  for (Operation *user : value.getUsers()) {
+  forKernelReaders(value, [&](Operation *user) {
     auto found = holders.find(user);
     if (found == holders.end()) {
       auto view = dyn_cast<CallOp>(user);
       isReadByOthers = true;
       lastOther = std::max(lastOther, view && view.isView() ? getLastUse(view.getResult(0))
                                                             : getPosition(user));
-      continue;
+      return;
     }
     for (Number holder : found->second)
       if (!clusters[holder].members.contains(call)) {
         readers.insert(holder);
         firstReader = std::min(firstReader, getPosition(user));
       }
-  }
+  });
   const int64_t bytes = getBytes(value);
   struct Plan {
     Number reader;
@@ -119,6 +147,10 @@ void FusionClusters::considerCopies(CallOp call) {
   for (Number reader : readers) {
     Plan plan{reader, {}, {}, bytes, 0};
     if (!collectCopies(call, reader, plan.calls, plan.leaves))
+      continue;
+    SmallVector<CallOp> together(clusters[reader].calls);
+    llvm::append_range(together, plan.calls);
+    if (!canShareRows(together))
       continue;
     unsigned at = getPosition(clusters[reader].calls.back());
     for (Value leaf : plan.leaves) {
@@ -146,8 +178,6 @@ void FusionClusters::considerCopies(CallOp call) {
 
 void FusionClusters::copyCheapCalls() {
   for (Operation *op : operations)
-    if (auto call = dyn_cast<CallOp>(op); call && isFusible(call) &&
-                                          codegen::isElementwise(call, rounding) &&
-                                          !isOfRows(call.getResult(0)))
+    if (auto call = dyn_cast<CallOp>(op); call && canCopy(call))
       considerCopies(call);
 }

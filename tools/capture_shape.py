@@ -21,8 +21,9 @@ import models  # noqa: E402
 LLAMA3 = {"model": "llama", "vocab": 128256, "seq": 8192, "batch": 1, "kv_heads": 8}
 # Sources: "The Llama 3 Herd of Models" (2024), table 3; "Language Models are Unsupervised Multitask
 # Learners" (2019), table 2; "Mixtral of Experts" (2024), table 1; "An Image is Worth 16x16 Words"
-# (2021), table 1.
+# (2021), table 1; the model card of Llama 3.2 (2024), whose head is not tied here.
 SHAPES = {
+    "llama3-1b": {**LLAMA3, "dim": 2048, "layers": 16, "heads": 32, "ffn": 8192},
     "llama3-8b": {**LLAMA3, "dim": 4096, "layers": 32, "heads": 32, "ffn": 14336},
     "llama3-70b": {**LLAMA3, "dim": 8192, "layers": 80, "heads": 64, "ffn": 28672},
     "llama3-405b": {**LLAMA3, "dim": 16384, "layers": 126, "heads": 128, "ffn": 53248},

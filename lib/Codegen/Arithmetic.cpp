@@ -40,6 +40,28 @@ Value Arithmetic::exp(Value x) const {
   return select(compare(Predicate::OGT, x, number(100)), number(INFINITY), y);
 }
 
+/// x = 2^n (1 + f) with 1 + f between the roots of 1/2 and 2, and ln 2 in two parts. Source of the
+/// coefficients: Moshier, Cephes (logf).
+Value Arithmetic::log(Value x) const {
+  Type i32 = IntegerType::get(x.getContext(), 32);
+  Value bits = make<arith::BitcastOp>(i32, x);
+  // The mantissa's bits from the root of 1/2 on, so that the exponent is rounded.
+  Value above = make<arith::SubIOp>(bits, integer(0x3f3504f3));
+  Value exponent = make<arith::ShRSIOp>(above, integer(23));
+  Value mantissa =
+      make<arith::AddIOp>(make<arith::AndIOp>(above, integer(0x7fffff)), integer(0x3f3504f3));
+  Value f = sub(make<arith::BitcastOp>(x.getType(), mantissa), number(1));
+  Value n = make<arith::SIToFPOp>(x.getType(), exponent);
+  Value square = mul(f, f);
+  Value p = polynomial(f, {7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
+                           1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
+                           3.3333331174e-1});
+  p = fma(n, number(-2.12194440e-4), mul(mul(f, square), p));
+  p = add(f, fma(square, number(-0.5), p));
+  Value y = fma(n, number(0.693359375), p);
+  return select(compare(arith::CmpFPredicate::UNO, x, x), x, y);
+}
+
 Value Arithmetic::tanh(Value x) const {
   // Near 0 the difference below would lose digits: the Taylor series to x^11.
   Value square = mul(x, x);

@@ -37,6 +37,8 @@ public:
   }
   /// exp(x), within 1 ulp; 0 below -104.
   Value exp(Value x) const;
+  /// log(x) of a normal number or a NaN, within 1 ulp.
+  Value log(Value x) const;
   Value sigmoid(Value x) const { return div(number(1), add(number(1), exp(neg(x)))); }
   /// Within 4 ulp.
   Value tanh(Value x) const;

@@ -15,6 +15,9 @@ using namespace fsdp::codegen;
 static constexpr int64_t kChunk = 4096;
 /// Elements that are worth a thread: as in torch's loops (at::internal::GRAIN_SIZE).
 static constexpr int64_t kGrain = 32768;
+/// Numbers of a row that are computed before they are added up: as many as the first-level cache
+/// has.
+static constexpr int64_t kMostInBuffer = 8192;
 /// How torch adds a row up: this many lanes side by side, 8 after 8 at the end; so many partial
 /// sums become one of the next level.
 static constexpr int64_t kSumLanes = 32, kTorchLanes = 8, kSumStep = 16, kSumLevels = 4;
@@ -30,8 +33,9 @@ private:
   CpuWork writeByElements(Value begin, Value end);
   CpuWork writeByRows(Value begin, Value end);
   void writeRow(ArrayRef<Value> bases);
-  Value addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases);
-  Value addUp(int64_t columns);
+  Value combineRow(Combine kind, Term term);
+  Value combineColumns(Combine kind, Term term, Value first, int64_t columns);
+  Value combineBuffer(Combine kind, int64_t columns);
   void writeWrapper(StringRef name);
   void forEach(Value begin, Value end, function_ref<void(Value)> body) {
     KernelWriter::forEach(begin, end, integer(1), body);
@@ -61,13 +65,14 @@ CpuWork LoopWriter::writeByElements(Value begin, Value end) {
   return {outer * chunks, std::max<int64_t>(1, kGrain / std::min(inner, kChunk))};
 }
 
-/// The sum of `columns` numbers in the buffer, whole lanes, in torch's order.
-Value LoopWriter::addUp(int64_t columns) {
+/// What `columns` numbers in the buffer make, whole lanes; sums in torch's order.
+Value LoopWriter::combineBuffer(Combine kind, int64_t columns) {
   auto lanes = VectorType::get({kSumLanes}, builder.getF32Type());
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(lanes));
+  Value neutral = arith::ConstantOp::create(
+      builder, loc, DenseElementsAttr::get(lanes, builder.getF32FloatAttr(getNeutral(kind))));
   const int64_t steps = columns / kSumLanes;
-  SmallVector<Value> levels(kSumLevels, zero);
+  SmallVector<Value> levels(kSumLevels, neutral);
   // Steps from `first` on, into level 0.
   auto addSteps = [&](Value sum, Value first, Value count) {
     auto loop = scf::ForOp::create(
@@ -79,26 +84,25 @@ Value LoopWriter::addUp(int64_t columns) {
           Value address = LLVM::GEPOp::create(builder, loc, pointer, builder.getF32Type(), buffer,
                                               ArrayRef<LLVM::GEPArg>{index});
           Value numbers = LLVM::LoadOp::create(builder, loc, lanes, address, /*alignment=*/4);
-          Value next = arith::AddFOp::create(builder, loc, sums[0], numbers);
-          scf::YieldOp::create(builder, loc, ValueRange{next});
+          scf::YieldOp::create(builder, loc, ValueRange{combine(kind, sums[0], numbers)});
         });
     return loop.getResult(0);
   };
-  // Whole levels are unrolled: at most 256 steps are allowed (isRowReduction).
+  // Whole levels are unrolled: at most 256 steps are in the buffer.
   int64_t step = 0;
   for (; step + kSumStep <= steps; step += kSumStep) {
     Value sum = addSteps(levels[0], integer(step), integer(kSumStep));
-    levels[1] = arith::AddFOp::create(builder, loc, levels[1], sum);
+    levels[1] = combine(kind, levels[1], sum);
     int64_t count = step + kSumStep;
     for (int64_t level = 2, numbers = kSumStep * kSumStep;
          level < kSumLevels && count % numbers == 0; ++level, numbers *= kSumStep) {
-      levels[level] = arith::AddFOp::create(builder, loc, levels[level], levels[level - 1]);
-      levels[level - 1] = zero;
+      levels[level] = combine(kind, levels[level], levels[level - 1]);
+      levels[level - 1] = neutral;
     }
   }
   Value sum = steps > step ? addSteps(levels[0], integer(step), integer(steps - step)) : levels[0];
   for (int64_t level = 1; level < kSumLevels; ++level)
-    sum = arith::AddFOp::create(builder, loc, sum, levels[level]);
+    sum = combine(kind, sum, levels[level]);
   auto part = [&](int64_t first) {
     return vector::ExtractStridedSliceOp::create(builder, loc, sum, ArrayRef<int64_t>{first},
                                                  ArrayRef<int64_t>{kTorchLanes},
@@ -106,22 +110,23 @@ Value LoopWriter::addUp(int64_t columns) {
   };
   Value eight = part(0);
   for (int64_t first = kTorchLanes; first < kSumLanes; first += kTorchLanes)
-    eight = arith::AddFOp::create(builder, loc, eight, part(first));
-  Value total = code.number(0);
+    eight = combine(kind, eight, part(first));
+  Value total = code.number(getNeutral(kind));
   for (int64_t lane = 0; lane < kTorchLanes; ++lane)
-    total = arith::AddFOp::create(builder, loc, total,
-                                  vector::ExtractOp::create(builder, loc, eight, lane));
+    total = combine(kind, total, vector::ExtractOp::create(builder, loc, eight, lane));
   return total;
 }
 
-/// A row is computed, then added up: so torch's order does not keep the arithmetic from vectors.
-Value LoopWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases) {
-  const int64_t columns = sizes.back(), whole = llvm::alignTo(columns, kSumLanes);
+/// Columns from `first` on are computed, then combined: so torch's order does not keep the
+/// arithmetic from vectors.
+Value LoopWriter::combineColumns(Combine kind, Term term, Value first, int64_t columns) {
+  const int64_t whole = llvm::alignTo(columns, kSumLanes);
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   if (!buffer) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(&function.getBody().front());
-    buffer = LLVM::AllocaOp::create(builder, loc, pointer, builder.getF32Type(), integer(whole),
+    int64_t most = llvm::alignTo(std::min(sizes.back(), kMostInBuffer), kSumLanes);
+    buffer = LLVM::AllocaOp::create(builder, loc, pointer, builder.getF32Type(), integer(most),
                                     /*alignment=*/64);
   }
   auto put = [&](Value index, Value scalar) {
@@ -129,14 +134,37 @@ Value LoopWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<V
                                         ArrayRef<LLVM::GEPArg>{index});
     LLVM::StoreOp::create(builder, loc, scalar, address);
   };
-  forSegments([&](int64_t begin, int64_t end) {
-    forEach(integer(begin), integer(end), [&](Value column) {
-      put(column, computeAt(call.getOperand(0), bases, column, begin, &row));
+  if (!first)
+    forSegments([&](int64_t begin, int64_t end) {
+      forEach(integer(begin), integer(end),
+              [&](Value column) { put(column, term(column, begin)); });
     });
-  });
+  else // a long row has one segment
+    forEach(integer(0), integer(columns),
+            [&](Value index) { put(index, term(add(first, index), /*segment=*/0)); });
   for (int64_t rest = columns; rest < whole; ++rest)
-    put(integer(rest), code.number(0));
-  return addUp(whole);
+    put(integer(rest), code.number(getNeutral(kind)));
+  return combineBuffer(kind, whole);
+}
+
+Value LoopWriter::combineRow(Combine kind, Term term) {
+  const int64_t columns = sizes.back();
+  if (columns <= kMostInBuffer)
+    return combineColumns(kind, term, /*first=*/{}, columns);
+  const int64_t rest = columns % kMostInBuffer;
+  auto loop = scf::ForOp::create(builder, loc, integer(0), integer(columns - rest),
+                                 integer(kMostInBuffer), ValueRange{code.number(getNeutral(kind))},
+                                 [&](OpBuilder &inner, Location, Value first, ValueRange known) {
+                                   OpBuilder::InsertionGuard guard(builder);
+                                   builder.restoreInsertionPoint(inner.saveInsertionPoint());
+                                   Value part = combineColumns(kind, term, first, kMostInBuffer);
+                                   scf::YieldOp::create(builder, loc,
+                                                        ValueRange{combine(kind, known[0], part)});
+                                 });
+  Value result = loop.getResult(0);
+  if (rest == 0)
+    return result;
+  return combine(kind, result, combineColumns(kind, term, integer(columns - rest), rest));
 }
 
 /// First what is one number for the row, then all others.
@@ -146,7 +174,7 @@ void LoopWriter::writeRow(ArrayRef<Value> bases) {
     return load(i, bases[i]);
   };
   PlaceValues row(kernel, loadFirst);
-  computeRow(row, [&](aten::CallOp call) { return addUpRow(call, row, bases); });
+  computeRow(row, bases, [&](Combine kind, Term term) { return combineRow(kind, term); });
   storeRow(bases, row);
   auto isWhole = [&](Value value) { return !isOfRow(value); };
   if (llvm::any_of(kernel.getYielded(), isWhole))

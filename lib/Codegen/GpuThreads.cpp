@@ -21,7 +21,7 @@ private:
   int64_t writeByElements();
   int64_t writeByRows();
   void writeRow(ArrayRef<Value> bases, Value lane);
-  Value addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases, Value lane);
+  Value combineRow(Combine kind, Term term, Value lane);
   /// A register that says which block or thread this is, as i64.
   Value getIndexOf(StringRef intrinsic);
   Value intrinsic(StringRef name, Type result, ValueRange arguments) {
@@ -64,28 +64,26 @@ int64_t ThreadWriter::writeByElements() {
   return (elements + kGpuBlock - 1) / kGpuBlock;
 }
 
-/// Each lane adds up every 32nd number of a segment, then the lanes of the warp meet.
-Value ThreadWriter::addUpRow(aten::CallOp call, const PlaceValues &row, ArrayRef<Value> bases,
-                             Value lane) {
-  Value sum = code.number(0);
+/// Each lane combines every 32nd number of a segment, then the lanes of the warp meet.
+Value ThreadWriter::combineRow(Combine kind, Term term, Value lane) {
+  Value result = code.number(getNeutral(kind));
   forSegments([&](int64_t begin, int64_t end) {
-    auto loop = scf::ForOp::create(
-        builder, loc, add(lane, integer(begin)), integer(end), integer(kWarp), ValueRange{sum},
-        [&](OpBuilder &inner, Location, Value column, ValueRange sums) {
-          OpBuilder::InsertionGuard guard(builder);
-          builder.restoreInsertionPoint(inner.saveInsertionPoint());
-          Value number = computeAt(call.getOperand(0), bases, column, begin, &row);
-          Value next = arith::AddFOp::create(builder, loc, sums[0], number);
-          scf::YieldOp::create(builder, loc, ValueRange{next});
-        });
-    sum = loop.getResult(0);
+    auto loop = scf::ForOp::create(builder, loc, add(lane, integer(begin)), integer(end),
+                                   integer(kWarp), ValueRange{result},
+                                   [&](OpBuilder &inner, Location, Value column, ValueRange known) {
+                                     OpBuilder::InsertionGuard guard(builder);
+                                     builder.restoreInsertionPoint(inner.saveInsertionPoint());
+                                     Value next = combine(kind, known[0], term(column, begin));
+                                     scf::YieldOp::create(builder, loc, ValueRange{next});
+                                   });
+    result = loop.getResult(0);
   });
   for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
     Value other = intrinsic("llvm.nvvm.shfl.sync.bfly.f32", builder.getF32Type(),
-                            {constant(-1), sum, constant(distance), constant(kWarp - 1)});
-    sum = arith::AddFOp::create(builder, loc, sum, other);
+                            {constant(-1), result, constant(distance), constant(kWarp - 1)});
+    result = combine(kind, result, other);
   }
-  return sum;
+  return result;
 }
 
 /// What is one number for the row, every lane computes; the first one stores it.
@@ -95,7 +93,7 @@ void ThreadWriter::writeRow(ArrayRef<Value> bases, Value lane) {
     return load(i, bases[i]);
   };
   PlaceValues row(kernel, loadFirst);
-  computeRow(row, [&](aten::CallOp call) { return addUpRow(call, row, bases, lane); });
+  computeRow(row, bases, [&](Combine kind, Term term) { return combineRow(kind, term, lane); });
   auto isWhole = [&](Value value) { return !isOfRow(value); };
   onlyIf(isBelow(lane, 1), [&] { storeRow(bases, row); });
   if (llvm::any_of(kernel.getYielded(), isWhole))

@@ -2,6 +2,8 @@
 
 #include "KernelBody.h"
 
+#include "Arithmetic.h"
+#include "RowOperators.h"
 #include "fsdp/Codegen/Rearrangement.h"
 
 using namespace mlir;
@@ -20,6 +22,13 @@ Value PlaceValues::get(OpBuilder &builder, Value value, int64_t shift) {
     scalar = load(cast<BlockArgument>(value), shift);
   } else if (std::optional<ColumnOf> source = findColumn(cast<OpResult>(value), segment + shift)) {
     scalar = get(builder, source->value, source->column - segment);
+  } else if (isRowOperator(call, kernel.getRounding())) {
+    Arithmetic m(builder, call.getLoc());
+    Value here = column;
+    if (shift != 0)
+      here = m.make<arith::AddIOp>(column, m.make<arith::ConstantIntOp>(shift, 64));
+    scalar = writeRowElement(call, m, findRowNumbers(call), here,
+                             [&](Value operand) { return get(builder, operand, shift); });
   } else {
     SmallVector<Value> operands;
     for (Value operand : call.getOperands())

@@ -17,12 +17,18 @@ public:
   /// Reads an operand of the kernel so many columns behind the place.
   using Load = llvm::function_ref<mlir::Value(mlir::BlockArgument, int64_t)>;
 
-  /// `segment`: the first column of the segment of the domain in which the place is. `outer`: what
-  /// is the same at all places of a row, may be null; values that it knows are not written again.
-  PlaceValues(KernelOp kernel, Load load, int64_t segment = 0, const PlaceValues *outer = nullptr)
-      : kernel(kernel), load(load), segment(segment), outer(outer) {}
+  /// `column`: the place's (i64); null for what is the same at all places of a row. `segment`: the
+  /// first column of the segment of the domain in which the place is. `outer`: what is known of the
+  /// row, may be null; values that it knows are not written again.
+  PlaceValues(KernelOp kernel, Load load, mlir::Value column = {}, int64_t segment = 0,
+              const PlaceValues *outer = nullptr)
+      : kernel(kernel), load(load), column(column), segment(segment), outer(outer) {}
 
   void set(mlir::Value value, mlir::Value scalar) { scalars[{value, 0}] = scalar; }
+  /// What a call on whole rows (isRowOperator) knows of the row.
+  void setRowNumbers(aten::CallOp call, llvm::ArrayRef<mlir::Value> numbers) {
+    rowNumbers[call] = llvm::to_vector(numbers);
+  }
   /// The value `shift` columns behind the place.
   mlir::Value get(mlir::OpBuilder &builder, mlir::Value value, int64_t shift = 0);
 
@@ -33,11 +39,18 @@ private:
     return known || !outer ? known : outer->find(place);
   }
 
+  llvm::ArrayRef<mlir::Value> findRowNumbers(aten::CallOp call) const {
+    auto known = rowNumbers.find(call);
+    return known != rowNumbers.end() ? llvm::ArrayRef(known->second) : outer->findRowNumbers(call);
+  }
+
   KernelOp kernel;
   Load load;
+  mlir::Value column;
   int64_t segment;
   const PlaceValues *outer;
   llvm::DenseMap<Place, mlir::Value> scalars;
+  llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rowNumbers;
 };
 
 /// Where the tensors of a kernel are: pointers to their first elements, inputs first.

@@ -72,9 +72,40 @@ bool SegmentFinder::visit(Value value, int64_t shift) {
   return llvm::all_of(call.getOperands(), [&](Value operand) { return visit(operand, shift); });
 }
 
+SmallVector<int64_t> fsdp::codegen::flattenRows(ArrayRef<int64_t> shape) {
+  int64_t rows = 1;
+  for (int64_t size : shape.empty() ? shape : shape.drop_back())
+    rows *= size;
+  return {rows, shape.empty() ? 1 : shape.back()};
+}
+
 /// True if the shapes have the same rows.
-static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain) {
+static bool hasRows(ArrayRef<int64_t> shape, ArrayRef<int64_t> domain, bool isFlat) {
+  if (isFlat)
+    return flattenRows(shape)[0] == flattenRows(domain)[0];
   return ArrayRef<int64_t>(getRowShape(shape)) == ArrayRef<int64_t>(getRowShape(domain));
+}
+
+/// An operand on which a loss depends by a number for each row, in one dimension.
+static bool isTarget(OpOperand &use, Rounding rounding) {
+  auto call = dyn_cast<aten::CallOp>(use.getOwner());
+  return call && getType(use.get()).getElementType().isInteger(64) && isRowOperator(call, rounding);
+}
+
+/// A tensor of all rows, of one, or of the same row everywhere, whose rows are evenly far apart.
+static bool isFlatOperand(RankedTensorType type, ArrayRef<int64_t> domain) {
+  const SmallVector<int64_t> own = flattenRows(type.getShape()), all = flattenRows(domain);
+  return isContiguous(type) && (own[0] == 1 || own[0] == all[0]) &&
+         (own[1] == 1 || own[1] == all[1]);
+}
+
+bool fsdp::codegen::canFlatten(aten::CallOp call, Rounding rounding) {
+  Value shaped = isRowReduction(call, rounding) ? call.getOperand(0) : call.getResult(0);
+  ArrayRef<int64_t> domain = getType(shaped).getShape();
+  return isContiguous(getType(call.getResult(0))) && !isColumnConcatenation(call) &&
+         llvm::all_of(call->getOpOperands(), [&](OpOperand &use) {
+           return isTarget(use, rounding) || isFlatOperand(getType(use.get()), domain);
+         });
 }
 
 std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem) {
@@ -95,18 +126,30 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   for (auto call : body.getOps<aten::CallOp>())
     if (isReduction(call))
       consider(call.getOperand(0));
+  const SmallVector<int64_t> counted = shape.domain; // as one of the calls counts its rows
+  for (auto call : body.getOps<aten::CallOp>())
+    for (Value result : call.getResults())
+      shape.isFlat |= !hasRows(getType(result).getShape(), counted, /*isFlat=*/false);
+  if (shape.isFlat)
+    shape.domain = flattenRows(counted);
+  auto isDomain = [&](ArrayRef<int64_t> own) {
+    return shape.isFlat ? flattenRows(own) == shape.domain : own == ArrayRef<int64_t>(shape.domain);
+  };
   auto refuse = [&](aten::CallOp call, const Twine &why) {
     problem = ("'" + call.getCallee() + "' " + why).str();
     return std::nullopt;
   };
   const SmallVector<int64_t> rows = getRowShape(shape.domain);
   for (auto call : body.getOps<aten::CallOp>()) {
-    bool fits = true;
+    bool fits = !shape.isFlat || isKernelView(call) || canFlatten(call, kernel.getRounding());
     if (isReduction(call)) {
-      fits = getType(call.getOperand(0)).getShape() == ArrayRef<int64_t>(shape.domain);
+      fits &= isDomain(getType(call.getOperand(0)).getShape());
+      shape.byRows = true;
+    } else if (isRowOperator(call, kernel.getRounding())) {
+      fits &= isDomain(getType(call.getResult(0)).getShape());
       shape.byRows = true;
     } else if (isRearrangement(call)) {
-      shape.byRows |= !isRowExpansion(call);
+      shape.byRows |= isColumnSlice(call) || isColumnConcatenation(call);
     } else if (isElementwise(call, kernel.getRounding())) {
       for (Value operand : call.getOperands())
         fits &= isBroadcast(getType(operand).getShape(), getType(call.getResult(0)).getShape());
@@ -115,8 +158,8 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
                               stringifyRounding(kernel.getRounding()));
     }
     for (Value result : call.getResults()) {
-      fits &= hasRows(getType(result).getShape(), shape.domain);
-      shape.byRows |= getType(result).getShape() != ArrayRef<int64_t>(shape.domain);
+      fits &= hasRows(getType(result).getShape(), shape.domain, shape.isFlat);
+      shape.byRows |= shape.isFlat || !isDomain(getType(result).getShape());
     }
     if (!fits)
       return refuse(call, "has a shape that does not fit the kernel's");
@@ -125,24 +168,37 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
   auto visit = [&](Value value) { return finder.visit(value, 0); };
   bool isSmall = llvm::all_of(kernel.getYielded(), visit);
   for (auto call : body.getOps<aten::CallOp>())
-    isSmall &= !isReduction(call) || visit(call.getOperand(0));
+    if (isReduction(call) || isRowOperator(call, kernel.getRounding()))
+      for (OpOperand &use : call->getOpOperands())
+        isSmall &= isTarget(use, kernel.getRounding()) || visit(use.get());
   if (!isSmall) {
     problem = "it concatenates too much";
     return std::nullopt;
   }
   shape.segments = finder.get();
+  if (shape.segments.size() > 2 && shape.domain.back() > 8192) {
+    problem = "it concatenates rows of more than 8192 numbers";
+    return std::nullopt;
+  }
   for (Value value : kernel.getYielded()) {
     auto call = value.getDefiningOp<aten::CallOp>();
     ArrayRef<int64_t> own = getType(value).getShape();
     if (isKernelView(call))
       return refuse(call, "is a view, and a result of the kernel");
-    if (own != ArrayRef<int64_t>(shape.domain) && own != ArrayRef<int64_t>(rows))
+    if (!isDomain(own) &&
+        (shape.isFlat ? flattenRows(own) != rows : own != ArrayRef<int64_t>(rows)))
       return refuse(call, "has a shape that does not fit the kernel's");
   }
   for (BlockArgument argument : body.getArguments()) {
     ArrayRef<int64_t> own = getType(argument).getShape();
-    if (own.size() > shape.domain.size() ||
-        (!own.empty() && !isBroadcast(own.drop_back(), ArrayRef(shape.domain).drop_back()))) {
+    bool fits = own.size() <= shape.domain.size() &&
+                (own.empty() || isBroadcast(own.drop_back(), ArrayRef(shape.domain).drop_back()));
+    if (shape.isFlat)
+      fits = isFlatOperand(getType(argument), counted);
+    auto isOfTargets = [&](OpOperand &use) { return isTarget(use, kernel.getRounding()); };
+    if (!argument.use_empty() && llvm::all_of(argument.getUses(), isOfTargets))
+      fits = own.size() == 1 && own.front() == flattenRows(counted)[0];
+    if (!fits) {
       problem = "operand #" + std::to_string(argument.getArgNumber()) +
                 " has a shape that does not fit the kernel's";
       return std::nullopt;
@@ -156,9 +212,19 @@ bool KernelShape::isOfRows(RankedTensorType type) const {
          (type.getShape().back() == 1);
 }
 
-SmallVector<int64_t> KernelShape::getStrides(RankedTensorType type) const {
+SmallVector<int64_t> KernelShape::getStrides(Value tensor) const {
+  RankedTensorType type = getType(tensor);
   SmallVector<int64_t> strides(domain.size(), 0);
   TensorLayout layout = getTensorLayout(type);
+  if (llvm::any_of(tensor.getUses(),
+                   [](OpOperand &use) { return isTarget(use, Rounding::Fast); })) {
+    strides[strides.size() - 2] = layout.strides.empty() ? 0 : layout.strides.back();
+    return strides;
+  }
+  if (isFlat) {
+    const SmallVector<int64_t> own = flattenRows(type.getShape());
+    return {own[0] == 1 ? 0 : own[1], own[1] == 1 ? 0 : layout.strides.back()};
+  }
   const size_t missing = domain.size() - type.getRank();
   for (auto [i, size] : llvm::enumerate(type.getShape()))
     if (size != 1)

@@ -2,9 +2,12 @@
 
 #include "KernelWriter.h"
 
+#include "Arithmetic.h"
+
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
@@ -25,9 +28,7 @@ Value KernelWriter::scale(Value index, int64_t stride) {
 
 void KernelWriter::beginFunction(StringRef name, unsigned more) {
   sizes = llvm::to_vector(shape.getDomain());
-  auto addTensor = [&](Value value) {
-    tensors.push_back({value, {}, shape.getStrides(cast<RankedTensorType>(value.getType()))});
-  };
+  auto addTensor = [&](Value value) { tensors.push_back({value, {}, shape.getStrides(value)}); };
   llvm::for_each(kernel.getBody().front().getArguments(), addTensor);
   llvm::for_each(kernel.getYielded(), addTensor);
   SmallVector<Type> types(tensors.size(), LLVM::LLVMPointerType::get(builder.getContext()));
@@ -131,11 +132,21 @@ Value KernelWriter::computeAt(Value value, ArrayRef<Value> bases, Value column, 
     size_t i = argument.getArgNumber();
     return load(i, getIndex(i, bases, column, shift));
   };
-  return PlaceValues(kernel, loadAt, segment, row).get(builder, value);
+  return PlaceValues(kernel, loadAt, column, segment, row).get(builder, value);
 }
 
-void KernelWriter::computeRow(PlaceValues &row, function_ref<Value(aten::CallOp)> addUp) {
+void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp addUp) {
+  auto combine = [&](Value operand, Combine kind, RowSite::Term term) {
+    return addUp(kind, [&](Value column, int64_t segment) {
+      return term(computeAt(operand, bases, column, segment, &row));
+    });
+  };
+  auto get = [&](Value operand) { return row.get(builder, operand); };
   for (auto call : kernel.getBody().getOps<aten::CallOp>()) {
+    if (isRowOperator(call, kernel.getRounding())) {
+      row.setRowNumbers(call, writeRowNumbers(call, Arithmetic(builder, loc), {combine, get}));
+      continue;
+    }
     if (!isRowReduction(call, kernel.getRounding())) {
       for (Value result : call.getResults())
         if (isOfRow(result))
@@ -143,13 +154,21 @@ void KernelWriter::computeRow(PlaceValues &row, function_ref<Value(aten::CallOp)
       continue;
     }
     Value result = call.getResult(0);
-    Value sum = addUp(call);
+    Value sum = combine(call.getOperand(0), Combine::Sum, [](Value number) { return number; });
     if (call.getBaseName() == "mean")
       sum =
           arith::DivFOp::create(builder, loc, sum, code.number(static_cast<double>(sizes.back())));
     row.set(result, code.round(sum, cast<RankedTensorType>(result.getType()).getElementType()));
   }
 }
+
+Value KernelWriter::combine(Combine kind, Value a, Value b) {
+  if (kind == Combine::Largest)
+    return arith::MaxNumFOp::create(builder, loc, a, b);
+  return arith::AddFOp::create(builder, loc, a, b);
+}
+
+double KernelWriter::getNeutral(Combine kind) { return kind == Combine::Largest ? -INFINITY : 0; }
 
 void KernelWriter::storeRow(ArrayRef<Value> bases, PlaceValues &row) {
   for (size_t i = numInputs(); i < tensors.size(); ++i)
@@ -163,7 +182,7 @@ void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, int64_t seg
     size_t i = argument.getArgNumber();
     return load(i, getIndex(i, bases, column, shift));
   };
-  PlaceValues values(kernel, loadAt, segment, row);
+  PlaceValues values(kernel, loadAt, column, segment, row);
   for (size_t i = numInputs(); i < tensors.size(); ++i)
     if (wanted(tensors[i].value))
       store(i, getIndex(i, bases, column), values.get(builder, tensors[i].value));

@@ -4,6 +4,7 @@
 #define FSDP_LIB_CODEGEN_KERNELWRITER_H
 
 #include "KernelBody.h"
+#include "RowOperators.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace fsdp::codegen {
@@ -34,9 +35,14 @@ protected:
   /// column of its segment. `row`: what is known of the row; may be null.
   mlir::Value computeAt(mlir::Value value, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
                         int64_t segment, const PlaceValues *row);
-  /// Computes what is one number for the row, in the order of the calls; `addUp` writes the sum of
-  /// a reduction's operand over the row.
-  void computeRow(PlaceValues &row, llvm::function_ref<mlir::Value(aten::CallOp)> addUp);
+  /// A number of each column, at the builder's place in a loop over the columns of a segment.
+  using Term = llvm::function_ref<mlir::Value(mlir::Value column, int64_t segment)>;
+  /// Makes one number of them.
+  using AddUp = llvm::function_ref<mlir::Value(Combine kind, Term term)>;
+  /// Computes what is one number for the row, in the order of the calls.
+  void computeRow(PlaceValues &row, llvm::ArrayRef<mlir::Value> bases, AddUp addUp);
+  mlir::Value combine(Combine kind, mlir::Value a, mlir::Value b);
+  static double getNeutral(Combine kind);
   /// Stores the results that are one number for the row.
   void storeRow(llvm::ArrayRef<mlir::Value> bases, PlaceValues &row);
   /// Computes and stores the results at one column; `wanted` picks some of them.

@@ -2,6 +2,8 @@
 
 #include "fsdp/Codegen/Rearrangement.h"
 
+#include "fsdp/IR/TensorLayout.h"
+
 using namespace mlir;
 using namespace fsdp;
 using namespace fsdp::codegen;
@@ -80,12 +82,25 @@ bool fsdp::codegen::isRowExpansion(CallOp call) {
   return hasRowsOf(getType(call.getResult(0)), operand) && operand.getShape().back() == 1;
 }
 
+bool fsdp::codegen::isRowRegrouping(CallOp call) {
+  if ((call.getCallee() != "view.default" && call.getCallee() != "_unsafe_view.default") ||
+      call.getNumOperands() != 1)
+    return false;
+  RankedTensorType operand = getType(call.getOperand(0)), result = getType(call.getResult(0));
+  return operand && result && operand.getRank() >= 2 && result.getRank() >= 2 &&
+         operand.getNumElements() > 0 && operand.getShape().back() > 1 &&
+         operand.getShape().back() == result.getShape().back() && isContiguous(operand) &&
+         isContiguous(result);
+}
+
 std::optional<ColumnOf> fsdp::codegen::findColumn(OpResult result, int64_t column) {
   auto call = cast<CallOp>(result.getOwner());
   if (isColumnSlice(call))
     return ColumnOf{call.getOperand(0), column + getFirstColumn(result)};
   if (isRowExpansion(call))
     return ColumnOf{call.getOperand(0), 0};
+  if (isRowRegrouping(call))
+    return ColumnOf{call.getOperand(0), column};
   if (!isColumnConcatenation(call))
     return std::nullopt;
   for (Value part : call.getOperands().drop_back()) {

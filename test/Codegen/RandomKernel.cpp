@@ -37,6 +37,7 @@ private:
   bool chance(unsigned percent) { return below(100) < percent; }
   void drawDomain();
   const Known &addInput(ArrayRef<int64_t> shape, Type element);
+  const Known &addTarget(int64_t samples, int64_t classes);
   const Known *findKnown(ArrayRef<int64_t> shape, Type element);
   /// A value of this shape, or one that broadcasts to it.
   const Known &pickWhole(ArrayRef<int64_t> shape, Type element);
@@ -52,6 +53,7 @@ private:
   void drawReduction();
   void drawConcatenation();
   void drawExpansion();
+  void drawSoftmax();
 
   MLIRContext &context;
   OpBuilder builder;
@@ -78,8 +80,8 @@ void Drawer::drawDomain() {
     domain.push_back(kSizes[below(std::size(kSizes))]);
   if (chance(10))
     domain = {5000};
-  // Rows in which torch's sums have further levels.
-  static constexpr int64_t kLong[] = {512, 544, 1600, 4096, 8192};
+  // Rows in which torch's sums have further levels, and such that are not added up at once.
+  static constexpr int64_t kLong[] = {512, 544, 1600, 4096, 8192, 16384, 20011};
   if (chance(15))
     domain = {1 + below(4), kLong[below(std::size(kLong))]};
   while (std::accumulate(domain.begin(), domain.end(), int64_t(1), std::multiplies<>()) > 200000)
@@ -114,6 +116,16 @@ const Drawer::Known &Drawer::addInput(ArrayRef<int64_t> shape, Type element) {
   bool isBool = element.isInteger(1);
   known.push_back({argument, tensor, isBool ? tensor : tensor.to(at::kFloat),
                    isBool ? tensor : tensor.to(at::kDouble)});
+  return known.back();
+}
+
+/// Classes of samples.
+const Drawer::Known &Drawer::addTarget(int64_t samples, int64_t classes) {
+  at::Tensor tensor = at::randint(classes, {samples}, at::kLong);
+  Value argument = result.kernel.getBody().front().addArgument(
+      RankedTensorType::get({samples}, builder.getI64Type()), builder.getUnknownLoc());
+  result.inputs.push_back(tensor);
+  known.push_back({argument, tensor, tensor, tensor});
   return known.back();
 }
 
@@ -189,7 +201,7 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
   }
   aten::CallOp call = makeCall(callee, arguments, values, type);
   if (!codegen::isElementwise(call, rounding) && !codegen::isRowReduction(call, rounding) &&
-      !codegen::isRearrangement(call)) {
+      !codegen::isRowOperator(call, rounding) && !codegen::isRearrangement(call)) {
     call.erase();
     return false;
   }
@@ -199,6 +211,8 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
       SmallVector<Attribute> own(arguments);
       if (callee == "_to_copy.default")
         own[1] = TypeAttr::get(element);
+      if (callee == "_log_softmax_backward_data.default")
+        own[3] = TypeAttr::get(element);
       auto made = type.clone(element);
       if (codegen::isKernelView(call)) { // of a tensor whose strides are others
         SmallVector<int64_t> strides(operands[0].strides().begin(), operands[0].strides().end());
@@ -337,7 +351,7 @@ void Drawer::drawReduction() {
 /// Columns of something, computed with, and put side by side in another order.
 void Drawer::drawConcatenation() {
   const int64_t columns = domain.back();
-  if (columns < 4)
+  if (columns < 4 || columns > 8192)
     return;
   Attribute mark = aten::OperandAttr::get(&context), none = builder.getUnitAttr();
   auto integer = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
@@ -380,6 +394,30 @@ void Drawer::drawExpansion() {
           getStridedTensorType(domain, main, layout.strides, layout.offset));
 }
 
+/// A softmax, its backward, or the backward of a loss of it.
+void Drawer::drawSoftmax() {
+  if (domain.size() < 2 || domain.back() == 1)
+    return;
+  Attribute mark = aten::OperandAttr::get(&context), none = builder.getUnitAttr();
+  auto integer = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
+  const int64_t last = chance(50) ? -1 : domain.size() - 1;
+  auto type = RankedTensorType::get(domain, main);
+  if (chance(40)) {
+    addCall("_log_softmax.default", {&pickWhole(domain, main)},
+            {mark, integer(last), builder.getBoolAttr(false)}, type);
+  } else if (domain.size() != 2 || chance(40)) {
+    const Known *gradient = &pickWhole(domain, main);
+    addCall("_log_softmax_backward_data.default", {gradient, &pickWhole(domain, main)},
+            {mark, mark, integer(last), TypeAttr::get(main)}, type);
+  } else {
+    const Known *gradient = &addInput({}, main), *self = &pickWhole(domain, main);
+    const Known *target = &addTarget(domain[0], domain[1]), *weight = &addInput({}, main);
+    addCall("nll_loss_backward.default", {gradient, self, target, weight},
+            {mark, mark, mark, none, integer(1 + below(2)), integer(chance(50) ? 1 : -100), mark},
+            type);
+  }
+}
+
 RandomKernel Drawer::run() {
   const Type dtypes[] = {builder.getF32Type(), builder.getF32Type(), builder.getBF16Type(),
                          builder.getF16Type()};
@@ -397,6 +435,8 @@ RandomKernel Drawer::run() {
       drawConcatenation();
     else if (chance(10))
       drawExpansion();
+    else if (rounding == Rounding::Fast && chance(8))
+      drawSoftmax();
     else
       drawCall(domain);
   }

@@ -378,3 +378,52 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// The loss of a classifier, fast: logits are read as they are. Views that count the same rows by
+// other dimensions are read through. The backward computes the logarithms of probabilities again; the
+// forward's are stored for the mean over all rows alone.
+// FAST-LABEL: fsdp.kernel @fused_to_copy_view_log_softmax fast {
+// FAST:         fsdp.yield %{{[^,]+}} : tensor<8x50xf32>
+// FAST-LABEL: fsdp.kernel @fused_to_copy_view_log_softmax_nll_loss_backward fast {
+// FAST:       ^bb0(%{{[^:]+}}: tensor<2x4x50xbf16>, %{{[^:]+}}: tensor<f32>, %{{[^:]+}}: tensor<8xi64>, %{{[^:]+}}: tensor<f32>):
+// FAST:         fsdp.yield %{{[^,]+}} : tensor<2x4x50xbf16>
+// FAST-LABEL: func.func @step
+// FAST:         %[[LOGITS:.+]] = aten.call "bmm.default"
+// FAST-NEXT:    %[[LOGS:.+]] = fsdp.launch @fused_to_copy_view_log_softmax(%[[LOGITS]])
+// FAST-NEXT:    %[[LOSS:.+]]:2 = aten.call "nll_loss_forward.default"(%[[LOGS]], %targets
+// FAST:         fsdp.launch @fused_to_copy_view_log_softmax_nll_loss_backward(%[[LOGITS]], %{{.+}}, %targets, %[[LOSS]]#1)
+!h = tensor<2x4x50xbf16>
+!q = tensor<2x50x50xbf16>
+!m = tensor<2x4x50xf32>
+!f = tensor<8x50xf32>
+!t = tensor<8xi64>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !h
+    %y = fsdp.input "y" : !q
+    %targets = fsdp.input "targets" : !t
+    %logits = aten.call "bmm.default"(%x, %y) fwd in "" : (!h, !q) -> !h
+    %wide = aten.call "_to_copy.default"(%logits, f32, none, none, none, false, none) fwd in "" : (!h) -> !m
+    %rows = aten.call "view.default"(%wide, [8, 50]) fwd in "" : (!m) -> !f
+    %logs = aten.call "_log_softmax.default"(%rows, 1, false) fwd in "" : (!f) -> !f
+    %loss:2 = aten.call "nll_loss_forward.default"(%logs, %targets, none, 1, -100) fwd in "" : (!f, !t) -> (!s, !s)
+    %one = aten.call "ones_like.default"(%loss#0, none, none, none, none, none) bwd in "" : (!s) -> !s
+    %g0 = aten.call "nll_loss_backward.default"(%one, %logs, %targets, none, 1, -100, %loss#1) bwd in "" : (!s, !f, !t, !s) -> !f
+    %g1 = aten.call "_log_softmax_backward_data.default"(%g0, %logs, 1, f32) bwd in "" : (!f, !f) -> !f
+    %g2 = aten.call "view.default"(%g1, [2, 4, 50]) bwd in "" : (!f) -> !m
+    %g3 = aten.call "_to_copy.default"(%g2, bf16, none, none, none, false, none) bwd in "" : (!m) -> !h
+    %g = aten.call "sum.default"(%g3, f32) bwd in "" : (!h) -> !s
+    %d = fsdp.pack @w_(%g) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
+    return %loss#0 : !s
+  }
+}

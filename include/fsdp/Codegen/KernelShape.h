@@ -10,6 +10,13 @@ namespace fsdp::codegen {
 /// The shape of a row's sum: the last dimension stays with size 1.
 llvm::SmallVector<int64_t> getRowShape(llvm::ArrayRef<int64_t> shape);
 
+/// The number of rows, and of columns.
+llvm::SmallVector<int64_t> flattenRows(llvm::ArrayRef<int64_t> shape);
+
+/// True if a call of a result of these rows can be in a kernel whose other calls count the same
+/// rows by other dimensions.
+bool canFlatten(aten::CallOp call, Rounding rounding);
+
 /// What a kernel yields and adds up has one shape, its domain, or is one number for each row of it.
 /// What it computes between has these rows, and may have other columns, where the body rearranges
 /// them (Rearrangement.h). Operands of the kernel are broadcast to the rows.
@@ -27,12 +34,14 @@ public:
   llvm::ArrayRef<int64_t> getSegments() const { return segments; }
   /// True if a tensor of this type holds one number for each row, or fewer.
   bool isOfRows(mlir::RankedTensorType type) const;
-  /// The stride of each dimension of the domain, in elements; 0 where the tensor is broadcast.
-  llvm::SmallVector<int64_t> getStrides(mlir::RankedTensorType type) const;
+  /// The stride of each dimension of the domain, in elements, of a tensor that the kernel takes or
+  /// yields; 0 where it is broadcast.
+  llvm::SmallVector<int64_t> getStrides(mlir::Value tensor) const;
 
 private:
   llvm::SmallVector<int64_t> domain, segments;
   bool byRows = false;
+  bool isFlat = false; // the rows, which some calls count by other dimensions, are one dimension
 };
 
 } // namespace fsdp::codegen

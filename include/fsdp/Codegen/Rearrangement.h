@@ -21,8 +21,13 @@ bool isColumnConcatenation(aten::CallOp call);
 /// True for an `expand` that repeats one number of each row along the last dimension.
 bool isRowExpansion(aten::CallOp call);
 
+/// True for a `view` of a contiguous tensor that has the same rows, counted by other dimensions.
+bool isRowRegrouping(aten::CallOp call);
+
 /// A view that a kernel can read through.
-inline bool isKernelView(aten::CallOp call) { return isColumnSlice(call) || isRowExpansion(call); }
+inline bool isKernelView(aten::CallOp call) {
+  return isColumnSlice(call) || isRowExpansion(call) || isRowRegrouping(call);
+}
 inline bool isRearrangement(aten::CallOp call) {
   return isKernelView(call) || isColumnConcatenation(call);
 }

@@ -29,6 +29,11 @@ bool isElementwise(aten::CallOp call, Rounding rounding);
 /// with size 1, and a kernel of this rounding can compute it.
 bool isRowReduction(aten::CallOp call, Rounding rounding);
 
+/// True for operators on whole rows, the last dimension, whose results have the shape of what they
+/// are computed from: `_log_softmax` and its backward, and the backward of `nll_loss`, whose rows
+/// are samples. Only fast kernels have them.
+bool isRowOperator(aten::CallOp call, Rounding rounding);
+
 /// Writes the arithmetic at a builder's place.
 class ScalarCode {
 public:
