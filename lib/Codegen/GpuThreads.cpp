@@ -20,8 +20,9 @@ public:
 private:
   int64_t writeByElements();
   int64_t writeByRows();
-  void writeRow(ArrayRef<Value> bases, Value lane);
-  Value combineRow(Combine kind, Term term, Value lane);
+  void writeRow(ArrayRef<Value> bases, Value thread, int64_t lanes);
+  void ifAligned(int64_t lanes, function_ref<void(int64_t)> body);
+  Value combineRow(Combine kind, Term term, Value thread, int64_t lanes);
   /// A register that says which block or thread this is, as i64.
   Value getIndexOf(StringRef intrinsic);
   Value intrinsic(StringRef name, Type result, ValueRange arguments) {
@@ -48,34 +49,60 @@ Value ThreadWriter::getIndexOf(StringRef name) {
   return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), index);
 }
 
+/// Calls `body` with the lanes of vectors, if the tensors are aligned for them, else with 1.
+void ThreadWriter::ifAligned(int64_t lanes, function_ref<void(int64_t)> body) {
+  if (lanes == 1)
+    return body(1);
+  auto branch = scf::IfOp::create(builder, loc, isAligned(lanes), /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+  body(lanes);
+  builder.setInsertionPoint(branch.elseBlock()->getTerminator());
+  body(1);
+}
+
+/// A thread computes a vector of neighbours.
 int64_t ThreadWriter::writeByElements() {
   chooseOrder();
   const int64_t inner = sizes.back(), elements = getOuterSize() * inner;
+  const int64_t together = chooseLanes(inner);
   Value block = getIndexOf("llvm.nvvm.read.ptx.sreg.ctaid.x");
   Value index = add(scale(block, kGpuBlock), getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x"));
+  index = scale(index, together);
   onlyIf(isBelow(index, elements), [&] {
     Value row = index, column = index;
     if (elements != inner) {
       row = arith::DivUIOp::create(builder, loc, index, integer(inner));
       column = arith::RemUIOp::create(builder, loc, index, integer(inner));
     }
-    storeResults(getBases(row), column, /*segment=*/0, /*row=*/nullptr, [](Value) { return true; });
+    SmallVector<Value> bases = getBases(row);
+    auto isAny = [](Value) { return true; };
+    ifAligned(together, [&](int64_t lanes) {
+      if (lanes == together)
+        storeResults(bases, column, /*segment=*/0, /*row=*/nullptr, isAny, lanes);
+      else
+        forEach(column, add(column, integer(together)), integer(1), [&](Value own) {
+          storeResults(bases, own, /*segment=*/0, /*row=*/nullptr, isAny);
+        });
+    });
   });
-  return (elements + kGpuBlock - 1) / kGpuBlock;
+  return (elements + kGpuBlock * together - 1) / (kGpuBlock * together);
 }
 
-/// Each lane combines every 32nd number of a segment, then the lanes of the warp meet.
-Value ThreadWriter::combineRow(Combine kind, Term term, Value lane) {
+/// Each lane of the warp combines every 32nd vector of a segment, then the lanes meet.
+Value ThreadWriter::combineRow(Combine kind, Term term, Value thread, int64_t lanes) {
   Value result = code.number(getNeutral(kind));
   forSegments([&](int64_t begin, int64_t end) {
-    auto loop = scf::ForOp::create(builder, loc, add(lane, integer(begin)), integer(end),
-                                   integer(kWarp), ValueRange{result},
-                                   [&](OpBuilder &inner, Location, Value column, ValueRange known) {
-                                     OpBuilder::InsertionGuard guard(builder);
-                                     builder.restoreInsertionPoint(inner.saveInsertionPoint());
-                                     Value next = combine(kind, known[0], term(column, begin));
-                                     scf::YieldOp::create(builder, loc, ValueRange{next});
-                                   });
+    auto loop = scf::ForOp::create(
+        builder, loc, add(scale(thread, lanes), integer(begin)), integer(end),
+        integer(kWarp * lanes), ValueRange{result},
+        [&](OpBuilder &inner, Location, Value column, ValueRange known) {
+          OpBuilder::InsertionGuard guard(builder);
+          builder.restoreInsertionPoint(inner.saveInsertionPoint());
+          Value next = known[0];
+          forLanes(column, lanes, [&](Value own) { next = combine(kind, next, term(own, begin)); });
+          scf::YieldOp::create(builder, loc, ValueRange{next});
+        });
     result = loop.getResult(0);
   });
   for (int32_t distance = kWarp / 2; distance > 0; distance /= 2) {
@@ -86,31 +113,38 @@ Value ThreadWriter::combineRow(Combine kind, Term term, Value lane) {
   return result;
 }
 
-/// What is one number for the row, every lane computes; the first one stores it.
-void ThreadWriter::writeRow(ArrayRef<Value> bases, Value lane) {
+/// What is one number for the row, every thread of the warp computes; the first one stores it.
+void ThreadWriter::writeRow(ArrayRef<Value> bases, Value thread, int64_t lanes) {
   auto loadFirst = [&](BlockArgument argument, int64_t) {
     size_t i = argument.getArgNumber();
     return load(i, bases[i]);
   };
   PlaceValues row(kernel, loadFirst);
-  computeRow(row, bases, [&](Combine kind, Term term) { return combineRow(kind, term, lane); });
+  computeRow(row, bases,
+             [&](Combine kind, Term term) { return combineRow(kind, term, thread, lanes); });
   auto isWhole = [&](Value value) { return !isOfRow(value); };
-  onlyIf(isBelow(lane, 1), [&] { storeRow(bases, row); });
+  onlyIf(isBelow(thread, 1), [&] { storeRow(bases, row); });
   if (llvm::any_of(kernel.getYielded(), isWhole))
     forSegments([&](int64_t begin, int64_t end) {
-      forEach(add(lane, integer(begin)), integer(end), integer(kWarp),
-              [&](Value column) { storeResults(bases, column, begin, &row, isWhole); });
+      forEach(add(scale(thread, lanes), integer(begin)), integer(end), integer(kWarp * lanes),
+              [&](Value column) { storeResults(bases, column, begin, &row, isWhole, lanes); });
     });
 }
 
 int64_t ThreadWriter::writeByRows() {
   constexpr int64_t kRows = kGpuBlock / kWarp; // of a block
-  Value thread = getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x");
+  Value index = getIndexOf("llvm.nvvm.read.ptx.sreg.tid.x");
   Value block = getIndexOf("llvm.nvvm.read.ptx.sreg.ctaid.x");
-  Value warp = arith::DivUIOp::create(builder, loc, thread, integer(kWarp));
-  Value lane = arith::RemUIOp::create(builder, loc, thread, integer(kWarp));
+  Value warp = arith::DivUIOp::create(builder, loc, index, integer(kWarp));
+  Value thread = arith::RemUIOp::create(builder, loc, index, integer(kWarp));
   Value row = add(scale(block, kRows), warp);
-  onlyIf(isBelow(row, getOuterSize()), [&] { writeRow(getBases(row), lane); });
+  // All threads of the warp are to have some of the shortest segment.
+  int64_t shortest = sizes.back();
+  forSegments([&](int64_t begin, int64_t end) { shortest = std::min(shortest, end - begin); });
+  const int64_t together = chooseLanes(std::max<int64_t>(1, shortest / kWarp));
+  onlyIf(isBelow(row, getOuterSize()), [&] {
+    ifAligned(together, [&](int64_t lanes) { writeRow(getBases(row), thread, lanes); });
+  });
   return (getOuterSize() + kRows - 1) / kRows;
 }
 

@@ -7,6 +7,7 @@
 #include "fsdp/IR/TensorLayout.h"
 #include "llvm/ADT/DenseSet.h"
 
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -41,17 +42,24 @@ public:
   /// false if that is too much.
   bool visit(Value value, int64_t shift);
   SmallVector<int64_t> get() const { return {begins.begin(), begins.end()}; }
+  int64_t getUnit() const {
+    int64_t all = unit;
+    for (int64_t begin : begins)
+      all = std::gcd(all, begin == columns ? 0 : begin);
+    return all;
+  }
 
 private:
   /// Bodies of concatenations of concatenations would be written again and again.
   static constexpr size_t kMostPlaces = 512;
-  int64_t columns;
+  int64_t columns, unit = 0;
   std::set<int64_t> begins;
   llvm::DenseSet<std::pair<Value, int64_t>> visited;
 };
 } // namespace
 
 bool SegmentFinder::visit(Value value, int64_t shift) {
+  unit = std::gcd(unit, shift);
   auto call = value.getDefiningOp<aten::CallOp>();
   if (!call || !visited.insert({value, shift}).second)
     return true;
@@ -176,6 +184,7 @@ std::optional<KernelShape> KernelShape::of(KernelOp kernel, std::string &problem
     return std::nullopt;
   }
   shape.segments = finder.get();
+  shape.columnUnit = finder.getUnit();
   if (shape.segments.size() > 2 && shape.domain.back() > 8192) {
     problem = "it concatenates rows of more than 8192 numbers";
     return std::nullopt;

@@ -3,9 +3,11 @@
 #include "KernelWriter.h"
 
 #include "Arithmetic.h"
+#include "fsdp/IR/TensorLayout.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <cmath>
 #include <numeric>
@@ -126,13 +128,94 @@ Value KernelWriter::getIndex(size_t i, ArrayRef<Value> bases, Value column, int6
   return shift == 0 ? index : add(index, integer(shift * stride));
 }
 
+//===----------------------------------------------------------------------===//
+// Vectors
+//===----------------------------------------------------------------------===//
+
+static int64_t getBytes(const KernelTensor &tensor) { return getElementBytes(tensor.getElement()); }
+
+int64_t KernelWriter::chooseLanes(int64_t mostLanes) {
+  constexpr int64_t kVectorBytes = 16, kMostLanes = 8, kMostRegisters = 64;
+  int64_t least = kVectorBytes, count = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    bool isResult = i >= numInputs() && !isOfRow(tensors[i].value);
+    if (isResult && !isVector(i))
+      return 1;
+    if (isVector(i)) {
+      least = std::min(least, getBytes(tensors[i]));
+      ++count;
+    }
+  }
+  auto fits = [&](int64_t lanes) {
+    bool isWhole = lanes <= mostLanes && lanes * count <= kMostRegisters &&
+                   sizes.back() % lanes == 0 && shape.getColumnUnit() % lanes == 0;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (isVector(i))
+        isWhole &= llvm::all_of(ArrayRef(tensors[i].strides).drop_back(),
+                                [&](int64_t stride) { return stride % lanes == 0; });
+    return isWhole;
+  };
+  int64_t lanes = std::min(kMostLanes, kVectorBytes / least);
+  while (lanes > 1 && !fits(lanes))
+    lanes /= 2;
+  return lanes;
+}
+
+int64_t KernelWriter::getAlignment(size_t i, int64_t lanes) {
+  return std::min<int64_t>(16, lanes * getBytes(tensors[i]));
+}
+
+VectorType KernelWriter::getVectorType(size_t i, int64_t lanes) {
+  return VectorType::get({lanes}, code.getMemoryType(tensors[i].getElement()));
+}
+
+Value KernelWriter::isAligned(int64_t lanes) {
+  Value rest = integer(0);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (isVector(i)) {
+      Value address =
+          LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), tensors[i].pointer);
+      Value low = arith::AndIOp::create(builder, loc, address, integer(getAlignment(i, lanes) - 1));
+      rest = arith::OrIOp::create(builder, loc, rest, low);
+    }
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, rest, integer(0));
+}
+
+void KernelWriter::forLanes(Value column, int64_t lanes, function_ref<void(Value)> body) {
+  if (lanes == 1)
+    return body(column);
+  vector.emplace();
+  vector->column = column;
+  vector->lanes = lanes;
+  for (; vector->lane < lanes; ++vector->lane)
+    body(vector->lane == 0 ? column : add(column, integer(vector->lane)));
+  vector.reset();
+}
+
+Value KernelWriter::loadAt(size_t i, ArrayRef<Value> bases, Value column, int64_t shift) {
+  if (!vector || !isVector(i))
+    return load(i, getIndex(i, bases, column, shift));
+  Value &loaded = vector->loaded[{i, shift}];
+  if (!loaded) {
+    Value address = getElementAddress(builder, loc, code, tensors[i],
+                                      getIndex(i, bases, vector->column, shift));
+    loaded = LLVM::LoadOp::create(builder, loc, getVectorType(i, vector->lanes), address,
+                                  getAlignment(i, vector->lanes));
+  }
+  Value stored = mlir::vector::ExtractOp::create(builder, loc, loaded, vector->lane);
+  return code.fromMemory(stored, tensors[i].getElement());
+}
+
+//===----------------------------------------------------------------------===//
+// Values
+//===----------------------------------------------------------------------===//
+
 Value KernelWriter::computeAt(Value value, ArrayRef<Value> bases, Value column, int64_t segment,
                               const PlaceValues *row) {
-  auto loadAt = [&](BlockArgument argument, int64_t shift) {
-    size_t i = argument.getArgNumber();
-    return load(i, getIndex(i, bases, column, shift));
+  auto load = [&](BlockArgument argument, int64_t shift) {
+    return loadAt(argument.getArgNumber(), bases, column, shift);
   };
-  return PlaceValues(kernel, loadAt, column, segment, row).get(builder, value);
+  return PlaceValues(kernel, load, column, segment, row).get(builder, value);
 }
 
 void KernelWriter::computeRow(PlaceValues &row, ArrayRef<Value> bases, AddUp addUp) {
@@ -177,13 +260,31 @@ void KernelWriter::storeRow(ArrayRef<Value> bases, PlaceValues &row) {
 }
 
 void KernelWriter::storeResults(ArrayRef<Value> bases, Value column, int64_t segment,
-                                const PlaceValues *row, function_ref<bool(Value)> wanted) {
-  auto loadAt = [&](BlockArgument argument, int64_t shift) {
-    size_t i = argument.getArgNumber();
-    return load(i, getIndex(i, bases, column, shift));
-  };
-  PlaceValues values(kernel, loadAt, column, segment, row);
-  for (size_t i = numInputs(); i < tensors.size(); ++i)
-    if (wanted(tensors[i].value))
-      store(i, getIndex(i, bases, column), values.get(builder, tensors[i].value));
+                                const PlaceValues *row, function_ref<bool(Value)> wanted,
+                                int64_t lanes) {
+  SmallVector<SmallVector<Value>> results(tensors.size());
+  forLanes(column, lanes, [&](Value own) {
+    auto load = [&](BlockArgument argument, int64_t shift) {
+      return loadAt(argument.getArgNumber(), bases, own, shift);
+    };
+    PlaceValues values(kernel, load, own, segment, row);
+    for (size_t i = numInputs(); i < tensors.size(); ++i)
+      if (wanted(tensors[i].value))
+        results[i].push_back(values.get(builder, tensors[i].value));
+  });
+  for (size_t i = numInputs(); i < tensors.size(); ++i) {
+    if (results[i].empty())
+      continue;
+    Value index = getIndex(i, bases, column);
+    if (lanes == 1) {
+      store(i, index, results[i].front());
+      continue;
+    }
+    for (Value &scalar : results[i])
+      scalar = code.toMemory(scalar, tensors[i].getElement());
+    Value together =
+        mlir::vector::FromElementsOp::create(builder, loc, getVectorType(i, lanes), results[i]);
+    Value address = getElementAddress(builder, loc, code, tensors[i], index);
+    LLVM::StoreOp::create(builder, loc, together, address, getAlignment(i, lanes));
+  }
 }

@@ -45,9 +45,32 @@ protected:
   static double getNeutral(Combine kind);
   /// Stores the results that are one number for the row.
   void storeRow(llvm::ArrayRef<mlir::Value> bases, PlaceValues &row);
-  /// Computes and stores the results at one column; `wanted` picks some of them.
+  /// Computes and stores the results at one column, or at neighbours of it that are a vector;
+  /// `wanted` picks some of them.
   void storeResults(llvm::ArrayRef<mlir::Value> bases, mlir::Value column, int64_t segment,
-                    const PlaceValues *row, llvm::function_ref<bool(mlir::Value)> wanted);
+                    const PlaceValues *row, llvm::function_ref<bool(mlir::Value)> wanted,
+                    int64_t lanes = 1);
+  /// Neighbouring columns that are computed together: what lies in memory one element after another
+  /// is read and written by one instruction.
+  struct Vector {
+    mlir::Value column; // the first
+    int64_t lanes = 1, lane = 0;
+    llvm::DenseMap<std::pair<size_t, int64_t>, mlir::Value> loaded; // by tensor and shift
+  };
+  /// How many columns can be: the most whose elements are 16 bytes of some tensor, if all tensors
+  /// have whole vectors. `mostLanes` bounds it.
+  int64_t chooseLanes(int64_t mostLanes);
+  /// True (i1) if all vectors of so many lanes are where instructions take them.
+  mlir::Value isAligned(int64_t lanes);
+  /// Calls `body` with each column of a vector that begins at `column`.
+  void forLanes(mlir::Value column, int64_t lanes, llvm::function_ref<void(mlir::Value)> body);
+  bool isVector(size_t i) const { return tensors[i].strides.back() == 1; }
+  int64_t getAlignment(size_t i, int64_t lanes);
+  mlir::VectorType getVectorType(size_t i, int64_t lanes);
+  /// What an operand has at a column, by the vector that is computed, if there is one.
+  mlir::Value loadAt(size_t i, llvm::ArrayRef<mlir::Value> bases, mlir::Value column,
+                     int64_t shift);
+
   /// Calls `body` for each segment of a row, with its first column and the one behind its last.
   void forSegments(llvm::function_ref<void(int64_t, int64_t)> body) {
     for (auto [begin, end] : llvm::zip(shape.getSegments(), shape.getSegments().drop_front()))
@@ -75,6 +98,7 @@ protected:
   llvm::SmallVector<int64_t> sizes; // of the dimensions that are iterated, the innermost last
   llvm::SmallVector<KernelTensor> tensors;
   mlir::func::FuncOp function;
+  std::optional<Vector> vector;
 };
 
 } // namespace fsdp::codegen

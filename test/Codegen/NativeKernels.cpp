@@ -3,7 +3,9 @@
 #include "NativeKernels.h"
 
 #include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/ExecutionEngine/Orc/AbsoluteSymbols.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/TargetSelect.h"
 
@@ -40,6 +42,32 @@ bool NativeKernels::add(const codegen::CpuKernels &kernels) {
     if (!function.isDeclaration())
       function.setVisibility(llvm::GlobalValue::DefaultVisibility);
   return succeeded(jit->addIRModule({std::move(*module), std::move(context)}));
+}
+
+void (*NativeKernels::add(std::unique_ptr<llvm::Module> module,
+                          std::unique_ptr<llvm::LLVMContext> context,
+                          const std::string &name))(void **) {
+  llvm::Function *tensors = module->getFunction(name + ".tensors");
+  llvm::Type *pointer = llvm::PointerType::get(*context, 0);
+  auto *type = llvm::FunctionType::get(llvm::Type::getVoidTy(*context), {pointer}, false);
+  auto *all = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, *module);
+  llvm::IRBuilder<> builder(llvm::BasicBlock::Create(*context, "", all));
+  llvm::SmallVector<llvm::Value *> addresses;
+  for (unsigned i = 0; i < tensors->arg_size(); ++i)
+    addresses.push_back(
+        builder.CreateLoad(pointer, builder.CreateConstGEP1_64(pointer, all->getArg(0), i)));
+  builder.CreateCall(tensors, addresses);
+  builder.CreateRetVoid();
+  if (!succeeded(jit->addIRModule({std::move(module), std::move(context)})))
+    return nullptr;
+  auto address = jit->lookup(name);
+  return address ? address->toPtr<void (*)(void **)>() : (succeeded(address.takeError()), nullptr);
+}
+
+void NativeKernels::define(const std::string &name, void *function) {
+  llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(
+      {{jit->mangleAndIntern(name),
+        {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported}}})));
 }
 
 fsdp_kernel_function NativeKernels::lookup(const std::string &name) {

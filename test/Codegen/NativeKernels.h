@@ -8,9 +8,13 @@
 
 #include <memory>
 
-namespace llvm::orc {
+namespace llvm {
+class LLVMContext;
+class Module;
+namespace orc {
 class LLJIT;
 }
+} // namespace llvm
 
 namespace fsdp::test {
 
@@ -22,6 +26,12 @@ public:
   /// False where LLVM says no; the message is printed.
   bool add(const codegen::CpuKernels &kernels);
   fsdp_kernel_function lookup(const std::string &name);
+  /// Of a module that defines `<name>.tensors`, a function of addresses: the same as a function of
+  /// a list of them.
+  void (*add(std::unique_ptr<llvm::Module> module, std::unique_ptr<llvm::LLVMContext> context,
+             const std::string &name))(void **);
+  /// What modules may call.
+  void define(const std::string &name, void *function);
 
 private:
   std::unique_ptr<llvm::orc::LLJIT> jit;

@@ -11,6 +11,8 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 
+#include <gtest/gtest.h>
+
 #include <deque>
 #include <numeric>
 
@@ -462,4 +464,18 @@ RandomKernel Drawer::run() {
 
 RandomKernel fsdp::test::drawKernel(MLIRContext &context, Rounding rounding, std::mt19937 &random) {
   return Drawer(context, rounding, random).run();
+}
+
+void fsdp::test::checkBound(const at::Tensor &got, const at::Tensor &single,
+                            const at::Tensor &precise) {
+  double unit = got.scalar_type() == at::kBFloat16 ? 0x1p-8
+                : got.scalar_type() == at::kHalf   ? 0x1p-11
+                                                   : 0x1p-24;
+  at::Tensor isKnown = precise.abs().lt(3e4);
+  auto largest = [&](const at::Tensor &tensor) {
+    return tensor.abs().masked_fill(isKnown.logical_not(), 0).max().item<double>();
+  };
+  double error = largest(got.to(at::kDouble) - precise);
+  double ofSingle = largest(single.to(at::kDouble) - precise);
+  EXPECT_LE(error, 4 * ofSingle + (unit + 0x1p-21) * largest(precise) + 1e-7);
 }

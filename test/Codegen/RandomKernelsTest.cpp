@@ -56,21 +56,6 @@ static bool areEqual(const at::Tensor &a, const at::Tensor &b) {
   return equal.logical_or(bothNan).all().item<bool>();
 }
 
-/// Not further from the numbers of fp64 than 4 times what fp32 operators are, and one rounding to
-/// the result's dtype; all relative to the largest number.
-static void checkBound(const at::Tensor &got, const at::Tensor &single, const at::Tensor &precise) {
-  double unit = got.scalar_type() == at::kBFloat16 ? 0x1p-8
-                : got.scalar_type() == at::kHalf   ? 0x1p-11
-                                                   : 0x1p-24;
-  at::Tensor isKnown = precise.abs().lt(3e4);
-  auto largest = [&](const at::Tensor &tensor) {
-    return tensor.abs().masked_fill(isKnown.logical_not(), 0).max().item<double>();
-  };
-  double error = largest(got.to(at::kDouble) - precise);
-  double ofSingle = largest(single.to(at::kDouble) - precise);
-  EXPECT_LE(error, 4 * ofSingle + (unit + 0x1p-21) * largest(precise) + 1e-7);
-}
-
 static void testKernels(Rounding rounding) {
   at::AutoDispatchBelowADInplaceOrView belowAutograd;
   MLIRContext context(MLIRContext::Threading::DISABLED);

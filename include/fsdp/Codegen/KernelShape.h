@@ -32,6 +32,9 @@ public:
   /// Where segments of a row begin, and where the last one ends: within a segment every column of a
   /// concatenation is one of the same operand.
   llvm::ArrayRef<int64_t> getSegments() const { return segments; }
+  /// Divides the columns at which segments begin, and by which operands are read elsewhere; 0 if
+  /// there are none.
+  int64_t getColumnUnit() const { return columnUnit; }
   /// True if a tensor of this type holds one number for each row, or fewer.
   bool isOfRows(mlir::RankedTensorType type) const;
   /// The stride of each dimension of the domain, in elements, of a tensor that the kernel takes or
@@ -40,6 +43,7 @@ public:
 
 private:
   llvm::SmallVector<int64_t> domain, segments;
+  int64_t columnUnit = 0;
   bool byRows = false;
   bool isFlat = false; // the rows, which some calls count by other dimensions, are one dimension
 };
