@@ -47,15 +47,36 @@ static void addNormGradients(Ranges reads) {
       reads.addGradient(entry);
 }
 
-static void addArguments(Ranges reads, const fsdp_entry &call) {
-  for (const fsdp_argument &argument : reads.view.arguments(call)) {
+static void forOperands(const PlanView &view, const fsdp_entry &call, auto visit) {
+  for (const fsdp_argument &argument : view.arguments(call)) {
     if (argument.kind == FSDP_ARG_VALUE)
-      reads.addSpan(argument.index);
+      visit(argument.index);
     if (argument.kind == FSDP_ARG_VALUE_LIST)
-      for (int64_t value : reads.view.integers(argument.index, argument.count))
+      for (int64_t value : view.integers(argument.index, argument.count))
         if (value >= 0)
-          reads.addSpan(static_cast<uint32_t>(value));
+          visit(static_cast<uint32_t>(value));
   }
+}
+
+int64_t fsdp::rt::movedBytes(const PlanView &view, const fsdp_entry &entry) {
+  if (entry.kind != FSDP_CALL && entry.kind != FSDP_KERNEL)
+    return 0;
+  int64_t bytes = 0;
+  auto add = [&](uint32_t index) {
+    const fsdp_value &value = view.values()[index];
+    if (view.isUndefined(value))
+      return;
+    int64_t distinct = 1;
+    for (uint32_t i = 0; i < value.num_dims; ++i)
+      if (view.strides(value)[i] != 0 || view.sizes(value)[i] == 0)
+        distinct *= view.sizes(value)[i];
+    bytes += distinct * static_cast<int64_t>(elementBytes(value.dtype));
+  };
+  forOperands(view, entry, add);
+  for (int64_t value : view.results(entry))
+    if (value >= 0)
+      add(static_cast<uint32_t>(value));
+  return bytes;
 }
 
 EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
@@ -69,7 +90,7 @@ EntryBytes EntryBytes::of(const PlanView &view, const fsdp_entry &entry) {
   switch (static_cast<fsdp_entry_kind>(entry.kind)) {
   case FSDP_CALL:
   case FSDP_KERNEL:
-    addArguments(reads, entry);
+    forOperands(view, entry, [&](uint32_t value) { reads.addSpan(value); });
     for (int64_t value : view.results(entry))
       if (value >= 0)
         overwriteValue(static_cast<uint32_t>(value));

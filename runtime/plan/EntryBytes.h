@@ -27,6 +27,10 @@ struct EntryBytes {
   static EntryBytes of(const PlanView &view, const fsdp_entry &entry);
 };
 
+/// Bytes of the distinct elements of each value that a call or a kernel reads or writes; 0 for
+/// other entries.
+int64_t movedBytes(const PlanView &view, const fsdp_entry &entry);
+
 /// What must be in the arena when a step has ended: the host or the next step reads it. Inputs are
 /// among it, although they are written anew before each step.
 std::vector<ByteRange> bytesAfterStep(const PlanView &view);

@@ -3,6 +3,7 @@
 #include "train/StepTrace.h"
 #include "fsdp/Files/OutputFile.h"
 #include "plan/CollectiveOrder.h"
+#include "plan/EntryBytes.h"
 
 #include <nlohmann/json.hpp>
 
@@ -117,8 +118,10 @@ void TraceWriter::addOperation(uint32_t index, Slice slice) {
     blockSlice = slice;
   }
   blockSlice.end = slice.end;
-  addSlice(module.empty() ? name : module, Compute, slice,
-           {{"operator", name}, {"part", part}, {"entry", index}});
+  Json arguments = {{"operator", name}, {"part", part}, {"entry", index}};
+  if (int64_t bytes = movedBytes(plan, entry))
+    arguments["bytes"] = bytes;
+  addSlice(module.empty() ? name : module, Compute, slice, std::move(arguments));
 }
 
 void TraceWriter::addCollective(uint32_t first, Slice slice) {

@@ -7,6 +7,7 @@ in mixed precision, on 1 rank and on 2: losses, gradient norms and weights are e
 they are near.
 """
 
+import collections
 import dataclasses
 import json
 import pathlib
@@ -143,6 +144,32 @@ class Fusion(unittest.TestCase):
         self.assertGreater(len(swapped), 2)
         for edited in swapped:
             self.refuse(planned, edited, something_else)
+
+    def test_a_run_moves_the_bytes_of_the_account(self):
+        """Each kernel and operator of a traced step: as often, and with as many bytes, as fsdp-fuse says."""
+        config = models.Config("llama", dim=64, layers=2, compute="bf16")
+        for fusion in ("off", "exact", "fast"):
+            self.train(config, 1, fusion, [])
+            trace = self.folder / "trace.json"
+            self.run_tool(self.folder / f"{fusion}-1", "--data", self.folder / "data.safetensors", "--steps", 3,
+                          "--trace", trace, "--kernels", "torch", "--threads", 1, "--quiet")  # fmt: skip
+            moved = collections.Counter(), collections.Counter()
+            for event in json.loads(trace.read_text())["traceEvents"]:
+                if "bytes" in event.get("args", {}):
+                    moved[0][event["args"]["operator"]] += 1
+                    moved[1][event["args"]["operator"]] += event["args"]["bytes"]
+            self.assertEqual([name for name in moved[0] if name.startswith("fused")] == [], fusion == "off")
+            remarks = self.run_tool(TOOLS / "fsdp-opt", self.folder / "captured.mlir", "--remarks-filter-analyse=fsdp-fuse",
+                                    f"--fsdp-pipeline=mesh=dp=1 fusion={fusion}", "-o", "/dev/null").stderr  # fmt: skip
+            movers = re.findall(r"Bytes=(\d+), Mover=(\S+), Times=(\d+)", remarks)
+            self.assertEqual(movers == [], fusion == "off")
+            if fusion == "off":
+                unfused = sum(moved[1].values())
+                continue
+            for size, name, times in movers:
+                if not name.startswith(("embedding", "ones_like")):  # these read less than their operands
+                    self.assertEqual((moved[0][name], moved[1][name]), (int(times), int(size)), name)
+            self.assertLess(sum(moved[1].values()), unfused)
 
     def test_fast_is_near(self):
         config = models.Config("llama", dim=64, layers=2)
