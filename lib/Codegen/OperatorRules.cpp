@@ -153,6 +153,7 @@ static const llvm::StringMap<Rule> &getRules() {
             [](const Site &s) { return s.m.mul(s.m.mul(s[0], s[1]), s.m.number(s.number(2))); },
         .isExactShort = Rule::never,
         .accepts = hasScale}},
+      {"clone.default", {.tensors = 1, .write = [](const Site &s) { return s[0]; }}},
       {"_to_copy.default", {.tensors = 1, .write = [](const Site &s) { return s[0]; }}},
       // Not exact: torch has a library for it where the operand is contiguous, which rounds
       // otherwise.

@@ -130,12 +130,13 @@ bool fsdp::codegen::isRowReduction(aten::CallOp call, Rounding rounding) {
       !isContiguous(source) || !isContiguous(result))
     return false;
   const int64_t columns = source.getShape().back();
-  // A row is computed before it is added up: it should stay in the first-level cache.
-  if (columns > 8192 || !isKernelElement(source.getElementType()) ||
+  if (!isKernelElement(source.getElementType()) ||
       result.getElementType() != source.getElementType())
     return false;
-  // The order in which torch adds; short dtypes have another one.
-  return rounding == Rounding::Fast || (source.getElementType().isF32() && columns % 32 == 0);
+  // The order in which torch adds; short dtypes have another one. A row is computed before it is
+  // added up: it should stay in the first-level cache.
+  return rounding == Rounding::Fast ||
+         (source.getElementType().isF32() && columns % 32 == 0 && columns <= 8192);
 }
 
 //===----------------------------------------------------------------------===//

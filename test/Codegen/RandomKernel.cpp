@@ -234,11 +234,12 @@ bool Drawer::addCall(StringRef callee, ArrayRef<const Known *> operands,
   return true;
 }
 
-static constexpr llvm::StringLiteral kExactUnary[] = {"neg.default", "abs.default", "relu.default",
-                                                      "rsqrt.default", "reciprocal.default"};
+static constexpr llvm::StringLiteral kExactUnary[] = {"neg.default",        "abs.default",
+                                                      "relu.default",       "rsqrt.default",
+                                                      "reciprocal.default", "clone.default"};
 static constexpr llvm::StringLiteral kFastUnary[] = {
-    "neg.default",     "abs.default",  "relu.default", "exp.default",
-    "sigmoid.default", "tanh.default", "silu.default", "gelu.default"};
+    "neg.default",  "abs.default",  "relu.default", "exp.default",  "sigmoid.default",
+    "tanh.default", "silu.default", "gelu.default", "clone.default"};
 static constexpr llvm::StringLiteral kFastBackward[] = {
     "sigmoid_backward.default", "tanh_backward.default", "silu_backward.default",
     "gelu_backward.default"};
@@ -300,6 +301,8 @@ void Drawer::drawCall(ArrayRef<int64_t> shape) {
     SmallVector<Attribute> arguments{mark};
     if (name.starts_with("gelu"))
       arguments.push_back(builder.getStringAttr(chance(50) ? "none" : "tanh"));
+    if (name.starts_with("clone"))
+      arguments.push_back(none);
     addCall(name, {whole(element)}, arguments, type);
     return;
   }
