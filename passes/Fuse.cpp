@@ -8,6 +8,7 @@
 #include "mlir/IR/Remarks.h"
 #include "passes/FusionClusters.h"
 #include "passes/Passes.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace fsdp {
 #define GEN_PASS_DEF_FUSE
@@ -24,6 +25,10 @@ namespace {
 struct FusionCounts {
   int64_t kernels = 0, launches = 0, calls = 0;
   int64_t bytesBefore = 0, bytesAfter = 0; // that all but products and attention move
+  struct Mover {
+    int64_t times = 0, bytes = 0;
+  };
+  llvm::MapVector<StringAttr, Mover> movers; // afterwards: kernels, and operators that are left
 };
 
 /// Fuses the calls of one step.
@@ -164,16 +169,23 @@ void Fuser::order(ArrayRef<Launch> launches) {
 //===----------------------------------------------------------------------===//
 
 int64_t Fuser::countTraffic() {
-  int64_t bytes = 0;
+  int64_t sum = 0;
+  counts.movers.clear();
+  auto note = [&](StringAttr name, int64_t bytes) {
+    FusionCounts::Mover &mover = counts.movers[name];
+    ++mover.times;
+    mover.bytes += bytes;
+    sum += bytes;
+  };
   for (Operation &op : step.getBody().front()) {
-    if (isa<LaunchOp>(op))
-      bytes += cost::getMovedBytes(&op);
+    if (auto launch = dyn_cast<LaunchOp>(op))
+      note(launch.getKernelAttr().getAttr(), cost::getMovedBytes(&op));
     if (auto call = dyn_cast<CallOp>(op))
       if (cost::OperatorWork work = cost::countWork(call);
           work.arithmetic == cost::Arithmetic::None && !work.runsNothing)
-        bytes += work.bytes;
+        note(call.getCalleeAttr(), work.bytes);
   }
-  return bytes;
+  return sum;
 }
 
 FusionCounts Fuser::run() {
@@ -207,6 +219,10 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         counts.calls += own.calls;
         counts.bytesBefore += own.bytesBefore;
         counts.bytesAfter += own.bytesAfter;
+        for (auto [name, mover] : own.movers) {
+          counts.movers[name].times += mover.times;
+          counts.movers[name].bytes += mover.bytes;
+        }
       }
     remark::analysis(getOperation().getLoc(),
                      remark::RemarkOpts::name("fusion").category(DEBUG_TYPE))
@@ -214,6 +230,14 @@ struct FusePass : public fsdp::impl::FuseBase<FusePass> {
         << remark::metric("FusedCalls", counts.calls)
         << remark::metric("ElementwiseBytesBefore", counts.bytesBefore)
         << remark::metric("ElementwiseBytesAfter", counts.bytesAfter);
+    auto movers = counts.movers.takeVector();
+    llvm::stable_sort(movers,
+                      [](const auto &a, const auto &b) { return a.second.bytes > b.second.bytes; });
+    for (auto [name, mover] : movers)
+      remark::analysis(getOperation().getLoc(),
+                       remark::RemarkOpts::name("traffic").category(DEBUG_TYPE))
+          << remark::metric("Mover", name.getValue()) << remark::metric("Times", mover.times)
+          << remark::metric("Bytes", mover.bytes);
   }
 };
 } // namespace

@@ -138,26 +138,34 @@ def Fuse : Fsdp_Pass<"fsdp-fuse"> {
   let summary = "Make elementwise operators that follow from each other one kernel";
   let description = [{
     Input: a scheduled module, or a program of several. Output: the same, with calls of elementwise
-    operators, casts and sums of rows that read each other's results replaced by launches of
-    `fsdp.kernel`s, whose bodies hold the calls. What only a kernel reads has no place in memory then.
-    Layers whose kernels are equal share one.
+    operators, casts, sums of rows and rearrangements of columns that read each other's results replaced
+    by launches of `fsdp.kernel`s, whose bodies hold the calls. What only a kernel reads has no place in
+    memory then. Layers whose kernels are equal share one.
 
-    A kernel's results have one shape, or one number for each row of that. It stands where its last
-    call stood, and no call moves past a collective, a reshard, or what writes to the model's state.
-    Kernels are no calls: the runtime's row chains, which are made of calls, take what is left. The
-    cast of a gradient that is reduced or added to others stays a call.
+    A kernel's results have one shape, or one number for each row of that. Between two operations that
+    nothing moves past (collectives, reshards, what writes to the model's state) calls become one kernel
+    if they read each other or the same operand, and if it can be launched behind all that they read and
+    before all that reads them; it stands where its last call stood, or before its first reader. A kernel
+    computes again what another kernel would store for it, if it moves fewer bytes so and what it reads
+    for that, kept in memory longer, has no more bytes than what is not stored. Views stand behind what
+    they show; a kernel reads through `slice` and `split` of columns, `expand` of numbers of rows, and
+    `view`s that count the same rows by other dimensions. Kernels are no calls: the runtime's row chains,
+    which are made of calls, take what is left. The cast of a gradient that is reduced or added to others
+    stays a call.
 
     `fusion=exact` takes the operators for which a kernel gives the bits that torch's operators give on
-    CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, relu and its
-    backward, where, comparisons, reciprocal square roots, small powers, dropout's backward, and in f32
-    sums and means of rows in torch's order. (A NaN stays one, with other bits perhaps.) On GPUs it says
-    where kernels round, and rows are added up in the order of a warp's lanes. `fusion=fast`
-    also takes exp, sigmoid, tanh, silu, gelu and their backwards: it computes in fp32 and rounds once,
+    CPUs: sums, differences, products, quotients, negation, casts between f32, bf16 and f16, copies, relu
+    and its backward, where, comparisons, reciprocal square roots, small powers, dropout's backward,
+    concatenations of columns, and in f32 sums and means of rows in torch's order. (A NaN stays one, with
+    other bits perhaps.) On GPUs it says where kernels round, and rows are added up in the order of a
+    warp's lanes. `fusion=fast` also takes exp, sigmoid, tanh, silu, gelu and their backwards,
+    `_log_softmax` and its backward, and the backward of `nll_loss`: it computes in fp32 and rounds once,
     where a result is stored. `fusion=off` changes nothing.
 
     Remarks (`--remarks-filter-analyse=fsdp-fuse`): `Kernels`, `Launches`, `FusedCalls`, and the bytes
-    that elementwise operators and sums of rows read and write: `ElementwiseBytesBefore`,
-    `ElementwiseBytesAfter`.
+    that all operators but matrix products and attention read and write: `ElementwiseBytesBefore`,
+    `ElementwiseBytesAfter`; then, for each kernel and each such operator that is left, the most bytes
+    first, `Mover`, `Times` and `Bytes`.
 
     Why: such operators take as long as their bytes take to move.
   }];
