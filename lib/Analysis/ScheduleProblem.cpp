@@ -44,8 +44,8 @@ private:
   LogicalResult collectReductions();
   void placeReaders(UpdatePlacement placement);
   std::vector<uint8_t> findPauses() const;
-  void addCopiesIn(uint32_t call);
-  void addCopiesOut(uint32_t call);
+  void addCopyIn(Reduction &reduction);
+  void addCopyOut(Use &use);
   void addOperations();
   void addRanges();
   void addUses();
@@ -214,32 +214,36 @@ std::vector<uint8_t> ShardedStep::findPauses() const {
 }
 
 /// In the per-param layout: of gradients, behind the call that makes the last of them.
-void ShardedStep::addCopiesIn(uint32_t call) {
-  for (Reduction &reduction : reductions)
-    if (reduction.ready == call && !memory.groups.getGroups()[reduction.group].isFlat()) {
-      reduction.copyIn = builder.add(reduction.start, builder.getInputBytes(reduction.start));
-      result.gradientCopies.push_back(*reduction.copyIn);
-    }
+void ShardedStep::addCopyIn(Reduction &reduction) {
+  if (memory.groups.getGroups()[reduction.group].isFlat())
+    return;
+  reduction.copyIn = builder.add(reduction.start, builder.getInputBytes(reduction.start));
+  result.gradientCopies.push_back(*reduction.copyIn);
 }
 
 /// Of parameters, before the call that is the first to use them.
-void ShardedStep::addCopiesOut(uint32_t call) {
-  for (Use &use : uses)
-    if (int64_t bytes = builder.getCopiedOut(use.start.getWait()); use.first == call && bytes > 0)
-      use.copyOut = builder.add(use.start.getWait(), bytes);
+void ShardedStep::addCopyOut(Use &use) {
+  AllGatherWaitOp wait = use.start.getWait();
+  if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
+    use.copyOut = builder.add(wait, bytes);
 }
 
 void ShardedStep::addOperations() {
   std::ranges::stable_sort(uses, {}, [](const Use &use) { return std::pair(use.first, use.last); });
+  std::ranges::stable_sort(reductions, {}, &Reduction::ready);
   std::vector<uint8_t> pauses = findPauses();
   auto reader = readers.begin();
+  auto use = uses.begin();
+  auto reduction = reductions.begin();
   for (uint32_t call = 0; call <= calls.size(); ++call) {
-    addCopiesIn(call);
+    for (; reduction != reductions.end() && reduction->ready == call; ++reduction)
+      addCopyIn(*reduction);
     if (pauses[call] && !result.operations.empty())
       builder.add(nullptr);
     for (; reader != readers.end() && reader->before == call; ++reader)
       operationOfReader[reader->op] = builder.add(reader->op);
-    addCopiesOut(call);
+    for (; use != uses.end() && use->first == call; ++use)
+      addCopyOut(*use);
     if (call < calls.size())
       operationOfCall.push_back(builder.add(calls[call]));
   }
