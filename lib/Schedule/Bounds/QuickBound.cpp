@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 
 using namespace fsdp::schedule;
 
@@ -85,6 +86,36 @@ static double sumOfWork(const std::vector<Arc> &arcs) {
   for (const Arc &arc : arcs)
     sum += arc.workNs;
   return sum;
+}
+
+/// Copies that may be kept share the slack beside each operation of their gaps; what exceeds it is
+/// gathered again. Over operations of which no gap contains two, the bytes add up.
+static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
+  size_t n = windows.slackBytes.size();
+  std::vector<std::vector<const GatherWindow *>> beginning(n + 1), ending(n + 1);
+  for (const GatherWindow &gather : windows.gathers)
+    if (gather.keepable && gather.keptFrom < gather.first) {
+      beginning[gather.keptFrom].push_back(&gather);
+      ending[gather.first].push_back(&gather);
+    }
+  std::vector<int64_t> mostBytes(n + 1); // by position: over the operations before it
+  std::multiset<uint32_t> begins;        // of the gaps around the operation
+  int64_t gapBytes = 0;
+  for (size_t i = 0; i < n; ++i) {
+    for (const GatherWindow *gather : beginning[i]) {
+      begins.insert(gather->keptFrom);
+      gapBytes += gather->sizeBytes;
+    }
+    for (const GatherWindow *gather : ending[i]) {
+      begins.erase(begins.find(gather->keptFrom));
+      gapBytes -= gather->sizeBytes;
+    }
+    mostBytes[i + 1] = mostBytes[i];
+    if (gapBytes > windows.slackBytes[i])
+      mostBytes[i + 1] = std::max(mostBytes[i], mostBytes[*begins.begin()] + gapBytes -
+                                                    std::max<int64_t>(windows.slackBytes[i], 0));
+  }
+  return mostBytes.back();
 }
 
 static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
@@ -202,10 +233,13 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   std::vector<Arc> across = acrossArcs(problem, windows);
   Paths paths = findPaths(problem, gathers, reductions, across);
 
+  double againNs = problem.gatherCost.nsPerByte * double(findBytesGatheredAgain(windows));
+
   // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
   double overlap = problem.oneLane ? 2 : problem.laneContention;
-  bound.makespanNs = std::max(paths.longestNs(), contendedPathNs(problem, paths, sumOfWork(gathers),
-                                                                 sumOfWork(reductions), overlap));
+  bound.makespanNs =
+      std::max(paths.longestNs(), contendedPathNs(problem, paths, sumOfWork(gathers) + againNs,
+                                                  sumOfWork(reductions), overlap));
   auto raise = [&](std::vector<Job> jobs) {
     double makespanNs = jacksonNs(std::move(jobs));
     if (makespanNs > bound.makespanNs) {
