@@ -45,7 +45,8 @@ private:
   FailureOr<std::optional<FoundSchedule>> search(ModuleOp attempt, const StepMemory &memory,
                                                  std::optional<int64_t> capBytes,
                                                  int64_t roomBytes);
-  std::optional<FoundSchedule> findPlan(ScheduleProblem &&step, int64_t roomBytes) const;
+  std::optional<FoundSchedule> findPlan(ScheduleProblem &&step, int64_t roomBytes,
+                                        double knownBoundNs) const;
   FailureOr<std::optional<PlacedSchedule>> place(int64_t capBytes, int64_t roomBytes);
   FailureOr<std::optional<PlacedSchedule>> placeUnderCap(int64_t capBytes);
   FoundSchedule take(PlacedSchedule &&placed);
@@ -85,12 +86,14 @@ static void spareCopies(FoundSchedule &found) {
 }
 
 /// None where nothing fits.
-std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t roomBytes) const {
+std::optional<FoundSchedule> Search::findPlan(ScheduleProblem &&step, int64_t roomBytes,
+                                              double knownBoundNs) const {
   // With all room taken there is one schedule, and nothing to search for.
   if (flags.choice == ScheduleChoice::Auto && roomBytes < kAllRoom) {
     schedule::OptimizeOptions options;
     options.seed = flags.seed;
     options.simulationBudget = flags.budget;
+    options.knownBoundNs = knownBoundNs;
     options.merge = flags.buckets;
     if (maxBucketBytes > 0)
       options.maxBucketBytes = maxBucketBytes;
@@ -208,10 +211,10 @@ FailureOr<std::optional<FoundSchedule>> Search::search(ModuleOp attempt, const S
   for (Candidate &candidate : candidates) {
     if (best && best->makespanNs <= kLittle * candidate.boundNs)
       continue;
-    std::optional<FoundSchedule> found = findPlan(std::move(candidate.step), roomBytes);
+    double &boundNs = boundOf[static_cast<size_t>(candidate.placement)];
+    std::optional<FoundSchedule> found = findPlan(std::move(candidate.step), roomBytes, boundNs);
     if (!found)
       continue;
-    double &boundNs = boundOf[static_cast<size_t>(candidate.placement)];
     if (candidate.operations.empty()) {
       boundNs = found->boundNs;
     } else {

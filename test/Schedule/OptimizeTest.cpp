@@ -151,6 +151,20 @@ TEST(Optimize, SpendsNoMoreThanItsBudget) {
   EXPECT_LE(solve(problem, {.simulationBudget = 0}).simulations, kPolicies);
 }
 
+// A bound that the caller knows ends the search like its own, but is not reported as its own.
+TEST(Optimize, EndsWhereAKnownBoundIsMet) {
+  Problem problem = makeRandomProblem(1);
+  problem.memoryCapBytes = problem.minimumPeak().bytes / 100 * 110;
+  OptimizeOptions options{.simulationBudget = 500};
+  Outcome whole = solve(problem, options);
+  ASSERT_EQ(whole.simulations, 500);
+  options.knownBoundNs = whole.makespanNs;
+  Outcome outcome = solve(problem, options);
+  EXPECT_LT(outcome.simulations, whole.simulations);
+  EXPECT_LE(outcome.makespanNs, whole.makespanNs * options.targetRatio);
+  EXPECT_LE(outcome.bound.makespanNs, whole.bound.makespanNs);
+}
+
 // The same plan whenever the same is asked, beside other searches in other threads as well; all
 // that is random comes from the seed.
 TEST(Optimize, IsDeterministic) {

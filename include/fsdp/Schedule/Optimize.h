@@ -21,6 +21,8 @@ struct OptimizeOptions {
   int64_t simulationBudget = 3000;
   /// Stop when makespan / bound is at most this.
   double targetRatio = 1.001;
+  /// A bound that the caller knows, as of a problem with more memory: met, it ends the search.
+  double knownBoundNs = 0;
   /// Whether collectives may be merged into buckets.
   bool merge = true;
   /// The most bytes that a bucket of several members may move, gathered or not yet reduced.

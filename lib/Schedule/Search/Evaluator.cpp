@@ -59,7 +59,8 @@ Evaluator::Evaluator(const Problem &problem, const OptimizeOptions &options)
     : problem(problem), options(options), schedule(problem), limit(options.simulationBudget) {}
 
 bool Evaluator::isDone() const {
-  return (isFound() && best().makespanNs <= boundNs * options.targetRatio) || simulations >= limit;
+  double leastNs = std::max(boundNs, options.knownBoundNs);
+  return (isFound() && best().makespanNs <= leastNs * options.targetRatio) || simulations >= limit;
 }
 
 double Evaluator::evaluate(const Decisions &wanted) {

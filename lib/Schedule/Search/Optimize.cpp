@@ -24,6 +24,7 @@ private:
   void raiseBound(LowerBound &&other);
   void search();
   void raiseLargeBound();
+  void solveProgram();
   /// Whether latencies are left out of the program: with many large groups they matter little, and
   /// they cost most of its time.
   bool isLarge() const {
@@ -72,10 +73,20 @@ void Optimizer::raiseBound(LowerBound &&other) {
   evaluator.setBound(bound.makespanNs);
 }
 
+/// The program's time grows with the square of its size: with more uses it would take longer than
+/// everything else.
+void Optimizer::solveProgram() {
+  constexpr size_t kMostUses = 600;
+  if (problem.uses.size() <= kMostUses)
+    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge()}));
+}
+
 /// Raises the bound by the program with latencies, which is often enough to reach the target ratio.
 void Optimizer::raiseLargeBound() {
-  constexpr int64_t kPointLimit = 60; // some 4 s for 126 layers
-  if (isLarge() && evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
+  constexpr size_t kMostUses = 400;
+  constexpr int64_t kPointLimit = 60;
+  if (isLarge() && problem.uses.size() <= kMostUses &&
+      evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
     raiseBound(fluidBound(problem, {.boundOnly = true, .iterationLimit = kPointLimit}));
 }
 
@@ -161,7 +172,7 @@ std::optional<Outcome> Optimizer::run() {
     return std::nullopt;
   }
   if (!evaluator.isDone())
-    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge()}));
+    solveProgram();
   if (!evaluator.isDone())
     search();
   if (options.jitter)
