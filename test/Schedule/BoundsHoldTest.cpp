@@ -32,7 +32,7 @@ static void expectFractions(const std::vector<double> &values, size_t size) {
 
 static Bounds findBounds(const Problem &problem) {
   LowerBound quick = quickBound(problem);
-  EXPECT_TRUE(quick.kind == BoundKind::Path || quick.kind == BoundKind::Jackson);
+  EXPECT_TRUE(quick.kind == BoundKind::Path || quick.kind == BoundKind::Lanes);
   FluidOptions full, withoutLatency;
   full.coarsen = false;
   withoutLatency.ignoreLatency = true;
@@ -41,10 +41,6 @@ static Bounds findBounds(const Problem &problem) {
   expectFractions(coarse.kept, problem.uses.size());
   expectFractions(coarse.mergedGathers, problem.uses.size());
   expectFractions(coarse.mergedReductions, problem.reductions.size());
-  LowerBound byInteriorPoint = fluidBound(problem, {.boundOnly = true});
-  EXPECT_LE(byInteriorPoint.makespanNs, coarse.makespanNs * (1 + 1e-6));
-  EXPECT_GE(byInteriorPoint.makespanNs, coarse.makespanNs * (1 - 1e-6));
-  EXPECT_TRUE(byInteriorPoint.kept.empty());
   return {quick.makespanNs, coarse.makespanNs, fluidBound(problem, full).makespanNs,
           fluidBound(problem, withoutLatency).makespanNs};
 }
@@ -127,7 +123,7 @@ TEST(BoundsHold, OnRandomSteps) {
       SCOPED_TRACE("cap " + std::to_string(factor));
       problem.memoryCapBytes = int64_t(double(minimum) * factor);
       double bestNs = HUGE_VAL;
-      for (Policy policy : {Policy::Fsdp2, Policy::Asap, Policy::DeepCompile, Policy::Inductor})
+      for (Policy policy : {Policy::Fsdp2, Policy::Asap})
         if (std::optional<Plan> plan = planByPolicy(problem, policy))
           bestNs = std::min(bestNs, makespanNs(problem, *plan));
       for (int i = 0; i < 200; ++i)

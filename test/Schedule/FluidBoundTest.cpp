@@ -172,12 +172,9 @@ TEST(FluidBound, MayKeepFractions) {
 
 // Given up, it says no more than the quick bound.
 TEST(FluidBound, MayBeGivenUp) {
-  for (bool boundOnly : {false, true}) {
-    FluidOptions options{.boundOnly = boundOnly, .iterationLimit = 0};
-    LowerBound bound = fluidBound(makeConflict(299), options);
-    EXPECT_EQ(bound.makespanNs, quickBound(makeConflict(299)).makespanNs);
-    EXPECT_TRUE(bound.kept.empty());
-  }
+  LowerBound bound = fluidBound(makeConflict(299), {.iterationLimit = 0});
+  EXPECT_EQ(bound.makespanNs, quickBound(makeConflict(299)).makespanNs);
+  EXPECT_TRUE(bound.kept.empty());
 }
 
 // With a cap below the minimum there is no plan to bound, and no program to solve.

@@ -186,16 +186,3 @@ TEST(FluidLanes, GathersTakeTheirTurnAsSoonAsTheyFit) {
   Problem problem = makeTurns({{100, 150, 0}, {10, 30, 0}, {20, 0, 0}, {30, 0, 0}, {100, 0, 0}});
   EXPECT_NEAR(fluid(problem).makespanNs, 100 + 10 + 100 + 100 + 100, kTolerance);
 }
-
-// Nothing can be reduced beside an operation that leaves no room for the input, although there is
-// room for it before: 200 ns of computation less to hide in.
-TEST(FluidLanes, ReductionsInFlightHoldTheirInput) {
-  Problem problem = makeOperations(3);
-  problem.reduceCost = {0, 1};
-  problem.reductions = {{0, 1, 2, 100, 60}};
-  problem.groups = {{"a", 0, KeepRule::Free}};
-  problem.memoryCapBytes = 160; // input and shard
-  EXPECT_NEAR(fluid(problem).makespanNs, 300, kTolerance);
-  problem.memoryCapBytes = 159;
-  EXPECT_NEAR(fluid(problem).makespanNs, 400, kTolerance);
-}

@@ -54,30 +54,6 @@ TEST(RandomMove, GatesGathersNearTheirLaunch) {
   EXPECT_EQ(*collectGates({38}).rbegin(), 39u);
 }
 
-// A reduction that is ready at operation 10 is put off to the use at 20, or behind the operation
-// that waits for it there, which the reduction then does not slow down.
-TEST(RandomMove, PutsReductionsOffToEventsAndBehindThem) {
-  Problem problem = makeProblem(40);
-  problem.groups = {{"a", 100}};
-  problem.uses = {{0, 20, 30}};
-  problem.reductions = {{0, 10, 39, 100, 0}};
-  SearchSpace space(problem);
-  Decisions start;
-  start.kept = {0};
-  start.gathers = {{{0}, 0}};
-  start.reductions = {{0}};
-  std::set<uint32_t> gates;
-  Draws draws(1);
-  for (int i = 0; i < 5000; ++i) {
-    Decisions next = start;
-    if (RandomMove(space, /*merge=*/false, {}, draws, next).make() && !next.reductionGates.empty())
-      gates.insert(next.reductionGates.front());
-  }
-  EXPECT_TRUE(gates.contains(20));
-  EXPECT_TRUE(gates.contains(21));
-  EXPECT_FALSE(gates.contains(15));
-}
-
 // Whatever is changed, each use is kept or gathered, and each reduction done, exactly once.
 TEST(RandomMove, LeavesDecisionsComplete) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -151,16 +127,4 @@ TEST(LocalSearch, ImprovesWithinItsBudget) {
   }
   // 9.78; 9.87 if each step is from where the search began.
   EXPECT_LT(sum, 9.82);
-}
-
-// Each run has its share of the simulations.
-TEST(LocalSearch, RunsSeveralTimesWithinALargeBudget) {
-  Problem problem = makeRandomProblem(3);
-  problem.memoryCapBytes = problem.minimumPeak().bytes / 20 * 21;
-  OptimizeOptions options{.simulationBudget = 75'001, .targetRatio = 0};
-  Evaluator evaluator(problem, options);
-  evaluator.evaluate(decideByPolicy(problem, Policy::Asap));
-  searchLocally(SearchSpace(problem), /*merge=*/true, /*seed=*/0, evaluator);
-  EXPECT_LE(evaluator.numSimulations(), 75'001);
-  EXPECT_GT(evaluator.numSimulations(), 50'000);
 }

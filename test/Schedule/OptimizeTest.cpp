@@ -213,8 +213,7 @@ TEST(Optimize, IsNotWorseThanAnyPolicy) {
     problem.memoryCapBytes = least + least / 10 * int64_t(seed % 5);
     Outcome outcome = solve(problem, {.simulationBudget = 100});
     EXPECT_LE(peakOf(problem, outcome.plan).bytes, *problem.memoryCapBytes);
-    for (Policy policy : {Policy::Fsdp2, Policy::Asap, Policy::XlaLatencyHiding,
-                          Policy::DeepCompile, Policy::Inductor})
+    for (Policy policy : {Policy::Fsdp2, Policy::Asap})
       if (std::optional<Plan> plan = planByPolicy(problem, policy)) {
         EXPECT_LE(outcome.makespanNs, makespanNs(problem, *plan)) << getName(policy);
       }

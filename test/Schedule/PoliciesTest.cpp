@@ -1,5 +1,6 @@
 //===- PoliciesTest.cpp - What others decide ------------------------------===//
 
+#include "Peers.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Schedule/Simulate.h"
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 
+using namespace fsdp::benchmark;
 using namespace fsdp::schedule;
 
 namespace {
@@ -95,7 +97,7 @@ TEST(Asap, GathersEverythingAtOnceIfThereIsRoom) {
 // Each gather of a block takes 21 ns and operations take 100: launched one operation ahead.
 TEST(XlaLatencyHiding, LaunchesAsLateAsHides) {
   Problem problem = makeRootAndBlocks();
-  Decisions decisions = decideByPolicy(problem, Policy::XlaLatencyHiding);
+  Decisions decisions = decideAs(problem, Peer::XlaLatencyHiding);
   ASSERT_EQ(decisions.gathers.size(), 7u);
   std::vector<uint32_t> gates;
   for (const Decisions::Gathers &gathers : decisions.gathers)
@@ -104,7 +106,7 @@ TEST(XlaLatencyHiding, LaunchesAsLateAsHides) {
   // At 150 ns two operations ahead, and the lane does one after the other: block 2's backward by
   // 900 (gate 7), with 1's by 1100 from 950 on (9).
   problem.gatherCost = {150, 0};
-  decisions = decideByPolicy(problem, Policy::XlaLatencyHiding);
+  decisions = decideAs(problem, Peer::XlaLatencyHiding);
   EXPECT_EQ(decisions.gathers[4].gate, 7u);
   EXPECT_EQ(decisions.gathers[5].gate, 9u);
 }
@@ -115,28 +117,28 @@ TEST(DeepCompile, KeepsWithinNineTenths) {
   int64_t minimum = problem.minimumPeak().bytes;
   auto numKept = [&](int64_t cap) {
     problem.memoryCapBytes = cap;
-    std::vector<uint8_t> kept = decideByPolicy(problem, Policy::DeepCompile).kept;
+    std::vector<uint8_t> kept = decideAs(problem, Peer::DeepCompile).kept;
     return std::count(kept.begin(), kept.end(), 1);
   };
   int64_t forTwo = minimum + 40;
   EXPECT_EQ(numKept(minimum), 1); // the root, for free
   EXPECT_EQ(numKept((forTwo / 9 + 1) * 10), 3);
   EXPECT_EQ(numKept(minimum * 10), 4);
-  EXPECT_EQ(decideByPolicy(problem, Policy::DeepCompile).memoryCapBytes, minimum * 9);
+  EXPECT_EQ(decideAs(problem, Peer::DeepCompile).memoryCapBytes, minimum * 9);
   problem.memoryCapBytes.reset();
-  EXPECT_EQ(decideByPolicy(problem, Policy::DeepCompile).memoryCapBytes, std::nullopt);
+  EXPECT_EQ(decideAs(problem, Peer::DeepCompile).memoryCapBytes, std::nullopt);
 }
 
 TEST(Inductor, MayAddAGibibyte) {
   Problem problem = makeRootAndBlocks();
-  EXPECT_EQ(decideByPolicy(problem, Policy::Inductor).memoryCapBytes,
+  EXPECT_EQ(decideAs(problem, Peer::Inductor).memoryCapBytes,
             problem.minimumPeak().bytes + (int64_t(1) << 30));
 }
 
 TEST(Policies, HaveNames) {
   EXPECT_EQ(getName(Policy::Fsdp2), "fsdp2");
   EXPECT_EQ(getName(Policy::Asap), "asap");
-  EXPECT_EQ(getName(Policy::XlaLatencyHiding), "xla-lhs");
-  EXPECT_EQ(getName(Policy::DeepCompile), "deepcompile");
-  EXPECT_EQ(getName(Policy::Inductor), "inductor");
+  EXPECT_EQ(getName(Peer::XlaLatencyHiding), "xla-lhs");
+  EXPECT_EQ(getName(Peer::DeepCompile), "deepcompile");
+  EXPECT_EQ(getName(Peer::Inductor), "inductor");
 }

@@ -263,8 +263,7 @@ Decisions fsdp::schedule::makeRandomDecisions(const Problem &problem, Random &ra
   if (random.chance(0.3))
     for (const Reduction &reduction : problem.reductions)
       decisions.reductionGates.push_back(random.integer(reduction.ready, reduction.update));
-  decisions.priority = LanePriority(random.integer(0, 2));
-  decisions.lookahead = random.integer(0, 3);
+  decisions.gathersGoFirst = random.integer(0, 1) == 1;
   decisions.shareLane = random.chance(0.3);
   if (random.chance(0.2))
     std::swap(decisions.gathers.front(),

@@ -10,8 +10,7 @@ using namespace fsdp::schedule;
 
 namespace {
 
-constexpr Policy kPolicies[] = {Policy::Fsdp2, Policy::Asap, Policy::XlaLatencyHiding,
-                                Policy::DeepCompile, Policy::Inductor};
+constexpr Policy kPolicies[] = {Policy::Fsdp2, Policy::Asap};
 constexpr double kCaps[] = {1.00, 1.02, 1.05, 1.2, 1.5};
 
 /// Every problem has a seed, which names it in a failure.

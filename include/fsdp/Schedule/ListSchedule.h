@@ -15,9 +15,6 @@
 
 namespace fsdp::schedule {
 
-/// Who goes first when a gather and a reduction could start on one lane.
-enum class LanePriority : uint8_t { Slack, Gathers, Reductions };
-
 struct Decisions {
   std::vector<uint8_t> kept; // by use
   struct Gathers {
@@ -30,18 +27,13 @@ struct Decisions {
   /// By reduction: position before which its bucket is not launched as long as it can be put off.
   /// Empty: no gates.
   std::vector<uint32_t> reductionGates;
-  LanePriority priority = LanePriority::Slack;
-  /// A gather that does not fit yet may be overtaken by this many that do.
-  uint32_t lookahead = 0;
+  /// When a gather and a reduction could start on one lane; else the reduction goes first.
+  bool gathersGoFirst = false;
   bool shareLane = false;
   /// Tighter than the problem's cap, to find other schedules: for gathers ahead of their uses.
   std::optional<int64_t> memoryCapBytes;
   bool operator==(const Decisions &) const = default;
 };
-
-/// Those by which a list schedule launches everything where the plan does, unless it lacks the
-/// memory or the lane there.
-Decisions decisionsOf(const Problem &problem, const Plan &plan);
 
 struct ListScheduleResult {
   /// None: what is kept or merged does not fit, or a bucket waits for members while computation

@@ -2,9 +2,10 @@
 //
 // Every bound holds for every plan that keeps the problem's memory cap. From cheap to strong:
 //
-//   path      first gather + all computation; an operation's end + its reduction + the rest
-//   jackson   preemptive one-machine schedule of the gathers that no plan can avoid, with memory
-//             gates as heads and remaining computation as tails (Jackson 1955; Carlier 1982)
+//   path      first gather + all computation; an operation's end + its reduction + the rest;
+//             computation beside the collectives that no plan can avoid, which slow it down
+//   lanes     the work of a lane that no plan can avoid, from when its first collective may begin
+//             to the computation behind its last
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
 //             fraction of each use that is kept and of each collective that is merged
 //
@@ -19,7 +20,7 @@
 
 namespace fsdp::schedule {
 
-enum class BoundKind : uint8_t { Path, Jackson, Fluid };
+enum class BoundKind : uint8_t { Path, Lanes, Fluid };
 
 std::string_view getName(BoundKind kind);
 
@@ -41,10 +42,8 @@ struct FluidOptions {
   bool coarsen = true;
   /// Leave latencies out of the lanes' work: faster, weaker where collectives are small.
   bool ignoreLatency = false;
-  /// The makespan alone, without what is kept and merged: many times faster on large programs.
-  bool boundOnly = false;
-  /// Iterations, simplex or interior point, after which the program is given up (the quick bound is
-  /// returned). Interior points take 20 to 50.
+  /// Iterations of the simplex method, after which the program is given up: the quick bound is
+  /// returned.
   int64_t iterationLimit = 2'000'000;
 };
 LowerBound fluidBound(const Problem &problem, const FluidOptions &options);

@@ -1,8 +1,7 @@
-//===- Policies.h - The decisions of others, for comparison ------*- C++ -*-===//
+//===- Policies.h - Orders that need no search -------------------*- C++ -*-===//
 //
-// What FSDP2, XLA's latency-hiding scheduler, DeepCompile and TorchInductor would decide on the same
-// problem. Only FSDP2 is taken literally (its order of issue, event for event, without regard to
-// the cap); the others get a list scheduler that respects the cap, which they do not have.
+// FSDP2's order of issue, event for event, and everything as soon as memory allows: what a search
+// begins with.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,9 +14,9 @@
 
 namespace fsdp::schedule {
 
-enum class Policy : uint8_t { Fsdp2, Asap, XlaLatencyHiding, DeepCompile, Inductor };
+enum class Policy : uint8_t { Fsdp2, Asap };
 
-std::string_view getName(Policy policy); // "fsdp2", "asap", "xla-lhs", "deepcompile", "inductor"
+std::string_view getName(Policy policy); // "fsdp2", "asap"
 
 /// The policy's plan; none if it fits no plan under the problem's cap. `Fsdp2`: gathers of the
 /// backward one use ahead, one reduction pending, what `Group::keep` says (Free: gather again);

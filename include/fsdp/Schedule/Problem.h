@@ -98,6 +98,9 @@ struct Problem {
   /// negative.
   std::optional<std::string> check() const;
 
+  /// By position: when it is reached if computation never waits.
+  std::vector<double> reachedNs() const;
+
   /// The use of the same group before `use` (after it); none for the first (last).
   std::vector<int32_t> previousUses() const;
   std::vector<int32_t> nextUses() const;

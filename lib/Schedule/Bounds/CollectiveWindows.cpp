@@ -104,23 +104,6 @@ static std::vector<ReductionWindow> findReductionWindows(const Problem &problem,
   return windows;
 }
 
-/// In flight a reduction holds its input beside the reduced shard.
-static void findBlockedTime(const Problem &problem, const std::vector<int64_t> &slack,
-                            std::vector<ReductionWindow> &windows) {
-  int64_t mostBytes = 0;
-  for (const ReductionWindow &window : windows)
-    mostBytes = std::max(mostBytes, window.inputBytes);
-  std::vector<uint32_t> tight;
-  for (uint32_t i = 0; i < slack.size(); ++i)
-    if (slack[i] < mostBytes)
-      tight.push_back(i);
-  for (ReductionWindow &window : windows)
-    for (auto it = std::lower_bound(tight.begin(), tight.end(), window.ready);
-         it != tight.end() && *it < window.deadline; ++it)
-      if (slack[*it] < window.inputBytes)
-        window.blockedNs += problem.operations[*it].durationNs;
-}
-
 CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) {
   std::vector<int32_t> previous = problem.previousUses();
   CollectiveWindows windows;
@@ -128,6 +111,5 @@ CollectiveWindows fsdp::schedule::findCollectiveWindows(const Problem &problem) 
   windows.slackBytes = findSlack(problem);
   windows.gathers = findGatherWindows(problem, previous, windows.slackBytes);
   windows.reductions = findReductionWindows(problem, windows.slackBytes);
-  findBlockedTime(problem, windows.slackBytes, windows.reductions);
   return windows;
 }

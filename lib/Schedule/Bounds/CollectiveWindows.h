@@ -32,9 +32,6 @@ struct ReductionWindow {
   int64_t inputBytes = 0, outputBytes = 0;
   /// By how much the input exceeds the reduced shard, which is live under every plan.
   int64_t excessBytes = 0;
-  /// Duration of the operations from `ready` to `deadline` beside which the input does not fit:
-  /// none of them can run while the reduction is in flight.
-  double blockedNs = 0;
   /// It may wait for a later reduction, to go with it in one bucket.
   bool mergeable = false;
 };

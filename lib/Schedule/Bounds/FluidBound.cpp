@@ -120,11 +120,6 @@ LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions
       bound.kind = BoundKind::Fluid;
     }
   };
-  if (options.boundOnly) {
-    if (std::optional<double> makespan = model.program.boundByInteriorPoint(options.iterationLimit))
-      raise(*makespan);
-    return bound;
-  }
   std::optional<LinearProgram::Solution> solution = model.program.solve(options.iterationLimit);
   if (!solution)
     return bound;

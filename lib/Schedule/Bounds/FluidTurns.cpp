@@ -1,6 +1,5 @@
 //===- FluidTurns.cpp - A gather before a reduction, or behind it ----------===//
 
-#include "ComputeTimes.h"
 #include "FluidRows.h"
 
 #include <algorithm>
@@ -25,16 +24,21 @@ public:
   Turns find(const ReductionWindow &reduction, const GatherWindow &gather) const;
 
 private:
+  /// Computation between two positions.
+  double computeNs(uint32_t from, uint32_t to) const {
+    return from < to ? reachedNs[to] - reachedNs[from] : 0;
+  }
+
   const Problem &problem;
   const CollectiveWindows &windows;
   const double overlap;
-  const ComputeTimes computeNs;
+  const std::vector<double> reachedNs;
 };
 
 } // namespace
 
 TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows, double overlap)
-    : problem(problem), windows(windows), overlap(overlap), computeNs(problem) {}
+    : problem(problem), windows(windows), overlap(overlap), reachedNs(problem.reachedNs()) {}
 
 /// Let a reduction be ready at position r and have its deadline at d, and a use between them begin
 /// with operation f. Beside some operations in [r, f), the tight ones, its input and the use's copy

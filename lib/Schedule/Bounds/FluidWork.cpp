@@ -116,8 +116,7 @@ void FluidRows::addMergedReductions() {
 }
 
 /// A collective begins after the operation before its gate, a gather also after the reductions that
-/// must have ended there, and takes at least as long as it would alone. A reduction and the
-/// operations beside which it does not fit take turns.
+/// must have ended there, and takes at least as long as it would alone.
 void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
@@ -130,6 +129,6 @@ void FluidRows::addSingleCollectives() {
     double duration = problem.reduceCost.durationNs(reduction.inputBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(reduction.deadline).reduced.time,
                            segmentAt(reduction.ready).before.time +
-                               Expression(duration + reduction.blockedNs / timeUnitNs));
+                               Expression(duration));
   }
 }

@@ -111,7 +111,16 @@ static HighsInt clampToInt(int64_t value) {
   return HighsInt(std::clamp<int64_t>(value, 0, std::numeric_limits<HighsInt>::max()));
 }
 
-std::optional<LinearProgram::Solution> LinearProgram::runAndDestroy(void *highs) const {
+std::optional<LinearProgram::Solution> LinearProgram::solve(int64_t iterationLimit) const {
+  void *highs = load();
+  if (!highs)
+    return std::nullopt;
+  Highs_setStringOptionValue(highs, "solver", "simplex");
+  Highs_setIntOptionValue(highs, "simplex_iteration_limit", clampToInt(iterationLimit));
+  // Units keep the program's numbers near 1; scaling them takes a third more iterations. Costs are
+  // on one column, so that nearly all reduced costs are 0 until they are perturbed.
+  Highs_setIntOptionValue(highs, "simplex_scale_strategy", 0);
+  Highs_setDoubleOptionValue(highs, "dual_simplex_cost_perturbation_multiplier", 100);
   Highs_run(highs);
   std::optional<Solution> solution;
   if (Highs_getModelStatus(highs) == kHighsModelStatusOptimal) {
@@ -124,29 +133,4 @@ std::optional<LinearProgram::Solution> LinearProgram::runAndDestroy(void *highs)
   }
   Highs_destroy(highs);
   return solution;
-}
-
-std::optional<LinearProgram::Solution> LinearProgram::solve(int64_t iterationLimit) const {
-  void *highs = load();
-  if (!highs)
-    return std::nullopt;
-  Highs_setStringOptionValue(highs, "solver", "simplex");
-  Highs_setIntOptionValue(highs, "simplex_iteration_limit", clampToInt(iterationLimit));
-  // Units keep the program's numbers near 1; scaling them takes a third more iterations. Costs are
-  // on one column, so that nearly all reduced costs are 0 until they are perturbed.
-  Highs_setIntOptionValue(highs, "simplex_scale_strategy", 0);
-  Highs_setDoubleOptionValue(highs, "dual_simplex_cost_perturbation_multiplier", 100);
-  return runAndDestroy(highs);
-}
-
-std::optional<double> LinearProgram::boundByInteriorPoint(int64_t iterationLimit) const {
-  void *highs = load();
-  if (!highs)
-    return std::nullopt;
-  Highs_setStringOptionValue(highs, "solver", "ipm");
-  Highs_setStringOptionValue(highs, "run_crossover", "off");
-  Highs_setIntOptionValue(highs, "ipm_iteration_limit", clampToInt(iterationLimit));
-  if (std::optional<Solution> solution = runAndDestroy(highs))
-    return solution->bound;
-  return std::nullopt;
 }

@@ -68,10 +68,6 @@ public:
   /// None if the simplex method did not end within the limit, or the program has no point.
   std::optional<Solution> solve(int64_t iterationLimit) const;
 
-  /// The bound alone, by an interior point method: many times faster on large programs. Below the
-  /// optimum by about 1e-8 of it.
-  std::optional<double> boundByInteriorPoint(int64_t iterationLimit) const;
-
 private:
   struct ColumnBounds {
     double lower, upper, cost;
@@ -88,8 +84,6 @@ private:
   double boundOf(const std::vector<double> &rowDuals) const;
   /// A HiGHS instance with this program loaded; the caller destroys it. Null if that failed.
   void *load() const;
-  /// Solves the loaded program and destroys the instance. None if it did not end.
-  std::optional<Solution> runAndDestroy(void *highs) const;
 
   std::vector<ColumnBounds> columns;
   std::vector<Row> rows;

@@ -1,4 +1,4 @@
-//===- QuickBound.cpp - Longest path and Jackson's bound ------------------===//
+//===- QuickBound.cpp - Longest path and busy lanes -----------------------===//
 //
 // Both count only the collectives that every plan has: gathers whose copy cannot be kept from the
 // previous use, and all reductions. Merging saves latencies but no bytes, so a latency counts only
@@ -10,7 +10,7 @@
 #include "fsdp/Schedule/LowerBound.h"
 
 #include <algorithm>
-#include <queue>
+#include <limits>
 #include <set>
 
 using namespace fsdp::schedule;
@@ -24,20 +24,29 @@ struct Arc {
   double workNs = 0;     // that no merging saves
 };
 
-/// Longest paths over operations and arcs, from both ends of the step. At a position, computation
-/// waits for reductions first, then gathers are launched.
+/// Longest paths over operations and arcs. At a position, computation waits for reductions first,
+/// then gathers are launched.
 struct Paths {
   /// By position: the least time from the step's start to the end of the operation before it, and
   /// to the end of the reductions that are due there.
   std::vector<double> headNs, launchNs;
-  /// By operation: the least time from its start to the step's end, and from the end of the
-  /// reductions that are due there.
-  std::vector<double> tailNs, launchTailNs;
   double longestNs() const { return headNs.back(); }
 };
 
-struct Job {
-  double headNs = 0, workNs = 0, tailNs = 0;
+/// A lane from the earliest begin of its work to the end of the step.
+class LaneBound {
+public:
+  /// Work that begins after `beforeNs` and is followed by `behindNs`.
+  void add(double beforeNs, double moreNs, double behindNs) {
+    headNs = std::min(headNs, beforeNs);
+    workNs += moreNs;
+    tailNs = std::min(tailNs, behindNs);
+  }
+  double makespanNs() const { return workNs > 0 ? headNs + workNs + tailNs : 0; }
+
+private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  double headNs = kNever, workNs = 0, tailNs = kNever;
 };
 
 } // namespace
@@ -60,7 +69,7 @@ static std::vector<Arc> reductionArcs(const Problem &problem, const CollectiveWi
   for (const ReductionWindow &reduction : windows.reductions) {
     double bytesNs = problem.reduceCost.nsPerByte * double(reduction.inputBytes);
     double durationNs = problem.reduceCost.latencyNs + bytesNs;
-    arcs.push_back({reduction.ready, reduction.deadline, durationNs + reduction.blockedNs,
+    arcs.push_back({reduction.ready, reduction.deadline, durationNs,
                     reduction.mergeable ? bytesNs : durationNs});
   }
   return arcs;
@@ -121,10 +130,9 @@ static int64_t findBytesGatheredAgain(const CollectiveWindows &windows) {
 static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
                        std::vector<Arc> reductions, std::vector<Arc> across) {
   auto byEnd = [](const Arc &a, const Arc &b) { return a.to < b.to; };
-  auto byBegin = [](const Arc &a, const Arc &b) { return a.from < b.from; };
   size_t n = problem.operations.size();
   std::vector<double> zeros(n + 1, 0);
-  Paths paths{zeros, zeros, zeros, zeros};
+  Paths paths{zeros, zeros};
 
   std::stable_sort(gathers.begin(), gathers.end(), byEnd);
   std::stable_sort(reductions.begin(), reductions.end(), byEnd);
@@ -142,24 +150,6 @@ static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
       startNs = std::max(startNs, paths.headNs[over->from] + over->durationNs);
     paths.headNs[i + 1] = startNs + problem.operations[i].durationNs;
   }
-
-  std::stable_sort(gathers.begin(), gathers.end(), byBegin);
-  std::stable_sort(reductions.begin(), reductions.end(), byBegin);
-  std::stable_sort(across.begin(), across.end(), byBegin);
-  double restNs = 0; // from the end of operation i
-  for (size_t i = n; i-- > 0;) {
-    paths.tailNs[i] = problem.operations[i].durationNs + restNs;
-    double launchTailNs = paths.tailNs[i];
-    for (; !gathers.empty() && gathers.back().from == i; gathers.pop_back())
-      launchTailNs =
-          std::max(launchTailNs, gathers.back().durationNs + paths.tailNs[gathers.back().to]);
-    restNs = paths.launchTailNs[i] = launchTailNs;
-    for (; !reductions.empty() && reductions.back().from == i; reductions.pop_back())
-      restNs =
-          std::max(restNs, reductions.back().durationNs + paths.launchTailNs[reductions.back().to]);
-    for (; !across.empty() && across.back().from == i; across.pop_back())
-      restNs = std::max(restNs, across.back().durationNs + paths.tailNs[across.back().to]);
-  }
   return paths;
 }
 
@@ -167,56 +157,35 @@ static Paths findPaths(const Problem &problem, std::vector<Arc> gathers,
 /// addition.
 static double contendedPathNs(const Problem &problem, const Paths &paths, double gatherNs,
                               double reduceNs, double overlap) {
-  double computeNs = 0;
-  for (const Operation &operation : problem.operations)
-    computeNs += operation.durationNs;
+  double computeNs = problem.reachedNs().back();
   double busyNs =
       std::max(gatherNs + (overlap - 1) * reduceNs, reduceNs + (overlap - 1) * gatherNs);
   double firstWaitNs = paths.headNs[1] - problem.operations[0].durationNs;
   return computeNs + busyNs + (firstWaitNs - busyNs) / problem.computeContention;
 }
 
-/// Makespan of the preemptive schedule in which the longest tail goes first: the best one for one
-/// machine (Jackson 1955; Horn 1974).
-static double jacksonNs(std::vector<Job> jobs) {
-  std::stable_sort(jobs.begin(), jobs.end(),
-                   [](const Job &a, const Job &b) { return a.headNs < b.headNs; });
-  auto shorterTail = [](const Job &a, const Job &b) { return a.tailNs < b.tailNs; };
-  std::priority_queue<Job, std::vector<Job>, decltype(shorterTail)> waiting(shorterTail);
-  double nowNs = 0, makespanNs = 0;
-  for (size_t next = 0; next < jobs.size() || !waiting.empty();) {
-    if (waiting.empty())
-      nowNs = std::max(nowNs, jobs[next].headNs);
-    for (; next < jobs.size() && jobs[next].headNs <= nowNs; ++next)
-      waiting.push(jobs[next]);
-    Job job = waiting.top();
-    waiting.pop();
-    if (next < jobs.size() && nowNs + job.workNs > jobs[next].headNs) {
-      job.workNs -= jobs[next].headNs - nowNs;
-      nowNs = jobs[next].headNs;
-      waiting.push(job);
-    } else {
-      nowNs += job.workNs;
-      makespanNs = std::max(makespanNs, nowNs + job.tailNs);
-    }
-  }
-  return makespanNs;
-}
-
-static void addJobs(const std::vector<Arc> &arcs, const std::vector<double> &headNs,
-                    const std::vector<double> &tailNs, double factor, std::vector<Job> &jobs) {
-  if (factor == 0)
-    return;
-  for (const Arc &arc : arcs)
-    jobs.push_back({headNs[arc.from], factor * arc.workNs, tailNs[arc.to]});
+/// One lane does its own work and (overlap - 1) times the other's.
+static LaneBound findLaneBound(const std::vector<Arc> &gathers, double gatherFactor,
+                               const std::vector<Arc> &reductions, double reduceFactor,
+                               const Paths &paths, const std::vector<double> &reachedNs) {
+  LaneBound lane;
+  for (const Arc &arc : gathers)
+    if (gatherFactor > 0)
+      lane.add(paths.launchNs[arc.from], gatherFactor * arc.workNs,
+               reachedNs.back() - reachedNs[arc.to]);
+  for (const Arc &arc : reductions)
+    if (reduceFactor > 0)
+      lane.add(paths.headNs[arc.from], reduceFactor * arc.workNs,
+               reachedNs.back() - reachedNs[arc.to]);
+  return lane;
 }
 
 std::string_view fsdp::schedule::getName(BoundKind kind) {
   switch (kind) {
   case BoundKind::Path:
     return "path";
-  case BoundKind::Jackson:
-    return "jackson";
+  case BoundKind::Lanes:
+    return "lanes";
   case BoundKind::Fluid:
     return "fluid";
   }
@@ -240,26 +209,20 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   bound.makespanNs =
       std::max(paths.longestNs(), contendedPathNs(problem, paths, sumOfWork(gathers) + againNs,
                                                   sumOfWork(reductions), overlap));
-  auto raise = [&](std::vector<Job> jobs) {
-    double makespanNs = jacksonNs(std::move(jobs));
-    if (makespanNs > bound.makespanNs) {
-      bound.makespanNs = makespanNs;
-      bound.kind = BoundKind::Jackson;
+  auto raise = [&](const LaneBound &lane) {
+    if (lane.makespanNs() > bound.makespanNs) {
+      bound.makespanNs = lane.makespanNs();
+      bound.kind = BoundKind::Lanes;
     }
   };
-  for (bool gathersFirst : {true, false}) {
-    std::vector<Job> jobs;
-    addJobs(gathers, paths.launchNs, paths.tailNs, gathersFirst ? 1 : overlap - 1, jobs);
-    addJobs(reductions, paths.headNs, paths.launchTailNs, gathersFirst ? overlap - 1 : 1, jobs);
-    raise(std::move(jobs));
-  }
-  if (!across.empty()) {
-    std::vector<Job> jobs;
-    for (size_t r = 0; r < across.size(); ++r)
-      jobs.push_back({paths.headNs[across[r].from] +
-                          problem.reduceCost.durationNs(windows.reductions[r].inputBytes),
-                      across[r].workNs, paths.tailNs[across[r].to]});
-    raise(std::move(jobs));
-  }
+  const std::vector<double> reachedNs = problem.reachedNs();
+  raise(findLaneBound(gathers, 1, reductions, overlap - 1, paths, reachedNs));
+  raise(findLaneBound(gathers, overlap - 1, reductions, 1, paths, reachedNs));
+  LaneBound replicas;
+  for (size_t r = 0; r < across.size(); ++r)
+    replicas.add(paths.headNs[across[r].from] +
+                     problem.reduceCost.durationNs(windows.reductions[r].inputBytes),
+                 across[r].workNs, reachedNs.back() - reachedNs[across[r].to]);
+  raise(replicas);
   return bound;
 }

@@ -42,21 +42,6 @@ ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
   return result;
 }
 
-Decisions fsdp::schedule::decisionsOf(const Problem &problem, const Plan &plan) {
-  Decisions decisions;
-  decisions.kept = plan.kept;
-  for (const GatherBucket &bucket : plan.gathers)
-    decisions.gathers.push_back({bucket.uses, bucket.launch});
-  decisions.reductionGates.resize(problem.reductions.size());
-  for (const ReductionBucket &bucket : plan.reductions) {
-    decisions.reductions.push_back(bucket.reductions);
-    for (uint32_t reduction : bucket.reductions)
-      decisions.reductionGates[reduction] = bucket.launch;
-  }
-  decisions.shareLane = plan.shareLane;
-  return decisions;
-}
-
 ListScheduleResult fsdp::schedule::listSchedule(const Problem &problem,
                                                 const Decisions &decisions) {
   return ListScheduler(problem)(decisions);

@@ -44,12 +44,12 @@ double Placement::findOperationEnd() const {
   return startNs + operation().durationNs * problem.computeContention;
 }
 
-void Placement::launch(GatherTask &task, uint32_t from) {
+void Placement::launch(GatherTask &task) {
   task.isLaunched = true;
   task.ticket = streams.launch(0, task.durationNs);
   held += task.bytes;
-  tasks.room.take(from, task.first, task.bytes);
-  plan.gathers.push_back({task.uses, from});
+  tasks.room.take(position, task.first, task.bytes);
+  plan.gathers.push_back({task.uses, position});
 }
 
 void Placement::launchNeededGathers() {
@@ -58,7 +58,7 @@ void Placement::launchNeededGathers() {
     if (task.first != position)
       break;
     if (!task.isLaunched)
-      launch(task, position);
+      launch(task);
   }
 }
 
@@ -85,48 +85,14 @@ bool Placement::isLaunchable(GatherTask &task) {
 
 void Placement::launchAhead() {
   skipLaunched();
-  double endNs = -1;
-  while (nextAhead < tasks.gathers.size()) {
-    if (decisions.lookahead == 0 && tasks.gathers[nextAhead].earliest > position)
-      return;
-    if (endNs < 0)
-      endNs = findOperationEnd();
-    if (streams.findEndOfLane(0) > endNs)
-      return;
-    uint32_t numOvertaken = 0;
-    size_t index = nextAhead;
-    for (; index < tasks.gathers.size() && numOvertaken <= decisions.lookahead; ++index) {
-      GatherTask &task = tasks.gathers[index];
-      if (task.isLaunched)
-        continue;
-      if (isLaunchable(task))
-        break;
-      ++numOvertaken;
-    }
-    if (index == tasks.gathers.size() || numOvertaken > decisions.lookahead)
-      return;
-    launch(tasks.gathers[index], position);
-    skipLaunched();
-  }
-}
-
-/// Computation is about to wait until `endNs`, and a gather launched here starts after that. A
-/// gather that could start before `endNs` is therefore launched before the last operation instead.
-/// Its lane was busy until now, so that this changes nothing else.
-void Placement::launchBehind(double endNs) {
-  if (!unlaunched.isEmpty() || position == 0 || isShared)
+  if (nextAhead == tasks.gathers.size() || tasks.gathers[nextAhead].earliest > position)
     return;
-  for (skipLaunched(); nextAhead < tasks.gathers.size(); skipLaunched()) {
+  double endNs = findOperationEnd();
+  for (; nextAhead < tasks.gathers.size(); skipLaunched()) {
     GatherTask &task = tasks.gathers[nextAhead];
-    double laneNs = streams.findEndOfLane(0);
-    if (laneNs <= streams.getNow() || laneNs >= endNs || task.earliest >= position ||
-        task.first == position || !isLaunchable(task) ||
-        tasks.room.findBehindObstacle(position - 1, position, task.bytes) == position ||
-        !fits(std::max(lastBytes, launchBytes) + task.bytes))
+    if (streams.findEndOfLane(0) > endNs || !isLaunchable(task))
       return;
-    launch(task, position - 1);
-    lastBytes += task.bytes;
-    launchBytes += task.bytes;
+    launch(task);
   }
 }
 

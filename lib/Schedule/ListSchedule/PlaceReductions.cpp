@@ -13,7 +13,6 @@ void Placement::launch(ReductionTask &task) {
     goingOn.push(&task - tasks.reductions.data());
   }
   held += task.outputBytes;
-  launchBytes = std::max(launchBytes, operation().carriedBytes + held);
   pending.push(&task - tasks.reductions.data());
   plan.reductions.push_back({task.reductions, position, 0});
 }
@@ -21,8 +20,6 @@ void Placement::launch(ReductionTask &task) {
 void Placement::waitForOldest() {
   const ReductionTask &task = tasks.reductions[pending.front()];
   held -= task.inputBytes;
-  if (!streams.hasEnded(task.ticket))
-    launchBehind(streams.findEnd(task.ticket));
   streams.waitFor(task.ticket);
   plan.reductions[plan.reductions.size() - pending.size()].wait = position;
   pending.erase(pending.begin());
@@ -87,33 +84,13 @@ bool Placement::canPutOff() const {
               tasks.changes[position + 1] + unlaunched.getMostOutputBytes());
 }
 
-/// Whether a gather that could start now, on the same lane, goes before the reduction.
-bool Placement::isGatherFirst(const ReductionTask &task) {
-  if (!isShared || decisions.priority == LanePriority::Reductions)
+/// Whether a gather that could start now, on the same lane, goes before a reduction.
+bool Placement::isGatherFirst() {
+  if (!isShared || !decisions.gathersGoFirst)
     return false;
-  size_t index = nextAhead;
-  while (index < tasks.gathers.size() && tasks.gathers[index].isLaunched)
-    ++index;
-  if (index == tasks.gathers.size() ||
-      (tasks.gathers[index].first != position && !isLaunchable(tasks.gathers[index])))
-    return false;
-  if (decisions.priority == LanePriority::Gathers)
-    return true;
-  // It does if one of the next gathers would else end after computation needs it.
-  constexpr int kHorizon = 6;
-  double gatherNs = 0;
-  for (int i = 0; i < kHorizon && index < tasks.gathers.size(); ++index) {
-    const GatherTask &gather = tasks.gathers[index];
-    if (gather.isLaunched)
-      continue;
-    gatherNs += gather.durationNs;
-    double computeNs =
-        (context.beginNs[gather.first] - context.beginNs[position]) * problem.computeContention;
-    if (computeNs - gatherNs < task.durationNs)
-      return true;
-    ++i;
-  }
-  return false;
+  skipLaunched();
+  return nextAhead < tasks.gathers.size() &&
+         (tasks.gathers[nextAhead].first == position || isLaunchable(tasks.gathers[nextAhead]));
 }
 
 /// Launches ready reductions that can start at once, and those that cannot be put off.
@@ -125,7 +102,7 @@ void Placement::launchWanted() {
         hasRoom(task) && fits(operation().liveBytes + held + findNeededBytes() + task.outputBytes);
     if (!hasRoomForAll && releaseEnded())
       continue;
-    bool isWanted = position >= task.gate && hasRoomForAll && canStart() && !isGatherFirst(task);
+    bool isWanted = position >= task.gate && hasRoomForAll && canStart() && !isGatherFirst();
     if (!isWanted && canPutOff())
       return;
     if (!isWanted && releaseEnded())

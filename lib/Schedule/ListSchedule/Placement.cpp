@@ -33,9 +33,6 @@ bool Placement::run() {
 
 /// Decides the current position, and runs the operation behind it.
 bool Placement::issue() {
-  launchBytes = 0;
-  if (position > 0)
-    lastBytes = problem.operations[position - 1].liveBytes + held;
   held += tasks.changes[position];
   for (; nextReady < tasks.reductions.size() && tasks.reductions[nextReady].ready == position;
        ++nextReady)
@@ -58,7 +55,7 @@ void Placement::skipQuiet() {
   bool isReducing = !(pending.isEmpty() && unlaunched.isEmpty());
   uint32_t nextGather = UINT32_MAX;
   if (nextAhead < tasks.gathers.size())
-    nextGather = decisions.lookahead == 0 ? tasks.gathers[nextAhead].earliest : 0;
+    nextGather = tasks.gathers[nextAhead].earliest;
   ++position;
   if (uint32_t end = std::min(nextEvent, nextGather); !isReducing && position < end) {
     held +=

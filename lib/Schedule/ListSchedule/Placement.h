@@ -92,16 +92,15 @@ private:
     return fits(operation().carriedBytes + held + task.outputBytes);
   }
   bool canPutOff() const;
-  bool isGatherFirst(const ReductionTask &task);
+  bool isGatherFirst();
 
   // Gathers.
   bool isLaunchable(GatherTask &task);
-  void launchBehind(double endNs);
   void skipLaunched() {
     while (nextAhead < tasks.gathers.size() && tasks.gathers[nextAhead].isLaunched)
       ++nextAhead;
   }
-  void launch(GatherTask &task, uint32_t from);
+  void launch(GatherTask &task);
 
   const Operation &operation() const { return problem.operations[position]; }
   bool fits(int64_t bytes) const { return bytes <= tasks.capBytes; }
@@ -121,8 +120,6 @@ private:
   uint32_t position = 0;
   /// Bytes of gathered copies, of inputs of reductions until their wait, and of reduced shards.
   int64_t held = 0;
-  int64_t lastBytes = 0;         // while the operation before this position ran
-  int64_t launchBytes = 0;       // the most at a reduction's launch at this position
   std::vector<uint32_t> byFirst; // gather tasks by their first operation
   size_t nextNeeded = 0;         // in byFirst
   size_t nextAhead = 0;          // gather task; all before are launched

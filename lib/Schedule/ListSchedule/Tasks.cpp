@@ -10,9 +10,7 @@ using namespace fsdp::schedule;
 
 TaskContext::TaskContext(const Problem &problem)
     : problem(problem), previousUses(problem.previousUses()), nextUses(problem.nextUses()),
-      reductionChanges(problem.operations.size() + 1), beginNs(problem.operations.size() + 1) {
-  for (size_t i = 0; i < problem.operations.size(); ++i)
-    beginNs[i + 1] = beginNs[i] + problem.operations[i].durationNs;
+      reductionChanges(problem.operations.size() + 1), beginNs(problem.reachedNs()) {
   for (const Reduction &reduction : problem.reductions) {
     reductionChanges[reduction.ready] += reduction.inputBytes;
     reductionChanges[reduction.update + 1] -= reduction.outputBytes;

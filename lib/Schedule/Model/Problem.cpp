@@ -119,6 +119,13 @@ Wrong Problem::check() const {
   return std::nullopt;
 }
 
+std::vector<double> Problem::reachedNs() const {
+  std::vector<double> reached{0};
+  for (const Operation &operation : operations)
+    reached.push_back(reached.back() + operation.durationNs);
+  return reached;
+}
+
 std::vector<int32_t> Problem::previousUses() const {
   std::vector<int32_t> previous(uses.size(), -1), latest(groups.size(), -1);
   for (size_t i = 0; i < uses.size(); ++i) {

@@ -1,29 +1,15 @@
-//===- Policies.cpp - The decisions of others, for comparison -------------===//
+//===- Policies.cpp - Orders that need no search --------------------------===//
 
 #include "fsdp/Schedule/Policies.h"
 
 #include "ListSchedule/Tasks.h"
 
 #include <algorithm>
-#include <limits>
-#include <numeric>
 
 using namespace fsdp::schedule;
 
 std::string_view fsdp::schedule::getName(Policy policy) {
-  switch (policy) {
-  case Policy::Fsdp2:
-    return "fsdp2";
-  case Policy::Asap:
-    return "asap";
-  case Policy::XlaLatencyHiding:
-    return "xla-lhs";
-  case Policy::DeepCompile:
-    return "deepcompile";
-  case Policy::Inductor:
-    return "inductor";
-  }
-  return "";
+  return policy == Policy::Fsdp2 ? "fsdp2" : "asap";
 }
 
 /// Keeps what must be kept.
@@ -114,7 +100,7 @@ static Plan planFsdp2(const Problem &problem) {
 }
 
 //===----------------------------------------------------------------------===//
-// The others
+// As soon as possible
 //===----------------------------------------------------------------------===//
 
 /// Keeps what must be kept, and copies that are used again at once, which takes no memory.
@@ -129,88 +115,14 @@ static std::vector<uint8_t> keepForFree(const Problem &problem) {
   return makeTasks(TaskContext(problem), decideSingly(problem, kept, gates)) ? kept : byRule;
 }
 
-/// By use: as late as hides the gather, on a lane that does one after the other (XLA's scheduler
-/// works from the end of the program and places a start when its latency is covered).
-static std::vector<uint32_t> findLatestStarts(const Problem &problem,
-                                              const std::vector<uint8_t> &kept) {
-  std::vector<double> beginNs(problem.operations.size() + 1);
-  for (size_t i = 0; i < problem.operations.size(); ++i)
-    beginNs[i + 1] = beginNs[i] + problem.operations[i].durationNs;
-  std::vector<uint32_t> gates(problem.uses.size());
-  double nextNs = std::numeric_limits<double>::infinity();
-  for (size_t i = gates.size(); i-- > 0;) {
-    if (kept[i])
-      continue;
-    const Use &use = problem.uses[i];
-    double endNs = std::min(beginNs[use.first], nextNs);
-    nextNs = endNs - problem.gatherCost.durationNs(problem.groups[use.group].gatheredBytes);
-    auto after = std::upper_bound(beginNs.begin(), beginNs.end(), nextNs);
-    if (after != beginNs.begin())
-      gates[i] = std::min(use.first, uint32_t(after - beginNs.begin() - 1));
-  }
-  return gates;
-}
-
-/// Keeps copies while the peak that it expects stays in its budget, those first that save most time
-/// per byte; gathers as early as the budget allows.
-static Decisions decideDeepCompile(const Problem &problem, std::vector<uint8_t> kept) {
-  std::vector<int32_t> previous = problem.previousUses();
-  std::vector<uint32_t> candidates;
-  for (uint32_t i = 0; i < kept.size(); ++i)
-    if (previous[i] >= 0 && !kept[i] &&
-        problem.groups[problem.uses[i].group].keep == KeepRule::Free)
-      candidates.push_back(i);
-  auto bytesOf = [&](uint32_t use) {
-    return problem.groups[problem.uses[use].group].gatheredBytes;
-  };
-  auto savingOf = [&](uint32_t use) {
-    int64_t bytes = std::max<int64_t>(bytesOf(use), 1);
-    return problem.gatherCost.durationNs(bytes) / double(bytes);
-  };
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](uint32_t a, uint32_t b) { return savingOf(a) > savingOf(b); });
-  std::optional<int64_t> budgetBytes;
-  if (problem.memoryCapBytes)
-    budgetBytes = *problem.memoryCapBytes / 10 * 9;
-  int64_t expectedBytes = problem.minimumPeak().bytes;
-  for (uint32_t use : candidates) {
-    expectedBytes += bytesOf(use);
-    if (budgetBytes && expectedBytes > *budgetBytes)
-      break;
-    kept[use] = true;
-  }
-  Decisions decisions = decideSingly(problem, kept, std::vector<uint32_t>(kept.size()));
-  decisions.priority = LanePriority::Gathers;
-  decisions.memoryCapBytes = budgetBytes;
-  return decisions;
-}
-
 Decisions fsdp::schedule::decideByPolicy(const Problem &problem, Policy policy) {
-  std::vector<uint8_t> kept = policy == Policy::Fsdp2 ? keepByRule(problem) : keepForFree(problem);
-  switch (policy) {
-  case Policy::Asap:
-    break;
-  case Policy::Fsdp2: {
-    Decisions decisions = decideSingly(problem, kept, findFsdp2Launches(problem));
-    decisions.priority = LanePriority::Gathers;
+  if (policy == Policy::Fsdp2) {
+    Decisions decisions =
+        decideSingly(problem, keepByRule(problem), findFsdp2Launches(problem));
+    decisions.gathersGoFirst = true;
     return decisions;
   }
-  case Policy::XlaLatencyHiding: {
-    Decisions decisions = decideSingly(problem, kept, findLatestStarts(problem, kept));
-    decisions.priority = LanePriority::Reductions;
-    return decisions;
-  }
-  case Policy::DeepCompile:
-    return decideDeepCompile(problem, kept);
-  case Policy::Inductor: {
-    // Its reordering passes may add 5 % or 1 GiB to the peak.
-    Decisions decisions = decideSingly(problem, kept, findLatestStarts(problem, kept));
-    int64_t minimum = problem.minimumPeak().bytes;
-    decisions.memoryCapBytes = minimum + std::max<int64_t>(minimum / 20, int64_t(1) << 30);
-    return decisions;
-  }
-  }
-  return decideSingly(problem, kept, std::vector<uint32_t>(kept.size()));
+  return decideSingly(problem, keepForFree(problem), std::vector<uint32_t>(problem.uses.size()));
 }
 
 std::optional<Plan> fsdp::schedule::planByPolicy(const Problem &problem, Policy policy) {

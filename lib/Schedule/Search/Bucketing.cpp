@@ -64,74 +64,6 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
   return buckets;
 }
 
-namespace {
-
-/// The gather lane alone beside computation, with what fits the cap: when a bucket could be
-/// launched, and how many members are hidden.
-class HiddenBuckets {
-public:
-  HiddenBuckets(const SearchSpace &space, const Recipe &recipe)
-      : space(space), profile(space, recipe.kept), slowdown(recipe.gathers.slowdown) {}
-
-  /// Whether the use joins the current bucket; if not, it begins one.
-  bool add(uint32_t use) {
-    int64_t size = space.bytesOf(use);
-    uint32_t first = space.firstOf(use);
-    if (bytes > 0 && profile.fits(launch, first, size) &&
-        (space.previousUse[use] < 0 || space.gapBegin(use) <= launch) &&
-        launchNs + durationNs(bytes + size) <= waitNs + space.startNs[bucketFirst]) {
-      profile.add(launch, first, size);
-      bytes += size;
-      return true;
-    }
-    if (bytes > 0) {
-      laneNs = launchNs + durationNs(bytes);
-      waitNs = std::max(waitNs, laneNs - space.startNs[bucketFirst]);
-    }
-    bucketFirst = first;
-    bytes = size;
-    uint32_t earliest = space.previousUse[use] < 0 ? 0 : space.gapBegin(use);
-    launch = std::min(first, std::max(earliest, space.positionAt(laneNs - waitNs)));
-    launch = std::max(launch, profile.findBehindObstacle(launch, first, size));
-    launchNs = std::max(laneNs, waitNs + space.startNs[launch]);
-    profile.add(launch, first, size);
-    return false;
-  }
-
-private:
-  double durationNs(int64_t size) const {
-    return space.problem.gatherCost.durationNs(size) * slowdown;
-  }
-
-  const SearchSpace &space;
-  MemoryProfile profile;
-  double slowdown;
-  double laneNs = 0; // when all buckets before this one have ended
-  double waitNs = 0; // how long computation has waited by then
-  // Of the current bucket.
-  uint32_t launch = 0, bucketFirst = 0;
-  double launchNs = 0;
-  int64_t bytes = 0;
-};
-
-} // namespace
-
-static std::vector<Decisions::Gathers> makeHiddenBuckets(const SearchSpace &space,
-                                                         const Recipe &recipe) {
-  HiddenBuckets hidden(space, recipe);
-  std::vector<Decisions::Gathers> buckets;
-  for (uint32_t use = 0; use < space.problem.uses.size(); ++use) {
-    if (recipe.kept[use])
-      continue;
-    bool isFirst =
-        !buckets.empty() && space.firstOf(buckets.back().uses.front()) == space.firstOf(use);
-    if ((!hidden.add(use) && !isFirst) || buckets.empty())
-      buckets.emplace_back();
-    buckets.back().uses.push_back(use);
-  }
-  return buckets;
-}
-
 static std::vector<Decisions::Gathers>
 makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
   const Merging &merging = recipe.gathers;
@@ -229,61 +161,18 @@ void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, s
   }
 }
 
-static void setGates(const SearchSpace &space, const Gating &gating,
-                     std::vector<Decisions::Gathers> &gathers) {
-  double nextStartNs = std::numeric_limits<double>::infinity();
-  for (size_t i = gathers.size(); i-- > 0;) {
-    Decisions::Gathers &bucket = gathers[i];
-    switch (gating.kind) {
-    case Gating::None:
-    case Gating::LatestBeside:
-      return;
-    case Gating::Latest: {
-      uint32_t first = space.firstOf(bucket.uses.front());
-      nextStartNs = std::min(space.startNs[first], nextStartNs) -
-                    space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
-      bucket.gate = std::min(first, space.positionAt(nextStartNs));
-      break;
-    }
-    case Gating::Horizon:
-      bucket.gate = gateBefore(space, bucket.uses, gating.multiple);
-      break;
-    }
-  }
-}
-
-static std::vector<uint32_t> makeReductionGates(const SearchSpace &space, const Recipe &recipe) {
-  const std::vector<Use> &uses = space.problem.uses;
-  MemoryProfile profile(space, recipe.kept);
-  std::vector<uint32_t> gates;
-  uint32_t use = 0; // the next that is gathered
-  for (const Reduction &reduction : space.problem.reductions) {
-    while (use < uses.size() && (uses[use].first < reduction.ready || recipe.kept[use]))
-      ++use;
-    bool isTight = use < uses.size() && reduction.ready > 0 &&
-                   !profile.fits(reduction.ready - 1, reduction.ready, space.bytesOf(use));
-    bool isPutOff = isTight || !recipe.delay.whereTight;
-    gates.push_back(isPutOff ? space.eventAfter(reduction.ready, recipe.delay.numEvents) : 0);
-  }
-  return gates;
-}
-
 Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &recipe,
                                         const LowerBound &bound) {
   assert(recipe.kept.size() == space.problem.uses.size());
   Decisions decisions;
   decisions.kept = recipe.kept;
-  decisions.gathers = recipe.gathers.kind == Merging::Hidden
-                          ? makeHiddenBuckets(space, recipe)
-                          : makeGatherBuckets(space, recipe, bound);
+  decisions.gathers = makeGatherBuckets(space, recipe, bound);
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
-  if (recipe.gating.kind == Gating::LatestBeside)
-    setLatestGates(space, recipe.gating.multiple, 0, decisions.gathers.size(), decisions);
-  else
-    setGates(space, recipe.gating, decisions.gathers);
-  decisions.lookahead = recipe.lookahead;
-  if (recipe.delay.numEvents > 0)
-    decisions.reductionGates = makeReductionGates(space, recipe);
+  if (recipe.latest > 0)
+    setLatestGates(space, recipe.latest, 0, decisions.gathers.size(), decisions);
+  if (recipe.delay > 0)
+    for (const Reduction &reduction : space.problem.reductions)
+      decisions.reductionGates.push_back(space.eventAfter(reduction.ready, recipe.delay));
   decisions.shareLane = recipe.shareLane;
   return decisions;
 }

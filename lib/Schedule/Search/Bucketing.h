@@ -18,47 +18,28 @@ struct Merging {
   enum Kind : uint8_t {
     None,
     Threshold, // a bucket is full at `bytes`
-    Rounding,  // the relaxation's fractions, summed up from `offset` and rounded down
-    /// Gathers: members are added until computation would wait for the bucket on a network on which
-    /// collectives take `slowdown` times as long.
-    Hidden
+    Rounding   // the relaxation's fractions, summed up from `offset` and rounded down
   } kind = None;
-  double bytes = 0, offset = 0, slowdown = 1;
-};
-
-/// When a gather may be launched at the earliest.
-struct Gating {
-  enum Kind : uint8_t {
-    None,
-    Latest, // the latest position from which all gathers, run one by one, end in time
-    /// The same for gathers that take `multiple` times as long, and only in the lane time that is
-    /// left beside reductions that start when they are ready.
-    LatestBeside,
-    Horizon // `multiple` of its own duration before its use
-  } kind = None;
-  double multiple = 0;
-};
-
-/// Delays reductions, so that a gather for which computation would wait runs before them.
-struct Delay {
-  uint32_t numEvents = 0; // behind their readiness (SearchSpace.h)
-  /// Delays only reductions before a gather that does not fit into memory until they are ready.
-  bool whereTight = false;
+  double bytes = 0, offset = 0;
 };
 
 struct Recipe {
   std::vector<uint8_t> kept; // by use
   Merging gathers, reductions;
-  Gating gating;
-  uint32_t lookahead = 0;
-  Delay delay;
+  /// Gates: as late as all gathers end in time if they take so many times as long, one by one in
+  /// the lane time that is left beside reductions that start when they are ready. 0: no gates.
+  double latest = 0;
+  /// Events (SearchSpace.h) by which reductions are put off, so that a gather for which computation
+  /// would wait runs before them.
+  uint32_t delay = 0;
   bool shareLane = false;
 };
 
 /// The gate of gathers for these uses, `multiple` of their duration before the first of them.
 uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses, double multiple);
 
-/// Opens the gates of buckets [begin, end) of gathers, which are in order of use, by LatestBeside.
+/// Opens the gates of buckets [begin, end) of gathers, which are in order of use, by
+/// `Recipe::latest`.
 void setLatestGates(const SearchSpace &space, double multiple, size_t begin, size_t end,
                     Decisions &decisions);
 

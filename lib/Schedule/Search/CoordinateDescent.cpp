@@ -18,7 +18,7 @@ public:
       : space(space), bound(bound), merge(merge), evaluator(evaluator),
         orders(orderKeeps(space, bound)) {}
 
-  void run(bool rounding);
+  void run();
 
 private:
   /// Whether this recipe is better than the current one, which it then replaces.
@@ -99,9 +99,6 @@ void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyB
       tryMerging({Merging::Rounding, 0, offset});
   for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
     tryMerging({Merging::Threshold, multiple * latencyBytes, 0});
-  if (merging == &Recipe::gathers)
-    for (double slowdown : {1., 1.5, 2., 3.})
-      tryMerging({Merging::Hidden, 0, 0, slowdown});
 }
 
 template <typename T>
@@ -123,7 +120,7 @@ void CoordinateDescent::descendYields(bool mayShareLane, double latencyBytes) {
         Recipe recipe = current;
         recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
                           multiple * latencyBytes};
-        recipe.gating = {Gating::LatestBeside, slowdown};
+        recipe.latest = slowdown;
         if (mayShareLane)
           recipe.shareLane = share;
         else if (share)
@@ -138,7 +135,8 @@ static double latencyBytes(const CollectiveCost &cost) {
   return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
 }
 
-void CoordinateDescent::run(bool rounding) {
+void CoordinateDescent::run() {
+  const bool rounding = !bound.kept.empty();
   const Problem &problem = space.problem;
   double gatherBytes = latencyBytes(problem.gatherCost);
   double reduceBytes = latencyBytes(problem.reduceCost);
@@ -155,28 +153,15 @@ void CoordinateDescent::run(bool rounding) {
   constexpr int kRounds = 2;
   for (int round = 0; round < kRounds && !evaluator.isDone(); ++round) {
     double before = currentNs;
-    for (size_t i = 0; i < orders.size(); ++i) {
-      bool byBound = i == 1 && !bound.kept.empty();
-      if (round == 0 || i == 0 || byBound)
-        descendKeeps(orders[i], byBound);
-    }
-    descendMerging(&Recipe::gathers, gatherBytes, rounding && !bound.mergedGathers.empty());
-    descendMerging(&Recipe::reductions, reduceBytes, rounding && !bound.mergedReductions.empty());
+    for (size_t i = 0; i < orders.size(); ++i)
+      descendKeeps(orders[i], /*byBound=*/i == 1);
+    descendMerging(&Recipe::gathers, gatherBytes, rounding);
+    descendMerging(&Recipe::reductions, reduceBytes, rounding);
     bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
     if (mayShareLane)
       descend(&Recipe::shareLane, {false, true});
-    descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
-    descend(&Recipe::lookahead, {0u, 3u});
-    descend(&Recipe::gating, {Gating{},
-                              {Gating::Latest, 0},
-                              {Gating::LatestBeside, 1},
-                              {Gating::LatestBeside, 1.1},
-                              {Gating::LatestBeside, 1.3},
-                              {Gating::Horizon, 1.05},
-                              {Gating::Horizon, 1.5},
-                              {Gating::Horizon, 2.},
-                              {Gating::Horizon, 3.},
-                              {Gating::Horizon, 4.}});
+    descend(&Recipe::delay, {0u, 1u, 2u, 3u});
+    descend(&Recipe::latest, {0., 1., 1.1, 1.3});
     if (mayShareLane || problem.oneLane)
       descendYields(mayShareLane, gatherBytes);
     if (currentNs >= before)
@@ -185,6 +170,6 @@ void CoordinateDescent::run(bool rounding) {
 }
 
 void fsdp::schedule::descendCoordinates(const SearchSpace &space, const LowerBound &bound,
-                                        bool merge, bool rounding, Evaluator &evaluator) {
-  CoordinateDescent(space, bound, merge, evaluator).run(rounding);
+                                        bool merge, Evaluator &evaluator) {
+  CoordinateDescent(space, bound, merge, evaluator).run();
 }

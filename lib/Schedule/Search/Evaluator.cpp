@@ -2,7 +2,6 @@
 
 #include "Evaluator.h"
 
-#include "BucketLimit.h"
 #include "fsdp/Schedule/Simulate.h"
 
 #include <algorithm>
@@ -48,11 +47,43 @@ static uint64_t hashOf(const Decisions &decisions) {
   }
   for (uint32_t gate : decisions.reductionGates)
     hash.add(gate);
-  hash.add(uint64_t(decisions.priority));
-  hash.add(decisions.lookahead);
+  hash.add(decisions.gathersGoFirst);
   hash.add(decisions.shareLane);
   hash.add(uint64_t(decisions.memoryCapBytes.value_or(-1)));
   return hash.get();
+}
+
+/// The bucket as several of at most `maxBytes`. A member that is larger is a bucket of its own.
+template <typename SizeOf>
+static std::vector<std::vector<uint32_t>> split(const std::vector<uint32_t> &bucket,
+                                                int64_t maxBytes, SizeOf sizeOf) {
+  std::vector<std::vector<uint32_t>> parts;
+  int64_t bytes = 0;
+  for (uint32_t member : bucket) {
+    if (parts.empty() || bytes + sizeOf(member) > maxBytes) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    parts.back().push_back(member);
+    bytes += sizeOf(member);
+  }
+  return parts;
+}
+
+static Decisions splitLargeBuckets(const Problem &problem, Decisions decisions, int64_t maxBytes) {
+  auto gathers = std::exchange(decisions.gathers, {});
+  for (const Decisions::Gathers &bucket : gathers)
+    for (std::vector<uint32_t> &part : split(bucket.uses, maxBytes, [&](uint32_t use) {
+           return problem.groups[problem.uses[use].group].gatheredBytes;
+         }))
+      decisions.gathers.push_back({std::move(part), bucket.gate});
+  auto reductions = std::exchange(decisions.reductions, {});
+  for (const std::vector<uint32_t> &bucket : reductions)
+    for (std::vector<uint32_t> &part : split(bucket, maxBytes, [&](uint32_t reduction) {
+           return problem.reductions[reduction].inputBytes;
+         }))
+      decisions.reductions.push_back(std::move(part));
+  return decisions;
 }
 
 Evaluator::Evaluator(const Problem &problem, const OptimizeOptions &options)
@@ -87,8 +118,6 @@ double Evaluator::evaluate(const Decisions &wanted) {
 }
 
 void Evaluator::consider(Plan plan, std::string_view name) {
-  if (options.maxBucketBytes && hasLargeBucket(problem, plan, *options.maxBucketBytes))
-    return;
   ++simulations;
   double makespanNs = fsdp::schedule::makespanNs(problem, plan);
   std::string before = std::exchange(origin, std::string(name));

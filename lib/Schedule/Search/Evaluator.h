@@ -36,7 +36,7 @@ public:
   double evaluate(const Decisions &wanted);
   /// By use, where the decisions that were simulated last launch its gather.
   const std::vector<uint32_t> &lastLaunches() const { return launches; }
-  /// Considers a plan that another algorithm made; ignores it if a bucket is above the limit.
+  /// Considers a plan that another algorithm made, without buckets of several members.
   void consider(Plan plan, std::string_view origin);
 
   /// Whether the bound is met or the budget is spent.
@@ -49,9 +49,6 @@ public:
   const EvaluatedDecisions &bestDecisions() const { return decided; }
   int64_t numLeft() const { return limit - simulations; }
   int64_t numSimulations() const { return simulations; }
-
-  /// Charges the budget for work that took as long as `count` simulations.
-  void spend(int64_t count) { simulations += count; }
 
   void setBound(double makespanNs) { boundNs = makespanNs; }
   /// From now on, stops after `count` simulations in all, and at the budget in any case.

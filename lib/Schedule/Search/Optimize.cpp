@@ -21,10 +21,8 @@ public:
 
 private:
   void tryPolicies();
-  void raiseBound(LowerBound &&other);
-  void search();
-  void raiseLargeBound();
   void solveProgram();
+  void search();
   /// Whether latencies are left out of the program: with many large groups they matter little, and
   /// they cost most of its time.
   bool isLarge() const {
@@ -47,30 +45,12 @@ private:
 /// Adds each policy's plan, and its decisions under our list scheduler, to the candidates: so the
 /// outcome is at least as good as every policy.
 void Optimizer::tryPolicies() {
-  for (Policy policy : {Policy::Asap, Policy::Fsdp2, Policy::XlaLatencyHiding, Policy::DeepCompile,
-                        Policy::Inductor}) {
+  for (Policy policy : {Policy::Asap, Policy::Fsdp2}) {
     if (std::optional<Plan> plan = planByPolicy(problem, policy))
       evaluator.consider(std::move(*plan), getName(policy));
-    Decisions decisions = decideByPolicy(problem, policy);
-    decisions.memoryCapBytes.reset();
     evaluator.setOrigin(std::string(getName(policy)) + " through the list scheduler");
-    evaluator.evaluate(decisions);
+    evaluator.evaluate(decideByPolicy(problem, policy));
   }
-}
-
-/// Keeps the larger bound. The fractions are those of `other`, even if its bound is smaller.
-void Optimizer::raiseBound(LowerBound &&other) {
-  if (other.makespanNs < bound.makespanNs) {
-    other.makespanNs = bound.makespanNs;
-    other.kind = bound.kind;
-  }
-  if (other.kept.empty()) {
-    other.kept = std::move(bound.kept);
-    other.mergedGathers = std::move(bound.mergedGathers);
-    other.mergedReductions = std::move(bound.mergedReductions);
-  }
-  bound = std::move(other);
-  evaluator.setBound(bound.makespanNs);
 }
 
 /// The program's time grows with the square of its size: with more uses it would take longer than
@@ -78,39 +58,16 @@ void Optimizer::raiseBound(LowerBound &&other) {
 void Optimizer::solveProgram() {
   constexpr size_t kMostUses = 600;
   if (problem.uses.size() <= kMostUses)
-    raiseBound(fluidBound(problem, {.ignoreLatency = isLarge()}));
-}
-
-/// Raises the bound by the program with latencies, which is often enough to reach the target ratio.
-void Optimizer::raiseLargeBound() {
-  constexpr size_t kMostUses = 400;
-  constexpr int64_t kPointLimit = 60;
-  if (isLarge() && problem.uses.size() <= kMostUses &&
-      evaluator.best().makespanNs > bound.makespanNs * options.targetRatio)
-    raiseBound(fluidBound(problem, {.boundOnly = true, .iterationLimit = kPointLimit}));
+    bound = fluidBound(problem, {.ignoreLatency = isLarge()});
+  evaluator.setBound(bound.makespanNs);
 }
 
 void Optimizer::search() {
-  // The share of the budget at which each step of the search ends at the latest.
-  auto limit = [&](double share) {
-    evaluator.limitSimulations(int64_t(share * double(options.simulationBudget)));
-  };
-  limit(.3);
-  if (!bound.kept.empty()) {
-    evaluator.setOrigin("fluid rounding");
-    descendCoordinates(space, bound, options.merge, /*rounding=*/true, evaluator);
-  }
-  limit(.5);
+  evaluator.limitSimulations(options.simulationBudget / 2);
   evaluator.setOrigin("coordinate descent");
-  descendCoordinates(space, bound, options.merge, /*rounding=*/false, evaluator);
-  limit(.7);
-  if (options.merge) {
-    evaluator.setOrigin("merged neighbours");
-    mergeNeighbours(space, evaluator);
-  }
-  raiseLargeBound();
+  descendCoordinates(space, bound, options.merge, evaluator);
+  evaluator.limitSimulations(options.simulationBudget);
   evaluator.setOrigin("local search");
-  limit(1);
   searchLocally(space, options.merge, options.seed, evaluator);
 }
 

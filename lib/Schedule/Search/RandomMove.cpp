@@ -138,25 +138,6 @@ bool RandomMove::moveGates() {
   return changed;
 }
 
-bool RandomMove::moveReductionGates() {
-  const std::vector<Reduction> &reductions = space.problem.reductions;
-  if (reductions.empty())
-    return false;
-  constexpr size_t kFarthest = 6; // events
-  size_t events = draws.fraction() < .3 ? 0 : 1 + draws.below(kFarthest);
-  // One operation later, the reduction does not slow down gathers that this operation waits for.
-  uint32_t behind = draws.below(2);
-  Pattern pattern = choosePattern(reductions.size());
-  next.reductionGates.resize(reductions.size());
-  bool changed = false;
-  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
-    uint32_t gate = events ? space.eventAfter(reductions[i].ready, events) + behind : 0;
-    changed |= next.reductionGates[i] != gate;
-    next.reductionGates[i] = gate;
-  }
-  return changed;
-}
-
 /// Moves gates of gathers a little before or behind the present launches.
 bool RandomMove::moveLaunches() {
   if (next.gathers.empty() || launches.empty())
@@ -182,18 +163,6 @@ bool RandomMove::moveLaunches() {
     bucket.gate = gate;
   }
   return changed;
-}
-
-/// One of them a few places to the front or to the back.
-bool RandomMove::reorderGathers() {
-  if (next.gathers.size() < 2)
-    return false;
-  constexpr size_t kFarthest = 3;
-  size_t i = draws.below(next.gathers.size() - 1);
-  size_t j = std::min(next.gathers.size() - 1, i + 1 + draws.below(kFarthest));
-  auto front = next.gathers.begin() + ptrdiff_t(i), back = next.gathers.begin() + ptrdiff_t(j);
-  std::rotate(front, draws.fraction() < .5 ? front + 1 : back, back + 1);
-  return true;
 }
 
 template <typename Bucket>
@@ -267,9 +236,5 @@ bool RandomMove::make() {
     return moveBuckets(next.reductions, .5);
   if (choice < .8)
     return moveKeeps();
-  if (choice < .9)
-    return moveGates();
-  if (choice < .95)
-    return moveReductionGates();
-  return reorderGathers();
+  return moveGates();
 }

@@ -35,9 +35,7 @@ private:
   template <typename Bucket> bool moveBuckets(std::vector<Bucket> &buckets, double mergeShare);
   bool moveKeeps();
   bool moveGates();
-  bool moveReductionGates();
   bool moveLaunches();
-  bool reorderGathers();
   /// Buckets of one size in a stretch, and their gates.
   bool rebuildGathers();
   bool rebuildReductions(uint32_t from, uint32_t to); // that get ready there

@@ -14,17 +14,13 @@
 namespace fsdp::schedule {
 
 /// Changes one line of the recipe at a time and keeps what is better: what is kept, the size of
-/// buckets, gates, priorities. With `rounding`, starts from the relaxation's solution, else from
-/// buckets whose latency is a third of their duration.
+/// buckets, gates. Starts from the relaxation's solution, or, if there is none, from buckets whose
+/// latency is a third of their duration.
 void descendCoordinates(const SearchSpace &space, const LowerBound &bound, bool merge,
-                        bool rounding, Evaluator &evaluator);
-
-/// Merges neighbouring buckets of the best decisions, or moves a member from one to the other, once
-/// over all of them.
-void mergeNeighbours(const SearchSpace &space, Evaluator &evaluator);
+                        Evaluator &evaluator);
 
 /// Simulated annealing (Kirkpatrick et al. 1983) from the best decisions: random moves, whose
-/// temperature falls over what is left of the budget, or over shares of it where that is much.
+/// temperature falls over what is left of the budget.
 void searchLocally(const SearchSpace &space, bool merge, uint64_t seed, Evaluator &evaluator);
 
 } // namespace fsdp::schedule

@@ -7,13 +7,8 @@
 using namespace fsdp::schedule;
 
 SearchSpace::SearchSpace(const Problem &problem)
-    : problem(problem), previousUse(problem.previousUses()), nextUse(problem.nextUses()) {
+    : problem(problem), previousUse(problem.previousUses()), startNs(problem.reachedNs()) {
   size_t numOperations = problem.operations.size();
-  startNs.reserve(numOperations + 1);
-  startNs.push_back(0);
-  for (const Operation &operation : problem.operations)
-    startNs.push_back(startNs.back() + operation.durationNs);
-
   alwaysKept.resize(problem.uses.size());
   for (uint32_t use = 0; use < problem.uses.size(); ++use) {
     KeepRule rule = problem.groups[problem.uses[use].group].keep;
@@ -72,14 +67,6 @@ bool MemoryProfile::fits(uint32_t begin, uint32_t end, int64_t more) const {
   return true;
 }
 
-uint32_t MemoryProfile::findBehindObstacle(uint32_t begin, uint32_t end, int64_t more) const {
-  if (space.problem.memoryCapBytes)
-    for (uint32_t i = space.segmentOf[end]; i-- > space.segmentOf[begin];)
-      if (bytes[i] > *space.problem.memoryCapBytes - more)
-        return i + 1 < space.events.size() ? std::min(end, space.events[i + 1]) : end;
-  return begin;
-}
-
 void MemoryProfile::add(uint32_t begin, uint32_t end, int64_t more) {
   for (uint32_t i = space.segmentOf[begin]; i < space.segmentOf[end]; ++i)
     bytes[i] += more;
@@ -111,12 +98,6 @@ std::vector<std::vector<uint32_t>> fsdp::schedule::orderKeeps(const SearchSpace 
   orders.push_back(byKey([&](uint32_t use) { return space.gapNs(use); }));
   if (!bound.kept.empty())
     orders.push_back(byKey([&](uint32_t use) { return -bound.kept[use]; }));
-  orders.push_back(byKey([&](uint32_t use) {
-    auto size = double(space.bytesOf(use));
-    double gatherNs = space.problem.gatherCost.durationNs(space.bytesOf(use));
-    return gatherNs > 0 ? space.gapNs(use) * size / gatherNs : 0;
-  }));
-  orders.push_back(byKey([&](uint32_t use) { return space.bytesOf(use); }));
   return orders;
 }
 

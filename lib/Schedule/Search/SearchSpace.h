@@ -20,7 +20,7 @@ struct SearchSpace {
   explicit SearchSpace(const Problem &problem);
 
   const Problem &problem;
-  std::vector<int32_t> previousUse, nextUse; // of the same group; -1: none
+  std::vector<int32_t> previousUse; // of the same group; -1: none
   std::vector<double> startNs;     // by position: when it is reached if computation never waits
   std::vector<uint8_t> alwaysKept; // by use: what the problem demands
   std::vector<uint32_t> mayKeep;   // uses that may be kept or gathered again
@@ -54,8 +54,6 @@ public:
   /// Whether `bytes` more fit the cap on positions [begin, end).
   bool fits(uint32_t begin, uint32_t end, int64_t bytes) const;
   void add(uint32_t begin, uint32_t end, int64_t bytes);
-  /// The first position of [begin, end] from which `bytes` more fit until `end`.
-  uint32_t findBehindObstacle(uint32_t begin, uint32_t end, int64_t bytes) const;
 
 private:
   const SearchSpace &space;
@@ -66,8 +64,8 @@ private:
 /// Returns those that were taken, without the ones that are always kept.
 std::vector<uint32_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
 
-/// Orders in which to try to keep uses: by time between uses, by the relaxation's solution if there
-/// is one, by memory times time per time saved, by size.
+/// Orders in which to try to keep uses: by time between uses, and by the relaxation's solution if
+/// there is one.
 std::vector<std::vector<uint32_t>> orderKeeps(const SearchSpace &space, const LowerBound &bound);
 
 /// By use, from a list of kept uses.

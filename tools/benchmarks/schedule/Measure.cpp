@@ -2,6 +2,8 @@
 
 #include "Measure.h"
 
+#include "Peers.h"
+
 #include "ExactSearch.h"
 #include "fsdp/Schedule/Simulate.h"
 
@@ -91,12 +93,14 @@ Measurement fsdp::benchmark::measure(const Instance &instance, double capFactor,
   result.simulations = outcome->simulations;
   result.planHash = hashOf(outcome->plan);
   result.complaint = verify(problem, outcome->plan).value_or("");
-  for (Policy policy : {Policy::Fsdp2, Policy::XlaLatencyHiding, Policy::DeepCompile,
-                        Policy::Inductor, Policy::Asap}) {
-    std::optional<Plan> plan = planByPolicy(problem, policy);
-    result.peers.push_back({std::string(getName(policy)),
-                            plan ? std::optional(makespanNs(problem, *plan)) : std::nullopt});
-  }
+  auto addPeer = [&](std::string_view name, const std::optional<Plan> &plan) {
+    result.peers.push_back(
+        {std::string(name), plan ? std::optional(makespanNs(problem, *plan)) : std::nullopt});
+  };
+  addPeer(getName(Policy::Fsdp2), planByPolicy(problem, Policy::Fsdp2));
+  for (Peer peer : {Peer::XlaLatencyHiding, Peer::DeepCompile, Peer::Inductor})
+    addPeer(getName(peer), listSchedule(problem, decideAs(problem, peer)).plan);
+  addPeer(getName(Policy::Asap), planByPolicy(problem, Policy::Asap));
   return result;
 }
 
