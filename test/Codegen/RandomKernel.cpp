@@ -407,14 +407,16 @@ void Drawer::drawSoftmax() {
   auto integer = [&](int64_t value) { return builder.getI64IntegerAttr(value); };
   const int64_t last = chance(50) ? -1 : domain.size() - 1;
   auto type = RankedTensorType::get(domain, main);
-  if (chance(40)) {
+  if (chance(70)) {
+    const Known *gradient = &pickWhole(domain, main);
     addCall("_log_softmax.default", {&pickWhole(domain, main)},
             {mark, integer(last), builder.getBoolAttr(false)}, type);
-  } else if (domain.size() != 2 || chance(40)) {
-    const Known *gradient = &pickWhole(domain, main);
-    addCall("_log_softmax_backward_data.default", {gradient, &pickWhole(domain, main)},
-            {mark, mark, integer(last), TypeAttr::get(main)}, type);
-  } else {
+    // Of anything but logarithms of probabilities, small errors would be large in the backward.
+    const Known *logarithms = &known.back();
+    if (chance(60))
+      addCall("_log_softmax_backward_data.default", {gradient, logarithms},
+              {mark, mark, integer(last), TypeAttr::get(main)}, type);
+  } else if (domain.size() == 2) {
     const Known *gradient = &addInput({}, main), *self = &pickWhole(domain, main);
     const Known *target = &addTarget(domain[0], domain[1]), *weight = &addInput({}, main);
     addCall("nll_loss_backward.default", {gradient, self, target, weight},
