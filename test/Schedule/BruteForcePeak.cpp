@@ -28,6 +28,9 @@ public:
       for (uint32_t use : plan.gathers[i].uses)
         if (findEnd(use) >= moment.position)
           bytes += problem.groups[problem.uses[use].group].gatheredBytes;
+    for (uint32_t use = 0; use < problem.uses.size(); ++use)
+      if (plan.isChunked(use) && hasChunk(use, moment))
+        bytes += problem.groups[problem.uses[use].group].chunk->bytes;
     for (size_t i = 0; i < plan.reductions.size(); ++i)
       for (uint32_t index : plan.reductions[i].reductions) {
         const Reduction &reduction = problem.reductions[index];
@@ -49,6 +52,15 @@ private:
         end = problem.uses[i].last;
       }
     return end;
+  }
+  /// From the last operation of the use before to the first operation of this one.
+  bool hasChunk(uint32_t use, Moment moment) const {
+    uint32_t before = use;
+    while (problem.uses[--before].group != problem.uses[use].group) {
+    }
+    uint32_t made = problem.uses[before].last;
+    return moment.position <= problem.uses[use].first &&
+           (moment.position > made || (moment.position == made && moment.isOperation));
   }
   bool isWaitedFor(size_t bucket, Moment moment) const {
     if (plan.reductions[bucket].wait != moment.position)

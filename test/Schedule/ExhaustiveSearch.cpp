@@ -19,6 +19,7 @@ public:
   void keepFrom(uint32_t use);
 
 private:
+  void chunkFrom(uint32_t use);
   void gather(uint32_t remaining); // a set of uses
   void reduce(uint32_t remaining); // a set of reductions
   void finish();
@@ -43,10 +44,8 @@ void Enumerator::keepFrom(uint32_t use) {
   if (use == 0)
     plan.kept.assign(problem.uses.size(), 0);
   if (use == problem.uses.size()) {
-    uint32_t gathered = 0;
-    for (uint32_t i = 0; i < use; ++i)
-      gathered |= uint32_t(!plan.kept[i]) << i;
-    gather(gathered);
+    plan.chunked.clear();
+    chunkFrom(0);
     return;
   }
   KeepRule rule = problem.groups[problem.uses[use].group].keep;
@@ -60,6 +59,24 @@ void Enumerator::keepFrom(uint32_t use) {
   }
 }
 
+void Enumerator::chunkFrom(uint32_t use) {
+  if (use == problem.uses.size()) {
+    uint32_t gathered = 0;
+    for (uint32_t i = 0; i < use; ++i)
+      gathered |= uint32_t(!plan.kept[i]) << i;
+    gather(gathered);
+    return;
+  }
+  chunkFrom(use + 1);
+  if (plan.kept[use] || previous[use] < 0 || !problem.groups[problem.uses[use].group].chunk)
+    return;
+  std::vector<uint8_t> before = plan.chunked;
+  plan.chunked.resize(problem.uses.size());
+  plan.chunked[use] = 1;
+  chunkFrom(use + 1);
+  plan.chunked = std::move(before);
+}
+
 void Enumerator::gather(uint32_t remaining) {
   if (remaining == 0) {
     reduce((uint32_t(1) << problem.reductions.size()) - 1);
@@ -69,7 +86,12 @@ void Enumerator::gather(uint32_t remaining) {
   for (uint32_t set = remaining; set != 0; set = (set - 1) & remaining) {
     uint32_t first = plan.gathers.empty() ? 0 : plan.gathers.back().launch;
     uint32_t last = UINT32_MAX;
-    for (uint32_t use : listMembers(set)) {
+    std::vector<uint32_t> members = listMembers(set);
+    if (std::any_of(members.begin(), members.end(), [&](uint32_t use) {
+          return plan.isChunked(use) != plan.isChunked(members.front());
+        }))
+      continue;
+    for (uint32_t use : members) {
       if (previous[use] >= 0)
         first = std::max(first, problem.uses[previous[use]].last + 1);
       last = std::min(last, problem.uses[use].first);

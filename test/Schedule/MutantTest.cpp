@@ -81,6 +81,14 @@ bool flipKept(Plan &plan, Random &random) {
   pick(plan.kept, random) ^= 1;
   return true;
 }
+bool flipChunked(Plan &plan, Random &random) {
+  if (plan.chunked.empty())
+    plan.chunked.resize(plan.kept.size());
+  pick(plan.chunked, random) ^= 1;
+  if (std::count(plan.chunked.begin(), plan.chunked.end(), 0) == ptrdiff_t(plan.chunked.size()))
+    plan.chunked.clear();
+  return true;
+}
 bool mergeGathers(Plan &plan, Random &random) {
   if (plan.gathers.size() < 2)
     return false;
@@ -95,14 +103,16 @@ bool nameNobody(Plan &plan, Random &random) {
   return true;
 }
 
-constexpr Mutation kMutations[] = {dropWait,     shiftWait,      shiftReduction,  shiftGather,
-                                   swapGathers,  swapReductions, swapUses,        dropUse,
-                                   dropGathers,  doubleUse,      doubleReduction, flipKept,
-                                   mergeGathers, nameNobody};
+constexpr Mutation kMutations[] = {dropWait,    shiftWait,      shiftReduction,  shiftGather,
+                                   swapGathers, swapReductions, swapUses,        dropUse,
+                                   dropGathers, doubleUse,      doubleReduction, flipKept,
+                                   flipChunked, mergeGathers,   nameNobody};
 
 /// For a set: equal for equal plans only.
 std::vector<uint32_t> serialize(const Plan &plan) {
   std::vector<uint32_t> numbers(plan.kept.begin(), plan.kept.end());
+  numbers.insert(numbers.end(), plan.chunked.begin(), plan.chunked.end());
+  numbers.push_back(UINT32_MAX);
   for (const GatherBucket &bucket : plan.gathers) {
     numbers.push_back(bucket.uses.size());
     numbers.insert(numbers.end(), bucket.uses.begin(), bucket.uses.end());

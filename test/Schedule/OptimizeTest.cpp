@@ -51,6 +51,22 @@ TEST(Optimize, HidesGathersWhereMemoryAllows) {
   EXPECT_DOUBLE_EQ(solve(problem).makespanNs, 450);
 }
 
+// With room for one copy and a chunk of a, which takes 2 ns to make: 10 ns of gathering instead
+// of 50. Where the chunk does not fit a is gathered whole.
+TEST(Optimize, KeepsChunksWhereCopiesDoNotFit) {
+  Problem problem = makeSandwich();
+  problem.groups[0].chunk = {.ranks = 5, .bytes = 10, .copyNs = 2, .gatherCost = {0, .2}};
+  problem.memoryCapBytes = 99;
+  Outcome outcome = solve(problem);
+  EXPECT_EQ(outcome.plan.chunked, (std::vector<uint8_t>{0, 0, 1}));
+  EXPECT_DOUBLE_EQ(outcome.makespanNs, 512);
+  EXPECT_LE(outcome.ratio(), 1.001);
+  problem.memoryCapBytes = 59;
+  outcome = solve(problem);
+  EXPECT_TRUE(outcome.plan.chunked.empty());
+  EXPECT_DOUBLE_EQ(outcome.makespanNs, 550);
+}
+
 // With room for one copy nothing can be hidden: 400 ns of computation, three gathers of 50 ns.
 TEST(Optimize, GathersAgainWhereNothingElseFits) {
   Problem problem = makeSandwich();

@@ -51,6 +51,38 @@ TEST(Verify, ChecksWhatIsKept) {
             "use 3 of group 'a' is not kept, although the group must be");
 }
 
+TEST(Verify, ChecksChunks) {
+  EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.chunked = {0, 0, 0}; }),
+            "the plan says of 3 uses whether they are gathered from chunks, the problem has 4");
+  EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.chunked = {0, 0, 0, 1}; }),
+            "use 3 of group 'a' is gathered from chunks, which the group does not have");
+  auto withChunks = [](auto change) {
+    Problem problem = makeTwoGroups();
+    problem.groups[0].chunk = {2, 25, 1, {}};
+    problem.groups[1].chunk = {2, 10, 1, {}};
+    Plan plan = makePlan();
+    change(problem, plan);
+    return verify(problem, plan).value_or("nothing");
+  };
+  EXPECT_EQ(withChunks([](Problem &, Plan &plan) { plan.chunked = {0, 0, 0, 1}; }), "nothing");
+  EXPECT_EQ(withChunks([](Problem &, Plan &plan) { plan.chunked = {1, 0, 0, 0}; }),
+            "use 0 of group 'a' is gathered from chunks, although it is the first of its group");
+  EXPECT_EQ(withChunks([](Problem &, Plan &plan) { plan.chunked = {0, 0, 1, 0}; }),
+            "use 2 of group 'b' is kept and gathered from chunks");
+  EXPECT_EQ(withChunks([](Problem &, Plan &plan) {
+              plan.kept[2] = 0;
+              plan.gathers = {{{0}, 0}, {{1}, 1}, {{2, 3}, 2}};
+              plan.chunked = {0, 0, 0, 1};
+            }),
+            "gather bucket 2 gathers some uses from chunks and others not");
+  // a's chunk lies beside b's copy.
+  EXPECT_EQ(withChunks([](Problem &problem, Plan &plan) {
+              plan.chunked = {0, 0, 0, 1};
+              problem.memoryCapBytes = 194;
+            }),
+            "the plan needs 195 bytes at operation 3, expected at most 194");
+}
+
 TEST(Verify, ChecksGathers) {
   EXPECT_EQ(wrongAfter([](Problem &, Plan &plan) { plan.gathers[1].uses.clear(); }),
             "gather bucket 1 is empty");

@@ -152,6 +152,14 @@ Problem StepBuilder::build() {
     problem.acrossContention =
         random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
   }
+  if (random.chance(0.4)) {
+    int64_t ranks = random.integer(1, 8);
+    CollectiveCost cost{latencyNs * random.real(0, 1.1), nsPerByte * random.real(0.1, 1.1)};
+    for (Group &group : problem.groups)
+      if (random.chance(0.8))
+        group.chunk = {ranks, group.gatheredBytes / ranks,
+                       double(group.gatheredBytes) * nsPerByte * random.real(0, 0.1), cost};
+  }
   return std::move(problem);
 }
 
@@ -176,6 +184,13 @@ static void finishTiny(Random &random, Problem &problem) {
     problem.acrossCost = {double(random.integer(0, 5)), double(random.integer(1, 8))};
     problem.acrossContention =
         random.chance(0.4) ? 1.5 + double(problem.operations.size() % 2) / 2 : 1;
+  }
+  if (random.chance(0.4)) {
+    CollectiveCost cost{double(random.integer(0, 5)), double(random.integer(0, 3))};
+    for (Group &group : problem.groups)
+      if (random.chance(0.8))
+        group.chunk = {2, random.integer(0, group.gatheredBytes), double(random.integer(0, 3)),
+                       cost};
   }
 }
 
@@ -244,12 +259,18 @@ Decisions fsdp::schedule::makeRandomDecisions(const Problem &problem, Random &ra
   decisions.kept.resize(problem.uses.size());
   double keepChance = random.real(0, 1), mergeChance = random.real(0, 0.6);
   bool hasGates = random.chance(0.5);
+  double chunkChance = random.chance(0.5) ? random.real(0, 1) : 0;
   for (uint32_t i = 0; i < problem.uses.size(); ++i) {
     KeepRule rule = problem.groups[problem.uses[i].group].keep;
     decisions.kept[i] = previous[i] >= 0 && rule != KeepRule::Never &&
                         (rule == KeepRule::Always || random.chance(keepChance));
     if (decisions.kept[i])
       continue;
+    if (previous[i] >= 0 && problem.groups[problem.uses[i].group].chunk &&
+        random.chance(chunkChance)) {
+      decisions.chunked.resize(problem.uses.size());
+      decisions.chunked[i] = true;
+    }
     if (decisions.gathers.empty() || !random.chance(mergeChance))
       decisions.gathers.push_back(
           {{}, hasGates ? uint32_t(random.integer(0, problem.uses[i].first)) : 0});

@@ -38,6 +38,28 @@ void expectInterval(Interval interval, double startNs, double endNs) {
 
 } // namespace
 
+// a's chunk is copied at the end of operation 0, and gathered in 1 ns + 1 ns per byte:
+// operation 0   35..139
+// gather b      139..174
+// operation 2   274..374
+// gather a      374..385
+// operation 3   385..485
+TEST(Simulate, CopiesAndGathersChunks) {
+  Problem problem = makeTwoGroups();
+  problem.groups[0].chunk = {2, 5, 4, {1, 1}};
+  Plan plan = makePlan();
+  plan.chunked = {0, 0, 0, 1};
+  Timeline timeline = simulate(problem, plan);
+  expectInterval(timeline.operations[0], 35, 139);
+  expectInterval(timeline.gathers[1], 139, 174);
+  expectInterval(timeline.operations[2], 274, 374);
+  expectInterval(timeline.gathers[2], 374, 385);
+  expectInterval(timeline.operations[3], 385, 485);
+  EXPECT_DOUBLE_EQ(makespanNs(problem, plan), timeline.makespanNs);
+  JitteredMakespan jittered = simulate(problem, plan, {.samples = 3});
+  EXPECT_DOUBLE_EQ(jittered.meanNs, timeline.makespanNs);
+}
+
 // gather a      0..35    (operation 0 waits 35)
 // operation 0   35..135
 // gather b      135..170 (operation 1 waits 35)

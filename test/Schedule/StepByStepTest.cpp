@@ -17,7 +17,8 @@ namespace {
 /// any speed to the next.
 class StepByStep {
 public:
-  StepByStep(const Problem &problem, const Plan &plan) : problem(problem), plan(plan) {
+  StepByStep(const Problem &problem, const Plan &plan)
+      : problem(problem), plan(plan), previous(problem.previousUses()) {
     for (uint32_t position = 0; position < problem.operations.size(); ++position)
       append(position);
   }
@@ -53,6 +54,7 @@ private:
 
   const Problem &problem;
   const Plan &plan;
+  const std::vector<int32_t> previous;
   std::vector<Instruction> program;
   std::deque<Collective> lanes[3];
   std::vector<bool> done[3]; // by kind and bucket
@@ -88,9 +90,18 @@ void StepByStep::append(uint32_t position) {
 void StepByStep::launch(const Instruction &instruction) {
   int64_t bytes = 0;
   if (instruction.kind == Kind::LaunchGathers) {
-    for (uint32_t use : plan.gathers[instruction.index].uses)
+    const std::vector<uint32_t> &uses = plan.gathers[instruction.index].uses;
+    for (uint32_t use : uses)
       bytes += problem.groups[problem.uses[use].group].gatheredBytes;
-    lanes[0].push_back({Gathers, instruction.index, problem.gatherCost.durationNs(bytes)});
+    double durationNs = problem.gatherCost.durationNs(bytes);
+    if (plan.isChunked(uses.front())) {
+      durationNs = 0;
+      for (uint32_t use : uses) // all drawn groups have the same costs
+        durationNs += problem.groups[problem.uses[use].group].chunk->gatherCost.nsPerByte *
+                      double(problem.groups[problem.uses[use].group].gatheredBytes);
+      durationNs += problem.groups[problem.uses[uses.front()].group].chunk->gatherCost.latencyNs;
+    }
+    lanes[0].push_back({Gathers, instruction.index, durationNs});
     return;
   }
   int64_t reducedBytes = 0;
@@ -166,6 +177,9 @@ double StepByStep::run() {
       break;
     case Kind::Compute: {
       double remainingNs = problem.operations[instruction.index].durationNs;
+      for (uint32_t use = 0; use < problem.uses.size(); ++use)
+        if (plan.isChunked(use) && problem.uses[previous[use]].last == instruction.index)
+          remainingNs += problem.groups[problem.uses[use].group].chunk->copyNs;
       while (remainingNs > 0 && !testing::Test::HasFatalFailure())
         pass(&remainingNs);
       break;

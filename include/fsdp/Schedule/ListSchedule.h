@@ -12,6 +12,7 @@
 #include "fsdp/Schedule/Plan.h"
 
 #include <memory>
+#include <mutex>
 
 namespace fsdp::schedule {
 
@@ -32,6 +33,8 @@ struct Decisions {
   bool shareLane = false;
   /// Tighter than the problem's cap, to find other schedules: for gathers ahead of their uses.
   std::optional<int64_t> memoryCapBytes;
+  /// By use: gathered from chunks. Empty: none is. A bucket in which some are is two.
+  std::vector<uint8_t> chunked = {};
   bool operator==(const Decisions &) const = default;
 };
 
@@ -43,8 +46,9 @@ struct ListScheduleResult {
 };
 
 /// For many decisions on one problem, which has to outlive it and may not change. What depends on
-/// the problem alone is found once. Linear in operations, and in how many each gather is ahead of
-/// its use. Several threads may call one scheduler.
+/// the problem alone is found once, and again where other uses are gathered from chunks. Linear in
+/// operations, and in how many each gather is ahead of its use. Several threads may call one
+/// scheduler.
 class ListScheduler {
 public:
   explicit ListScheduler(const Problem &problem);
@@ -52,7 +56,12 @@ public:
   ListScheduleResult operator()(const Decisions &decisions) const;
 
 private:
-  std::unique_ptr<const struct TaskContext> context;
+  std::shared_ptr<const struct TaskContext> findContext(const Decisions &decisions) const;
+
+  const Problem &problem;
+  const std::shared_ptr<const struct TaskContext> plain; // nothing is chunked
+  mutable std::mutex mutex;                              // guards `last`
+  mutable std::shared_ptr<const struct TaskContext> last;
 };
 
 ListScheduleResult listSchedule(const Problem &problem, const Decisions &decisions);

@@ -7,7 +7,8 @@
 //   lanes     the work of a lane that no plan can avoid, from when its first collective may begin
 //             to the computation behind its last
 //   fluid     linear program over the times of operations, cumulative work per lane, and the
-//             fraction of each use that is kept and of each collective that is merged
+//             fraction of each use that is kept or gathered from chunks and of each collective that
+//             is merged
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +28,10 @@ std::string_view getName(BoundKind kind);
 struct LowerBound {
   double makespanNs = 0;
   BoundKind kind = BoundKind::Path; // the one that gave it
-  /// From the linear program, where one was solved: how far each use is kept, how far each gather
-  /// is merged with the one before it, each reduction with the one after it, in [0, 1]; by use and
-  /// by reduction. Empty otherwise.
-  std::vector<double> kept, mergedGathers, mergedReductions;
+  /// From the linear program, where one was solved: how far each use is kept, or gathered from
+  /// chunks, how far each gather is merged with the one before it, each reduction with the one
+  /// after it, in [0, 1]; by use and by reduction. Empty otherwise.
+  std::vector<double> kept, chunked, mergedGathers, mergedReductions;
 };
 
 /// O(n log n).

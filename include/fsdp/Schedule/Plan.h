@@ -13,7 +13,8 @@
 namespace fsdp::schedule {
 
 /// Gathers that are launched together and complete together. A group has one copy at a time: it is
-/// not gathered again while its previous use's copy is there.
+/// not gathered again while its previous use's copy is there. All of them are gathered from chunks,
+/// or none.
 struct GatherBucket {
   std::vector<uint32_t> uses; // in order of use
   uint32_t launch = 0;        // position
@@ -35,14 +36,17 @@ struct Plan {
   std::vector<ReductionBucket> reductions; // likewise, launches and waits
   /// Reductions run on the gathers' lane, although there are two.
   bool shareLane = false;
+  /// By use: gathered from the chunks that the group's previous use left. Empty: none is.
+  std::vector<uint8_t> chunked = {};
+  bool isChunked(uint32_t use) const { return !chunked.empty() && chunked[use]; }
   bool operator==(const Plan &) const = default;
 };
 
 /// Proves, without the simulator's help, that the plan is complete and that no timing can make it
-/// wrong: every use is kept or gathered exactly once, before its first operation; every reduction
-/// happens exactly once between `ready` and `update`; lanes have one order; no wait precedes what it
-/// waits for, so that nothing deadlocks; the memory cap holds at every position. Returns what is
-/// wrong, for people.
+/// wrong: every use is kept or gathered exactly once, before its first operation, from chunks
+/// only where its group has them; every reduction happens exactly once between `ready` and
+/// `update`; lanes have one order; no wait precedes what it waits for, so that nothing deadlocks;
+/// the memory cap holds at every position. Returns what is wrong, for people.
 std::optional<std::string> verify(const Problem &problem, const Plan &plan);
 
 /// The plan's peak bytes and the operation at which (or before which) it occurs, by the rules of

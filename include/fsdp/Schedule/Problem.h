@@ -3,7 +3,8 @@
 // Operations run one after another on the compute stream, in a fixed order. Groups of parameters
 // have to be gathered before the operations that use them, gradients reduced before the updates
 // that wait for them; both happen on in-order lanes beside the computation. What may be chosen is
-// what to gather again, what to send together, and when to launch (Plan.h).
+// what to gather again, from all ranks or from chunks that neighbours keep, what to send together,
+// and when to launch (Plan.h).
 //
 // Standard library only. Times are nanoseconds, sizes bytes. Position i means "before operation i":
 // after everything of operation i - 1, before everything of operation i.
@@ -18,6 +19,10 @@
 // reduction's launch and, if it stands here, its wait; then launches of gathers, then waits for
 // gathers.
 //
+// Chunks. The last operation of a use that leaves a chunk copies it, so it takes longer by the
+// copy. The chunk is live from that operation to the first operation of the use that is gathered
+// from it, both included.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef FSDP_SCHEDULE_PROBLEM_H
@@ -25,6 +30,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,10 +54,28 @@ struct Use {
 /// Whether a group stays gathered until its next use.
 enum class KeepRule : uint8_t { Free, Never, Always };
 
+/// A collective of several members moves the sum of their bytes and pays the latency once.
+struct CollectiveCost {
+  double latencyNs = 0;
+  double nsPerByte = 0; // of gathered, or of not yet reduced bytes
+  double durationNs(int64_t bytes) const { return latencyNs + nsPerByte * double(bytes); }
+  bool operator==(const CollectiveCost &) const = default;
+};
+
+/// This rank's part of the gathered parameters where a few neighbours keep them together.
+struct Chunk {
+  int64_t ranks = 0; // that keep them together, for people
+  int64_t bytes = 0;
+  double copyNs = 0;         // from the gathered copy, on the compute stream
+  CollectiveCost gatherCost; // among the neighbours; per byte of the full parameters
+};
+
 struct Group {
   std::string name;          // for people
   int64_t gatheredBytes = 0; // of the full parameters, on each rank
   KeepRule keep = KeepRule::Free;
+  /// Where uses behind the first may be gathered from chunks that the use before them leaves.
+  std::optional<Chunk> chunk = std::nullopt;
 };
 
 /// The gradients of a group, from when all are there until its shards are updated.
@@ -61,13 +85,6 @@ struct Reduction {
   uint32_t update = 0;     // operation that needs the result; update >= ready
   int64_t inputBytes = 0;  // of the full gradients, live from `ready` until the wait
   int64_t outputBytes = 0; // of the reduced shard, at most inputBytes
-};
-
-/// A collective of several members moves the sum of their bytes and pays the latency once.
-struct CollectiveCost {
-  double latencyNs = 0;
-  double nsPerByte = 0; // of gathered, or of not yet reduced bytes
-  double durationNs(int64_t bytes) const { return latencyNs + nsPerByte * double(bytes); }
 };
 
 struct Problem {
@@ -100,6 +117,12 @@ struct Problem {
 
   /// By position: when it is reached if computation never waits.
   std::vector<double> reachedNs() const;
+  const CollectiveCost &gatherCostOf(uint32_t use, bool isChunked) const {
+    return isChunked ? groups[uses[use].group].chunk->gatherCost : gatherCost;
+  }
+  /// Of the gather of these uses in one launch, of which those in `chunked`, by use, are gathered
+  /// from chunks (Plan.h). Empty: none is.
+  double gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const;
 
   /// The use of the same group before `use` (after it); none for the first (last).
   std::vector<int32_t> previousUses() const;

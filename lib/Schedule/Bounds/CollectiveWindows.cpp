@@ -2,6 +2,8 @@
 
 #include "CollectiveWindows.h"
 
+#include "Model/Chunks.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -51,6 +53,17 @@ static bool servedByCopy(const Problem &problem, int32_t previous, const Use &us
   return previous >= 0 && problem.groups[use.group].keep == KeepRule::Always;
 }
 
+/// Where a gather may be one of chunks, which costs less or more.
+static void addLeastCost(const CollectiveCost &whole, GatherWindow &window) {
+  const CollectiveCost &chunked = window.chunk->gatherCost;
+  window.leastCost = {std::min(whole.latencyNs, chunked.latencyNs),
+                      std::min(whole.nsPerByte, chunked.nsPerByte)};
+  if (whole.latencyNs > 0)
+    window.leastLatencyShare = window.leastCost.latencyNs / whole.latencyNs;
+  if (whole.nsPerByte > 0)
+    window.leastByteShare = window.leastCost.nsPerByte / whole.nsPerByte;
+}
+
 static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
                                                    const std::vector<int32_t> &previous,
                                                    const std::vector<int64_t> &slack) {
@@ -72,6 +85,13 @@ static std::vector<GatherWindow> findGatherWindows(const Problem &problem,
     window.gate = std::max(window.keptFrom, last ? *last + 1 : 0);
     window.keepable = previous[u] >= 0 && problem.groups[use.group].keep == KeepRule::Free &&
                       window.gate == window.keptFrom;
+    const Group &group = problem.groups[use.group];
+    window.leastCost = problem.gatherCost;
+    if (last = tight.find(group.chunk ? group.chunk->bytes : 0);
+        mayChunk(problem, u, previous[u]) && (!last || *last < window.keptFrom)) {
+      window.chunk = group.chunk;
+      addLeastCost(problem.gatherCost, window);
+    }
     // Whatever it is merged with is used no later than the use before this one.
     window.mergeable = !windows.empty() && window.gate <= windows.back().first;
     windows.push_back(window);

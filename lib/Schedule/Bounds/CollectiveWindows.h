@@ -21,6 +21,11 @@ struct GatherWindow {
   uint32_t gate = 0;     // first position at which a launch fits, at least keptFrom
   uint32_t first = 0;    // operation that waits for it
   bool keepable = false; // the previous use's copy may stay and fits until `first`
+  /// Chunks of the previous use's copy may stay, and fit until `first`.
+  std::optional<Chunk> chunk = std::nullopt;
+  /// The least that a gather for it costs, and its shares of what one from all ranks costs.
+  CollectiveCost leastCost;
+  double leastByteShare = 1, leastLatencyShare = 1;
   /// Its copy may come with that of an earlier use in one bucket.
   bool mergeable = false;
 };

@@ -25,7 +25,7 @@ struct FluidModel {
   Column makespan;       // in units of timeUnitNs, as every time of the program
   double timeUnitNs = 1; // keeps the program's numbers near 1
   /// By use and by reduction; the default column where there is no choice.
-  std::vector<Column> kept, mergedGathers, mergedReductions;
+  std::vector<Column> kept, chunked, mergedGathers, mergedReductions;
 };
 
 } // namespace
@@ -72,7 +72,7 @@ static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &op
     costs.reduceLatency = problem.reduceCost.latencyNs / model.timeUnitNs;
   }
   FluidChoices choices = addChoices(windows, runs, costs.gatherLatency > 0, costs.reduceLatency > 0,
-                                    byteUnit, model.program);
+                                    byteUnit, model.timeUnitNs, model.program);
   std::vector<FluidSegment> segments =
       addMoments(windows, runs, choices, costs, totalNs / model.timeUnitNs, model.program);
 
@@ -92,9 +92,11 @@ static FluidModel buildFluidModel(const Problem &problem, const FluidOptions &op
   model.makespan = segments.back().after.time;
   model.program.setCost(model.makespan, 1);
   model.kept.resize(problem.uses.size());
+  model.chunked.resize(problem.uses.size());
   model.mergedGathers.resize(problem.uses.size());
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     model.kept[windows.gathers[j].use] = choices.kept[j];
+    model.chunked[windows.gathers[j].use] = choices.chunked[j];
     model.mergedGathers[windows.gathers[j].use] = choices.mergedGathers[j];
   }
   model.mergedReductions = choices.mergedReductions;
@@ -129,6 +131,7 @@ LowerBound fsdp::schedule::fluidBound(const Problem &problem, const FluidOptions
   for (size_t u = 0; u < problem.uses.size(); ++u)
     if (previous[u] >= 0 && problem.groups[problem.uses[u].group].keep == KeepRule::Always)
       bound.kept[u] = 1;
+  bound.chunked = valuesOf(model.chunked, *solution);
   bound.mergedGathers = valuesOf(model.mergedGathers, *solution);
   bound.mergedReductions = valuesOf(model.mergedReductions, *solution);
   return bound;

@@ -19,19 +19,29 @@ static Column addSum(const Expression &sum, double most, LinearProgram &program)
 static void addGatherChoices(const CollectiveWindows &windows, bool merge, FluidChoices &choices,
                              LinearProgram &program) {
   for (const GatherWindow &gather : windows.gathers) {
-    Column kept, merged;
+    Column kept, merged, chunked, begun;
     if (gather.keepable)
       kept = addChoice(program);
     if (merge && gather.mergeable)
       merged = addChoice(program);
-    if (kept && merged)
-      program.requireAtLeast(1, kept + Expression(merged));
+    if (gather.chunk)
+      begun = chunked = addChoice(program);
+    if (chunked && merged) {
+      begun = addChoice(program);
+      program.requireAtLeast(chunked, begun);
+    }
+    if (kept && chunked)
+      program.requireAtLeast(1, kept + Expression(chunked));
+    if (merged && (kept || chunked))
+      program.requireAtLeast(1, kept + Expression(merged) + begun);
     choices.kept.push_back(kept);
     choices.mergedGathers.push_back(merged);
+    choices.chunked.push_back(chunked);
+    choices.begunChunks.push_back(begun);
   }
 }
 
-/// Running sums of what keeping and merging save, as what remains.
+/// Running sums of what keeping, merging and gathering from chunks save, as what remains.
 static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choices,
                           LinearProgram &program) {
   Column savedBytes, savedLatencies;
@@ -39,13 +49,19 @@ static void addGatherSums(const CollectiveWindows &windows, FluidChoices &choice
   choices.gatherBytes.push_back({});
   choices.gatherLatencies.push_back({});
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
-    double sizeBytes = double(windows.gathers[j].sizeBytes) / choices.byteUnit;
-    Column kept = choices.kept[j], merged = choices.mergedGathers[j];
+    const GatherWindow &gather = windows.gathers[j];
+    double sizeBytes = double(gather.sizeBytes) / choices.byteUnit;
+    Column kept = choices.kept[j], merged = choices.mergedGathers[j], chunked = choices.chunked[j];
     bytes += sizeBytes;
-    if (kept)
-      savedBytes = addSum(savedBytes + sizeBytes * Expression(kept), bytes, program);
-    if (kept || merged)
-      savedLatencies = addSum(savedLatencies + (kept + Expression(merged)), double(j + 1), program);
+    if (kept || chunked)
+      savedBytes = addSum(savedBytes + sizeBytes * Expression(kept) +
+                              sizeBytes * (1 - gather.leastByteShare) * Expression(chunked),
+                          bytes, program);
+    if (kept || merged || chunked)
+      savedLatencies =
+          addSum(savedLatencies + (kept + Expression(merged)) +
+                     (1 - gather.leastLatencyShare) * Expression(choices.begunChunks[j]),
+                 double(j + 1), program);
     choices.gatherBytes.push_back(bytes - Expression(savedBytes));
     choices.gatherLatencies.push_back(double(j + 1) - Expression(savedLatencies));
   }
@@ -84,13 +100,19 @@ static void addKeptBytes(const CollectiveWindows &windows, const std::vector<Seg
   double most = 0;
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
-    if (!choices.kept[j] || gather.keptFrom == gather.first)
+    if (!(choices.kept[j] || choices.chunked[j]) || gather.keptFrom == gather.first)
       continue;
-    double sizeBytes = double(gather.sizeBytes) / choices.byteUnit;
-    changes[gather.keptFrom].add(choices.kept[j], sizeBytes);
-    changes[gather.first].add(choices.kept[j], -sizeBytes);
+    auto stays = [&](Column choice, int64_t sizeBytes) {
+      double size = double(sizeBytes) / choices.byteUnit;
+      changes[gather.keptFrom].add(choice, size);
+      changes[gather.first].add(choice, -size);
+      most += size;
+    };
+    if (choices.kept[j])
+      stays(choices.kept[j], gather.sizeBytes);
+    if (choices.chunked[j])
+      stays(choices.chunked[j], gather.chunk->bytes);
     changed[gather.keptFrom] = changed[gather.first] = 1;
-    most += sizeBytes;
   }
   Column bytes;
   for (const Segment &segment : segments) {
@@ -100,9 +122,24 @@ static void addKeptBytes(const CollectiveWindows &windows, const std::vector<Seg
   }
 }
 
+/// The last operation of a use makes its chunk; a segment ends with it.
+static void addCopyTimes(const CollectiveWindows &windows, const std::vector<Segment> &segments,
+                         double timeUnitNs, FluidChoices &choices) {
+  std::vector<Expression> times(windows.slackBytes.size() + 1); // by the position behind it
+  bool isAny = false;
+  for (size_t j = 0; j < windows.gathers.size(); ++j)
+    if (const GatherWindow &gather = windows.gathers[j]; gather.chunk) {
+      times[gather.keptFrom].add(choices.chunked[j], gather.chunk->copyNs / timeUnitNs);
+      isAny = true;
+    }
+  for (const Segment &segment : segments)
+    if (isAny)
+      choices.copyTimes.push_back(times[segment.end]);
+}
+
 FluidChoices fsdp::schedule::addChoices(const CollectiveWindows &windows,
                                         const std::vector<Segment> &segments, bool mergeGathers,
-                                        bool mergeReductions, double byteUnit,
+                                        bool mergeReductions, double byteUnit, double timeUnitNs,
                                         LinearProgram &program) {
   FluidChoices choices;
   choices.byteUnit = byteUnit;
@@ -114,5 +151,6 @@ FluidChoices fsdp::schedule::addChoices(const CollectiveWindows &windows,
   addGatherSums(windows, choices, program);
   addReductionSums(windows, choices, program);
   addKeptBytes(windows, segments, choices, program);
+  addCopyTimes(windows, segments, timeUnitNs, choices);
   return choices;
 }

@@ -11,7 +11,8 @@ using namespace fsdp::schedule;
 ///   Lane: the one's work plus (overlap - 1) times the other's is at most a + b + c <= t.
 ///   Computation of length d slows down by the contention k where it meets a busy lane: it takes d
 ///   plus (1 - 1/k) of the busy time a + b + c, and that is at least the sum above.
-void FluidRows::addLaneRows(const Moment &from, const Moment &to, double computeTime) {
+void FluidRows::addLaneRows(const Moment &from, const Moment &to, bool isComputing,
+                            const Expression &computeTime) {
   double slowdown = 1 - 1 / problem.computeContention;
   bool gathers = from.gatheredBytes != to.gatheredBytes;
   bool reductions = from.reducedBytes != to.reducedBytes;
@@ -20,7 +21,7 @@ void FluidRows::addLaneRows(const Moment &from, const Moment &to, double compute
     addStretch(from, to, 0, 1, both ? overlap - 1 : 0);
   if (reductions && !(both && overlap == 2))
     addStretch(from, to, 0, both ? overlap - 1 : 0, 1);
-  if (computeTime == 0 && (gathers || reductions))
+  if (!isComputing && (gathers || reductions))
     return; // work is not negative
   if (slowdown == 0 || (!gathers && !reductions))
     addStretch(from, to, computeTime, 0, 0);
@@ -30,7 +31,7 @@ void FluidRows::addLaneRows(const Moment &from, const Moment &to, double compute
     addStretch(from, to, computeTime, both ? slowdown * (overlap - 1) : 0, slowdown);
 }
 
-void FluidRows::addStretch(const Moment &from, const Moment &to, double computeTime,
+void FluidRows::addStretch(const Moment &from, const Moment &to, const Expression &computeTime,
                            double gatherShare, double reduceShare) {
   program.requireAtLeast(to.time - Expression(from.time),
                          computeTime + gatherShare * costs.gatherWork(from, to) +
@@ -38,11 +39,16 @@ void FluidRows::addStretch(const Moment &from, const Moment &to, double computeT
 }
 
 void FluidRows::addLanes() {
-  for (const FluidSegment &segment : segments) {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const FluidSegment &segment = segments[s];
     if (segment.launch.time != segment.before.time)
-      addLaneRows(segment.before, segment.launch, 0);
+      addLaneRows(segment.before, segment.launch, false, {});
     if (segment.start.time != segment.launch.time)
-      addLaneRows(segment.launch, segment.start, 0);
-    addLaneRows(segment.start, segment.after, segment.segment.durationNs / timeUnitNs);
+      addLaneRows(segment.launch, segment.start, false, {});
+    Expression computeTime = segment.segment.durationNs / timeUnitNs;
+    if (!choices.copyTimes.empty())
+      computeTime += choices.copyTimes[s];
+    bool isComputing = segment.segment.durationNs > 0 || !choices.copyTimes.empty();
+    addLaneRows(segment.start, segment.after, isComputing, computeTime);
   }
 }

@@ -47,8 +47,12 @@ public:
   explicit OpenWindows(const CollectiveWindows &windows) {
     changes.resize(windows.slackBytes.size());
     for (const GatherWindow &gather : windows.gathers) {
-      changes[gather.gate].opening.push_back(&gather);
-      changes[gather.first].closing.push_back(&gather);
+      changes[gather.gate].opening.push_back(gather.sizeBytes);
+      changes[gather.first].closing.push_back(gather.sizeBytes);
+      if (gather.chunk && gather.keptFrom < gather.first) {
+        changes[gather.keptFrom].opening.push_back(gather.chunk->bytes);
+        changes[gather.first].closing.push_back(gather.chunk->bytes);
+      }
     }
     for (const ReductionWindow &reduction : windows.reductions) {
       changes[reduction.ready].getReady.push_back(&reduction);
@@ -57,24 +61,24 @@ public:
   }
 
   void open(uint32_t position) {
-    for (const GatherWindow *gather : changes[position].opening)
-      copies.add(gather->sizeBytes);
+    for (int64_t bytes : changes[position].opening)
+      copies.add(bytes);
     for (const ReductionWindow *reduction : changes[position].getReady)
       excesses.add(reduction->excessBytes);
   }
   void close(uint32_t position) {
-    for (const GatherWindow *gather : changes[position].closing)
-      copies.remove(gather->sizeBytes);
+    for (int64_t bytes : changes[position].closing)
+      copies.remove(bytes);
     for (const ReductionWindow *reduction : changes[position].end)
       excesses.remove(reduction->excessBytes);
   }
 
-  Sizes copies;   // gathered or kept
+  Sizes copies;   // gathered or kept, and chunks
   Sizes excesses; // of reductions: what they hold until they are waited for, at least
 
 private:
   struct Changes {
-    std::vector<const GatherWindow *> opening, closing;
+    std::vector<int64_t> opening, closing; // sizes of copies and chunks
     std::vector<const ReductionWindow *> getReady, end;
   };
   std::vector<Changes> changes;
@@ -83,8 +87,9 @@ private:
 } // namespace
 
 /// Copies. Beside operation i are those whose gathers were launched by then, so at least what the
-/// lane has gathered by the operation's end without what is due already, and those that are kept.
-/// Whole buffers lie there, so their sum is a sum of sizes.
+/// lane has gathered by the operation's end without what is due already, and those that are kept;
+/// and chunks. Whole buffers lie there, so their sum is a sum of sizes. A gather of chunks counts
+/// as less than its copy.
 ///
 /// Reductions. Beside operation i are, at least, the inputs that are ready without those that have
 /// been waited for by its start, each less the shard that is left of it. Of what the lane has

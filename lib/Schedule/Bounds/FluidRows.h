@@ -54,9 +54,10 @@ struct FluidRows {
 
 private:
   const FluidSegment &segmentAt(uint32_t position) const; // that begins there
-  void addLaneRows(const Moment &from, const Moment &to, double computeTime);
-  void addStretch(const Moment &from, const Moment &to, double computeTime, double gatherShare,
-                  double reduceShare);
+  void addLaneRows(const Moment &from, const Moment &to, bool isComputing,
+                   const Expression &computeTime);
+  void addStretch(const Moment &from, const Moment &to, const Expression &computeTime,
+                  double gatherShare, double reduceShare);
 };
 
 } // namespace fsdp::schedule

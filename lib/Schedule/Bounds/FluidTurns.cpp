@@ -54,7 +54,7 @@ TurnFinder::TurnFinder(const Problem &problem, const CollectiveWindows &windows,
 /// it was launched, so behind the gather, or followed it.
 Turns TurnFinder::find(const ReductionWindow &reduction, const GatherWindow &gather) const {
   double reduceNs = problem.reduceCost.durationNs(reduction.inputBytes);
-  double gatherNs = problem.gatherCost.durationNs(gather.sizeBytes);
+  double gatherNs = gather.leastCost.durationNs(gather.sizeBytes);
   uint32_t ready = reduction.ready, first = gather.first, deadline = reduction.deadline;
   double leastNs = std::max(computeNs(ready, deadline), reduceNs);
   Turns turns{leastNs, leastNs};

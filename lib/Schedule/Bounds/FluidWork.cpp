@@ -71,7 +71,8 @@ void FluidRows::addReductionWork() {
 
 /// Suppose a gather is merged, and each one between it and the last that is due now is merged or
 /// kept. None of these begins a bucket, so its bucket began with one that is due, and has ended. If
-/// the supposition is wrong the row asks for no more than what is due anyway.
+/// the supposition is wrong the row asks for no more than what is due anyway. It may be one of
+/// chunks.
 void FluidRows::addMergedGathers() {
   for (const FluidSegment &segment : segments) {
     if (!segment.gathersBecomeDue)
@@ -82,7 +83,8 @@ void FluidRows::addMergedGathers() {
       Column merged = choices.mergedGathers[j];
       if (!merged || length > *std::rbegin(kChainLengths))
         break;
-      double sizeBytes = double(windows.gathers[j].sizeBytes) / choices.byteUnit;
+      const GatherWindow &gather = windows.gathers[j];
+      double sizeBytes = gather.leastByteShare * double(gather.sizeBytes) / choices.byteUnit;
       due += sizeBytes * (merged - between);
       between += 1.0 - (merged + Expression(choices.kept[j]));
       if (isOneOf(kChainLengths, length))
@@ -121,9 +123,11 @@ void FluidRows::addSingleCollectives() {
   for (size_t j = 0; j < windows.gathers.size(); ++j) {
     const GatherWindow &gather = windows.gathers[j];
     double duration = problem.gatherCost.durationNs(gather.sizeBytes) / timeUnitNs;
+    double least = gather.leastCost.durationNs(gather.sizeBytes) / timeUnitNs;
     program.requireAtLeast(segmentAt(gather.first).start.time,
                            segmentAt(gather.gate).launch.time +
-                               duration * (1.0 - Expression(choices.kept[j])));
+                               duration * (1.0 - Expression(choices.kept[j])) -
+                               (duration - least) * Expression(choices.chunked[j]));
   }
   for (const ReductionWindow &reduction : windows.reductions) {
     double duration = problem.reduceCost.durationNs(reduction.inputBytes) / timeUnitNs;

@@ -51,13 +51,13 @@ private:
 
 } // namespace
 
-static std::vector<Arc> gatherArcs(const Problem &problem, const CollectiveWindows &windows) {
+static std::vector<Arc> gatherArcs(const CollectiveWindows &windows) {
   std::vector<Arc> arcs;
   for (const GatherWindow &gather : windows.gathers) {
     if (gather.keepable)
       continue;
-    double bytesNs = problem.gatherCost.nsPerByte * double(gather.sizeBytes);
-    double durationNs = problem.gatherCost.latencyNs + bytesNs;
+    double bytesNs = gather.leastCost.nsPerByte * double(gather.sizeBytes);
+    double durationNs = gather.leastCost.latencyNs + bytesNs;
     arcs.push_back(
         {gather.gate, gather.first, durationNs, gather.mergeable ? bytesNs : durationNs});
   }
@@ -197,12 +197,15 @@ LowerBound fsdp::schedule::quickBound(const Problem &problem) {
   if (problem.operations.empty())
     return bound;
   CollectiveWindows windows = findCollectiveWindows(problem);
-  std::vector<Arc> gathers = gatherArcs(problem, windows);
+  std::vector<Arc> gathers = gatherArcs(windows);
   std::vector<Arc> reductions = reductionArcs(problem, windows);
   std::vector<Arc> across = acrossArcs(problem, windows);
   Paths paths = findPaths(problem, gathers, reductions, across);
 
-  double againNs = problem.gatherCost.nsPerByte * double(findBytesGatheredAgain(windows));
+  double leastNsPerByte = problem.gatherCost.nsPerByte; // they may be gathered from chunks
+  for (const GatherWindow &gather : windows.gathers)
+    leastNsPerByte = std::min(leastNsPerByte, gather.leastCost.nsPerByte);
+  double againNs = leastNsPerByte * double(findBytesGatheredAgain(windows));
 
   // In any stretch of time one lane's work and (overlap - 1) times the other's fit in.
   double overlap = problem.oneLane ? 2 : problem.laneContention;

@@ -10,8 +10,11 @@ static std::vector<uint8_t> findCuts(const CollectiveWindows &windows, bool coar
   size_t n = windows.slackBytes.size();
   std::vector<uint8_t> cuts(n + 1, coarsen ? 0 : 1);
   cuts[0] = cuts[n] = 1;
-  for (const GatherWindow &gather : windows.gathers)
+  for (const GatherWindow &gather : windows.gathers) {
     cuts[gather.gate] = cuts[gather.first] = 1; // a copy that may stay does so from its gate
+    if (gather.chunk)
+      cuts[gather.keptFrom] = 1;
+  }
   for (const ReductionWindow &reduction : windows.reductions) {
     cuts[reduction.ready] = cuts[reduction.deadline] = 1;
     if (windows.hasReplicas)

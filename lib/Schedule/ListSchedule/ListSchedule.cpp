@@ -22,11 +22,22 @@ struct SummedDurations : NominalDurations {
 } // namespace
 
 ListScheduler::ListScheduler(const Problem &problem)
-    : context(std::make_unique<TaskContext>(problem)) {}
+    : problem(problem), plain(std::make_shared<TaskContext>(problem)), last(plain) {}
 
 ListScheduler::~ListScheduler() = default;
 
+/// Decisions that are tried one after the other nearly always chunk the same uses.
+std::shared_ptr<const TaskContext> ListScheduler::findContext(const Decisions &decisions) const {
+  if (decisions.chunked.empty() || !mayChunkAll(*plain, decisions))
+    return plain;
+  std::lock_guard lock(mutex);
+  if (last->chunked != decisions.chunked)
+    last = std::make_shared<TaskContext>(problem, decisions.chunked);
+  return last;
+}
+
 ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
+  const std::shared_ptr<const TaskContext> context = findContext(decisions);
   std::optional<Tasks> tasks = makeTasks(*context, decisions);
   if (!tasks)
     return {};
@@ -37,8 +48,8 @@ ListScheduleResult ListScheduler::operator()(const Decisions &decisions) const {
   }
   ListScheduleResult result;
   result.plan = placement.takePlan();
-  result.makespanNs =
-      replay(context->problem, *result.plan, SummedDurations{{context->problem}, *context});
+  result.makespanNs = replay(context->problem, *result.plan,
+                             SummedDurations{{context->problem, result.plan->chunked}, *context});
   return result;
 }
 

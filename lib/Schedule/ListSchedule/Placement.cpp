@@ -14,6 +14,7 @@ Placement::Placement(const TaskContext &context, const Decisions &decisions, Tas
       taskOfUse(problem.uses.size(), UINT32_MAX), unlaunched(tasks.reductions),
       pending(tasks.reductions), goingOn(tasks.reductions) {
   plan.kept = decisions.kept;
+  plan.chunked = decisions.chunked;
   plan.shareLane = decisions.shareLane;
   std::iota(byFirst.begin(), byFirst.end(), 0);
   std::stable_sort(byFirst.begin(), byFirst.end(), [&](uint32_t a, uint32_t b) {

@@ -2,25 +2,42 @@
 
 #include "Tasks.h"
 
+#include "Model/Chunks.h"
 #include "Model/LiveBytes.h"
 
 #include <numeric>
 
 using namespace fsdp::schedule;
 
-TaskContext::TaskContext(const Problem &problem)
-    : problem(problem), previousUses(problem.previousUses()), nextUses(problem.nextUses()),
-      reductionChanges(problem.operations.size() + 1), beginNs(problem.reachedNs()) {
+TaskContext::TaskContext(const Problem &given, const std::vector<uint8_t> &chunked)
+    : chunked(chunked),
+      changed(chunked.empty() ? std::nullopt : std::optional(withChunks(given, chunked))),
+      problem(changed ? *changed : given), previousUses(problem.previousUses()),
+      nextUses(problem.nextUses()), reductionChanges(problem.operations.size() + 1),
+      beginNs(problem.reachedNs()) {
   for (const Reduction &reduction : problem.reductions) {
     reductionChanges[reduction.ready] += reduction.inputBytes;
     reductionChanges[reduction.update + 1] -= reduction.outputBytes;
   }
 }
 
+bool fsdp::schedule::mayChunkAll(const TaskContext &context, const Decisions &decisions) {
+  const std::vector<uint8_t> &chunked = decisions.chunked;
+  if (chunked.empty())
+    return true;
+  if (chunked.size() != context.problem.uses.size() || decisions.kept.size() != chunked.size())
+    return false;
+  for (uint32_t use = 0; use < chunked.size(); ++use)
+    if (chunked[use] &&
+        (decisions.kept[use] || !mayChunk(context.problem, use, context.previousUses[use])))
+      return false;
+  return true;
+}
+
 /// Whether each use is kept or gathered, as its group's rule has it.
 static bool isComplete(const TaskContext &context, const Decisions &decisions) {
   const Problem &problem = context.problem;
-  if (decisions.kept.size() != problem.uses.size())
+  if (decisions.kept.size() != problem.uses.size() || !mayChunkAll(context, decisions))
     return false;
   std::vector<uint8_t> isServed = decisions.kept;
   for (const Decisions::Gathers &bucket : decisions.gathers)
@@ -57,7 +74,7 @@ static GatherTask makeGatherTask(const TaskContext &context, const Decisions::Ga
       task.earliest = std::max(task.earliest, problem.uses[previous].last + 1);
     task.bytes += problem.groups[problem.uses[use].group].gatheredBytes;
   }
-  task.durationNs = problem.gatherCost.durationNs(task.bytes);
+  task.durationNs = problem.gatherNs(task.uses, context.chunked);
   return task;
 }
 
@@ -176,6 +193,21 @@ bool LeastMemoryWalk::findRoom() {
   return next == tasks.reductions.size();
 }
 
+/// Gathers over all ranks and gathers of chunks are different launches.
+static std::vector<Decisions::Gathers> splitByRanks(const Decisions &decisions) {
+  std::vector<Decisions::Gathers> buckets;
+  for (const Decisions::Gathers &bucket : decisions.gathers) {
+    Decisions::Gathers parts[2] = {{{}, bucket.gate}, {{}, bucket.gate}};
+    for (uint32_t use : bucket.uses)
+      parts[decisions.chunked[use] != 0].uses.push_back(use);
+    bool isChunkFirst = !bucket.uses.empty() && decisions.chunked[bucket.uses.front()];
+    for (Decisions::Gathers *part : {&parts[isChunkFirst], &parts[!isChunkFirst]})
+      if (!part->uses.empty())
+        buckets.push_back(std::move(*part));
+  }
+  return buckets;
+}
+
 std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
                                                const Decisions &decisions) {
   const Problem &problem = context.problem;
@@ -190,7 +222,10 @@ std::optional<Tasks> fsdp::schedule::makeTasks(const TaskContext &context,
   tasks.changes = context.reductionChanges;
   std::vector<uint32_t> ends = findCopyEnds(problem, context.nextUses, decisions.kept);
   std::vector<int64_t> begins(problem.operations.size());
-  for (const Decisions::Gathers &bucket : decisions.gathers) {
+  std::vector<Decisions::Gathers> split;
+  if (!decisions.chunked.empty())
+    split = splitByRanks(decisions);
+  for (const Decisions::Gathers &bucket : decisions.chunked.empty() ? decisions.gathers : split) {
     if (bucket.uses.empty())
       continue;
     GatherTask &task = tasks.gathers.emplace_back(makeGatherTask(context, bucket));

@@ -48,14 +48,19 @@ struct Tasks {
   int64_t capBytes = 0;
 };
 
-/// What depends on the problem alone.
+/// What depends on the problem, and on which uses are gathered from chunks, alone.
 struct TaskContext {
-  explicit TaskContext(const Problem &problem);
-  const Problem &problem;
+  explicit TaskContext(const Problem &problem, const std::vector<uint8_t> &chunked = {});
+  const std::vector<uint8_t> chunked; // by use; empty: none is
+  const std::optional<Problem> changed;
+  const Problem &problem; // with what chunks add to operations
   std::vector<int32_t> previousUses, nextUses;
   std::vector<int64_t> reductionChanges; // as Tasks::changes, without copies
   std::vector<double> beginNs;           // by position, without any waiting
 };
+
+/// Whether the groups of all uses that are to be gathered from chunks have these.
+bool mayChunkAll(const TaskContext &context, const Decisions &decisions);
 
 /// None if the decisions are incomplete, break a rule of a group, or fit no schedule.
 std::optional<Tasks> makeTasks(const TaskContext &context, const Decisions &decisions);

@@ -3,6 +3,7 @@
 #ifndef FSDP_LIB_SCHEDULE_LIVEBYTES_H
 #define FSDP_LIB_SCHEDULE_LIVEBYTES_H
 
+#include "Chunks.h"
 #include "fsdp/Schedule/Plan.h"
 
 namespace fsdp::schedule {
@@ -20,6 +21,10 @@ template <typename AtLaunch, typename AtOperation>
 void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch,
                    AtOperation &&atOperation) {
   size_t n = problem.operations.size();
+  std::vector<Operation> withChunks;
+  if (!plan.chunked.empty())
+    withChunks = addChunks(problem, problem.previousUses(), plan.chunked);
+  const std::vector<Operation> &operations = plan.chunked.empty() ? problem.operations : withChunks;
   // By position: bytes that become live, less those that die, before its reductions are launched.
   std::vector<int64_t> changes(n + 1);
   std::vector<uint32_t> ends = findCopyEnds(problem, problem.nextUses(), plan.kept);
@@ -46,14 +51,14 @@ void walkLiveBytes(const Problem &problem, const Plan &plan, AtLaunch &&atLaunch
         held += problem.reductions[index].outputBytes;
         inputBytes += problem.reductions[index].inputBytes;
       }
-      atLaunch(held + problem.operations[i].carriedBytes, i);
+      atLaunch(held + operations[i].carriedBytes, i);
       if (reduction->wait == i)
         held -= inputBytes;
     }
     for (; gather != plan.gathers.end() && gather->launch == i; ++gather)
       for (uint32_t use : gather->uses)
         held += problem.groups[problem.uses[use].group].gatheredBytes;
-    atOperation(held + problem.operations[i].liveBytes, i);
+    atOperation(held + operations[i].liveBytes, i);
   }
 }
 

@@ -109,11 +109,26 @@ static Wrong checkCosts(const Problem &problem) {
   return std::nullopt;
 }
 
-Wrong Problem::check() const {
-  for (const Group &group : groups)
+static Wrong checkGroups(const Problem &problem) {
+  for (const Group &group : problem.groups) {
     if (group.gatheredBytes < 0)
       return "group '" + group.name + "' has " + std::to_string(group.gatheredBytes) + " bytes";
-  for (auto part : {checkOperations, checkUses, checkReductions, checkCosts})
+    if (!group.chunk)
+      continue;
+    if (group.chunk->bytes < 0)
+      return "a chunk of group '" + group.name + "' has " + std::to_string(group.chunk->bytes) +
+             " bytes";
+    const CollectiveCost &cost = group.chunk->gatherCost;
+    if (!isAmount(group.chunk->copyNs) || !isAmount(cost.latencyNs) || !isAmount(cost.nsPerByte))
+      return "a chunk of group '" + group.name + "' takes " + std::to_string(group.chunk->copyNs) +
+             " ns to copy, and its gather " + std::to_string(cost.latencyNs) + " ns and " +
+             std::to_string(cost.nsPerByte) + " ns per byte";
+  }
+  return std::nullopt;
+}
+
+Wrong Problem::check() const {
+  for (auto part : {checkGroups, checkOperations, checkUses, checkReductions, checkCosts})
     if (Wrong wrong = part(*this))
       return wrong;
   return std::nullopt;
@@ -124,6 +139,24 @@ std::vector<double> Problem::reachedNs() const {
   for (const Operation &operation : operations)
     reached.push_back(reached.back() + operation.durationNs);
   return reached;
+}
+
+double Problem::gatherNs(std::span<const uint32_t> bucket, std::span<const uint8_t> chunked) const {
+  int64_t bytes = 0;
+  bool isAnyChunked = false;
+  for (uint32_t use : bucket) {
+    bytes += groups[uses[use].group].gatheredBytes;
+    isAnyChunked |= !chunked.empty() && chunked[use];
+  }
+  if (!isAnyChunked)
+    return gatherCost.durationNs(bytes);
+  double latencyNs = 0, bytesNs = 0;
+  for (uint32_t use : bucket) {
+    const CollectiveCost &cost = gatherCostOf(use, chunked[use]);
+    latencyNs = std::max(latencyNs, cost.latencyNs);
+    bytesNs += cost.nsPerByte * double(groups[uses[use].group].gatheredBytes);
+  }
+  return latencyNs + bytesNs;
 }
 
 std::vector<int32_t> Problem::previousUses() const {

@@ -16,6 +16,7 @@ public:
       : problem(problem), plan(plan), previousUses(problem.previousUses()) {}
 
   Wrong checkKept() const;
+  Wrong checkChunked() const;
   Wrong checkGathers() const;
   Wrong checkReductions() const;
   Wrong checkMemory() const;
@@ -60,6 +61,31 @@ Wrong Verifier::checkKept() const {
     if (!plan.kept[use] && hasPrevious && rule == KeepRule::Always)
       return nameUse(use) + " is not kept, although the group must be";
   }
+  return std::nullopt;
+}
+
+Wrong Verifier::checkChunked() const {
+  if (plan.chunked.empty())
+    return std::nullopt;
+  if (plan.chunked.size() != problem.uses.size())
+    return "the plan says of " + std::to_string(plan.chunked.size()) +
+           " uses whether they are gathered from chunks, the problem has " +
+           std::to_string(problem.uses.size());
+  for (uint32_t use = 0; use < plan.chunked.size(); ++use) {
+    if (!plan.chunked[use])
+      continue;
+    const Group &group = problem.groups[problem.uses[use].group];
+    if (plan.kept[use])
+      return nameUse(use) + " is kept and gathered from chunks";
+    if (previousUses[use] < 0)
+      return nameUse(use) + " is gathered from chunks, although it is the first of its group";
+    if (!group.chunk)
+      return nameUse(use) + " is gathered from chunks, which the group does not have";
+  }
+  for (uint32_t index = 0; index < plan.gathers.size(); ++index)
+    for (uint32_t use : plan.gathers[index].uses)
+      if (plan.chunked[use] != plan.chunked[plan.gathers[index].uses.front()])
+        return bucketName("gather", index) + " gathers some uses from chunks and others not";
   return std::nullopt;
 }
 
@@ -207,6 +233,11 @@ Wrong Verifier::checkMemory() const {
     for (uint32_t use : bucket.uses)
       moments.addBuffer(moments.ofOperation(bucket.launch), moments.begin[lastReaders[use] + 1],
                         problem.groups[problem.uses[use].group].gatheredBytes);
+  for (uint32_t use = 0; use < plan.chunked.size(); ++use)
+    if (plan.chunked[use])
+      moments.addBuffer(moments.ofOperation(problem.uses[previousUses[use]].last),
+                        moments.begin[problem.uses[use].first + 1],
+                        problem.groups[problem.uses[use].group].chunk->bytes);
   for (size_t index = 0; index < plan.reductions.size(); ++index) {
     const ReductionBucket &bucket = plan.reductions[index];
     uint32_t launch = moments.ofReduction[index];
@@ -238,8 +269,8 @@ Wrong Verifier::checkMemory() const {
 // and each wait stands behind its launch.
 Wrong fsdp::schedule::verify(const Problem &problem, const Plan &plan) {
   Verifier verifier(problem, plan);
-  for (auto check : {&Verifier::checkKept, &Verifier::checkGathers, &Verifier::checkReductions,
-                     &Verifier::checkMemory})
+  for (auto check : {&Verifier::checkKept, &Verifier::checkGathers, &Verifier::checkChunked,
+                     &Verifier::checkReductions, &Verifier::checkMemory})
     if (Wrong wrong = (verifier.*check)())
       return wrong;
   return std::nullopt;

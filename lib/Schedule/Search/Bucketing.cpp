@@ -35,7 +35,7 @@ static std::vector<std::vector<uint32_t>>
 makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
   const std::vector<Reduction> &reductions = space.problem.reductions;
   const Merging &merging = recipe.reductions;
-  MemoryProfile profile(space, recipe.kept);
+  MemoryProfile profile(space, recipe.kept, recipe.chunked);
   CumulativeRounding rounding(merging.offset);
   std::vector<std::vector<uint32_t>> buckets;
   int64_t bytes = 0;
@@ -67,7 +67,7 @@ makeReductionBuckets(const SearchSpace &space, const Recipe &recipe, const Lower
 static std::vector<Decisions::Gathers>
 makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBound &bound) {
   const Merging &merging = recipe.gathers;
-  MemoryProfile profile(space, recipe.kept);
+  MemoryProfile profile(space, recipe.kept, recipe.chunked);
   CumulativeRounding rounding(merging.offset);
   std::vector<Decisions::Gathers> buckets;
   int64_t bytes = 0;
@@ -103,9 +103,9 @@ makeGatherBuckets(const SearchSpace &space, const Recipe &recipe, const LowerBou
 }
 
 uint32_t fsdp::schedule::gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
-                                    double multiple) {
+                                    std::span<const uint8_t> chunked, double multiple) {
   uint32_t first = space.firstOf(uses.front());
-  double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(uses));
+  double durationNs = space.problem.gatherNs(uses, chunked);
   return std::min(first, space.positionAt(space.startNs[first] - multiple * durationNs));
 }
 
@@ -154,7 +154,7 @@ void fsdp::schedule::setLatestGates(const SearchSpace &space, double multiple, s
   for (size_t i = decisions.gathers.size(); i-- > begin;) {
     Decisions::Gathers &bucket = decisions.gathers[i];
     uint32_t first = space.firstOf(bucket.uses.front());
-    double durationNs = space.problem.gatherCost.durationNs(space.bytesOf(bucket.uses));
+    double durationNs = space.problem.gatherNs(bucket.uses, decisions.chunked);
     double startNs = starts.place(multiple * durationNs, scale * space.startNs[first]);
     if (i < end)
       bucket.gate = std::min(first, space.positionAt(startNs / scale));
@@ -166,6 +166,7 @@ Decisions fsdp::schedule::makeDecisions(const SearchSpace &space, const Recipe &
   assert(recipe.kept.size() == space.problem.uses.size());
   Decisions decisions;
   decisions.kept = recipe.kept;
+  decisions.chunked = recipe.chunked;
   decisions.gathers = makeGatherBuckets(space, recipe, bound);
   decisions.reductions = makeReductionBuckets(space, recipe, bound);
   if (recipe.latest > 0)

@@ -24,7 +24,8 @@ struct Merging {
 };
 
 struct Recipe {
-  std::vector<uint8_t> kept; // by use
+  std::vector<uint8_t> kept;    // by use
+  std::vector<uint8_t> chunked; // by use; empty: none is
   Merging gathers, reductions;
   /// Gates: as late as all gathers end in time if they take so many times as long, one by one in
   /// the lane time that is left beside reductions that start when they are ready. 0: no gates.
@@ -36,7 +37,8 @@ struct Recipe {
 };
 
 /// The gate of gathers for these uses, `multiple` of their duration before the first of them.
-uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses, double multiple);
+uint32_t gateBefore(const SearchSpace &space, std::span<const uint32_t> uses,
+                    std::span<const uint8_t> chunked, double multiple);
 
 /// Opens the gates of buckets [begin, end) of gathers, which are in order of use, by
 /// `Recipe::latest`.

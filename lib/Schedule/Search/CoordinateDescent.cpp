@@ -16,7 +16,7 @@ public:
   CoordinateDescent(const SearchSpace &space, const LowerBound &bound, bool merge,
                     Evaluator &evaluator)
       : space(space), bound(bound), merge(merge), evaluator(evaluator),
-        orders(orderKeeps(space, bound)) {}
+        orders(orderKeeps(space, bound)), numReserved(space.mayChunk.empty() ? 0 : kChunkTrials) {}
 
   void run();
 
@@ -25,6 +25,7 @@ private:
   bool tryRecipe(Recipe recipe);
   bool tryKeeps(std::span<const uint32_t> uses);
   void descendKeeps(std::span<const uint32_t> order, bool byBound);
+  void descendChunks();
   void descendMerging(Merging Recipe::*merging, double latencyBytes, bool rounding);
   void descendYields(bool mayShareLane, double latencyBytes);
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
@@ -34,6 +35,11 @@ private:
   bool merge;
   Evaluator &evaluator;
   std::vector<std::vector<uint32_t>> orders;
+  std::vector<uint32_t> chunkOrder; // that `current` follows
+  /// Simulations that are left for chunks, which are tried last: so they come on top of what is
+  /// best without them.
+  static constexpr int64_t kChunkTrials = 20;
+  int64_t numReserved;
   Recipe current;
   double currentNs = std::numeric_limits<double>::infinity();
 };
@@ -41,7 +47,7 @@ private:
 } // namespace
 
 bool CoordinateDescent::tryRecipe(Recipe recipe) {
-  if (evaluator.isDone())
+  if (evaluator.isDone() || evaluator.numLeft() <= numReserved)
     return false;
   double makespanNs = evaluator.evaluate(makeDecisions(space, recipe, bound));
   if (makespanNs >= currentNs)
@@ -54,7 +60,11 @@ bool CoordinateDescent::tryRecipe(Recipe recipe) {
 bool CoordinateDescent::tryKeeps(std::span<const uint32_t> uses) {
   Recipe recipe = current;
   recipe.kept = keptFlags(space, uses);
-  return recipe.kept != current.kept && tryRecipe(std::move(recipe));
+  if (recipe.kept == current.kept)
+    return false;
+  if (!current.chunked.empty())
+    recipe.chunked = fitChunks(space, recipe.kept, chunkOrder);
+  return tryRecipe(std::move(recipe));
 }
 
 /// Prefixes of an order: a few lengths, then finer around the best one.
@@ -82,6 +92,44 @@ void CoordinateDescent::descendKeeps(std::span<const uint32_t> order, bool byBou
   for (ptrdiff_t step = std::max<ptrdiff_t>(1, all / 8); step >= 1;)
     if (!tryLength(length + step) && !tryLength(length - step))
       step /= 2;
+}
+
+/// Which uses are gathered from chunks, as far as these fit beside what is kept. That has taken all
+/// memory so far, so less is kept, too.
+void CoordinateDescent::descendChunks() {
+  if (space.mayChunk.empty())
+    return;
+  auto tryBoth = [&](std::vector<uint8_t> kept, std::span<const uint32_t> order) {
+    Recipe recipe = current;
+    recipe.chunked = fitChunks(space, kept, order);
+    recipe.kept = std::move(kept);
+    if (recipe.kept == current.kept && recipe.chunked == current.chunked)
+      return;
+    if (tryRecipe(std::move(recipe)))
+      chunkOrder.assign(order.begin(), order.end());
+  };
+  tryBoth(current.kept, {});
+  // Those whose chunks stay for the shortest time come first.
+  std::vector<uint32_t> order = space.mayChunk, kept;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return space.gapNs(a) < space.gapNs(b); });
+  std::copy_if(orders.front().begin(), orders.front().end(), std::back_inserter(kept),
+               [&](uint32_t use) { return current.kept[use]; });
+  for (size_t halves : {2, 1, 0})
+    tryBoth(keptFlags(space, std::span(kept).first(kept.size() * halves / 2)), order);
+  for (size_t part : {2, 8})
+    tryBoth(current.kept, std::span(order).first(order.size() / part));
+  for (double least : {.99, .5}) {
+    if (bound.chunked.empty())
+      return;
+    auto isInBound = [&](const std::vector<double> &shares) {
+      std::vector<uint32_t> uses;
+      std::copy_if(space.mayKeep.begin(), space.mayKeep.end(), std::back_inserter(uses),
+                   [&](uint32_t use) { return shares[use] >= least; });
+      return uses;
+    };
+    tryBoth(keptFlags(space, fitKeeps(space, isInBound(bound.kept))), isInBound(bound.chunked));
+  }
 }
 
 void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes,
@@ -150,9 +198,7 @@ void CoordinateDescent::run() {
   if (current.kept.empty())
     return;
 
-  constexpr int kRounds = 2;
-  for (int round = 0; round < kRounds && !evaluator.isDone(); ++round) {
-    double before = currentNs;
+  auto descendAll = [&] {
     for (size_t i = 0; i < orders.size(); ++i)
       descendKeeps(orders[i], /*byBound=*/i == 1);
     descendMerging(&Recipe::gathers, gatherBytes, rounding);
@@ -164,9 +210,19 @@ void CoordinateDescent::run() {
     descend(&Recipe::latest, {0., 1., 1.1, 1.3});
     if (mayShareLane || problem.oneLane)
       descendYields(mayShareLane, gatherBytes);
+  };
+  constexpr int kRounds = 2;
+  for (int round = 0; round < kRounds && !evaluator.isDone(); ++round) {
+    double before = currentNs;
+    descendAll();
     if (currentNs >= before)
       break;
   }
+  numReserved = 0;
+  double before = currentNs;
+  descendChunks();
+  if (currentNs < before)
+    descendAll();
 }
 
 void fsdp::schedule::descendCoordinates(const SearchSpace &space, const LowerBound &bound,

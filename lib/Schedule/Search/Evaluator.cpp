@@ -40,6 +40,8 @@ static uint64_t hashOf(const Decisions &decisions) {
     for (uint32_t use : bucket.uses)
       hash.add(use);
   }
+  for (uint8_t is : decisions.chunked)
+    hash.add(is);
   for (const std::vector<uint32_t> &bucket : decisions.reductions) {
     hash.add(bucket.size());
     for (uint32_t reduction : bucket)

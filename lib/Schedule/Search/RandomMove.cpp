@@ -18,8 +18,28 @@ void RandomMove::gatherAgain(uint32_t use) {
   next.gathers.insert(after, {{use}, 0});
 }
 
+/// From all ranks, if it is gathered.
+void RandomMove::gatherWhole(uint32_t use) {
+  if (next.chunked.empty())
+    return;
+  next.chunked[use] = 0;
+  if (std::none_of(next.chunked.begin(), next.chunked.end(), [](uint8_t is) { return is; }))
+    next.chunked.clear();
+}
+
+/// If the group has chunks, and they fit.
+bool RandomMove::gatherFromChunks(uint32_t use) {
+  if (!space.problem.groups[space.problem.uses[use].group].chunk ||
+      !MemoryProfile(space, next.kept, next.chunked).fitsChunk(use))
+    return false;
+  next.chunked.resize(space.problem.uses.size());
+  next.chunked[use] = 1;
+  return true;
+}
+
 void RandomMove::keep(uint32_t use) {
   next.kept[use] = 1;
+  gatherWhole(use);
   for (size_t i = 0; i < next.gathers.size(); ++i) {
     std::vector<uint32_t> &uses = next.gathers[i].uses;
     auto member = std::find(uses.begin(), uses.end(), use);
@@ -33,7 +53,7 @@ void RandomMove::keep(uint32_t use) {
 }
 
 bool RandomMove::fits(uint32_t use) const {
-  return MemoryProfile(space, next.kept)
+  return MemoryProfile(space, next.kept, next.chunked)
       .fits(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
 }
 
@@ -98,6 +118,8 @@ bool RandomMove::moveKeeps() {
   uint32_t use = candidates[draws.below(candidates.size())];
   if (next.kept[use]) {
     gatherAgain(use);
+    if (!space.mayChunk.empty() && draws.fraction() < .5)
+      gatherFromChunks(use);
     constexpr int kReplacements = 4;
     if (draws.fraction() < .7)
       for (int i = 0; i < kReplacements; ++i) {
@@ -122,6 +144,23 @@ bool RandomMove::moveKeeps() {
   return true;
 }
 
+/// Gathers some from chunks, as far as these fit, or again from all ranks.
+bool RandomMove::moveChunks() {
+  const std::vector<uint32_t> &candidates = space.mayChunk;
+  Pattern pattern = choosePattern(candidates.size());
+  auto isChunked = [&](uint32_t use) { return !next.chunked.empty() && next.chunked[use]; };
+  bool isToChunks = !isChunked(candidates[pattern.begin]), changed = false;
+  for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
+    uint32_t use = candidates[i];
+    if (next.kept[use] || isChunked(use) == isToChunks)
+      continue;
+    if (!isToChunks)
+      gatherWhole(use);
+    changed |= !isToChunks || gatherFromChunks(use);
+  }
+  return changed;
+}
+
 bool RandomMove::moveGates() {
   if (next.gathers.empty())
     return false;
@@ -131,7 +170,7 @@ bool RandomMove::moveGates() {
   bool changed = false;
   for (size_t i = pattern.begin; i < pattern.end; i += pattern.stride) {
     Decisions::Gathers &bucket = next.gathers[i];
-    uint32_t gate = multiple > 0 ? gateBefore(space, bucket.uses, multiple) : 0;
+    uint32_t gate = multiple > 0 ? gateBefore(space, bucket.uses, next.chunked, multiple) : 0;
     changed |= bucket.gate != gate;
     bucket.gate = gate;
   }
@@ -223,6 +262,9 @@ bool RandomMove::rebuildReductions(uint32_t from, uint32_t to) {
 }
 
 bool RandomMove::make() {
+  constexpr double kChunkShare = .1;
+  if (!space.mayChunk.empty() && draws.fraction() < kChunkShare)
+    return moveChunks();
   double choice = draws.fraction();
   if (choice < .2)
     return moveLaunches();

@@ -34,6 +34,7 @@ private:
 
   template <typename Bucket> bool moveBuckets(std::vector<Bucket> &buckets, double mergeShare);
   bool moveKeeps();
+  bool moveChunks();
   bool moveGates();
   bool moveLaunches();
   /// Buckets of one size in a stretch, and their gates.
@@ -43,6 +44,8 @@ private:
   void gatherAgain(uint32_t use);
   void keep(uint32_t use);
   bool fits(uint32_t use) const;
+  void gatherWhole(uint32_t use);
+  bool gatherFromChunks(uint32_t use);
 
   const SearchSpace &space;
   const bool merge;

@@ -2,6 +2,8 @@
 
 #include "SearchSpace.h"
 
+#include "Model/Chunks.h"
+
 #include <algorithm>
 
 using namespace fsdp::schedule;
@@ -18,6 +20,8 @@ SearchSpace::SearchSpace(const Problem &problem)
       alwaysKept[use] = 1;
     else if (rule == KeepRule::Free)
       mayKeep.push_back(use);
+    if (fsdp::schedule::mayChunk(problem, use, previousUse[use]))
+      mayChunk.push_back(use);
   }
 
   std::vector<uint8_t> cut(numOperations + 1);
@@ -50,11 +54,24 @@ int64_t SearchSpace::bytesOf(std::span<const uint32_t> uses) const {
   return bytes;
 }
 
-MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept)
+MemoryProfile::MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept,
+                             std::span<const uint8_t> chunked)
     : space(space), bytes(space.segmentBytes) {
   for (uint32_t use : space.mayKeep)
     if (kept[use])
       add(space.gapBegin(use), space.firstOf(use), space.bytesOf(use));
+  if (!chunked.empty())
+    for (uint32_t use : space.mayChunk)
+      if (chunked[use])
+        addChunk(use);
+}
+
+bool MemoryProfile::fitsChunk(uint32_t use) const {
+  return fits(space.gapBegin(use) - 1, space.firstOf(use) + 1, space.chunkOf(use).bytes);
+}
+
+void MemoryProfile::addChunk(uint32_t use) {
+  add(space.gapBegin(use) - 1, space.firstOf(use) + 1, space.chunkOf(use).bytes);
 }
 
 bool MemoryProfile::fits(uint32_t begin, uint32_t end, int64_t more) const {
@@ -74,7 +91,7 @@ void MemoryProfile::add(uint32_t begin, uint32_t end, int64_t more) {
 
 std::vector<uint32_t> fsdp::schedule::fitKeeps(const SearchSpace &space,
                                                std::span<const uint32_t> order) {
-  MemoryProfile profile(space, space.alwaysKept);
+  MemoryProfile profile(space, space.alwaysKept, {});
   std::vector<uint32_t> taken;
   for (uint32_t use : order) {
     uint32_t begin = space.gapBegin(use), end = space.firstOf(use);
@@ -84,6 +101,21 @@ std::vector<uint32_t> fsdp::schedule::fitKeeps(const SearchSpace &space,
     taken.push_back(use);
   }
   return taken;
+}
+
+std::vector<uint8_t> fsdp::schedule::fitChunks(const SearchSpace &space,
+                                               std::span<const uint8_t> kept,
+                                               std::span<const uint32_t> order) {
+  MemoryProfile profile(space, kept, {});
+  std::vector<uint8_t> chunked;
+  for (uint32_t use : order) {
+    if (kept[use] || !profile.fitsChunk(use))
+      continue;
+    profile.addChunk(use);
+    chunked.resize(space.problem.uses.size());
+    chunked[use] = 1;
+  }
+  return chunked;
 }
 
 std::vector<std::vector<uint32_t>> fsdp::schedule::orderKeeps(const SearchSpace &space,

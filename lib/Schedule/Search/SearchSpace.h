@@ -24,6 +24,7 @@ struct SearchSpace {
   std::vector<double> startNs;     // by position: when it is reached if computation never waits
   std::vector<uint8_t> alwaysKept; // by use: what the problem demands
   std::vector<uint32_t> mayKeep;   // uses that may be kept or gathered again
+  std::vector<uint32_t> mayChunk;  // uses that may be gathered from chunks
   /// Positions are cut into segments where uses, gaps between uses, and reductions begin or end.
   std::vector<uint32_t> segmentOf;   // by position
   std::vector<int64_t> segmentBytes; // the most that no plan can avoid in a segment
@@ -31,6 +32,9 @@ struct SearchSpace {
 
   int64_t bytesOf(uint32_t use) const {
     return problem.groups[problem.uses[use].group].gatheredBytes;
+  }
+  const Chunk &chunkOf(uint32_t use) const {
+    return *problem.groups[problem.uses[use].group].chunk;
   }
   uint32_t firstOf(uint32_t use) const { return problem.uses[use].first; }
   /// Where the copy of the previous use would be released.
@@ -49,11 +53,15 @@ struct SearchSpace {
 /// The most bytes that are live in each segment, for a choice of what is kept.
 class MemoryProfile {
 public:
-  MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept);
+  /// `chunked`, by use, may be empty.
+  MemoryProfile(const SearchSpace &space, std::span<const uint8_t> kept,
+                std::span<const uint8_t> chunked);
 
   /// Whether `bytes` more fit the cap on positions [begin, end).
   bool fits(uint32_t begin, uint32_t end, int64_t bytes) const;
   void add(uint32_t begin, uint32_t end, int64_t bytes);
+  bool fitsChunk(uint32_t use) const;
+  void addChunk(uint32_t use);
 
 private:
   const SearchSpace &space;
@@ -63,6 +71,11 @@ private:
 /// Keeps uses in this order while they fit the cap; misfits are skipped.
 /// Returns those that were taken, without the ones that are always kept.
 std::vector<uint32_t> fitKeeps(const SearchSpace &space, std::span<const uint32_t> order);
+
+/// By use, gathers from chunks in this order while these fit the cap beside what is kept. Empty:
+/// none.
+std::vector<uint8_t> fitChunks(const SearchSpace &space, std::span<const uint8_t> kept,
+                               std::span<const uint32_t> order);
 
 /// Orders in which to try to keep uses: by time between uses, and by the relaxation's solution if
 /// there is one.

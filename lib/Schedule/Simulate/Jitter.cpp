@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Draws.h"
+#include "Model/Chunks.h"
 #include "Replay.h"
 
 #include <cmath>
@@ -85,8 +86,8 @@ struct Spread {
 class JitteredDurations {
 public:
   JitteredDurations(const Problem &problem, const Jitter &jitter)
-      : problem(problem), nominal{problem}, compute(jitter.computeSpread),
-        network(jitter.networkSpread), computeNormal(jitter.seed), networkNormal(~jitter.seed),
+      : problem(problem), compute(jitter.computeSpread), network(jitter.networkSpread),
+        computeNormal(jitter.seed), networkNormal(~jitter.seed),
         endNs(problem.operations.size() + 1), useFactors(problem.uses.size()),
         reductionFactors(problem.reductions.size()) {}
 
@@ -100,25 +101,52 @@ public:
   }
 
   double ofOperations(uint32_t first, uint32_t end) const { return endNs[end] - endNs[first]; }
-  double ofOperation(uint32_t index) const { return ofOperations(index, index + 1); }
-  double ofGathers(const GatherBucket &bucket) const {
-    return nominal.ofGathers(bucket) * useFactors[bucket.uses.front()];
-  }
+  // A bucket has the factor of its first member.
+  double ofGathers(const GatherBucket &bucket) const { return useFactors[bucket.uses.front()]; }
   double ofReductions(const ReductionBucket &bucket) const {
-    return nominal.ofReductions(bucket) * reductionFactors[bucket.reductions.front()];
-  }
-
-  double ofAcross(const ReductionBucket &bucket) const {
-    return nominal.ofAcross(bucket) * reductionFactors[bucket.reductions.front()];
+    return reductionFactors[bucket.reductions.front()];
   }
 
 private:
   const Problem &problem;
-  const NominalDurations nominal;
   const Spread compute, network;
   Normal computeNormal, networkNormal;
   std::vector<double> endNs; // when computation that never waits has passed each operation
-  std::vector<double> useFactors, reductionFactors; // a bucket has that of its first member
+  std::vector<double> useFactors, reductionFactors;
+};
+
+/// Those of a plan: what its chunks add to operations does not vary.
+class PlanDurations {
+public:
+  PlanDurations(const Problem &problem, const Plan &plan, const JitteredDurations &drawn)
+      : drawn(drawn), nominal{problem, plan.chunked} {
+    if (plan.chunked.empty())
+      return;
+    std::vector<Operation> operations = addChunks(problem, problem.previousUses(), plan.chunked);
+    copyNs.resize(operations.size() + 1);
+    for (size_t i = 0; i < operations.size(); ++i)
+      copyNs[i + 1] = copyNs[i] + operations[i].durationNs - problem.operations[i].durationNs;
+  }
+
+  double ofOperations(uint32_t first, uint32_t end) const {
+    double ns = drawn.ofOperations(first, end);
+    return copyNs.empty() ? ns : ns + copyNs[end] - copyNs[first];
+  }
+  double ofOperation(uint32_t index) const { return ofOperations(index, index + 1); }
+  double ofGathers(const GatherBucket &bucket) const {
+    return nominal.ofGathers(bucket) * drawn.ofGathers(bucket);
+  }
+  double ofReductions(const ReductionBucket &bucket) const {
+    return nominal.ofReductions(bucket) * drawn.ofReductions(bucket);
+  }
+  double ofAcross(const ReductionBucket &bucket) const {
+    return nominal.ofAcross(bucket) * drawn.ofReductions(bucket);
+  }
+
+private:
+  const JitteredDurations &drawn;
+  const NominalDurations nominal;
+  std::vector<double> copyNs; // by position, what chunks have added until there; empty: nothing
 };
 
 } // namespace
@@ -138,10 +166,13 @@ std::vector<JitteredMakespan> fsdp::schedule::simulate(const Problem &problem,
                                                        const Jitter &jitter) {
   JitteredDurations durations(problem, jitter);
   std::vector<std::vector<double>> makespans(plans.size());
+  std::vector<PlanDurations> ofPlans;
+  for (const Plan *plan : plans)
+    ofPlans.emplace_back(problem, *plan, durations);
   for (uint32_t sample = 0; sample < jitter.samples; ++sample) {
     durations.draw();
     for (size_t i = 0; i < plans.size(); ++i)
-      makespans[i].push_back(replay(problem, *plans[i], durations));
+      makespans[i].push_back(replay(problem, *plans[i], ofPlans[i]));
   }
   std::vector<JitteredMakespan> results;
   for (std::vector<double> &ofPlan : makespans)

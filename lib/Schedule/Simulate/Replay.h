@@ -7,15 +7,14 @@
 
 namespace fsdp::schedule {
 
-/// Durations without contention, as the problem has them.
+/// Durations without contention, as the problem has them; those of gathers for a plan's uses that
+/// are gathered from chunks.
 struct NominalDurations {
   const Problem &problem;
+  std::span<const uint8_t> chunked;
   double ofOperation(uint32_t index) const { return problem.operations[index].durationNs; }
   double ofGathers(const GatherBucket &bucket) const {
-    int64_t bytes = 0;
-    for (uint32_t use : bucket.uses)
-      bytes += problem.groups[problem.uses[use].group].gatheredBytes;
-    return problem.gatherCost.durationNs(bytes);
+    return problem.gatherNs(bucket.uses, chunked);
   }
   double ofReductions(const ReductionBucket &bucket) const {
     int64_t bytes = 0;

@@ -2,6 +2,7 @@
 
 #include "fsdp/Schedule/Simulate.h"
 
+#include "Model/Chunks.h"
 #include "Replay.h"
 
 using namespace fsdp::schedule;
@@ -31,10 +32,14 @@ Timeline fsdp::schedule::simulate(const Problem &problem, const Plan &plan) {
     timeline.across.resize(plan.reductions.size());
     timeline.exposedAcrossNs.resize(plan.reductions.size());
   }
-  timeline.makespanNs = replay(problem, plan, NominalDurations{problem}, &timeline);
+  const Problem changed = withChunks(problem, plan.chunked);
+  timeline.makespanNs = replay(changed, plan, NominalDurations{changed, plan.chunked}, &timeline);
   return timeline;
 }
 
 double fsdp::schedule::makespanNs(const Problem &problem, const Plan &plan) {
-  return replay(problem, plan, NominalDurations{problem});
+  if (plan.chunked.empty())
+    return replay(problem, plan, NominalDurations{problem, {}});
+  const Problem changed = withChunks(problem, plan.chunked);
+  return replay(changed, plan, NominalDurations{changed, plan.chunked});
 }

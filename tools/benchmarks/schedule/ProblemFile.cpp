@@ -24,12 +24,13 @@ template <typename T> struct nlohmann::adl_serializer<std::optional<T>> {
 namespace fsdp::schedule {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Operation, durationNs, liveBytes, carriedBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Use, group, first, last)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Reduction, group, ready, update, inputBytes, outputBytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CollectiveCost, latencyNs, nsPerByte)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Chunk, ranks, bytes, copyNs, gatherCost)
 NLOHMANN_JSON_SERIALIZE_ENUM(KeepRule, {{KeepRule::Free, "free"},
                                         {KeepRule::Never, "never"},
                                         {KeepRule::Always, "always"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Group, name, gatheredBytes, keep, chunk)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Problem, operations, groups, uses, reductions, gatherCost,
                                    reduceCost, acrossCost, oneLane, hostRunsAhead, laneContention,
                                    acrossContention, computeContention)

@@ -4,11 +4,15 @@
 
 #include "LabelSearch.h"
 
+#include <algorithm>
+
 using namespace fsdp::schedule;
 
 std::optional<ExactResult> fsdp::schedule::searchExactly(const Problem &problem, double targetNs,
                                                          int64_t partialPlanLimit) {
-  if (problem.acrossCost)
+  bool hasChunks = std::any_of(problem.groups.begin(), problem.groups.end(),
+                               [](const Group &group) { return group.chunk.has_value(); });
+  if (problem.acrossCost || hasChunks)
     return std::nullopt;
   std::optional<LabelProblem> labels = makeLabelProblem(problem);
   if (!labels)

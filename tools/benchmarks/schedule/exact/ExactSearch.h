@@ -28,7 +28,7 @@ struct ExactResult {
 };
 
 /// Searches for what beats `targetNs` until this many partial plans were looked at. None if the
-/// lanes slow each other down, there are replicas, or more than 64 uses or reductions.
+/// lanes slow each other down, there are replicas, chunks, or more than 64 uses or reductions.
 /// Deterministic.
 std::optional<ExactResult> searchExactly(const Problem &problem, double targetNs,
                                          int64_t partialPlanLimit);
