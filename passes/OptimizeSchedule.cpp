@@ -1,6 +1,7 @@
 //===- OptimizeSchedule.cpp - The best schedule under a memory cap --------===//
 
 #include "fsdp/Analysis/Step.h"
+#include "fsdp/Transforms/Decisions.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/LeastPeak.h"
 #include "passes/SearchOptions.h"
@@ -50,13 +51,21 @@ private:
 
 void OptimizeSchedulePass::report(const FoundSchedule &found) {
   ModuleOp module = getOperation();
-  unsigned kept = llvm::count(found.plan.kept, 1);
+  for (auto group : module.getOps<GroupOp>())
+    if (StringAttr reason = group.getReason(Subject::ReshardRanks))
+      recordDecision(group,
+                     {Subject::ReshardRanks,
+                      "keeps chunks over " + std::to_string(*group.getReshardRanks()) + " ranks",
+                      reason.getValue().str()},
+                     getArgument());
+  unsigned kept = llvm::count(found.plan.kept, 1), chunked = llvm::count(found.plan.chunked, 1);
   double ratio = found.boundNs > 0 ? found.makespanNs / found.boundNs : 0;
   auto jittered = found.jittered.value_or(schedule::JitteredMakespan());
   remark::analysis(module.getLoc(), remark::RemarkOpts::name("schedule").category(getArgument()))
       << remark::metric("PredictedNs", found.makespanNs) << remark::metric("BoundNs", found.boundNs)
       << remark::metric("Ratio", ratio) << remark::metric("MeanNs", jittered.meanNs)
       << remark::metric("Percentile95Ns", jittered.percentile95Ns) << remark::metric("Kept", kept)
+      << remark::metric("Chunked", chunked)
       << remark::metric("Gathers", found.plan.kept.size() - kept)
       << remark::metric("GatherLaunches", found.plan.gathers.size())
       << remark::metric("Reductions", found.step.reductions.size())

@@ -53,6 +53,9 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
 
     - which copies of a group that says `reshard_after_forward auto` are kept for its next use: the
       reshard and the second gather go, and so do views that were made again;
+    - which of them leave chunks that the ranks of a host keep together (`fsdp.chunk`), from which the
+      next use is gathered. The group then says over how many ranks (`auto to 8`), and why. That is a
+      choice where the network has a level of hosts whose ranks properly divide the axis;
     - before which operation each gather and each reduction starts, and where a reduction is waited
       for. Each start's memory is free from there to its wait, whatever the timing;
     - buckets: starts in a row that are issued as one launch (`coalesced`);
@@ -71,7 +74,7 @@ def OptimizeSchedule : Fsdp_Pass<"fsdp-optimize-schedule"> {
     Deterministic: the same module, seed and budget give the same schedule on every machine.
 
     Remarks (`--remarks-filter-analyse=fsdp-optimize-schedule`): `PredictedNs`, `BoundNs` (no
-    schedule is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Gathers`, `GatherLaunches`, `Reductions`,
+    schedule is faster), `Ratio`, `MeanNs` and `Percentile95Ns` (under jitter; 0: none), `Kept`, `Chunked`, `Gathers`, `GatherLaunches`, `Reductions`,
     `ReductionLaunches`, `PeakLiveBytes`.
 
     Why: hooks decide without knowing what comes next or how much memory there is; a compiler knows

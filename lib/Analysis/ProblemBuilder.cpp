@@ -46,6 +46,17 @@ void ScheduleProblem::spareCopies(const schedule::Plan &plan) {
 
 schedule::Problem ScheduleProblem::getRelaxed() const {
   schedule::Problem relaxed = problem;
+  for (auto [group, chunk] : llvm::enumerate(chunkChoices))
+    if (chunk)
+      relaxed.groups[group].chunk = chunk;
+  for (const ChosenChunk &chunk : chosenChunks) {
+    relaxed.operations[chunk.first].durationNs = 0;
+    for (uint32_t i = chunk.first; i <= chunk.last; ++i) {
+      relaxed.operations[i].liveBytes -= chunk.bytes;
+      if (i > chunk.first)
+        relaxed.operations[i].carriedBytes -= chunk.bytes;
+    }
+  }
   for (SparedCopy copy : sparedCopies)
     spare(relaxed.operations, copy.operation);
   for (uint32_t copy : gradientCopies)
@@ -65,7 +76,7 @@ static double getLeastComputeNs(const ScheduleProblem &step) {
 
 schedule::LowerBound fsdp::findBound(const ScheduleProblem &step, double makespanNs,
                                      double quickRatio) {
-  const schedule::Problem problem = step.hasCopies() ? step.getRelaxed() : step.problem;
+  const schedule::Problem problem = step.getRelaxed();
   schedule::LowerBound best = schedule::quickBound(problem);
   if (double computeNs = getLeastComputeNs(step); step.hasCopies() && computeNs > best.makespanNs) {
     best.makespanNs = computeNs;
@@ -151,6 +162,25 @@ void ProblemBuilder::addCosts(ScheduleProblem &problem) {
     return;
   problem.problem.acrossCost = find(cost::CollectiveKind::AllReduce, reference.replicas, shards);
   problem.problem.acrossContention = costs.getLaneContention();
+}
+
+schedule::CollectiveCost ProblemBuilder::getGatherCost(int64_t ranks) const {
+  cost::CollectiveCost cost = costs.getCollectiveCost(cost::CollectiveKind::AllGather, ranks);
+  return {cost.latencyNs, cost.nsPerByte};
+}
+
+/// As an axis is numbered, hosts that divide it hold neighbours.
+std::optional<schedule::Chunk> ProblemBuilder::findChunk(const GroupInfo &info) const {
+  GroupOp group = info.op;
+  const int64_t ranks = costs.getRanksPerHost(), shards = info.getShards();
+  bool isContiguousWhole = llvm::all_of(info.params, [](ParamOp param) {
+    return isContiguous(cast<RankedTensorType>(param.getType()));
+  });
+  if (group.getReshardAfterForward() != Reshard::Auto || ranks <= 1 || ranks >= shards ||
+      shards % ranks != 0 || info.isEncoded() || group.areParametersOnHost() || !isContiguousWhole)
+    return std::nullopt;
+  int64_t bytes = plan::mergeRanks(info.layout, ranks).shardElements * info.gathered.elementBytes;
+  return schedule::Chunk{ranks, bytes, costs.getCopyCost(bytes).durationNs, getGatherCost(ranks)};
 }
 
 int64_t ProblemBuilder::getCopiedOut(AllGatherWaitOp wait) const {

@@ -17,6 +17,9 @@ public:
 
   /// Groups and costs of collectives.
   void begin(ScheduleProblem &result);
+  /// What the ranks of a host may keep of a group together, if a schedule decides that.
+  std::optional<schedule::Chunk> findChunk(const GroupInfo &info) const;
+  schedule::CollectiveCost getGatherCost(int64_t ranks) const;
 
   /// Appends an operation and returns its index. `copiedBytes` is what a collective's start or wait
   /// copies.

@@ -33,6 +33,9 @@ private:
     AllGatherStartOp start;
     uint32_t group, first, last;          // calls
     std::optional<uint32_t> copyOut = {}; // operation
+    // Pauses, where the group may keep chunks: in which this use's chunk is copied, and in which
+    // the use before it still has one, beside the gathered copy.
+    std::optional<uint32_t> makesChunk = {}, hasChunk = {};
   };
   struct Reduction {
     ReduceScatterStartOp start;
@@ -46,6 +49,7 @@ private:
   std::vector<uint8_t> findPauses() const;
   void addCopyIn(Reduction &reduction);
   void addCopyOut(Use &use);
+  bool mayChunk(const Use &use) const { return result.problem.groups[use.group].chunk.has_value(); }
   void addOperations();
   void addRanges();
   void addUses();
@@ -57,7 +61,7 @@ private:
   /// The position among all operations behind this many calls, before a pause and updates that
   /// stand there.
   uint32_t toPosition(uint32_t numCalls) const {
-    return numCalls == 0 ? 0 : operationOfCall[numCalls - 1] + 1;
+    return numCalls == 0 ? 0 : positionBehindCall[numCalls - 1];
   }
   /// Where a reduction's input is complete.
   uint32_t toPosition(const Reduction &reduction) const {
@@ -77,7 +81,7 @@ private:
   std::vector<Use> uses;
   std::vector<Reduction> reductions;
   std::vector<PlacedReader> readers;
-  std::vector<uint32_t> operationOfCall;
+  std::vector<uint32_t> operationOfCall, positionBehindCall; // the latter behind copies of chunks
   DenseMap<Operation *, uint32_t> operationOfReader; // with the norm
 };
 
@@ -234,6 +238,11 @@ void ShardedStep::addOperations() {
   std::vector<uint8_t> pauses = findPauses();
   auto reader = readers.begin();
   auto use = uses.begin();
+  std::vector<Use *> byLast;
+  for (Use &each : uses)
+    byLast.push_back(&each);
+  std::ranges::stable_sort(byLast, {}, &Use::last);
+  auto ending = byLast.begin();
   auto reduction = reductions.begin();
   for (uint32_t call = 0; call <= calls.size(); ++call) {
     for (; reduction != reductions.end() && reduction->ready == call; ++reduction)
@@ -242,10 +251,17 @@ void ShardedStep::addOperations() {
       builder.add(nullptr);
     for (; reader != readers.end() && reader->before == call; ++reader)
       operationOfReader[reader->op] = builder.add(reader->op);
-    for (; use != uses.end() && use->first == call; ++use)
+    for (; use != uses.end() && use->first == call; ++use) {
+      if (mayChunk(*use))
+        use->hasChunk = builder.add(nullptr);
       addCopyOut(*use);
+    }
     if (call < calls.size())
       operationOfCall.push_back(builder.add(calls[call]));
+    for (; ending != byLast.end() && (*ending)->last == call; ++ending)
+      if (mayChunk(**ending))
+        (*ending)->makesChunk = builder.add(nullptr);
+    positionBehindCall.push_back(result.operations.size());
   }
   if (norm)
     operationOfReader[calls[*norm]] = toOperation(*norm);
@@ -286,12 +302,17 @@ void ShardedStep::addRanges() {
 
 void ShardedStep::addUses() {
   std::vector<uint8_t> isUsed(memory.groups.getGroups().size());
+  auto copyOf = [&](const Use &use) { return use.copyOut.value_or(toOperation(use.first)); };
+  auto firstOf = [&](const Use &use) { return use.hasChunk.value_or(copyOf(use)); };
+  auto lastOf = [&](const Use &use) { return use.makesChunk.value_or(toOperation(use.last)); };
+  std::ranges::stable_sort(uses, {},
+                           [&](const Use &use) { return std::pair(firstOf(use), lastOf(use)); });
   for (const Use &use : uses) {
-    uint32_t first = use.copyOut.value_or(toOperation(use.first)), last = toOperation(use.last);
+    uint32_t copy = copyOf(use), first = firstOf(use), last = lastOf(use);
     if (use.copyOut) {
-      builder.addCopiesOut(AllGatherStartOp(use.start).getWait(), first, first, last);
+      builder.addCopiesOut(AllGatherStartOp(use.start).getWait(), first, copy, last);
       if (isUsed[use.group] && result.problem.groups[use.group].keep == schedule::KeepRule::Free)
-        result.sparedCopies.push_back({static_cast<uint32_t>(result.problem.uses.size()), first});
+        result.sparedCopies.push_back({static_cast<uint32_t>(result.problem.uses.size()), copy});
     }
     isUsed[use.group] = true;
     result.problem.uses.push_back({use.group, first, last});
@@ -362,6 +383,8 @@ FailureOr<ScheduleProblem> ShardedStep::build(UpdatePlacement placement,
                                               std::optional<int64_t> memoryCapBytes) {
   builder.begin(result);
   result.problem.memoryCapBytes = memoryCapBytes;
+  for (const GroupInfo &info : memory.groups.getGroups())
+    result.problem.groups[info.index].chunk = builder.findChunk(info);
   collect();
   if (failed(collectReductions()))
     return failure();

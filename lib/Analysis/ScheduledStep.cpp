@@ -67,9 +67,30 @@ void StepReader::addUses() {
     result.plan.kept.push_back(use.isKept);
     if (use.isKept)
       continue;
+    if (CollectiveOpInterface(start).getNeighbours()) {
+      result.plan.chunked.resize(uses.size());
+      result.plan.chunked[index] = true;
+    }
     result.plan.gathers[gather.bucket].launch = gather.launch;
     result.plan.gathers[gather.bucket].uses.push_back(index);
   }
+}
+
+/// A chunk is an operation that the problem has, and bytes of others: to its gather it costs
+/// nothing more. What a search could have decided is noted.
+void StepReader::addChunks() {
+  for (const GroupInfo &info : memory.groups.getGroups())
+    result.chunkChoices.push_back(builder.findChunk(info));
+  for (const Gather &gather : gathers) {
+    AllGatherStartOp start = gather.start;
+    if (int64_t ranks = CollectiveOpInterface(start).getNeighbours())
+      result.problem.groups[gather.group].chunk = {ranks, 0, 0, builder.getGatherCost(ranks)};
+  }
+  for (const OperationRange &part : result.ranges)
+    if (const LiveRange &range = getRange(part.range);
+        range.category == BufferCategory::Chunk &&
+        result.chunkChoices[indexOf(cast<ChunkOp>(range.owner).getGroupAttr())])
+      result.chosenChunks.push_back({part.first, part.last, range.bytes});
 }
 
 /// Members of a bucket that are waited for at different positions count as buckets of their own.
@@ -173,6 +194,7 @@ FailureOr<ScheduledStep> StepReader::build() {
   if (getNumOperations() == 0 || order > EventOrder::Reshard)
     addOperation(nullptr);
   addRanges();
+  addChunks();
   addUses();
   if (failed(addReductions()))
     return failure();

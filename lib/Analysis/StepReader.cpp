@@ -86,6 +86,9 @@ void StepReader::visit(ReshardOp reshard) {
 void StepReader::visit(AllGatherWaitOp wait) {
   enter(EventOrder::Gather);
   gathers[gatherOf.lookup(wait.getStart())].wait = getNumOperations();
+  // The chunk is still there when all of the gathered copy is.
+  if (CollectiveOpInterface(wait.getStart()).getNeighbours())
+    addOperation(nullptr);
   if (int64_t bytes = builder.getCopiedOut(wait); bytes > 0)
     addOperation(wait, bytes);
 }

@@ -75,6 +75,7 @@ private:
   size_t followHostCopy(StepOpInterface op);
   void visitOther();
   void addRanges();
+  void addChunks();
   void addUses();
   void splitBuckets();
   llvm::LogicalResult addReductions();

@@ -47,6 +47,7 @@ public:
     cost.spread = spreads.network.value_or(cost.spread);
     return cost;
   }
+  int64_t getRanksPerHost() const override { return network.getRanksPerHost(); }
   double getLaneContention() const override { return network.laneContention; }
   double getComputeContention() const override { return network.computeContention; }
   bool doesHostRunAhead() const override { return device.hostBytesPerSec > 0; }

@@ -61,10 +61,11 @@ void Log::writeReshard(GroupOp group) {
   if (asked == Reshard::None)
     os << (group.isRoot() ? ": kept, as the root is, which the backward needs first"
                           : ": resharded, as all groups but the root are");
-  else if (std::optional<int64_t> ranks = group.getReshardRanks())
-    os << ": of " << *ranks << " neighbours each keeps a chunk";
   else if (asked == Reshard::Auto)
     os << ": the schedule decides, see the events below";
+  if (std::optional<int64_t> ranks = group.getReshardRanks())
+    os << (asked == Reshard::Auto ? "; of " : ": of ") << *ranks
+       << " neighbours each keeps a chunk";
   os << '\n';
 }
 

@@ -72,6 +72,10 @@ private:
       reason.sizeBytes = group.gatheredBytes;
       reason.gapNs = view.operations[use.first].startNs - view.operations[before.last].endNs;
       reason.laneNs = problem.gatherCost.durationNs(group.gatheredBytes);
+      if (plan.isChunked(i)) {
+        reason.chunkRanks = group.chunk->ranks;
+        reason.chunkNs = group.chunk->gatherCost.durationNs(group.gatheredBytes);
+      }
       if (problem.memoryCapBytes && before.last + 1 < use.first) {
         // A copy that is gathered again lies there from its launch on: only what is before has more
         // to hold. Reductions of the launch's own position are launched before it.
@@ -107,7 +111,8 @@ private:
       bool isGather = collective.kind == CollectiveKind::AllGather;
       LaunchReason reason;
       reason.collective = i;
-      const CollectiveCost &cost = isGather ? problem.gatherCost : problem.reduceCost;
+      const CollectiveCost &cost =
+          isGather ? costOf(plan.gathers[collective.bucket]) : problem.reduceCost;
       reason.latencySavedNs = static_cast<double>(collective.groups.size() - 1) * cost.latencyNs;
       // First the reductions that must precede it, then earlier launches of its own kind.
       auto [ready, held] = isGather ? readyOf(plan.gathers[collective.bucket])
@@ -136,6 +141,10 @@ private:
     return !problem.memoryCapBytes || roomAt(kind, operation) >= bytes;
   }
 
+  const CollectiveCost &costOf(const GatherBucket &bucket) const {
+    uint32_t use = bucket.uses.front();
+    return problem.gatherCostOf(use, plan.isChunked(use));
+  }
   int64_t outputBytesOf(uint32_t bucket) const {
     int64_t sum = 0;
     for (uint32_t member : plan.reductions[bucket].reductions)
@@ -229,6 +238,10 @@ std::string fsdp::explain::describe(const KeepReason &reason, const ScheduleView
     return reason.tightest ? text + "; " + describeRoom(*reason.tightest, view) : text;
   }
   std::string text = "gathered again" + asked;
+  if (reason.chunkRanks > 0)
+    return text + " from chunks of " + std::to_string(reason.chunkRanks) + " neighbours, " +
+           formatBytes(reason.sizeBytes / reason.chunkRanks) + " for " + formatTime(reason.gapNs) +
+           ", takes " + formatTime(reason.chunkNs) + " instead of " + formatTime(reason.laneNs);
   if (!reason.tightest)
     return text + ", holds no memory for " + formatTime(reason.gapNs);
   if (reason.tightest->bytes < reason.sizeBytes)

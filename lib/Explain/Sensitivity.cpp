@@ -20,6 +20,9 @@ static Problem withNetwork(Problem problem, double factor) {
   };
   scale(problem.gatherCost);
   scale(problem.reduceCost);
+  for (Group &group : problem.groups)
+    if (group.chunk)
+      scale(group.chunk->gatherCost);
   if (problem.acrossCost)
     scale(*problem.acrossCost);
   return problem;
@@ -28,6 +31,9 @@ static Problem withNetwork(Problem problem, double factor) {
 static Problem withComputation(Problem problem, double factor) {
   for (Operation &operation : problem.operations)
     operation.durationNs *= factor;
+  for (Group &group : problem.groups)
+    if (group.chunk)
+      group.chunk->copyNs *= factor;
   return problem;
 }
 

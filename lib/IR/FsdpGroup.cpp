@@ -188,10 +188,10 @@ LogicalResult GroupOp::verifySymbolUses(SymbolTableCollection &symbols) {
   }
   if (std::optional<int64_t> kept = getReshardRanks()) {
     int64_t ranks = mesh->getSizes().back();
-    if (getReshardAfterForward() != Reshard::Always)
+    if (getReshardAfterForward() != Reshard::Always && getReshardAfterForward() != Reshard::Auto)
       return emitOpError("keeps chunks over ")
              << *kept << " ranks, but its reshard_after_forward is "
-             << stringifyReshard(getReshardAfterForward()) << ", expected true";
+             << stringifyReshard(getReshardAfterForward()) << ", expected true or auto";
     if (*kept <= 1 || *kept >= ranks || ranks % *kept != 0)
       return emitOpError("keeps chunks over ")
              << *kept << " ranks, expected a factor of the " << ranks << " of axis '" << getAxis()

@@ -9,6 +9,7 @@
 
 #include "fsdp/Analysis/Step.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <algorithm>
 #include <tuple>
@@ -29,6 +30,7 @@ private:
     AllGatherStartOp start;
     AllGatherWaitOp wait;
     ReshardOp reshard;
+    ChunkOp chunk = {}; // that it leaves
   };
   /// An operation that is none of the problem: before the events of its position, or behind them,
   /// if it needs a gather that is waited for there.
@@ -40,6 +42,8 @@ private:
 
   void collectUses();
   void keepCopies();
+  void keepChunks();
+  void recordChunk(GroupOp group, const schedule::Group &planned);
   void shareViews(AllGatherWaitOp wait, const DenseMap<Operation *, unsigned> &placeOf);
   void placeOthers();
   void listEvents();
@@ -136,6 +140,48 @@ void Applier::keepCopies() {
 }
 
 //===----------------------------------------------------------------------===//
+// Chunks
+//===----------------------------------------------------------------------===//
+
+/// The group says over how many ranks, and why.
+void Applier::recordChunk(GroupOp group, const schedule::Group &planned) {
+  const schedule::Chunk &chunk = *planned.chunk;
+  auto micros = [&](const schedule::CollectiveCost &cost) {
+    return llvm::formatv("{0:f0} us", cost.durationNs(planned.gatheredBytes) / 1e3).str();
+  };
+  group.setReshardRanks(chunk.ranks);
+  group.setReason(Subject::ReshardRanks, "among the ranks of a host a gather takes " +
+                                             micros(chunk.gatherCost) + ", among all " +
+                                             micros(problem.problem.gatherCost) + "; a chunk has " +
+                                             Twine(chunk.bytes) + " bytes");
+}
+
+void Applier::keepChunks() {
+  if (plan.chunked.empty())
+    return;
+  llvm::StringMap<GroupOp> groupByName;
+  for (auto group : module.getOps<GroupOp>())
+    groupByName[group.getSymName()] = group;
+  std::vector<int32_t> previous = problem.problem.previousUses();
+  OpBuilder builder(module.getContext());
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (!plan.chunked[i])
+      continue;
+    Use &before = uses[previous[i]], &use = uses[i];
+    const schedule::Group &planned = problem.problem.groups[problem.problem.uses[i].group];
+    GroupOp group = groupByName.lookup(use.start.getGroup());
+    recordChunk(group, planned);
+    ShardType shard = use.start.getShard().getType();
+    auto type = ShardType::get(module.getContext(), shard.getGroup(), shard.getElementType(),
+                               planned.chunk->ranks);
+    builder.setInsertionPoint(before.reshard);
+    before.chunk = ChunkOp::create(builder, group.getLoc(), type, before.wait.getResults(),
+                                   /*offset=*/nullptr);
+    use.start.getShardMutable().assign(before.chunk.getResult());
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Places
 //===----------------------------------------------------------------------===//
 
@@ -192,9 +238,12 @@ void Applier::placeOthers() {
 }
 
 void Applier::listReshards() {
-  for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses))
+  for (auto [use, planned] : llvm::zip_equal(uses, problem.problem.uses)) {
+    if (use.chunk)
+      events[planned.last + 1].push_back(use.chunk);
     if (use.reshard)
       events[planned.last + 1].push_back(use.reshard);
+  }
 }
 
 void Applier::listReductions() {
@@ -302,6 +351,7 @@ void Applier::run() {
   collectUses();
   keepCopies();
   placeOthers();
+  keepChunks();
   listEvents();
   arrange();
   setPhase(module, ModulePhase::Scheduled);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "fsdp/Analysis/ScheduleProblem.h"
+#include "fsdp/Schedule/ListSchedule.h"
 #include "fsdp/Schedule/Optimize.h"
 #include "fsdp/Schedule/Policies.h"
 #include "fsdp/Transforms/ApplySchedule.h"
@@ -88,6 +89,18 @@ protected:
     EXPECT_EQ(read.plan.gathers.size(), plan.gathers.size()) << what;
     EXPECT_EQ(read.plan.reductions.size(), plan.reductions.size()) << what;
     EXPECT_EQ(read.plan.shareLane, plan.shareLane) << what;
+    // Kept uses may be read as one with the use before them.
+    EXPECT_EQ(llvm::count(read.plan.chunked, 1), llvm::count(plan.chunked, 1)) << what;
+  }
+
+  /// Every use that may be gathered from chunks is.
+  static schedule::Decisions chunkAll(const schedule::Problem &problem) {
+    schedule::Decisions decisions = schedule::decideByPolicy(problem, schedule::Policy::Fsdp2);
+    std::vector<int32_t> previous = problem.previousUses();
+    for (size_t use = 0; use < problem.uses.size(); ++use)
+      decisions.chunked.push_back(previous[use] >= 0 &&
+                                  problem.groups[problem.uses[use].group].chunk);
+    return decisions;
   }
 
   MLIRContext context;
@@ -155,6 +168,43 @@ TEST_P(ScheduleProblemTest, AppliedPlans) {
         ASSERT_TRUE(outcome) << what;
         OwningOpRef<ModuleOp> module = sharded->clone();
         applyAndCompare(*module, placement, outcome->plan, what + ", auto");
+      }
+    }
+  }
+}
+
+/// What the two ranks of a host keep together: the chunk's copy and its bytes are where the
+/// scheduled step has them, and its gather is one of two ranks. The bound knows the choice.
+TEST_P(ScheduleProblemTest, ChunkPlans) {
+  costs = llvm::cantFail(cost::CostModel::create(
+      {.device = "h100", .network = FSDP_TEST_INPUTS "/two-per-host.json"}));
+  for (const char *more : {"", " microbatches=2 microbatch-loss=sum", " offload-optimizer=all"}) {
+    OwningOpRef<ModuleOp> sharded = loadSharded(4, more);
+    StepMemory memory = *StepMemory::build(*sharded, ModulePhase::Sharded);
+    for (UpdatePlacement placement : {UpdatePlacement::Interleaved, UpdatePlacement::AtEnd}) {
+      ScheduleProblem step = *getScheduleProblem(*sharded, memory, *costs, placement);
+      ASSERT_EQ(step.problem.check().value_or(""), "");
+      int64_t leastBytes = step.problem.minimumPeak().bytes;
+      schedule::ListScheduleResult all = listSchedule(step.problem, chunkAll(step.problem));
+      ASSERT_TRUE(all.plan);
+      EXPECT_GT(llvm::count(all.plan->chunked, 1), 0);
+      OwningOpRef<ModuleOp> module = sharded->clone();
+      applyAndCompare(*module, placement, *all.plan, std::string("all chunked") + more);
+      for (double factor : {1.0, 1.02, 1.1}) {
+        step.problem.memoryCapBytes = int64_t(factor * double(leastBytes));
+        std::string what = more + std::string(", cap ") + std::to_string(factor);
+        schedule::OptimizeOptions options;
+        options.simulationBudget = 200;
+        std::optional<schedule::Outcome> outcome = schedule::optimize(step.problem, options);
+        ASSERT_TRUE(outcome) << what;
+        OwningOpRef<ModuleOp> searched = sharded->clone();
+        applyAndCompare(*searched, placement, outcome->plan, what);
+        StepMemory own = *StepMemory::build(*searched, {ModulePhase::Planned});
+        ScheduledStep read = *getScheduledStep(*searched, own, *costs);
+        read.problem.memoryCapBytes = step.problem.memoryCapBytes;
+        EXPECT_LE(findBound(read, outcome->makespanNs, 1).makespanNs,
+                  outcome->makespanNs * (1 + 1e-9))
+            << what;
       }
     }
   }

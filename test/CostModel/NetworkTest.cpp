@@ -80,6 +80,14 @@ TEST(Network, RingLatencyGrowsWithRanks) {
   }
 }
 
+TEST(Network, HostsAreTheFirstOfSeveralLevels) {
+  EXPECT_EQ(llvm::cantFail(loadNetwork("dgx-h100")).getRanksPerHost(), 8);
+  EXPECT_EQ(llvm::cantFail(loadNetwork("shared-memory")).getRanksPerHost(), 0);
+  Network network = llvm::cantFail(loadNetwork("dgx-h100"));
+  network.levels.pop_back();
+  EXPECT_EQ(network.getRanksPerHost(), 0);
+}
+
 TEST(Network, MeasurementsComeBeforeLevels) {
   Network network = makeNetwork(CollectiveAlgorithm::Ring);
   network.measured = {{CollectiveKind::AllGather, 4, 7000, 0.5, 0.1, {}}};

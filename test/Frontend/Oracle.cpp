@@ -2,6 +2,9 @@
 
 #include "Oracle.h"
 
+#include "fsdp/Schedule/Policies.h"
+#include "fsdp/Transforms/ApplySchedule.h"
+#include "fsdp/Transforms/PrepareSearch.h"
 #include "fsdp/Transforms/ScheduleSearch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
@@ -32,8 +35,9 @@ std::string Configuration::describe() const {
     text += " root-shard=" + std::to_string(rootShards);
   if (frozenEvery)
     text += " frozen-every=" + std::to_string(frozenEvery);
-  return text + (encodes ? " encoded" : "") + (offload ? " offload" : "") +
-         (offloadParameters ? " offload-policy" : "") + (buckets ? "" : " no-buckets") +
+  return text + (encodes ? " encoded" : "") + (chunks ? " chunks" : "") +
+         (offload ? " offload" : "") + (offloadParameters ? " offload-policy" : "") +
+         (buckets ? "" : " no-buckets") +
          (fusion == FusionChoice::Off     ? ""
           : fusion == FusionChoice::Exact ? " exact"
                                           : " fast");
@@ -131,6 +135,36 @@ static std::pair<std::string, std::string> getStages(llvm::StringRef model) {
   return {"groups: [{modules: [tok]}, " + rest, "tok,layers.1"};
 }
 
+/// The phases behind the sharded one, with a schedule in which every use that may be gathered from
+/// chunks is.
+static mlir::LogicalResult keepChunks(mlir::ModuleOp module, ModulePhase upTo) {
+  auto costs =
+      llvm::cantFail(cost::CostModel::create({.network = FSDP_TEST_INPUTS "/two-per-host.json"}));
+  mlir::FailureOr<StepMemory> memory = prepareSearch(module);
+  if (mlir::failed(memory))
+    return mlir::failure();
+  mlir::FailureOr<ScheduleProblem> step =
+      getScheduleProblem(module, *memory, *costs, UpdatePlacement::Interleaved);
+  if (mlir::failed(step))
+    return mlir::failure();
+  schedule::Decisions decisions = schedule::decideByPolicy(step->problem, schedule::Policy::Fsdp2);
+  std::vector<int32_t> previous = step->problem.previousUses();
+  for (auto [use, before] : llvm::zip_equal(step->problem.uses, previous))
+    decisions.chunked.push_back(before >= 0 && step->problem.groups[use.group].chunk);
+  EXPECT_GT(llvm::count(decisions.chunked, 1), 0);
+  std::optional<schedule::Plan> plan = listSchedule(step->problem, decisions).plan;
+  if (!plan)
+    return module.emitError("no schedule with chunks");
+  applySchedule(module, memory->getBody(), *step, *plan);
+  mlir::PassManager manager(module.getContext());
+  manager.addPass(createVerifyScheduled());
+  if (upTo == ModulePhase::Planned) {
+    manager.addPass(createPlanMemory());
+    manager.addPass(createVerifyPlanned());
+  }
+  return manager.run(module);
+}
+
 mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
   mlir::OwningOpRef<mlir::ModuleOp> module(captured->clone());
   PipelineOptions options;
@@ -177,10 +211,11 @@ mlir::OwningOpRef<mlir::ModuleOp> Oracle::compile(ModulePhase upTo) {
       options.stages = getStages(c.model).second;
     }
   }
-  options.upTo = upTo;
+  options.upTo = c.chunks ? ModulePhase::Sharded : upTo;
   mlir::PassManager manager(&context);
   buildPipeline(manager, options);
-  if (mlir::failed(manager.run(*module))) {
+  if (mlir::failed(manager.run(*module)) ||
+      (c.chunks && upTo != ModulePhase::Sharded && mlir::failed(keepChunks(*module, upTo)))) {
     ADD_FAILURE() << "passes fail for " << c.describe();
     return {};
   }

@@ -31,6 +31,8 @@ struct Configuration {
   bool reshardAfterBackward = true;
   /// Interleaves the microbatches of two stages in 1F1B order. Models: mlp, convnet, llama.
   bool isInterleaved = false;
+  /// What two neighbours may keep together of a group they do, and gather from that.
+  bool chunks = false;
   /// Gathers with `all_gather_extension: int8`, of parameters that int8 holds exactly.
   bool encodes = false;
   /// Freezes every parameter whose position is a multiple of this; 0: none.

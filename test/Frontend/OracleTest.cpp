@@ -49,6 +49,13 @@ static std::vector<Configuration> makeConfigurations() {
       Configuration searched = base;
       searched.schedule = ScheduleChoice::Auto;
       all.push_back(searched);
+      if (shards == 4) {
+        searched.chunks = true;
+        all.push_back(searched);
+        searched.layout = "per-param";
+        searched.microbatches = 2;
+        all.push_back(searched);
+      }
       Configuration fused = base;
       fused.fusion = FusionChoice::Exact;
       all.push_back(fused);

@@ -141,7 +141,7 @@ class Workspace:
         is their number, or a mesh as replicate=2,shard=2; `more` are further options of the
         pipeline."""
         mesh = ranks if isinstance(ranks, str) else f"dp={ranks}"
-        name = re.sub("[ =,]", "-", f"{ranks}-{reshard}-{layout}{more}")
+        name = re.sub("[ =,/]", "-", f"{ranks}-{reshard}-{layout}{more}")
         planned, report = self.folder / f"{name}.mlir", self.folder / f"{name}.json"
         options = f"mesh={mesh} reshard-after-forward={reshard} layout={layout}"
         if config:

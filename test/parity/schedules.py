@@ -3,6 +3,7 @@
 schedules that were searched for, and recomputation in the backward, give the bits of FSDP2's order."""
 
 import json
+import pathlib
 import re
 import unittest
 
@@ -98,6 +99,29 @@ class Schedules(unittest.TestCase):
             with self.subTest(name):
                 self.check_model(config)
 
+
+    def test_chunks(self):
+        """The ranks of a host keep what they gather from each other in the backward."""
+        network = pathlib.Path(__file__).resolve().parents[1] / "Inputs" / "two-per-host.json"
+        for name, layout, options in (("mlp", "flat", ""), ("gpt2", "per-param", ""),
+                                      ("convnet", "flat", "microbatches=2")):  # fmt: skip
+            workspace = harness.Workspace(MODELS[name], harness.SGD)
+            self.addCleanup(workspace.remove)
+            workspace.capture()
+            losses, final = self.run_steps(workspace, mesh=4, layout=layout, more=options)
+            search = f"{options} schedule=auto device=h100 network={network}"
+            with self.assertRaises(harness.CommandFailed) as refusal:
+                workspace.plan(4, "auto", layout, more=f"{search} memory-cap=1")
+            least = int(re.search(r"at least (\d+) bytes are live", str(refusal.exception))[1])
+            num_chunks = 0
+            for more in (f"memory-cap={least + least // part}" for part in (50, 20, 8)):
+                with self.subTest(model=name, layout=layout, more=more):
+                    planned, _ = workspace.plan(4, "auto", layout, more=f"{search} {more}")
+                    num_chunks += planned.read_text().count("= fsdp.chunk(")
+                    found = self.run_steps(workspace, "auto", f"{search} {more}", 4, layout)
+                    self.assertEqual(found[0], losses)
+                    self.assertIsNone(harness.bitwise_difference(final, found[1]))
+            self.assertGreater(num_chunks, 0)
 
     def test_per_param(self):
         """Parameters are copied out of gathers, but where they are kept; gradients into reductions."""

@@ -80,9 +80,19 @@ struct ScheduleProblem {
   /// Copies of gradients, which are made when their reduction starts.
   std::vector<uint32_t> gradientCopies;
   bool hasCopies() const { return !sparedCopies.empty() || !gradientCopies.empty(); }
+  /// Of a scheduled step, whose chunks are operations and bytes of the problem: what the schedule
+  /// could have decided, by group, and what it did: the operation that makes a chunk, and the last
+  /// one beside which it lies.
+  struct ChosenChunk {
+    uint32_t first, last;
+    int64_t bytes;
+  };
+  std::vector<std::optional<schedule::Chunk>> chunkChoices;
+  std::vector<ChosenChunk> chosenChunks;
   /// Takes the copies that `plan` spares out of the durations and bytes.
   void spareCopies(const schedule::Plan &plan);
-  /// A problem in which no plan takes longer or needs more: without any of these copies.
+  /// A problem in which no plan takes longer or needs more: without any of these copies, and with
+  /// chunks as a choice.
   schedule::Problem getRelaxed() const;
   /// The operation of this index, or the one behind it if it is a pause.
   mlir::Operation *lookup(uint32_t operation) const;

@@ -78,6 +78,9 @@ public:
   virtual CollectiveCost getCollectiveCost(CollectiveKind kind, int64_t ranks,
                                            int64_t stride = 1) const = 0;
 
+  /// Ranks of a host, which a faster network joins than hosts; 0: the network does not say.
+  virtual int64_t getRanksPerHost() const = 0;
+
   /// How much slower each lane is while both are busy, in [1, 2]; how much slower computation is
   /// while a lane is busy, at least 1. Where ranks have one core each, a collective stops
   /// computation: the latter is then large (100).

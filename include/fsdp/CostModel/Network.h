@@ -63,6 +63,9 @@ struct Network {
   std::vector<MeasuredCollective> measured;
   double laneContention = 1, computeContention = 1;
 
+  /// The units of the first of several levels; 0: there are no several.
+  int64_t getRanksPerHost() const { return levels.size() > 1 ? levels.front().units : 0; }
+
   /// Nothing for one rank. Without levels, ranks that were not measured take the measurement with
   /// the nearest number of ranks, scaled as a ring (and count as roofline). Measurements are of
   /// consecutive ranks; where there are levels, ranks that are further apart do not take them.

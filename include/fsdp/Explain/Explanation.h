@@ -23,6 +23,9 @@ struct Headroom {
 struct KeepReason {
   uint32_t use = 0;
   bool kept = false;
+  /// Gathered from chunks, by so many neighbours; 0: not.
+  int64_t chunkRanks = 0;
+  double chunkNs = 0; // what that gather takes
   schedule::KeepRule rule = schedule::KeepRule::Free;
   int64_t sizeBytes = 0; // held in between if kept
   double gapNs = 0;      // from the end of the previous use to the beginning of this one

@@ -253,7 +253,8 @@ def Fsdp_Subject : Fsdp_Enum<"Subject", "attribute of a group in which a pass de
   I32EnumCase<"GatherDtype", 0, "gather_dtype">,
   I32EnumCase<"ReduceDtype", 1, "reduce_dtype">,
   I32EnumCase<"Recomputed", 2, "recomputed">,
-  I32EnumCase<"OptimizerState", 3, "optimizer_state">
+  I32EnumCase<"OptimizerState", 3, "optimizer_state">,
+  I32EnumCase<"ReshardRanks", 4, "reshard_ranks">
 ]>;
 
 def Fsdp_DecisionAttr : Fsdp_Attr<"Decision", "decision"> {

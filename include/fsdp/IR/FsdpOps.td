@@ -169,7 +169,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
 
     `reshard_after_forward true to 2` (FSDP2: `reshard_after_forward=2`) keeps a half of the gathered
     parameters from forward to backward: every 2 neighbours on the axis hold them together
-    (`fsdp.chunk`).
+    (`fsdp.chunk`). With `auto to 8` a schedule has decided that.
 
     In the per_param layout each parameter is cut on one dimension, `shard_dims` in the order of
     `params` (FSDP2's `shard_placement_fn`; absent: all on dimension 0). Another dimension than 0 has
@@ -182,6 +182,7 @@ def Fsdp_GroupOp : Fsdp_Op<"group", [Symbol, Fsdp_SymbolUser]> {
     | `mixed_precision` | `gather_dtype`, `reduce_dtype` | `fsdp-mixed-precision` |
     | `recompute` | `recomputed` | `fsdp-recompute`, `fsdp-choose-recompute` |
     | `offload_optimizer` | `optimizer_state` | `fsdp-offload-optimizer`, `fsdp-choose-recompute` |
+    | `reshard_after_forward auto` | `to` so many ranks | `fsdp-optimize-schedule` |
 
     `decisions` has the reason of each decision that is not simply what was asked for.
 
