@@ -98,6 +98,10 @@ static void writeDeclarations(ModuleOp module, const GroupTable &table, json::OS
         out.attribute("recompute",
                       stringifyRecomputePolicy(op.getRecomputed().value_or(RecomputePolicy::None)));
         out.attribute("offload_policy", op.areParametersOnHost() ? "cpu" : "none");
+        if (std::optional<int64_t> ranks = op.getReshardRanks())
+          out.attribute("chunk_ranks", *ranks);
+        if (StringAttr reason = op.getReason(Subject::ReshardRanks))
+          out.attribute("chunk_reason", reason.getValue());
         if (AllGatherExtensionAttr extension = op.getAllGatherExtensionAttr())
           out.attribute("all_gather_extension", extension.getName().getValue());
         if (op.getAllReduceHook())

@@ -4,6 +4,8 @@
 // RUN: fsdp-explain %t.mlir --log-decisions - | FileCheck %s --check-prefix=LOG
 // RUN: fsdp-opt %t.mlir --fsdp-plan-memory --fsdp-verify-planned | fsdp-compile - --emit=plan | FileCheck %s --check-prefix=PLAN
 // RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 network=%S/../Inputs/two-per-host.json memory-cap=295000" --remarks-filter=fsdp-optimize-schedule --remark-policy=all -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: fsdp-opt %t.mlir --fsdp-report="file=%t.json device=h100 network=%S/../Inputs/two-per-host.json" -o /dev/null
+// RUN: FileCheck %s --input-file=%t.json --check-prefix=REPORT
 // RUN: fsdp-opt %s --fsdp-optimize-schedule="device=h100 memory-cap=295000" | FileCheck %s --check-prefix=ONE-HOST
 
 // Under a cap that leaves no room for a copy of @a from forward to backward, but for a half of it, the two
@@ -22,13 +24,17 @@
 // CHECK-NOT: fsdp.chunk
 
 // EXPLAIN: reshard_ranks auto 2 among the ranks of a host a gather takes
-// EXPLAIN: a backward again 16.0 KiB {{.*}} gathered again from chunks of 2 neighbours, 8.00 KiB for {{.*}}, takes {{.*}} instead of {{.*}}
+// EXPLAIN: backward again 16.0 KiB {{.*}} gathered again from chunks of 2 neighbours, 8.00 KiB for {{.*}}, takes {{.*}} instead of {{.*}}
 
 // LOG: group a: reshard_after_forward auto: the schedule decides, see the events below; of 2 neighbours each keeps a chunk
 
 // PLAN: communicator chunk: 2 ranks on gather
 // PLAN: fwd chunk @a of {{.*}}: 8192 bytes to [[#PLACE:]]
 // PLAN: bwd all_gather.start @a on gather, {{.*}}: 8192 bytes per rank from [[#PLACE]] to {{[0-9]+}}, over 2 ranks
+
+// REPORT: "group": "a",
+// REPORT: "chunk_ranks": 2,
+// REPORT-NEXT: "chunk_reason": "among the ranks of a host a gather takes
 
 // REMARK: group @a keeps chunks over 2 ranks: among the ranks of a host a gather takes
 

@@ -16,7 +16,8 @@ public:
   CoordinateDescent(const SearchSpace &space, const LowerBound &bound, bool merge,
                     Evaluator &evaluator)
       : space(space), bound(bound), merge(merge), evaluator(evaluator),
-        orders(orderKeeps(space, bound)), numReserved(space.mayChunk.empty() ? 0 : kChunkTrials) {}
+        orders(orderKeeps(space, bound)),
+        numReserved(space.mayChunk.empty() ? 0 : std::min(kChunkTrials, evaluator.numLeft() / 5)) {}
 
   void run();
 
