@@ -24,6 +24,10 @@ std::optional<Case> makeCase(uint64_t seed) {
   Random random(seed);
   double factor = random.real(1, 1.5);
   result.problem.memoryCapBytes = int64_t(factor * double(result.problem.minimumPeak().bytes)) + 1;
+  // Chunks of scheduled steps are operations, and bytes of these.
+  for (Group &group : result.problem.groups)
+    if (group.chunk)
+      group.chunk = Chunk{.ranks = 2, .gatherCost = group.chunk->gatherCost};
   ListScheduleResult found =
       listSchedule(result.problem, makeRandomDecisions(result.problem, random));
   if (!found.plan)
@@ -74,6 +78,8 @@ Plan moveLaunch(Plan plan, const CollectiveView &collective, uint32_t launch) {
 /// The plan with one more use kept.
 Plan keep(Plan plan, uint32_t use) {
   plan.kept[use] = 1;
+  if (!plan.chunked.empty())
+    plan.chunked[use] = 0;
   for (size_t i = 0; i < plan.gathers.size(); ++i) {
     std::vector<uint32_t> &uses = plan.gathers[i].uses;
     std::erase(uses, use);
