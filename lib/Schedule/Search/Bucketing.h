@@ -23,6 +23,13 @@ struct Merging {
   double bytes = 0, offset = 0;
 };
 
+/// Delays reductions, so that a gather for which computation would wait runs before them.
+struct Delay {
+  uint32_t numEvents = 0; // behind their readiness (SearchSpace.h)
+  /// Delays only reductions before a gather that does not fit into memory until they are ready.
+  bool whereTight = false;
+};
+
 struct Recipe {
   std::vector<uint8_t> kept;    // by use
   std::vector<uint8_t> chunked; // by use; empty: none is
@@ -30,9 +37,7 @@ struct Recipe {
   /// Gates: as late as all gathers end in time if they take so many times as long, one by one in
   /// the lane time that is left beside reductions that start when they are ready. 0: no gates.
   double latest = 0;
-  /// Events (SearchSpace.h) by which reductions are put off, so that a gather for which computation
-  /// would wait runs before them.
-  uint32_t delay = 0;
+  Delay delay;
   bool shareLane = false;
 };
 

@@ -207,7 +207,7 @@ void CoordinateDescent::run() {
     bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
     if (mayShareLane)
       descend(&Recipe::shareLane, {false, true});
-    descend(&Recipe::delay, {0u, 1u, 2u, 3u});
+    descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
     descend(&Recipe::latest, {0., 1., 1.1, 1.3});
     if (mayShareLane || problem.oneLane)
       descendYields(mayShareLane, gatherBytes);
