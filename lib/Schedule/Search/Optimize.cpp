@@ -43,7 +43,7 @@ private:
 } // namespace
 
 /// Adds each policy's plan, and its decisions under our list scheduler, to the candidates: so the
-/// outcome is at least as good as every policy.
+/// outcome is at least as good as both.
 void Optimizer::tryPolicies() {
   for (Policy policy : {Policy::Asap, Policy::Fsdp2}) {
     if (std::optional<Plan> plan = planByPolicy(problem, policy))
