@@ -245,7 +245,7 @@ int main(int argc, char **argv) {
           ->check(CLI::IsMember(kOffloads))
           ->capture_default_str();
   CLI::Option *budget = app.add_option("--budget", options.sweep.simulationBudget,
-                                       "Simulations that each search may take (300; 3000 for "
+                                       "Simulations that each search may take (1000; 3000 for "
                                        "--fits)")
                             ->check(CLI::PositiveNumber);
   addSizeFlag(app, "--max-bucket-size", options.maxBucketBytes,
@@ -282,6 +282,6 @@ int main(int argc, char **argv) {
       llvm::all_of(options.sweep.microbatches, [](int64_t number) { return number == 1; }))
     return fail("--gradient-sync is of several --microbatches, but there is one");
   if (budget->count() == 0)
-    options.sweep.simulationBudget = fits->count() > 0 ? 3000 : 300;
+    options.sweep.simulationBudget = fits->count() > 0 ? 3000 : 1000;
   return run(options);
 }
