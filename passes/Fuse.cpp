@@ -131,15 +131,26 @@ void Fuser::makeLaunches(ArrayRef<Launch> launches) {
         Value(output).replaceAllUsesWith(result);
 }
 
-/// One permutation: launches at their positions, a view behind what it shows, the rest as it was.
+static bool isView(Operation *op) {
+  auto call = dyn_cast_if_present<CallOp>(op);
+  return call && call.isView();
+}
+
+/// One permutation: launches at their positions, a view behind what it shows and before what reads
+/// it, the rest as it was.
 void Fuser::order(ArrayRef<Launch> launches) {
   Block &block = step.getBody().front();
   llvm::SmallPtrSet<Operation *, 16> placed;
   DenseMap<Operation *, SmallVector<Operation *>> waiting; // views, by what they show
   SmallVector<Operation *> order, replaced;
   auto place = [&](auto &self, Operation *op) -> void {
+    if (!placed.insert(op).second)
+      return;
+    // A launch may stand before views that only stood behind it.
+    for (Value operand : op->getOperands())
+      if (isView(operand.getDefiningOp()))
+        self(self, operand.getDefiningOp());
     order.push_back(op);
-    placed.insert(op);
     for (Operation *view : waiting.lookup(op))
       self(self, view);
   };
@@ -147,12 +158,10 @@ void Fuser::order(ArrayRef<Launch> launches) {
   for (auto [position, op] : llvm::enumerate(clusters.getOperations())) {
     for (; next < launches.size() && launches[next].position == position; ++next)
       place(place, launched[next]);
-    auto call = dyn_cast<CallOp>(op);
-    bool isView = call && call.isView();
-    Operation *shown = isView ? call.getOperand(0).getDefiningOp() : nullptr;
-    if (isView || (clusters.isFusible(op) && !launched.contains(op)))
+    Operation *shown = isView(op) ? op->getOperand(0).getDefiningOp() : nullptr;
+    if (isView(op) || (clusters.isFusible(op) && !launched.contains(op)))
       replaced.push_back(op);
-    if (shown && shown->getBlock() == &block && !placed.contains(shown))
+    if (shown && shown->getBlock() == &block && !placed.contains(shown) && !placed.contains(op))
       waiting[shown].push_back(op);
     else if (!clusters.isFusible(op))
       place(place, op);

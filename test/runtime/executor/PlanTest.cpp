@@ -193,8 +193,8 @@ TEST(PlanTest, Clipping) {
 
 TEST(PlanTest, UnknownDtype) {
   SmallPlan small;
-  small.builder.valueTable[1].dtype = 9;
-  EXPECT_EQ(small.error(), "invalid plan: value 1: unknown dtype 9");
+  small.builder.valueTable[1].dtype = 8;
+  EXPECT_EQ(small.error(), "invalid plan: value 1: unknown dtype 8");
 }
 
 TEST(PlanTest, UnknownEntry) {
