@@ -427,3 +427,40 @@ module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
     return %loss#0 : !s
   }
 }
+
+// -----
+
+// A kernel stands before the product that reads it, and takes along the views that it reads itself.
+// CHECK-LABEL: func.func @step
+// CHECK:         %[[PRODUCT:.+]] = aten.call "mm.default"(%x, %x)
+// CHECK-NEXT:    %[[VIEW:.+]] = aten.call "view.default"(%[[PRODUCT]], [2, 4, 8])
+// CHECK-NEXT:    %[[LAUNCH:.+]]:2 = fsdp.launch @fused_{{.+}}(%{{.+}}, %[[VIEW]])
+// CHECK-NEXT:    aten.call "bmm.default"(%[[LAUNCH]]#0, %square)
+!m = tensor<8x8xf32>
+!b = tensor<2x4x8xf32>
+!q = tensor<2x8x8xf32>
+!s = tensor<f32>
+module attributes {fsdp.phase = #fsdp.module_phase<scheduled>} {
+  fsdp.param @w : !s
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.group @w_ [@w] of [""] over @mesh "dp" flat reshard_after_forward false
+  func.func @step() -> !s {
+    %step = fsdp.input "step" : i64
+    %lr = fsdp.input "lr" : f64
+    %x = fsdp.input "x" : !m
+    %z = fsdp.input "z" : !b
+    %square = fsdp.input "square" : !q
+    %p = aten.call "mm.default"(%x, %x) fwd in "" : (!m, !m) -> !m
+    %r = aten.call "relu.default"(%z) fwd in "" : (!b) -> !b
+    %u = aten.call "bmm.default"(%r, %square) fwd in "" : (!b, !q) -> !b
+    %v = aten.call "view.default"(%p, [2, 4, 8]) fwd in "" : (!m) -> !b
+    %t = aten.call "mul.Tensor"(%v, %z) fwd in "" : (!b, !b) -> !b
+    %o = aten.call "bmm.default"(%t, %square) fwd in "" : (!b, !q) -> !b
+    %loss = aten.call "sum.default"(%o, none) fwd in "" : (!b) -> !s
+    %g = aten.call "sum.default"(%u, none) bwd in "" : (!b) -> !s
+    %d = fsdp.pack @w_(%g) : (!s) -> !fsdp.shard<@w_, f32>
+    fsdp.update @w_ with %d step %step lr %lr : !fsdp.shard<@w_, f32>
+    return %loss : !s
+  }
+}
