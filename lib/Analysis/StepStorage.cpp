@@ -30,6 +30,12 @@ private:
   const GroupTable &groups;
 };
 
+/// False for what operators of the model make, the bulk of a step, and for inputs and constants.
+static bool isOfGroup(BufferCategory category) {
+  return category != BufferCategory::Activation && category != BufferCategory::Input &&
+         category != BufferCategory::Constant;
+}
+
 /// The bytes of what an operation makes of a group that is no tensor.
 static int64_t getGroupBytes(const GroupInfo &group, BufferCategory category) {
   switch (category) {
@@ -64,8 +70,8 @@ static Type getOwnDtype(OpResult value) {
 void StepStorage::Builder::addMade(OpResult value, BufferCategory category, Value whole) {
   Storage storage{
       .category = category, .owner = value.getOwner(), .index = value.getResultNumber()};
-  if (FlatSymbolRefAttr group = getGroupOf(value.getOwner()))
-    storage.group = &groups.lookup(group);
+  if (isOfGroup(category))
+    storage.group = &groups.lookup(getGroupOf(value.getOwner()));
   if (auto type = dyn_cast<RankedTensorType>(value.getType()))
     storage.bytes = getStorageBytes(type);
   else if (Type own = getOwnDtype(value); own && category == BufferCategory::ReducedShard)

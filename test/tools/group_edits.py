@@ -20,13 +20,13 @@ def swap_in_group(step, rng):
 
 @kind("swap-between-groups")
 def swap_between_groups(step, rng):
-    names = [re.findall(r"@[\w.]+", re.search(r"\[(.*?)\]", l)[1]) for l in step.lines if "fsdp.group" in l]
+    names = [re.findall(r"@[\w.]+", re.search(r"\[(.*?)\]", l)[1]) for l in step.lines if "fsdp.group @" in l]
     if len(names) < 2:
         return None
     a, b = rng.sample(names, 2)
     x, y = rng.choice(a), rng.choice(b)
     return [
-        re.sub(r"@[\w.]+", lambda m: {x: y, y: x}.get(m[0], m[0]), l) if "fsdp.group" in l else l for l in step.lines
+        re.sub(r"@[\w.]+", lambda m: {x: y, y: x}.get(m[0], m[0]), l) if "fsdp.group @" in l else l for l in step.lines
     ]
 
 
@@ -49,7 +49,7 @@ def update_of_another_group(step, rng):
 
 @kind("reduction-of-another-group")
 def reduction_of_another_group(step, rng):
-    names = [re.search(r"group (@[\w.]+)", l)[1] for l in step.lines if "fsdp.group" in l]
+    names = [m[1] for l in step.lines if (m := re.search(r"fsdp\.group (@\S+)", l))]
     return substitute(step, rng, r"(reduce_scatter\.start|pack) @[\w.]+", lambda m: f"{m[1]} {rng.choice(names)}") if len(names) > 1 else None
 
 
