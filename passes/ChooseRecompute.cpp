@@ -1,9 +1,9 @@
 //===- ChooseRecompute.cpp - How much to recompute under a memory cap -----===//
 //
-// Climbs a ladder of steps of recomputation, the cheapest for a byte first: asks for least peaks,
-// which is fast, to find the fewest steps that fit; then schedules the few candidates that do, and
-// takes the fastest. Optimizer state goes to the host where that may be decided and nothing else
-// fits, or is as fast.
+// Recomputes more and more, in steps that take the least time for each byte saved first
+// (RecomputeLadder.h). Least peaks, which are fast to find, tell the fewest steps that fit. Then it
+// schedules the few candidates that do, and takes the fastest. Optimizer state goes to the host
+// where that may be decided and nothing fits without, or the step is faster with it there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -129,8 +129,8 @@ std::optional<size_t> ChooseRecomputePass::findFewestSteps(Candidate candidate, 
 /// The last step may save more than was missing: takes back earlier ones that the step fits
 /// without, first those that cost the most time.
 void ChooseRecomputePass::takeBack(Candidate &candidate, int64_t capBytes) {
-  // Each asks for a peak, and blocks are often alike: what does not fit without one of them does
-  // not without another.
+  // Each try computes a peak. Blocks are often alike: if the step does not fit without one of them,
+  // it does not without another.
   constexpr unsigned kFailures = 3;
   SmallVector<RecomputeStep> byTime = candidate.steps;
   llvm::stable_sort(
@@ -218,7 +218,7 @@ Candidate ChooseRecomputePass::choose(int64_t capBytes) {
   bool isOffloaded = offload == OffloadPolicy::All;
   std::optional<Prediction> best =
       predictBest(isOffloaded ? OffloadPolicy::All : OffloadPolicy::None, capBytes);
-  // The state's memory is a cheap one where copies hide behind computation.
+  // To free the state's memory costs little where computation hides the copies.
   if (offload == OffloadPolicy::Auto &&
       (!best || best->candidate.reason == RecomputeReason::Memory)) {
     std::optional<Prediction> offloaded = predictBest(OffloadPolicy::All, capBytes);
@@ -277,7 +277,7 @@ std::string ChooseRecomputePass::describe(const Candidate &candidate) const {
                        "recomputing takes");
 }
 
-/// Of several policies at once `auto` is the word: groups say which of them follows which.
+/// For several policies at once the attribute says `auto`; each group says which one it follows.
 RecomputeAttr ChooseRecomputePass::getAttr(const Candidate &candidate) {
   RecomputePolicy policy = RecomputePolicy::Cheap;
   int64_t numRecomputed = 0;
@@ -316,7 +316,6 @@ void ChooseRecomputePass::freeGroups(Step &step) {
     else if (!own && policy != RecomputePolicy::Auto)
       group.setRecompute(
           group.isBlock() ? policy : std::min<RecomputePolicy>(policy, RecomputePolicy::Cheap));
-    numBlocks += group.isBlock() && !group.getRecompute();
   }
 }
 
@@ -376,11 +375,11 @@ void ChooseRecomputePass::runOnOperation() {
   if (failed(loaded))
     return signalPassFailure();
   search = std::move(*loaded);
-  numBlocks = 0;
   isFitting = false;
   asked.clear();
   freed.clear();
   freeGroups(*step);
+  numBlocks = static_cast<int64_t>(collectFreeBlocks(module).size());
   std::optional<int64_t> capBytes = search->getArenaCapBytes(module);
   bool isDecided =
       capBytes && step->isSharded() && (numBlocks > 0 || offload == OffloadPolicy::Auto);

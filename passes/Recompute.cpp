@@ -58,7 +58,7 @@ private:
   void reset();
   BlockOptions getBlockOptions() {
     std::vector<std::string> &patterns = blockPatterns;
-    return {policy, patterns, firstBlocks};
+    return {policy, patterns};
   }
   /// Nothing of which is repeated by more than `limit`.
   FailureOr<RecomputeBlocks> findBlocks(RecomputePolicy limit) {

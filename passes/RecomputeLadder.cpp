@@ -24,10 +24,10 @@ constexpr RecomputePolicy kPolicies[] = {RecomputePolicy::Cheap, RecomputePolicy
 
 } // namespace
 
+static bool isFreeBlock(GroupOp group) { return group.isBlock() && !group.getRecompute(); }
+
 SmallVector<GroupOp> fsdp::collectFreeBlocks(ModuleOp captured) {
-  return llvm::filter_to_vector(captured.getOps<GroupOp>(), [](GroupOp group) {
-    return group.isBlock() && !group.getRecompute();
-  });
+  return llvm::filter_to_vector(captured.getOps<GroupOp>(), isFreeBlock);
 }
 
 void fsdp::applySteps(ModuleOp captured, ArrayRef<RecomputeStep> steps) {
@@ -85,15 +85,15 @@ static FailureOr<SmallVector<BlockCost>> tryPolicy(ModuleOp captured, RecomputeP
   FailureOr<Step> step = Step::collect(*changed);
   if (failed(step))
     return failure();
-  FailureOr<RecomputeBlocks> blocks = RecomputeBlocks::build(
-      *step, {RecomputePolicy::Cheap, {}, /*firstBlocks=*/-1}, {}, RecomputePolicy::Full);
+  FailureOr<RecomputeBlocks> blocks =
+      RecomputeBlocks::build(*step, {RecomputePolicy::Cheap, {}}, {}, RecomputePolicy::Full);
   if (failed(blocks))
     return failure();
   return findCosts(*step, *blocks, costs);
 }
 
-/// Adds the steps of one block: of all policies that keep less, each time the one that costs the
-/// least for a byte.
+/// Adds the steps of one block. Each goes to that policy, of those that keep less, which takes the
+/// least time for each byte saved.
 static void climb(GroupOp group, ArrayRef<BlockCost> costOf,
                   SmallVectorImpl<RecomputeStep> &steps) {
   for (size_t current = 0;;) {
@@ -132,7 +132,7 @@ FailureOr<SmallVector<RecomputeStep>> fsdp::findRecomputeLadder(ModuleOp capture
   }
   SmallVector<RecomputeStep> steps;
   for (auto [index, group] : llvm::enumerate(step->groups))
-    if (group.isBlock() && !group.getRecompute())
+    if (isFreeBlock(group))
       climb(group, llvm::map_to_vector(byPolicy, [&](auto &costOf) { return costOf[index]; }),
             steps);
   // Alike blocks of a model differ in the last bits of their costs only.

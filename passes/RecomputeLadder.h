@@ -19,9 +19,9 @@ struct RecomputeStep {
 /// The groups whose policy is free: blocks that do not say it themselves.
 llvm::SmallVector<GroupOp> collectFreeBlocks(mlir::ModuleOp captured);
 
-/// From `cheap` everywhere to the least memory, those steps first that cost the least time for a
-/// byte. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the best
-/// choice of policies for it: of each block the ladder has the lower convex hull of time over
+/// The steps from `cheap` everywhere to the least memory, those first that take the least time for
+/// each byte saved. Whatever a byte is worth at the step's peak, a prefix of the ladder is then the
+/// best choice of policies for it: of each block the ladder has the lower convex hull of time over
 /// bytes. Alike blocks are in the order of the groups. Fails where fsdp-recompute does, with its
 /// diagnostics.
 llvm::FailureOr<llvm::SmallVector<RecomputeStep>> findRecomputeLadder(mlir::ModuleOp captured,

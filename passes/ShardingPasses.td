@@ -160,8 +160,8 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
     `full`: of a block's forward only what enters it is kept; all else that its backward uses is
     computed again, each result before its first use there. This is activation checkpointing of one
     block at a time. A block is what the modules of one group compute (inner groups are blocks of
-    their own), the root group excepted; `blocks` and `first-blocks` choose among them, and the rest
-    of the step follows `cheap`.
+    their own), the root group excepted; `blocks` chooses among them, and the rest of the step follows
+    `cheap`.
 
     `selected`: as `full`, but the results of the operators `keep` are kept: by default matrix
     products, convolutions and fused attention, which cost the most (selective activation
@@ -199,8 +199,6 @@ def Recompute : Fsdp_Pass<"fsdp-recompute"> {
                         "of blocks, all but what enters them"))}]>,
     ListOption<"blockPatterns", "blocks", "std::string",
                "Modules of groups that are blocks, as layers.*; default all">,
-    Option<"firstBlocks", "first-blocks", "int64_t", "-1",
-           "Only so many blocks, in the order of the groups; -1: all">,
     ListOption<"keep", "keep", "std::string",
                "Operators whose results policy=selected keeps, as mm; default products and "
                "attention">,
@@ -219,17 +217,18 @@ def ChooseRecompute : Fsdp_Pass<"fsdp-choose-recompute"> {
     block whose schedule, found as by `fsdp-optimize-schedule` with the same options, is predicted to
     be the fastest that fits `memory-cap`.
 
-    Steps of recomputation are ordered by what a byte costs that they no longer keep: each takes one
-    block from its policy to the next on the lower convex hull of time over bytes. Whatever a byte is
-    worth at the peak, the best choice of policies is then a prefix of these steps; it may mix
-    `cheap`, `selected` and `full`.
+    Recomputation grows by steps. A step takes one block from its policy to the next one on the lower
+    convex hull of time over bytes kept. Those that take the least time for each byte saved come
+    first, so whatever a byte is worth at the peak, the first steps, up to some number, are the best
+    choice. Blocks may so follow different policies.
 
     Where `cheap` fits, it is taken unless half of the blocks or all under `selected` are more than a
     hundredth faster, which is tried where more than a hundredth of the step is exposed. Where it does
-    not fit, the fewest steps whose least peak fits are found by bisection, and earlier ones that the
-    last made needless are taken back; where holes in the arena want more, half of the remaining steps and then all are tried. Where nothing fits, what has the
-    least peak is taken, so that the scheduler's error names that. Without a cap, and on one rank,
-    this is `fsdp-recompute`.
+    not fit, bisection finds the fewest steps whose least peak fits, and earlier steps without which it
+    fits, too, are taken back. If the schedule does not fit because of holes in the arena, none is
+    taken back, then half of the remaining steps and all of them are tried. Where nothing fits, what
+    has the least peak is taken, so that the scheduler's error names that. Without a cap, and on one
+    rank, this is `fsdp-recompute`.
 
     Groups that say `recompute` themselves keep to that, and so do all with a `policy`, but those that
     say `auto`: only these count as blocks. With `offload=auto`, where nothing fits or the cap asks for

@@ -10,10 +10,9 @@ using namespace fsdp;
 LogicalResult fsdp::checkBlockOptions(Step &step, const BlockOptions &options) {
   RecomputePolicy policy = options.policy;
   bool isOfBlocks = policy >= RecomputePolicy::Selected;
-  if (!isOfBlocks && (!options.blocks.empty() || options.firstBlocks >= 0))
+  if (!isOfBlocks && !options.blocks.empty())
     return step.module.emitError("policy=")
-           << stringifyRecomputePolicy(policy)
-           << " has no blocks; it takes neither 'blocks' nor 'first-blocks'";
+           << stringifyRecomputePolicy(policy) << " has no blocks; it takes no 'blocks'";
   if (policy == RecomputePolicy::Auto)
     return step.module.emitError("policy=auto is decided by fsdp-choose-recompute");
   if (isOfBlocks && step.groups.empty())
@@ -30,7 +29,7 @@ LogicalResult fsdp::checkBlockOptions(Step &step, const BlockOptions &options) {
 
 FailureOr<GroupPolicies> fsdp::choosePolicies(Step &step, const BlockOptions &options,
                                               RecomputePolicy limit) {
-  auto [policy, blocks, firstBlocks] = options;
+  auto [policy, blocks] = options;
   GroupPolicies chosen;
   SmallVector<ModulePattern> patterns;
   for (const std::string &text : blocks) {
@@ -42,7 +41,6 @@ FailureOr<GroupPolicies> fsdp::choosePolicies(Step &step, const BlockOptions &op
   SmallVector<bool> hasMatched(patterns.size(), false);
   RecomputePolicy elsewhere = std::min(policy, RecomputePolicy::Cheap);
   chosen.policyOf.assign(step.groups.size() + 1, std::min(elsewhere, limit));
-  int64_t numUnsaid = 0;
   for (auto [index, group] : llvm::enumerate(step.groups)) {
     if (std::optional<RecomputePolicy> own = group.getRecompute()) {
       // Without a search, `auto` means cheap.
@@ -57,7 +55,7 @@ FailureOr<GroupPolicies> fsdp::choosePolicies(Step &step, const BlockOptions &op
       for (auto path : group.getModules().getAsRange<StringAttr>())
         if (pattern.match(path.getValue()))
           isNamed = matched = true;
-    if (!isNamed || (firstBlocks >= 0 && numUnsaid++ >= firstBlocks))
+    if (!isNamed)
       continue;
     chosen.policyOf[index] = std::min(policy, limit);
     chosen.numBlocks += policy >= RecomputePolicy::Selected;

@@ -1,7 +1,6 @@
 // RUN: fsdp-opt %s --fsdp-recompute="policy=full min-bytes=0" | FileCheck %s
 // RUN: fsdp-opt %s --fsdp-recompute="policy=selected min-bytes=0" | FileCheck %s --check-prefix=SELECTED
 // RUN: fsdp-opt %s --fsdp-recompute="policy=selected keep=relu min-bytes=0" | FileCheck %s --check-prefix=KEEP
-// RUN: fsdp-opt %s --fsdp-recompute="policy=full first-blocks=1 min-bytes=0" | FileCheck %s --check-prefix=FIRST
 // RUN: fsdp-opt %s --fsdp-recompute="policy=full blocks=*.1 min-bytes=0" | FileCheck %s --check-prefix=NAMED
 // RUN: fsdp-opt %s --fsdp-recompute="policy=full min-bytes=257" | FileCheck %s --check-prefix=LARGE
 // RUN: fsdp-opt %s --fsdp-recompute="policy=full min-bytes=0" --remarks-filter-analyse=fsdp-recompute -o /dev/null 2>&1 | FileCheck %s --check-prefix=REMARK
@@ -38,10 +37,6 @@
 // KEEP: aten.call "relu.default"({{.+}}) fwd in "l.0"
 // KEEP: aten.call "relu.default"({{.+}}) fwd in "l.1"
 // KEEP-NOT: aten.call "relu.default"
-// Only the first block in the order of the groups.
-// FIRST-LABEL: module @blocks
-// FIRST-NOT: aten.call "relu.default"({{.+}}) bwd in "l.1"
-// FIRST: aten.call "relu.default"({{.+}}) bwd in "l.0"
 // Only the second.
 // NAMED-LABEL: module @blocks
 // NAMED: aten.call "relu.default"({{.+}}) bwd in "l.1"

@@ -1,6 +1,6 @@
 // RUN: not fsdp-opt %s --fsdp-recompute="policy=selected blocks=layers.*" 2>&1 | FileCheck %s --check-prefix=BLOCKS
 // RUN: not fsdp-opt %s --fsdp-recompute="policy=full blocks=[" 2>&1 | FileCheck %s --check-prefix=PATTERN
-// RUN: not fsdp-opt %s --fsdp-recompute="first-blocks=2" 2>&1 | FileCheck %s --check-prefix=CHEAP
+// RUN: not fsdp-opt %s --fsdp-recompute="blocks=l" 2>&1 | FileCheck %s --check-prefix=CHEAP
 // RUN: not fsdp-opt %s --fsdp-recompute="policy=selected keep=mm,conv3d" 2>&1 | FileCheck %s --check-prefix=KEEP
 // RUN: not fsdp-opt %s --fsdp-recompute="policy=full keep=mm" 2>&1 | FileCheck %s --check-prefix=FULL
 // RUN: not fsdp-opt %source/test/Inputs/llama.mlir --fsdp-recompute="policy=full" 2>&1 | FileCheck %s --check-prefix=GROUPS
@@ -9,7 +9,7 @@
 // What cannot be recomputed, or is misspelt, is an error that names it.
 // BLOCKS: error: blocks: 'layers.*' matches no module of a group
 // PATTERN: error: blocks: pattern '[': {{.+}}
-// CHEAP: error: policy=cheap has no blocks; it takes neither 'blocks' nor 'first-blocks'
+// CHEAP: error: policy=cheap has no blocks; it takes no 'blocks'
 // KEEP: error: keep: the forward calls no operator 'conv3d'
 // FULL: error: 'keep' is an option of policy=selected
 // GROUPS: error: the module has no groups, whose modules are the blocks to recompute; run fsdp-group-parameters first

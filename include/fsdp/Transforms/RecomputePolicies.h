@@ -11,7 +11,6 @@ namespace fsdp {
 struct BlockOptions {
   RecomputePolicy policy;
   llvm::ArrayRef<std::string> blocks; // patterns of modules; none: all groups but the root
-  int64_t firstBlocks;                // only so many, in the order of the groups; -1: all
 };
 
 /// Whether such options make sense together, and for this step. Diagnoses the first contradiction.
