@@ -1,12 +1,12 @@
 //===- FusionClusters.h - Which calls of a step are one kernel ---*- C++ -*-===//
 //
-// A window are the calls between two operations that nothing moves past: collectives, reshards,
-// writes. Within one, calls that are not fused keep their order, and their positions are its time.
-// A cluster is launched at one position: behind all that it reads from outside and before all that
-// reads its results. A call joins a cluster if there is such a position still.
+// A window holds the calls between two operations that nothing moves past: collectives, reshards,
+// writes. Calls that are not fused keep their order in it. A cluster is launched at one position
+// among them: behind all that it reads from outside and before all that reads its results. A call
+// joins a cluster only if such a position is left.
 //
-// Views take no time. They stand where they are needed, and readers of a view are readers of what
-// it shows.
+// Views take no time. They stand before what reads them. What reads a view counts as a reader of
+// what the view shows.
 //
 //===----------------------------------------------------------------------===//
 

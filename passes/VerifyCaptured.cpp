@@ -240,9 +240,8 @@ LogicalResult Checker::run() {
       return failure();
     LogicalResult result = success();
     if (auto inStep = dyn_cast<StepOpInterface>(op); inStep && inStep.isOfGroups())
-      result =
-          op.emitError("C2: a captured step has no shards, collectives and norms, which passes "
-                       "insert");
+      result = op.emitError("C2: a captured step has no shards, collectives or norms: passes "
+                            "insert them");
     else if (auto call = dyn_cast<CallOp>(op))
       result = visit(call);
     else if (auto input = dyn_cast<InputOp>(op))

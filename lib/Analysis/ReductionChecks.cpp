@@ -344,18 +344,19 @@ LogicalResult Checker::checkEnd() {
   return success();
 }
 
-/// True for what trains: packs or reads reduced gradients, or overwrites what is kept.
-static bool changesState(Operation &op) {
+/// True for what trains: packs, adds up or reads gradients, or overwrites what is kept.
+static bool isOfTraining(Operation &op) {
   auto inStep = dyn_cast<StepOpInterface>(op);
-  return inStep && (inStep.getRole() == StepRole::Reader || !inStep.getPacked().empty() ||
-                    inStep.getOverwritten());
+  return isa<AccumulateOp>(op) ||
+         (inStep && (inStep.getRole() == StepRole::Reader || !inStep.getPacked().empty() ||
+                     inStep.getOverwritten()));
 }
 
 LogicalResult Checker::run() {
   if (failed(checkDivisions()))
     return failure();
   for (Operation &op : step.getBody()) {
-    if (step.isEvaluation() && changesState(op))
+    if (step.isEvaluation() && isOfTraining(op))
       return fail(&op, "S4: an evaluation reduces no gradients, updates and writes nothing",
                   nullptr, "");
     LogicalResult result = success();

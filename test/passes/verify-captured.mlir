@@ -88,7 +88,7 @@ module {
   fsdp.mesh @mesh <dp = 2>
   fsdp.group @root [@w] of [""] over @mesh "dp" flat reshard_after_forward none
   func.func @step() -> tensor<f32> {
-    // expected-error@below {{C2: a captured step has no shards, collectives and norms, which passes insert}}
+    // expected-error@below {{C2: a captured step has no shards, collectives or norms: passes insert them}}
     %s = fsdp.shard @root : !fsdp.shard<@root, f32>
     %x = fsdp.input "x" : tensor<f32>
     return %x : tensor<f32>
@@ -104,7 +104,7 @@ module {
   fsdp.group @root [@w] of [""] over @mesh "dp" flat reshard_after_forward none
   func.func @step() -> tensor<f32> {
     %x = fsdp.input "x" : tensor<f32>
-    // expected-error@below {{C2: a captured step has no shards, collectives and norms, which passes insert}}
+    // expected-error@below {{C2: a captured step has no shards, collectives or norms: passes insert them}}
     %r = fsdp.reduce_scatter.start @root(%x) over ["dp"] avg bwd on compute : tensor<f32>
     return %x : tensor<f32>
   }

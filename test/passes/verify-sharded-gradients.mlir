@@ -357,3 +357,23 @@ module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
     return %loss : !s
   }
 }
+
+// -----
+
+// An evaluation adds up no gradients, whole ones neither.
+!m = tensor<4x4xf32>
+module attributes {fsdp.phase = #fsdp.module_phase<sharded>} {
+  fsdp.mesh @mesh <dp = 1>
+  fsdp.param @w : !m
+  fsdp.optimizer sgd lr = 0.1 weight_decay = 0.0 momentum = 0.0
+  fsdp.group @g [@w] of [""] over @mesh "dp" flat reshard_after_forward true
+  func.func @evaluate() -> tensor<f32> {
+    %w = fsdp.read @w : !m
+    %a = aten.call "mul.Tensor"(%w, %w) fwd in "" : (!m, !m) -> !m
+    %b = aten.call "mul.Tensor"(%w, 2.0) fwd in "" : (!m) -> !m
+    // expected-error@below {{S4: an evaluation reduces no gradients, updates and writes nothing}}
+    %c = fsdp.accumulate %a, %b : !m, !m
+    %loss = aten.call "sum.default"(%c, none) fwd in "" : (!m) -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -58,6 +58,10 @@ void Filler::fill(std::byte *bytes, int64_t count, uint32_t dtype, double center
     return fillReals<double>(bytes, count, center, amplitude);
   case FSDP_F32:
     return fillReals<float>(bytes, count, center, amplitude);
+  case FSDP_C64: // of two numbers each
+    return fillReals<float>(bytes, 2 * count, center, amplitude);
+  case FSDP_C128:
+    return fillReals<double>(bytes, 2 * count, center, amplitude);
   case FSDP_F16:
     return fillReals<c10::Half>(bytes, count, center, amplitude);
   case FSDP_BF16:
