@@ -15,9 +15,9 @@ class CoordinateDescent {
 public:
   CoordinateDescent(const SearchSpace &space, const LowerBound &bound, bool merge,
                     Evaluator &evaluator)
-      : space(space), bound(bound), merge(merge), evaluator(evaluator),
+      : space(space), problem(space.problem), bound(bound), merge(merge), evaluator(evaluator),
         orders(orderKeeps(space, bound)),
-        numReserved(space.mayChunk.empty() ? 0 : std::min(kChunkTrials, evaluator.numLeft() / 5)) {}
+        numReserved(space.mayChunk.empty() ? 0 : evaluator.numLeft() / 2) {}
 
   void run();
 
@@ -25,21 +25,31 @@ private:
   /// Whether this recipe is better than the current one, which it then replaces.
   bool tryRecipe(Recipe recipe);
   bool tryKeeps(std::span<const uint32_t> uses);
+  bool tryChunks(std::vector<uint8_t> kept, std::span<const uint32_t> order);
+  /// Lengths of a prefix, up to `all`: these, then finer around the best one.
+  template <typename TryLength>
+  void descendLengths(const std::set<ptrdiff_t> &lengths, ptrdiff_t all, TryLength tryLength);
   void descendKeeps(std::span<const uint32_t> order, bool byBound);
   void descendChunks();
-  void descendMerging(Merging Recipe::*merging, double latencyBytes, bool rounding);
-  void descendYields(bool mayShareLane, double latencyBytes);
+  void tryChunksBesideKeeps();
+  void tryChunksOfBound();
+  void descendMerging(Merging Recipe::*merging, double latencyBytes);
+  void descendYields(bool mayShareLane);
   template <typename T> void descend(T Recipe::*field, std::initializer_list<T> values);
+  void descendAll();
+  /// From the current recipe until nothing helps.
+  void descendRounds();
 
   const SearchSpace &space;
+  const Problem &problem;
   const LowerBound &bound;
   bool merge;
   Evaluator &evaluator;
   std::vector<std::vector<uint32_t>> orders;
-  std::vector<uint32_t> chunkOrder; // that `current` follows
+  std::vector<uint32_t> chunkOrder;  // empty: none is gathered from chunks
+  std::vector<uint32_t> chunkPrefix; // of an order, which `current` follows
   /// Simulations that are left for chunks, which are tried last: so they come on top of what is
   /// best without them.
-  static constexpr int64_t kChunkTrials = 20;
   int64_t numReserved;
   Recipe current;
   double currentNs = std::numeric_limits<double>::infinity();
@@ -64,14 +74,44 @@ bool CoordinateDescent::tryKeeps(std::span<const uint32_t> uses) {
   if (recipe.kept == current.kept)
     return false;
   if (!current.chunked.empty())
-    recipe.chunked = fitChunks(space, recipe.kept, chunkOrder);
+    recipe.chunked = fitChunks(space, recipe.kept, chunkPrefix);
   return tryRecipe(std::move(recipe));
 }
 
-/// Prefixes of an order: a few lengths, then finer around the best one.
+/// As far as these fit beside what is kept.
+bool CoordinateDescent::tryChunks(std::vector<uint8_t> kept, std::span<const uint32_t> order) {
+  Recipe recipe = current;
+  recipe.chunked = fitChunks(space, kept, order);
+  recipe.kept = std::move(kept);
+  if ((recipe.kept == current.kept && recipe.chunked == current.chunked) ||
+      !tryRecipe(std::move(recipe)))
+    return false;
+  chunkPrefix.assign(order.begin(), order.end());
+  return true;
+}
+
+template <typename TryLength>
+void CoordinateDescent::descendLengths(const std::set<ptrdiff_t> &lengths, ptrdiff_t all,
+                                       TryLength tryLength) {
+  auto best = ptrdiff_t(-1);
+  auto isBetter = [&](ptrdiff_t length) {
+    if (length < 0 || length > all || !tryLength(size_t(length)))
+      return false;
+    best = length;
+    return true;
+  };
+  for (ptrdiff_t length : lengths)
+    isBetter(length);
+  if (best < 0)
+    return;
+  for (ptrdiff_t step = std::max<ptrdiff_t>(1, all / 8); step >= 1;)
+    if (!isBetter(best + step) && !isBetter(best - step))
+      step /= 2;
+}
+
 void CoordinateDescent::descendKeeps(std::span<const uint32_t> order, bool byBound) {
   std::vector<uint32_t> fitting = fitKeeps(space, order);
-  auto all = ptrdiff_t(fitting.size()), length = ptrdiff_t(-1);
+  auto all = ptrdiff_t(fitting.size());
   std::set<ptrdiff_t> lengths;
   if (byBound) {
     for (double least : {.999, .5, .01})
@@ -80,61 +120,43 @@ void CoordinateDescent::descendKeeps(std::span<const uint32_t> order, bool byBou
   } else {
     lengths = {0, 1, 2, 3, all / 4, all / 2, 3 * all / 4, all - 1, all};
   }
-  auto tryLength = [&](ptrdiff_t candidate) {
-    if (candidate < 0 || candidate > all || !tryKeeps(std::span(fitting).first(size_t(candidate))))
-      return false;
-    length = candidate;
-    return true;
-  };
-  for (ptrdiff_t candidate : lengths)
-    tryLength(candidate);
-  if (length < 0)
-    return;
-  for (ptrdiff_t step = std::max<ptrdiff_t>(1, all / 8); step >= 1;)
-    if (!tryLength(length + step) && !tryLength(length - step))
-      step /= 2;
+  descendLengths(lengths, all,
+                 [&](size_t length) { return tryKeeps(std::span(fitting).first(length)); });
 }
 
-/// Which uses are gathered from chunks, as far as these fit beside what is kept. That has taken all
-/// memory so far, so less is kept, too.
 void CoordinateDescent::descendChunks() {
-  if (space.mayChunk.empty())
-    return;
-  auto tryBoth = [&](std::vector<uint8_t> kept, std::span<const uint32_t> order) {
-    Recipe recipe = current;
-    recipe.chunked = fitChunks(space, kept, order);
-    recipe.kept = std::move(kept);
-    if (recipe.kept == current.kept && recipe.chunked == current.chunked)
-      return;
-    if (tryRecipe(std::move(recipe)))
-      chunkOrder.assign(order.begin(), order.end());
-  };
-  tryBoth(current.kept, {});
-  // Those whose chunks stay for the shortest time come first.
-  std::vector<uint32_t> order = space.mayChunk, kept;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](uint32_t a, uint32_t b) { return space.gapNs(a) < space.gapNs(b); });
+  const auto all = ptrdiff_t(chunkOrder.size());
+  descendLengths({all / 4, all / 2, 3 * all / 4, 7 * all / 8, all}, all, [&](size_t length) {
+    return tryChunks(current.kept, std::span(chunkOrder).first(length));
+  });
+}
+
+/// What is kept has taken all memory, so less of it is, too.
+void CoordinateDescent::tryChunksBesideKeeps() {
+  std::vector<uint32_t> kept;
   std::copy_if(orders.front().begin(), orders.front().end(), std::back_inserter(kept),
                [&](uint32_t use) { return current.kept[use]; });
   for (size_t halves : {2, 1, 0})
-    tryBoth(keptFlags(space, std::span(kept).first(kept.size() * halves / 2)), order);
-  for (size_t part : {2, 8})
-    tryBoth(current.kept, std::span(order).first(order.size() / part));
+    for (size_t part : {1, 2, 8})
+      tryChunks(keptFlags(space, std::span(kept).first(kept.size() * halves / 2)),
+                std::span(chunkOrder).first(chunkOrder.size() / part));
+}
+
+void CoordinateDescent::tryChunksOfBound() {
+  if (bound.chunked.empty())
+    return;
   for (double least : {.99, .5}) {
-    if (bound.chunked.empty())
-      return;
     auto isInBound = [&](const std::vector<double> &shares) {
       std::vector<uint32_t> uses;
       std::copy_if(space.mayKeep.begin(), space.mayKeep.end(), std::back_inserter(uses),
                    [&](uint32_t use) { return shares[use] >= least; });
       return uses;
     };
-    tryBoth(keptFlags(space, fitKeeps(space, isInBound(bound.kept))), isInBound(bound.chunked));
+    tryChunks(keptFlags(space, fitKeeps(space, isInBound(bound.kept))), isInBound(bound.chunked));
   }
 }
 
-void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes,
-                                       bool rounding) {
+void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyBytes) {
   auto tryMerging = [&](Merging value) {
     Recipe recipe = current;
     recipe.*merging = value;
@@ -143,7 +165,7 @@ void CoordinateDescent::descendMerging(Merging Recipe::*merging, double latencyB
   tryMerging({});
   if (!merge)
     return;
-  if (rounding)
+  if (!bound.kept.empty())
     for (double offset : {0., .3, .6})
       tryMerging({Merging::Rounding, 0, offset});
   for (double multiple : {.5, 1., 2., 4., 8., 16., 32.})
@@ -159,8 +181,14 @@ void CoordinateDescent::descend(T Recipe::*field, std::initializer_list<T> value
   }
 }
 
+/// Bytes whose transfer takes as long as the latency.
+static double latencyBytes(const CollectiveCost &cost) {
+  return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
+}
+
 /// Small gathers that yield to reductions: neither alone is better.
-void CoordinateDescent::descendYields(bool mayShareLane, double latencyBytes) {
+void CoordinateDescent::descendYields(bool mayShareLane) {
+  const double gatherBytes = latencyBytes(problem.gatherCost);
   for (double multiple : {0., 1., 4., 8., 16., 32.}) {
     if (multiple > 0 && !merge)
       return;
@@ -168,7 +196,7 @@ void CoordinateDescent::descendYields(bool mayShareLane, double latencyBytes) {
       for (bool share : {false, true}) {
         Recipe recipe = current;
         recipe.gathers = {multiple > 0 ? Merging::Threshold : Merging::None,
-                          multiple * latencyBytes};
+                          multiple * gatherBytes};
         recipe.latest = slowdown;
         if (mayShareLane)
           recipe.shareLane = share;
@@ -179,51 +207,63 @@ void CoordinateDescent::descendYields(bool mayShareLane, double latencyBytes) {
   }
 }
 
-/// Bytes whose transfer takes as long as the latency.
-static double latencyBytes(const CollectiveCost &cost) {
-  return cost.nsPerByte > 0 ? cost.latencyNs / cost.nsPerByte : 0;
+void CoordinateDescent::descendAll() {
+  for (size_t i = 0; i < orders.size(); ++i)
+    descendKeeps(orders[i], /*byBound=*/i == 1);
+  descendMerging(&Recipe::gathers, latencyBytes(problem.gatherCost));
+  descendMerging(&Recipe::reductions, latencyBytes(problem.reduceCost));
+  bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
+  if (mayShareLane)
+    descend(&Recipe::shareLane, {false, true});
+  descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
+  descend(&Recipe::latest, {0., 1., 1.1, 1.3});
+  if (mayShareLane || problem.oneLane)
+    descendYields(mayShareLane);
 }
 
-void CoordinateDescent::run() {
-  const bool rounding = !bound.kept.empty();
-  const Problem &problem = space.problem;
-  double gatherBytes = latencyBytes(problem.gatherCost);
-  double reduceBytes = latencyBytes(problem.reduceCost);
-  Recipe start;
-  start.kept = space.alwaysKept;
-  if (merge && !rounding) {
-    start.gathers = {Merging::Threshold, 2 * gatherBytes, 0};
-    start.reductions = {Merging::Threshold, 2 * reduceBytes, 0};
-  }
-  tryRecipe(std::move(start));
-  if (current.kept.empty())
-    return;
-
-  auto descendAll = [&] {
-    for (size_t i = 0; i < orders.size(); ++i)
-      descendKeeps(orders[i], /*byBound=*/i == 1);
-    descendMerging(&Recipe::gathers, gatherBytes, rounding);
-    descendMerging(&Recipe::reductions, reduceBytes, rounding);
-    bool mayShareLane = !problem.oneLane && problem.laneContention > 1;
-    if (mayShareLane)
-      descend(&Recipe::shareLane, {false, true});
-    descend(&Recipe::delay, {Delay{}, {1, true}, {2, true}, {3, true}, {1}, {2}, {3}});
-    descend(&Recipe::latest, {0., 1., 1.1, 1.3});
-    if (mayShareLane || problem.oneLane)
-      descendYields(mayShareLane, gatherBytes);
-  };
+void CoordinateDescent::descendRounds() {
   constexpr int kRounds = 2;
   for (int round = 0; round < kRounds && !evaluator.isDone(); ++round) {
     double before = currentNs;
+    descendChunks();
     descendAll();
     if (currentNs >= before)
       break;
   }
+}
+
+void CoordinateDescent::run() {
+  Recipe start;
+  start.kept = space.alwaysKept;
+  if (merge && bound.kept.empty()) {
+    start.gathers = {Merging::Threshold, 2 * latencyBytes(problem.gatherCost), 0};
+    start.reductions = {Merging::Threshold, 2 * latencyBytes(problem.reduceCost), 0};
+  }
+  tryRecipe(start);
+  if (current.kept.empty())
+    return;
+  descendRounds();
+  if (space.mayChunk.empty())
+    return;
+
   numReserved = 0;
+  // Those whose chunks stay for the shortest time come first.
+  chunkOrder = space.mayChunk;
+  std::stable_sort(chunkOrder.begin(), chunkOrder.end(),
+                   [&](uint32_t a, uint32_t b) { return space.gapNs(a) < space.gapNs(b); });
   double before = currentNs;
-  descendChunks();
+  tryChunksBesideKeeps();
+  tryChunksOfBound();
   if (currentNs < before)
-    descendAll();
+    descendRounds();
+
+  // What is best without chunks is merged and gated for many gathers from all ranks: once more from
+  // chunks alone.
+  current = std::move(start);
+  currentNs = std::numeric_limits<double>::infinity();
+  tryChunks(current.kept, chunkOrder);
+  tryChunksOfBound();
+  descendRounds();
 }
 
 void fsdp::schedule::descendCoordinates(const SearchSpace &space, const LowerBound &bound,
