@@ -8,7 +8,7 @@
 #ifndef FSDP_RUNTIME_AVX512_H
 #define FSDP_RUNTIME_AVX512_H
 
-#include <cstdint>
+#include "cpu/Capability.h"
 
 namespace fsdp::rt {
 /// fp32 numbers in a vector, and in a cache line.
@@ -32,14 +32,8 @@ namespace fsdp::rt {
 
 using Vector = __m512; // of fp32
 
-/// True if this processor can run functions that are FSDP_AVX512.
-inline bool hasAvx512() {
-  static const bool has = __builtin_cpu_supports("avx512f") != 0 &&
-                          __builtin_cpu_supports("avx512dq") != 0 &&
-                          __builtin_cpu_supports("avx512vl") != 0 &&
-                          __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  return has;
-}
+/// True if functions that are FSDP_AVX512 may run.
+inline bool hasAvx512() { return capability() == Capability::Avx512; }
 
 FSDP_INLINE void prefetch(const float *address) {
   _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0);

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "cpu/FusedKernels.h"
+#include "cpu/Capability.h"
 
 #include <algorithm>
 #include <array>
@@ -173,9 +174,7 @@ FSDP_KERNELS([[gnu::target("avx2,fma")]], Avx2)
 const FusedKernels &fsdp::rt::fusedKernels() {
   static const FusedKernels avx2{sgdAvx2,       adamMomentsAvx2, adamParametersAvx2,
                                  squareSumAvx2, absoluteSumAvx2, largestAvx2};
-  static const bool supported =
-      __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
-  return supported ? avx2 : portableFusedKernels();
+  return capability() >= Capability::Avx2 ? avx2 : portableFusedKernels();
 }
 #else
 const FusedKernels &fsdp::rt::fusedKernels() { return portableFusedKernels(); }

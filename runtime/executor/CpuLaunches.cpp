@@ -1,20 +1,13 @@
 //===- CpuLaunches.cpp - Generated kernels on a CPU ------------------------===//
 
 #include "executor/CpuLaunches.h"
+#include "cpu/Capability.h"
 
 #include <ATen/Parallel.h>
 
 using namespace fsdp::rt;
 
-size_t fsdp::rt::kernelLevel() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4"))
-    return 2;
-  if (__builtin_cpu_supports("x86-64-v3"))
-    return 1;
-#endif
-  return 0;
-}
+size_t fsdp::rt::kernelLevel() { return static_cast<size_t>(capability()); }
 
 Status CpuLaunches::add(const PlanView &view, const fsdp_entry &entry,
                         std::vector<void *> tensors) {

@@ -38,8 +38,8 @@ sys.path[:0] = [str(ROOT / "tools" / "python"), str(ROOT / "test" / "models")]
 import models  # noqa: E402
 import safetensors_io  # noqa: E402
 from fsdp2_setup import (  # noqa: E402
-    apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, norm_of, ordered_all_reduce,
-    set_communication, shard,
+    apply_checkpoints, axes_of, clip_gradients, make_mesh, make_optimizer, matching_modules, norm_of,
+    ordered_all_reduce, set_communication, shard,
 )  # fmt: skip
 import stages_of_fsdp2  # noqa: E402
 from recorder import AllocationRecorder, step_recorder  # noqa: E402
@@ -109,6 +109,8 @@ class Run:
     #: By pattern of `group`, "" the root: fields of MixedPrecisionPolicy, dtypes by name.
     policies: dict | None = None
     reduce_dtype: str | None = "float32"  # of `mixed`
+    #: torch.compile of the modules of `group`, each by itself, as torchtitan does it.
+    compile: bool = False
     threads: int = 1
     time: bool = False
     memory: bool = False
@@ -162,6 +164,10 @@ def train(run, rank):
     allocations = AllocationRecorder() if run.memory else None
     model = make_model(run)
     apply_checkpoints(run, model)
+    if run.compile:
+        for pattern in run.group:
+            for module in matching_modules(model, pattern):
+                module.compile()
     batches = Batches(run)
     if run.mode == "fsdp2":
         ordered_all_reduce().is_on = run.det_rs and bool(run.mesh_of)

@@ -3,17 +3,20 @@
 
     compare.py [--sizes tiny,4m,25m] [--rounds 3] [--steps 12] [--no-time] [--no-compile]
 
-Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, against FSDP2 and DDP on the same
-(gloo), one process with 2 threads on the batches of both ranks, and the step compiled for one rank,
-alone on the machine: the time of the operators, below which no schedule can get. The contestants take turns,
-round by round; a figure is the median over all steps but the first three of each round. Nothing
-else should run on the machine: the load is printed.
+Decoders (Llama-style, fp32, AdamW) on 2 ranks with 1 thread each, also with generated kernels (`exact`, `fast`),
+against FSDP2 and DDP on the same (gloo), FSDP2 whose blocks torch.compile has compiled with the fused AdamW, one process
+with 2 threads on the batches of both ranks, and the step compiled for one rank, alone on the machine: the time of the
+operators, below which no schedule can get. The contestants take turns, round by round; a figure is the median over all
+steps but the first three of each round. Nothing else should run on the machine: the load is printed.
+
+As on a machine without AVX-512: ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2.
 
 Memory is what the allocator hands out at the peak of a step, on both sides: arena and scratch of
 the compiled binary, and FSDP2's live tensors with the profiler's allocation events.
 """
 
 import argparse
+import functools
 import os
 import pathlib
 import re
@@ -39,6 +42,8 @@ LLAMA_8B = models.Config(
 )
 RANKS = 2
 WARM_UP = 3
+#: What a step may take of one of FSDP2 whose blocks torch.compile has compiled, with the fused AdamW.
+COMPILED = {"4m": 0.50, "25m": 0.62}
 
 
 def check_tools():
@@ -76,21 +81,35 @@ def binary_steps(workspace, binary, ranks, steps):
     return [line["step_ms"] for line in harness.read_log(log)]
 
 
-def torch_steps(workspace, mode, steps):
+def torch_steps(workspace, mode, steps, **options):
     run = workspace.oracle_run(
-        ["layers.*"], RANKS, steps=steps, mode=mode, time=True, threads=2 if mode == "single" else 1
-    )
+        ["layers.*"], RANKS, steps=steps, mode=mode, time=True,
+        threads=2 if mode == "single" else 1, **options,
+    )  # fmt: skip
     [(record, _)] = oracle.execute([run])
     return record["step_ms"]
 
 
-def measure_steps(workspace, binary, alone, rounds, steps):
-    """Median milliseconds per contestant, in alternation. `alone`: the step compiled for one rank,
+def measure_steps(workspace, rounds, steps):
+    """Median milliseconds per contestant, in alternation. `one rank`: the step compiled for one rank,
     which does each rank's share of the operators without sharding."""
+    binaries = {
+        name: (workspace.compile(ranks, more=more), ranks)
+        for name, ranks, more in (
+            ("fsdpc", RANKS, ""),
+            ("exact", RANKS, "fusion=exact"),
+            ("fast", RANKS, "fusion=fast"),
+            ("one rank", 1, ""),
+        )
+    }
     contestants = {
-        "fsdpc": lambda: binary_steps(workspace, binary, RANKS, steps),
-        "one rank": lambda: binary_steps(workspace, alone, 1, steps),
+        name: functools.partial(binary_steps, workspace, *made, steps)
+        for name, made in binaries.items()
+    } | {
         "FSDP2": lambda: torch_steps(workspace, "fsdp2", steps),
+        "compiled FSDP2": lambda: torch_steps(
+            workspace, "fsdp2", steps, compile=True, optimizer_options={"fused": True}
+        ),
         "DDP": lambda: torch_steps(workspace, "ddp", steps),
         "one process": lambda: torch_steps(workspace, "single", steps),
     }
@@ -111,16 +130,15 @@ def compare_size(name, options, table):
         workspace.capture()
         binary = workspace.compile(RANKS)
         if not options.no_time:
-            compare_times(name, options, workspace, binary, table)
+            compare_times(name, options, workspace, table)
         if name != "tiny":
             compare_memory(name, workspace, binary, table)
 
 
-def compare_times(name, options, workspace, binary, table):
+def compare_times(name, options, workspace, table):
     # Tiny steps are short and scatter: take many.
     steps = options.steps * (20 if name == "tiny" else 1)
-    alone = workspace.compile(1)
-    median = measure_steps(workspace, binary, alone, options.rounds, steps)
+    median = measure_steps(workspace, options.rounds, steps)
     print("  ms per step: " + ", ".join(f"{who} {ms:.2f}" for who, ms in median.items()))
     ours = median["fsdpc"]
     if name == "tiny":
@@ -131,6 +149,11 @@ def compare_times(name, options, workspace, binary, table):
         table.add("tiny: microseconds of host time per captured op", micros, 0.85)
         return
     table.add(f"{name}: step time / FSDP2", ours / median["FSDP2"], 0.50)
+    best = min(ours, median["exact"], median["fast"])
+    compiled = best / median["compiled FSDP2"]
+    table.add(f"{name}: with or without generated kernels / compiled FSDP2", compiled, COMPILED[name])
+    for fusion in ("exact", "fast"):
+        table.add(f"{name}: with kernels ({fusion}) / without", median[fusion] / ours, 1.0)
     table.add(f"{name}: step time / DDP", ours / median["DDP"], 0.70)
     single = median["one process"]
     table.add(f"{name}: step time / one process, 2 threads", ours / single, 0.92)
